@@ -1,0 +1,261 @@
+"""Text with a unit at the edge, SI floats inside.
+
+``G`` is 10⁹ and ``Gi`` is 2³⁰; ``b`` is a bit and ``B`` a byte, always. Nothing else in the product converts units.
+
+>>> parse("400 Gb/s", "B/s")
+50000000000.0
+>>> parse("256 MiB", "B")
+268435456.0
+>>> parse("5 us", "s")
+5e-06
+>>> show(5e10, "B/s")
+'50\u2009GB/s'
+"""
+
+import math
+import re
+from typing import Annotated, Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from typing_extensions import TypeAliasType
+
+THIN = "\u2009"
+
+DECIMAL = {
+    "n": -9,
+    "u": -6,
+    "µ": -6,
+    "μ": -6,
+    "m": -3,
+    "": 0,
+    "k": 3,
+    "K": 3,
+    "M": 6,
+    "G": 9,
+    "T": 12,
+    "P": 15,
+    "E": 18,
+    "Z": 21,
+}
+BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50}
+COUNT = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9, "B": 9, "T": 12, "P": 15}
+
+MINUTE, HOUR, DAY, WEEK, YEAR = 60.0, 3600.0, 86400.0, 604800.0, 31557600.0
+KILOWATT_HOUR = 3.6e6
+
+# Per unit: symbols that take prefixes (with what one of them is worth) and words that take none.
+_PREFIXED: dict[str, dict[str, float]] = {
+    "B": {"B": 1.0, "b": 0.125, "bit": 0.125, "byte": 1.0, "bytes": 1.0},
+    "B/s": {"B/s": 1.0, "b/s": 0.125, "bps": 0.125, "bit/s": 0.125, "Bps": 1.0},
+    "s": {"s": 1.0},
+    "W": {"W": 1.0, "watt": 1.0, "watts": 1.0},
+    "FLOP/s": {"FLOP/s": 1.0, "FLOPS": 1.0, "FLOPs": 1.0, "FLOP": 1.0},
+    "FLOP": {"FLOP": 1.0},
+    "m": {"m": 1.0},
+    "1/s": {"1/s": 1.0, "/s": 1.0, "Hz": 1.0},
+    "USD/J": {},
+    "USD/s": {},
+    "USD": {},
+    "1": {},
+}
+_WORDS: dict[str, dict[str, float]] = {
+    "s": {
+        "min": MINUTE, "minute": MINUTE, "minutes": MINUTE, "h": HOUR, "hour": HOUR, "hours": HOUR, "d": DAY,
+        "day": DAY, "days": DAY, "week": WEEK, "weeks": WEEK, "month": YEAR / 12, "months": YEAR / 12, "year": YEAR,
+        "years": YEAR, "y": YEAR, "second": 1.0, "seconds": 1.0,
+    },
+    "1/s": {"1/h": 1 / HOUR, "/h": 1 / HOUR, "1/year": 1 / YEAR, "/year": 1 / YEAR, "1/day": 1 / DAY, "/day": 1 / DAY},
+    "USD/J": {"USD/kWh": 1 / KILOWATT_HOUR, "/kWh": 1 / KILOWATT_HOUR, "USD/MWh": 1e-3 / KILOWATT_HOUR, "USD/J": 1.0},
+    "USD/s": {"USD/h": 1 / HOUR, "/h": 1 / HOUR, "USD/year": 1 / YEAR, "/year": 1 / YEAR, "USD/s": 1.0},
+    "1": {"%": 0.01, "tokens": 1.0, "token": 1.0, "GPUs": 1.0, "sequences": 1.0, "GPU": 1.0, "x": 1.0},
+}  # fmt: skip
+_EXAMPLES = {
+    "B": "“256 MiB” or “1 GB”",
+    "B/s": "“400 Gb/s” or “50 GB/s”",
+    "s": "“5 us”, “3 h” or “60 days”",
+    "W": "“700 W” or “20 MW”",
+    "FLOP/s": "“989 TFLOP/s”",
+    "FLOP": "“1 PFLOP”",
+    "m": "“30 m”",
+    "1/s": "“0.0001 /h”",
+    "USD": "“$35,000” or “13M USD”",
+    "USD/J": "“0.08 USD/kWh”",
+    "USD/s": "“2.95 USD/h”",
+    "1": "“1024”, “15T” or “90 %”",
+}
+UNITS = frozenset(_PREFIXED)
+_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d,_ \u2009]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
+
+
+def parse(text: str | float, unit: str) -> float:
+    """Read a quantity as a float in the base unit.
+
+    A bare number is in the base unit already. Raises ``ValueError`` whose text says what to type.
+
+    >>> parse("$13M", "USD"), parse("15T tokens", "1"), parse("3.6 USD/kWh", "USD/J")
+    (13000000.0, 15000000000000.0, 1e-06)
+    """
+    if unit not in UNITS:
+        raise KeyError(f"no unit {unit!r}")
+    if isinstance(text, bool):
+        raise ValueError(f"Type a number with a unit, like {_EXAMPLES[unit]}.")
+    if isinstance(text, int | float):
+        if not abs(text) < 1e300:
+            raise ValueError(f"Type a finite number, like {_EXAMPLES[unit]}.")
+        return float(text)
+    shown = text if len(text) <= 40 else text[:40] + "…"
+    match = _NUMBER.fullmatch(text.replace("$", "").replace("USD ", "", 1) if unit.startswith("USD") else text)
+    if not match or len(text) > 100:
+        raise ValueError(f"“{shown}” is not a quantity. Type a number with a unit, like {_EXAMPLES[unit]}.")
+    digits, symbol = re.sub(r"[,_ \u2009]", "", match[1]), " ".join(match[2].split())
+    value = _scaled(digits, symbol, unit)
+    if value is None:
+        raise ValueError(f"“{shown}”: the unit “{symbol[:20]}” does not fit. Type it like {_EXAMPLES[unit]}.")
+    if not math.isfinite(value):
+        raise ValueError(f"“{shown}” is too large. Type it like {_EXAMPLES[unit]}.")
+    return value
+
+
+def _scaled(digits: str, symbol: str, unit: str) -> float | None:
+    if not symbol:
+        return float(digits)
+    words = _WORDS.get(unit, {})
+    if symbol in words:
+        return float(digits) * words[symbol]
+    for name, worth in _PREFIXED[unit].items():
+        prefix = symbol.removesuffix(name) if symbol.endswith(name) else None
+        if prefix in DECIMAL:
+            return float(_shift(digits, DECIMAL[prefix])) * worth
+        if prefix in BINARY:
+            return float(digits) * worth * 2.0 ** BINARY[prefix]
+    if unit in ("1", "USD"):
+        suffix = symbol.removesuffix("USD").strip() if unit == "USD" else symbol.split(" ")[0]
+        rest = "" if unit == "USD" else symbol.removeprefix(suffix).strip()
+        if suffix in COUNT and (not rest or rest in words):
+            return float(_shift(digits, COUNT[suffix]))
+    return None
+
+
+def _shift(digits: str, exponent: int) -> str:
+    """Move the decimal point in the text, so that 5 us is 5e-06 and not 4.9999999999999996e-06."""
+    mantissa, _, own = digits.lower().partition("e")
+    return f"{mantissa}e{int(own or 0) + exponent}"
+
+
+_SHOWN: dict[str, tuple[tuple[float, str], ...]] = {
+    "B": ((1e18, "EB"), (1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+    "B/s": ((1e15, "PB/s"), (1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),
+    "b/s": ((1.25e14, "Pb/s"), (1.25e11, "Tb/s"), (1.25e8, "Gb/s"), (1.25e5, "Mb/s"), (125.0, "kb/s"), (0.125, "b/s")),
+    "s": (
+        (2 * YEAR, "years"), (2 * DAY, "days"), (2 * HOUR, "h"), (2 * MINUTE, "min"), (1.0, "s"), (1e-3, "ms"),
+        (1e-6, "µs"), (1e-9, "ns"),
+    ),
+    "W": ((1e9, "GW"), (1e6, "MW"), (1e3, "kW"), (1.0, "W")),
+    "FLOP/s": ((1e18, "EFLOP/s"), (1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1.0, "FLOP/s")),
+    "FLOP": ((1e24, "YFLOP"), (1e21, "ZFLOP"), (1e18, "EFLOP"), (1e15, "PFLOP"), (1e12, "TFLOP"), (1.0, "FLOP")),
+    "m": ((1.0, "m"),),
+    "USD": ((1e9, "B"), (1e6, "M"), (1e4, "K"), (1.0, "")),
+    "1": ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e4, "K"), (1.0, "")),
+}  # fmt: skip
+_WORTH = {"years": YEAR, "days": DAY, "h": HOUR, "min": MINUTE}
+_RATES = {"1/s": ((1 / HOUR, "/h"),), "USD/J": ((1 / KILOWATT_HOUR, "/kWh"),), "USD/s": ((1 / HOUR, "/h"),)}
+
+
+def _scale(value: float, unit: str) -> tuple[float, str]:
+    """What one shown unit is worth, and its name."""
+    if unit in _RATES:
+        return _RATES[unit][0]
+    if unit not in _SHOWN:
+        raise KeyError(f"no unit {unit!r}")
+    for threshold, name in _SHOWN[unit]:
+        if abs(value) >= threshold * 0.9995:
+            return (_WORTH.get(name, 10**3 if name == "K" else threshold), name)
+    threshold, name = _SHOWN[unit][-1]
+    return (threshold, name)
+
+
+def _digits(value: float, digits: int) -> str:
+    if value == 0:
+        return "0"
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    rounded = round(value, places)
+    if abs(rounded) >= 10 ** (digits + 3):
+        return f"{rounded:.{digits - 1}e}"
+    text = f"{rounded:,.{max(places, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _dress(number: str, unit: str, name: str) -> str:
+    money = "$" if unit.startswith("USD") else ""
+    glue = "" if not name or unit in _RATES else THIN
+    return f"{money}{number}{glue}{name}"
+
+
+def show(value: float | None, unit: str, digits: int = 3) -> str:
+    """Write a quantity for people: about three significant digits and an SI prefix; a dash for what is unknown.
+
+    >>> show(15120000.0, "s"), show(6100.0, "USD"), show(None, "s"), show(5e10, "b/s")
+    ('175\u2009days', '$6,100', '–', '400\u2009Gb/s')
+    """
+    if value is None or not math.isfinite(value):
+        return "–"
+    worth, name = _scale(value, unit)
+    return _dress(_digits(value / worth, digits), unit, name)
+
+
+def show_range(low: float | None, typical: float | None, high: float | None, unit: str) -> str:
+    """Write a band with no more digits than its range supports.
+
+    >>> show_range(13.4e6, 15.12e6, 17.3e6, "s")
+    '175\u2009days (155–200)'
+    >>> show_range(5.0, 5.0, 5.0, "s")
+    '5\u2009s'
+    """
+    if typical is None or low is None or high is None or not math.isfinite(typical):
+        return "–"
+    worth, name = _scale(typical, unit)
+    spread = (high - low) / abs(typical) if typical else 0.0
+    digits = 3 if spread < 0.35 else 2
+    main = _dress(_digits(typical / worth, digits), unit, name)
+    if low == high:
+        return main
+    ends = f"{_digits(low / worth, digits)}–{_digits(high / worth, digits)}"
+    return f"{main} ({ends})"
+
+
+class Quantity:
+    """Marks a float field as a quantity: pydantic reads text with a unit, the JSON schema names the unit."""
+
+    def __init__(self, unit: str) -> None:
+        self.unit = unit
+
+    def read(self, value: object) -> float:
+        if not isinstance(value, str | int | float):
+            message = f"Type a number with a unit, like {_EXAMPLES[self.unit]}."
+            raise PydanticCustomError("quantity", "{advice}", {"advice": message})
+        try:
+            return parse(value, self.unit)
+        except ValueError as error:
+            raise PydanticCustomError("quantity", "{advice}", {"advice": str(error)}) from None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.read, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {
+            "anyOf": [{"type": "number"}, {"type": "string", "maxLength": 100}],
+            "description": f"A number in {self.unit}, or text with a unit: {_EXAMPLES[self.unit]}.",
+            "x-unit": self.unit,
+        }
+
+
+Bytes = TypeAliasType("Bytes", Annotated[float, Quantity("B")])
+Bandwidth = TypeAliasType("Bandwidth", Annotated[float, Quantity("B/s")])
+Seconds = TypeAliasType("Seconds", Annotated[float, Quantity("s")])
+Watts = TypeAliasType("Watts", Annotated[float, Quantity("W")])
+Dollars = TypeAliasType("Dollars", Annotated[float, Quantity("USD")])
+DollarsPerJoule = TypeAliasType("DollarsPerJoule", Annotated[float, Quantity("USD/J")])
+DollarsPerSecond = TypeAliasType("DollarsPerSecond", Annotated[float, Quantity("USD/s")])
+PerSecond = TypeAliasType("PerSecond", Annotated[float, Quantity("1/s")])
+Number = TypeAliasType("Number", Annotated[float, Quantity("1")])
