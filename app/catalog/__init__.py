@@ -27,7 +27,7 @@ from app.catalog.types import (
     read_estimate,
 )
 
-__all__ = ["Catalog", "CatalogError", "Estimate", "estimates", "load"]
+__all__ = ["Catalog", "CatalogError", "Estimate", "current", "described", "estimates", "load", "use"]
 
 EDITION = "2026-11"
 FOLDER = Path(__file__).parent
@@ -114,6 +114,22 @@ def load(folder: Path | None = None) -> Catalog:
     catalog = Catalog(version=f"{EDITION}+{digest.hexdigest()[:8]}", **parts)
     _check_references(catalog, where)
     return catalog
+
+
+_folder: Path | None = None
+
+
+def use(folder: Path | None) -> Catalog:
+    """Put the catalogue with this folder of overrides in force for the process."""
+    global _folder
+    loaded = load(folder)
+    _folder = folder
+    return loaded
+
+
+def current() -> Catalog:
+    """The catalogue in force."""
+    return load(_folder)
 
 
 def estimates(catalog: Catalog) -> Iterator[Estimate]:

@@ -1,0 +1,264 @@
+"""What the reader asks: one frozen model behind the form, the query string and the request body."""
+
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from app import catalog
+from app.units import Bytes, Dollars, DollarsPerJoule, DollarsPerSecond, Number, PerSecond, Seconds
+
+Topology = Literal["rail-optimized", "fat-tree", "rail-only", "mesh", "torus-2d", "torus-3d", "dragonfly"]
+Precision = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
+Sharding = Literal["none", "optimizer", "gradients", "parameters"]
+Recompute = Literal["none", "selective", "full"]
+Schedule = Literal["1f1b", "interleaved", "zero-bubble"]
+Algorithm = Literal["ring", "tree", "nvls", "nvls-tree", "collnet", "recursive-halving-doubling", "hierarchical"]
+Protocol = Literal["ll", "ll128", "simple"]
+Wiring = Literal["switch", "mesh", "bridge", "peer-to-peer", "host"]
+Taper = Annotated[float, Field(ge=1, le=64)]
+Degree = Annotated[int, Field(ge=1, le=65536)]
+Size = Annotated[int, Field(ge=1, le=1_000_000)]
+Money = Annotated[Dollars, Field(ge=0, le=1e9)]
+
+
+SHAPE = (
+    "layers", "hidden", "heads", "head_dim", "kv_heads", "ffn_hidden", "gated", "vocabulary", "tied_embeddings",
+    "experts", "experts_per_token", "expert_ffn_hidden", "shared_experts",
+)  # fmt: skip
+
+
+class Key:
+    """Marks a text field as the key of an entry of the catalogue in force."""
+
+    def __init__(self, kind: str, *extra: str) -> None:
+        self.kind = kind
+        self.extra = extra
+
+    def read(self, key: str) -> str:
+        known = self.keys()
+        if key in known:
+            return key
+        near = get_close_matches(key, known, n=3, cutoff=0.5)
+        advice = f"Did you mean {' or '.join(near)}? " if near else ""
+        text = key if len(key) <= 40 else key[:40] + "…"
+        raise PydanticCustomError(
+            "unknown_key",
+            "“{text}” is not in the catalogue. {advice}Choose one of: {known}.",
+            {"text": text, "advice": advice, "known": ", ".join(known)},
+        )
+
+    def keys(self) -> list[str]:
+        """The keys that are allowed."""
+        if self.kind == "stacks":
+            return [name.removeprefix("stack-") for name in catalog.current().training if name.startswith("stack-")]
+        return [*catalog.current().kind(self.kind), *self.extra]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.read, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string", "enum": self.keys()}
+
+
+def _field(group: str, title: str, description: str = "", default: Any = None, **more: Any) -> Any:
+    return Field(default, title=title, description=description, json_schema_extra={"group": group}, **more)
+
+
+class Scenario(BaseModel):
+    """One question to the calculator. Every field has a default; blank means the default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    # Cluster
+    gpu: Annotated[str, Key("gpus")] = _field("cluster", "GPU", "Key of an accelerator in the catalogue.", "h100-sxm")
+    gpus: int = _field("cluster", "GPUs", "How many GPUs train the model.", 1024, ge=1, le=1_000_000)
+    platform: Annotated[str, Key("platforms")] | None = _field("cluster", "Server", "Blank: the GPU's usual platform.")
+    gpus_per_node: int | None = _field("cluster", "GPUs per node", "Blank: the platform's own.", ge=1, le=576)
+    scale_up: Annotated[str, Key("scale_up")] | None = _field("cluster", "Scale-up link", "Blank: the GPU's own link.")
+    scale_up_domain: int | None = _field(
+        "cluster",
+        "Scale-up domain",
+        "GPUs that reach one another over the scale-up link. Blank: the platform's own.",
+        ge=1,
+        le=1152,
+    )
+    scale_up_wiring: Wiring | None = _field("cluster", "Scale-up wiring", "Blank: the platform's own.")
+
+    # Network
+    scale_out: Annotated[str, Key("scale_out")] = _field(
+        "network", "Network", "InfiniBand or Ethernet generation.", "infiniband-ndr"
+    )
+    topology: Topology = _field("network", "Topology", "How leaves and spines are wired.", "rail-optimized")
+    oversubscription: Taper = _field("network", "Oversubscription", "Down-links for each up-link at the leaf.", 1.0)
+    spine_oversubscription: Taper = _field(
+        "network", "Spine oversubscription", "The same at the spine, in three tiers.", 1.0
+    )
+    nics_per_node: int | None = _field("network", "NICs per node", "Blank: the platform's own.", ge=0, le=576)
+    switch: Annotated[str, Key("switches")] | None = _field("network", "Switch", "Blank: the cheapest that works.")
+    tiers: int | None = _field("network", "Tiers", "Blank: as few as work.", ge=1, le=4)
+    planes: int = _field(
+        "network", "Planes", "Independent parallel fabrics; a NIC's rate is split over them.", 1, ge=1, le=8
+    )
+    spine_policy: Literal["shared", "rail"] = _field(
+        "network", "Spines", "Shared by all rails, or a set for each rail.", "shared"
+    )
+    minimum_spines: int = _field("network", "Minimum spines", "For behaviour under failure.", 1, ge=1, le=4096)
+    nodes_per_unit: int | None = _field(
+        "network", "Nodes per scalable unit", "Blank: as many as a leaf has down-ports.", ge=1, le=65536
+    )
+    management_links: int = _field(
+        "network", "Fabric-manager links", "Leaf ports that the fabric manager takes.", 0, ge=0, le=1024
+    )
+    in_network_reduction: bool = _field("network", "Reduction in the switch (SHARP)", "Sums inside the network.", False)
+    gpudirect: bool = _field("network", "GPUDirect RDMA", "NIC straight to GPU memory; off: through the host.", True)
+    tuned: bool = _field("network", "Tuned lossless Ethernet", "Flow and congestion control set up for RoCE.", True)
+    jitter: Annotated[Number, Field(ge=0, le=10)] = _field(
+        "network", "Tail latency", "Relative spread of a step's time on one node (0.01: one per cent).", 0.014
+    )
+    storage_network: bool = _field("network", "Storage network", "Size it too.", False)
+    management_network: bool = _field("network", "Management network", "Size it too.", False)
+
+    # Model
+    model: Annotated[str, Key("models", "custom")] = _field(
+        "model",
+        "Model",
+        "A preset, or custom and a shape of your own; shape fields given beside a preset change it.",
+        "llama-3-70b",
+    )
+    layers: Size | None = _field("shape", "Layers")
+    hidden: Size | None = _field("shape", "Hidden size")
+    heads: Size | None = _field("shape", "Attention heads")
+    head_dim: Size | None = _field("shape", "Head dimension", "Blank: hidden size over heads.")
+    kv_heads: Size | None = _field("shape", "Key-value heads", "Blank: as many as heads.")
+    ffn_hidden: Size | None = _field("shape", "Feed-forward size")
+    gated: bool | None = _field("shape", "Gated feed-forward", "SwiGLU: three matrices instead of two.")
+    vocabulary: Annotated[int, Field(ge=1, le=10_000_000)] | None = _field("shape", "Vocabulary")
+    tied_embeddings: bool | None = _field("shape", "Tied embeddings")
+    experts: Annotated[int, Field(ge=0, le=65536)] | None = _field("shape", "Experts")
+    experts_per_token: Annotated[int, Field(ge=0, le=65536)] | None = _field("shape", "Experts per token")
+    expert_ffn_hidden: Annotated[int, Field(ge=0, le=1_000_000)] | None = _field("shape", "Expert feed-forward size")
+    shared_experts: Annotated[int, Field(ge=0, le=1024)] | None = _field("shape", "Shared experts")
+    training_tokens: Annotated[Number, Field(gt=0, le=1e17)] = _field("model", "Training tokens", "Such as 15T.", 15e12)
+    sequence_length: int = _field("model", "Sequence length", "Tokens in one sequence.", 8192, ge=1, le=100_000_000)
+    global_batch: int = _field("model", "Global batch", "Sequences in one step.", 2048, ge=1, le=10_000_000)
+    precision: Precision = _field("model", "Precision", "Of the layers' matrix work.", "bf16")
+
+    # Parallelism
+    micro_batch: Annotated[int, Field(ge=1, le=65536)] | None = _field(
+        "parallelism", "Micro-batch", "Sequences at a time. Blank: find the best."
+    )
+    tensor_parallel: Degree | None = _field("parallelism", "Tensor parallel", "Blank: find the best.")
+    pipeline_parallel: Degree | None = _field("parallelism", "Pipeline parallel", "Blank: find the best.")
+    virtual_pipeline: Annotated[int, Field(ge=1, le=1024)] | None = _field(
+        "parallelism", "Virtual pipeline stages", "Blank: find the best."
+    )
+    schedule: Schedule | None = _field("parallelism", "Pipeline schedule", "Blank: interleaved where stages allow it.")
+    context_parallel: Degree | None = _field("parallelism", "Context parallel", "Blank: find the best.")
+    expert_parallel: Degree | None = _field("parallelism", "Expert parallel", "Blank: find the best.")
+    sequence_parallel: bool | None = _field("parallelism", "Sequence parallel", "Blank: on with tensor parallel.")
+    sharding: Sharding | None = _field(
+        "parallelism", "Sharding", "What data-parallel ranks share (ZeRO 0–3). Blank: find the best."
+    )
+    sharding_group: Degree | None = _field(
+        "parallelism", "Sharding group", "Ranks that share one copy. Blank: all data-parallel ranks."
+    )
+    recompute: Recompute | None = _field("parallelism", "Recompute activations", "Blank: find the best.")
+
+    # Software
+    stack: Annotated[str, Key("stacks")] | None = _field("software", "Software stack", "Blank: well tuned and current.")
+    attention: Literal["causal", "full"] = _field("software", "Attention", "What the kernel computes.", "causal")
+    overlap_tensor: bool | None = _field("software", "Hide tensor-parallel traffic", "Blank: as the stack does.")
+    overlap_data: bool | None = _field("software", "Hide data-parallel traffic", "Blank: as the stack does.")
+    overlap_pipeline: bool | None = _field("software", "Hide pipeline traffic", "Blank: as the stack does.")
+
+    # Collective
+    message: Annotated[Bytes, Field(gt=0, le=1e15)] | None = _field(
+        "collective", "Message to reduce", "Bytes on each GPU. Blank: the model's gradients."
+    )
+    profile: Literal["calibrated", "ideal"] = _field(
+        "collective", "Timing model", "Calibrated: what NCCL and RCCL deliver. Ideal: the textbook.", "calibrated"
+    )
+    algorithm: Algorithm | None = _field("collective", "Algorithm", "Blank: the quickest.")
+    protocol: Protocol | None = _field("collective", "Protocol", "Blank: the quickest.")
+
+    # Operation
+    availability: Annotated[Number, Field(gt=0, le=1)] | None = _field(
+        "operation", "Availability", "Share of time that makes progress. Blank: from failures and checkpoints."
+    )
+    failure_rate: Annotated[PerSecond, Field(ge=0, le=1)] | None = _field(
+        "operation", "Failures per GPU", "Interruptions for each GPU and hour, such as 2e-5 /h. Blank: published rate."
+    )
+    checkpoint_interval: Annotated[Seconds, Field(gt=0, le=1e8)] | None = _field(
+        "operation", "Checkpoint interval", "Blank: the best one."
+    )
+    checkpoint_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field("operation", "Time to write a checkpoint")
+    restart_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field("operation", "Time to restart")
+
+    # Prices
+    price_book: Annotated[str, Key("prices")] = _field(
+        "prices", "Price book", "market: dated street prices; rule-of-thumb: the articles' figures.", "market"
+    )
+    price_node: Money | None = _field("prices", "Node", "Dollars each. Blank: the book's.")
+    price_nic: Money | None = _field("prices", "NIC", "Dollars each. Blank: the book's.")
+    price_switch: Money | None = _field("prices", "Switch", "Dollars each. Blank: the book's.")
+    price_transceiver: Money | None = _field("prices", "Transceiver module", "Dollars each. Blank: the book's.")
+    price_cable: Money | None = _field("prices", "Fibre cable", "Dollars each. Blank: the book's.")
+    price_copper_cable: Money | None = _field("prices", "Copper cable", "Dollars each. Blank: the book's.")
+    price_gpu_hour: Annotated[DollarsPerSecond, Field(ge=0, le=100)] | None = _field(
+        "prices", "Rent of one GPU", "Such as 2.95 USD/h."
+    )
+    electricity: Annotated[DollarsPerJoule, Field(ge=0, le=1)] | None = _field(
+        "prices", "Electricity", "Such as 0.08 USD/kWh."
+    )
+    pue: Annotated[Number, Field(ge=1, le=10)] | None = _field("prices", "PUE", "Facility power over IT power.")
+    lifetime: Annotated[Seconds, Field(gt=0, le=1e10)] | None = _field(
+        "prices", "Lifetime", "Over which capital is spread."
+    )
+    spares: Annotated[Number, Field(ge=0, le=1)] | None = _field(
+        "prices", "Spares", "Share of network parts kept in stock."
+    )
+    support: Annotated[Number, Field(ge=0, le=1)] | None = _field("prices", "Support", "Share of capital a year.")
+    infrastructure: Annotated[Number, Field(ge=0, le=1000)] | None = _field(
+        "prices", "Infrastructure", "Dollars for each watt of IT power: building, power, cooling."
+    )
+    catalog_version: str | None = _field(
+        "prices", "Catalogue edition", "The edition a link was made with.", max_length=60
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _blank_means_default(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        given = {key: value for key, value in data.items() if not (isinstance(value, str) and not value.strip())}
+        if "model" not in given and any(given.get(name) is not None for name in SHAPE):
+            given["model"] = "custom"
+        return given
+
+    @model_validator(mode="after")
+    def _own_shape_is_whole(self) -> "Scenario":
+        if self.model != "custom":
+            return self
+        missing = [name for name in ("layers", "hidden", "heads", "vocabulary") if getattr(self, name) is None]
+        if not self.ffn_hidden and not self.expert_ffn_hidden:
+            missing.append("ffn_hidden")
+        if missing:
+            advice = {"missing": ", ".join(missing)}
+            raise PydanticCustomError("shape", "A model of your own needs {missing}. Or choose a model.", advice)
+        return self
+
+    def asked(self) -> dict[str, Any]:
+        """The fields that differ from the defaults."""
+        return {name: value for name, value in self if value != type(self).model_fields[name].default}
+
+    def query(self, **changes: Any) -> str:
+        """The shortest query string that asks this, with some fields changed."""
+        fields = self.asked() | changes
+        return urlencode({name: _text(value) for name, value in fields.items() if value is not None})
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
