@@ -1,0 +1,620 @@
+"""Time of collective operations: all-reduce and friends.
+
+Two profiles. The *ideal* functions are the textbook α–β closed forms: what physics allows. The *calibrated* functions
+describe what NCCL and RCCL deliver: for each algorithm, latency plus pipeline fill plus bandwidth, with constants
+fitted to published measurements (:class:`Calibration`). Nothing here reads the catalogue: a cluster is the numbers of a
+:class:`Machine`.
+
+Everything is elementwise over broadcast arrays, swept axes first and draws last. Messages are counted as nccl-tests
+counts them: the vector every rank holds for an all-reduce, the gathered total for an all-gather, the total each rank
+brings for a reduce-scatter and an all-to-all.
+
+Symbols: S message [B], n ranks [1], α latency of a step [s], B bandwidth of one rank in one direction [B/s], g ranks in
+one scale-up domain [1], M domains [1].
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = float | NDArray[np.float64]
+
+ALGORITHMS = ("ring", "tree", "nvls", "nvls-tree", "collnet")
+PROTOCOLS = ("ll", "ll128", "simple")
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce")
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Ideal profile: textbook closed forms
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def ring_all_reduce(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of a ring all-reduce.
+
+    Each rank sends a share of the message to its neighbour 2(n - 1) times, so the time is
+    2(n - 1)α + 2(n - 1)/n · S/B.
+
+    Args:
+        message: bytes each rank contributes, S [B].
+        ranks: ranks in the ring, n [1].
+        latency: time before the first byte of a step arrives, α [s].
+        bandwidth: what one rank sends in one direction, B [B/s].
+
+    Returns:
+        Time until every rank holds the sum [s]. One rank needs none.
+
+    Source: Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+    J. Parallel Distrib. Comput. 69(2), 2009, pp. 117-124. doi:10.1016/j.jpdc.2008.09.002
+
+    >>> float(ring_all_reduce(message=8e9, ranks=8, latency=0, bandwidth=1e9))
+    14.0
+    """
+    steps = 2 * (ranks - 1)
+    return steps * latency + steps / ranks * message / bandwidth
+
+
+def double_binary_tree_all_reduce(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of a double binary tree all-reduce with perfect pipelining.
+
+    Two trees carry half the message each, and every rank is inside at most one of them, so up and down together move
+    2S per rank: 2⌈log₂ n⌉α + 2S/B. The cost of filling the pipeline, of order √(log n · α · S/B), is left out here.
+
+    Args:
+        message: bytes each rank contributes, S [B].
+        ranks: ranks, n [1].
+        latency: time before the first byte of a step arrives, α [s].
+        bandwidth: what one rank sends in one direction, B [B/s].
+
+    Returns:
+        Time until every rank holds the sum [s]. One rank needs none.
+
+    Source: Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
+    Parallel Computing 35(12), 2009, pp. 581-594. doi:10.1016/j.parco.2009.09.001
+
+    >>> float(double_binary_tree_all_reduce(message=8e9, ranks=8, latency=1, bandwidth=1e9))
+    22.0
+    """
+    return 2 * _log2_steps(ranks) * latency + np.where(np.asarray(ranks) > 1, 2 * message / bandwidth, 0.0)
+
+
+def halving_doubling_all_reduce(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of a recursive halving-doubling (Rabenseifner) all-reduce.
+
+    Halving distances scatter the sum and doubling distances gather it: 2 log₂ n · α + 2(n - 1)/n · S/B. When n is no
+    power of two the ranks beyond the power p below it first fold onto a partner and are sent the result at the end,
+    which adds 2α + 2S/B to the time of p ranks.
+
+    Args:
+        message: bytes each rank contributes, S [B].
+        ranks: ranks, n [1].
+        latency: time before the first byte of a step arrives, α [s].
+        bandwidth: what one rank sends in one direction, B [B/s].
+
+    Returns:
+        Time until every rank holds the sum [s]. One rank needs none.
+
+    Source: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH",
+    Int. J. High Perform. Comput. Appl. 19(1), 2005, pp. 49-66. doi:10.1177/1094342005051521
+
+    >>> float(halving_doubling_all_reduce(message=8e9, ranks=8, latency=1, bandwidth=1e9))
+    20.0
+    >>> float(halving_doubling_all_reduce(message=8e9, ranks=9, latency=1, bandwidth=1e9))
+    38.0
+    """
+    rounds = np.floor(np.log2(ranks))
+    power = 2.0**rounds
+    folded = np.where(power < ranks, 2 * latency + 2 * message / bandwidth, 0.0)
+    return 2 * rounds * latency + 2 * (power - 1) / power * message / bandwidth + folded
+
+
+def hierarchical_all_reduce(
+    message: Array,
+    ranks_per_domain: Array,
+    domains: Array,
+    latency: Array,
+    bandwidth: Array,
+    scale_out_latency: Array,
+    scale_out_bandwidth: Array,
+) -> Array:
+    """Time of a two-level all-reduce: reduce-scatter inside, all-reduce across, all-gather inside.
+
+    2(g - 1)α + 2(g - 1)/g · S/B inside the domains, and a ring over M domains of the S/g bytes that each rank then
+    owns, all ranks of a domain at once on their own network port.
+
+    Args:
+        message: bytes each rank contributes, S [B].
+        ranks_per_domain: ranks that share a scale-up domain, g [1].
+        domains: scale-up domains, M [1].
+        latency: latency of a step inside a domain [s].
+        bandwidth: what one rank sends in one direction inside its domain [B/s].
+        scale_out_latency: latency of a step between domains [s].
+        scale_out_bandwidth: what one rank sends in one direction between domains [B/s].
+
+    Returns:
+        Time until every rank holds the sum, levels one after the other [s].
+
+    Source: Cho, Finkler, Kung, Hunter, "BlueConnect: decomposing all-reduce for deep learning on heterogeneous network
+    hierarchy", Proc. MLSys 1, 2019, pp. 241-251.
+
+    >>> float(hierarchical_all_reduce(8e9, 8, 1, 0, 1e9, 0, 1e8))  # one domain: the ring inside it
+    14.0
+    >>> float(hierarchical_all_reduce(8e9, 8, 2, 0, 1e9, 0, 1e9))  # and 1 GB each across: 2 · 1/2 · 1
+    15.0
+    """
+    inside = ring_all_reduce(message, ranks_per_domain, latency, bandwidth)
+    across = ring_all_reduce(message / ranks_per_domain, domains, scale_out_latency, scale_out_bandwidth)
+    return inside + across
+
+
+def in_network_all_reduce(message: Array, ranks: Array, levels: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of an all-reduce summed inside the switches (SHARP, NVLink SHARP).
+
+    Each rank sends its vector once, up a tree of switches, and receives the sum once: 2 · levels · α + S/B.
+
+    Args:
+        message: bytes each rank contributes, S [B].
+        ranks: ranks, n [1].
+        levels: levels of switches between a rank and the root of the tree [1].
+        latency: latency of one level, α [s].
+        bandwidth: what one rank sends in one direction, B [B/s].
+
+    Returns:
+        Time until every rank holds the sum [s]. One rank needs none.
+
+    Source: Graham et al., "Scalable Hierarchical Aggregation Protocol (SHArP)", COMHPC 2016, pp. 1-10.
+    doi:10.1109/COMHPC.2016.006
+
+    >>> float(in_network_all_reduce(message=8e9, ranks=64, levels=2, latency=0, bandwidth=1e9))
+    8.0
+    """
+    return np.where(np.asarray(ranks) > 1, 2 * levels * latency + message / bandwidth, 0.0)
+
+
+def ring_all_gather(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of a ring all-gather, and of a ring reduce-scatter, its mirror image.
+
+    Each rank passes on n - 1 shares: (n - 1)α + (n - 1)/n · S/B.
+
+    Args:
+        message: the gathered total, S [B].
+        ranks: ranks in the ring, n [1].
+        latency: latency of a step, α [s].
+        bandwidth: what one rank sends in one direction, B [B/s].
+
+    Returns:
+        Time until every rank holds everything [s].
+
+    Source: Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice, and experience",
+    Concurrency Comput. Pract. Exper. 19(13), 2007, pp. 1749-1783. doi:10.1002/cpe.1206
+
+    >>> float(ring_all_gather(message=8e9, ranks=8, latency=0, bandwidth=1e9))
+    7.0
+    """
+    steps = ranks - 1
+    return steps * latency + steps / ranks * message / bandwidth
+
+
+def ring_reduce_scatter(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of a ring reduce-scatter: (n - 1)α + (n - 1)/n · S/B, S the total each rank brings.
+
+    Args and source as in :func:`ring_all_gather`.
+
+    >>> float(ring_reduce_scatter(message=8e9, ranks=8, latency=0, bandwidth=1e9))
+    7.0
+    """
+    return ring_all_gather(message, ranks, latency, bandwidth)
+
+
+def pairwise_all_to_all(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of an all-to-all by pairwise exchange: (n - 1)α + (n - 1)/n · S/B.
+
+    Args:
+        message: total each rank brings for all others and itself, S [B].
+        ranks: ranks, n [1].
+        latency: latency of a step, α [s].
+        bandwidth: what one rank sends in one direction, B [B/s].
+
+    Returns:
+        Time until every rank holds its share of every other [s].
+
+    Source: Thakur, Rabenseifner, Gropp 2005, section 3.4 (long messages). doi:10.1177/1094342005051521
+
+    >>> float(pairwise_all_to_all(message=8e9, ranks=8, latency=0, bandwidth=1e9))
+    7.0
+    """
+    steps = ranks - 1
+    return steps * latency + steps / ranks * message / bandwidth
+
+
+def pipelined_broadcast(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of a broadcast by two pipelined binary trees: ⌈log₂ n⌉α + S/B.
+
+    Args:
+        message: bytes the root holds, S [B].
+        ranks: ranks, n [1].
+        latency: latency of a step, α [s].
+        bandwidth: what one rank sends in one direction, B [B/s].
+
+    Returns:
+        Time until every rank holds the message [s]. One rank needs none.
+
+    Source: Sanders, Speck, Träff 2009, as for :func:`double_binary_tree_all_reduce`.
+
+    >>> float(pipelined_broadcast(message=8e9, ranks=8, latency=1, bandwidth=1e9))
+    11.0
+    """
+    return _log2_steps(ranks) * latency + np.where(np.asarray(ranks) > 1, message / bandwidth, 0.0)
+
+
+def all_reduce_lower_bound(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """The least time of any all-reduce between ranks: the larger of ⌈log₂ n⌉α and 2(n - 1)/n · S/B.
+
+    Source: Patarasuk, Yuan 2009, Theorem 1 (bandwidth); Chan et al. 2007, section 3 (latency).
+
+    >>> float(all_reduce_lower_bound(message=8e9, ranks=8, latency=1, bandwidth=1e9))
+    14.0
+    """
+    return np.maximum(_log2_steps(ranks) * latency, 2 * (ranks - 1) / ranks * message / bandwidth)
+
+
+def in_network_lower_bound(message: Array, ranks: Array, bandwidth: Array) -> Array:
+    """The least time of an all-reduce summed in the switches: each rank sends its vector once, S/B.
+
+    Source: Graham et al. 2016, as for :func:`in_network_all_reduce`.
+
+    >>> float(in_network_lower_bound(message=8e9, ranks=8, bandwidth=1e9))
+    8.0
+    """
+    return np.where(np.asarray(ranks) > 1, message / bandwidth, 0.0)
+
+
+def algorithm_bandwidth(message: Array, time: Array) -> Array:
+    """Message over time [B/s].
+
+    Source: NVIDIA, nccl-tests, doc/PERFORMANCE.md.
+
+    >>> float(algorithm_bandwidth(message=8e9, time=2.0))
+    4000000000.0
+    """
+    return np.divide(message, time)
+
+
+def bus_factor(collective: str, ranks: Array) -> Array:
+    """Bus bandwidth over algorithm bandwidth [1].
+
+    2(n - 1)/n for an all-reduce, (n - 1)/n for all-gather, reduce-scatter and all-to-all, 1 for broadcast and reduce.
+
+    Source: NVIDIA, nccl-tests, doc/PERFORMANCE.md.
+
+    >>> float(bus_factor("all-reduce", 8))
+    1.75
+    """
+    share = (ranks - 1) / ranks
+    if collective == "all-reduce":
+        return 2 * share
+    return np.where(share > 0, 1.0, 0.0) if collective in ("broadcast", "reduce") else share
+
+
+def bus_bandwidth(message: Array, time: Array, ranks: Array, collective: str = "all-reduce") -> Array:
+    """Algorithm bandwidth times the bus factor: what each rank's link must have carried, were it a ring [B/s].
+
+    Source: NVIDIA, nccl-tests, doc/PERFORMANCE.md.
+
+    >>> float(bus_bandwidth(message=8e9, time=2.0, ranks=8))
+    7000000000.0
+    """
+    return algorithm_bandwidth(message, time) * bus_factor(collective, ranks)
+
+
+def _log2_steps(ranks: Array) -> Array:
+    return np.ceil(np.log2(ranks))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Calibrated profile: what NCCL and RCCL deliver
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The cluster as one collective sees it. Numbers only; every field may be an array.
+
+    Rates are per GPU and one direction, after protocol overhead. A group of ranks inside a larger job is the same
+    machine with fewer ranks: see :func:`group`.
+    """
+
+    ranks_per_domain: Array  # g: ranks that reach one another over the scale-up link [1]
+    domains: Array  # M: such groups, joined by the scale-out network [1]
+    scale_up_rate: Array  # what a ring sustains inside a domain, B [B/s]
+    multicast_rate: Array  # message over time when the scale-up switch sums, 8 ranks; 0 where it cannot [B/s]
+    mesh_peers: Array  # links of a full mesh: fewer ranks use fewer of them; 0 with a switch or a bus [1]
+    scale_out_rate: Array  # what a GPU's share of the network ports sustains [B/s]
+    base_latency: Array  # launching the kernel [s]
+    scale_up_hop: Array  # one hop inside a domain [s]
+    scale_out_hop: Array  # one hop between domains [s]
+    pacing_hop: Array  # the network hop as far as it lengthens the pipeline: InfiniBand's [s]
+    fill: Array  # size of the pipeline-fill term for this kind of GPU, c [1]
+    launch_floor: Array = 0.0  # least time of a call, where one process drives several GPUs [s]
+    ll128: Array = 1.0  # 1 where the links keep 128-byte stores whole (NVLink), else 0
+    in_network_reduction: Array = 0.0  # 1 where scale-out switches sum (SHARP), else 0
+    scale_up_line: Array = 0.0  # line rate of the scale-up link [B/s], for the ideal profile
+    scale_out_line: Array = 0.0  # line rate of the GPU's network share [B/s], for the ideal profile
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Constants of the library rather than of the hardware; in the catalogue as ``collectives.library``."""
+
+    fill_exponent: Array  # q [1]
+    fill_cap_domain: Array  # k within one domain, multiples of the latency [1]
+    fill_cap_network: Array  # k of ring and tree across domains [1]
+    fill_cap_multicast: Array  # k of NVLS tree across domains [1]
+    ll_end: Array  # LL is best up to this transfer time over latency [1]
+    simple_start: Array  # Simple is best from this transfer time over latency on [1]
+    tree_chain: Array  # tree through the GPUs of a domain, share of half the ring rate [1]
+    tree_many: Array  # tree over more than two domains, share of half the smaller rate [1]
+    multicast_pair: Array  # NVLS tree, share of the multicast rate [1]
+    multicast_many: Array  # NVLS tree over more than two domains, share of half the network [1]
+    ring_hop: Array  # network hop of a ring over that of a tree [1]
+    rack_chain: Array  # hops that each doubling beyond 8 ranks adds in a rack-wide domain [1]
+    peer_overhead: Array  # sending to one more peer in an all-to-all [s]
+
+
+def group(machine: Machine, ranks: Array, stride: Array = 1) -> Machine:
+    """The machine as a parallel group sees it: ``ranks`` members, each ``stride`` GPUs after the one before.
+
+    Members fill a domain first: g = domain/stride of them (at least one, at most all) share it.
+    """
+    inside = np.clip(np.floor(np.asarray(machine.ranks_per_domain) / stride), 1, ranks)
+    return replace(machine, ranks_per_domain=inside, domains=np.ceil(np.asarray(ranks) / inside))
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One algorithm's latency [s], asymptotic message rate [B/s] (0: not available), fill latency [s] and cap [1]."""
+
+    latency: Array
+    rate: Array
+    pace: Array
+    cap: Array
+
+
+def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[str, _Line]:
+    """Latency and rate of each algorithm of a collective."""
+    m, c = machine, calibration
+    g, domains = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains, float)
+    ranks = g * domains
+    many, two = domains > 1, domains > 2
+    mesh = np.where(np.asarray(m.mesh_peers) > 0, np.minimum(1.0, (g - 1) / np.maximum(m.mesh_peers, 1)), 1.0)
+    inside = m.scale_up_rate * mesh
+    node = m.scale_out_rate * g
+    # A ring enters and leaves each domain once, on every port at the same time.
+    narrow = np.where(many, np.where(g > 1, np.minimum(inside, node), node), inside)
+    chain = np.where(g > 8, 7 + c.rack_chain * np.log2(np.maximum(g, 8) / 8), g - 1)
+    levels = np.log2(domains)
+    cap = np.where(many, c.fill_cap_network, c.fill_cap_domain)
+
+    if collective != "all-reduce":
+        steps = np.where(g > 8, chain, g - 1) * np.where(many, domains, 1.0)
+        crossings = domains - 1
+        latency = m.base_latency + steps * m.scale_up_hop + crossings * c.ring_hop * m.scale_out_hop
+        pace = m.base_latency + steps * m.scale_up_hop + crossings * c.ring_hop * m.pacing_hop
+        if collective == "all-to-all":
+            near = (g - 1) / ranks / inside
+            far = (ranks - g) / ranks / m.scale_out_rate
+            rate = 1 / np.maximum(near, far)
+            peers = (ranks - 1) * c.peer_overhead
+            latency = m.base_latency + m.scale_up_hop + np.where(many, m.scale_out_hop, 0.0) + peers
+            pace = m.base_latency + m.scale_up_hop + np.where(many, m.pacing_hop, 0.0) + peers
+        else:
+            rate = narrow / bus_factor(collective, ranks)
+        return {"ring": _Line(latency, rate, pace, cap)}
+
+    tree_latency = m.base_latency + 2 * m.scale_up_hop * chain + 2 * levels * m.scale_out_hop
+    tree_pace = m.base_latency + 2 * m.scale_up_hop * chain + 2 * levels * m.pacing_hop
+    ring_steps = 2 * np.where(g > 8, chain, g - 1) * domains
+    ring_crossings = 2 * (domains - 1) * c.ring_hop
+    ring_latency = m.base_latency + ring_steps * m.scale_up_hop + ring_crossings * m.scale_out_hop
+    ring_pace = m.base_latency + ring_steps * m.scale_up_hop + ring_crossings * m.pacing_hop
+    alone = np.where(g > 1, c.tree_chain * inside / 2, np.inf)
+    tree_rate = np.where(
+        many,
+        np.where(two, c.tree_many * np.minimum(node, 2 * alone) / 2, np.minimum(node, alone)),
+        alone,
+    )
+    # With the sum made in the switch a rank sends 1 + 1/g of the message; 1.125 of it at 8 ranks.
+    multicast = np.where(g > 1, m.multicast_rate * np.minimum(1.0, (1 + 1 / 8) / (1 + 1 / g)), 0.0)
+    nvls_tree = np.where(
+        many, np.minimum(c.multicast_pair * multicast, np.where(two, c.multicast_many * node / 2, node)), 0.0
+    )
+    sharp = np.where(many, np.asarray(m.in_network_reduction, float), 0.0)
+    nvls = np.where(many, sharp * np.minimum(c.multicast_pair * multicast, node), multicast)
+    collnet = sharp * np.minimum(node, alone)
+    fabric = m.base_latency + 2 * m.scale_up_hop * np.minimum(chain, 1) + 2 * m.scale_out_hop
+    fabric_pace = m.base_latency + 2 * m.scale_up_hop * np.minimum(chain, 1) + 2 * m.pacing_hop
+    multicast_cap = np.where(many, c.fill_cap_multicast, c.fill_cap_domain)
+    return {
+        "ring": _Line(ring_latency, narrow / (2 * (ranks - 1) / ranks), ring_pace, cap),
+        "tree": _Line(tree_latency, tree_rate, tree_pace, cap),
+        "nvls": _Line(
+            np.where(many, fabric, tree_latency), nvls, np.where(many, fabric_pace, tree_pace), multicast_cap
+        ),
+        "nvls-tree": _Line(tree_latency, nvls_tree, tree_pace, multicast_cap),
+        "collnet": _Line(fabric, collnet, fabric_pace, cap),
+    }
+
+
+MULTICAST = ("nvls", "nvls-tree", "collnet")  # algorithms that only speak the Simple protocol
+
+
+def _fill(line: _Line, transfer: Array, size: Array, exponent: Array) -> tuple[Array, Array]:
+    """Pipeline fill after ``transfer`` seconds' worth of bytes [s], and its slope times ``transfer`` [s].
+
+    F₀ = c · L₀^(1 - q) · X^q grows with the chunks until they reach their largest size, F = F₀/√(1 + (F₀/(k·L₀))²).
+    """
+    ceiling = line.cap * line.pace
+    relative = size / line.cap * (transfer / line.pace) ** exponent
+    bend = 1 + relative * relative
+    root = np.sqrt(bend)
+    return ceiling * relative / root, ceiling * exponent * relative / (bend * root)
+
+
+def _protocol_time(line: _Line, message: Array, machine: Machine, calibration: Calibration, protocol: str) -> Array:
+    """Time of one algorithm with one protocol, or with the quickest one [s].
+
+    T = L + X + F is concave in the message, so it is the lower envelope of its tangents: each protocol follows the
+    curve in its own stretch and leaves it on the tangent, a straight line of higher latency (LL128, Simple) or lower
+    bandwidth (LL, LL128). Without LL128 the better of the other two lines bridges its stretch.
+    """
+    c = calibration
+    with np.errstate(divide="ignore", invalid="ignore"):
+        transfer = np.where(np.asarray(line.rate) > 0, np.divide(message, line.rate), np.nan)
+    if not protocol:
+        low, high = np.asarray(c.ll_end * line.pace), np.asarray(c.simple_start * line.pace)
+        fill, slope = _fill(line, transfer, machine.fill, c.fill_exponent)
+        best = line.latency + transfer + fill
+        if np.all(machine.ll128):
+            return best
+        others = np.minimum(
+            _protocol_time(line, message, machine, calibration, "ll"),
+            _protocol_time(line, message, machine, calibration, "simple"),
+        )
+        return np.where(np.asarray(machine.ll128) > 0, best, others)
+    low, high = {
+        "ll": (0.0, c.ll_end * line.pace),
+        "ll128": (c.ll_end * line.pace, c.simple_start * line.pace),
+        "simple": (c.simple_start * line.pace, np.inf),
+    }[protocol]
+    start = np.maximum(np.clip(transfer, low, high), np.finfo(float).tiny)
+    fill, slope = _fill(line, start, machine.fill, c.fill_exponent)
+    time = line.latency + transfer + fill + slope * (np.maximum(transfer, np.finfo(float).tiny) / start - 1)
+    return np.where(np.asarray(machine.ll128) > 0, time, np.nan) if protocol == "ll128" else time
+
+
+def times(
+    collective: str,
+    message: Array,
+    machine: Machine,
+    calibration: Calibration,
+    algorithms: Sequence[str] = ALGORITHMS,
+    protocol: str = "",
+) -> dict[str, Array]:
+    """Calibrated time of each algorithm the collective can use [s]; ``nan`` where the machine lacks it.
+
+    Args:
+        collective: one of ``COLLECTIVES``.
+        message: bytes, S [B].
+        machine: the cluster.
+        calibration: constants of the library.
+        algorithms: which of ``ALGORITHMS`` to time.
+        protocol: one of ``PROTOCOLS``, or blank for the quickest.
+
+    Source: Railyard's own calibration against published nccl-tests and rccl-tests; structure after NCCL,
+    ``src/graph/tuning.cc``.
+    """
+    lines = _lines(collective, machine, calibration)
+    alone = np.asarray(machine.ranks_per_domain) * np.asarray(machine.domains) <= 1
+    found: dict[str, Array] = {}
+    for name in algorithms:
+        line = lines.get(name)
+        if line is None or not np.any(np.asarray(line.rate) > 0):
+            continue
+        if name in MULTICAST and protocol not in ("", "simple"):
+            continue
+        time = _protocol_time(line, message, machine, calibration, protocol)
+        found[name] = np.where(alone, 0.0, np.maximum(time, machine.launch_floor))
+    return found
+
+
+def collective_time(
+    collective: str,
+    message: Array,
+    machine: Machine,
+    calibration: Calibration,
+    algorithm: str = "",
+    protocol: str = "",
+) -> Array:
+    """Calibrated time of a collective [s], by the quickest algorithm and protocol unless they are forced.
+
+    Args and source as in :func:`times`. ``nan`` where the machine lacks what is forced.
+    """
+    found = times(collective, message, machine, calibration, (algorithm,) if algorithm else ALGORITHMS, protocol)
+    if not found:
+        return np.full(np.broadcast(message, machine.ranks_per_domain).shape, np.nan)
+    times_found = list(found.values())
+    quickest = times_found[0]
+    for time in times_found[1:]:
+        quickest = np.fmin(quickest, time)
+    return quickest
+
+
+def all_reduce(
+    message: Array, machine: Machine, calibration: Calibration, algorithm: str = "", protocol: str = ""
+) -> Array:
+    """Calibrated time of an all-reduce of ``message`` bytes on every rank [s]. See :func:`collective_time`."""
+    return collective_time("all-reduce", message, machine, calibration, algorithm, protocol)
+
+
+def all_gather(
+    message: Array, machine: Machine, calibration: Calibration, algorithm: str = "", protocol: str = ""
+) -> Array:
+    """Calibrated time of an all-gather; ``message`` is the gathered total [s]. See :func:`collective_time`."""
+    return collective_time("all-gather", message, machine, calibration, algorithm, protocol)
+
+
+def reduce_scatter(
+    message: Array, machine: Machine, calibration: Calibration, algorithm: str = "", protocol: str = ""
+) -> Array:
+    """Calibrated time of a reduce-scatter; ``message`` is what each rank brings [s]. See :func:`collective_time`."""
+    return collective_time("reduce-scatter", message, machine, calibration, algorithm, protocol)
+
+
+def all_to_all(
+    message: Array, machine: Machine, calibration: Calibration, algorithm: str = "", protocol: str = ""
+) -> Array:
+    """Calibrated time of an all-to-all; ``message`` is what each rank brings [s]. See :func:`collective_time`."""
+    return collective_time("all-to-all", message, machine, calibration, algorithm, protocol)
+
+
+def broadcast(
+    message: Array, machine: Machine, calibration: Calibration, algorithm: str = "", protocol: str = ""
+) -> Array:
+    """Calibrated time of a broadcast of ``message`` bytes [s]. See :func:`collective_time`."""
+    return collective_time("broadcast", message, machine, calibration, algorithm, protocol)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Stragglers
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def straggler_slowdown(jitter: Array, links: Array) -> Array:
+    """Expected slow-down of a synchronous step by the slowest of many links.
+
+    Every rank waits for the last link. With delays that are independent and exponential, of mean σ as a share of the
+    undisturbed time, the largest of m has mean σ·H_m, H_m = 1 + 1/2 + … + 1/m ≈ ln m + γ + 1/(2m) - 1/(12m²) (the
+    Gumbel limit adds ln m + γ). So the step takes 1 + σ·H_m times as long.
+
+    Args:
+        jitter: mean extra delay of one link over the undisturbed time, σ [1].
+        links: links that must all finish, m [1].
+
+    Returns:
+        Expected time over undisturbed time [1].
+
+    Source: David, Nagaraja, "Order Statistics", 3rd ed., Wiley 2003, section 2.5 and chapter 10; for the effect on
+    clusters Petrini, Kerbyson, Pakin, "The case of the missing supercomputer performance", SC 2003.
+    doi:10.1145/1048935.1050204
+
+    >>> round(float(straggler_slowdown(jitter=0.01, links=1)), 4)  # one link: its mean
+    1.01
+    >>> round(float(straggler_slowdown(jitter=0.01, links=4)), 5)  # 1 + 1/2 + 1/3 + 1/4 = 2.0833
+    1.02083
+    """
+    m = np.maximum(np.asarray(links, float), 1.0)
+    euler = 0.5772156649015329
+    tail = np.log(m) + euler + 1 / (2 * m) - 1 / (12 * m**2) + 1 / (120 * m**4) - 1 / (252 * m**6)
+    exact = np.where(m < 2, 1.0, np.where(m < 3, 1.5, tail))
+    return 1 + jitter * exact
