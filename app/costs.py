@@ -1,0 +1,219 @@
+"""What a cluster costs: to buy, to run, for each port, GPU, hour and training run.
+
+Money is in dollars of the price book's year, without interest or resale. Powers are of the equipment; the facility's
+own use is the factor PUE. Every function works elementwise on arrays: swept quantities first, draws of prices last.
+
+Sources: Barroso, Hölzle, Ranganathan, "The datacenter as a computer", 3rd edition, 2018, chapter 6 (capital,
+operating cost, PUE); NVIDIA DGX SuperPOD RA-11333 table 8 (what a fabric's bill of materials lists).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+def _floats(value: ArrayLike) -> Floats:
+    return np.asarray(value, dtype=np.float64)
+
+
+def per(amount: ArrayLike, count: ArrayLike) -> Floats:
+    """An amount shared out evenly; ``nan`` where there is nobody to share it.
+
+    >>> float(per(6.0e6, 1000)), float(per(1.0, 0))
+    (6000.0, nan)
+    """
+    amount, count = _floats(amount), _floats(count)
+    return np.where(count > 0, amount / np.where(count > 0, count, 1.0), np.nan)
+
+
+def line(count: ArrayLike, price: ArrayLike) -> Floats:
+    """One line of a bill of materials, count · price [USD].
+
+    A part that is not needed costs nothing, even when its price is unknown.
+
+    >>> float(line(48, 35_000.0)), float(line(0, float("nan")))
+    (1680000.0, 0.0)
+    """
+    count, price = _floats(count), _floats(price)
+    return np.where(count == 0, 0.0, count * price)
+
+
+def with_spares(parts: ArrayLike, spares: ArrayLike) -> Floats:
+    """Price of parts and of the share of them that is kept in stock, C (1 + s) [USD].
+
+    >>> float(with_spares(100.0, 0.03))
+    103.0
+    """
+    return _floats(parts) * (1 + _floats(spares))
+
+
+def switch_power(
+    switches: ArrayLike,
+    box: ArrayLike,
+    modules: ArrayLike,
+    module: ArrayLike,
+    modules_included: ArrayLike = False,
+) -> Floats:
+    """Power of switches with their optical modules [W].
+
+    A datasheet's maximum often holds the modules already; those are not added a second time.
+
+    Args:
+        switches: how many [1].
+        box: power of one [W].
+        modules: modules in all of them [1].
+        module: power of one module [W].
+        modules_included: whether ``box`` has active modules in it.
+
+    Source: the QM9700's maximum of 1,720 W is with active cables.
+
+    >>> float(switch_power(48, 1720.0, 1536, 17.0, modules_included=True))
+    82560.0
+    """
+    added = np.where(_floats(modules) == 0, 0.0, _floats(modules) * _floats(module))
+    boxes = np.where(_floats(switches) == 0, 0.0, _floats(switches) * _floats(box))
+    return boxes + np.where(np.asarray(modules_included), 0.0, added)
+
+
+def facility_power(equipment: ArrayLike, pue: ArrayLike) -> Floats:
+    """What the site draws for its equipment, P · PUE [W].
+
+    >>> float(facility_power(1e6, 1.25))
+    1250000.0
+    """
+    return _floats(equipment) * _floats(pue)
+
+
+def energy_cost(power: ArrayLike, time: ArrayLike, electricity: ArrayLike) -> Floats:
+    """Price of drawing a power for a time, P · t · e [USD].
+
+    Args:
+        power: at the meter [W].
+        time: how long [s].
+        electricity: price of energy [USD/J].
+
+    1 MW for 1,000 hours is 1 GWh; at 8 cents a kilowatt-hour that is $80,000:
+
+    >>> round(float(energy_cost(1e6, 3.6e6, 0.08 / 3.6e6)))
+    80000
+    """
+    return _floats(power) * _floats(time) * _floats(electricity)
+
+
+def operating(
+    power: ArrayLike, pue: ArrayLike, electricity: ArrayLike, capital: ArrayLike, support: ArrayLike, year: ArrayLike
+) -> Floats:
+    """Cost of keeping a cluster for a year: energy, and support as a share of its capital [USD].
+
+    P · PUE · e · T + r · C.
+
+    Args:
+        power: average of the equipment [W].
+        pue: site power over equipment power [1].
+        electricity: price of energy [USD/J].
+        capital: what support is reckoned on [USD].
+        support: share of it a year [1].
+        year: seconds of a year [s].
+
+    >>> round(float(operating(1e6, 1.0, 0.1 / 3.6e6, 1e6, 0.05, 3.6e6)))
+    150000
+    """
+    return energy_cost(facility_power(power, pue), year, electricity) + _floats(support) * _floats(capital)
+
+
+def total(capital: ArrayLike, operating_per_year: ArrayLike, lifetime: ArrayLike, year: ArrayLike) -> Floats:
+    """Cost of buying a cluster and keeping it for its life, C + O · T / year [USD].
+
+    >>> float(total(100.0, 10.0, 5.0, 1.0))
+    150.0
+    """
+    return _floats(capital) + _floats(operating_per_year) * _floats(lifetime) / _floats(year)
+
+
+def per_gpu_time(total_cost: ArrayLike, gpus: ArrayLike, lifetime: ArrayLike, time: ArrayLike) -> Floats:
+    """What one GPU costs for some time when the whole is spread evenly over its life, C t / (n T) [USD].
+
+    >>> float(per_gpu_time(8.76e6, 100, 8760.0, 1.0))
+    10.0
+    """
+    return per(_floats(total_cost) * _floats(time), _floats(gpus) * _floats(lifetime))
+
+
+def run(total_cost: ArrayLike, lifetime: ArrayLike, time: ArrayLike) -> Floats:
+    """Share of a cluster's whole cost that a run of some length uses up, C t / T [USD].
+
+    >>> float(run(1000.0, 5.0, 0.5))
+    100.0
+    """
+    return per(_floats(total_cost) * _floats(time), lifetime)
+
+
+def rental(gpus: ArrayLike, rate: ArrayLike, time: ArrayLike) -> Floats:
+    """The same run on rented GPUs, n · p · t [USD].
+
+    Args:
+        gpus: how many [1].
+        rate: rent of one [USD/s].
+        time: how long [s].
+
+    >>> float(rental(8, 3.0 / 3600, 7200))
+    48.0
+    """
+    return _floats(gpus) * _floats(rate) * _floats(time)
+
+
+def racks(items: ArrayLike, per_rack: ArrayLike, power: ArrayLike, power_per_rack: ArrayLike) -> Floats:
+    """Racks for equal items, by what fits in height and by what a rack may draw, the larger of the two [1].
+
+    Args:
+        items: nodes, or rack units of switches [1].
+        per_rack: how many fit in height [1].
+        power: of all of them [W].
+        power_per_rack: what the site gives one rack; 0 means no limit [W].
+
+    Source: RA-11333 table 7: 127 nodes at 4 a rack stand in 32 racks.
+
+    >>> int(racks(127, 4, 127 * 10.2e3, 45e3)), int(racks(127, 4, 127 * 10.2e3, 25e3))
+    (32, 64)
+    """
+    items, power, limit = _floats(items), _floats(power), _floats(power_per_rack)
+    each = per(power, items)
+    allowed = np.where((limit > 0) & (each > 0), np.floor(limit / np.where(each > 0, each, 1.0) + 1e-9), np.inf)
+    fit = np.minimum(_floats(per_rack), np.maximum(allowed, 1.0))
+    return np.where(items > 0, np.ceil(items / np.where(fit > 0, fit, 1.0) - 1e-9), 0.0)
+
+
+def cable_length(
+    rack_distance: ArrayLike, pitch: ArrayLike, drop: ArrayLike, slack: ArrayLike, overhead: ArrayLike = 0.0
+) -> Floats:
+    """Length of a cable between two racks of a row: down or up in both, along the row, and some slack [m].
+
+    (2 · drop + pitch · racks between + overhead) · (1 + slack); within one rack the drop alone.
+
+    Args:
+        rack_distance: racks from one end to the other, 0 within a rack [1].
+        pitch: from one rack to the next [m].
+        drop: from a port to the tray [m].
+        slack: share added for dressing [1].
+        overhead: across aisles, where rows differ [m].
+
+    >>> float(cable_length(10, 0.6, 2.0, 0.15)), float(cable_length(0, 0.6, 2.0, 0.0))
+    (11.5, 2.0)
+    """
+    distance, drop = _floats(rack_distance), _floats(drop)
+    straight = np.where(distance > 0, 2 * drop + _floats(pitch) * distance + _floats(overhead), drop)
+    return straight * (1 + _floats(slack))
+
+
+def length_class(length: ArrayLike, classes: ArrayLike) -> Floats:
+    """The shortest length sold that reaches; ``nan`` beyond the longest [m].
+
+    >>> [float(x) for x in length_class([0.4, 11.5, 99.0], [1, 2, 3, 5, 10, 15, 20, 30, 50])]
+    [1.0, 15.0, nan]
+    """
+    sold, length = np.sort(_floats(classes)), _floats(length)
+    place = np.searchsorted(sold, length - 1e-9)
+    return np.where(place < len(sold), sold[np.minimum(place, len(sold) - 1)], np.nan)
