@@ -1,0 +1,67 @@
+"""The command line: serve the pages, answer one scenario, or hold the models against measurements."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+from app import catalog as catalogue
+
+KINDS = ("collectives", "fabric", "training")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status is 0 when it did what was asked."""
+    parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    serve = commands.add_parser("serve", help="serve the pages and the API")
+    serve.add_argument("--host", help="address to listen on")
+    serve.add_argument("--port", type=int, help="port to listen on; 0 picks a free one")
+    plan = commands.add_parser("plan", help="answer one scenario as JSON")
+    plan.add_argument("fields", nargs="*", metavar="field=value", help="such as gpus=512 scale_out=roce-400")
+    accuracy = commands.add_parser("accuracy", help="predict every row of a file of published results")
+    accuracy.add_argument("kind", choices=KINDS)
+    accuracy.add_argument("file", type=Path)
+    accuracy.add_argument("--json", action="store_true", help="print the whole report as JSON")
+    accuracy.add_argument("--leave-one-out", action="store_true", help="refit without each system or source in turn")
+    options = parser.parse_args(arguments)
+    if options.command == "serve":
+        from app.main import serve as run
+
+        return run(options.host, options.port)
+    if options.command == "plan":
+        return _plan(options.fields)
+    return _accuracy(options.kind, options.file, options.json, options.leave_one_out)
+
+
+def _plan(fields: Sequence[str]) -> int:
+    from pydantic import ValidationError
+
+    from app.api import plan_json
+    from app.scenario import Scenario
+
+    pairs = [field.partition("=") for field in fields]
+    try:
+        scenario = Scenario.model_validate({name: value for name, _, value in pairs})
+    except ValidationError as error:
+        for problem in error.errors():
+            print(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}", file=sys.stderr)
+        return 2
+    sys.stdout.write(plan_json(scenario).decode() + "\n")
+    return 0
+
+
+def _accuracy(kind: str, file: Path, as_json: bool, leave_one_out: bool) -> int:
+    module = import_module(f"app.accuracy.{kind}")
+    if not file.is_file():
+        print(f"{file}: no such file", file=sys.stderr)
+        return 2
+    report = module.report(file, catalogue.current(), leave_one_out=leave_one_out)
+    print(json.dumps(report, indent=1, allow_nan=False) if as_json else module.text(report))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""The plan in sentences."""
+
+from app.catalog import Catalog
+from app.plan.hardware import Hardware
+from app.plan.parts import Bottleneck, Costs, Training
+from app.scenario import Scenario
+from app.units import show, show_range
+
+LIMITS = {
+    "compute": "Compute limits it",
+    "memory_bandwidth": "Memory bandwidth limits it",
+    "scale_up": "The scale-up link limits it",
+    "scale_out": "The network limits it",
+    "bubble": "The pipeline's idle time limits it",
+    "overhead": "Overheads limit it",
+}
+
+
+def verdict(
+    scenario: Scenario, hardware: Hardware, catalog: Catalog, training: Training, bottleneck: Bottleneck, costs: Costs
+) -> str:
+    """One or two sentences a director repeats in a meeting."""
+    model = catalog.models[scenario.model].name if scenario.model in catalog.models else "The model"
+    network = f" on {hardware.scale_out.name}" if hardware.nodes > 1 else ""
+    cluster = f"{scenario.gpus:,} {hardware.gpu.name}{network}"
+    time = training.time_to_train
+    if time is None:
+        return f"{cluster} cannot train {model} as asked; the findings say what to change."
+    money = costs.per_run
+    price = f" for {show_range(money.low, money.typical, money.high, 'USD')}" if money else ""
+    days = show_range(time.low, time.typical, time.high, "s")
+    first = f"{cluster} train {model} on {show(scenario.training_tokens, '1')} tokens in about {days}{price}."
+    limit = LIMITS[bottleneck.resource] if bottleneck.resource else ""
+    return f"{first} {limit}; {_networks(bottleneck, hardware)}" if limit else first
+
+
+def _networks(bottleneck: Bottleneck, hardware: Hardware) -> str:
+    """Which of the two networks comes first, and what doubling it would save."""
+    names = {"scale_up": hardware.scale_up.name, "scale_out": hardware.scale_out.name}
+    gains = {entry.resource: entry.gain or 0.0 for entry in bottleneck.what_if if entry.resource in names}
+    if not gains or max(gains.values()) < 0.005:
+        return "doubling a network would save less than 1 %."
+    first = max(gains, key=lambda resource: gains[resource])
+    return f"of the networks {names[first]} comes first: doubling it would save {gains[first]:.0%}."
