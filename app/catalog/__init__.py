@@ -3,7 +3,7 @@
 import hashlib
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from app.catalog.types import (
-    Entry,
     Estimate,
     Gpu,
     Model,
@@ -27,7 +26,7 @@ from app.catalog.types import (
     read_estimate,
 )
 
-__all__ = ["Catalog", "CatalogError", "Estimate", "current", "described", "estimates", "load", "use"]
+__all__ = ["Catalog", "CatalogError", "Estimate", "current", "described", "estimates", "load", "use", "without_ranges"]
 
 EDITION = "2026-11"
 FOLDER = Path(__file__).parent
@@ -132,11 +131,38 @@ def current() -> Catalog:
     return load(_folder)
 
 
+@cache
+def typical(folder: Path | None = None) -> Catalog:
+    """The catalogue without ranges: each estimate's only draw is its typical value. For searches and sweeps."""
+    loaded = load(folder)
+    parts: dict[str, Any] = {}
+    for kind in ENTRIES:
+        parts[kind] = {
+            key: entry.model_copy(update={name: value.settled() for name, value in described(entry).items()})
+            for key, entry in loaded.kind(kind).items()
+        }
+    parts["prices"] = {
+        key: book.model_copy(update={"prices": {name: price.settled() for name, price in book.prices.items()}})
+        for key, book in loaded.prices.items()
+    }
+    for kind in CONSTANTS:
+        parts[kind] = {
+            group: {name: value.settled() for name, value in table.items()}
+            for group, table in loaded.kind(kind).items()
+        }
+    return replace(loaded, **parts)
+
+
+def without_ranges() -> Catalog:
+    """The catalogue in force, typical values only."""
+    return typical(_folder)
+
+
 def estimates(catalog: Catalog) -> Iterator[Estimate]:
     """Every estimate in the catalogue."""
     for kind in ENTRIES:
         for entry in catalog.kind(kind).values():
-            yield from (value for _, value in entry if isinstance(value, Estimate))
+            yield from described(entry).values()
     for book in catalog.prices.values():
         yield from book.prices.values()
     for kind in CONSTANTS:
@@ -251,6 +277,6 @@ def _check_references(catalog: Catalog, where: _Where) -> None:
             raise where.wrong(kind, key, f"no {other} entry {target!r}")
 
 
-def described(entry: Entry) -> dict[str, Estimate]:
+def described(entry: BaseModel) -> dict[str, Estimate]:
     """The estimates of one entry by field."""
     return {name: value for name, value in entry if isinstance(value, Estimate)}

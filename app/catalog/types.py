@@ -36,6 +36,7 @@ class Estimate:
     note: str = ""
     date: str = ""
     key: str = ""
+    spread: bool = True
 
     def draws(self) -> NDArray[np.float64]:
         """The typical value first, then 256 fixed-seed draws [unit]; shape (257,), read-only.
@@ -51,10 +52,16 @@ class Estimate:
         """
         return self._draws
 
+    def settled(self) -> "Estimate":
+        """The same estimate with its typical value as the only draw, for searches that need no range."""
+        return replace(self, low=None, high=None, spread=False)
+
     @cached_property
     def _draws(self) -> NDArray[np.float64]:
         low = self.typical if self.low is None else self.low
         high = self.typical if self.high is None else self.high
+        if not self.spread:
+            return np.array([self.typical])
         seed = ".".join(self.key.split(".")[:2]) if self.key.startswith("prices.") else self.key
         deviates = np.random.default_rng(crc32(seed.encode())).permutation(_DEVIATES)
         if low > 0:

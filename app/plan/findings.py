@@ -30,8 +30,8 @@ def _nodes(hardware: Hardware) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "partial-node",
-            f"{hardware.gpus:,} GPUs do not fill nodes of {hardware.gpus_per_node}: {hardware.nodes:,} nodes are bought "
-            f"and {more - hardware.gpus} of their GPUs stay idle.",
+            f"{hardware.gpus:,} GPUs do not fill nodes of {hardware.gpus_per_node}: {hardware.nodes:,} nodes are "
+            f"bought and {more - hardware.gpus} of their GPUs stay idle.",
             ("gpus",),
             f"Use {fewer:,} or {more:,} GPUs.",
             {"gpus": more},
