@@ -1,0 +1,187 @@
+"""The Jinja environment that every page shares, and the one way a page is answered.
+
+Templates print what a plan found: filters here write numbers for people, and nothing computes one.
+"""
+
+import gzip
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app import __version__, assets, catalog
+from app.plan.bands import Band
+from app.scenario import Scenario
+from app.units import show, show_range
+
+FOLDER = Path(__file__).parent.parent / "templates"
+NAVIGATION = (
+    ("/", "Plan"),
+    ("/compare", "Compare"),
+    ("/size", "Size"),
+    ("/all-reduce", "All-reduce"),
+    ("/fabric", "Fabric"),
+    ("/catalog", "Catalogue"),
+    ("/accuracy", "Accuracy"),
+    ("/method", "Method"),
+    ("/docs", "API"),
+)
+ABOUT_THE_SCENARIO = frozenset({"/", "/compare", "/size", "/all-reduce", "/fabric"})
+"""Pages whose address carries the scenario."""
+
+
+def band(value: Band | None) -> str:
+    """A band as text: the typical value and its 80 % range.
+
+    >>> band(Band(13.4e6, 15.12e6, 17.3e6, "s"))
+    '175\u2009days (155–200)'
+    >>> band(None)
+    '–'
+    """
+    return "–" if value is None else show_range(value.low, value.typical, value.high, value.unit)
+
+
+def percent(value: float | None, digits: int = 2) -> str:
+    """A share as per cent.
+
+    >>> percent(0.0623), percent(None)
+    ('6.2\u2009%', '–')
+    """
+    return "–" if value is None else show(value * 100, "1", digits) + "\u2009%"
+
+
+def percent_band(value: Band | None) -> str:
+    """A band of a share as per cent.
+
+    >>> percent_band(Band(0.36, 0.405, 0.45, "1"))
+    '40.5\u2009% (36–45)'
+    """
+    if value is None:
+        return "–"
+    text = show_range(value.low * 100, value.typical * 100, value.high * 100, "1")
+    number, gap, ends = text.partition(" ")
+    return f"{number}\u2009%{gap}{ends}"
+
+
+def count(value: float | None) -> str:
+    """A count with its thousands apart.
+
+    >>> count(1024), count(None)
+    ('1,024', '–')
+    """
+    return "–" if value is None else f"{value:,.0f}"
+
+
+def words(key: object) -> str:
+    """A key of the wire as words.
+
+    >>> words("data_parallel")
+    'data parallel'
+    """
+    return str(key).replace("_", " ")
+
+
+def anchor(path: str) -> str:
+    """A path of the wire as the id of an element.
+
+    >>> anchor("training.step_time")
+    'training-step_time'
+    """
+    return path.replace(".", "-").replace("/", "-")
+
+
+@dataclass
+class Notes:
+    """The sources that a page's numbers rest on, in the order in which the page first needs them."""
+
+    groups: dict[tuple[str, ...], int] = field(default_factory=dict)
+
+    def reference(self, sources: tuple[str, ...]) -> int:
+        """The number of the note that lists these sources."""
+        return self.groups.setdefault(sources, len(self.groups) + 1)
+
+
+@cache
+def environment() -> Environment:
+    """The environment of all templates; a misspelt name is an error."""
+    made = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "show": show,
+        "band": band,
+        "percent": percent,
+        "percent_band": percent_band,
+        "count": count,
+        "words": words,
+        "anchor": anchor,
+    }
+    made.globals |= {"model_version": __version__, "show_range": show_range}
+    return made
+
+
+def embed(figure: Any) -> Markup:
+    """A Plotly figure as JSON that may stand inside a script element: to_json escapes <, > and /."""
+    return Markup(figure.to_json())  # noqa: S704
+
+
+def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
+    """What every template may use."""
+    root = request.scope.get("root_path", "")
+    path = request.url.path.removeprefix(root) or "/"
+    query = scenario.query() if scenario else ""
+    suffix = f"?{query}" if query else ""
+
+    def link(to: str, **changes: object) -> str:
+        """The address of a page about the same scenario, with some fields changed."""
+        asked = scenario.query(**changes) if scenario else urlencode(changes)
+        return f"{root}{to}?{asked}" if asked else root + to
+
+    return {
+        "root": root,
+        "path": path,
+        "query": query,
+        "suffix": suffix,
+        "link": link,
+        "asset": lambda name: assets.url(name, root),
+        "navigation": [
+            (to, root + to + (suffix if to in ABOUT_THE_SCENARIO else ""), name, to == path) for to, name in NAVIGATION
+        ],
+        "catalog": catalog.current(),
+        "notes": Notes(),
+        "embed": embed,
+    }
+
+
+def page(
+    request: Request,
+    template: str,
+    values: Mapping[str, Any],
+    *,
+    scenario: Scenario | None = None,
+    status: int = 200,
+) -> Response:
+    """Answer with a page: rendered, tagged so that an unchanged page costs nothing, and compressed."""
+    text = environment().get_template(template).render({**context(request, scenario), **values})
+    body = text.encode()
+    tag = f'W/"{hashlib.blake2b(body, digest_size=8).hexdigest()}"'
+    headers = {"cache-control": "no-cache", "vary": "accept-encoding", "etag": tag}
+    if status == 200 and tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        body = gzip.compress(body, 5, mtime=0)
+        headers["content-encoding"] = "gzip"
+    return Response(body, status, headers, media_type="text/html; charset=utf-8")

@@ -1,0 +1,2 @@
+"use strict";
+// Draws charts and submits the form. Knows no formula.
