@@ -4,9 +4,10 @@ from typing import Any
 
 from app import __version__
 from app.catalog import Catalog
-from app.plan import all_reduce, costs, fabric, findings, training, words
+from app.plan import all_reduce, fabric, findings, training, words
 from app.plan.bands import Draws, fold
-from app.plan.hardware import Hardware, look_up
+from app.plan.hardware import Hardware
+from app.plan.outline import outline
 from app.plan.parts import Explanation, Finding, Plan
 from app.plan.recommendation import recommend
 from app.scenario import Scenario
@@ -21,12 +22,10 @@ def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
 
     What cannot be built or run is a finding, and the numbers it affects are ``None``.
     """
-    hardware = look_up(scenario, catalog)
-    network = fabric.draft(hardware, scenario, catalog)
-    job = training.draft(hardware, scenario, catalog, taper=network.taper, hops=network.hops)
+    own = outline(scenario, catalog)
+    hardware, network, job, money = own.hardware, own.network, own.job, own.money
     message = scenario.message or job.gradient_bytes
     reduction = all_reduce.draft(hardware, scenario, catalog, message=message)
-    money = costs.draft(hardware, scenario, catalog, fabric=network, time_to_train=job.time_to_train)
     drafts = (network, job, reduction, money)
 
     quantities: dict[str, Draws] = {}
@@ -54,7 +53,7 @@ def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
         memory=job.memory_part(bands),
         bottleneck=bottleneck,
         costs=priced,
-        recommendation=recommend(scenario, hardware, catalog, job, money),
+        recommendation=recommend(scenario, catalog, own),
         explanations=explanations,
     )
 

@@ -2,8 +2,7 @@
 
 from app.catalog import Catalog
 from app.catalog.types import ScaleOut
-from app.plan import costs, fabric, training
-from app.plan.hardware import Hardware, look_up
+from app.plan.outline import Outline, outline
 from app.plan.parts import Parallelism, Recommendation
 from app.scenario import Scenario
 
@@ -13,39 +12,30 @@ TIE = 0.02
 """Costs closer than this share are called equal: less than any price is known to."""
 
 
-def recommend(
-    scenario: Scenario, hardware: Hardware, catalog: Catalog, job: training.TrainingDraft, money: costs.CostsDraft
-) -> Recommendation | None:
+def recommend(scenario: Scenario, catalog: Catalog, own: Outline) -> Recommendation | None:
     """Compare the planned network with the other family at the same rate, by owned cost of the run.
 
     ``None`` where the plan or its rival cannot be computed, or needs no network.
     """
-    rival = counterpart(hardware.scale_out, catalog)
-    if rival is None or job.parallelism is None or hardware.nodes < 2:
+    planned = own.hardware.scale_out
+    rival = counterpart(planned, catalog)
+    if rival is None or own.job.parallelism is None or own.hardware.nodes < 2:
         return None
-    other = scenario.model_copy(update={"scale_out": rival.key, "switch": None, **degrees(job.parallelism)})
-    there = look_up(other, catalog)
-    network = fabric.draft(there, other, catalog)
-    rival_job = training.draft(there, other, catalog, taper=network.taper, hops=network.hops)
-    rival_money = costs.draft(there, other, catalog, fabric=network, time_to_train=rival_job.time_to_train)
-    own, its = (float(draft.quantities["costs.per_run"].values.flat[0]) for draft in (money, rival_money))
-    slower = float(rival_job.time_to_train[0] / job.time_to_train[0] - 1)
-    dearer = its / own - 1
-    if not (own > 0 and its > 0):
+    fields = {"scale_out": rival.key, "switch": None, **degrees(own.job.parallelism)}
+    other = outline(scenario.model_copy(update=fields), catalog)
+    dearer = other.typical("costs.per_run") / own.typical("costs.per_run") - 1
+    slower = float(other.job.time_to_train[0] / own.job.time_to_train[0] - 1)
+    if not abs(dearer) < float("inf"):
         return None
-    if abs(dearer) < TIE:
-        best, outcome = hardware.scale_out, "so the cost of the run does not decide between them"
-    else:
-        best = hardware.scale_out if dearer > 0 else rival
-        outcome = f"so {best.name} is the better buy"
-    pace = (
-        f"finishes {abs(slower):.1%} {'later' if slower > 0 else 'sooner'}" if abs(slower) >= 5e-4 else "finishes alike"
-    )
+    tie = abs(dearer) < TIE
+    best = planned if tie or dearer > 0 else rival
+    outcome = "so the cost of the run does not decide between them" if tie else f"so {best.name} is the better buy"
+    pace = f"finishes {abs(slower):.1%} {'later' if slower > 0 else 'sooner'}" if abs(slower) >= 5e-4 else "is as quick"
     price = f"costs {abs(dearer):.1%} {'more' if dearer > 0 else 'less'} for the run"
-    agrees, rule = rule_of_thumb(hardware.gpus, best, abs(dearer) < TIE)
+    agrees, rule = rule_of_thumb(own.hardware.gpus, best, tie)
     return Recommendation(
         scale_out=best.key,
-        reason=f"Against {hardware.scale_out.name}, {rival.name} {pace} and {price}, {outcome}.",
+        reason=f"Against {planned.name}, {rival.name} {pace} and {price}, {outcome}.",
         rule_of_thumb=rule,
         agrees=agrees,
     )
@@ -61,11 +51,7 @@ def counterpart(scale_out: ScaleOut, catalog: Catalog) -> ScaleOut | None:
 
 def degrees(parallelism: Parallelism) -> dict[str, object]:
     """Chosen parallelism as scenario fields, so that another plan runs the same way."""
-    names = (
-        "tensor_parallel", "pipeline_parallel", "virtual_pipeline", "context_parallel", "expert_parallel",
-        "micro_batch", "sequence_parallel", "sharding", "sharding_group", "recompute", "schedule",
-    )  # fmt: skip
-    return {name: getattr(parallelism, name) for name in names}
+    return {name: value for name, value in vars(parallelism).items() if name in Scenario.model_fields}
 
 
 def rule_of_thumb(gpus: int, best: ScaleOut, tie: bool) -> tuple[bool, str]:

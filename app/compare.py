@@ -1,0 +1,157 @@
+"""Plans side by side: what differs, by how much, and where each difference comes from."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.catalog import Catalog
+from app.plan import evaluate
+from app.plan.parts import Plan, Quantity
+from app.scenario import Scenario
+
+ALIKE = 5e-4
+"""Relative differences below this are not listed."""
+
+Amounts = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One result that differs. ``values`` has one entry a plan; ``cause`` explains the largest change."""
+
+    field: str
+    title: str
+    unit: str
+    values: tuple[Any, ...]
+    changes: tuple[float | None, ...]
+    cause: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    plans: tuple[Plan, ...]
+    asked: tuple[Difference, ...]
+    differences: tuple[Difference, ...]
+    same: tuple[Difference, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One result to compare: how to get it, and what it is the sum of."""
+
+    field: str
+    title: str
+    get: Callable[[Plan], Any]
+    parts: Callable[[Plan], Amounts] = lambda plan: {}
+
+
+def compare(scenarios: Sequence[Scenario], catalog: Catalog) -> Comparison:
+    """Evaluate two to four scenarios and list what differs, with the difference and its cause."""
+    plans = tuple(evaluate(scenario, catalog) for scenario in scenarios)
+    rows = [_difference(row, plans) for row in ROWS]
+    asked = [
+        Difference(f"scenario.{name}", Scenario.model_fields[name].title or name, "", values, (None,) * len(plans), "")
+        for name in Scenario.model_fields
+        if name != "catalog_version" and len(set(values := tuple(plan.scenario[name] for plan in plans))) > 1
+    ]
+    return Comparison(
+        plans=plans,
+        asked=tuple(asked),
+        differences=tuple(row for row in rows if any(map(_differs, row.changes))),
+        same=tuple(row for row in rows if not any(map(_differs, row.changes))),
+    )
+
+
+def _differs(change: float | None) -> bool:
+    return change is None or abs(change) > ALIKE
+
+
+def _difference(row: Row, plans: Sequence[Plan]) -> Difference:
+    values = tuple(row.get(plan) for plan in plans)
+    numbers = [_typical(value) for value in values]
+    changes = tuple(_change(numbers[0], number) for number in numbers)
+    unit = next((value.unit for value in values if hasattr(value, "unit")), "")
+    known = [(abs(change), index) for index, change in enumerate(changes) if change is not None]
+    largest = max(known, default=(0.0, 0))[1]
+    cause = _cause(row, plans[0], plans[largest]) if largest else ""
+    return Difference(row.field, row.title, unit, values, changes, cause)
+
+
+def _typical(value: Any) -> float | str | None:
+    return value.typical if hasattr(value, "typical") else value
+
+
+def _change(first: Any, other: Any) -> float | None:
+    """Relative change from the first plan; ``None`` where one has no number, or they are words that differ."""
+    if first == other:
+        return 0.0
+    if isinstance(first, int | float) and isinstance(other, int | float) and first:
+        return float(other / first - 1)
+    return None
+
+
+def _cause(row: Row, first: Plan, other: Plan) -> str:
+    """The part of a sum that changed most, with its share of the whole."""
+    before, after = row.parts(first), row.parts(other)
+    if not before or not after:
+        return ""
+    moves = {name: after.get(name, 0.0) - before.get(name, 0.0) for name in {*before, *after}}
+    name = max(moves, key=lambda part: abs(moves[part]))
+    whole = sum(before.values())
+    if not whole or abs(moves[name] / whole) < ALIKE:
+        return ""
+    return f"{name}: {moves[name] / whole:+.1%} of the whole"
+
+
+def _amounts(pairs: Sequence[tuple[str, Quantity]]) -> Amounts:
+    totals: dict[str, float] = {}
+    for name, band in pairs:
+        totals[name] = totals.get(name, 0.0) + (band.typical if band else 0.0)
+    return totals
+
+
+def _step(plan: Plan) -> Amounts:
+    return _amounts([(part.name, part.time) for part in plan.training.parts])
+
+
+def _bill(plan: Plan) -> Amounts:
+    return _amounts([(line.role, line.cost) for line in plan.fabric.bill_of_materials])
+
+
+def _capital(plan: Plan) -> Amounts:
+    return _amounts([(line.name, line.cost) for line in plan.costs.capital_parts])
+
+
+def _operating(plan: Plan) -> Amounts:
+    return _amounts([(line.name, line.cost) for line in plan.costs.operating_parts])
+
+
+def _memory(plan: Plan) -> Amounts:
+    return _amounts([(part.name, part.size) for part in plan.memory.parts])
+
+
+ROWS = (
+    Row("training.time_to_train", "Time to train", lambda plan: plan.training.time_to_train, _step),
+    Row("training.step_time", "Step time", lambda plan: plan.training.step_time, _step),
+    Row("training.mfu", "Model FLOPs utilisation", lambda plan: plan.training.mfu, _step),
+    Row("training.tokens_per_second", "Tokens a second", lambda plan: plan.training.tokens_per_second, _step),
+    Row("bottleneck.resource", "Bottleneck", lambda plan: plan.bottleneck.resource),
+    Row("memory.total", "Memory a GPU", lambda plan: plan.memory.total, _memory),
+    Row("all_reduce.time", "All-reduce time", lambda plan: plan.all_reduce.time),
+    Row("all_reduce.bus_bandwidth", "All-reduce bus bandwidth", lambda plan: plan.all_reduce.bus_bandwidth),
+    Row("all_reduce.algorithm", "All-reduce algorithm", lambda plan: plan.all_reduce.algorithm),
+    Row("fabric.leaf_switches", "Leaf switches", lambda plan: plan.fabric.leaf_switches),
+    Row("fabric.spine_switches", "Spine switches", lambda plan: plan.fabric.spine_switches),
+    Row("fabric.core_switches", "Core switches", lambda plan: plan.fabric.core_switches),
+    Row("fabric.bisection_per_gpu", "Bisection bandwidth a GPU", lambda plan: plan.fabric.bisection_per_gpu),
+    Row("fabric.cost", "Fabric cost", lambda plan: plan.fabric.cost, _bill),
+    Row("fabric.cost_per_host_port", "Cost per host port", lambda plan: plan.fabric.cost_per_host_port, _bill),
+    Row("fabric.cost_per_gpu", "Fabric cost a GPU", lambda plan: plan.fabric.cost_per_gpu, _bill),
+    Row("costs.capital", "Capital", lambda plan: plan.costs.capital, _capital),
+    Row("costs.operating", "Running cost a year", lambda plan: plan.costs.operating, _operating),
+    Row("costs.total", "Total over the lifetime", lambda plan: plan.costs.total, _capital),
+    Row("costs.per_run", "Cost of the run, owned", lambda plan: plan.costs.per_run, _capital),
+    Row("costs.rental", "Cost of the run, rented", lambda plan: plan.costs.rental),
+    Row("cluster.power", "Power", lambda plan: plan.cluster.power),
+    Row("cluster.racks", "Racks", lambda plan: plan.cluster.racks),
+)

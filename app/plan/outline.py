@@ -1,0 +1,37 @@
+"""The drafts of a plan, before its results are folded to bands: what a plan, its rivals and a search all need."""
+
+from dataclasses import dataclass
+
+from app.catalog import Catalog
+from app.plan import costs, fabric, training
+from app.plan.hardware import Hardware, look_up
+from app.plan.parts import Finding
+from app.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Outline:
+    hardware: Hardware
+    network: fabric.FabricDraft
+    job: training.TrainingDraft
+    money: costs.CostsDraft
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the drafts found."""
+        return self.network.findings + self.job.findings + self.money.findings
+
+    def typical(self, name: str) -> float:
+        """The typical value of one result, by its name on the wire; NaN where it cannot be computed."""
+        drafts = (self.network, self.job, self.money)
+        draws = next(draft.quantities[name] for draft in drafts if name in draft.quantities)
+        return float(draws.values.flat[0])
+
+
+def outline(scenario: Scenario, catalog: Catalog) -> Outline:
+    """Size the fabric, run the model on it, price it."""
+    hardware = look_up(scenario, catalog)
+    network = fabric.draft(hardware, scenario, catalog)
+    job = training.draft(hardware, scenario, catalog, taper=network.taper, hops=network.hops)
+    money = costs.draft(hardware, scenario, catalog, fabric=network, time_to_train=job.time_to_train)
+    return Outline(hardware, network, job, money)
