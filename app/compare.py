@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.catalog import Catalog
-from app.plan import evaluate
+from app.plan.evaluation import evaluate
 from app.plan.parts import Plan, Quantity
 from app.scenario import Scenario
 
