@@ -1,0 +1,97 @@
+"""Text with a unit at the edge, SI floats inside."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from app import units
+from app.units import Bytes, parse, show, show_range
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("400 Gb/s", "B/s", 5e10),  # 400e9 bits / 8
+        ("50 GB/s", "B/s", 5e10),
+        ("256 MiB", "B", 256 * 2**20),
+        ("1 GB", "B", 1e9),
+        ("5 us", "s", 5e-6),  # exactly: not 4.9999999999999996e-06
+        ("5 µs", "s", 5e-6),
+        ("2.5 h", "s", 9000),
+        ("60 days", "s", 60 * 86400),
+        ("989 TFLOP/s", "FLOP/s", 989e12),
+        ("20 MW", "W", 2e7),
+        ("15T", "1", 15e12),
+        ("15T tokens", "1", 15e12),
+        ("90 %", "1", 0.9),
+        ("1,024", "1", 1024),
+        ("$35,000", "USD", 35000),
+        ("13M USD", "USD", 13e6),
+        ("3.6 USD/kWh", "USD/J", 1e-6),  # one kilowatt-hour is 3.6 MJ
+        ("3.6 USD/h", "USD/s", 1e-3),
+        ("36 /h", "1/s", 1e-2),
+        (7, "s", 7),
+    ],
+)
+def test_quantities_are_read_as_base_units(text: str | float, unit: str, value: float) -> None:
+    assert parse(text, unit) == pytest.approx(value, rel=1e-15)
+
+
+@pytest.mark.parametrize("unit", sorted(units.UNITS))
+@pytest.mark.parametrize(
+    "text", ["12 bananas", "", "nan", "inf", "1e999", "--3", "5 5 kg", "0x10", "{{7*7}}", "9" * 500]
+)
+def test_what_is_not_a_quantity_is_refused_with_an_example(text: str, unit: str) -> None:
+    with pytest.raises(ValueError, match=r"[Tt]ype"):
+        parse(text, unit)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, 10**400])
+def test_numbers_that_are_not_finite_are_refused(value: float) -> None:
+    with pytest.raises(ValueError, match="Type"):
+        parse(value, "B")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (5e10, "B/s", "50\u2009GB/s"),
+        (5e10, "b/s", "400\u2009Gb/s"),
+        (640e9, "B", "640\u2009GB"),
+        (15_120_000.0, "s", "175\u2009days"),
+        (0.0123, "s", "12.3\u2009ms"),
+        (6100.0, "USD", "$6,100"),
+        (13.4e6, "USD", "$13.4\u2009M"),
+        (2.95 / 3600, "USD/s", "$2.95/h"),
+        (0.08 / 3.6e6, "USD/J", "$0.08/kWh"),
+        (0.0, "s", "0\u2009ns"),
+        (math.nan, "s", "–"),
+        (None, "s", "–"),
+    ],
+)
+def test_quantities_are_shown_with_three_digits_and_a_prefix(value: float | None, unit: str, text: str) -> None:
+    assert show(value, unit) == text
+
+
+def test_a_range_has_no_more_digits_than_it_supports() -> None:
+    assert show_range(13.4e6, 15.12e6, 17.3e6, "s") == "175\u2009days (155–200)"
+    assert show_range(4000, 6123, 9000, "USD") == "$6,100 (4,000–9,000)"
+
+
+@given(st.floats(min_value=1e-6, max_value=1e15), st.sampled_from(["B", "B/s", "W", "FLOP/s"]))
+def test_what_is_shown_can_be_typed_again(value: float, unit: str) -> None:
+    assert parse(show(value, unit, digits=6).replace(",", ""), unit) == pytest.approx(value, rel=1e-5)
+
+
+class Size(BaseModel):
+    size: Bytes
+
+
+def test_a_field_takes_text_or_number_and_names_its_unit_in_the_schema() -> None:
+    assert Size.model_validate({"size": "256 MiB"}).size == Size(size=268435456.0).size
+    assert Size.model_json_schema()["$defs"]["Bytes"]["x-unit"] == "B"
+    with pytest.raises(ValidationError, match="256 MiB"):
+        Size.model_validate({"size": "12 bananas"})
