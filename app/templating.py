@@ -162,6 +162,7 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
         ],
         "catalog": catalog.current(),
         "notes": Notes(),
+        "explained": {},
         "embed": embed,
     }
 
