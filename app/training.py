@@ -1,0 +1,687 @@
+"""How long one training step takes, part by part, and how much memory it needs.
+
+The model is a sum of a few physical terms per layer and micro-batch: matrix products at an efficiency that depends on
+their shape, the attention core, reading and writing memory for everything elementwise, and whatever communication is
+not hidden behind them. A pipeline repeats the slowest stage, data parallelism and the optimizer close the step.
+
+All functions take numbers or arrays and broadcast them: configurations on the first axes, draws on the last.
+Constants arrive in a `Calibration`; nothing here knows where they come from.
+
+Symbols: b micro-batch, s sequence length, T = b·s/c tokens of a micro-batch on one rank, m micro-batches per replica,
+t, p, v, c, d, e the tensor, pipeline, virtual-pipeline, context, data and expert parallel degrees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app import transformer
+from app.transformer import Array, Shape
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What the step needs to know of the machine, per GPU.
+
+    Attributes:
+        matrix_peak: dense 16-bit matrix rate of the datasheet [FLOP/s].
+        linear_peak: dense matrix rate at the precision of the linear layers [FLOP/s].
+        memory_bandwidth: [B/s].
+        memory_capacity: bytes a program can use [B].
+        multiprocessors: SMs or compute units that share one matrix product [1].
+        clock: share of the datasheet's clock that the power limit allows [1].
+        scale_up_bandwidth: one direction, to the peers of the domain [B/s].
+        scale_up_domain: GPUs that reach one another over the scale-up link [1].
+        scale_out_bandwidth: network, one direction [B/s].
+    """
+
+    matrix_peak: Array
+    linear_peak: Array
+    memory_bandwidth: Array
+    memory_capacity: Array
+    multiprocessors: Array
+    clock: Array
+    scale_up_bandwidth: Array
+    scale_up_domain: Array
+    scale_out_bandwidth: Array
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one step computes.
+
+    Attributes:
+        sequence_length: tokens in a sequence, s [1].
+        global_batch: sequences in a step, B [1].
+        linear_bytes: bytes of an operand of the linear layers: 2, 1 (FP8) or 0.5 (FP4) [B].
+        gradient_bytes: bytes of a gradient when it is reduced: 4 or 2 [B].
+        causal: 1 if the attention mask is causal, else 0.
+    """
+
+    sequence_length: Array
+    global_batch: Array
+    linear_bytes: Array = 2.0
+    gradient_bytes: Array = 4.0
+    causal: Array = 1.0
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """How the step is spread over the GPUs.
+
+    Attributes:
+        tensor, pipeline, virtual_pipeline, context, expert, data: degrees t, p, v, c, e, d [1].
+        expert_tensor: GPUs over which each expert is cut, t_e [1].
+        micro_batch: sequences, b [1].
+        sharding: 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters (ZeRO stages; 3 is FSDP).
+        sharding_group: ranks over which that state is spread, at most d·c [1].
+        sequence_parallel: 1 if norms and residuals are split over the tensor-parallel ranks, else 0.
+        recompute: share of the layers whose whole forward pass is repeated [1].
+        recompute_core: 1 if only the attention core (or the cheap operators) is recomputed, else 0.
+        bubble: bubble of the schedule relative to 1F1B; a third for zero-bubble [1].
+    """
+
+    tensor: Array
+    pipeline: Array
+    virtual_pipeline: Array
+    context: Array
+    expert: Array
+    data: Array
+    expert_tensor: Array
+    micro_batch: Array
+    sharding: Array
+    sharding_group: Array
+    sequence_parallel: Array
+    recompute: Array
+    recompute_core: Array
+    bubble: Array = 1.0
+
+    @property
+    def ranks(self) -> Array:
+        """GPUs in use, t·p·c·d [1]."""
+        return self.tensor * self.pipeline * self.context * self.data
+
+
+@dataclass(frozen=True)
+class Software:
+    """The stack, as properties that a reader can check. Each is 1 for yes and 0 for no, or a share between.
+
+    Attributes:
+        fused: elementwise operators are fused (compiled, Transformer Engine, hand-written).
+        flash: the attention core never writes its scores to memory.
+        overlap_tensor: tensor-parallel communication runs under the matrix products.
+        overlap_data: gradients are reduced under the backward pass, weights gathered under the forward pass.
+        overlap_pipeline: stages send while they compute.
+        overlap_expert: the all-to-all of one micro-batch runs under the computation of another.
+        graphs: launches are recorded once (CUDA graphs).
+        flat_sharding: parameters are gathered in one flat ring over one network card, as in 2021.
+        selective_linear: share of the linear work that "selective" recomputation repeats (0 in Megatron).
+        dropout: dropout masks are kept.
+    """
+
+    fused: Array = 1.0
+    flash: Array = 1.0
+    overlap_tensor: Array = 1.0
+    overlap_data: Array = 1.0
+    overlap_pipeline: Array = 1.0
+    overlap_expert: Array = 0.0
+    graphs: Array = 0.0
+    flat_sharding: Array = 0.0
+    selective_linear: Array = 0.0
+    dropout: Array = 0.0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Constants of the model for one GPU, precision and stack. Times in seconds, the rest without unit.
+
+    Attributes:
+        linear: share of the peak that a large linear layer reaches.
+        head: the same for the 16-bit output head.
+        depth_half: depth K of a product M×N×K at which half of the efficiency is gone, K₀.
+        wave: cost of the last, partly filled wave of tiles.
+        attention: share of the peak of the flash forward kernel, causal work counted.
+        attention_half: sequence length at which half of that is gone, s₀.
+        attention_backward: backward over forward work of the flash kernel.
+        small_head: efficiency of heads under 100 wide relative to wider ones.
+        unfused_attention: share of the peak of attention as batched products.
+        softmax_traffic: scale of the bytes each score costs without a flash kernel.
+        memory: share of the memory bandwidth that elementwise kernels reach.
+        elementwise: scale of the elementwise bytes of a fused stack.
+        unfused: how many times more an unfused stack moves.
+        quantize: scale of the bytes that FP8 and FP4 conversion costs.
+        scale_up, scale_out: share of the nominal rate that collectives reach.
+        scale_up_latency, scale_out_latency: start-up of one collective [s].
+        hop: further latency for each node in a group [s].
+        exposed_tensor, exposed_context, exposed_pipeline, exposed_data, exposed_expert: share of that
+            communication that remains visible when the stack overlaps it.
+        head_imbalance: share of the head's time by which the last stage is the slowest.
+        expert_scale_up, expert_scale_out: all-to-all traffic relative to the ideal.
+        grouped, grouped_low: efficiency of grouped products relative to linear layers, 16-bit and below.
+        permute: scale of the bytes of routing tokens.
+        host_layer, host_expert: time the host needs to launch a layer, dense and mixture of experts [s].
+        graph_host: share of it that CUDA graphs leave.
+        optimizer_traffic: bytes read and written for each parameter updated [B].
+        optimizer_overhead: fixed time at the end of a step [s].
+        straggler: slow-down for each factor e of nodes.
+        context_memory: bytes outside the allocator: CUDA context, communication buffers [B].
+        fragmentation: share by which reserved memory exceeds allocated memory.
+    """
+
+    linear: Array
+    head: Array
+    depth_half: Array
+    wave: Array
+    attention: Array
+    attention_half: Array
+    attention_backward: Array
+    small_head: Array
+    unfused_attention: Array
+    softmax_traffic: Array
+    memory: Array
+    elementwise: Array
+    unfused: Array
+    quantize: Array
+    scale_up: Array
+    scale_out: Array
+    scale_up_latency: Array
+    scale_out_latency: Array
+    hop: Array
+    exposed_tensor: Array
+    exposed_context: Array
+    exposed_pipeline: Array
+    exposed_data: Array
+    exposed_expert: Array
+    head_imbalance: Array
+    expert_scale_up: Array
+    expert_scale_out: Array
+    grouped: Array
+    grouped_low: Array
+    permute: Array
+    host_layer: Array
+    host_expert: Array
+    graph_host: Array
+    optimizer_traffic: Array
+    optimizer_overhead: Array
+    straggler: Array
+    context_memory: Array
+    fragmentation: Array
+
+
+def _where(condition: Array, yes: Array, no: Array) -> Array:
+    return np.where(np.asarray(condition) > 0, yes, no)
+
+
+# One layer -----------------------------------------------------------------------------------------------------------
+
+
+def matrix_product(
+    rows: Array, columns: Array, depth: Array, rate: Array, depth_half: Array, wave_elements: Array
+) -> Array:
+    """Time of a matrix product, (rows × depth) · (depth × columns).
+
+    2·M·N·K/R · (1 + W/(M·N)) · (1 + K₀/K): the rate of a large product, the last wave of tiles that does not fill
+    the chip, and the start and end of each tile's loop over the depth.
+
+    Args:
+        rows, columns, depth: M, N, K [1].
+        rate: rate of a large product, R [FLOP/s].
+        depth_half: K₀ [1].
+        wave_elements: output elements lost in the last wave, W [1].
+
+    Returns:
+        Time [s].
+
+    >>> float(matrix_product(1000, 1000, 1000, 1e12, depth_half=0, wave_elements=0))
+    0.002
+    >>> float(matrix_product(1000, 1000, 1000, 1e12, depth_half=500, wave_elements=1e6))
+    0.006
+    """
+    filled = 1 + wave_elements / np.maximum(rows * columns, 1)
+    return 2 * rows * columns * depth / rate * filled * (1 + depth_half / np.maximum(depth, 1))
+
+
+def linear_layer(
+    tokens: Array, outputs: Array, inputs: Array, rate: Array, depth_half: Array, wave_elements: Array
+) -> tuple[Array, Array]:
+    """Forward and backward time of y = x·W: one product forward, two (for x and for W) backward [s]."""
+    forward = matrix_product(tokens, outputs, inputs, rate, depth_half, wave_elements)
+    to_input = matrix_product(tokens, inputs, outputs, rate, depth_half, wave_elements)
+    to_weight = matrix_product(outputs, inputs, tokens, rate, depth_half, wave_elements)
+    return forward, to_input + to_weight
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Time of one average layer for one micro-batch, forward, backward and recomputation together [s].
+
+    Attributes:
+        products: linear layers.
+        attention: the attention core.
+        elementwise: reading and writing memory between them.
+        tensor, context, expert: communication left visible.
+        host: what remains visible of launching the kernels.
+        gpu: time the GPU computes; communication of FSDP can hide under it.
+        total: the sum.
+    """
+
+    products: Array
+    attention: Array
+    elementwise: Array
+    tensor: Array
+    context: Array
+    expert: Array
+    host: Array
+    gpu: Array
+    total: Array
+
+
+def smooth_maximum(first: Array, second: Array) -> Array:
+    """(x⁴ + y⁴)^¼: the larger of two overlapping times, a little more where they are near one another.
+
+    >>> round(float(smooth_maximum(3.0, 0.1)), 3), round(float(smooth_maximum(1.0, 1.0)), 3)
+    (3.0, 1.189)
+    """
+    return np.sqrt(np.sqrt(np.square(np.square(first)) + np.square(np.square(second))))
+
+
+def collective(
+    volume: Array,
+    ranks: Array,
+    local: Array,
+    scale_up_bandwidth: Array,
+    scale_out_bandwidth: Array,
+    latency: Array,
+) -> Array:
+    """Time of a hierarchical reduce-scatter or all-gather of `volume` bytes over `ranks`, `local` of them in a domain.
+
+    Inside the domain each rank moves (n-1)/n of the volume; across domains the local ranks share it, each on its own
+    network rail: max(V·(n-1)/n/B_up, V/local·(D-1)/D/B_out) + α, D domains. Never one flat ring on one card.
+
+    Args:
+        volume: bytes of the whole buffer, V [B].
+        ranks: n [1].
+        local: ranks of the group within one scale-up domain [1].
+        scale_up_bandwidth, scale_out_bandwidth: per GPU, one direction [B/s].
+        latency: α [s].
+
+    Returns:
+        Time [s]; none for one rank.
+
+    >>> float(collective(8e9, 8, 8, 1e11, 1e10, 0.0))  # 7/8 · 8 GB at 100 GB/s
+    0.07
+    >>> float(collective(8e9, 16, 8, 1e11, 1e9, 0.0))  # 1 GB a rail, half of it leaves the node, at 1 GB/s
+    0.5
+    """
+    domains = np.maximum(ranks / local, 1)
+    inside = volume * (ranks - 1) / ranks / scale_up_bandwidth
+    across = volume / local * (domains - 1) / domains / scale_out_bandwidth
+    return _where(ranks - 1, np.maximum(inside, across) + latency, 0.0)
+
+
+def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, cal: Calibration) -> Layer:
+    """Time of one average layer for one micro-batch.
+
+    *Linear layers* are matrix products forward and twice that backward. *The attention core* is the flash kernel over
+    the causal half (2.5 times forward in the backward pass), or two batched products and the traffic of the scores
+    where the stack has no such kernel. *Elementwise* work moves
+    T·[20h/(t if sequence-parallel) + 4(H + K)·d_h/t + (6 gated, 4 plain)·f/t] bytes forward and twice that backward.
+    *Tensor parallelism* all-reduces 2·T·h bytes twice forward and twice backward. *Context parallelism* passes keys
+    and values round a ring. *Experts* exchange each token's k copies by all-to-all, two forward and two backward.
+    *The host* must launch every kernel; it shows where the kernels are short.
+
+    Sources: Narayanan et al., "Efficient large-scale language model training on GPU clusters", SC21, section 3;
+    Korthikanti et al., 2022, section 4; Dao, "FlashAttention-2", 2023, section 3.1 (the 2.5).
+    """
+    t, s, h = par.tensor, job.sequence_length, shape.hidden
+    tokens = par.micro_batch * s / par.context
+    norms = tokens / _where(par.sequence_parallel, t, 1.0)
+    low = np.asarray(job.linear_bytes) < 2
+    rate = hw.linear_peak * hw.clock * cal.linear
+    waves = cal.wave * hw.multiprocessors * 128**2
+    memory = hw.memory_bandwidth * cal.memory
+    share = shape.expert_layers / shape.layers
+    has_experts = bool(np.any(np.asarray(share) > 0))
+    has_latent = bool(np.any(np.asarray(shape.latent) > 0))
+
+    def product(rows: Array, columns: Array, depth: Array) -> tuple[Array, Array]:
+        return linear_layer(rows, columns, depth, rate, cal.depth_half, waves)
+
+    # Linear layers of attention and of the dense feed-forward block.
+    qkv = (shape.heads + 2 * shape.kv_heads) * shape.head_dim / t
+    if has_latent:
+        qkv = _where(shape.latent, shape.query_rank + shape.kv_rank + shape.rope_dim, qkv)
+    out = shape.heads * shape.output_dim / t
+    pairs = [product(tokens, qkv, h), product(tokens, h, out)]
+    inputs = norms * h + tokens * out
+    if has_latent:
+        up_query, up_keys = shape.heads * shape.score_dim / t, shape.heads * (shape.head_dim + shape.value_dim) / t
+        up_query = _where(shape.latent, up_query, 0.0)
+        up_keys = _where(shape.latent, up_keys, 0.0)
+        pairs += [product(tokens, up_query, shape.query_rank), product(tokens, up_keys, shape.kv_rank)]
+    forward = pairs[0][0] + pairs[1][0]
+    backward = pairs[0][1] + pairs[1][1]
+    for more in pairs[2:]:
+        forward, backward = forward + more[0], backward + more[1]
+    ffn_in = product(tokens, (1 + shape.gated) * shape.ffn_hidden / t, h)
+    ffn_out = product(tokens, h, shape.ffn_hidden / t)
+    forward = forward + (1 - share) * (ffn_in[0] + ffn_out[0])
+    backward = backward + (1 - share) * (ffn_in[1] + ffn_out[1])
+
+    # Elementwise traffic, and the conversion of inputs to FP8 or FP4.
+    inner = 4 + 2 * shape.gated
+    traffic = 20 * h * norms + tokens * 2 * (shape.heads * (shape.score_dim + shape.output_dim)) / t
+    traffic = traffic + tokens * 4 * shape.kv_heads * shape.head_dim / t
+    traffic = traffic + (1 - share) * inner * tokens * shape.ffn_hidden / t
+    inputs = inputs + (1 - share) * (norms * h + tokens * shape.ffn_hidden / t)
+
+    all_to_all: Array = 0.0
+    if has_experts:
+        # Each rank of a tensor-parallel group routes its own share of the tokens.
+        width = shape.expert_ffn_hidden / par.expert_tensor
+        routed = tokens / t * shape.experts_per_token * par.expert_tensor
+        groups = np.maximum(shape.experts, 1) / par.expert
+        grouped_rate = rate * cal.grouped * np.where(low, cal.grouped_low, 1.0)
+        per_expert = routed / groups
+        into = linear_layer(per_expert, (1 + shape.gated) * width, h, grouped_rate, cal.depth_half, waves / groups)
+        outof = linear_layer(per_expert, h, width, grouped_rate, cal.depth_half, waves / groups)
+        shared_width = shape.shared_experts * shape.expert_ffn_hidden / t
+        shared_in, shared_out = product(tokens, (1 + shape.gated) * shared_width, h), product(tokens, h, shared_width)
+        forward = forward + share * (groups * (into[0] + outof[0]) + shared_in[0] + shared_out[0])
+        backward = backward + share * (groups * (into[1] + outof[1]) + shared_in[1] + shared_out[1])
+        traffic = traffic + share * (
+            cal.permute / cal.elementwise * 16 * routed * h + inner * (routed * width + tokens * shared_width)
+        )
+        inputs = inputs + share * (routed * (h + width) + tokens * shared_width)
+
+        # All-to-all: inside the scale-up domain, and to the other domains that a token's experts live on.
+        ranks = par.expert * par.expert_tensor
+        domains = np.maximum(ranks / np.minimum(hw.scale_up_domain, ranks), 1)
+        remote = domains * (1 - (1 - 1 / domains) ** shape.experts_per_token) * (domains - 1) / domains
+        sent = 2 * tokens / t * h
+        inside = cal.expert_scale_up * sent * shape.experts_per_token * (par.expert - 1) / par.expert
+        inside = inside + sent * shape.experts_per_token * (par.expert_tensor - 1)
+        across = cal.expert_scale_out * sent * remote
+        all_to_all = np.maximum(
+            inside / (hw.scale_up_bandwidth * cal.scale_up), across / (hw.scale_out_bandwidth * cal.scale_out)
+        ) + np.where(domains > 1, cal.scale_out_latency, cal.scale_up_latency)
+        exposed = 1 - sw.overlap_expert * (1 - cal.exposed_expert)
+        all_to_all = share * exposed * _where(ranks - 1, all_to_all, 0.0)
+
+    bytes_forward = cal.elementwise * np.power(cal.unfused, 1 - sw.fused) * traffic
+    bytes_forward = bytes_forward + np.where(low, cal.quantize * 4 * inputs, 0.0)
+    elementwise = bytes_forward / memory
+
+    # The attention core.
+    work = tokens * transformer.attention_flops(shape, s, job.causal) / t
+    narrow = np.where(np.asarray(shape.head_dim) < 100, cal.small_head, 1.0)
+    flash_rate = hw.matrix_peak * hw.clock * cal.attention * narrow * s / (s + cal.attention_half)
+    scores = tokens * s * shape.heads / t
+    square = tokens * transformer.attention_flops(shape, s, 0.0) / t
+    square_time = square / (hw.matrix_peak * hw.clock * cal.unfused_attention)
+    softmax = cal.softmax_traffic * scores / memory
+    core_forward = sw.flash * work / flash_rate + (1 - sw.flash) * (square_time + 11 * softmax)
+    core_backward = sw.flash * cal.attention_backward * work / flash_rate
+    core_backward = core_backward + (1 - sw.flash) * (2 * square_time + 14 * softmax)
+
+    # Communication that stays visible.
+    one_nvlink = np.minimum(t, hw.scale_up_domain)
+    volume = 2 * tokens * h
+    reduce = 2 * collective(
+        volume,
+        t,
+        one_nvlink,
+        hw.scale_up_bandwidth * cal.scale_up,
+        hw.scale_out_bandwidth * cal.scale_out,
+        np.where(np.asarray(t) > hw.scale_up_domain, cal.scale_out_latency, cal.scale_up_latency),
+    )
+    reduce = reduce * (2 - share) * (1 - sw.overlap_tensor * (1 - cal.exposed_tensor))
+    ring_bandwidth = np.where(
+        np.asarray(t * par.context) > hw.scale_up_domain,
+        hw.scale_out_bandwidth * cal.scale_out,
+        hw.scale_up_bandwidth * cal.scale_up,
+    )
+    kv_width = _where(
+        shape.latent, shape.heads * (shape.score_dim + shape.output_dim) / 2, shape.kv_heads * shape.head_dim
+    )
+    ring = cal.exposed_context * (par.context - 1) * 4 * tokens * kv_width / t / ring_bandwidth
+
+    # Recomputation: the whole forward pass of a share of the layers, or only its cheap part.
+    again = par.recompute
+    cheap = par.recompute_core * (1 - again)
+    cheap_products = cheap * sw.selective_linear
+    cheap_elementwise = _where(sw.selective_linear, cheap, 0.0)
+    cheap_core = cheap * (1 - sw.flash)
+    products = forward * (1 + again + cheap_products) + backward
+    attention = core_forward * (1 + again + cheap_core) + core_backward
+    elementwise = elementwise * (3 + again + cheap_elementwise)
+    tensor = reduce * (2 + again)
+    context = ring * (3 + again)
+    expert = all_to_all * (4 + 2 * again)
+    computing = products + attention + elementwise
+    total = computing + tensor + context + expert
+
+    # The host launches kernels ahead of the GPU; it shows where they are shorter than their launches.
+    launches = (cal.host_layer * (1 - share) + cal.host_expert * share) * (1 - sw.graphs * (1 - cal.graph_host))
+    launches = launches * (1 + again / 3)
+    bounded = smooth_maximum(total, launches)
+    return Layer(products, attention, elementwise, tensor, context, expert, bounded - total, computing, bounded)
+
+
+# The step ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Step:
+    """Time of one training step and what it is made of [s].
+
+    Attributes:
+        time: the whole step.
+        layers: part of `layer` times repeated by the slowest stage, m·⌈L/p⌉ [1]: multiplies each part of the layer.
+        head: output head and loss on the last stage, as far as it makes that stage the slowest.
+        bubble: pipeline stages waiting.
+        pipeline: activations sent from stage to stage.
+        data: gradients and weights exchanged by data parallelism, as far as visible.
+        optimizer: updating the parameters.
+        straggler: waiting for the slowest of many nodes.
+    """
+
+    time: Array
+    layers: Array
+    head: Array
+    bubble: Array
+    pipeline: Array
+    data: Array
+    optimizer: Array
+    straggler: Array
+
+
+def head_time(shape: Shape, job: Job, hw: Hardware, par: Parallelism, cal: Calibration) -> Array:
+    """Output head and loss of one micro-batch: a 16-bit product with the vocabulary, and the traffic of the logits.
+
+    16 bytes per token and vocabulary entry (logits written, read, normalised and differentiated) and 20h.
+
+    Returns:
+        Time, forward and backward [s].
+    """
+    tokens = par.micro_batch * job.sequence_length / par.context
+    rate = hw.matrix_peak * hw.clock * cal.head
+    waves = cal.wave * hw.multiprocessors * 128**2
+    columns = shape.vocabulary / par.tensor
+    forward, backward = linear_layer(tokens, columns, shape.hidden, rate, cal.depth_half, waves)
+    traffic = tokens * (16 * columns + 20 * shape.hidden)
+    once = forward + backward + traffic / (hw.memory_bandwidth * cal.memory)
+    return once * (1 + shape.prediction_layers)
+
+
+def assemble(
+    one: Layer,
+    head: Array,
+    shape: Shape,
+    job: Job,
+    hw: Hardware,
+    par: Parallelism,
+    sw: Software,
+    cal: Calibration,
+) -> Step:
+    """Time of the step from the time of a layer and of the head.
+
+    T = m·(stage + p2p) + (p - 1)/v·(L/p·layer + p2p)·bubble + data + optimizer, times the straggler factor, where the
+    stage is the slowest one: ⌈L/p⌉ layers, or ⌊L/p⌋ and the head.
+
+    Sources: Narayanan et al., SC21, section 2.2 (1F1B and interleaving); Qi et al., "Zero bubble pipeline
+    parallelism", 2023, table 1 (ZB-H1: a third of the bubble); Rajbhandari et al., "ZeRO", 2020 (volumes).
+    """
+    t, p, v = par.tensor, par.pipeline, par.virtual_pipeline
+    depth = shape.layers + shape.prediction_layers
+    micro_batches = job.global_batch / (par.data * par.micro_batch)
+    deep, shallow = np.ceil(depth / p), np.floor(depth / p)
+    piped = np.asarray(p) > 1
+    visible_head = np.where(piped, cal.head_imbalance * np.where(deep > shallow, 0.5, 1.0), 1.0) * head
+
+    up = hw.scale_up_bandwidth * cal.scale_up
+    out = hw.scale_out_bandwidth * cal.scale_out
+
+    # Parameters of this rank, and the group that shares them.
+    held = transformer.held_parameters(shape, t, p, par.expert, par.expert_tensor, deep)
+    replicas = par.data * par.context
+    expert_replicas = np.maximum(par.ranks / (p * par.expert * par.expert_tensor), 1)
+    nodes = np.maximum(replicas * t / hw.scale_up_domain, 1)
+    local = np.clip(hw.scale_up_domain / t, 1, replicas)
+    expert_local = np.clip(hw.scale_up_domain / (par.expert * par.expert_tensor), 1, expert_replicas)
+
+    # FSDP: the parameters of each layer are gathered twice and its gradients reduced once, for every micro-batch.
+    fsdp = np.where(np.asarray(par.sharding) > 2, 1.0, 0.0)
+    group = np.minimum(par.sharding_group, replicas)
+    group_local = np.minimum(local, group)
+    layer_time = one.total
+    if np.any(fsdp > 0):
+        latency = np.where(
+            group * t > hw.scale_up_domain, cal.scale_out_latency + cal.hop * nodes, cal.scale_up_latency
+        )
+        gathered = 3 * collective(2 * held.layer, group, group_local, up, out, latency)
+        flat = 3 * (2 * held.layer * (group - 1) / group / out + latency)
+        hidden = smooth_maximum(one.total, gathered) - one.total + 0.5 * cal.exposed_data * gathered
+        poor = np.power(np.power(one.total, 1.5) + np.power(flat, 1.5), 2 / 3) - one.total
+        per_layer = np.where(piped, gathered / micro_batches, _where(sw.flat_sharding, poor, hidden))
+        layer_time = one.total + fsdp * _where(replicas - 1, per_layer, 0.0)
+
+    stage = np.maximum(deep * layer_time, shallow * layer_time + visible_head)
+    bulk = deep * one.total
+    extra_head = np.maximum(stage - deep * layer_time, 0)
+
+    # Point to point between stages.
+    activation = 2 * par.micro_batch * job.sequence_length / par.context * shape.hidden / t
+    near = np.asarray(t * par.context * par.data * p) <= hw.scale_up_domain
+    hop = activation / np.where(near, up, out) + cal.scale_out_latency
+    exposed = 1 - sw.overlap_pipeline * (1 - cal.exposed_pipeline)
+    send = np.where(piped, exposed * 2 * v * hop, 0.0)
+    bubble = (p - 1) / v * par.bubble * (depth / p * layer_time + send)
+
+    # Gradients and weights of everything that is not FSDP, once a step.
+    gathered_bytes = np.where(np.asarray(par.sharding) > 0, 2.0, job.gradient_bytes)
+    volume = (job.gradient_bytes + gathered_bytes) * (1 - fsdp)
+    buckets = 2 + held.dense * volume / 200e6
+    alpha = np.where(nodes > 1, cal.scale_out_latency + cal.hop * nodes, cal.scale_up_latency)
+    exchange = collective(volume * held.dense, replicas, local, up, out, alpha * buckets)
+    exchange = exchange + np.where(
+        np.asarray(held.expert) > 0,
+        collective(volume * held.expert, expert_replicas, expert_local, up, out, alpha),
+        0.0,
+    )
+    shown = cal.exposed_data / v * exchange + np.maximum(
+        (1 - cal.exposed_data / v) * exchange - 0.8 * stage * np.minimum(micro_batches, p), 0
+    )
+    exchange = (1 - fsdp) * (sw.overlap_data * shown + (1 - sw.overlap_data) * exchange)
+    sharded = (layer_time - one.total) * deep * micro_batches
+
+    updated = held.dense / np.where(np.asarray(par.sharding) > 0, group, 1.0)
+    updated = updated + held.expert / np.where(
+        np.asarray(par.sharding) > 0, np.minimum(expert_replicas, np.maximum(group, 1)), 1.0
+    )
+    optimizer = cal.optimizer_traffic * updated / hw.memory_bandwidth + cal.optimizer_overhead
+
+    steady = micro_batches * (stage + send) + bubble + exchange + optimizer
+    straggler = cal.straggler * np.log(np.maximum(par.ranks / hw.scale_up_domain, 1)) * steady
+    return Step(
+        time=steady + straggler,
+        layers=micro_batches * deep * np.ones_like(bulk),
+        head=micro_batches * extra_head,
+        bubble=bubble,
+        pipeline=micro_batches * send,
+        data=exchange + sharded,
+        optimizer=optimizer,
+        straggler=straggler,
+    )
+
+
+def step(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, cal: Calibration) -> Step:
+    """Time of one training step. The same formula serves one plan, its draws, and a search over millions."""
+    one = layer(shape, job, hw, par, sw, cal)
+    return assemble(one, head_time(shape, job, hw, par, cal), shape, job, hw, par, sw, cal)
+
+
+# Memory --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes on the fullest GPU [B]."""
+
+    weights: Array
+    gradients: Array
+    optimizer: Array
+    activations: Array
+    logits: Array
+    buffers: Array
+    total: Array
+
+
+def memory(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibration) -> Memory:
+    """Memory of the fullest GPU, that of the first pipeline stage (or the last, if its logits weigh more).
+
+    *States.* 16-bit weights (2 bytes), gradients (4, or 2 in pure 16-bit training), and 12 bytes of 32-bit master copy and
+    two Adam moments. Sharding divides the optimizer state (1), the gradients (2), and everything (3) by its group; a
+    fully sharded model gathers two layers at a time. *Activations* of ⌈L/p⌉ layers for every micro-batch in flight;
+    recomputed layers keep their input, 2h bytes per token, and one layer is alive while it is recomputed. *Logits* of
+    one micro-batch: 16-bit, and 32-bit with their gradient. *Buffers*: the CUDA context, communication buffers and the
+    allocator's fragmentation.
+
+    Sources: Rajbhandari et al., "ZeRO", 2020, section 3; Korthikanti et al., 2022, table 2 and section 4.2.3.
+    """
+    t, p, v = par.tensor, par.pipeline, par.virtual_pipeline
+    depth = shape.layers + shape.prediction_layers
+    deep = np.ceil(depth / p)
+    held = transformer.held_parameters(shape, t, p, par.expert, par.expert_tensor, deep)
+    replicas = par.data * par.context
+    group = np.minimum(par.sharding_group, replicas)
+    expert_group = np.clip(par.ranks / (p * par.expert * par.expert_tensor), 1, group)
+    whole = held.dense + held.expert
+    over = held.dense / group + held.expert / expert_group
+    stage = np.asarray(par.sharding)
+    gathered = np.where(stage > 2, 2 * held.layer, 0.0)
+    weights = np.where(stage > 2, 4 * over + 2 * gathered, 2 * whole)
+    gradients = np.where(stage > 1, job.gradient_bytes * over + 2 * gathered, job.gradient_bytes * whole)
+    optimizer = np.where(stage > 2, 8 * over, np.where(stage > 0, 12 * over, 12 * whole))
+
+    tokens = par.micro_batch * job.sequence_length / par.context
+    micro_batches = np.maximum(job.global_batch / (par.data * par.micro_batch), 1)
+    element = np.maximum(job.linear_bytes, 1.0)
+    unfused = (1 - sw.flash) * (1 - par.recompute_core)
+    full = transformer.layer_activations(
+        shape, job.sequence_length, t, par.sequence_parallel, par.expert_tensor, element, unfused, sw.dropout
+    )
+    full = full * (1 - par.recompute_core * sw.selective_linear)
+    kept = 2 * shape.hidden / _where(par.sequence_parallel, t, 1.0)
+    alive = transformer.micro_batches_in_flight(micro_batches, p, v)
+    one_layer = par.recompute * full + (1 - par.recompute) * 0.0
+    layers = deep * (par.recompute * kept + (1 - par.recompute) * full)
+    activations = tokens * (alive * layers + np.where(np.asarray(par.recompute) > 0, one_layer, 0.0))
+    logits = tokens * shape.vocabulary / t * 10
+    # The last stage holds the logits but only one micro-batch in flight.
+    last = np.where(np.asarray(p) > 1, np.maximum(logits - tokens * (alive - 1) * layers, 0.0), logits)
+    used = weights + gradients + optimizer + activations + last
+    buffers = cal.context_memory + cal.fragmentation * (activations + last)
+    return Memory(weights, gradients, optimizer, activations, last, buffers, used + buffers)
