@@ -224,6 +224,36 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     return f"{main} ({ends})"
 
 
+def marks(low: float, high: float, unit: str, count: int = 5) -> list[tuple[float, str]]:
+    """Round values between two ends for an axis, with their text, all in the unit that suits the upper end.
+
+    >>> marks(0.0, 2.3, "s", 4)
+    [(0.0, '0'), (0.5, '0.5\u2009s'), (1.0, '1\u2009s'), (1.5, '1.5\u2009s'), (2.0, '2\u2009s')]
+    """
+    if not (math.isfinite(low) and math.isfinite(high) and high > low):
+        return []
+    worth, name = _scale(max(abs(low), abs(high)), unit)
+    rough = (high - low) / worth / count
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = min((factor * power for factor in (1, 2, 5, 10)), key=lambda size: abs(math.log(size / rough)))
+    first, last = math.ceil(low / worth / step - 1e-9), math.floor(high / worth / step + 1e-9)
+    texts = ((float(f"{place * step:.12g}"), place) for place in range(first, last + 1))
+    return [(value * worth, _dress(_digits(value, 4), unit, name) if place else "0") for value, place in texts]
+
+
+def decades(low: float, high: float, unit: str, count: int = 6) -> list[tuple[float, str]]:
+    """Powers of ten between two ends for a logarithmic axis, with their text; of a thousand where ten are too many.
+
+    >>> decades(8.0, 64e9, "B")
+    [(1000.0, '1\u2009kB'), (1000000.0, '1\u2009MB'), (1000000000.0, '1\u2009GB')]
+    """
+    if not 0 < low < high < math.inf:
+        return []
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    step = 1 if last - first < count else 3
+    return [(10.0**power, show(10.0**power, unit)) for power in range(first, last + 1) if power % step == 0]
+
+
 class Quantity:
     """Marks a float field as a quantity: pydantic reads text with a unit, the JSON schema names the unit."""
 
