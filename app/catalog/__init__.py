@@ -267,6 +267,8 @@ def _check_references(catalog: Catalog, where: _Where) -> None:
             elif isinstance(entry, ScaleOut):
                 wanted += [(kind, key, "switches", switch) for switch in entry.switches]
                 wanted += [(kind, key, "nics", entry.nic)] if entry.nic else []
+            elif isinstance(entry, Optic):
+                wanted += [(kind, key, "optics", entry.fibre)] if entry.fibre else []
             elif isinstance(entry, Platform):
                 wanted += [(kind, key, "gpus", gpu) for gpu in entry.gpus]
     for estimate in estimates(catalog):

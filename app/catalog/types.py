@@ -260,12 +260,16 @@ class Nic(Entry):
 
 
 class Optic(Entry):
-    """A transceiver module or a cable. ``links`` is how many links one module or cable assembly carries."""
+    """A transceiver module or a cable. ``rate`` is of the whole part, ``links`` how many links it carries.
+
+    A transceiver names the ``fibre`` it needs.
+    """
 
     kind: Literal["transceiver", "dac", "acc", "aoc", "fibre"]
     rate: InBandwidth
     links: int = 1
     reach: InMetres
+    fibre: str | None = None
     power: InWatts | None = None
 
 
