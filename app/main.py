@@ -1,0 +1,161 @@
+"""Puts the parts together: the application, and the server that runs it."""
+
+import logging
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import PlainTextResponse
+
+from app import __version__, assets, catalog, docs, logs, problems, settings
+from app.middleware import Edge, Metrics
+
+log = logging.getLogger("railyard")
+
+
+def create_app(options: settings.Settings | None = None) -> FastAPI:
+    """The whole application. A wrong override file or setting raises here: the start fails, not a request."""
+    options = options or settings.load()
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    metrics = Metrics(registry)
+    loaded = catalog.use(options.overrides)
+
+    app = FastAPI(
+        title="Railyard",
+        version=__version__,
+        summary="Sizing calculator for GPU clusters",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        root_path=options.root_path,
+        root_path_in_servers=False,
+        lifespan=_lifespan,
+    )
+    app.state.settings = options
+    app.state.metrics = metrics
+    app.state.ready = False
+    app.state.catalog = loaded
+    app.router.routes += [assets.route, docs.route]
+    _operations(app)
+    _errors(app)
+    # Last added is outermost: the edge sees everything, also what the layers inside it answer by themselves.
+    if options.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(options.cors_origins),
+            allow_methods=["GET", "POST", "HEAD"],
+            allow_headers=["content-type", "x-request-id"],
+            expose_headers=["etag", "x-request-id"],
+        )
+    app.add_middleware(Edge, settings=options, metrics=metrics)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    app.state.ready = True
+    yield
+    app.state.ready = False
+
+
+def _operations(app: FastAPI) -> None:
+    """What the people who run this ask it."""
+
+    @app.get("/healthz", include_in_schema=False)
+    async def healthz() -> Response:
+        return PlainTextResponse("ok", headers={"cache-control": "no-store"})
+
+    @app.get("/readyz", include_in_schema=False)
+    async def readyz(request: Request) -> Response:
+        if not request.app.state.ready:
+            raise problems.ProblemError(
+                503, "Starting or stopping. Ask again in a second.", headers={"retry-after": "1"}
+            )
+        return PlainTextResponse("ready", headers={"cache-control": "no-store"})
+
+    @app.get("/metrics", include_in_schema=False)
+    def metrics(request: Request) -> Response:
+        text = generate_latest(request.app.state.metrics.registry)
+        kind = "text/plain; version=0.0.4; charset=utf-8"
+        return Response(text, media_type=kind, headers={"cache-control": "no-store"})
+
+
+def _errors(app: FastAPI) -> None:
+    """Everything that goes wrong is answered with a problem document."""
+
+    def answer(request: Request, error: problems.ProblemError) -> Response:
+        return problems.response(error, request.url.path, request.scope["state"].get("request_id", ""))
+
+    @app.exception_handler(problems.ProblemError)
+    async def problem(request: Request, error: problems.ProblemError) -> Response:
+        return answer(request, error)
+
+    @app.exception_handler(HTTPException)
+    async def plain(request: Request, error: HTTPException) -> Response:
+        return answer(request, problems.status_problem(error.status_code, error.detail, error.headers))
+
+    @app.exception_handler(RequestValidationError)
+    async def misread(request: Request, error: RequestValidationError) -> Response:
+        found = [
+            problems.FieldProblem(pointer=problems.pointer(item["loc"][1:]), detail=problems.advice(item))
+            for item in error.errors()
+        ]
+        return answer(request, problems.invalid(found))
+
+
+def serve(host: str | None = None, port: int | None = None) -> int:
+    """Run the server until it is told to stop. Returns the exit status."""
+    try:
+        options = settings.load()
+        app = create_app(options)
+    except (settings.SettingsError, catalog.CatalogError) as error:
+        print(f"railyard: {error}", file=sys.stderr)
+        return 2
+    host, port = host or options.host, options.port if port is None else port
+    logs.set_up(options.log_level, options.log_format)
+    server = _Server(
+        uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            loop="auto",
+            http="auto",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=True,
+            forwarded_allow_ips=options.trusted_proxies,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=options.shutdown_grace,
+        )
+    )
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        return 130
+    return 0 if server.started else 1
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn, which says where it can be found once it can."""
+
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        await super().startup(sockets)  # type: ignore[arg-type]
+        if not self.started:
+            return
+        for server in self.servers:
+            for socket in server.sockets:
+                host, port = socket.getsockname()[:2]
+                host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
+                root = self.config.app.root_path if isinstance(self.config.app, FastAPI) else ""
+                log.info("Railyard is at http://%s:%d%s/", host, port, root)

@@ -1,0 +1,175 @@
+"""Errors as RFC 9457 problem documents: what is wrong, where, what is allowed and what to do.
+
+Every answer of the API from 400 up is one of these. Pages use the same sentences beside their fields.
+"""
+
+import difflib
+import http
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+from starlette.responses import Response
+
+MEDIA_TYPE = "application/problem+json"
+INVALID = "urn:railyard:problem:invalid-input"
+
+
+class FieldProblem(BaseModel):
+    """One field that is wrong."""
+
+    pointer: str = Field(description="The field, as a JSON pointer: #/gpus", examples=["#/gpus"])
+    detail: str = Field(description="What is allowed and what to do.", examples=["Type a whole number of at least 1."])
+
+
+class Problem(BaseModel):
+    """A problem document (RFC 9457)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: str = Field("about:blank", description="What kind of problem; about:blank says no more than the status does.")
+    title: str = Field(description="The kind of problem in words.", examples=["Invalid input"])
+    status: int = Field(ge=400, le=599, description="The HTTP status.", examples=[422])
+    detail: str = Field(description="What happened and what to do.", examples=["gpus: Type a whole number."])
+    instance: str = Field("", description="The path that was asked.", examples=["/api/v1/plan"])
+    request_id: str = Field("", description="Name this to the operator: the log has it too.")
+    errors: list[FieldProblem] = Field(default_factory=list, description="Each wrong field.")
+
+
+class ProblemError(Exception):
+    """Raised anywhere in a request to answer with a problem document."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        errors: Sequence[FieldProblem] = (),
+        *,
+        kind: str = "about:blank",
+        title: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.problem = Problem(
+            type=kind, title=title or http.HTTPStatus(status).phrase, status=status, detail=detail, errors=list(errors)
+        )
+        self.headers = dict(headers or {})
+
+
+def invalid(errors: Sequence[FieldProblem]) -> ProblemError:
+    """The 422 for input that cannot be understood."""
+    first = errors[0]
+    name = first.pointer.removeprefix("#/")
+    more = f" ({len(errors) - 1} more below.)" if len(errors) > 1 else ""
+    detail = (f"{name}: {first.detail}" if name else first.detail) + more
+    return ProblemError(422, detail, errors, kind=INVALID, title="Invalid input")
+
+
+def pointer(location: Sequence[object]) -> str:
+    """A place in the input as a JSON pointer in a URI fragment (RFC 6901).
+
+    >>> pointer(["scenarios", 0, "gpus"]), pointer([])
+    ('#/scenarios/0/gpus', '#')
+    """
+    return "#" + "".join("/" + str(part).replace("~", "~0").replace("/", "~1")[:200] for part in location)
+
+
+def advice(error: ErrorDetails, known: Sequence[str] = ()) -> str:
+    """One pydantic error as a sentence that says what is allowed; `known` are the field names of the model.
+
+    >>> advice({"type": "int_parsing", "loc": ("gpus",), "msg": "", "input": "twelve"})
+    'Type a whole number, for example 1024.'
+    >>> advice({"type": "extra_forbidden", "loc": ("gpu_count",), "msg": "", "input": "1"}, ["gpu", "gpus"])
+    'There is no such field. The nearest is “gpus”; /docs lists all.'
+    """
+    kind = error["type"]
+    limits = error.get("ctx") or {}
+    bounds = {
+        "greater_than": "more than {gt}",
+        "greater_than_equal": "at least {ge}",
+        "less_than": "less than {lt}",
+        "less_than_equal": "at most {le}",
+    }
+    if kind in bounds:
+        return f"Type a number of {bounds[kind].format(**{name: _plain(value) for name, value in limits.items()})}."
+    if kind == "extra_forbidden":
+        name = str(error["loc"][-1]) if error["loc"] else ""
+        near = difflib.get_close_matches(name[:64], known, 1, 0.6)
+        return f"There is no such field. {f'The nearest is “{near[0]}”; ' if near else ''}/docs lists all."
+    if kind in ("literal_error", "enum"):
+        return f"Choose {str(limits.get('expected', '')).replace(chr(39), '')}."
+    sentences = {
+        "missing": "This field is needed.",
+        "finite_number": "Type a finite number.",
+        "string_type": "Type text.",
+        "string_too_long": "Type at most {max_length} characters.",
+        "string_too_short": "Type at least {min_length} characters.",
+        "too_long": "Give at most {max_length}.",
+        "too_short": "Give at least {min_length}.",
+        "json_invalid": "This is not JSON: {error}.",
+    }
+    if kind in sentences:
+        return sentences[kind].format(**limits)
+    if kind.startswith("int_"):
+        return "Type a whole number, for example 1024."
+    if kind.startswith(("float_", "decimal_")):
+        return "Type a number."
+    if kind.startswith("bool_"):
+        return "Type true or false."
+    if kind.startswith(("list_", "tuple_", "set_")):
+        return "Give a list."
+    if kind.startswith(("model_", "dict_", "dataclass_", "mapping_")):
+        return "Give a JSON object: {“field”: value, …}."
+    message = error["msg"].removeprefix("Value error, ")
+    return message if message.endswith((".", "!", "?")) else message + "."
+
+
+def _plain(value: object) -> str:
+    return f"{value:,.12g}" if isinstance(value, float | int) else str(value)
+
+
+def from_validation(error: ValidationError, known: Sequence[str] = (), prefix: Sequence[object] = ()) -> ProblemError:
+    """What pydantic found wrong, as the 422 problem: one entry a field, at most a hundred."""
+    found: dict[str, FieldProblem] = {}
+    for item in error.errors(include_url=False)[:100]:
+        place = [part for part in item["loc"] if not _is_branch(part)]
+        where = pointer([*prefix, *place])
+        found.setdefault(where, FieldProblem(pointer=where, detail=advice(item, known)))
+    return invalid(list(found.values()))
+
+
+def _is_branch(part: object) -> bool:
+    """Whether a step of a location names a branch of a union and not a field."""
+    return isinstance(part, str) and ("[" in part or part in ("int", "float", "str", "bool", "none", "nullable"))
+
+
+def response(error: ProblemError, instance: str = "", request_id: str = "") -> Response:
+    """The problem as an HTTP answer."""
+    body: dict[str, Any] = error.problem.model_dump()
+    body |= {"instance": instance[:500], "request_id": request_id}
+    if not body["errors"]:
+        del body["errors"]
+    headers = {"cache-control": "no-store", **error.headers}
+    return Response(orjson.dumps(body), error.problem.status, headers, media_type=MEDIA_TYPE)
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI entries for these statuses, each a problem document."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {status: {"description": http.HTTPStatus(status).phrase, "content": content} for status in statuses}
+
+
+def status_problem(status: int, detail: object = None, headers: Mapping[str, str] | None = None) -> ProblemError:
+    """A problem for a plain HTTP error, worded as advice."""
+    sentences = {
+        404: "There is nothing at this address. /docs lists the API; / is the planner.",
+        405: "This address does not take that method. Allowed: {allow}.",
+        406: "Nothing here comes in a format you accept.",
+        500: "Something broke on our side. Name the request id to your operator: the log has it.",
+    }
+    phrase = http.HTTPStatus(status).phrase
+    text = str(detail) if detail and detail != phrase else sentences.get(status, phrase + ".")
+    allow = next((value for name, value in (headers or {}).items() if name.lower() == "allow"), "GET")
+    return ProblemError(status, text.replace("{allow}", allow), headers=headers)
