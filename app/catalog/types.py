@@ -158,6 +158,16 @@ class Source(BaseModel):
     note: str = ""
 
 
+class Claim(BaseModel):
+    """What another document says of a field: shown beside our figure where documents disagree."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    field: str
+    says: str
+    source: str
+
+
 class Entry(BaseModel):
     """What every entry of the catalogue has."""
 
@@ -169,6 +179,7 @@ class Entry(BaseModel):
     status: Status = "shipping"
     year: int | None = None
     note: str = ""
+    claims: tuple[Claim, ...] = ()
 
 
 class Gpu(Entry):
@@ -262,7 +273,7 @@ class Nic(Entry):
 class Optic(Entry):
     """A transceiver module or a cable. ``rate`` is of the whole part, ``links`` how many links it carries.
 
-    A transceiver names the ``fibre`` it needs.
+    A transceiver names the ``fibre`` it needs; the modules of a link agree in that and in the rate of a lane.
     """
 
     kind: Literal["transceiver", "dac", "acc", "aoc", "fibre"]
@@ -270,6 +281,7 @@ class Optic(Entry):
     links: int = 1
     reach: InMetres
     fibre: str | None = None
+    lane_rate: InBandwidth | None = None
     power: InWatts | None = None
 
 
