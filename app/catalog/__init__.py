@@ -261,6 +261,7 @@ def _check_references(catalog: Catalog, where: _Where) -> None:
     for kind in ENTRIES:
         for key, entry in catalog.kind(kind).items():
             wanted.append((kind, key, "sources", entry.source))
+            wanted += [(kind, key, "sources", claim.source) for claim in getattr(entry, "claims", ())]
             if isinstance(entry, Gpu):
                 wanted += [(kind, key, "scale_up", entry.scale_up), (kind, key, "scale_up", entry.pcie)]
                 wanted.append((kind, key, "platforms", entry.platform))
