@@ -328,19 +328,23 @@ class Machine:
     ranks_per_domain: Array  # g: ranks that reach one another over the scale-up link [1]
     domains: Array  # M: such groups, joined by the scale-out network [1]
     scale_up_rate: Array  # what a ring sustains inside a domain, B [B/s]
-    multicast_rate: Array  # message over time when the scale-up switch sums, 8 ranks; 0 where it cannot [B/s]
-    mesh_peers: Array  # links of a full mesh: fewer ranks use fewer of them; 0 with a switch or a bus [1]
+    multicast_rate: Array  # message over time when the scale-up switch sums for 8 ranks; 0 where it cannot [B/s]
+    mesh_peers: Array  # ranks that a rank of a mesh has direct links to; 0 with a switch or a bus [1]
     scale_out_rate: Array  # what a GPU's share of the network ports sustains [B/s]
-    base_latency: Array  # launching the kernel [s]
+    base_latency: Array  # launch of the kernel [s]
     scale_up_hop: Array  # one hop inside a domain [s]
     scale_out_hop: Array  # one hop between domains [s]
     pacing_hop: Array  # the network hop as far as it lengthens the pipeline: InfiniBand's [s]
-    fill: Array  # size of the pipeline-fill term for this kind of GPU, c [1]
-    launch_floor: Array = 0.0  # least time of a call, where one process drives several GPUs [s]
-    ll128: Array = 1.0  # 1 where the links keep 128-byte stores whole (NVLink), else 0
+    fill: Array  # size of the pipeline fill across domains, c [1]
+    fill_one_domain: Array  # the same when all ranks share one domain [1]
+    launch_floor: Array = 0.0  # least time of a call where one process drives all GPUs of a node [s]
+    ll128: Array = 1.0  # 1 where links keep 128-byte stores whole (NVLink), else 0
     in_network_reduction: Array = 0.0  # 1 where scale-out switches sum (SHARP), else 0
-    scale_up_line: Array = 0.0  # line rate of the scale-up link [B/s], for the ideal profile
-    scale_out_line: Array = 0.0  # line rate of the GPU's network share [B/s], for the ideal profile
+    streamed: Array = (
+        0.0  # 1 where the transport hides latency behind bytes and uses rings only (GPUDirect-TCP), else 0
+    )
+    scale_up_line: Array = 0.0  # line rate of the scale-up link, for the ideal profile [B/s]
+    scale_out_line: Array = 0.0  # line rate of the GPU's network share, for the ideal profile [B/s]
 
 
 @dataclass(frozen=True)
@@ -351,14 +355,17 @@ class Calibration:
     fill_cap_domain: Array  # k within one domain, multiples of the latency [1]
     fill_cap_network: Array  # k of ring and tree across domains [1]
     fill_cap_multicast: Array  # k of NVLS tree across domains [1]
-    ll_end: Array  # LL is best up to this transfer time over latency [1]
+    fill_lone: Array  # fill of a rank alone in its domain, share of the fill with many [1]
+    ll_end: Array  # LL is best up to this transfer time over latency; NVLS starts there [1]
     simple_start: Array  # Simple is best from this transfer time over latency on [1]
     tree_chain: Array  # tree through the GPUs of a domain, share of half the ring rate [1]
     tree_many: Array  # tree over more than two domains, share of half the smaller rate [1]
     multicast_pair: Array  # NVLS tree, share of the multicast rate [1]
     multicast_many: Array  # NVLS tree over more than two domains, share of half the network [1]
+    chain_across: Array  # hop inside a domain when other domains take part, over one when none do [1]
     ring_hop: Array  # network hop of a ring over that of a tree [1]
     rack_chain: Array  # hops that each doubling beyond 8 ranks adds in a rack-wide domain [1]
+    mesh_across: Array  # ring rate of a mesh when it also leaves the domain, over that within [1]
     peer_overhead: Array  # sending to one more peer in an all-to-all [s]
 
 
@@ -366,6 +373,11 @@ def group(machine: Machine, ranks: Array, stride: Array = 1) -> Machine:
     """The machine as a parallel group sees it: ``ranks`` members, each ``stride`` GPUs after the one before.
 
     Members fill a domain first: g = domain/stride of them (at least one, at most all) share it.
+
+    >>> pod = Machine(8, 128, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    >>> across = group(pod, ranks=128, stride=8)  # data parallel over tensor-parallel nodes
+    >>> float(across.ranks_per_domain), float(across.domains)
+    (1.0, 128.0)
     """
     inside = np.clip(np.floor(np.asarray(machine.ranks_per_domain) / stride), 1, ranks)
     return replace(machine, ranks_per_domain=inside, domains=np.ceil(np.asarray(ranks) / inside))
@@ -373,158 +385,182 @@ def group(machine: Machine, ranks: Array, stride: Array = 1) -> Machine:
 
 @dataclass(frozen=True)
 class _Line:
-    """One algorithm's latency [s], asymptotic message rate [B/s] (0: not available), fill latency [s] and cap [1]."""
+    """What an algorithm amounts to on a machine. A rate of 0 means it is not to be had there."""
 
-    latency: Array
-    rate: Array
-    pace: Array
-    cap: Array
+    latency: Array  # L [s]
+    rate: Array  # message over transfer time [B/s]
+    pace: Array  # the part of L that lengthens the pipeline, L₀ [s]
+    fill: Array  # c [1]
+    cap: Array  # k [1]
+
+
+_MULTICAST = ("nvls", "nvls-tree", "collnet")
+"""Algorithms that speak the Simple protocol only."""
 
 
 def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[str, _Line]:
-    """Latency and rate of each algorithm of a collective."""
+    """Latency, rate and fill of each algorithm of a collective."""
     m, c = machine, calibration
     g, domains = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains, float)
     ranks = g * domains
-    many, two = domains > 1, domains > 2
-    mesh = np.where(np.asarray(m.mesh_peers) > 0, np.minimum(1.0, (g - 1) / np.maximum(m.mesh_peers, 1)), 1.0)
-    inside = m.scale_up_rate * mesh
+    several, beyond_pair = domains > 1, domains > 2
+    peers = np.asarray(m.mesh_peers, float)
+    links = np.where(peers > 0, np.minimum(1.0, (g - 1) / np.maximum(peers, 1)), 1.0)
+    inside = m.scale_up_rate * links * np.where((peers > 0) & several, c.mesh_across, 1.0)
     node = m.scale_out_rate * g
+    hop = m.scale_up_hop * np.where(several, c.chain_across, 1.0)
     # A ring enters and leaves each domain once, on every port at the same time.
-    narrow = np.where(many, np.where(g > 1, np.minimum(inside, node), node), inside)
+    narrow = np.where(several, np.where(g > 1, np.minimum(inside, node), node), inside)
     chain = np.where(g > 8, 7 + c.rack_chain * np.log2(np.maximum(g, 8) / 8), g - 1)
-    levels = np.log2(domains)
-    cap = np.where(many, c.fill_cap_network, c.fill_cap_domain)
+    fill = np.where(several, m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
+    cap = np.where(several, c.fill_cap_network, c.fill_cap_domain)
 
+    def line(hops: Array, crossings: Array, rate: Array, cap: Array = cap) -> _Line:
+        near = m.base_latency + hops * hop
+        return _Line(near + crossings * m.scale_out_hop, rate, near + crossings * m.pacing_hop, fill, cap)
+
+    if collective == "all-to-all":
+        share_near = (g - 1) / ranks / inside
+        share_far = (ranks - g) / ranks / m.scale_out_rate
+        near = m.base_latency + np.minimum(g - 1, 1) * hop + (ranks - 1) * c.peer_overhead
+        with np.errstate(divide="ignore"):
+            rate = 1 / np.maximum(share_near, share_far)
+        crossing = np.where(several, 1.0, 0.0)
+        pace = near + crossing * m.pacing_hop
+        return {"ring": _Line(near + crossing * m.scale_out_hop, rate, pace, fill, cap)}
     if collective != "all-reduce":
-        steps = np.where(g > 8, chain, g - 1) * np.where(many, domains, 1.0)
-        crossings = domains - 1
-        latency = m.base_latency + steps * m.scale_up_hop + crossings * c.ring_hop * m.scale_out_hop
-        pace = m.base_latency + steps * m.scale_up_hop + crossings * c.ring_hop * m.pacing_hop
-        if collective == "all-to-all":
-            near = (g - 1) / ranks / inside
-            far = (ranks - g) / ranks / m.scale_out_rate
-            rate = 1 / np.maximum(near, far)
-            peers = (ranks - 1) * c.peer_overhead
-            latency = m.base_latency + m.scale_up_hop + np.where(many, m.scale_out_hop, 0.0) + peers
-            pace = m.base_latency + m.scale_up_hop + np.where(many, m.pacing_hop, 0.0) + peers
-        else:
+        with np.errstate(divide="ignore"):
             rate = narrow / bus_factor(collective, ranks)
-        return {"ring": _Line(latency, rate, pace, cap)}
+        return {"ring": line(chain * domains, (domains - 1) * c.ring_hop, rate)}
 
-    tree_latency = m.base_latency + 2 * m.scale_up_hop * chain + 2 * levels * m.scale_out_hop
-    tree_pace = m.base_latency + 2 * m.scale_up_hop * chain + 2 * levels * m.pacing_hop
-    ring_steps = 2 * np.where(g > 8, chain, g - 1) * domains
-    ring_crossings = 2 * (domains - 1) * c.ring_hop
-    ring_latency = m.base_latency + ring_steps * m.scale_up_hop + ring_crossings * m.scale_out_hop
-    ring_pace = m.base_latency + ring_steps * m.scale_up_hop + ring_crossings * m.pacing_hop
+    with np.errstate(divide="ignore"):
+        ring = narrow / bus_factor(collective, ranks)
     alone = np.where(g > 1, c.tree_chain * inside / 2, np.inf)
-    tree_rate = np.where(
-        many,
-        np.where(two, c.tree_many * np.minimum(node, 2 * alone) / 2, np.minimum(node, alone)),
-        alone,
-    )
-    # With the sum made in the switch a rank sends 1 + 1/g of the message; 1.125 of it at 8 ranks.
-    multicast = np.where(g > 1, m.multicast_rate * np.minimum(1.0, (1 + 1 / 8) / (1 + 1 / g)), 0.0)
-    nvls_tree = np.where(
-        many, np.minimum(c.multicast_pair * multicast, np.where(two, c.multicast_many * node / 2, node)), 0.0
-    )
-    sharp = np.where(many, np.asarray(m.in_network_reduction, float), 0.0)
-    nvls = np.where(many, sharp * np.minimum(c.multicast_pair * multicast, node), multicast)
-    collnet = sharp * np.minimum(node, alone)
-    fabric = m.base_latency + 2 * m.scale_up_hop * np.minimum(chain, 1) + 2 * m.scale_out_hop
-    fabric_pace = m.base_latency + 2 * m.scale_up_hop * np.minimum(chain, 1) + 2 * m.pacing_hop
-    multicast_cap = np.where(many, c.fill_cap_multicast, c.fill_cap_domain)
+    pair = np.where((peers > 0) & (g - 1 > peers), np.minimum(ring, alone), np.minimum(node, alone))
+    many = c.tree_many * np.minimum(node, 2 * alone) / 2
+    tree = np.where(several, np.where(beyond_pair, many, pair), alone)
+    # With the sum made in the switch a rank sends 1 + 1/g of the message: 9/8 of it with 8 ranks.
+    multicast = np.where(g > 2, m.multicast_rate * np.minimum(1.0, 9 / 8 / (1 + 1 / g)), 0.0)
+    through = np.where(beyond_pair, c.multicast_many * node / 2, node)
+    sharp = np.where(several, np.asarray(m.in_network_reduction, float), 0.0)
+    rings_only = np.asarray(m.streamed) > 0
+    levels = np.log2(domains)
+    multicast_cap = np.where(several, c.fill_cap_multicast, c.fill_cap_domain)
     return {
-        "ring": _Line(ring_latency, narrow / (2 * (ranks - 1) / ranks), ring_pace, cap),
-        "tree": _Line(tree_latency, tree_rate, tree_pace, cap),
-        "nvls": _Line(
-            np.where(many, fabric, tree_latency), nvls, np.where(many, fabric_pace, tree_pace), multicast_cap
+        "ring": line(2 * np.where(several, g - 1, chain) * domains, 2 * (domains - 1) * c.ring_hop, ring),
+        "tree": line(2 * chain, 2 * levels, np.where(rings_only, 0.0, tree)),
+        "nvls": line(
+            np.where(several, 2 * np.minimum(chain, 1), 2 * chain),
+            np.where(several, 2.0, 0.0),
+            np.where(several, sharp * np.minimum(c.multicast_pair * multicast, node), multicast),
+            multicast_cap,
         ),
-        "nvls-tree": _Line(tree_latency, nvls_tree, tree_pace, multicast_cap),
-        "collnet": _Line(fabric, collnet, fabric_pace, cap),
+        "nvls-tree": line(
+            2 * chain,
+            2 * levels,
+            np.where(several & ~rings_only, np.minimum(c.multicast_pair * multicast, through), 0.0),
+            multicast_cap,
+        ),
+        "collnet": line(2 * np.minimum(chain, 1), 2.0, sharp * np.minimum(node, alone)),
     }
 
 
-MULTICAST = ("nvls", "nvls-tree", "collnet")  # algorithms that only speak the Simple protocol
-
-
-def _fill(line: _Line, transfer: Array, size: Array, exponent: Array) -> tuple[Array, Array]:
-    """Pipeline fill after ``transfer`` seconds' worth of bytes [s], and its slope times ``transfer`` [s].
+def _fill(line: _Line, transfer: Array, exponent: Array) -> tuple[Array, Array]:
+    """Pipeline fill after ``transfer`` seconds' worth of bytes, F [s], and X·dF/dX [s].
 
     F₀ = c · L₀^(1 - q) · X^q grows with the chunks until they reach their largest size, F = F₀/√(1 + (F₀/(k·L₀))²).
     """
     ceiling = line.cap * line.pace
-    relative = size / line.cap * (transfer / line.pace) ** exponent
+    relative: Array = line.fill / line.cap * np.power(transfer / line.pace, exponent)
     bend = 1 + relative * relative
-    root = np.sqrt(bend)
-    return ceiling * relative / root, ceiling * exponent * relative / (bend * root)
+    fill = ceiling * relative / np.sqrt(bend)
+    return fill, exponent * fill / bend
 
 
-def _protocol_time(line: _Line, message: Array, machine: Machine, calibration: Calibration, protocol: str) -> Array:
-    """Time of one algorithm with one protocol, or with the quickest one [s].
+def _tangent(line: _Line, transfer: Array, low: Array, high: Array, exponent: Array) -> Array:
+    """L + X + F where ``low`` ≤ X ≤ ``high``, and the tangent from the nearer end outside [s]."""
+    tiny = np.finfo(float).tiny
+    start: Array = np.clip(transfer, np.maximum(low, tiny), np.maximum(high, tiny))
+    fill, slope = _fill(line, start, exponent)
+    return line.latency + transfer + fill + slope * (np.maximum(transfer, tiny) / start - 1)
 
-    T = L + X + F is concave in the message, so it is the lower envelope of its tangents: each protocol follows the
-    curve in its own stretch and leaves it on the tangent, a straight line of higher latency (LL128, Simple) or lower
-    bandwidth (LL, LL128). Without LL128 the better of the other two lines bridges its stretch.
-    """
-    c = calibration
+
+def _line_times(
+    name: str, line: _Line, message: Array, machine: Machine, calibration: Calibration
+) -> tuple[dict[str, Array], Array]:
+    """Time of one algorithm with each protocol it speaks [s], and its transfer time S/A [s]."""
+    c, q = calibration, calibration.fill_exponent
+    transfer = _transfer(line, message)
+    first, last = c.ll_end * line.pace, c.simple_start * line.pace
+    if name in _MULTICAST:
+        return {"simple": _tangent(line, transfer, first, np.inf, q)}, transfer
+    times = {
+        "ll": _tangent(line, transfer, 0.0, first, q),
+        "ll128": np.where(np.asarray(machine.ll128) > 0, _tangent(line, transfer, first, last, q), np.nan),
+        "simple": _tangent(line, transfer, last, np.inf, q),
+    }
+    streamed = np.asarray(machine.streamed) > 0
+    if np.any(streamed):
+        hidden = np.hypot(line.latency, transfer)
+        times = {
+            protocol: np.where(streamed, hidden if protocol == "simple" else np.nan, time)
+            for protocol, time in times.items()
+        }
+    return times, transfer
+
+
+def _transfer(line: _Line, message: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
-        transfer = np.where(np.asarray(line.rate) > 0, np.divide(message, line.rate), np.nan)
-    if not protocol:
-        low, high = np.asarray(c.ll_end * line.pace), np.asarray(c.simple_start * line.pace)
-        fill, slope = _fill(line, transfer, machine.fill, c.fill_exponent)
-        best = line.latency + transfer + fill
-        if np.all(machine.ll128):
-            return best
-        others = np.minimum(
-            _protocol_time(line, message, machine, calibration, "ll"),
-            _protocol_time(line, message, machine, calibration, "simple"),
-        )
-        return np.where(np.asarray(machine.ll128) > 0, best, others)
-    low, high = {
-        "ll": (0.0, c.ll_end * line.pace),
-        "ll128": (c.ll_end * line.pace, c.simple_start * line.pace),
-        "simple": (c.simple_start * line.pace, np.inf),
-    }[protocol]
-    start = np.maximum(np.clip(transfer, low, high), np.finfo(float).tiny)
-    fill, slope = _fill(line, start, machine.fill, c.fill_exponent)
-    time = line.latency + transfer + fill + slope * (np.maximum(transfer, np.finfo(float).tiny) / start - 1)
-    return np.where(np.asarray(machine.ll128) > 0, time, np.nan) if protocol == "ll128" else time
+        return np.where(np.asarray(line.rate) > 0, np.divide(message, line.rate), np.nan)
 
 
-def times(
-    collective: str,
-    message: Array,
-    machine: Machine,
-    calibration: Calibration,
-    algorithms: Sequence[str] = ALGORITHMS,
-    protocol: str = "",
-) -> dict[str, Array]:
-    """Calibrated time of each algorithm the collective can use [s]; ``nan`` where the machine lacks it.
+def _quickest(name: str, line: _Line, message: Array, machine: Machine, calibration: Calibration) -> Array:
+    """Time of one algorithm with its quickest protocol [s]: the curve itself where all three are to be had."""
+    if name in _MULTICAST or np.any(machine.streamed) or not np.all(machine.ll128):
+        times, _ = _line_times(name, line, message, machine, calibration)
+        return _least(list(times.values()))
+    transfer = _transfer(line, message)
+    return line.latency + transfer + _fill(line, transfer, calibration.fill_exponent)[0]
+
+
+def _least(times: Sequence[Array]) -> Array:
+    least = times[0]
+    for time in times[1:]:
+        least = np.fmin(least, time)
+    return least
+
+
+def _finish(time: Array, machine: Machine) -> Array:
+    """A call takes no less than its launch; one rank alone has nothing to do."""
+    alone = np.asarray(machine.ranks_per_domain) * np.asarray(machine.domains) <= 1
+    return np.where(alone, 0.0, np.maximum(time, machine.launch_floor))
+
+
+def times(collective: str, message: Array, machine: Machine, calibration: Calibration) -> dict[tuple[str, str], Array]:
+    """Calibrated time of a collective by each algorithm and protocol [s]; ``nan`` where the machine lacks one.
+
+    Each time is L + X + F: the latency of the algorithm's hops, the bytes at its asymptotic rate, and the filling of
+    the pipeline. That curve is concave in the message, so it is the lower envelope of its tangents: a protocol follows
+    it in its own stretch and leaves it on the tangent, a straight line of higher latency (LL128, Simple) or lower
+    bandwidth (LL, LL128). Without LL128 the better of the other two bridges the gap.
 
     Args:
         collective: one of ``COLLECTIVES``.
         message: bytes, S [B].
         machine: the cluster.
         calibration: constants of the library.
-        algorithms: which of ``ALGORITHMS`` to time.
-        protocol: one of ``PROTOCOLS``, or blank for the quickest.
 
-    Source: Railyard's own calibration against published nccl-tests and rccl-tests; structure after NCCL,
+    Returns:
+        Times by (algorithm, protocol). A pair that the collective never uses is left out.
+
+    Source: Railyard's calibration against published nccl-tests and rccl-tests; structure after NCCL
     ``src/graph/tuning.cc``.
     """
-    lines = _lines(collective, machine, calibration)
-    alone = np.asarray(machine.ranks_per_domain) * np.asarray(machine.domains) <= 1
-    found: dict[str, Array] = {}
-    for name in algorithms:
-        line = lines.get(name)
-        if line is None or not np.any(np.asarray(line.rate) > 0):
-            continue
-        if name in MULTICAST and protocol not in ("", "simple"):
-            continue
-        time = _protocol_time(line, message, machine, calibration, protocol)
-        found[name] = np.where(alone, 0.0, np.maximum(time, machine.launch_floor))
+    found: dict[tuple[str, str], Array] = {}
+    for name, line in _lines(collective, machine, calibration).items():
+        if np.any(np.asarray(line.rate) > 0):
+            by_protocol, _ = _line_times(name, line, message, machine, calibration)
+            found |= {(name, protocol): _finish(time, machine) for protocol, time in by_protocol.items()}
     return found
 
 
@@ -540,14 +576,64 @@ def collective_time(
 
     Args and source as in :func:`times`. ``nan`` where the machine lacks what is forced.
     """
-    found = times(collective, message, machine, calibration, (algorithm,) if algorithm else ALGORITHMS, protocol)
+    shape = np.broadcast(message, machine.ranks_per_domain, machine.domains).shape
+    found = []
+    for name, line in _lines(collective, machine, calibration).items():
+        if algorithm not in ("", name) or not np.any(np.asarray(line.rate) > 0):
+            continue
+        if protocol:
+            by_protocol, _ = _line_times(name, line, message, machine, calibration)
+            if protocol in by_protocol:
+                found.append(by_protocol[protocol])
+        else:
+            found.append(_quickest(name, line, message, machine, calibration))
     if not found:
-        return np.full(np.broadcast(message, machine.ranks_per_domain).shape, np.nan)
-    times_found = list(found.values())
-    quickest = times_found[0]
-    for time in times_found[1:]:
-        quickest = np.fmin(quickest, time)
-    return quickest
+        return _finish(np.full(shape, np.nan), machine)
+    return _finish(_least(found), machine)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the quickest way costs and which it is."""
+
+    time: Array  # [s]
+    algorithm: NDArray[np.intp]  # index into ALGORITHMS
+    protocol: NDArray[np.intp]  # index into PROTOCOLS
+    bandwidth_share: Array  # share of the time that moves bytes at the asymptotic rate [1]
+    latency_share: Array  # the rest: hops, launch, filling the pipeline [1]
+
+
+def choose(
+    collective: str,
+    message: Array,
+    machine: Machine,
+    calibration: Calibration,
+    algorithm: str = "",
+    protocol: str = "",
+) -> Choice:
+    """The quickest algorithm and protocol, or the forced ones, with the shares of latency and bandwidth.
+
+    Args and source as in :func:`times`.
+    """
+    shape = np.broadcast(message, machine.ranks_per_domain, machine.domains).shape
+    best, moving = np.full(shape, np.inf), np.full(shape, np.nan)
+    chosen, spoken = np.zeros(shape, np.intp), np.zeros(shape, np.intp)
+    for name, line in _lines(collective, machine, calibration).items():
+        if algorithm not in ("", name) or not np.any(np.asarray(line.rate) > 0):
+            continue
+        by_protocol, transfer = _line_times(name, line, message, machine, calibration)
+        for spoken_here, time in by_protocol.items():
+            if protocol not in ("", spoken_here):
+                continue
+            quicker = time < best
+            moving = np.where(quicker, transfer, moving)
+            chosen = np.where(quicker, ALGORITHMS.index(name), chosen)
+            spoken = np.where(quicker, PROTOCOLS.index(spoken_here), spoken)
+            best = np.where(quicker, time, best)
+    time = _finish(np.where(np.isfinite(best), best, np.nan), machine)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.clip(moving / time, 0.0, 1.0)
+    return Choice(time, chosen, spoken, share, 1 - share)
 
 
 def all_reduce(
