@@ -4,7 +4,7 @@ Every value a figure draws is the plan's own, in its base unit; only the text of
 title is the finding, computed from the data; the subtitle says what is plotted and in which unit. Both are plain text
 in ``layout.title``, so that a page prints them as text beside the drawing.
 
-Colours mean one thing each. They are named, not given: ``var(--compute)`` stands for a custom property of the
+Colours mean one thing each. They are named, not given: ``var(--chart-compute)`` stands for a custom property of the
 style sheet, which the page fills in for the light or dark scheme. Patterns and dashes say the same without colour.
 
 Plotly is imported when the first figure is made, so that the service starts quickly.
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 Values = dict[str, Any]
 
-INK, MUTED, GRID, PAPER = (f"var(--{name})" for name in ("ink", "muted", "line", "paper"))
+INK, MUTED, GRID, PAPER = (f"var(--chart-{name})" for name in ("ink", "muted", "grid", "paper"))
 CLEAR = "rgba(0,0,0,0)"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 SIZE = 13
 ROW = 44
-FOOT = 52
+FOOT = 64
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Look:
 
 
 def _named(name: str, pattern: str = "", dash: str = "solid", text: str = PAPER) -> Look:
-    return Look(f"var(--{name})", pattern, dash, text)
+    return Look(f"var(--chart-{name})", pattern, dash, text)
 
 
 LOOKS: Mapping[str, Look] = {
@@ -70,11 +70,11 @@ LOOKS: Mapping[str, Look] = {
     "tcp": _named("ethernet", "/", "dot"),
     "gpudirect-tcp": _named("ethernet", "/", "dot"),
     "bubble": _named("idle", ".", text=INK),
-    "overhead": _named("edge", "x"),
+    "overhead": _named("overhead", "x"),
     "money": _named("money"),
     "measured": _named("measured"),
     "accent": _named("accent"),
-    "bad": _named("wrong", "x"),
+    "bad": _named("bad", "x"),
     "muted": _named("muted"),
     "ring": _named("muted", dash="solid"),
     "tree": _named("muted", dash="dash"),
@@ -149,6 +149,7 @@ def _axis() -> Values:
         "linecolor": MUTED,
         "tickcolor": MUTED,
         "ticklen": 0,
+        "tickangle": 0,
         "title": {"standoff": 8, "font": {"size": SIZE, "color": MUTED}},
     }
 
@@ -164,7 +165,7 @@ def _marked(spots: Sequence[tuple[float, str]]) -> Values:
 def _linear(text: str, top: float, unit: str) -> Values:
     """A linear axis that starts at zero."""
     top = top if math.isfinite(top) and top > 0 else 1.0
-    return _titled(text, range=[0, top * 1.04], **_marked(marks(0.0, top * 1.04, unit)))
+    return _titled(text, range=[0, top * 1.04], **_marked(marks(0.0, top * 1.04, unit, 3)))
 
 
 def _logarithmic(text: str, low: float, high: float, unit: str) -> Values:
@@ -244,7 +245,8 @@ def _bars(
     more: Values = {}
     if limit is not None:
         more["shapes"] = [_upright(limit.typical)]
-        more["annotations"] = [_note(limit_name, limit.typical, len(bars) - 0.5, "right", "bottom")]
+        more["annotations"] = [_note(limit_name, limit.typical, 1, "right", "bottom", yref="paper", bgcolor=CLEAR)]
+        more["margin"] = {"l": 8, "r": 16, "t": 26, "b": 8}
     return _figure(
         title, subtitle, data, height=ROW * len(bars) + FOOT, x=_linear(axis, top, unit), y=rows, bargap=0.3, **more
     )
@@ -313,37 +315,17 @@ def step_breakdown(plan: Plan) -> go.Figure:
     first, second = sorted(shares, key=lambda name: -shares[name])[:2]
     title = f"{RESOURCES[first]} takes {_share(shares[first])} of the step, {RESOURCES[second].lower()} "
     title += f"{_share(shares[second])}."
-    data = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": RESOURCES[name],
-            "x": [value],
-            "y": [""],
-            "marker": _shaded(resource_look(name, plan)),
-            "text": [f"{RESOURCES[name]} {_share(shares[name])}"],
-            "textposition": "inside",
-            "insidetextanchor": "middle",
-            "textangle": 0,
-            "insidetextfont": {"color": resource_look(name, plan).text, "size": SIZE},
-            "hovertemplate": f"{RESOURCES[name]}: {show(value, 's')}, {_share(shares[name])}<extra></extra>",
-            "showlegend": True,
-        }
+    bars = [
+        Bar(
+            RESOURCES[name],
+            Band(value, value, value, step.unit),
+            resource_look(name, plan),
+            f"{show(value, 's')}, {_share(shares[name])}",
+        )
         for name, value in sums.items()
         if value > 0
     ]
-    return _figure(
-        title,
-        subtitle,
-        data,
-        height=150,
-        x=_linear("Time of one step", step.typical, "s"),
-        y={"visible": False},
-        barmode="stack",
-        uniformtext={"minsize": 11, "mode": "hide"},
-        showlegend=True,
-        legend={"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "traceorder": "normal", "itemclick": False},
-    )
+    return _bars(title, subtitle, bars, "Time in one step")
 
 
 def step_parts(plan: Plan) -> go.Figure:
@@ -410,7 +392,9 @@ TIERS = {"scale_up": "Scale-up domain", "leaf": "Below the leaves", "spine": "Ac
 
 def bisection(plan: Plan) -> go.Figure:
     """Bisection bandwidth at each tier, one way."""
-    subtitle = "Bandwidth across the worst equal halves at each tier, one way (both ways in the label)"
+    subtitle = (
+        "Bandwidth across the worst equal halves at each tier, one way; vendors often quote both ways, twice this"
+    )
     cuts = [cut for cut in plan.fabric.bisection if cut.one_way is not None]
     if not cuts:
         return _nothing("There is no fabric to cut in half.", subtitle)
@@ -429,7 +413,6 @@ def bisection(plan: Plan) -> go.Figure:
             TIERS.get(cut.tier, _words(cut.tier)),
             cut.one_way,
             resource_look("scale_up" if cut.tier == "scale_up" else "scale_out", plan),
-            f"{_text(cut.one_way)}, both ways {show(cut.both_ways.typical if cut.both_ways else None, 'B/s')}",
         )
         for cut in cuts
     ]
@@ -556,9 +539,11 @@ def cloud(plan: Plan) -> go.Figure:
 
 
 def _few(low: float, high: float, unit: str) -> Values:
-    """Marks for a logarithmic axis that may span less than two decades: 1, 2, 5 steps."""
+    """Marks for a logarithmic axis that may span less than two decades: round steps."""
     if high / low > 300:
         return {}
+    if high / low < 8:
+        return _marked([spot for spot in marks(low, high, unit, 4) if spot[0] > 0])
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     values = [float(f"{digit}e{power}") for power in range(first, last + 1) for digit in (1, 2, 5)]
     return _marked([(value, show(value, unit)) for value in values if low <= value <= high])
