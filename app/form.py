@@ -175,6 +175,18 @@ def summary(scenario: Scenario, catalog: Catalog) -> str:
     return f"{scenario.gpus:,} × {gpu}, {network}, {model}"
 
 
+def texts(scenario: Scenario) -> dict[str, str]:
+    """The fields that differ from the defaults, each as one would type it."""
+    units_of = {name: _unit(name) for name in scenario.asked()}
+    return {name: written(value, units_of[name]) for name, value in scenario.asked().items()}
+
+
+def _unit(name: str) -> str | None:
+    """The base unit of a field that is a quantity."""
+    field = Scenario.model_fields[name]
+    return next((mark.unit for mark in _marks(field.annotation, field.metadata) if isinstance(mark, Quantity)), None)
+
+
 def _extra(extra: Any) -> Mapping[str, Any]:
     return extra if isinstance(extra, dict) else {"group": ""}
 
@@ -182,8 +194,7 @@ def _extra(extra: Any) -> Mapping[str, Any]:
 def _control(name: str, asked: Asked, catalog: Catalog, resolved: Mapping[str, Any]) -> Control:
     field = Scenario.model_fields[name]
     marks = _marks(field.annotation, field.metadata)
-    quantity = next((mark for mark in marks if isinstance(mark, Quantity)), None)
-    unit = quantity.unit if quantity else None
+    unit = _unit(name)
     standing = "" if resolved.get(name) is None else written(resolved[name], unit)
     default = "" if field.default is None else written(field.default, unit)
     typed = asked.typed.get(name, "")
@@ -193,8 +204,8 @@ def _control(name: str, asked: Asked, catalog: Catalog, resolved: Mapping[str, A
         value = typed if typed.strip() else default
     options = _options(name, marks, catalog, resolved)
     if options and field.default is None:
-        label = _label(name, standing, catalog) if standing else ""
-        blank = (Option("", f"Automatic: {label}" if label else "Automatic"),)
+        named = f"Automatic: {label(name, standing, catalog)}" if standing else "Automatic"
+        blank = (Option("", named),)
         options = (("", blank), *options)
     return Control(
         name=name,
@@ -238,7 +249,7 @@ def _options(
         return _entries(name, key, catalog, resolved)
     literal = next((mark for mark in marks if get_origin(mark) is Literal), None)
     if literal is not None:
-        return (("", tuple(Option(value, _label(name, value, catalog)) for value in get_args(literal))),)
+        return (("", tuple(Option(value, label(name, value, catalog)) for value in get_args(literal))),)
     if bool in marks:
         return (("", (Option("true", "Yes"), Option("false", "No"))),)
     return ()
@@ -263,7 +274,7 @@ def _entries(
     for value in key.keys():  # noqa: SIM118 - not a mapping
         heading = next((text for text, keys in fitting.items() if value in keys), None)
         groups.setdefault(heading or _family(key.kind, value, catalog), []).append(
-            Option(value, _label(name, value, catalog))
+            Option(value, label(name, value, catalog))
         )
     return tuple((heading, tuple(options)) for heading, options in groups.items() if options)
 
@@ -276,7 +287,7 @@ def _family(kind: str, value: str, catalog: Catalog) -> str:
     return FAMILIES.get(family, family)
 
 
-def _label(name: str, value: str, catalog: Catalog) -> str:
+def label(name: str, value: str, catalog: Catalog) -> str:
     """What an option is called; parts that are not on sale yet say so."""
     kinds = {"gpu": "gpus", "platform": "platforms", "switch": "switches", "model": "models", "price_book": "prices"}
     kind = kinds.get(name, name)

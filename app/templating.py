@@ -89,6 +89,15 @@ def words(key: object) -> str:
     return str(key).replace("_", " ")
 
 
+def capitalize_first(text: str) -> str:
+    """The text with its first letter upper case, the rest as it is.
+
+    >>> capitalize_first("tensor-parallel NVLink traffic")
+    'Tensor-parallel NVLink traffic'
+    """
+    return text[:1].upper() + text[1:]
+
+
 def anchor(path: str) -> str:
     """A path of the wire as the id of an element.
 
@@ -127,6 +136,7 @@ def environment() -> Environment:
         "percent_band": percent_band,
         "count": count,
         "words": words,
+        "capitalize_first": capitalize_first,
         "anchor": anchor,
     }
     made.globals |= {"model_version": __version__, "show_range": show_range}
