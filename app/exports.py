@@ -1,0 +1,557 @@
+"""Every table of a plan as rows, and those rows as CSV, XLSX and JSON.
+
+A table is made once and read by the page, the chart beside it and the files, so the numbers agree. In files a band
+becomes three columns, low, typical and high, in the base unit that the heading names. Text that a spreadsheet would
+take for a formula is defused.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+
+from app.catalog import Catalog
+from app.curves import Curve, Sensitivity
+from app.plan.bands import Band
+from app.plan.parts import Plan
+
+Cell = str | int | float | bool | Band | None
+Sheet = tuple[str, Sequence[str], Iterable[Sequence[Any]]]
+"""A sheet of a workbook: its title, headings and rows."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name on pages, its key in files, and its unit; ``band`` where cells are ranges."""
+
+    key: str
+    title: str
+    unit: str = ""
+    band: bool = False
+    share: bool = False
+
+    @property
+    def number(self) -> bool:
+        """Whether the column holds numbers."""
+        return self.band or self.share or bool(self.unit)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under columns; ``note`` says what a reader needs to know."""
+
+    key: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+    def headings(self) -> list[str]:
+        """Column headings of a file, with units.
+
+        >>> Table("t", "T", (Column("time", "Time", "s", band=True),), ()).headings()
+        ['time low [s]', 'time typical [s]', 'time high [s]']
+        """
+        names: list[str] = []
+        for column in self.columns:
+            unit = f" [{column.unit}]" if column.unit not in ("", "1") else ""
+            ends = ("low", "typical", "high") if column.band else ("",)
+            names += [f"{column.key} {end}".strip() + unit for end in ends]
+        return names
+
+    def flat(self) -> Iterator[list[str | int | float | bool | None]]:
+        """Rows of a file: a band is three cells."""
+        for row in self.rows:
+            cells: list[str | int | float | bool | None] = []
+            for column, cell in zip(self.columns, row, strict=True):
+                if isinstance(cell, Band):
+                    cells += [cell.low, cell.typical, cell.high]
+                else:
+                    cells += [None] * 3 if column.band else [cell]
+            yield cells
+
+
+# Tables of a plan ----------------------------------------------------------------------------------------------------
+
+
+def tables(plan: Plan, catalog: Catalog) -> dict[str, Table]:
+    """Every table of a plan by key, in the order of the page."""
+    made = (
+        _inputs(plan),
+        _key_figures(plan),
+        _step(plan),
+        _what_if(plan),
+        _parallelism(plan),
+        _memory(plan),
+        _all_reduce(plan),
+        _switches(plan),
+        _bisection(plan),
+        _bill(plan),
+        _networks(plan),
+        _lines("capital", "Capital", plan.costs.capital_parts, plan.costs.capital),
+        _lines("operating", "Running cost of a year", plan.costs.operating_parts, plan.costs.operating),
+        _cost_figures(plan),
+        _power(plan),
+        _findings(plan),
+        _sources(plan, catalog),
+    )
+    return {table.key: table for table in made}
+
+
+def _text(value: Any) -> str:
+    """One input as text: blank for what was not given."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def _named(key: str) -> str:
+    return key[:1].upper() + key[1:].replace("_", " ")
+
+
+def _inputs(plan: Plan) -> Table:
+    columns = (Column("field", "Field"), Column("value", "Value"))
+    rows = tuple((name, _text(value)) for name, value in plan.scenario.items())
+    return Table("inputs", "Inputs, every blank filled in", columns, rows, "Numbers are in base units.")
+
+
+def _figures(key: str, title: str, rows: Iterable[tuple[str, Band | None]]) -> Table:
+    """A table whose rows have units of their own."""
+    columns = (Column("figure", "Figure"), Column("value", "Value", band=True), Column("unit", "Unit of the file"))
+    return Table(key, title, columns, tuple((name, value, value.unit if value else "") for name, value in rows))
+
+
+def _key_figures(plan: Plan) -> Table:
+    training, fabric, reduce, costs = plan.training, plan.fabric, plan.all_reduce, plan.costs
+    return _figures(
+        "figures",
+        "Key figures",
+        (
+            ("Step time", training.step_time),
+            ("Time to train", training.time_to_train),
+            ("Model FLOPs utilisation", training.mfu),
+            ("Hardware FLOPs utilisation", training.hfu),
+            ("Tokens per second", training.tokens_per_second),
+            ("Memory of the fullest GPU", plan.memory.total),
+            ("All-reduce time", reduce.time),
+            ("All-reduce bus bandwidth", reduce.bus_bandwidth),
+            ("Bisection bandwidth per GPU, one way", fabric.bisection_per_gpu),
+            ("Fabric cost", fabric.cost),
+            ("Fabric cost per host port", fabric.cost_per_host_port),
+            ("Fabric cost per switch port", fabric.cost_per_switch_port),
+            ("Fabric cost per GPU", fabric.cost_per_gpu),
+            ("Cluster power", plan.cluster.power),
+            ("Capital", costs.capital),
+            ("Cost of this run, owned", costs.per_run),
+            ("Cost of this run, rented", costs.rental),
+        ),
+    )
+
+
+def _step(plan: Plan) -> Table:
+    columns = (Column("part", "Part"), Column("resource", "Bounded by"), Column("time", "Time", "s", band=True))
+    rows: list[tuple[Cell, ...]] = [
+        (_named(part.name), _named(part.resource), part.time) for part in plan.training.parts
+    ]
+    rows.append(("Step", "", plan.training.step_time))
+    return Table(
+        "step", "Time of one training step", columns, tuple(rows), "Only what is not hidden behind other parts."
+    )
+
+
+def _what_if(plan: Plan) -> Table:
+    columns = (
+        Column("resource", "Resource"),
+        Column("factor", "Times as good", "1"),
+        Column("step_time", "Step time", "s", band=True),
+        Column("gain", "Step time saved", share=True),
+    )
+    rows = tuple(
+        (_named(entry.resource), entry.factor, entry.step_time, entry.gain) for entry in plan.bottleneck.what_if
+    )
+    return Table("what_if", "What a better resource would gain", columns, rows)
+
+
+def _parallelism(plan: Plan) -> Table:
+    chosen = plan.training.parallelism
+    columns = (Column("degree", "Degree"), Column("value", "Value"))
+    rows = tuple((_named(name), _text(value)) for name, value in asdict(chosen).items()) if chosen else ()
+    return Table("parallelism", "How the model is spread", columns, rows)
+
+
+def _memory(plan: Plan) -> Table:
+    columns = (Column("part", "Part"), Column("size", "Memory of one GPU", "B", band=True))
+    rows: list[tuple[Cell, ...]] = [(_named(part.name), part.size) for part in plan.memory.parts]
+    rows += [("Total", plan.memory.total), ("Usable", plan.memory.capacity), ("Head-room", plan.memory.headroom)]
+    return Table("memory", "Memory of the fullest GPU", columns, tuple(rows))
+
+
+def _all_reduce(plan: Plan) -> Table:
+    columns = (
+        Column("algorithm", "Algorithm"),
+        Column("protocol", "Protocol"),
+        Column("time", "Time", "s", band=True),
+        Column("algorithm_bandwidth", "Algorithm bandwidth", "B/s", band=True),
+        Column("bus_bandwidth", "Bus bandwidth", "B/s", band=True),
+        Column("latency_share", "Latency share", share=True),
+        Column("bandwidth_share", "Bandwidth share", share=True),
+    )
+    rows = tuple(
+        (
+            entry.algorithm,
+            entry.protocol,
+            entry.time,
+            entry.algorithm_bandwidth,
+            entry.bus_bandwidth,
+            entry.latency_share,
+            entry.bandwidth_share,
+        )
+        for entry in plan.all_reduce.alternatives
+    )
+    return Table("all_reduce", "All-reduce by algorithm", columns, rows, plan.all_reduce.reason)
+
+
+def _switches(plan: Plan) -> Table:
+    fabric = plan.fabric
+    links = fabric.links
+    columns = (
+        Column("tier", "Tier"),
+        Column("switches", "Switches", "1"),
+        Column("links_down", "Links down", "1"),
+        Column("ports_free", "Ports free", "1"),
+    )
+    rows = tuple(
+        (_named(tier), count, down, fabric.ports_free.get(tier))
+        for tier, count, down in (
+            ("leaf", fabric.leaf_switches, links.node_leaf if links else None),
+            ("spine", fabric.spine_switches, links.leaf_spine if links else None),
+            ("core", fabric.core_switches, links.spine_core if links else None),
+        )
+    )
+    return Table("switches", "Switches and links", columns, rows)
+
+
+def _bisection(plan: Plan) -> Table:
+    columns = (
+        Column("tier", "Tier"),
+        Column("one_way", "One way", "B/s", band=True),
+        Column("both_ways", "Both ways", "B/s", band=True),
+    )
+    rows = tuple((_named(cut.tier), cut.one_way, cut.both_ways) for cut in plan.fabric.bisection)
+    return Table("bisection", "Bisection bandwidth", columns, rows, "Across the worst equal halves at each tier.")
+
+
+def _bill(plan: Plan) -> Table:
+    columns = (
+        Column("role", "Role"),
+        Column("part", "Part"),
+        Column("quantity", "Quantity", "1"),
+        Column("unit_price", "Price each", "USD", band=True),
+        Column("cost", "Cost", "USD", band=True),
+        Column("power", "Power", "W", band=True),
+    )
+    lines = plan.fabric.bill_of_materials
+    rows: list[tuple[Cell, ...]] = [
+        (_named(line.role), line.part, line.quantity, line.unit_price, line.cost, line.power) for line in lines
+    ]
+    rows.append(("Fabric", "", None, None, plan.fabric.cost, plan.fabric.power))
+    return Table("bill_of_materials", "Bill of materials", columns, tuple(rows))
+
+
+def _networks(plan: Plan) -> Table:
+    columns = (
+        Column("network", "Network"),
+        Column("switch", "Switch"),
+        Column("leaf_switches", "Leaf switches", "1"),
+        Column("spine_switches", "Spine switches", "1"),
+        Column("node_links", "Node links", "1"),
+        Column("cost", "Cost", "USD", band=True),
+        Column("power", "Power", "W", band=True),
+    )
+    rows = tuple(
+        (
+            _named(other.role),
+            other.switch,
+            other.leaf_switches,
+            other.spine_switches,
+            other.links.node_leaf,
+            other.cost,
+            other.power,
+        )
+        for other in plan.fabric.networks
+    )
+    return Table("networks", "Storage and management networks", columns, rows)
+
+
+def _lines(key: str, title: str, lines: Sequence[Any], total: Band | None) -> Table:
+    columns = (Column("part", "Part"), Column("cost", "Cost", "USD", band=True))
+    rows: list[tuple[Cell, ...]] = [(_named(line.name), line.cost) for line in lines]
+    return Table(key, title, columns, (*rows, ("Total", total)))
+
+
+def _cost_figures(plan: Plan) -> Table:
+    costs = plan.costs
+    return _figures(
+        "costs",
+        "Cost",
+        (
+            ("Capital", costs.capital),
+            ("Running cost of a year", costs.operating),
+            ("Total over the lifetime", costs.total),
+            ("One GPU for one hour, owned", costs.per_gpu_hour),
+            ("This run, owned", costs.per_run),
+            ("This run, rented", costs.rental),
+            ("Energy of this run", costs.energy),
+        ),
+    )
+
+
+def _power(plan: Plan) -> Table:
+    return _figures(
+        "power",
+        "Power",
+        (
+            ("Cluster, provisioned", plan.cluster.power),
+            ("Cluster, typical", plan.cluster.typical_power),
+            ("Fabric, provisioned", plan.fabric.power),
+            ("Fabric, typical", plan.fabric.typical_power),
+        ),
+    )
+
+
+def _findings(plan: Plan) -> Table:
+    columns = (
+        Column("severity", "Severity"),
+        Column("message", "Finding"),
+        Column("suggestion", "What to change"),
+        Column("fields", "Fields"),
+    )
+    rows = tuple((found.severity, found.message, found.suggestion, ", ".join(found.fields)) for found in plan.findings)
+    return Table("findings", "Findings", columns, rows)
+
+
+def used_sources(value: Any) -> Iterator[str]:
+    """The source keys of every band inside a part of a plan."""
+    if isinstance(value, Band):
+        yield from value.sources
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from used_sources(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from used_sources(inner)
+    elif hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            yield from used_sources(getattr(value, name))
+
+
+def _sources(plan: Plan, catalog: Catalog) -> Table:
+    columns = (
+        Column("source", "Source"),
+        Column("title", "Title"),
+        Column("publisher", "Publisher"),
+        Column("published", "Published"),
+        Column("url", "Address"),
+    )
+    keys = dict.fromkeys(used_sources(plan))
+    documents = ((key, catalog.sources[key]) for key in keys if key in catalog.sources)
+    rows = tuple((key, doc.title, doc.publisher, doc.published, doc.url) for key, doc in documents)
+    return Table("sources", "Sources these figures rest on", columns, rows)
+
+
+# Tables of curves ----------------------------------------------------------------------------------------------------
+
+UNITS = {"GPUs": "1", "%": "1"}
+
+
+def curve_table(curve: Curve) -> Table:
+    """The numbers of a curve: one row for each x, three columns a line; a dash where a line has no value."""
+    places = sorted({float(x) for series in curve.series for x in series.x})
+    unit = UNITS.get(curve.y_unit, curve.y_unit)
+    columns = [
+        Column(curve.x_name.lower(), curve.x_name, UNITS.get(curve.x_unit, curve.x_unit), share=curve.x_unit == "%")
+    ]
+    found: list[dict[float, Band]] = []
+    for series in curve.series:
+        columns.append(Column(series.name, series.name, unit, band=True))
+        cells = zip(series.x, series.low, series.typical, series.high, strict=True)
+        found.append(
+            {
+                float(x): Band(float(low), float(typical), float(high), unit)
+                for x, low, typical, high in cells
+                if typical == typical
+            }
+        )
+    rows = tuple((place, *(cells.get(place) for cells in found)) for place in places)
+    return Table(curve.key, curve.title, tuple(columns), rows, curve.subtitle)
+
+
+def sensitivity_table(sensitivity: Sensitivity) -> Table:
+    """The numbers of a tornado."""
+    columns = (Column("input", "Input"), Column("result", sensitivity.name, sensitivity.unit, band=True))
+    rows = tuple(
+        (swing.name, Band(swing.low, sensitivity.typical, swing.high, sensitivity.unit)) for swing in sensitivity.swings
+    )
+    return Table("sensitivity", f"What moves {sensitivity.name.lower()}", columns, rows)
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def safe(cell: object) -> object:
+    """Text that a spreadsheet would run as a formula, made plain text; numbers stay numbers.
+
+    >>> safe("=1+1"), safe("@SUM(A1)"), safe(-3.5), safe("NDR")
+    ("'=1+1", "'@SUM(A1)", -3.5, 'NDR')
+    """
+    return f"'{cell}" if isinstance(cell, str) and cell.lstrip(" ").startswith(FORMULA) else cell
+
+
+def csv_lines(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """A CSV file (RFC 4180), a piece at a time, so that a long list needs no memory."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow([safe(heading) for heading in headings])
+    for row in rows:
+        writer.writerow([_csv_cell(cell) for cell in row])
+        if buffer.tell() > 32_768:
+            yield buffer.getvalue()
+            buffer.seek(0)
+            buffer.truncate()
+    yield buffer.getvalue()
+
+
+def _csv_cell(cell: object) -> object:
+    if cell is None:
+        return ""
+    return str(cell).lower() if isinstance(cell, bool) else safe(cell)
+
+
+def table_csv(table: Table, plan: Plan) -> Iterator[str]:
+    """One table as CSV, with what it rests on as a last column group: a file stays whole when it is passed on."""
+    yield from csv_lines(table.headings(), table.flat())
+    yield from csv_lines(["", ""], [])
+    yield from csv_lines(["about", "value"], about(plan))
+
+
+def about(plan: Plan) -> list[tuple[str, str]]:
+    """What a file must say of itself: versions, link, and the findings that its numbers come with."""
+    lines = [
+        ("Railyard", plan.model_version),
+        ("Catalogue", plan.catalog_version),
+        ("Link", plan.permalink),
+        ("Ranges", "low and high hold four cases of five (80 %); units in brackets are base units"),
+    ]
+    lines += [
+        (f"{found.severity}: {found.code}", f"{found.message} {found.suggestion}".strip()) for found in plan.findings
+    ]
+    return lines
+
+
+def plan_csv(plan: Plan, catalog: Catalog) -> Iterator[str]:
+    """All tables of a plan in one CSV file, each under its title."""
+    yield from csv_lines(["about", "value"], about(plan))
+    for table in tables(plan, catalog).values():
+        if table.rows:
+            yield "\r\n"
+            yield from csv_lines([table.title], [])
+            yield from csv_lines(table.headings(), table.flat())
+
+
+def plan_xlsx(plan: Plan, catalog: Catalog) -> bytes:
+    """All tables of a plan as a workbook: a sheet about the plan, then one for each table."""
+    sheets: list[Sheet] = [("About", ["about", "value"], about(plan))]
+    for table in tables(plan, catalog).values():
+        if table.rows:
+            sheets.append((table.title, table.headings(), table.flat()))
+    return workbook(sheets)
+
+
+def workbook(sheets: Sequence[Sheet]) -> bytes:
+    """An XLSX file: for each sheet its title, headings and rows. Text is never a formula."""
+    from openpyxl import Workbook
+    from openpyxl.cell import WriteOnlyCell
+    from openpyxl.styles import Font
+    from openpyxl.utils import get_column_letter
+
+    book = Workbook(write_only=True)
+    book.properties.creator = "Railyard"
+    used: set[str] = set()
+    for title, headings, rows in sheets:
+        sheet = book.create_sheet(_sheet_name(title, used))
+        sheet.freeze_panes = "A2"
+        listed = [list(row) for row in rows]
+        for index, heading in enumerate(headings):
+            longest = max([len(str(heading)), *(len(str(row[index])) for row in listed[:200])])
+            sheet.column_dimensions[get_column_letter(index + 1)].width = min(max(longest + 2, 10), 60)
+        bold = []
+        for heading in headings:
+            cell = WriteOnlyCell(sheet, value=heading)
+            cell.data_type = "s"
+            cell.font = Font(bold=True)
+            bold.append(cell)
+        sheet.append(bold)
+        for row in listed:
+            cells: list[Any] = []
+            for value in row:
+                cell = WriteOnlyCell(sheet, value=value)
+                if isinstance(value, str):
+                    cell.data_type = "s"
+                cells.append(cell)
+            sheet.append(cells)
+    buffer = io.BytesIO()
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+def _sheet_name(title: str, used: set[str]) -> str:
+    """A name a workbook takes: at most 31 characters, none of []:*?/\\, not used before."""
+    name = "".join(" " if letter in "[]:*?/\\" else letter for letter in title)[:31].strip("' ") or "Sheet"
+    while name in used:
+        name = name[:28] + f" {len(used)}"
+    used.add(name)
+    return name
+
+
+def plan_json(plan: Plan, catalog: Catalog) -> bytes:
+    """All tables of a plan as JSON, with versions, inputs, findings and sources."""
+    body = {
+        "model_version": plan.model_version,
+        "catalog_version": plan.catalog_version,
+        "permalink": plan.permalink,
+        "scenario": dict(plan.scenario),
+        "findings": [asdict(found) for found in plan.findings],
+        "tables": {key: table_json(table) for key, table in tables(plan, catalog).items()},
+    }
+    return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def table_json(table: Table) -> dict[str, Any]:
+    """A table as JSON: a list of rows, each cell under the key of its column; bands as on the wire."""
+    keys = [column.key for column in table.columns]
+    return {
+        "title": table.title,
+        "note": table.note,
+        "columns": [{"key": column.key, "title": column.title, "unit": column.unit} for column in table.columns],
+        "rows": [dict(zip(keys, row, strict=True)) for row in table.rows],
+    }
+
+
+def table_workbook(table: Table, plan: Plan) -> bytes:
+    """One table as a workbook, with what it rests on."""
+    return workbook([(table.title, table.headings(), table.flat()), ("About", ["about", "value"], about(plan))])
+
+
+def file_name(plan: Plan, table: str, ending: str) -> str:
+    """A name that tells downloads apart: the cluster and the table."""
+    cluster = f"{plan.scenario['gpus']}-{plan.scenario['gpu']}-{plan.scenario['scale_out']}"
+    return f"railyard-{cluster}-{table}.{ending}".replace("_", "-")
