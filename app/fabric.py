@@ -71,6 +71,7 @@ class Design:
         unit_nodes: nodes one such group holds [1].
         leaf_down, leaf_up: hosts a leaf can take, and its links up [1].
         spine_down, spine_up: links a spine can take from below, and its links up [1].
+        core_up: links up of a core, where there are four tiers [1].
         leaf_switches, spine_switches, core_switches, super_core_switches: switches per tier [1].
         node_leaf, leaf_spine, spine_core, core_super_core: links between tiers [1].
         peer: links between equals, where the topology has no tiers [1].
@@ -94,6 +95,7 @@ class Design:
     leaf_up: Floats
     spine_down: Floats
     spine_up: Floats
+    core_up: Floats
     leaf_switches: Floats
     spine_switches: Floats
     core_switches: Floats
@@ -541,6 +543,7 @@ def _tree(request: _Request) -> Design:
         leaf_up=count(leaf_up, False),
         spine_down=count(spine_down, False),
         spine_up=count(spine_up, False),
+        core_up=count(core_up, False),
         leaf_switches=count(leaves),
         spine_switches=count(spines),
         core_switches=count(cores),
@@ -682,6 +685,7 @@ def _direct(request: _Request) -> Design:
         ),
         spine_down=count(none, False),
         spine_up=count(none, False),
+        core_up=count(none, False),
         leaf_switches=count(boxes),
         spine_switches=count(none),
         core_switches=count(none),

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from app.catalog import Catalog, Estimate
-from app.catalog.types import Nic, Optic, Platform, Switch
+from app.catalog.types import Nic, Optic, Platform, Status, Switch
 from app.scenario import Scenario
 
 MARKET = "market"
@@ -80,7 +80,7 @@ class PriceList:
             return None
         self.scaled.add(part.name)
         share = ports * part.port_rate.typical / self.catalog.scale_out["infiniband-ndr"].port_rate.typical
-        status = "projected" if part.status in ("announced", "projected") else "estimate"
+        status: Status = "projected" if part.status in ("announced", "projected") else "estimate"
         return replace(price.times(share, "No price is published: by the rate of its ports."), status=status)
 
     def optic(self, optic: Optic) -> Estimate | None:

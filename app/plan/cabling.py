@@ -1,0 +1,457 @@
+"""Where racks stand, how long cables are, and which modules and cables carry a link.
+
+The floor is a grid of racks. A unit's nodes fill racks side by side, its leaves stand beside the middle one; spines and
+cores stand in the middle of the hall. A cable goes up to the tray, along the racks, and down.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from app import costs, fabric
+from app.catalog import Catalog
+from app.catalog.types import Optic, Switch
+from app.plan.prices import PriceList
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+COPPER = ("dac", "acc")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """One design in plain numbers: the whole numbers of ``fabric.Design`` that cabling and drawing need."""
+
+    layout: int
+    nodes: int
+    rails: int
+    planes: int
+    tiers: int
+    units: int
+    unit_nodes: int
+    leaf_down: int
+    leaf_up: int
+    spine_down: int
+    spine_up: int
+    core_up: int
+    leaves: int
+    spines: int
+    cores: int
+    super_cores: int
+    management_links: int
+    peers: int
+    rail_spines: bool
+
+    @property
+    def leaves_per_plane(self) -> int:
+        return self.leaves // self.planes
+
+    @property
+    def spines_per_plane(self) -> int:
+        return self.spines // self.planes
+
+    @property
+    def cores_per_plane(self) -> int:
+        return self.cores // self.planes
+
+    @property
+    def by_rail(self) -> bool:
+        """Whether NIC i of every node of a unit goes to leaf i."""
+        if self.layout == fabric.RAIL_ONLY:
+            return True
+        return self.layout == fabric.RAIL_OPTIMIZED and self.tiers > 1
+
+    @property
+    def leaves_per_unit(self) -> int:
+        return self.rails if self.by_rail else max(1, -(-self.leaves_per_plane // max(self.units, 1)))
+
+    @property
+    def hosts_per_leaf(self) -> int:
+        """Hosts a leaf gets before the next one is begun, where leaves are not by rail."""
+        if self.tiers > 1 or self.layout in (fabric.FAT_TREE,):
+            return self.leaf_down
+        return -(-(self.nodes * self.rails + self.management_links) // max(self.leaves_per_plane, 1))
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The grid of racks, from the catalogue's figures."""
+
+    nodes_per_rack: int
+    per_row: int
+    pitch: float
+    row_pitch: float
+    drop: float
+    slack: float
+    lengths: tuple[float, ...]
+    network_units: float
+
+    @staticmethod
+    def of(catalog: Catalog, nodes_per_rack: int) -> "Floor":
+        """The floor for nodes that stand so many to a rack."""
+        racks, cables = catalog.operations["racks"], catalog.operations["cables"]
+        return Floor(
+            nodes_per_rack=max(1, nodes_per_rack),
+            per_row=int(racks["per_row"].typical),
+            pitch=cables["pitch"].typical,
+            row_pitch=cables["row_pitch"].typical,
+            drop=cables["drop"].typical,
+            slack=cables["slack"].typical,
+            lengths=tuple(sorted(length.typical for length in catalog.operations["lengths"].values())),
+            network_units=racks["network_units"].typical,
+        )
+
+    def lengths_between(self, one: ArrayLike, other: ArrayLike) -> Floats:
+        """Length as sold of a cable between two racks by their numbers; the longest on sale where none reaches [m]."""
+        a, b = np.asarray(one, dtype=np.int64), np.asarray(other, dtype=np.int64)
+        along = np.abs(a % self.per_row - b % self.per_row)
+        across = np.abs(a // self.per_row - b // self.per_row)
+        length = costs.cable_length(along + across, self.pitch, self.drop, self.slack, across * self.row_pitch)
+        sold = costs.length_class(length, self.lengths)
+        return np.where(np.isfinite(sold), sold, max(self.lengths))
+
+
+@dataclass(frozen=True)
+class Cabling:
+    """The lengths of all links of a design on a floor."""
+
+    counts: Counts
+    floor: Floor
+    rack_units: int
+
+    @cached_property
+    def compute_racks(self) -> int:
+        return -(-self.counts.nodes // self.floor.nodes_per_rack)
+
+    @cached_property
+    def centre(self) -> int:
+        """The rack in the middle of the hall."""
+        rows = -(-self.compute_racks // self.floor.per_row)
+        columns = min(self.compute_racks, self.floor.per_row)
+        return rows // 2 * self.floor.per_row + columns // 2
+
+    def node_rack(self, node: ArrayLike) -> Integers:
+        """Number of the rack a node stands in."""
+        return np.asarray(node, dtype=np.int64) // self.floor.nodes_per_rack
+
+    def unit_rack(self, unit: ArrayLike) -> Integers:
+        """Number of the rack beside which a unit's leaves stand: the middle of the unit's own."""
+        unit = np.asarray(unit, dtype=np.int64)
+        first = self.node_rack(unit * self.counts.unit_nodes)
+        last = self.node_rack(np.minimum((unit + 1) * self.counts.unit_nodes, self.counts.nodes) - 1)
+        return np.asarray((first + np.maximum(last, first)) // 2)
+
+    def leaf_rack(self, leaf: ArrayLike) -> Integers:
+        """Number of the rack beside which a leaf of a plane stands."""
+        counts, leaf = self.counts, np.asarray(leaf, dtype=np.int64)
+        if counts.by_rail:
+            return self.unit_rack(leaf // counts.rails)
+        node = (leaf * counts.hosts_per_leaf + counts.hosts_per_leaf // 2) // max(counts.rails, 1)
+        return self.node_rack(np.minimum(node, max(counts.nodes - 1, 0)))
+
+    def spread(self, index: ArrayLike, switches: int) -> Integers:
+        """Number of the network rack in the middle of the hall that a spine or core stands in."""
+        per_rack = max(1, int(self.floor.network_units // max(self.rack_units, 1)))
+        racks = -(-switches // per_rack)
+        return np.asarray(self.centre + np.asarray(index, dtype=np.int64) // per_rack - racks // 2).clip(0)
+
+    def leaf_of(self, node: ArrayLike, rail: ArrayLike) -> Integers:
+        """Leaf within a plane that a host plugs into."""
+        counts = self.counts
+        node, rail = np.asarray(node, dtype=np.int64), np.asarray(rail, dtype=np.int64)
+        if counts.by_rail:
+            return np.asarray(np.minimum(node // counts.unit_nodes, counts.units - 1) * counts.rails + rail)
+        host = node * counts.rails + rail
+        return np.asarray(np.minimum(host // max(counts.hosts_per_leaf, 1), counts.leaves_per_plane - 1))
+
+    @cached_property
+    def node_leaf(self) -> dict[float, int]:
+        """Links of each length between nodes and leaves, of all planes, management links among them."""
+        counts = self.counts
+        nodes, rails = np.arange(counts.nodes), np.arange(counts.rails)
+        if counts.by_rail:
+            leaf = self.leaf_of(nodes, 0)
+            lengths, weight = self.floor.lengths_between(self.node_rack(nodes), self.leaf_rack(leaf)), counts.rails
+        else:
+            leaf = self.leaf_of(nodes[:, None], rails)
+            lengths, weight = self.floor.lengths_between(self.node_rack(nodes)[:, None], self.leaf_rack(leaf)), 1
+        table = _histogram(lengths, weight * counts.planes)
+        if counts.management_links:
+            near = float(self.floor.lengths_between(0, 1))
+            table[near] = table.get(near, 0) + counts.management_links * counts.planes
+        return dict(sorted(table.items()))
+
+    @cached_property
+    def leaf_spine(self) -> dict[float, int]:
+        """Links of each length between leaves and spines, of all planes."""
+        counts = self.counts
+        if not counts.spines_per_plane:
+            return {}
+        leaves = np.arange(counts.leaves_per_plane)
+        uplinks = np.arange(counts.leaf_up)
+        spines = self.spine_of(leaves[:, None], uplinks)
+        there = self.spread(spines, counts.spines_per_plane)
+        return _histogram(self.floor.lengths_between(self.leaf_rack(leaves)[:, None], there), counts.planes)
+
+    @cached_property
+    def spine_core(self) -> dict[float, int]:
+        """Links of each length between spines and cores, of all planes."""
+        return self._upper(self.counts.spines_per_plane, self.counts.spine_up, self.counts.cores_per_plane)
+
+    @cached_property
+    def core_super_core(self) -> dict[float, int]:
+        """Links of each length above the cores, of all planes."""
+        counts = self.counts
+        return self._upper(counts.cores_per_plane, counts.core_up, counts.super_cores // counts.planes)
+
+    def _upper(self, lower: int, up: int, upper: int) -> dict[float, int]:
+        if not upper:
+            return {}
+        below = np.arange(lower)
+        above = self.core_of(below[:, None], np.arange(up), up, upper)
+        ends = self.spread(below, lower)[:, None], self.spread(above, upper)
+        return _histogram(self.floor.lengths_between(*ends), self.counts.planes)
+
+    @cached_property
+    def peer(self) -> dict[float, int]:
+        """Links of each length between equals: half the hall apart on average."""
+        if not self.counts.peers:
+            return {}
+        length = float(self.floor.lengths_between(0, max(1, self.compute_racks // 2)))
+        return {length: self.counts.peers}
+
+    def spine_of(self, leaf: ArrayLike, uplink: ArrayLike) -> Integers:
+        """Spine within a plane that an uplink of a leaf goes to.
+
+        In two tiers every spine gets the same number of a leaf's links, side by side. In three tiers leaves form groups
+        as large as a spine's down-ports, and each group has spines of its own.
+        """
+        counts = self.counts
+        leaf, uplink = np.asarray(leaf, dtype=np.int64), np.asarray(uplink, dtype=np.int64)
+        spines = counts.spines_per_plane
+        if counts.rail_spines and counts.by_rail:
+            each = spines // counts.rails
+            rail, place = leaf % counts.rails, leaf // counts.rails
+            return np.asarray(rail * each + self._in_group(place, uplink, each, counts.units))
+        return self._in_group(leaf, uplink, spines, counts.leaves_per_plane)
+
+    def _in_group(self, leaf: Integers, uplink: Integers, spines: int, leaves: int) -> Integers:
+        counts = self.counts
+        if counts.tiers == 2:
+            return np.asarray(uplink * spines // max(counts.leaf_up, 1) + 0 * leaf)
+        groups = max(1, -(-leaves // max(counts.spine_down, 1)))
+        size, width = -(-leaves // groups), spines // groups
+        if spines % groups or size * counts.leaf_up > width * counts.spine_down:
+            size, width = counts.spine_down, counts.leaf_up
+        group = leaf // size
+        here = np.where(group == groups - 1, spines - width * (groups - 1), width)
+        return np.asarray(group * width + (leaf % size * counts.leaf_up + uplink) % np.maximum(here, 1))
+
+    def core_of(self, spine: ArrayLike, uplink: ArrayLike, up: int, cores: int) -> Integers:
+        """Core within a plane that an uplink of a spine goes to: dealt out one after another."""
+        spine, uplink = np.asarray(spine, dtype=np.int64), np.asarray(uplink, dtype=np.int64)
+        return np.asarray((spine * up + uplink) % max(cores, 1))
+
+
+def _histogram(lengths: Floats, weight: int) -> dict[float, int]:
+    values, times = np.unique(lengths, return_counts=True)
+    return {float(value): int(count) * weight for value, count in zip(values, times, strict=True)}
+
+
+@dataclass(frozen=True)
+class Medium:
+    """What carries one link: a cable with its ends, or fibre between two modules."""
+
+    kind: str
+    cable: Optic
+    near: Optic | None = None
+    far: Optic | None = None
+
+
+def media(
+    catalog: Catalog,
+    prices: PriceList,
+    length: float,
+    near_cage: tuple[float, int],
+    far_cage: tuple[float, int],
+    co_packaged: tuple[bool, bool] = (False, False),
+) -> Medium | None:
+    """The cheapest parts that carry a link of some length between two cages.
+
+    Args:
+        length: how far [m].
+        near_cage, far_cage: rate of the cage [B/s] and links it carries; the far one is a switch's.
+        co_packaged: whether an end has its optics inside.
+    """
+    best: tuple[float, Medium] | None = None
+    optics = catalog.optics.values()
+
+    def offer(cost: float, medium: Medium) -> None:
+        nonlocal best
+        if best is None or cost < best[0]:
+            best = (cost, medium)
+
+    def price(optic: Optic) -> float:
+        known = prices.optic(optic)
+        return known.typical if known else np.inf
+
+    if not any(co_packaged):
+        for optic in optics:
+            if optic.kind in (*COPPER, "aoc") and optic.rate.typical == far_cage[0] and optic.reach.typical >= length:
+                offer(price(optic) / far_cage[1], Medium(optic.kind, optic))
+    modules = [optic for optic in optics if optic.kind == "transceiver" and optic.reach.typical >= length]
+    for near in [optic for optic in modules if optic.rate.typical == near_cage[0]]:
+        for far in [optic for optic in modules if optic.rate.typical == far_cage[0]]:
+            if near.fibre != far.fibre or near.fibre is None or _lane(near) != _lane(far):
+                continue
+            fibre = catalog.optics[near.fibre]
+            ends = (0.0 if co_packaged[0] else price(near) / near_cage[1]) + (
+                0.0 if co_packaged[1] else price(far) / far_cage[1]
+            )
+            offer(
+                ends + price(fibre),
+                Medium("optical", fibre, None if co_packaged[0] else near, None if co_packaged[1] else far),
+            )
+    return best[1] if best else None
+
+
+def _lane(optic: Optic) -> float:
+    return optic.lane_rate.typical if optic.lane_rate else 0.0
+
+
+def switch_cage(switch: Switch, split: int) -> tuple[float, int]:
+    """Rate of a switch's cage [B/s], and links it carries when each port is split so many ways."""
+    return switch.port_rate.typical * switch.ports_per_cage, switch.ports_per_cage * split
+
+
+@dataclass(frozen=True)
+class Cable:
+    """One row of the point-to-point list."""
+
+    a_end: str
+    a_port: int
+    z_end: str
+    z_port: int
+    plane: int
+    rail: int | None
+    level: str
+    length: float
+    medium: str
+
+
+def cable_list(cabling: Cabling, kinds: dict[tuple[str, float], str]) -> Iterator[Cable]:
+    """Every cable, one after another: hosts by unit and node, then leaves to spines, then spines to cores.
+
+    ``kinds`` names the medium for each level and length. A hundred thousand rows come one at a time.
+    """
+    counts = cabling.counts
+    for plane in range(1, counts.planes + 1):
+        yield from _host_cables(cabling, kinds, plane)
+        yield from _uplink_cables(cabling, kinds, plane)
+        yield from _core_cables(cabling, kinds, plane)
+
+
+def _host_cables(cabling: Cabling, kinds: dict[tuple[str, float], str], plane: int) -> Iterator[Cable]:
+    counts = cabling.counts
+    nodes, rails = np.arange(counts.nodes), np.arange(counts.rails)
+    leaf = cabling.leaf_of(nodes[:, None], rails)
+    length = cabling.floor.lengths_between(cabling.node_rack(nodes)[:, None], cabling.leaf_rack(leaf))
+    taken: dict[int, int] = {}
+    for node in range(counts.nodes):
+        for rail in range(counts.rails):
+            here, metres = int(leaf[node, rail]), float(length[node, rail])
+            port = taken[here] = taken.get(here, 0) + 1
+            yield Cable(
+                f"node-{node + 1:05d}",
+                rail + 1,
+                leaf_name(counts, plane, here),
+                port,
+                plane,
+                rail + 1,
+                "node-leaf",
+                metres,
+                kinds.get(("node_leaf", metres), ""),
+            )
+    near = float(cabling.floor.lengths_between(0, 1))
+    first = (counts.units - 1) * counts.rails if counts.by_rail else 0
+    for link in range(counts.management_links):
+        rail = link % counts.rails
+        here = first + rail if counts.by_rail else counts.leaves_per_plane - 1
+        port = taken[here] = taken.get(here, 0) + 1
+        yield Cable(
+            f"fabric-manager-{link + 1}",
+            1,
+            leaf_name(counts, plane, here),
+            port,
+            plane,
+            rail + 1 if counts.by_rail else None,
+            "management-leaf",
+            near,
+            kinds.get(("node_leaf", near), ""),
+        )
+
+
+def _uplink_cables(cabling: Cabling, kinds: dict[tuple[str, float], str], plane: int) -> Iterator[Cable]:
+    counts = cabling.counts
+    spines = counts.spines_per_plane
+    if not spines:
+        return
+    uplinks = np.arange(counts.leaf_up)
+    taken = [0] * spines
+    for leaf in range(counts.leaves_per_plane):
+        rack = cabling.leaf_rack(leaf)
+        there = cabling.spine_of(leaf, uplinks)
+        lengths = cabling.floor.lengths_between(rack, cabling.spread(there, spines))
+        for uplink, (spine, metres) in enumerate(zip(there.tolist(), lengths.tolist(), strict=True)):
+            taken[spine] += 1
+            yield Cable(
+                leaf_name(counts, plane, leaf),
+                counts.leaf_down + uplink + 1,
+                spine_name(counts, plane, spine),
+                taken[spine],
+                plane,
+                leaf % counts.rails + 1 if counts.by_rail else None,
+                "leaf-spine",
+                metres,
+                kinds.get(("leaf_spine", metres), ""),
+            )
+
+
+def _core_cables(cabling: Cabling, kinds: dict[tuple[str, float], str], plane: int) -> Iterator[Cable]:
+    counts = cabling.counts
+    cores, spines = counts.cores_per_plane, counts.spines_per_plane
+    if not cores:
+        return
+    uplinks = np.arange(counts.spine_up)
+    taken = [0] * cores
+    for spine in range(spines):
+        there = cabling.core_of(spine, uplinks, counts.spine_up, cores)
+        lengths = cabling.floor.lengths_between(cabling.spread(spine, spines), cabling.spread(there, cores))
+        for uplink, (core, metres) in enumerate(zip(there.tolist(), lengths.tolist(), strict=True)):
+            taken[core] += 1
+            yield Cable(
+                spine_name(counts, plane, spine),
+                counts.spine_down + uplink + 1,
+                f"core-{plane}-{core + 1:04d}",
+                taken[core],
+                plane,
+                None,
+                "spine-core",
+                metres,
+                kinds.get(("spine_core", metres), ""),
+            )
+
+
+def leaf_name(counts: Counts, plane: int, leaf: int) -> str:
+    """A leaf's name: plane, unit and rail, or plane and number."""
+    if counts.by_rail:
+        return f"leaf-{plane}-u{leaf // counts.rails + 1:03d}-r{leaf % counts.rails + 1:02d}"
+    return f"leaf-{plane}-{leaf + 1:04d}"
+
+
+def spine_name(counts: Counts, plane: int, spine: int) -> str:
+    """A spine's name: plane and number."""
+    return f"spine-{plane}-{spine + 1:04d}"

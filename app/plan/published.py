@@ -1,0 +1,41 @@
+"""Published reference designs: rows of a table with the columns of ``measurements/fabric.csv``."""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+FILE = Path(__file__).parents[1] / "measurements" / "fabric.csv"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One published design. A blank cell means that the source does not say."""
+
+    cells: dict[str, str]
+
+    def text(self, name: str) -> str:
+        """A cell as text, blank when absent."""
+        return (self.cells.get(name) or "").strip()
+
+    def number(self, name: str) -> int | None:
+        """A cell as a whole number, if it is one."""
+        text = self.text(name).replace(",", "")
+        try:
+            value = float(text)
+        except ValueError:
+            return None
+        return int(value) if value == int(value) else None
+
+    @property
+    def title(self) -> str:
+        """Id and source in one line."""
+        source = self.text("source").split("http")[0].strip(" ,;") or self.text("source")
+        return f"{self.text('id')}: {source}" if source else self.text("id")
+
+
+def read(path: Path = FILE) -> Iterator[Row]:
+    """The rows of a file."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        for cells in csv.DictReader(file):
+            yield Row({str(key): value or "" for key, value in cells.items() if key is not None})
