@@ -601,6 +601,7 @@ class Choice:
     protocol: NDArray[np.intp]  # index into PROTOCOLS
     bandwidth_share: Array  # share of the time that moves bytes at the asymptotic rate [1]
     latency_share: Array  # the rest: hops, launch, filling the pipeline [1]
+    fill_share: Array  # the part of the latency's share that fills the pipeline [1]
 
 
 def choose(
@@ -616,7 +617,7 @@ def choose(
     Args and source as in :func:`times`.
     """
     shape = np.broadcast(message, machine.ranks_per_domain, machine.domains).shape
-    best, moving = np.full(shape, np.inf), np.full(shape, np.nan)
+    best, moving, hops = np.full(shape, np.inf), np.full(shape, np.nan), np.full(shape, np.nan)
     chosen, spoken = np.zeros(shape, np.intp), np.zeros(shape, np.intp)
     for name, line in _lines(collective, machine, calibration).items():
         if algorithm not in ("", name) or not np.any(np.asarray(line.rate) > 0):
@@ -627,13 +628,15 @@ def choose(
                 continue
             quicker = time < best
             moving = np.where(quicker, transfer, moving)
+            hops = np.where(quicker, line.latency, hops)
             chosen = np.where(quicker, ALGORITHMS.index(name), chosen)
             spoken = np.where(quicker, PROTOCOLS.index(spoken_here), spoken)
             best = np.where(quicker, time, best)
     time = _finish(np.where(np.isfinite(best), best, np.nan), machine)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.clip(moving / time, 0.0, 1.0)
-    return Choice(time, chosen, spoken, share, 1 - share)
+        fill = np.clip(1 - share - np.maximum(hops, machine.launch_floor) / time, 0.0, 1.0)
+    return Choice(time, chosen, spoken, share, 1 - share, fill)
 
 
 def all_reduce(

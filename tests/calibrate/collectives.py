@@ -1,0 +1,81 @@
+"""Fit the constants of the collectives model to the measurements in the repository and write them to the catalogue.
+
+    .venv/bin/python tests/calibrate/collectives.py            print what would change
+    .venv/bin/python tests/calibrate/collectives.py --write    write typical values and residuals
+
+Only ``typical`` of calibrated constants and of the residuals is written; ranges and notes are for people to weigh. The
+residuals come from leaving out one system at a time, so run it again after a change of the model.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from app import catalog as catalogue
+from app.accuracy import collectives as accuracy
+from app.units import show
+
+TARGET = Path(__file__).parents[2] / "app" / "catalog" / "collectives.toml"
+
+
+def residuals(found: list[accuracy.Prediction]) -> dict[str, float]:
+    """Half-widths by class, for rows that latency, fill or bandwidth dominates: 80 % of left-out rows fall inside."""
+    result = {}
+    for group in sorted({p.group for p in found}):
+        for place, name in enumerate((group, f"{group}-fill", f"{group}-bandwidth")):
+            members = [p for p in found if p.group == group and dominant(p) == place]
+            if len(members) >= 5:
+                off = np.abs(np.log([p.time / p.row.time for p in members]))
+                result[name] = float(np.quantile(off, 0.8))
+    return result
+
+
+def dominant(p: accuracy.Prediction) -> int:
+    """0 where latency makes most of the time, 1 fill, 2 bandwidth."""
+    moving, filling = float(p.choice.bandwidth_share), float(p.choice.fill_share)
+    return int(np.argmax([1 - moving - filling, filling, moving]))
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--write", action="store_true")
+    write = options.parse_args().write
+    catalog = catalogue.load()
+    rows, _ = accuracy.read(accuracy.MEASUREMENTS, catalog)
+    learned = accuracy.fitted(rows)
+    values = accuracy.constants(accuracy.fit(learned, catalog, steps=30))
+    left_out = accuracy.predictions(learned, catalog, leave_one_out=True)
+    text = TARGET.read_text(encoding="utf-8")
+    for key, value in values.items():
+        _, group, name = key.split(".")
+        now = catalog.collectives[group][name]
+        seconds = now.unit == "s"
+        shown = f'"{show(value, "s")}"'.replace("\u2009", " ").replace("µ", "u") if seconds else f"{value:.3g}"
+        print(f"{key:50} {now.typical:12.6g} -> {shown:12} [{now.low:.4g}, {now.high:.4g}]", end="")
+        print("" if now.low <= value <= now.high else "   outside its range")
+        text = put(text, group, name, shown)
+    for name, value in residuals(left_out).items():
+        print(f"residual {name:40} {value:.3f}")
+        text = put(text, "residual", name, f"{value:.2g}")
+    report = accuracy.summary(left_out, [], leave_one_out=True)
+    print(accuracy.text(report))
+    if write:
+        TARGET.write_text(text, encoding="utf-8")
+
+
+def put(text: str, group: str, name: str, shown: str) -> str:
+    """The file with one typical value replaced."""
+    head = re.escape(f"[{group}.{name}]")
+    changed, count = re.subn(rf"({head}\nunit = [^\n]*\ntypical = )[^\n]*", rf"\g<1>{shown}", text)
+    if count != 1:
+        raise SystemExit(f"{group}.{name}: found {count} times")
+    return changed
+
+
+if __name__ == "__main__":
+    main()
