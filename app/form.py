@@ -311,7 +311,7 @@ def written(value: Any, unit: str | None = None) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if unit is None or not isinstance(value, int | float):
-        return str(value)
+        return f"{value:.12g}" if isinstance(value, float) else str(value)
     text = units.show(value, unit, 4).replace(units.THIN, "" if unit in ("1", "USD") else " ")
     try:
         same = units.parse(text, unit) == value

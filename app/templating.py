@@ -71,6 +71,15 @@ def percent_band(value: Band | None) -> str:
     return f"{number}\u2009%{gap}{ends}"
 
 
+def plain_band(value: Band | None) -> str:
+    """A band as a bare number, for where the unit stands beside it.
+
+    >>> plain_band(Band(1.0e6, 1.18e6, 1.3e6, "1/s"))
+    '1.18\u2009M (1–1.3)'
+    """
+    return "–" if value is None else show_range(value.low, value.typical, value.high, "1")
+
+
 def count(value: float | None) -> str:
     """A count with its thousands apart.
 
@@ -134,6 +143,7 @@ def environment() -> Environment:
         "band": band,
         "percent": percent,
         "percent_band": percent_band,
+        "plain_band": plain_band,
         "count": count,
         "words": words,
         "capitalize_first": capitalize_first,

@@ -1,2 +1,327 @@
 "use strict";
-// Draws charts and submits the form. Knows no formula.
+// Draws the charts that the page carries as data, sends the form when a field changes, and swaps the answer in.
+// The server's page is the truth: nothing is computed here, and everything works without this file.
+
+const main = document.getElementById("main");
+const announcement = document.getElementById("announcement");
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const wide = matchMedia("(min-width: 64rem)");
+
+// Charts --------------------------------------------------------------------------------------------------------------
+
+let plotly = null;
+
+function loadPlotly() {
+  plotly ??= new Promise((resolve, reject) => {
+    // Plotly brings a style sheet for maps, which the security policy refuses. It leaves it out where this id exists.
+    const noMaps = document.createElement("meta");
+    noMaps.id = "9f215cf04c5486422605d13261cb87401f4e7763b6296af81e98efbc0130da53";
+    const script = document.createElement("script");
+    script.src = document.body.dataset.plotly;
+    script.onload = () => resolve(window.Plotly);
+    script.onerror = reject;
+    document.head.append(noMaps, script);
+  });
+  return plotly;
+}
+
+// Figures name their colours; the style sheet gives them, for light and dark.
+function figureOf(chart) {
+  const style = getComputedStyle(document.documentElement);
+  const text = chart.querySelector('script[type="application/json"]').textContent;
+  return JSON.parse(text.replace(/var\((--chart-[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim()));
+}
+
+function download(chart, format) {
+  const figure = figureOf(chart);
+  const canvas = chart.querySelector(".canvas");
+  const title = chart.querySelector("figcaption strong").textContent;
+  const layout = {
+    ...figure.layout,
+    paper_bgcolor: getComputedStyle(document.body).backgroundColor,
+    title: { ...figure.layout.title, automargin: true, yref: "container", y: 0.98, yanchor: "top" },
+    margin: { ...figure.layout.margin, t: 72 },
+  };
+  const name = title.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60).replace(/^-|-$/g, "");
+  const size = { width: Math.max(canvas.clientWidth, 760), height: (figure.layout.height ?? 400) + 64 };
+  return window.Plotly.downloadImage({ data: figure.data, layout }, { format, filename: name, scale: 2, ...size });
+}
+
+const ICON = {
+  width: 24,
+  height: 24,
+  path: "M11 3h2v9l3.500-3.500 1.400 1.400L12 16l-5.900-6.100L7.500 8.500 11 12zM4 18h16v2H4z",
+};
+
+async function draw(chart) {
+  const Plotly = await loadPlotly();
+  const canvas = chart.querySelector(".canvas");
+  if (!chart.isConnected) return;
+  const figure = figureOf(chart);
+  delete figure.layout.title; // It stands above the drawing as text.
+  const config = {
+    displaylogo: false,
+    responsive: true,
+    modeBarButtons: [
+      [
+        { name: "Download PNG", title: "Download as PNG", icon: ICON, click: () => download(chart, "png") },
+        { name: "Download SVG", title: "Download as SVG", icon: ICON, click: () => download(chart, "svg") },
+      ],
+    ],
+  };
+  canvas.querySelector(".room")?.remove();
+  canvas.style.minHeight = `${figure.layout.height ?? 400}px`;
+  await Plotly.react(canvas, figure.data, figure.layout, config);
+  chart.dataset.drawn = "";
+}
+
+// A chart is drawn when it comes near the screen, so that text comes first and what is not read costs nothing.
+const nearby = new IntersectionObserver(
+  (entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      nearby.unobserve(entry.target);
+      draw(entry.target);
+    }
+  },
+  { rootMargin: "300px" },
+);
+
+const charts = (root) => root.querySelectorAll("figure.chart");
+
+function watchCharts(root) {
+  for (const chart of charts(root)) if (!("drawn" in chart.dataset)) nearby.observe(chart);
+}
+
+dark.addEventListener("change", () => {
+  for (const chart of charts(document)) if ("drawn" in chart.dataset) draw(chart);
+});
+
+// Folds: a link into one opens it; paper shows them all -----------------------------------------------------------------
+
+function reveal(target) {
+  for (let node = target.parentElement; node; node = node.parentElement) {
+    if (node.tagName === "DETAILS") node.open = true;
+  }
+}
+
+function follow(hash) {
+  const target = hash.length > 1 && document.getElementById(decodeURIComponent(hash.slice(1)));
+  if (!target) return;
+  reveal(target);
+  target.scrollIntoView({ block: "center" });
+  if (target.matches("input, select, textarea")) target.focus({ preventScroll: true });
+}
+
+let opened = [];
+addEventListener("beforeprint", () => {
+  opened = [...document.querySelectorAll("main details:not([open]):not(.noprint)")];
+  for (const fold of opened) if (!fold.closest(".noprint")) fold.open = true;
+  if (window.Plotly) for (const chart of charts(document)) if (!("drawn" in chart.dataset)) draw(chart);
+});
+addEventListener("afterprint", () => {
+  for (const fold of opened) fold.open = false;
+});
+
+async function printReport() {
+  await Promise.all([...charts(document)].map((chart) => ("drawn" in chart.dataset ? null : draw(chart))));
+  print();
+}
+
+// The form --------------------------------------------------------------------------------------------------------------
+
+const live = () => document.querySelector("form[data-live]");
+
+// Only what differs from the defaults goes into the address.
+function addressOf(form) {
+  const query = new URLSearchParams();
+  for (const control of form.elements) {
+    if (!control.name || control.disabled) continue;
+    const value = control.value.trim();
+    if (value && value !== control.dataset.default) query.append(control.name, value);
+  }
+  const text = query.toString();
+  return form.action.split("?")[0] + (text ? `?${text}` : "");
+}
+
+function keepFolds(before, after) {
+  const key = (fold) => `${fold.closest("section[id], div[id]")?.id} ${fold.querySelector("summary")?.textContent}`;
+  const open = new Set([...before.querySelectorAll("details[open]")].map(key));
+  for (const fold of after.querySelectorAll("details")) if (open.has(key(fold))) fold.open = true;
+}
+
+// A chart that is on the screen keeps its drawing, which then takes the new data.
+function keepDrawings(before, after) {
+  for (const chart of charts(before)) {
+    const next = chart.id && "drawn" in chart.dataset && after.querySelector(`#${CSS.escape(chart.id)}`);
+    if (!next) continue;
+    const label = next.querySelector(".canvas").getAttribute("aria-label");
+    const canvas = chart.querySelector(".canvas");
+    canvas.setAttribute("aria-label", label);
+    next.querySelector(".canvas").replaceWith(canvas);
+    next.dataset.drawn = "";
+    queueMicrotask(() => draw(next));
+  }
+}
+
+function swap(id, fresh) {
+  const before = document.getElementById(id);
+  const after = fresh.getElementById(id);
+  if (!before || !after) return;
+  keepFolds(before, after);
+  keepDrawings(before, after);
+  before.replaceWith(document.adoptNode(after));
+}
+
+// Fields take their new hints, choices and errors; the one being used keeps the focus.
+function syncFields(fresh) {
+  for (const next of fresh.querySelectorAll(".field")) {
+    const control = next.querySelector("input, select");
+    const mine = control && document.getElementById(control.id);
+    const field = mine?.closest(".field");
+    if (!field) continue;
+    if (mine !== document.activeElement) {
+      field.replaceWith(document.adoptNode(next));
+      continue;
+    }
+    field.className = next.className;
+    if (mine.tagName === "SELECT") mine.innerHTML = control.innerHTML;
+    mine.value = control.value;
+    for (const name of ["placeholder", "aria-describedby", "aria-invalid"]) {
+      if (control.hasAttribute(name)) mine.setAttribute(name, control.getAttribute(name));
+      else mine.removeAttribute(name);
+    }
+    for (const part of field.querySelectorAll("p")) part.remove();
+    for (const part of next.querySelectorAll("p.error")) mine.before(document.adoptNode(part));
+    for (const part of next.querySelectorAll("p.hint")) mine.after(document.adoptNode(part));
+  }
+}
+
+let running = null;
+
+async function go(address, { push = true } = {}) {
+  running?.abort();
+  running = new AbortController();
+  const mine = running;
+  main.setAttribute("aria-busy", "true");
+  let response, text;
+  try {
+    response = await fetch(address, { headers: { accept: "text/html" }, signal: mine.signal });
+    text = await response.text();
+  } catch (error) {
+    if (error.name !== "AbortError") location.assign(address);
+    return;
+  }
+  const fresh = new DOMParser().parseFromString(text, "text/html");
+  if (!fresh.getElementById("headline")) {
+    location.assign(address);
+    return;
+  }
+  if (response.ok && push && response.url !== location.href) history.pushState(null, "", response.url);
+  document.title = fresh.title;
+  document.getElementById("errors")?.remove();
+  const errors = fresh.getElementById("errors");
+  syncFields(fresh);
+  for (const id of ["scenario-line", "headline", "sections"]) swap(id, fresh);
+  for (const link of fresh.querySelectorAll(".masthead a[data-page]")) {
+    document.querySelector(`.masthead a[data-page="${link.dataset.page}"]`)?.setAttribute("href", link.getAttribute("href"));
+  }
+  const alternate = document.querySelector('link[rel="alternate"]');
+  const twin = fresh.querySelector('link[rel="alternate"]');
+  if (alternate && twin) alternate.setAttribute("href", twin.getAttribute("href"));
+  if (errors) main.prepend(document.adoptNode(errors));
+  announce(errors ? errors.textContent : document.getElementById("verdict")?.textContent ?? "");
+  main.removeAttribute("aria-busy");
+  dress(document);
+}
+
+function announce(text) {
+  announcement.textContent = "";
+  requestAnimationFrame(() => {
+    announcement.textContent = text.replace(/\s+/g, " ").trim();
+  });
+}
+
+document.addEventListener("change", (event) => {
+  const form = event.target.closest?.("form[data-live]");
+  if (form) go(addressOf(form));
+});
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "get") return;
+  event.preventDefault();
+  if (form.matches("[data-live]")) go(addressOf(form));
+  else location.assign(addressOf(form));
+});
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[href]");
+  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  const url = new URL(link.href);
+  if ("copy" in link.dataset) {
+    event.preventDefault();
+    copy(link.href, link.dataset.copy);
+  } else if (url.origin === location.origin && url.pathname === location.pathname) {
+    if (url.search === location.search && url.hash) {
+      event.preventDefault();
+      history.pushState(null, "", url.hash);
+      follow(url.hash);
+    } else if (live() && !link.closest(".masthead")) {
+      event.preventDefault();
+      go(link.href).then(() => document.getElementById("headline")?.scrollIntoView({ block: "nearest" }));
+    }
+  }
+});
+
+let shown = location.pathname + location.search;
+addEventListener("popstate", () => {
+  if (location.pathname + location.search !== shown && live()) go(location.href, { push: false });
+  else follow(location.hash);
+});
+
+// Copying ---------------------------------------------------------------------------------------------------------------
+
+async function copy(text, said) {
+  try {
+    await navigator.clipboard.writeText(text);
+    announce(said);
+    return true;
+  } catch {
+    announce("Copying is not allowed here: select the text and copy it.");
+    return false;
+  }
+}
+
+function dress(root) {
+  shown = location.pathname + location.search;
+  for (const block of root.querySelectorAll("pre[data-copy]:not([data-dressed])")) {
+    block.dataset.dressed = "";
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "quiet noprint";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      if (await copy(block.textContent, block.dataset.copy)) button.textContent = "Copied";
+    });
+    block.after(button);
+  }
+  for (const place of root.querySelectorAll("[data-print]:not([data-dressed])")) {
+    place.dataset.dressed = "";
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "quiet";
+    button.textContent = place.dataset.print;
+    button.addEventListener("click", printReport);
+    place.append(button);
+  }
+  watchCharts(root);
+}
+
+// Start -----------------------------------------------------------------------------------------------------------------
+
+const scenario = document.getElementById("scenario");
+if (scenario && wide.matches) scenario.open = true;
+dress(document);
+if (location.hash) follow(location.hash);
+else document.getElementById("errors")?.focus();
