@@ -32,9 +32,10 @@ class Hardware:
         memory_capacity: bytes a program can use [B].
         multiprocessors: SMs or compute units that share one matrix product [1].
         clock: share of the datasheet's clock that the power limit allows [1].
-        scale_up_bandwidth: one direction, to the peers of the domain [B/s].
+        scale_up_bandwidth: what a collective alone reaches in the scale-up domain, one direction [B/s].
         scale_up_domain: GPUs that reach one another over the scale-up link [1].
-        scale_out_bandwidth: network, one direction [B/s].
+        scale_out_bandwidth: what a collective alone reaches on the network, one direction [B/s].
+        mesh_peers: peers each GPU is wired to directly, 0 behind a switch: a smaller group has only its own wires [1].
     """
 
     matrix_peak: Array
@@ -46,6 +47,12 @@ class Hardware:
     scale_up_bandwidth: Array
     scale_up_domain: Array
     scale_out_bandwidth: Array
+    mesh_peers: Array = 0.0
+
+    def scale_up_rate(self, group: Array) -> Array:
+        """Scale-up rate of one GPU in a group of so many [B/s]."""
+        wires = np.minimum((np.asarray(group) - 1) / np.maximum(self.mesh_peers, 1), 1)
+        return self.scale_up_bandwidth * np.where(np.asarray(self.mesh_peers) > 0, np.maximum(wires, 0), 1.0)
 
 
 @dataclass(frozen=True)
@@ -162,7 +169,8 @@ class Calibration:
         grouped, grouped_low: efficiency of grouped products relative to linear layers, 16-bit and below.
         permute: scale of the bytes of routing tokens.
         host_layer, host_expert: time the host needs to launch a layer, dense and mixture of experts [s].
-        graph_host: share of it that CUDA graphs leave.
+        expert_launch: time that each expert on a GPU adds to a layer, forward and backward, for its own kernels [s].
+        graph_host: share of the host's time that CUDA graphs leave.
         optimizer_traffic: bytes read and written for each parameter updated [B].
         optimizer_overhead: fixed time at the end of a step [s].
         straggler: slow-down for each factor e of nodes.
@@ -202,6 +210,7 @@ class Calibration:
     permute: Array
     host_layer: Array
     host_expert: Array
+    expert_launch: Array
     graph_host: Array
     optimizer_traffic: Array
     optimizer_overhead: Array
@@ -385,12 +394,13 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
         groups = np.maximum(shape.experts, 1) / par.expert
         grouped_rate = rate * cal.grouped * np.where(low, cal.grouped_low, 1.0)
         per_expert = routed / groups
-        into = linear_layer(per_expert, (1 + shape.gated) * width, h, grouped_rate, cal.depth_half, waves / groups)
-        outof = linear_layer(per_expert, h, width, grouped_rate, cal.depth_half, waves / groups)
-        shared_width = shape.shared_experts * shape.expert_ffn_hidden / t
+        into = linear_layer(per_expert, (1 + shape.gated) * width, h, grouped_rate, cal.depth_half, waves)
+        outof = linear_layer(per_expert, h, width, grouped_rate, cal.depth_half, waves)
+        per_group = cal.expert_launch * groups
+        shared_width = shape.shared_width / t
         shared_in, shared_out = product(tokens, (1 + shape.gated) * shared_width, h), product(tokens, h, shared_width)
-        forward = forward + share * (groups * (into[0] + outof[0]) + shared_in[0] + shared_out[0])
-        backward = backward + share * (groups * (into[1] + outof[1]) + shared_in[1] + shared_out[1])
+        forward = forward + share * (groups * (into[0] + outof[0]) + per_group / 3 + shared_in[0] + shared_out[0])
+        backward = backward + share * (groups * (into[1] + outof[1]) + per_group * 2 / 3 + shared_in[1] + shared_out[1])
         traffic = traffic + share * (
             cal.permute / cal.elementwise * 16 * routed * h + inner * (routed * width + tokens * shared_width)
         )
@@ -405,7 +415,8 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
         inside = inside + sent * shape.experts_per_token * (par.expert_tensor - 1)
         across = cal.expert_scale_out * sent * remote
         all_to_all = np.maximum(
-            inside / (hw.scale_up_bandwidth * cal.scale_up), across / (hw.scale_out_bandwidth * cal.scale_out)
+            inside / (hw.scale_up_rate(np.minimum(ranks, hw.scale_up_domain)) * cal.scale_up),
+            across / (hw.scale_out_bandwidth * cal.scale_out),
         ) + np.where(domains > 1, cal.scale_out_latency, cal.scale_up_latency)
         exposed = 1 - sw.overlap_expert * (1 - cal.exposed_expert)
         all_to_all = share * exposed * _where(ranks - 1, all_to_all, 0.0)
@@ -427,13 +438,13 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
     core_backward = core_backward + (1 - sw.flash) * (2 * square_time + 14 * softmax)
 
     # Communication that stays visible.
-    one_nvlink = np.minimum(t, hw.scale_up_domain)
+    inner = np.minimum(t, hw.scale_up_domain)
     volume = 2 * tokens * h
     reduce = 2 * collective(
         volume,
         t,
-        one_nvlink,
-        hw.scale_up_bandwidth * cal.scale_up,
+        inner,
+        hw.scale_up_rate(inner) * cal.scale_up,
         hw.scale_out_bandwidth * cal.scale_out,
         np.where(np.asarray(t) > hw.scale_up_domain, cal.scale_out_latency, cal.scale_up_latency),
     )
@@ -441,7 +452,7 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
     ring_bandwidth = np.where(
         np.asarray(t * par.context) > hw.scale_up_domain,
         hw.scale_out_bandwidth * cal.scale_out,
-        hw.scale_up_bandwidth * cal.scale_up,
+        hw.scale_up_rate(t * par.context) * cal.scale_up,
     )
     kv_width = _where(
         shape.latent, shape.heads * (shape.score_dim + shape.output_dim) / 2, shape.kv_heads * shape.head_dim
@@ -541,7 +552,6 @@ def assemble(
     piped = np.asarray(p) > 1
     visible_head = np.where(piped, cal.head_imbalance * np.where(deep > shallow, 0.5, 1.0), 1.0) * head
 
-    up = hw.scale_up_bandwidth * cal.scale_up
     out = hw.scale_out_bandwidth * cal.scale_out
 
     # Parameters of this rank, and the group that shares them.
@@ -551,6 +561,8 @@ def assemble(
     nodes = np.maximum(replicas * t / hw.scale_up_domain, 1)
     local = np.clip(hw.scale_up_domain / t, 1, replicas)
     expert_local = np.clip(hw.scale_up_domain / (par.expert * par.expert_tensor), 1, expert_replicas)
+    up = hw.scale_up_rate(local) * cal.scale_up
+    expert_up = hw.scale_up_rate(expert_local) * cal.scale_up
 
     # FSDP: the parameters of each layer are gathered twice and its gradients reduced once, for every micro-batch.
     fsdp = np.where(np.asarray(par.sharding) > 2, 1.0, 0.0)
@@ -575,7 +587,7 @@ def assemble(
     # Point to point between stages.
     activation = 2 * par.micro_batch * job.sequence_length / par.context * shape.hidden / t
     near = np.asarray(t * par.context * par.data * p) <= hw.scale_up_domain
-    hop = activation / np.where(near, up, out) + cal.scale_out_latency
+    hop = activation / np.where(near, hw.scale_up_rate(2.0) * cal.scale_up, out) + cal.scale_out_latency
     exposed = 1 - sw.overlap_pipeline * (1 - cal.exposed_pipeline)
     send = np.where(piped, exposed * 2 * v * hop, 0.0)
     bubble = (p - 1) / v * par.bubble * (depth / p * layer_time + send)
@@ -588,7 +600,7 @@ def assemble(
     exchange = collective(volume * held.dense, replicas, local, up, out, alpha * buckets)
     exchange = exchange + np.where(
         np.asarray(held.expert) > 0,
-        collective(volume * held.expert, expert_replicas, expert_local, up, out, alpha),
+        collective(volume * held.expert, expert_replicas, expert_local, expert_up, out, alpha),
         0.0,
     )
     shown = cal.exposed_data / v * exchange + np.maximum(

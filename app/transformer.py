@@ -47,6 +47,12 @@ class Shape:
         window: keys seen by a sliding-window layer [1].
         window_share: share of the layers with a sliding window [1].
         prediction_layers: extra multi-token-prediction modules [1].
+        shared_ffn_hidden: width of all shared experts together; zero means shared_experts · f_e [1].
+        sinks: 1 if each head learns an attention sink, which not every flash kernel knows.
+        biases: 1 if every linear layer and norm has a bias, as in GPT-3.
+        qkv_bias: 1 if only queries, keys and values have one, as in Qwen2.
+        positions: rows of a learned position embedding [1].
+        parallel_block: 1 if attention and feed-forward block share one norm, as in GPT-NeoX.
     """
 
     layers: Array
@@ -70,6 +76,18 @@ class Shape:
     window: Array = 0.0
     window_share: Array = 0.0
     prediction_layers: Array = 0.0
+    shared_ffn_hidden: Array = 0.0
+    sinks: Array = 0.0
+    biases: Array = 0.0
+    qkv_bias: Array = 0.0
+    positions: Array = 0.0
+    parallel_block: Array = 0.0
+
+    @property
+    def shared_width(self) -> Array:
+        """Width of all shared experts together [1]."""
+        stated = np.asarray(self.shared_ffn_hidden) > 0
+        return np.where(stated, self.shared_ffn_hidden, self.shared_experts * self.expert_ffn_hidden)
 
     @property
     def expert_layers(self) -> Array:
@@ -140,12 +158,31 @@ def expert_parameters(shape: Shape) -> Array:
     return (2 + shape.gated) * shape.hidden * shape.expert_ffn_hidden
 
 
+def shared_expert_parameters(shape: Shape) -> Array:
+    """Parameters of the experts that every token visits, together [1]."""
+    return (2 + shape.gated) * shape.hidden * shape.shared_width
+
+
+def small_parameters(shape: Shape) -> Array:
+    """Norms and biases of one layer.
+
+    Two norms of h (one where attention and feed-forward share it), each with a bias if the model has biases; then also
+    (H + 2K)·d_h for queries, keys and values, h for the attention output, f and h for the feed-forward block.
+
+    Returns:
+        Parameters [1].
+    """
+    norms = (2 - shape.parallel_block) * shape.hidden * (1 + shape.biases)
+    qkv = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
+    return norms + np.maximum(shape.biases, shape.qkv_bias) * qkv + shape.biases * (2 * shape.hidden + shape.ffn_hidden)
+
+
 def parameters(shape: Shape) -> Array:
     """All parameters of the model.
 
-    L·(attention + 2h of norms) + dense layers·g·h·f + expert layers·((E + shared)·g·h·f_e + h·E) + h of the final
-    norm + embeddings V·h (once if tied, else twice) + multi-token-prediction modules, each one more layer and a
-    2h·h projection.
+    L·(attention + norms) + dense layers·g·h·f + expert layers·(E·g·h·f_e + shared + h·E of the router) + the final
+    norm + embeddings V·h (once if tied, else twice). Multi-token-prediction modules are not counted, as in published
+    counts.
 
     Returns:
         Parameters [1].
@@ -153,18 +190,16 @@ def parameters(shape: Shape) -> Array:
     >>> float(parameters(Shape(32, 4096, 32, 128, 8, 14336, 1, 128256))) / 1e9  # Llama 3 8B
     8.030261248
     """
-    attention = attention_parameters(shape) + 2 * shape.hidden
+    attention = attention_parameters(shape) + small_parameters(shape)
     experts = shape.expert_layers
-    mixture = (shape.experts + shape.shared_experts) * expert_parameters(shape) + shape.hidden * shape.experts
-    last = np.where(np.asarray(experts) > 0, mixture, dense_ffn_parameters(shape))
-    prediction = shape.prediction_layers * (attention + last + 2 * shape.hidden * shape.hidden)
+    mixture = shape.experts * expert_parameters(shape) + shared_expert_parameters(shape) + shape.hidden * shape.experts
     return (
         shape.layers * attention
         + (shape.layers - experts) * dense_ffn_parameters(shape)
         + experts * mixture
-        + shape.hidden
+        + shape.hidden * (1 + shape.biases)
         + (2 - shape.tied) * shape.vocabulary * shape.hidden
-        + prediction
+        + shape.positions * shape.hidden
     )
 
 
@@ -176,8 +211,7 @@ def active_parameters(shape: Shape) -> Array:
     (46.7, 12.9)
     """
     idle = np.maximum(shape.experts - shape.experts_per_token, 0) * expert_parameters(shape)
-    layers = shape.expert_layers + np.where(np.asarray(shape.expert_layers) > 0, shape.prediction_layers, 0)
-    return parameters(shape) - layers * idle
+    return parameters(shape) - shape.expert_layers * idle
 
 
 # Work ----------------------------------------------------------------------------------------------------------------
@@ -233,7 +267,8 @@ def forward_flops(shape: Shape, sequence_length: Array, causal: Array = 1.0) -> 
         Floating-point operations [FLOP].
     """
     experts = shape.expert_layers
-    active = (shape.experts_per_token + shape.shared_experts) * expert_parameters(shape) + shape.hidden * shape.experts
+    active = shape.experts_per_token * expert_parameters(shape) + shared_expert_parameters(shape)
+    active = active + shape.hidden * shape.experts
     last = np.where(np.asarray(experts) > 0, active, dense_ffn_parameters(shape))
     core = attention_flops(shape, sequence_length, causal)
     prediction = 2 * (attention_parameters(shape) + last + 2 * shape.hidden * shape.hidden) + core
@@ -309,7 +344,7 @@ def held_parameters(
     """
     share = shape.expert_layers / shape.layers
     block = attention_parameters(shape) + (1 - share) * dense_ffn_parameters(shape)
-    block = block + share * shape.shared_experts * expert_parameters(shape)
+    block = block + share * shared_expert_parameters(shape)
     routed = share * shape.experts * expert_parameters(shape) / (expert * expert_tensor)
     table = shape.vocabulary * shape.hidden / tensor
     embeddings = np.where(np.asarray(pipeline) > 1, table, (2 - shape.tied) * table)
@@ -371,7 +406,7 @@ def layer_activations(
     inner = (2 + 2 * shape.gated) + element
     dense = inner * shape.ffn_hidden / tensor
     routed = shape.experts_per_token * (element * shape.hidden / tensor + inner * shape.expert_ffn_hidden / tensor)
-    shared = shape.shared_experts * inner * shape.expert_ffn_hidden / tensor
+    shared = inner * shape.shared_width / tensor
     share = shape.expert_layers / shape.layers
     gathered = share * np.where(np.asarray(expert_tensor) > 1, shape.hidden * element, 0.0)
     return residual + core + scores + (1 - share) * dense + share * (routed + shared) + gathered
