@@ -33,7 +33,7 @@ def inline(tex: str) -> str:
         return f"\x00{len(texts) - 1}\x00"
 
     reader = _Reader(_tokens(_TEXT.sub(keep, tex)), texts)
-    rendered = reader.row("")
+    rendered = "".join(reader.row(""))
     if reader.rest():
         raise MathError(f"unbalanced braces in {tex!r}")
     return rendered
@@ -60,14 +60,14 @@ class _Reader:
         self.place += 1
         return token
 
-    def row(self, end: str) -> str:
-        """Everything up to ``end``."""
+    def row(self, end: str) -> list[str]:
+        """Everything up to ``end``, an element each."""
         parts: list[str] = []
         while self.rest() and self.peek() != end:
             if self.peek() == "}":
                 raise MathError("a brace closes that was not opened")
             parts.append(self.scripted())
-        return "".join(parts)
+        return parts
 
     def group(self) -> str:
         """One argument: a braced group, or a single atom."""
@@ -77,7 +77,7 @@ class _Reader:
         inside = self.row("}")
         if self.take() != "}":
             raise MathError("a brace is not closed")
-        return f"<mrow>{inside}</mrow>" if inside.count("<") != 2 else inside
+        return inside[0] if len(inside) == 1 else f"<mrow>{''.join(inside)}</mrow>"
 
     def scripted(self) -> str:
         """An atom with the scripts that follow it."""
@@ -110,4 +110,4 @@ class _Reader:
         if sign[0].isalpha() or sign in "∞":
             return f"<mi>{sign}</mi>"
         stretch = ' stretchy="false"' if sign in _FENCES else ""
-        return f"<mo{stretch}>{escape(sign)}</mo>"
+        return f"<mo{stretch}>{escape(sign.replace('-', '−'))}</mo>"
