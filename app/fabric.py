@@ -69,6 +69,7 @@ class Design:
         tiers: tiers of switches [1].
         units: groups of nodes that share a set of leaves, in one plane [1].
         unit_nodes: nodes one such group holds [1].
+        unit_hosts: hosts that a leaf's uplinks are reckoned for [1].
         leaf_down, leaf_up: hosts a leaf can take, and its links up [1].
         spine_down, spine_up: links a spine can take from below, and its links up [1].
         core_up: links up of a core, where there are four tiers [1].
@@ -91,6 +92,7 @@ class Design:
     tiers: Floats
     units: Floats
     unit_nodes: Floats
+    unit_hosts: Floats
     leaf_down: Floats
     leaf_up: Floats
     spine_down: Floats
@@ -539,6 +541,7 @@ def _tree(request: _Request) -> Design:
         tiers=count(tiers, False),
         units=count(units, False),
         unit_nodes=count(unit, False),
+        unit_hosts=count(group, False),
         leaf_down=count(leaf_down, False),
         leaf_up=count(leaf_up, False),
         spine_down=count(spine_down, False),
@@ -668,6 +671,7 @@ def _direct(request: _Request) -> Design:
         tiers=count(none + 1, False),
         units=count(np.where(layout == DRAGONFLY, groups, 1), False),
         unit_nodes=count(np.where(layout == DRAGONFLY, routers * per_router * r.hosts_per_port // rails, nodes), False),
+        unit_hosts=count(per_box, False),
         leaf_down=count(per_box, False),
         leaf_up=count(
             np.select(

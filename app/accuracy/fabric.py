@@ -38,7 +38,6 @@ def layout(row: Row) -> int:
     text = row.text("topology").lower()
     named = (
         ("rail-only", fabric.RAIL_ONLY),
-        ("isl", fabric.TWO_SWITCH),
         ("dragonfly", fabric.DRAGONFLY),
         ("3d torus", fabric.TORUS_3D),
         ("2d torus", fabric.TORUS_2D),
@@ -47,6 +46,8 @@ def layout(row: Row) -> int:
     for word, kind in named:
         if word in text:
             return kind
+    if re.search(r"\bisl\b|\b(2|two)[- ]switch", text):
+        return fabric.TWO_SWITCH
     return fabric.RAIL_OPTIMIZED if row.text("rail_optimized").lower() == "yes" else fabric.FAT_TREE
 
 

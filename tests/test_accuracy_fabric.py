@@ -1,0 +1,70 @@
+"""The published designs: what is exact, and why the rest is not."""
+
+import csv
+
+import pytest
+
+from app.accuracy import fabric as accuracy
+from app.catalog import load
+from app.plan.published import FILE, Row
+
+
+@pytest.fixture(scope="module")
+def report():
+    return accuracy.report(FILE, load())
+
+
+def row(**cells) -> Row:
+    base = {
+        "id": "made-up", "ports": "64", "port_gbps": "400", "nic_gbps": "400", "nics_per_node": "8", "role": "compute",
+        "topology": "2-tier fat tree", "rail_optimized": "yes", "oversubscription": "1:1", "nodes_per_su": "32",
+        "n_nodes": "128",
+    }  # fmt: skip
+    return Row(base | {name: str(value) for name, value in cells.items()})
+
+
+def test_every_compute_design_of_a_vendor_s_reference_architecture_that_prints_counts_is_exact(report):
+    kinds = {one["id"]: one for one in report["designs"]}
+    with FILE.open(newline="") as file:
+        for cells in csv.DictReader(file):
+            if cells["source_kind"].startswith("vendor RA") and cells["role"] == "compute":
+                one = kinds[cells["id"]]
+                assert one["verdict"] == ("exact" if one["published"] else "not_applicable"), one
+
+
+def test_the_report_counts_every_design_once(report):
+    assert report["exact"] + report["mismatch"] + report["not_applicable"] == len(report["designs"])
+    assert report["exact"] == 33
+    for one in report["designs"]:
+        assert one["verdict"] == "exact" or one["reason"], one["id"]
+        if one["verdict"] == "exact":
+            assert one["computed"] == one["published"]
+    assert "33 exact" in accuracy.text(report)
+
+
+def test_a_spine_layer_built_for_growth_is_a_mismatch_with_both_numbers(report):
+    one = next(one for one in report["designs"] if one["id"] == "s110-h200-32n")
+    assert (one["published"]["spine"], one["computed"]["spine"]) == (16, 4)
+    assert "over-built" in one["reason"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "verdict", "said"),
+    [
+        ({"leaf": 32, "spine": 16}, "exact", ""),
+        ({"leaf": 32, "spine": 12}, "mismatch", "cannot be built"),  # 768 ports for 1,024 uplinks
+        ({"leaf": 32, "spine": 20}, "mismatch", "over-built"),
+        ({"leaf": 30, "spine": 16}, "mismatch", "fewer"),
+        ({"n_nodes": 512, "leaf": 128, "spine": 64}, "mismatch", "Cannot be built"),  # 128 leaves on 64 ports
+        ({"nic_gbps": 800, "leaf": 32}, "mismatch", "slower"),
+        ({"leaf": "", "spine": ""}, "not_applicable", "prints no count"),
+        ({"leaf": 32, "role": "storage"}, "not_applicable", "storage"),
+        ({"leaf": 32, "ports": ""}, "not_applicable", "ports"),
+        ({"n_nodes": "", "n_gpus": 1024, "gpus_per_node": 8, "leaf": 32}, "exact", ""),
+        ({"n_nodes": 8, "topology": "2 switches + ISL", "leaf": 2, "spine": 0, "leaf_spine_cables": 32}, "exact", ""),
+    ],
+)
+def test_a_design_that_is_not_in_the_file(cells, verdict, said):
+    found = accuracy.compare(row(**cells))
+    assert found.verdict == verdict
+    assert said in found.reason
