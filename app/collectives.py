@@ -343,6 +343,7 @@ class Machine:
     streamed: Array = (
         0.0  # 1 where the transport hides latency behind bytes and uses rings only (GPUDirect-TCP), else 0
     )
+    exits: Array = np.inf  # GPUs of a domain whose network ports one collective uses at a time [1]
     scale_up_line: Array = 0.0  # line rate of the scale-up link, for the ideal profile [B/s]
     scale_out_line: Array = 0.0  # line rate of the GPU's network share, for the ideal profile [B/s]
 
@@ -407,7 +408,7 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
     peers = np.asarray(m.mesh_peers, float)
     links = np.where(peers > 0, np.minimum(1.0, (g - 1) / np.maximum(peers, 1)), 1.0)
     inside = m.scale_up_rate * links * np.where((peers > 0) & several, c.mesh_across, 1.0)
-    node = m.scale_out_rate * g
+    node = m.scale_out_rate * np.minimum(g, m.exits)
     hop = m.scale_up_hop * np.where(several, c.chain_across, 1.0)
     # A ring enters and leaves each domain once, on every port at the same time.
     narrow = np.where(several, np.where(g > 1, np.minimum(inside, node), node), inside)
@@ -672,6 +673,75 @@ def broadcast(
 ) -> Array:
     """Calibrated time of a broadcast of ``message`` bytes [s]. See :func:`collective_time`."""
     return collective_time("broadcast", message, machine, calibration, algorithm, protocol)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The ideal profile of a machine
+# ---------------------------------------------------------------------------------------------------------------------
+
+IDEAL_ALGORITHMS = ("ring", "tree", "recursive-halving-doubling", "hierarchical", "nvls", "collnet")
+
+
+def ideal_all_reduce_times(message: Array, machine: Machine) -> dict[str, Array]:
+    """Time of an all-reduce by each textbook algorithm at the line rates of a machine [s].
+
+    Flat algorithms run at the narrower of a GPU's scale-up link and the network ports of its whole domain, and pay the
+    network's latency on every step once there is more than one domain. Sums in the switch are to be had where the
+    machine has them: in the scale-up switch for one domain, in the network between domains.
+
+    Args:
+        message: bytes each rank contributes, S [B].
+        machine: the cluster; line rates and hops of its fields are used, calibrated rates are not.
+
+    Returns:
+        Times by name; ``nan`` where the machine cannot run one.
+
+    Source: the textbook forms above, each with its own.
+    """
+    m = machine
+    g, domains = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains, float)
+    ranks, several = g * domains, np.asarray(m.domains) > 1
+    peers = np.asarray(m.mesh_peers, float)
+    inside = m.scale_up_line * np.where(peers > 0, np.minimum(1.0, (g - 1) / np.maximum(peers, 1)), 1.0)
+    port = m.scale_out_line
+    slowest = np.where(several, np.where(g > 1, np.minimum(inside, g * port), port), inside)
+    latency = np.where(several, m.scale_out_hop, m.scale_up_hop)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        flat = (message, ranks, latency, slowest)
+        halves = ring_all_reduce(message, g, m.scale_up_hop, inside)
+        across = in_network_all_reduce(message / g, domains, 1, m.scale_out_hop, port)
+        summed = np.where((np.asarray(m.multicast_rate) > 0) & ~several, 1.0, np.nan)
+        sharp = np.where((np.asarray(m.in_network_reduction) > 0) & several, 1.0, np.nan)
+        found = {
+            "ring": ring_all_reduce(*flat),
+            "tree": double_binary_tree_all_reduce(*flat),
+            "recursive-halving-doubling": halving_doubling_all_reduce(*flat),
+            "hierarchical": hierarchical_all_reduce(message, g, domains, m.scale_up_hop, inside, m.scale_out_hop, port),
+            "nvls": summed * in_network_all_reduce(message, ranks, 1, m.scale_up_hop, inside),
+            "collnet": sharp * (np.where(g > 1, halves, 0.0) + across),
+        }
+        return {name: np.where(ranks > 1, time, 0.0) for name, time in found.items()}
+
+
+def ideal_lower_bound(message: Array, machine: Machine) -> Array:
+    """The least time of an all-reduce at the line rates of a machine [s].
+
+    Between ranks the larger of two bounds: 2(n - 1)/n · S through all links of one rank, and 2(M - 1)/M · S through the
+    ports of one domain. Where switches sum, S through either.
+
+    Source: Patarasuk, Yuan 2009, Theorem 1, for a rank and for a domain taken as one rank.
+    """
+    m = machine
+    g, domains = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains, float)
+    ranks, several = g * domains, np.asarray(m.domains) > 1
+    own = np.where(g > 1, m.scale_up_line, 0.0) + np.where(several, m.scale_out_line, 0.0)
+    ports = np.where(several, m.scale_out_line * g, np.inf)
+    sums = np.where(several, np.asarray(m.in_network_reduction) > 0, np.asarray(m.multicast_rate) > 0)
+    rank_share = np.where(sums, 1.0, 2 * (ranks - 1) / ranks)
+    domain_share = np.where(sums, 1.0, 2 * (domains - 1) / domains)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bound = np.maximum(rank_share * message / own, domain_share * message / ports)
+    return np.where(ranks > 1, bound, 0.0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -374,12 +374,14 @@ def fitted(rows: Iterable[Measured]) -> list[Measured]:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A row and what the model says of it [s]."""
+    """A row and what the model says of it [s]; ``drawn`` is the band before the model's own error widens it."""
 
     row: Measured
     time: float
     low: float
     high: float
+    drawn_low: float
+    drawn_high: float
     group: str
     choice: Choice
 
@@ -416,8 +418,10 @@ def _bands(
         group = class_of(row, catalog)
         choice = Choice(*(getattr(typical, entry.name)[index, 0] for entry in fields(Choice)))
         error = float(all_reduce.residual(catalog, group, choice))
-        low, high = interval(np.append(choice.time, np.asarray(spread)[index, 1:]), error)
-        found.append(Prediction(row, float(choice.time), float(low), float(high), group, choice))
+        values = np.append(choice.time, np.asarray(spread)[index, 1:])
+        (low, high), (drawn_low, drawn_high) = interval(values, error), interval(values)
+        edges = (float(low), float(high), float(drawn_low), float(drawn_high))
+        found.append(Prediction(row, float(choice.time), *edges, group, choice))
     return found
 
 

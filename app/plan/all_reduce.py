@@ -3,15 +3,31 @@
 One builder, :func:`machine`, serves the plan, the explorer, the training step and the accuracy report alike.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.catalog import Catalog, Estimate
 from app.catalog.types import Gpu, ScaleUp
-from app.collectives import Array, Calibration, Choice, Machine
+from app.collectives import (
+    ALGORITHMS,
+    IDEAL_ALGORITHMS,
+    PROTOCOLS,
+    Array,
+    Calibration,
+    Choice,
+    Machine,
+    algorithm_bandwidth,
+    bus_factor,
+    choose,
+    ideal_all_reduce_times,
+)
+from app.plan.bands import Band, Draws
+from app.plan.hardware import Hardware
+from app.plan.parts import AllReduce, Explanation, Finding, Quantity, Term, Timing
+from app.scenario import Scenario
 
 Reading = Callable[[Estimate], Array]
 """What to take of an estimate: its typical value, its draws, or something a fit is trying."""
@@ -66,7 +82,7 @@ def machine(
     wiring: str = "",
     domain: int = 0,
     gpus_per_node: int = 0,
-    nodes: int | NDArray[np.float64] = 1,
+    nodes: float | NDArray[np.float64] = 1,
     transport: str = "infiniband",
     rate: float | Estimate | None = None,
     gpudirect: bool = True,
@@ -106,7 +122,7 @@ def machine(
     domain = domain or platform.scale_up_domain
     ranks = np.asarray(gpus_per_node * np.asarray(nodes, float))
     wide = domain > gpus_per_node and link.family != "pcie"
-    inside = np.minimum(float(domain), ranks) if wide else np.full(ranks.shape, float(gpus_per_node))
+    inside = np.minimum(float(domain if wide else gpus_per_node), ranks)
     domains = np.ceil(ranks / inside)
     several = domains > 1
 
@@ -181,6 +197,7 @@ def machine(
         ll128=float(link.family != "pcie"),
         in_network_reduction=float(in_network_reduction),
         streamed=float(transport == "gpudirect-tcp"),
+        exits=get("library", "rack_exits") if wide else np.inf,
         scale_up_line=line,
         scale_out_line=port,
     )
@@ -258,3 +275,427 @@ def residual(catalog: Catalog, group: str, choice: Choice) -> Array:
         + table[f"{group}-fill"].typical * filling
         + table[f"{group}-bandwidth"].typical * moving
     )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The plan's all-reduce
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Way:
+    """An algorithm with its protocol: time with draws on the last axis [s], and what share of it moves bytes."""
+
+    algorithm: str
+    protocol: str
+    time: NDArray[np.float64]
+    bandwidth_share: NDArray[np.float64]
+    residual: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All-reduce times over swept messages and GPU counts; the swept axes come first, draws last.
+
+    ``ways`` holds each algorithm with its quickest protocol; blank protocols mean it changes along the sweep, or that
+    the profile knows none. ``best`` holds the quickest way, or the forced one.
+    """
+
+    message: NDArray[np.float64]
+    ranks: NDArray[np.float64]
+    best: Way
+    names: NDArray[np.str_]
+    protocols: NDArray[np.str_]
+    ways: tuple[Way, ...]
+    used: tuple[Estimate, ...]
+    domains: NDArray[np.float64]
+    ranks_per_domain: NDArray[np.float64]
+    machine: Machine
+
+
+def machine_of(
+    hardware: Hardware,
+    scenario: Scenario,
+    catalog: Catalog,
+    *,
+    gpus: float | NDArray[np.float64] | None = None,
+    reading: Reading = draws,
+    used: list[Estimate] | None = None,
+) -> Machine:
+    """The plan's cluster, or the same cluster with other GPU counts (an array sweeps, with a last axis for draws)."""
+    network = hardware.scale_out
+    count = np.asarray(hardware.gpus if gpus is None else gpus, float)
+    built = machine(
+        catalog,
+        gpu=hardware.gpu.key,
+        scale_up=hardware.scale_up.key,
+        wiring=hardware.wiring,
+        domain=hardware.domain if gpus is None else max(hardware.domain, hardware.platform.scale_up_domain),
+        gpus_per_node=hardware.gpus_per_node,
+        nodes=count / hardware.gpus_per_node,
+        transport=network.family,
+        rate=hardware.rate_per_gpu,
+        gpudirect=scenario.gpudirect,
+        tuned=scenario.tuned,
+        in_network_reduction=scenario.in_network_reduction and network.in_network_reduction,
+        reading=reading,
+        used=used,
+    )
+    if scenario.profile == "ideal":
+        end_to_end = network.end_to_end_latency
+        if end_to_end is not None:
+            built = replace(built, scale_out_hop=reading(end_to_end))
+            if used is not None:
+                used.append(end_to_end)
+    return built
+
+
+def evaluate_all_reduce(
+    hardware: Hardware,
+    scenario: Scenario,
+    catalog: Catalog,
+    *,
+    message: float | NDArray[np.float64],
+    gpus: float | NDArray[np.float64] | None = None,
+    reading: Reading = draws,
+) -> Evaluation:
+    """Time an all-reduce by every algorithm, for any messages and GPU counts that broadcast.
+
+    Args:
+        hardware: the plan's hardware.
+        scenario: profile, forced algorithm and protocol, switches of the network.
+        catalog: the catalogue.
+        message: bytes on each rank, swept [B].
+        gpus: GPU counts, swept; None: the plan's own.
+        reading: draws, or typical values alone (the last axis then has length 1).
+    """
+    used: list[Estimate] = []
+    sizes = np.asarray(message, float)[..., None]
+    counts = None if gpus is None else np.asarray(gpus, float)[..., None]
+    built = machine_of(hardware, scenario, catalog, gpus=counts, reading=reading, used=used)
+    ranks = np.asarray(hardware.gpus if gpus is None else gpus, float)
+    shape = np.broadcast(sizes, built.ranks_per_domain).shape[:-1]
+    width = np.size(reading(catalog.collectives["library"]["fill_exponent"]))
+    group = class_of(
+        catalog,
+        gpu=hardware.gpu.key,
+        scale_up=hardware.scale_up.key,
+        wiring=hardware.wiring,
+        domain=hardware.domain,
+        gpus_per_node=hardware.gpus_per_node,
+        nodes=hardware.nodes if gpus is None else 2 if np.max(ranks) > hardware.domain else 1,
+        transport=hardware.scale_out.family,
+    )
+
+    def spread(values: Values) -> NDArray[np.float64]:
+        return np.array(np.broadcast_to(np.asarray(values, float), (*shape, width)))
+
+    if scenario.profile == "ideal":
+        ways = _ideal(sizes, built, scenario, spread)
+        names = np.array([way.algorithm for way in ways])
+        table = np.stack([np.where(np.isfinite(way.time[..., 0]), way.time[..., 0], np.inf) for way in ways])
+        winner = np.argmin(table, axis=0)
+        protocols = np.full(shape, "", dtype="<U8")
+        best = _along(ways, winner)
+        chosen = np.where(np.isfinite(table.min(axis=0)), names[winner], "")
+    else:
+        constants = calibration(catalog, reading)
+        used += [catalog.collectives["library"][entry.name] for entry in fields(Calibration)]
+        forced, protocol = scenario.algorithm or "", scenario.protocol or ""
+        ways = []
+        for name in ALGORITHMS:
+            choice = choose("all-reduce", sizes, built, constants, name, protocol if name == forced else "")
+            if np.any(np.isfinite(choice.time)):
+                ways.append(_way(catalog, group, name, choice, spread))
+        own = choose("all-reduce", sizes, built, constants, forced, protocol)
+        best = _way(catalog, group, forced, own, spread)
+        known = np.isfinite(best.time[..., 0])
+        chosen = np.where(known, np.array(ALGORITHMS)[spread(own.algorithm)[..., 0].astype(int)], "")
+        protocols = np.where(known, np.array(PROTOCOLS)[spread(own.protocol)[..., 0].astype(int)], "")
+    return Evaluation(
+        message=np.asarray(message, float),
+        ranks=ranks,
+        best=best,
+        names=chosen,
+        protocols=protocols,
+        ways=tuple(ways),
+        used=tuple(dict.fromkeys(used)),
+        domains=np.asarray(built.domains, float),
+        ranks_per_domain=np.asarray(built.ranks_per_domain, float),
+        machine=built,
+    )
+
+
+Values = float | NDArray[np.float64] | NDArray[np.intp]
+Spread = Callable[[Values], NDArray[np.float64]]
+
+
+def _way(catalog: Catalog, group: str, name: str, choice: Choice, spread: Spread) -> Way:
+    time, share = spread(choice.time), spread(choice.bandwidth_share)
+    spoken = spread(choice.protocol)[..., 0].astype(int)
+    one = np.unique(spoken[np.isfinite(time[..., 0])])
+    protocol = PROTOCOLS[int(one[0])] if one.size == 1 else ""
+    error = spread(residual(catalog, group, choice))[..., 0]
+    return Way(name, protocol, time, share[..., 0], error)
+
+
+def _ideal(sizes: Array, built: Machine, scenario: Scenario, spread: Spread) -> list[Way]:
+    times = ideal_all_reduce_times(sizes, built)
+    still = replace(built, scale_up_hop=0.0, scale_out_hop=0.0)
+    moving = ideal_all_reduce_times(sizes, still)
+    forced = scenario.algorithm
+    ways = []
+    for name in IDEAL_ALGORITHMS:
+        time = spread(times[name])
+        if forced not in (None, name):
+            continue
+        if np.any(np.isfinite(time)) or name == forced:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                share = spread(moving[name])[..., 0] / time[..., 0]
+            ways.append(Way(name, "", time, share, np.zeros(time.shape[:-1])))
+    if not ways:
+        nothing = spread(np.nan)
+        ways.append(Way(forced or "", "", nothing, nothing[..., 0], np.zeros(nothing.shape[:-1])))
+    return ways
+
+
+def _along(ways: Sequence[Way], winner: NDArray[np.intp]) -> Way:
+    """The winning way at each place of a sweep."""
+
+    def pick(values: list[NDArray[np.float64]], where: NDArray[np.intp]) -> NDArray[np.float64]:
+        picked: NDArray[np.float64] = np.take_along_axis(np.stack(values), where[None], axis=0)[0]
+        return picked
+
+    wide = np.broadcast_to(winner[..., None], ways[0].time.shape)
+    return Way(
+        "",
+        "",
+        pick([way.time for way in ways], wide),
+        pick([way.bandwidth_share for way in ways], winner),
+        pick([way.residual for way in ways], winner),
+    )
+
+
+@dataclass(frozen=True)
+class AllReduceDraft:
+    """The plan's all-reduce before its results are folded to bands."""
+
+    message: float
+    ranks: int
+    algorithm: str
+    protocol: str
+    latency_share: float | None
+    bandwidth_share: float | None
+    others: tuple[tuple[str, str, float | None], ...]
+    reason: str
+    library_choice: str
+    quantities: Mapping[str, Draws]
+    findings: tuple[Finding, ...]
+    explanations: Mapping[str, Explanation]
+
+    def part(self, bands: Mapping[str, Band | None]) -> AllReduce:
+        """The part of the plan, with its results as bands."""
+        return AllReduce(
+            message=self.message,
+            ranks=self.ranks,
+            algorithm=self.algorithm,
+            protocol=self.protocol,
+            time=bands["all_reduce.time"],
+            algorithm_bandwidth=bands["all_reduce.algorithm_bandwidth"],
+            bus_bandwidth=bands["all_reduce.bus_bandwidth"],
+            latency_share=self.latency_share,
+            bandwidth_share=self.bandwidth_share,
+            alternatives=tuple(self._timing(name, protocol, share, bands) for name, protocol, share in self.others),
+            reason=self.reason,
+            library_choice=self.library_choice,
+        )
+
+    @staticmethod
+    def _timing(name: str, protocol: str, share: float | None, bands: Mapping[str, Band | None]) -> Timing:
+        def band(what: str) -> Quantity:
+            return bands[f"all_reduce.alternatives.{name}.{what}"]
+
+        return Timing(
+            algorithm=name,
+            protocol=protocol,
+            time=band("time"),
+            algorithm_bandwidth=band("algorithm_bandwidth"),
+            bus_bandwidth=band("bus_bandwidth"),
+            latency_share=None if share is None else 1 - share,
+            bandwidth_share=share,
+        )
+
+
+def draft(hardware: Hardware, scenario: Scenario, catalog: Catalog, *, message: float) -> AllReduceDraft:
+    """Time the plan's message by every algorithm and pick the quickest, or the forced one."""
+    found = evaluate_all_reduce(hardware, scenario, catalog, message=message)
+    algorithm, protocol = str(found.names), str(found.protocols)
+    quantities = _quantities("all_reduce", found.best, message, hardware.gpus, found.used)
+    ways = found.ways if hardware.gpus > 1 else ()
+    for way in ways:
+        quantities |= _quantities(f"all_reduce.alternatives.{way.algorithm}", way, message, hardware.gpus, found.used)
+    share = _share(found.best)
+    return AllReduceDraft(
+        message=message,
+        ranks=hardware.gpus,
+        algorithm=algorithm,
+        protocol=protocol,
+        latency_share=None if share is None else 1 - share,
+        bandwidth_share=share,
+        others=tuple((way.algorithm, way.protocol, _share(way)) for way in ways),
+        reason=_reason(found, scenario),
+        library_choice="",
+        quantities=quantities,
+        findings=tuple(_findings(found, hardware, scenario)),
+        explanations=_explanations(found, hardware, scenario, catalog, message),
+    )
+
+
+def _share(way: Way) -> float | None:
+    value = float(way.bandwidth_share)
+    return value if np.isfinite(value) else None
+
+
+def _quantities(prefix: str, way: Way, message: float, ranks: int, used: tuple[Estimate, ...]) -> dict[str, Draws]:
+    error = float(way.residual) if np.isfinite(way.residual) else 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = np.asarray(algorithm_bandwidth(message, way.time))
+        rate = np.where(np.isfinite(rate), rate, np.nan)
+        bus = rate * np.asarray(bus_factor("all-reduce", float(ranks)))
+    return {
+        f"{prefix}.time": Draws(way.time, "s", used, error),
+        f"{prefix}.algorithm_bandwidth": Draws(rate, "B/s", used, error),
+        f"{prefix}.bus_bandwidth": Draws(bus, "B/s", used, error),
+    }
+
+
+NAMES = {
+    "ring": "a ring",
+    "tree": "a double binary tree",
+    "nvls": "the NVLink switch (NVLS)",
+    "nvls-tree": "an NVLS tree",
+    "collnet": "CollNet (SHARP)",
+    "recursive-halving-doubling": "recursive halving-doubling",
+    "hierarchical": "a hierarchical scheme",
+}
+
+
+def _reason(found: Evaluation, scenario: Scenario) -> str:
+    """Why this algorithm, in one sentence."""
+    algorithm = str(found.names)
+    if found.ranks <= 1:
+        return "One GPU has nothing to reduce."
+    if not algorithm:
+        return ""
+    name = NAMES[algorithm]
+    time = float(found.best.time[0])
+    share = _share(found.best) or 0.0
+    dominated = "moving the bytes" if share >= 0.5 else "latency and filling the pipeline"
+    spent = f"{max(share, 1 - share):.0%} of the time is {dominated}"
+    if scenario.algorithm:
+        return f"Forced to {name}; {spent}."
+    others = [way for way in found.ways if way.algorithm != algorithm and np.isfinite(way.time[0])]
+    if not others:
+        return f"Only {name} is to be had here; {spent}."
+    second = min(others, key=lambda way: float(way.time[0]))
+    gain = float(second.time[0]) / time - 1
+    return f"Quickest is {name}, ahead of {NAMES[second.algorithm]} by {gain:.0%}; {spent}."
+
+
+def _findings(found: Evaluation, hardware: Hardware, scenario: Scenario) -> Iterator[Finding]:
+    forced = scenario.algorithm
+    if found.ranks <= 1 or np.isfinite(found.best.time[0]):
+        if scenario.in_network_reduction and not hardware.scale_out.in_network_reduction and found.domains.flat[0] > 1:
+            yield Finding(
+                "warning",
+                "no-in-network-reduction",
+                f"{hardware.scale_out.name} does not sum in its switches; SHARP is left out of the times.",
+                ("in_network_reduction", "scale_out"),
+                "Choose an InfiniBand generation, or switch it off.",
+                {"in_network_reduction": False},
+            )
+        return
+    if forced in ("recursive-halving-doubling", "hierarchical") and scenario.profile == "calibrated":
+        reason = f"NCCL and RCCL have no {forced} algorithm."
+        yield Finding(
+            "error",
+            "algorithm",
+            reason,
+            ("algorithm", "profile"),
+            "Time it in the ideal profile.",
+            {"profile": "ideal"},
+        )
+        return
+    spoken = f" with the protocol {scenario.protocol}" if scenario.protocol else ""
+    yield Finding(
+        "error",
+        "algorithm",
+        f"This cluster cannot run {NAMES[forced] if forced else 'an all-reduce'}{spoken}: {_missing(found, scenario)}",
+        ("algorithm", "protocol"),
+        "Leave algorithm and protocol blank for the quickest.",
+        {"algorithm": "", "protocol": ""},
+    )
+
+
+def _missing(found: Evaluation, scenario: Scenario) -> str:
+    m = found.machine
+    several = bool(found.domains.flat[0] > 1)
+    if scenario.profile == "ideal" and scenario.algorithm == "nvls-tree":
+        return "the ideal profile knows it as in-network reduction."
+    if scenario.protocol == "ll128" and not np.all(m.ll128):
+        return "LL128 needs NVLink or Infinity Fabric, which keep 128-byte stores whole."
+    if scenario.protocol in ("ll", "ll128") and scenario.algorithm in ("nvls", "nvls-tree", "collnet"):
+        return "it speaks the Simple protocol only."
+    if scenario.algorithm in ("nvls", "nvls-tree") and not np.any(np.asarray(m.multicast_rate) > 0):
+        return "its links have no switch that sums (NVLink 4 and later have)."
+    if scenario.algorithm == "nvls-tree" and not several:
+        return "it joins several NVLink domains, and there is one."
+    if scenario.algorithm in ("nvls", "collnet") and several:
+        return "between nodes it needs switches that sum (SHARP)."
+    return "something it needs is absent."
+
+
+def _explanations(
+    found: Evaluation, hardware: Hardware, scenario: Scenario, catalog: Catalog, message: float
+) -> dict[str, Explanation]:
+    """The planner's own numbers in the formula."""
+    m, ranks = found.machine, float(hardware.gpus)
+
+    def first(values: Array) -> float:
+        return float(np.asarray(values).flat[0])
+
+    link, network = hardware.scale_up, hardware.scale_out
+    own = "railyard-calibration-2026"
+    terms: tuple[Term, ...] = (
+        Term("S", "message", message, "B"),
+        Term("n", "GPUs", ranks, "1"),
+        Term("g", "GPUs in a scale-up domain", first(found.ranks_per_domain), "1"),
+        Term("M", "scale-up domains", first(found.domains), "1"),
+    )
+    if scenario.profile == "ideal":
+        terms += (
+            Term("B", f"line rate of {link.name} for one GPU", first(m.scale_up_line), "B/s", link.source),
+            Term("P", f"line rate of {network.name} for one GPU", first(m.scale_out_line), "B/s", network.source),
+        )
+        key = {
+            "ring": "ring_all_reduce", "tree": "double_binary_tree_all_reduce",
+            "recursive-halving-doubling": "halving_doubling_all_reduce", "hierarchical": "hierarchical_all_reduce",
+        }.get(str(found.names), "in_network_all_reduce")  # fmt: skip
+    else:
+        terms += (
+            Term("B", f"what a ring sustains over {link.name}", first(m.scale_up_rate), "B/s", own),
+            Term("V", "message rate when the NVLink switch sums", first(m.multicast_rate), "B/s", own),
+            Term("P", f"what {network.name} sustains for one GPU", first(m.scale_out_rate), "B/s", own),
+            Term("h", "hop inside a domain", first(m.scale_up_hop), "s", own),
+            Term("α", "hop between domains", first(m.scale_out_hop), "s", own),
+            Term("c", "size of the pipeline fill", first(m.fill), "1", own),
+        )
+        key = "times"
+    with np.errstate(divide="ignore", invalid="ignore"):
+        time = Term("T", "time", first(found.best.time), "s")
+    size = (Term("S", "message", message, "B"), time)
+    return {
+        "all_reduce.time": Explanation(f"collectives.{key}", terms),
+        "all_reduce.algorithm_bandwidth": Explanation("collectives.algorithm_bandwidth", size),
+        "all_reduce.bus_bandwidth": Explanation("collectives.bus_bandwidth", (*size, Term("n", "GPUs", ranks, "1"))),
+    }

@@ -23,16 +23,30 @@ from app.units import show
 TARGET = Path(__file__).parents[2] / "app" / "catalog" / "collectives.toml"
 
 
+WIDEST = 0.5
+"""A wider band says nothing a planner can use; a class that misses by more is said so in its note."""
+
+
 def residuals(found: list[accuracy.Prediction]) -> dict[str, float]:
-    """Half-widths by class, for rows that latency, fill or bandwidth dominates: 80 % of left-out rows fall inside."""
+    """Half-widths by class, for rows that latency, fill or bandwidth dominates: 80 % of left-out rows fall inside.
+
+    The constants' own ranges already make part of the width; the residual adds in quadrature.
+    """
     result = {}
     for group in sorted({p.group for p in found}):
         for place, name in enumerate((group, f"{group}-fill", f"{group}-bandwidth")):
             members = [p for p in found if p.group == group and dominant(p) == place]
             if len(members) >= 5:
-                off = np.abs(np.log([p.time / p.row.time for p in members]))
-                result[name] = float(np.quantile(off, 0.8))
+                needed = np.quantile([beyond(p) for p in members], 0.8)
+                result[name] = float(np.clip(needed, 0.02, WIDEST))
     return result
+
+
+def beyond(p: accuracy.Prediction) -> float:
+    """What the residual has to be for the band to reach the measurement."""
+    off = np.log(p.row.time / p.time)
+    reach = np.log(p.drawn_high / p.time) if off > 0 else np.log(p.time / p.drawn_low)
+    return float(np.sqrt(max(off**2 - reach**2, 0.0)))
 
 
 def dominant(p: accuracy.Prediction) -> int:
