@@ -1,0 +1,97 @@
+"""What tests share: the application in-process, the real server, and a headless Chromium that talks to nobody else."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from app import settings
+from app.main import create_app
+
+ROOT = Path(__file__).parent.parent
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost",
+]
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[TestClient]:
+    """The application, called in-process."""
+    with TestClient(create_app(settings.Settings(access_log=False)), raise_server_exceptions=False) as made:
+        yield made
+
+
+class Server:
+    """The real server in a process of its own, on a free port."""
+
+    def __init__(self, log: Path, **variables: str) -> None:
+        self.log = log
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RAILYARD_")}
+        command = [sys.executable, "-m", "app", "serve", "--host", "127.0.0.1", "--port", "0"]
+        self.began = time.monotonic()
+        with log.open("wb") as out:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=environment | variables, stdout=out, stderr=subprocess.STDOUT
+            )
+
+    def url(self, seconds: float = 30) -> str:
+        """Its address, once it serves."""
+        while time.monotonic() < self.began + seconds:
+            found = re.search(r"Railyard is at (http://\S+?)/[\"\s]", self.log.read_text())
+            if found:
+                self.seconds_to_start = time.monotonic() - self.began
+                return found[1]
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.02)
+        raise RuntimeError(f"the server did not start:\n{self.log.read_text()}")
+
+    def stop(self) -> int:
+        """Ask it to stop and wait; its exit status."""
+        self.process.terminate()
+        try:
+            return self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a running server."""
+    running = Server(tmp_path_factory.mktemp("server") / "log")
+    try:
+        yield running.url()
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="session")
+def web(server: str) -> Iterator[httpx.Client]:
+    """A client of the running server."""
+    with httpx.Client(base_url=server, timeout=60) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
+    """How pytest-playwright starts the browser. Without a Chromium on the machine, Playwright's own."""
+    found = {"executable_path": CHROMIUM} if CHROMIUM else {}
+    return {**browser_type_launch_args, **found, "chromium_sandbox": False, "args": CHROMIUM_FLAGS}
