@@ -4,6 +4,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache, partial
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
@@ -13,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
 
-from app import __version__, assets, catalog, docs, logs, problems, settings
+from app import __version__, api, assets, catalog, docs, logs, openapi, pages, problems, settings
 from app.middleware import Edge, Metrics
 
 log = logging.getLogger("railyard")
@@ -44,8 +45,12 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     app.state.metrics = metrics
     app.state.ready = False
     app.state.catalog = loaded
+    app.state.gate = api.Gate(options)
+    app.include_router(pages.router)
+    app.include_router(api.router)
     app.router.routes += [assets.route, docs.route]
     _operations(app)
+    app.openapi = partial(openapi.document, app)  # type: ignore[method-assign]
     _errors(app)
     # Last added is outermost: the edge sees everything, also what the layers inside it answer by themselves.
     if options.cors_origins:
@@ -88,11 +93,21 @@ def _operations(app: FastAPI) -> None:
         kind = "text/plain; version=0.0.4; charset=utf-8"
         return Response(text, media_type=kind, headers={"cache-control": "no-store"})
 
+    @cache
+    def document() -> bytes:
+        return api.to_json(app.openapi())
+
+    @app.get("/openapi.json", include_in_schema=False)
+    def openapi_json(request: Request) -> Response:
+        return api.reply(request, document())
+
 
 def _errors(app: FastAPI) -> None:
     """Everything that goes wrong is answered with a problem document."""
 
     def answer(request: Request, error: problems.ProblemError) -> Response:
+        if pages.wants_page(request):
+            return pages.error_page(request, error)
         return problems.response(error, request.url.path, request.scope["state"].get("request_id", ""))
 
     @app.exception_handler(problems.ProblemError)

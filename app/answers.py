@@ -1,0 +1,199 @@
+"""Answers that are one part of a plan, or several plans: each with the envelope that every answer carries."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+
+from app import __version__, form
+from app.catalog import Catalog
+from app.compare import Difference, compare
+from app.plan import all_reduce as reduction
+from app.plan import costs, fabric, training
+from app.plan import findings as hardware_findings
+from app.plan.bands import fold
+from app.plan.hardware import Hardware, look_up
+from app.plan.parts import AllReduce, Fabric, Finding, Plan
+from app.scenario import Scenario
+from app.size import Answer, BreakEven, Candidate, Question, size
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """What every answer carries: the versions, the question with its blanks filled in, findings and a link."""
+
+    model_version: str
+    catalog_version: str
+    scenario: Mapping[str, Any]
+    findings: tuple[Finding, ...]
+    permalink: str
+
+
+@dataclass(frozen=True)
+class ReduceResult(AllReduce):
+    """The reduction for one pair of a message and a number of GPUs."""
+
+    gpus: int
+
+
+@dataclass(frozen=True)
+class ReduceAnswer(Envelope):
+    """`all_reduce` is the first of `results`, which holds one entry for each pair that was asked."""
+
+    all_reduce: AllReduce
+    results: tuple[ReduceResult, ...]
+
+
+@dataclass(frozen=True)
+class FabricAnswer(Envelope):
+    """The fabric alone."""
+
+    fabric: Fabric
+
+
+@dataclass(frozen=True)
+class CompareAnswer(Envelope):
+    """Plans side by side; `scenario` is the first one's, which the others are held against."""
+
+    plans: tuple[Plan, ...]
+    differences: tuple[Difference, ...]
+    asked: tuple[Difference, ...]
+    same: tuple[Difference, ...]
+
+
+@dataclass(frozen=True)
+class SizeAnswer(Envelope):
+    """Clusters that do the job: the front of cost against time, and the three that matter."""
+
+    front: tuple[Candidate, ...]
+    cheapest: Candidate | None
+    fastest: Candidate | None
+    best_value: Candidate | None
+    break_even: tuple[BreakEven, ...]
+    considered: int
+    feasible: int
+    complete: bool
+    message: str
+
+
+def reduce_one(scenario: Scenario, catalog: Catalog) -> tuple[AllReduce, tuple[Finding, ...], Hardware]:
+    """The reduction of one scenario, what was found, and the hardware it runs on."""
+    hardware = look_up(scenario, catalog)
+    message = scenario.message or training.gradient_bytes(hardware, scenario, catalog)
+    draft = reduction.draft(hardware, scenario, catalog, message=message)
+    return draft.part(fold(draft.quantities)), draft.findings, hardware
+
+
+def reduce_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> ReduceAnswer:
+    """The reduction for each scenario; they differ in message and GPUs only."""
+    first = scenarios[0]
+    results: list[ReduceResult] = []
+    found: list[Finding] = []
+    filled: dict[str, Any] = {}
+    for scenario in scenarios:
+        part, findings, hardware = reduce_one(scenario, catalog)
+        if not results:
+            found += hardware_findings.of_hardware(hardware, scenario, catalog)
+            filled = _resolved(scenario, hardware) | {"message": part.message}
+        found += [finding for finding in findings if finding not in found]
+        results.append(ReduceResult(**vars(part), gpus=scenario.gpus))
+    for name in ("message", "gpus"):
+        asked = tuple(dict.fromkeys(getattr(result, name) for result in results))
+        if len(asked) > 1:
+            filled[name] = asked
+    alone = {name: value for name, value in vars(results[0]).items() if name != "gpus"}
+    return ReduceAnswer(
+        model_version=__version__,
+        catalog_version=catalog.version,
+        scenario=filled,
+        findings=tuple(found),
+        permalink="/all-reduce?" + first.query(catalog_version=catalog.version),
+        all_reduce=AllReduce(**alone),
+        results=tuple(results),
+    )
+
+
+def fabric_answer(scenario: Scenario, catalog: Catalog) -> FabricAnswer:
+    """The fabric of one scenario, priced."""
+    hardware = look_up(scenario, catalog)
+    network = fabric.draft(hardware, scenario, catalog)
+    money = costs.draft(hardware, scenario, catalog, fabric=network, time_to_train=np.full(257, np.nan))
+    found = (*hardware_findings.of_hardware(hardware, scenario, catalog), *network.findings)
+    filled = {"switch": network.switch, "tiers": network.tiers, "nodes_per_unit": network.nodes_per_unit}
+    resolved = _resolved(scenario, hardware)
+    return FabricAnswer(
+        model_version=__version__,
+        catalog_version=catalog.version,
+        scenario={name: filled.get(name) if value is None else value for name, value in resolved.items()},
+        findings=tuple(found),
+        permalink="/fabric?" + scenario.query(catalog_version=catalog.version),
+        fabric=network.part(fold({**network.quantities, **money.quantities})),
+    )
+
+
+def _resolved(scenario: Scenario, hardware: Hardware) -> dict[str, Any]:
+    """Every field of the scenario, the hardware's own where it was blank."""
+    filled = {
+        "platform": hardware.platform.key,
+        "gpus_per_node": hardware.gpus_per_node,
+        "nics_per_node": hardware.nics_per_node,
+        "scale_up": hardware.scale_up.key,
+        "scale_up_domain": hardware.domain,
+        "scale_up_wiring": hardware.wiring,
+    }
+    return {name: filled.get(name) if value is None else value for name, value in scenario}
+
+
+def compare_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> CompareAnswer:
+    """Two to four scenarios side by side."""
+    found = compare(scenarios, catalog)
+    findings = dict.fromkeys(f"{finding.code} {finding.message}" for plan in found.plans for finding in plan.findings)
+    first = {f"{finding.code} {finding.message}": finding for plan in found.plans for finding in plan.findings}
+    fields = {
+        f"{letter}.{name}": text
+        for letter, scenario in zip("abcd", scenarios, strict=False)
+        for name, text in form.texts(scenario).items()
+    }
+    return CompareAnswer(
+        model_version=__version__,
+        catalog_version=catalog.version,
+        scenario=found.plans[0].scenario,
+        findings=tuple(first[key] for key in findings),
+        permalink="/compare?" + urlencode(fields),
+        plans=found.plans,
+        differences=found.differences,
+        asked=found.asked,
+        same=found.same,
+    )
+
+
+def size_answer(question: Question, catalog: Catalog, seconds: float) -> SizeAnswer:
+    """The inverse question."""
+    answer: Answer = size(question, seconds)
+    findings = []
+    if answer.message:
+        findings.append(Finding("error", "no-cluster", answer.message, ("deadline", "budget", "gpus", "gpu")))
+    if not answer.complete:
+        text = f"Cut off after {seconds:g} s: {answer.considered} clusters were tried, larger ones were not."
+        findings.append(Finding("warning", "cut-off", text, ("gpu", "scale_out"), "Name fewer candidates."))
+    asked = [
+        (name, one)
+        for name, value in question.asked().items()
+        for one in (value if isinstance(value, tuple) else (value,))
+        if one is not None
+    ]
+    return SizeAnswer(
+        model_version=__version__,
+        catalog_version=catalog.version,
+        scenario=dict(question),
+        findings=tuple(findings),
+        permalink="/size?" + urlencode(asked),
+        **vars(answer),
+    )
+
+
+def under(answer: Any, root_path: str) -> Any:
+    """The answer with its link below the sub-path that a proxy serves this under."""
+    return replace(answer, permalink=root_path + answer.permalink) if root_path else answer

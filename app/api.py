@@ -1,0 +1,455 @@
+"""The JSON routes: each reads one question, asks for the answer, and writes it as it is.
+
+Answers to GET carry a strong ETag made from the question and the versions, so an unchanged answer costs neither side
+anything.
+"""
+
+import asyncio
+import csv
+import gzip
+import hashlib
+import io
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cache, partial
+from itertools import product
+from math import prod
+from pathlib import Path
+from time import monotonic
+from typing import Any, TypeVar
+
+import orjson
+from anyio import to_thread
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
+from starlette.responses import StreamingResponse
+
+from app import __version__, answers, catalog, problems, reading
+from app.catalog import Catalog
+from app.exports import safe
+from app.plan import evaluate
+from app.plan.parts import Plan
+from app.problems import FieldProblem, ProblemError
+from app.scenario import Scenario
+from app.settings import Settings
+from app.size import Question
+from app.sweep import Grid, columns, row, sweep
+
+PREFIX = "/api/v1"
+MOST_PAIRS = 256
+
+T = TypeVar("T")
+Route = Callable[[Request], Awaitable[Response]]
+
+
+# Writing -------------------------------------------------------------------------------------------------------------
+
+
+def to_json(value: object) -> bytes:
+    """Any answer as JSON: dataclasses as they are, NaN and infinity as null."""
+    return orjson.dumps(value, _plain, orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return dict(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def plan_json(scenario: Scenario) -> bytes:
+    """The plan of a scenario as the API writes it."""
+    return to_json(evaluate(scenario, catalog.current()))
+
+
+@cache
+def _build() -> bytes:
+    """A hash of the code, so that an ETag never outlives a change to the formulas."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.digest()
+
+
+def _tag(request: Request) -> str:
+    """The strong validator of an answer: the question, the versions and the code behind it."""
+    loaded: Catalog = request.app.state.catalog
+    digest = hashlib.blake2b(_build(), digest_size=12)
+    for part in (loaded.version, request.scope["path"]):
+        digest.update(part.encode() + b"\0")
+    digest.update(request.scope["query_string"])
+    return digest.hexdigest()
+
+
+def _known(request: Request) -> Response | None:
+    """The 304, when the client's copy is the answer."""
+    if request.method != "GET" or "if-none-match" not in request.headers:
+        return None
+    tag, given = _tag(request), request.headers["if-none-match"]
+    if tag not in given:
+        return None
+    suffix = "-gzip" if f"{tag}-gzip" in given else ""
+    return Response(status_code=304, headers={"etag": f'"{tag}{suffix}"', **CACHING})
+
+
+CACHING = {"cache-control": "private, no-cache", "vary": "accept-encoding"}
+
+
+def reply(request: Request, content: bytes, media_type: str = "application/json") -> Response:
+    """The answer, compressed for who asks for that, tagged where it can be asked again."""
+    headers = dict(CACHING)
+    suffix = ""
+    if len(content) > 1000 and "gzip" in request.headers.get("accept-encoding", ""):
+        content = gzip.compress(content, 4, mtime=0)
+        headers["content-encoding"] = "gzip"
+        suffix = "-gzip"
+    if request.method == "GET":
+        headers["etag"] = f'"{_tag(request)}{suffix}"'
+    return Response(content, headers=headers, media_type=media_type)
+
+
+# Computing -----------------------------------------------------------------------------------------------------------
+
+
+class Gate:
+    """Lets only a few heavy questions compute at a time, and only some more wait."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.turns = asyncio.Semaphore(settings.heavy_workers)
+        self.most = settings.heavy_workers + settings.heavy_queue
+        self.inside = 0
+
+    def refuse_when_full(self) -> None:
+        """Raise the 503 when too many wait already."""
+        if self.inside >= self.most:
+            raise ProblemError(
+                503, "Too many large questions at once. Ask again in a few seconds.", headers={"retry-after": "5"}
+            )
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for a turn, or refuse at once when too many wait already."""
+        self.refuse_when_full()
+        self.inside += 1
+        try:
+            async with self.turns:
+                yield
+        finally:
+            self.inside -= 1
+
+
+async def compute(request: Request, work: Callable[[], T]) -> T:
+    """Run work beside the event loop, for no longer than a request may take."""
+    seconds = request.app.state.settings.time_limit
+    try:
+        async with asyncio.timeout(seconds):
+            return await to_thread.run_sync(work, abandon_on_cancel=True)
+    except TimeoutError:
+        raise ProblemError(
+            503,
+            f"Not finished within {seconds:g} s. Ask for less, or give the parallelism.",
+            headers={"retry-after": "60"},
+        ) from None
+
+
+def _quick(scenario: Scenario) -> bool:
+    """Whether a plan needs no search: then it is quicker at once than by way of a thread."""
+    return None not in (scenario.tensor_parallel, scenario.pipeline_parallel, scenario.micro_batch)
+
+
+def _count(request: Request, endpoint: str, plans: int = 1) -> None:
+    request.app.state.metrics.evaluations.labels(endpoint).inc(plans)
+
+
+# Routes --------------------------------------------------------------------------------------------------------------
+
+router = APIRouter(prefix=PREFIX, tags=["Railyard"])
+ERRORS = problems.responses(400, 413, 414, 415, 422, 500, 503)
+
+
+def _both(path: str, name: str, answer: Any) -> Callable[[Route], Route]:
+    """Register a question that can be asked by GET and by POST."""
+
+    def register(route: Route) -> Route:
+        for method in ("GET", "POST"):
+            router.add_api_route(
+                path,
+                route,
+                methods=[method],
+                operation_id=f"{method.lower()}_{name}",
+                name=f"{method.lower()}_{name}",
+                summary=(route.__doc__ or "").partition("\n")[0].rstrip("."),
+                response_model=answer,
+                responses=ERRORS,
+            )
+        return route
+
+    return register
+
+
+async def _fields(request: Request, repeatable: frozenset[str] = frozenset()) -> tuple[dict[str, Any], bool]:
+    """The fields of the question, and whether they have JSON's types."""
+    if request.method == "POST":
+        return await reading.body(request), True
+    return reading.query(request.scope["query_string"].decode("latin-1"), repeatable), False
+
+
+@_both("/plan", "plan", Plan)
+async def plan(request: Request) -> Response:
+    """Everything about one cluster and one model.
+
+    Sizes the fabric, times the collectives and the training step, names the bottleneck, and prices it all.
+    """
+    if known := _known(request):
+        return known
+    fields, typed = await _fields(request)
+    scenario = reading.check(Scenario, fields, strict=typed)
+    loaded: Catalog = request.app.state.catalog
+    _count(request, "plan")
+    if _quick(scenario):
+        answer = evaluate(scenario, loaded)
+    else:
+        answer = await compute(request, lambda: evaluate(scenario, loaded))
+    return reply(request, to_json(answers.under(answer, request.app.state.settings.root_path)))
+
+
+REPEATABLE = frozenset({"message", "gpus"})
+
+
+@_both("/all-reduce", "all_reduce", answers.ReduceAnswer)
+async def all_reduce(request: Request) -> Response:
+    """The time of an all-reduce, by message and number of GPUs.
+
+    Both may repeat: `results` holds one entry for each pair.
+    """
+    if known := _known(request):
+        return known
+    fields, typed = await _fields(request, REPEATABLE)
+    scenarios = _pairs(fields, typed)
+    loaded: Catalog = request.app.state.catalog
+    _count(request, "all-reduce", len(scenarios))
+    work = partial(answers.reduce_answer, scenarios, loaded)
+    answer = work() if len(scenarios) < 4 else await compute(request, work)
+    return reply(request, to_json(answers.under(answer, request.app.state.settings.root_path)))
+
+
+def _pairs(fields: dict[str, Any], typed: bool) -> list[Scenario]:
+    """One scenario for each pair of a message and a number of GPUs."""
+    axes = {name: fields[name] for name in ("message", "gpus") if isinstance(fields.get(name), list | tuple)}
+    empty = [name for name, values in axes.items() if not values]
+    if empty:
+        raise problems.invalid([FieldProblem(pointer=f"#/{empty[0]}", detail="Give at least one value.")])
+    pairs = prod(len(values) for values in axes.values())
+    if pairs > MOST_PAIRS:
+        detail = f"{pairs:,} pairs of message and gpus; give at most {MOST_PAIRS}."
+        raise problems.invalid([FieldProblem(pointer=f"#/{next(iter(axes))}", detail=detail)])
+    chosen = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+    return [reading.check(Scenario, {**fields, **one}, strict=typed) for one in chosen]
+
+
+@_both("/fabric", "fabric", answers.FabricAnswer)
+async def fabric(request: Request) -> Response:
+    """Switches, links, bisection bandwidth, power and price of the network."""
+    if known := _known(request):
+        return known
+    fields, typed = await _fields(request)
+    scenario = reading.check(Scenario, fields, strict=typed)
+    loaded: Catalog = request.app.state.catalog
+    _count(request, "fabric")
+    answer = await compute(request, lambda: answers.fabric_answer(scenario, loaded))
+    return reply(request, to_json(answers.under(answer, request.app.state.settings.root_path)))
+
+
+@router.post(
+    "/compare",
+    operation_id="compare",
+    response_model=answers.CompareAnswer,
+    responses=ERRORS,
+    summary="Plans side by side",
+)
+async def compare(request: Request) -> Response:
+    """Two to four scenarios: their plans, what differs, by how much and why."""
+    given = await reading.body(request)
+    strangers = given.keys() - {"scenarios"}
+    if strangers:
+        raise problems.invalid(
+            [
+                FieldProblem(pointer=problems.pointer([name]), detail="There is no such field; give “scenarios”.")
+                for name in sorted(strangers)[:100]
+            ]
+        )
+    items = given.get("scenarios")
+    if not isinstance(items, list) or not 2 <= len(items) <= 4 or not all(isinstance(item, dict) for item in items):
+        raise problems.invalid([FieldProblem(pointer="#/scenarios", detail="Give a list of 2 to 4 scenarios.")])
+    scenarios = [
+        reading.check(Scenario, item, strict=True, place=("scenarios", number)) for number, item in enumerate(items)
+    ]
+    loaded: Catalog = request.app.state.catalog
+    _count(request, "compare", len(scenarios))
+    answer = await compute(request, lambda: answers.compare_answer(scenarios, loaded))
+    return reply(request, to_json(answers.under(answer, request.app.state.settings.root_path)))
+
+
+CANDIDATES = frozenset({"gpu", "scale_out"})
+
+
+@_both("/size", "size", answers.SizeAnswer)
+async def size(request: Request) -> Response:
+    """Which cluster trains this model by this date for this money.
+
+    `gpu` and `scale_out` may repeat: they are the candidates.
+    """
+    if known := _known(request):
+        return known
+    fields, typed = await _fields(request, CANDIDATES)
+    fields = {
+        name: (fields[name],) if isinstance(fields[name], str) and name in CANDIDATES else fields[name]
+        for name in fields
+    }
+    question = reading.check(Question, fields, strict=typed)
+    settings: Settings = request.app.state.settings
+    loaded: Catalog = request.app.state.catalog
+    _count(request, "size")
+    async with request.app.state.gate.turn():
+        seconds = settings.time_limit * 0.8
+        answer = await compute(request, lambda: answers.size_answer(question, loaded, seconds))
+    return reply(request, to_json(answers.under(answer, settings.root_path)))
+
+
+@router.post("/sweep", operation_id="sweep", responses=ERRORS, summary="A grid of scenarios, streamed")
+async def sweep_grid(request: Request) -> Response:
+    """One row for each point of a grid over any fields, as NDJSON, or as CSV for who accepts text/csv.
+
+    A sweep that takes longer than one request may is cut off: its last row says so in `error`.
+    """
+    given = await reading.body(request)
+    grid = reading.check(Grid, given, strict=True)
+    settings: Settings = request.app.state.settings
+    _check_grid(grid, settings.max_sweep_points)
+    as_csv = "text/csv" in request.headers.get("accept", "")
+    gate: Gate = request.app.state.gate
+    gate.refuse_when_full()
+    _count(request, "sweep", grid.points())
+    headers = {
+        "cache-control": "no-store",
+        "x-model-version": __version__,
+        "x-catalog-version": request.app.state.catalog.version,
+    }
+    kind = "text/csv; charset=utf-8" if as_csv else "application/x-ndjson"
+    return StreamingResponse(_rows(grid, gate, settings.time_limit, as_csv), headers=headers, media_type=kind)
+
+
+def _check_grid(grid: Grid, most: int) -> None:
+    known = list(Scenario.model_fields)
+    wrong = [
+        FieldProblem(
+            pointer=problems.pointer([part, name]),
+            detail=problems.advice({"type": "extra_forbidden", "loc": (name,), "msg": "", "input": None}, known),
+        )
+        for part, names in (("base", grid.base), ("grid", grid.grid))
+        for name in names
+        if name not in Scenario.model_fields
+    ]
+    if not wrong and grid.points() > most:
+        detail = f"The grid has {grid.points():,} points; ask for at most {most:,}."
+        wrong = [FieldProblem(pointer="#/grid", detail=detail)]
+    if wrong:
+        raise problems.invalid(wrong[:100])
+
+
+async def _rows(grid: Grid, gate: Gate, seconds: float, as_csv: bool) -> AsyncIterator[bytes]:
+    """The rows of a sweep in batches, each computed beside the event loop."""
+    names = columns(list(grid.grid))
+    async with gate.turn():
+        until = monotonic() + seconds
+        if as_csv:
+            yield _csv_line(names)
+        rows = sweep(grid)
+        done = 0
+        while batch := await to_thread.run_sync(_batch, rows, until):
+            done += len(batch)
+            yield b"".join(_csv_line(list(one.values())) if as_csv else to_json(one) + b"\n" for one in batch)
+            if monotonic() > until and done < grid.points():
+                text = f"Cut off after {seconds:g} s: {done:,} of {grid.points():,} points are above. Ask for the rest."
+                last = row(dict.fromkeys(grid.grid), None, text)
+                yield _csv_line(list(last.values())) if as_csv else to_json(last) + b"\n"
+                return
+
+
+def _batch(rows: Iterator[dict[str, Any]], until: float) -> list[dict[str, Any]]:
+    """Rows of about a tenth of a second."""
+    batch: list[dict[str, Any]] = []
+    until = min(until, monotonic() + 0.1)
+    for one in rows:
+        batch.append(one)
+        if monotonic() > until:
+            break
+    return batch
+
+
+def _csv_line(cells: Sequence[object]) -> bytes:
+    line = io.StringIO()
+    csv.writer(line).writerow(["" if cell is None else safe(cell) for cell in cells])
+    return line.getvalue().encode()
+
+
+# The catalogue -------------------------------------------------------------------------------------------------------
+
+
+def _versions(loaded: Catalog) -> dict[str, str]:
+    return {"model_version": __version__, "catalog_version": loaded.version}
+
+
+@cache
+def _catalog_json(loaded_version: str, kind: str, key: str) -> bytes:
+    """A part of the catalogue as JSON; made once."""
+    loaded = catalog.current()
+    answer: dict[str, Any] = dict(_versions(loaded))
+    if key:
+        entry = loaded.kind(kind)[key]
+        answer |= {"kind": kind, "key": key, "entry": entry, "permalink": f"/catalog#{kind}-{key}"}
+    elif kind:
+        answer |= {"kind": kind, "entries": loaded.kind(kind), "permalink": f"/catalog#{kind}"}
+    else:
+        answer |= {"kinds": {name: loaded.kind(name) for name in catalog.KINDS}, "permalink": "/catalog"}
+    if kind and kind != "sources":
+        written = to_json(answer)
+        cited = {name: source for name, source in loaded.sources.items() if b'"%s"' % name.encode() in written}
+        answer["sources"] = cited
+    return to_json(answer)
+
+
+async def _catalog(request: Request, kind: str = "", key: str = "") -> Response:
+    loaded: Catalog = request.app.state.catalog
+    reading.nothing(request)
+    if kind and kind not in catalog.KINDS:
+        raise ProblemError(404, f"There is no such kind of entry. The kinds are {', '.join(catalog.KINDS)}.")
+    if key and key not in loaded.kind(kind):
+        raise ProblemError(404, f"There is no such entry. {PREFIX}/catalog/{kind} lists all.")
+    return _known(request) or reply(request, _catalog_json(loaded.version, kind, key))
+
+
+MISSING = problems.responses(404, 422, 500)
+
+
+@router.get(
+    "/catalog", operation_id="get_catalog", responses=problems.responses(422, 500), summary="The whole catalogue"
+)
+async def get_catalog(request: Request) -> Response:
+    """Every constant with its unit, range, source and status, by kind and key."""
+    return await _catalog(request)
+
+
+@router.get("/catalog/{kind}", operation_id="get_catalog_kind", responses=MISSING, summary="The entries of one kind")
+async def get_catalog_kind(request: Request, kind: str) -> Response:
+    """The entries of one kind, by key, and the sources that they cite."""
+    return await _catalog(request, kind)
+
+
+@router.get("/catalog/{kind}/{key}", operation_id="get_catalog_entry", responses=MISSING, summary="One entry")
+async def get_catalog_entry(request: Request, kind: str, key: str) -> Response:
+    """One entry and the sources that it cites."""
+    return await _catalog(request, kind, key)
