@@ -367,6 +367,7 @@ class Calibration:
     ring_hop: Array  # network hop of a ring over that of a tree [1]
     rack_chain: Array  # hops that each doubling beyond 8 ranks adds in a rack-wide domain [1]
     mesh_across: Array  # ring rate of a mesh when it also leaves the domain, over that within [1]
+    gather_hop: Array  # hop of an all-gather or reduce-scatter over that of an all-reduce [1]
     peer_overhead: Array  # sending to one more peer in an all-to-all [s]
 
 
@@ -432,7 +433,11 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
     if collective != "all-reduce":
         with np.errstate(divide="ignore"):
             rate = narrow / bus_factor(collective, ranks)
-        return {"ring": line(chain * domains, (domains - 1) * c.ring_hop, rate)}
+        whole = line(c.gather_hop * chain * domains, (domains - 1) * c.ring_hop, rate)
+        if collective in ("broadcast", "reduce"):
+            # One call does not wait for the end of the one before: hops hide, the pipeline still fills.
+            whole = replace(whole, latency=np.broadcast_to(m.base_latency, np.shape(whole.latency)))
+        return {"ring": whole}
 
     with np.errstate(divide="ignore"):
         ring = narrow / bus_factor(collective, ranks)
