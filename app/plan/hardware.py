@@ -37,7 +37,7 @@ def look_up(scenario: Scenario, catalog: Catalog) -> Hardware:
     scale_up = catalog.scale_up[scenario.scale_up or gpu.scale_up]
     own_link = scale_up.key == gpu.scale_up
     gpus_per_node = min(scenario.gpus_per_node or platform.gpus_per_node, scenario.gpus)
-    domain = scenario.scale_up_domain or (platform.scale_up_domain if own_link else scale_up.largest_domain)
+    domain = scenario.scale_up_domain or (platform.scale_up_domain if own_link else _reach(platform, scale_up))
     if (
         scenario.scale_up_domain is None
         and scenario.gpus_per_node
@@ -62,3 +62,9 @@ def look_up(scenario: Scenario, catalog: Catalog) -> Hardware:
         nics_per_node=nics,
         pcie=catalog.scale_up[platform.pcie],
     )
+
+
+def _reach(platform: Platform, link: ScaleUp) -> int:
+    """GPUs that meet over a link the platform does not come with: its node over PCIe, its own domain over any other."""
+    node = platform.gpus_per_node
+    return min(node if link.family == "pcie" else max(node, platform.scale_up_domain), link.largest_domain)
