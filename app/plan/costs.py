@@ -90,7 +90,7 @@ def draft(
     racks, by_height, by_power, network_racks = _racks(hardware, catalog, fabric, float(most[0]))
 
     nodes = costs.line(hardware.nodes, drawn(node))
-    beside = {role: network.cost for role, network in fabric.others}
+    beside = {network.role: network.cost for network in fabric.others}
     building = infrastructure.draws() * most
     network = fabric.cost + sum(beside.values(), np.zeros(1))
     equipment = nodes + network
@@ -151,7 +151,7 @@ def _power(hardware: Hardware, catalog: Catalog, fabric: FabricDraft) -> tuple[F
     typical = hardware.nodes * part * usual
     for of_most, of_typical in [
         (fabric.quantities["fabric.power"].values, fabric.quantities["fabric.typical_power"].values),
-        *((network.power, network.typical_power) for _, network in fabric.others),
+        *((network.power, network.typical_power) for network in fabric.others),
     ]:
         most = most + np.where(np.isfinite(of_most), of_most, 0.0)
         typical = typical + np.where(np.isfinite(of_typical), of_typical, 0.0)
@@ -172,9 +172,11 @@ def _racks(hardware: Hardware, catalog: Catalog, fabric: FabricDraft, power: flo
     by_height = int(costs.racks(nodes, platform.nodes_per_rack, nodes * per_node, 0.0))
     by_power = int(costs.racks(nodes, nodes, nodes * per_node, limit)) if limit else by_height
     compute = int(costs.racks(nodes, platform.nodes_per_rack, nodes * per_node, limit))
-    networks = [fabric.network, *(network for _, network in fabric.others)]
-    heights = sum(network.rack_units for network in networks if network)
-    drawn_power = sum(float(network.power[0]) for network in networks if network and np.isfinite(network.power[0]))
+    sizes = [(network.rack_units, float(network.power[0])) for network in fabric.others]
+    if fabric.network:
+        sizes.append((fabric.network.rack_units, float(fabric.network.power[0])))
+    heights = sum(height for height, _ in sizes)
+    drawn_power = sum(power for _, power in sizes if np.isfinite(power))
     switches = int(costs.racks(heights, floor["network_units"].typical, drawn_power, floor["power"].typical))
     return compute + switches, by_height, by_power, switches
 

@@ -4,7 +4,7 @@ The planner's switch and tiers are used where given; otherwise the cheapest swit
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -94,13 +94,41 @@ class Network:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """A storage or management network."""
+
+    role: str
+    switch: str
+    leaf_switches: int
+    spine_switches: int
+    links: Links
+    lines: tuple[Line, ...]
+    typical_power: Floats
+    rack_units: int
+    power_sources: tuple[Estimate, ...]
+
+    @cached_property
+    def cost(self) -> Floats:
+        return np.asarray(sum(line.cost for line in self.lines), dtype=np.float64)
+
+    @cached_property
+    def power(self) -> Floats:
+        """Maximum power of switches with their modules [W]."""
+        return np.asarray(sum(line.power for line in self.lines), dtype=np.float64)
+
+    @property
+    def used(self) -> tuple[Estimate, ...]:
+        return tuple({estimate.key: estimate for line in self.lines for estimate in line.used}.values())
+
+
+@dataclass(frozen=True)
 class FabricDraft:
     """The fabric of a plan before its results are folded to bands."""
 
     hardware: Hardware
     scenario: Scenario
     network: Network | None
-    others: tuple[tuple[str, Network], ...]
+    others: tuple[Beside, ...]
     switch: str
     tiers: int | None
     nodes_per_unit: int | None
@@ -153,7 +181,7 @@ class FabricDraft:
             typical_power=named["typical_power"],
             bill_of_materials=tuple(self._bill(named)),
             matches=self.matches,
-            networks=tuple(_other(role, other, named) for role, other in self.others),
+            networks=tuple(_other(other, named) for other in self.others),
         )
 
     def _bill(self, named: Mapping[str, Band | None]) -> Iterator[BillLine]:
@@ -209,17 +237,15 @@ def _switch_ports(network: Network | None) -> int | None:
     return counts.leaves * network.choice.radix + above * network.choice.spine_radix
 
 
-def _other(role: str, network: Network, named: Mapping[str, Band | None]) -> OtherNetwork:
-    links = _links(network.design)
-    assert links is not None  # noqa: S101 - a network that was built has links
+def _other(network: Beside, named: Mapping[str, Band | None]) -> OtherNetwork:
     return OtherNetwork(
-        role=role,
-        switch=network.choice.leaf.key,
-        leaf_switches=network.counts.leaves,
-        spine_switches=network.counts.spines,
-        links=links,
-        cost=named[f"{role}.cost"],
-        power=named[f"{role}.power"],
+        role=network.role,
+        switch=network.switch,
+        leaf_switches=network.leaf_switches,
+        spine_switches=network.spine_switches,
+        links=network.links,
+        cost=named[f"{network.role}.cost"],
+        power=named[f"{network.role}.power"],
     )
 
 
@@ -326,7 +352,8 @@ def draft(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> FabricDra
     others = tuple(_beside(hardware, scenario, catalog, prices, network)) if hardware.nodes >= 1 else ()
     quantities = _quantities(hardware, scenario, catalog, network, others)
     if network:
-        findings += _of_prices(prices, network, catalog)
+        findings += _of_prices(prices, network)
+        findings += _of_size(network, hardware, scenario)
     design_or_none = network.design if network else None
     taper = float(design_or_none.bisection_leaf / design_or_none.bisection) if design_or_none else 1.0
     return FabricDraft(
@@ -371,9 +398,8 @@ def build(
     choice: Choice,
     design: fabric.Design,
     adapters: int | None = None,
-    node_cage_links: int | None = None,
 ) -> Network:
-    """Cable and price a design."""
+    """Cable and price a design; ``adapters`` is how many NICs to buy where not one for every host."""
     counts = Counts(
         layout=fabric.LAYOUTS.index(scenario.topology),
         nodes=hardware.nodes,
@@ -398,7 +424,8 @@ def build(
     leaf_units = (choice.leaf.rack_units or 1) / choice.leaf.switches_per_box
     cabling = Cabling(counts, Floor.of(catalog, hardware.platform.nodes_per_rack), choice.spine.rack_units or 1)
     cages = catalog.operations["node_cage_links"]
-    own_cage = node_cage_links or int(cages.get(hardware.platform.key, cages["default"]).typical)
+    own = hardware.scale_out.port_rate.typical == hardware.platform.nic_rate.typical
+    own_cage = int(cages.get(hardware.platform.key if own else "default", cages["default"]).typical)
     link_rate = hardware.scale_out.port_rate.typical / scenario.planes
     node_cage = (link_rate * own_cage * scenario.planes, own_cage * scenario.planes)
     leaf_cage = switch_cage(choice.leaf, choice.leaf_split)
@@ -561,7 +588,7 @@ def _quantities(
     scenario: Scenario,
     catalog: Catalog,
     network: Network | None,
-    others: tuple[tuple[str, Network], ...],
+    others: tuple[Beside, ...],
 ) -> dict[str, Draws]:
     """Every figure of the fabric that is a band, by its name on the wire."""
     nothing, none_needed = np.full(257, np.nan), np.zeros(257)
@@ -610,9 +637,9 @@ def _quantities(
         results[f"fabric.bill.{number}.price"] = Draws(line.price, "USD", line.used)
         results[f"fabric.bill.{number}.cost"] = Draws(line.cost, "USD", line.used)
         results[f"fabric.bill.{number}.power"] = Draws(line.power, "W")
-    for role, other in others:
-        results[f"fabric.{role}.cost"] = Draws(other.cost, "USD", other.used)
-        results[f"fabric.{role}.power"] = Draws(other.power, "W", _power_sources(other))
+    for other in others:
+        results[f"fabric.{other.role}.cost"] = Draws(other.cost, "USD", other.used)
+        results[f"fabric.{other.role}.power"] = Draws(other.power, "W", other.power_sources)
     return results
 
 
@@ -628,12 +655,15 @@ def _latency(hardware: Hardware, catalog: Catalog, network: Network | None) -> D
     """Longest shortest path: every switch on it, and light in the longest cable of every level, up and down."""
     if network is None:
         return Draws(np.full(257, np.nan), "s")
-    switch = network.choice.leaf.latency or hardware.scale_out.switch_latency
+    leaf = network.choice.leaf.latency or hardware.scale_out.switch_latency
+    spine = network.choice.spine.latency or hardware.scale_out.switch_latency
     speed = catalog.operations["cables"]["signal_speed"]
     lengths = [max(runs) for level in LEVELS if (runs := getattr(network.cabling, level))]
     light = 2 * sum(lengths) / (LIGHT * speed.draws())
-    used = (switch, speed) if switch else (speed,)
-    return Draws(float(network.design.hops) * drawn(switch) + light, "s", used)
+    hops = int(network.design.hops)
+    above = max(hops - 2, 0) if network.counts.spines else 0
+    switches = costs.line(hops - above, drawn(leaf)) + costs.line(above, drawn(spine))
+    return Draws(switches + light, "s", tuple(used for used in (leaf, spine, speed) if used))
 
 
 # Findings -------------------------------------------------------------------------------------------------------------
@@ -837,7 +867,26 @@ def _of_shape(choice: Choice, design: fabric.Design, hardware: Hardware, scenari
         )
 
 
-def _of_prices(prices: PriceList, network: Network, catalog: Catalog) -> Iterator[Finding]:
+def _of_size(network: Network, hardware: Hardware, scenario: Scenario) -> Iterator[Finding]:
+    """Leaves built for many more nodes than there are."""
+    counts = network.counts
+    room = counts.units * counts.unit_nodes
+    if counts.by_rail and counts.tiers > 1 and scenario.nodes_per_unit is None and hardware.nodes < 0.6 * room:
+        plain = scenario.model_copy(update={"topology": "fat-tree"})
+        other = designs([network.choice], hardware, plain)
+        if int(other.reason[0]) == fabric.BUILT and other.switches[0] < network.design.switches:
+            yield Finding(
+                "note",
+                "units-partly-filled",
+                f"Leaves are built for whole units, {room:,} nodes; {hardware.nodes:,} are there. A plain fat tree "
+                f"needs {int(other.switches[0]):,} switches rather than {int(network.design.switches):,}.",
+                ("topology",),
+                "Keep it where the cluster will grow; else use a plain fat tree.",
+                {"topology": "fat-tree"},
+            )
+
+
+def _of_prices(prices: PriceList, network: Network) -> Iterator[Finding]:
     missing = [line.part for line in network.lines if line.key != "spares" and not np.isfinite(line.price[0])]
     if missing:
         yield Finding(
@@ -966,7 +1015,74 @@ def _explanations(network: Network, scenario: Scenario, hardware: Hardware) -> d
 
 
 def _beside(
-    hardware: Hardware, scenario: Scenario, catalog: Catalog, prices: PriceList, network: Network | None
-) -> Iterator[tuple[str, Network]]:
+    hardware: Hardware, scenario: Scenario, catalog: Catalog, prices: PriceList, own: Network | None
+) -> Iterator[Beside]:
     """Storage and management networks, sized by the same machinery."""
-    return iter(())
+    plain: dict[str, Any] = {
+        "topology": "fat-tree", "planes": 1, "management_links": 0, "nodes_per_unit": None, "switch": None,
+        "tiers": None, "minimum_spines": 1, "spine_policy": "shared", "spine_oversubscription": 1.0,
+    }  # fmt: skip
+    racks = -(-hardware.nodes // hardware.platform.nodes_per_rack)
+    boxes = sum(line.quantity for line in own.lines if line.role.endswith(" switch")) if own else 0
+    if scenario.storage_network:
+        rates = catalog.operations["storage"]
+        links = hardware.platform.storage_nics
+        servers = -(-hardware.nodes * links * rates["server_links"].typical // max(links, 1))
+        there = replace(hardware, nodes=hardware.nodes + int(servers), nics_per_node=links)
+        wish = scenario.model_copy(update=plain | {"oversubscription": rates["oversubscription"].typical})
+        yield from _sized("storage", there, wish, catalog, prices, hardware.nodes * links)
+    if scenario.management_network:
+        rates = catalog.operations["management"]
+        links = int(rates["in_band_links"].typical)
+        ethernet = catalog.scale_out["tcp-100"]
+        nic = catalog.nics[ethernet.nic] if ethernet.nic else None
+        there = replace(hardware, scale_out=ethernet, nic=nic, nics_per_node=links)
+        wish = scenario.model_copy(update=plain | {"oversubscription": rates["in_band_oversubscription"].typical})
+        in_band = list(_sized("in-band management", there, wish, catalog, prices, 0))
+        yield from in_band
+        boxes += sum(network.leaf_switches + network.spine_switches for network in in_band)
+        ports = round(
+            hardware.nodes * rates["out_of_band_ports_per_node"].typical
+            + racks * rates["out_of_band_ports_per_rack"].typical
+            + boxes
+        )
+        yield _out_of_band(ports, int(rates["out_of_band_uplinks"].typical), catalog, prices)
+
+
+def _sized(
+    role: str, hardware: Hardware, scenario: Scenario, catalog: Catalog, prices: PriceList, adapters: int
+) -> Iterator[Beside]:
+    choices = candidates(hardware, scenario, catalog)
+    if not choices or hardware.nics_per_node < 1:
+        return
+    found = designs(choices, hardware, scenario)
+    best = _cheapest(choices, found, catalog, prices)
+    design = _pick(found, best)
+    if int(design.reason) != fabric.BUILT:
+        return
+    network = build(hardware, scenario, catalog, prices, choices[best], design, adapters)
+    links = _links(design)
+    if links:
+        counts = network.counts
+        yield Beside(
+            role, network.choice.leaf.key, counts.leaves, counts.spines + counts.cores, links, network.lines,
+            network.typical_power, network.rack_units, _power_sources(network),
+        )  # fmt: skip
+
+
+def _out_of_band(ports: int, uplinks: int, catalog: Catalog, prices: PriceList) -> Beside:
+    """One switch for as many ports as it has, each with links to the in-band network."""
+    switch, cable = catalog.switches["sn2201"], catalog.optics["cat6"]
+    boxes = -(-ports // switch.ports)
+    power = boxes * drawn(switch.power)
+    box, run = prices.switch(switch), prices.optic(cable)
+    runs = ports + boxes * uplinks
+    lines = (
+        Line("leaf switch", switch.name, switch.key, boxes, drawn(box), costs.line(boxes, drawn(box)), power,
+             (box,) if box else ()),
+        Line("cable", cable.name, cable.key, runs, drawn(run), costs.line(runs, drawn(run)), np.zeros(257),
+             (run,) if run else ()),
+    )  # fmt: skip
+    sources = (switch.power,) if switch.power else ()
+    return Beside("out-of-band management", switch.key, boxes, 0, Links(ports, boxes * uplinks, 0), lines, power,
+                  boxes * (switch.rack_units or 1), sources)  # fmt: skip
