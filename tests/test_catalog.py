@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from app import catalog, transformer, units
 from app.catalog import CatalogError, estimates, load
 from app.catalog.types import Estimate, Model
+from app.scenario import Scenario
 
 CATALOG = load()
 FILES = sorted(catalog.FOLDER.glob("*.toml"))
@@ -307,6 +308,17 @@ def test_platform_power_covers_its_gpus() -> None:
         assert gpus < platform.power.typical < 4 * gpus, key
         assert platform.scale_up_domain <= 72
         assert platform.pcie in CATALOG.scale_up
+
+
+def test_platforms_are_priced_by_keys_of_the_market_edition() -> None:
+    for key, platform in CATALOG.platforms.items():
+        assert platform.price is None or platform.price in CATALOG.prices["market"].prices, key
+
+
+def test_presets_are_scenarios() -> None:
+    for key, preset in CATALOG.presets.items():
+        scenario = Scenario.model_validate(preset.scenario)
+        assert scenario.gpu in CATALOG.platforms[scenario.platform or CATALOG.gpus[scenario.gpu].platform].gpus, key
 
 
 def test_articles_hardware_is_all_there() -> None:
