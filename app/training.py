@@ -125,6 +125,7 @@ class Software:
         graphs: launches are recorded once (CUDA graphs).
         flat_sharding: parameters are gathered in one flat ring over one network card, as in 2021.
         selective_linear: share of the linear work that "selective" recomputation repeats (0 in Megatron).
+        selective_memory: share of the activations that it saves (0 in Megatron with a flash kernel).
         dropout: dropout masks are kept.
     """
 
@@ -137,6 +138,7 @@ class Software:
     graphs: Array = 0.0
     flat_sharding: Array = 0.0
     selective_linear: Array = 0.0
+    selective_memory: Array = 0.0
     dropout: Array = 0.0
 
 
@@ -592,9 +594,11 @@ def assemble(
     send = np.where(piped, exposed * 2 * v * hop, 0.0)
     bubble = (p - 1) / v * par.bubble * (depth / p * layer_time + send)
 
-    # Gradients and weights of everything that is not FSDP, once a step.
+    # Gradients and weights of everything that is not FSDP: once a step, sharded gradients once a micro-batch.
+    stage_two = np.asarray(par.sharding) == 2
+    reduced_bytes = job.gradient_bytes * np.where(stage_two, micro_batches, 1.0)
     gathered_bytes = np.where(np.asarray(par.sharding) > 0, 2.0, job.gradient_bytes)
-    volume = (job.gradient_bytes + gathered_bytes) * (1 - fsdp)
+    volume = (reduced_bytes + gathered_bytes) * (1 - fsdp)
     buckets = 2 + held.dense * volume / 200e6
     alpha = np.where(nodes > 1, cal.scale_out_latency + cal.hop * nodes, cal.scale_up_latency)
     exchange = collective(volume * held.dense, replicas, local, up, out, alpha * buckets)
@@ -604,7 +608,9 @@ def assemble(
         0.0,
     )
     shown = cal.exposed_data / v * exchange + np.maximum(
-        (1 - cal.exposed_data / v) * exchange - 0.8 * stage * np.minimum(micro_batches, p), 0
+        (1 - cal.exposed_data / v) * exchange
+        - 0.8 * stage * np.where(stage_two, micro_batches, np.minimum(micro_batches, p)),
+        0,
     )
     exchange = (1 - fsdp) * (sw.overlap_data * shown + (1 - sw.overlap_data) * exchange)
     sharded = (layer_time - one.total) * deep * micro_batches
@@ -658,7 +664,7 @@ def memory(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibrat
     two Adam moments. Sharding divides the optimizer state (1), the gradients (2), and everything (3) by its group; a
     fully sharded model gathers two layers at a time. *Activations* of ⌈L/p⌉ layers for every micro-batch in flight;
     recomputed layers keep their input, 2h bytes per token, and one layer is alive while it is recomputed. *Logits* of
-    one micro-batch: 16-bit, and 32-bit with their gradient. *Buffers*: the CUDA context, communication buffers and the
+    one micro-batch: 16-bit and 32-bit, each with its gradient, 12 bytes. *Buffers*: the CUDA context, communication buffers and the
     allocator's fragmentation.
 
     Sources: Rajbhandari et al., "ZeRO", 2020, section 3; Korthikanti et al., 2022, table 2 and section 4.2.3.
@@ -673,9 +679,10 @@ def memory(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibrat
     whole = held.dense + held.expert
     over = held.dense / group + held.expert / expert_group
     stage = np.asarray(par.sharding)
-    gathered = np.where(stage > 2, 2 * held.layer, 0.0)
+    # With a pipeline, fully sharded weights stay gathered and gradients whole until the last micro-batch.
+    gathered = np.where(np.asarray(p) > 1, whole, 2 * held.layer)
     weights = np.where(stage > 2, 4 * over + 2 * gathered, 2 * whole)
-    gradients = np.where(stage > 1, job.gradient_bytes * over + 2 * gathered, job.gradient_bytes * whole)
+    gradients = np.where(stage > 2, 4 * over + 4 * gathered, job.gradient_bytes * np.where(stage > 1, over, whole))
     optimizer = np.where(stage > 2, 8 * over, np.where(stage > 0, 12 * over, 12 * whole))
 
     tokens = par.micro_batch * job.sequence_length / par.context
@@ -685,13 +692,12 @@ def memory(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibrat
     full = transformer.layer_activations(
         shape, job.sequence_length, t, par.sequence_parallel, par.expert_tensor, element, unfused, sw.dropout
     )
-    full = full * (1 - par.recompute_core * sw.selective_linear)
+    full = full * (1 - par.recompute_core * sw.selective_memory)
     kept = 2 * shape.hidden / _where(par.sequence_parallel, t, 1.0)
     alive = transformer.micro_batches_in_flight(micro_batches, p, v)
-    one_layer = par.recompute * full + (1 - par.recompute) * 0.0
     layers = deep * (par.recompute * kept + (1 - par.recompute) * full)
-    activations = tokens * (alive * layers + np.where(np.asarray(par.recompute) > 0, one_layer, 0.0))
-    logits = tokens * shape.vocabulary / t * 10
+    activations = tokens * (alive * layers + par.recompute * full)
+    logits = tokens * shape.vocabulary / t * 12
     # The last stage holds the logits but only one micro-batch in flight.
     last = np.where(np.asarray(p) > 1, np.maximum(logits - tokens * (alive - 1) * layers, 0.0), logits)
     used = weights + gradients + optimizer + activations + last

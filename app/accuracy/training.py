@@ -306,7 +306,7 @@ def fleet(rows: Sequence[Row], catalog: Catalog) -> Fleet:
     """Rows as arrays; settings that a source leaves open get their defaults here.
 
     *Tensor parallel*: the smallest up to 8 that holds 8 bytes per parameter in 0.6 of the memory. *Pipeline*: none.
-    *Micro-batch*: one with a pipeline, else about 16k tokens per tensor-parallel rank, fewer for large models, at most 8.
+    *Micro-batch*: one with a pipeline (or so many that there are as many as stages), else about 16k tokens per tensor-parallel rank, fewer for large models, at most 8.
     *Sharding group*: all replicas; fully sharded groups smaller than a node are taken as not stated.
     *Experts cut by tensor parallelism* in releases before spring 2025, as Megatron's default then was; whole since.
     *Recompute*: by the stack; "to fit" means just the share of layers that brings memory under budget.
@@ -333,7 +333,8 @@ def fleet(rows: Sequence[Row], catalog: Catalog) -> Fleet:
     d = np.maximum(column["gpus"] / (t * p * c), 1 / c)
     large = np.minimum(np.sqrt(LARGE / np.asarray(transformer.parameters(shape), float)), 1)
     usual = np.clip(TYPICAL_TOKENS * t / column["sequence_length"] * large, 1, 8)
-    usual = np.where(p > 1, 1.0, 2 ** np.floor(np.log2(usual)))
+    piped = np.where(trait["micro_batches_as_stages"] > 0, np.maximum(column["global_batch"] / (d * p), 1), 1.0)
+    usual = np.where(p > 1, piped, 2 ** np.floor(np.log2(usual)))
     b = np.where(np.isnan(column["micro_batch"]), usual, column["micro_batch"])
     b = np.minimum(b, np.maximum(column["global_batch"] / d, 1e-9))
     group = column["sharding_group"]
@@ -363,7 +364,9 @@ def fleet(rows: Sequence[Row], catalog: Catalog) -> Fleet:
         sharding_group=group,
         sequence_parallel=column["sequence_parallel"] * (t > 1),
         recompute=np.where(np.isnan(stated), trait["recompute_always"], stated),
-        recompute_core=np.array([float(row.recompute == "selective") for row in rows]),
+        recompute_core=np.where(
+            np.isnan(stated), trait["recompute_selective"], [float(row.recompute == "selective") for row in rows]
+        ),
     )
     count = {name: sum(row.group == name for row in rows) for name in {row.group for row in rows}}
     made = Fleet(

@@ -50,7 +50,7 @@ def main() -> None:
         mine = groups == name
         predicted[mine] = np.exp(data.log_time(accuracy.reading(constants, book))).ravel()[mine]
     error = np.abs(np.log(predicted / data.measured))
-    inside = np.abs(np.log(np.exp(data.log_time(accuracy.reading(fitted, book))).ravel() / data.measured))
+    inside = np.abs(np.exp(data.log_time(accuracy.reading(fitted, book))).ravel() / data.measured - 1)
     masks = {
         "overall": np.ones(len(rows), bool),
         "identified": np.array([row.identified for row in rows]),
@@ -59,7 +59,7 @@ def main() -> None:
     }
     for name, mask in masks.items():
         left = statistics(predicted[mask], data.measured[mask])
-        print(f"{name:12} in the fit {100 * np.mean(np.expm1(inside[mask])):5.2f} %   left out {100 * left['mean']:5.2f} %")
+        print(f"{name:12} in the fit {100 * np.mean(inside[mask]):5.2f} %   left out {100 * left['mean']:5.2f} %")
 
     text = TARGET.read_text(encoding="utf-8")
     spread = np.array([without[name] for name in without])
@@ -69,9 +69,7 @@ def main() -> None:
         high = max(float(np.exp(spread[:, index].max())), typical * (1 + LEAST))
         unit = book.training[group][name].unit
         print(f"{group}.{name}: {shown(typical, unit)} ({shown(low, unit)} to {shown(high, unit)})")
-        text = write(
-            text, group, name, typical=shown(typical, unit), low=shown(low, unit), high=shown(high, unit)
-        )
+        text = write(text, group, name, typical=shown(typical, unit), low=shown(low, unit), high=shown(high, unit))
     vendor = data.vendor_attention > 0
     for name, mask in {
         "dense": ~masks["moe"] & vendor,

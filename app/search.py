@@ -1,0 +1,298 @@
+"""The best way to spread a training step over a cluster.
+
+Every combination of tensor, pipeline, virtual-pipeline, context, expert and data parallel degree, micro-batch,
+sharding, recomputation and sequence parallelism is enumerated. Those that do not divide, then those that do not fit in
+memory, are rejected before any step is timed; the rest are timed as arrays by the very functions that time a single
+plan.
+
+What is left out is infeasible or provably not faster:
+
+- more recomputation than fits needs is slower, all else equal, since it adds work and nothing else;
+- sequence parallelism moves the same bytes over the links and fewer through memory, and stores less;
+- sharding the optimizer state sends no more bytes than not sharding it, updates fewer parameters and stores less;
+- recomputing a flash attention core repeats nothing that the kernel does not repeat anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app import training
+from app.training import Calibration, Hardware, Job, Layer, Parallelism, Software
+from app.transformer import Shape
+
+Whole = NDArray[np.int64]
+
+NONE, OPTIMIZER, GRADIENTS, PARAMETERS = range(4)
+SHORTEST_SHARE = 512
+"""Tokens of a sequence that context parallelism leaves on a rank at least; shorter shares only add communication."""
+ROWS_AT_ONCE = 40_000
+"""Configurations timed in one pass: their arrays stay in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """Settings that are fixed; ``None`` means: find the best.
+
+    `recompute` is 0 none, 1 selective, 2 full; `sharding` a ZeRO stage.
+    """
+
+    tensor: int | None = None
+    pipeline: int | None = None
+    virtual_pipeline: int | None = None
+    context: int | None = None
+    expert: int | None = None
+    micro_batch: int | None = None
+    sharding: int | None = None
+    sharding_group: int | None = None
+    sequence_parallel: bool | None = None
+    recompute: int | None = None
+    bubble: float = 1.0
+    largest_tensor: int | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the search saw, quickest first.
+
+    Attributes:
+        enumerated: whole configurations whose degrees multiply to the cluster.
+        divisible: those whose layers, heads, batch and experts divide.
+        feasible: those that also fit in memory.
+        evaluated: those timed; the other feasible ones are provably not faster.
+        parallelism: the timed ones, quickest first, as arrays.
+        time: their step times [s].
+        memory: their memory [B].
+        smallest_memory: what the most frugal divisible configuration needs [B]; NaN if none divides.
+        frugal: that configuration, if there is one.
+    """
+
+    enumerated: int
+    divisible: int
+    feasible: int
+    evaluated: int
+    parallelism: Parallelism
+    time: NDArray[np.float64]
+    memory: NDArray[np.float64]
+    smallest_memory: float
+    frugal: Parallelism | None
+
+    def best(self, rank: int = 0) -> Parallelism | None:
+        """The configuration of this rank; ``None`` where so many did not fit."""
+        return pick(self.parallelism, rank) if rank < len(self.time) else None
+
+
+def pick(parallelism: Parallelism, index: int) -> Parallelism:
+    """One configuration out of arrays of them."""
+    return Parallelism(**{e.name: float(getattr(parallelism, e.name)[index]) for e in fields(Parallelism)})
+
+
+def divisors(number: int) -> list[int]:
+    """All divisors, ascending.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    low = [i for i in range(1, int(number**0.5) + 1) if number % i == 0]
+    return low + [number // i for i in reversed(low) if i * i != number]
+
+
+def _choices(given: int | None, options: Sequence[int]) -> list[int]:
+    return list(options) if given is None else [given]
+
+
+def _degrees(shape: Shape, job: Job, hw: Hardware, sw: Software, gpus: int, given: Given) -> dict[str, list[int]]:
+    """Candidate values of each setting, before they are combined."""
+    heads, kv_heads, experts = int(shape.heads), int(shape.kv_heads), int(shape.experts)
+    sequence, batch = int(job.sequence_length), int(job.global_batch)
+    most = given.largest_tensor or max(int(hw.scale_up_domain), 1) * 4
+    tensor = [
+        t for t in divisors(heads) if gpus % t == 0 and t <= most and (kv_heads % t == 0 or t % max(kv_heads, 1) == 0)
+    ]
+    depth = int(shape.layers + shape.prediction_layers)
+    pipeline = [p for p in divisors(gpus) if p <= depth]
+    context = [c for c in divisors(gpus) if sequence % (2 * c) == 0 and sequence // c >= SHORTEST_SHARE] or [1]
+    selective = float(sw.flash) < 1 or float(sw.selective_linear) > 0
+    return {
+        "tensor": _choices(given.tensor, tensor),
+        "pipeline": _choices(given.pipeline, pipeline),
+        "context": _choices(given.context, context),
+        "expert": _choices(given.expert, [e for e in divisors(experts) if gpus % e == 0] if experts else [1]),
+        "micro_batch": _choices(given.micro_batch, divisors(batch)),
+        "sharding": _choices(given.sharding, [NONE, OPTIMIZER, GRADIENTS, PARAMETERS]),
+        "recompute": _choices(given.recompute, [0, 1, 2] if selective else [0, 2]),
+        "sequence_parallel": [0, 1] if given.sequence_parallel is None else [int(given.sequence_parallel)],
+    }
+
+
+def _stages(shape: Shape, degrees: Sequence[int], given: Given) -> list[tuple[int, int]]:
+    """Pipeline and virtual-pipeline degrees: chunks divide the layers, with or without the embedding and the head."""
+    depth = int(shape.layers + shape.prediction_layers)
+    found = []
+    for p in degrees:
+        whole = [d for d in (depth, depth + 2) if p > 1 and d % p == 0][:1]
+        chunks = sorted({1, *(v for d in whole for v in divisors(d // p))})
+        found += [(p, v) for v in chunks if given.virtual_pipeline in (None, v)]
+    return found
+
+
+def _parallelism(columns: dict[str, Whole], recompute: Whole, gpus: int, given: Given) -> Parallelism:
+    number = {name: column.astype(np.float64) for name, column in columns.items()}
+    data = gpus / (number["tensor"] * number["pipeline"] * number["context"])
+    replicas = data * number["context"]
+    group = replicas if given.sharding_group is None else np.minimum(float(given.sharding_group), replicas)
+    return Parallelism(
+        tensor=number["tensor"],
+        pipeline=number["pipeline"],
+        virtual_pipeline=number["virtual_pipeline"],
+        context=number["context"],
+        expert=number["expert"],
+        data=data,
+        expert_tensor=np.ones_like(data),
+        micro_batch=number["micro_batch"],
+        sharding=number["sharding"],
+        sharding_group=group,
+        sequence_parallel=number["sequence_parallel"],
+        recompute=(recompute == 2).astype(np.float64),
+        recompute_core=(recompute == 1).astype(np.float64),
+        bubble=np.full_like(data, given.bubble),
+    )
+
+
+def take(parallelism: Parallelism, rows: Whole | slice) -> Parallelism:
+    """Some configurations out of arrays of them."""
+    return Parallelism(**{entry.name: getattr(parallelism, entry.name)[rows] for entry in fields(Parallelism)})
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Candidates that divide, one entry each, recomputation apart.
+
+    `layer` numbers the combinations of tensor, context and expert degree and micro-batch: all that the time of a layer
+    depends on besides recomputation.
+    """
+
+    enumerated: int
+    divisible: int
+    columns: dict[str, Whole]
+    layer: Whole
+    recompute: list[int]
+
+
+def _grid(shape: Shape, job: Job, hw: Hardware, sw: Software, gpus: int, given: Given) -> _Grid:
+    lists = _degrees(shape, job, hw, sw, gpus, given)
+    stages = np.array(_stages(shape, lists["pipeline"], given), np.int64).reshape(-1, 2)
+    p, v = stages[:, :1], stages[:, 1:]
+    axes = (np.array(lists[name], np.int64) for name in ("tensor", "context", "expert", "micro_batch"))
+    t, c, e, b = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
+    shardings = np.array(lists["sharding"], np.int64)
+    variants = len(shardings) * len(lists["recompute"]) * len(lists["sequence_parallel"])
+
+    # Whole configurations: the degrees multiply to the cluster.
+    model = t * c * p
+    whole = gpus % model == 0
+    # Divisibility: the batch into micro-batches, those into rounds of an interleaved schedule, ranks into groups of
+    # experts.
+    batch, data = int(job.global_batch), gpus // model
+    per_step = np.maximum(data * b, 1)
+    divides = whole & (batch % per_step == 0) & ((v == 1) | (batch // per_step % p == 0)) & (data * c * t % e == 0)
+    stage, layer = np.nonzero(divides)
+
+    # Nothing can be shared by one replica; among several, sharing the optimizer state never loses.
+    several = (data * c)[divides] > 1
+    useful = np.where(several[:, None], shardings > NONE, shardings == NONE)
+    row, sharding = np.nonzero(useful if given.sharding is None else np.ones_like(useful))
+    stage, layer = stage[row], layer[row]
+    columns = {
+        "tensor": t[layer],
+        "pipeline": stages[stage, 0],
+        "virtual_pipeline": stages[stage, 1],
+        "context": c[layer],
+        "expert": e[layer],
+        "micro_batch": b[layer],
+        "sharding": shardings[sharding],
+        "sequence_parallel": np.where(t[layer] > 1, max(lists["sequence_parallel"]), 0),
+    }
+    return _Grid(int(whole.sum()) * variants, int(divides.sum()) * variants, columns, layer, sorted(lists["recompute"]))
+
+
+def best(
+    shape: Shape,
+    job: Job,
+    hw: Hardware,
+    sw: Software,
+    cal: Calibration,
+    gpus: int,
+    given: Given | None = None,
+    budget: float = 1.0,
+) -> Found:
+    """Enumerate, reject, prune and time.
+
+    Args:
+        shape, job, hw, sw, cal: the job, the machine and the stack, as scalars.
+        gpus: GPUs that train, all of them used.
+        given: settings that are fixed.
+        budget: share of the memory capacity that may be filled.
+    """
+    given = given or Given()
+    grid = _grid(shape, job, hw, sw, gpus, given)
+    count, limit = len(grid.layer), budget * float(np.ravel(hw.memory_capacity)[0])
+
+    # Memory of every candidate at every level of recomputation; the least that fits is the quickest.
+    levels = [_parallelism(grid.columns, np.full(count, level), gpus, given) for level in grid.recompute]
+    size = np.array([_sizes(shape, job, level, sw, cal) for level in levels]).reshape(len(levels), count)
+    fits = size <= limit
+    level, chosen = np.nonzero(fits & (np.cumsum(fits, axis=0) == 1))
+    columns = {name: column[chosen] for name, column in grid.columns.items()}
+    timed = _parallelism(columns, np.array(grid.recompute, np.int64)[level], gpus, given)
+    time = _times(shape, job, hw, timed, sw, cal, grid.layer[chosen] * len(levels) + level)
+
+    order = np.argsort(time, kind="stable")
+    smallest, frugal = np.nan, None
+    if count:
+        at, where = np.unravel_index(int(np.argmin(size)), size.shape)
+        smallest, frugal = float(size[at, where]), pick(levels[int(at)], int(where))
+    return Found(
+        enumerated=grid.enumerated,
+        divisible=grid.divisible,
+        feasible=int(fits.sum()),
+        evaluated=len(time),
+        parallelism=take(timed, order),
+        time=time[order],
+        memory=size[level, chosen][order],
+        smallest_memory=smallest,
+        frugal=frugal,
+    )
+
+
+def _blocks(count: int) -> Iterator[slice]:
+    return (slice(start, start + ROWS_AT_ONCE) for start in range(0, count, ROWS_AT_ONCE))
+
+
+def _sizes(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibration) -> NDArray[np.float64]:
+    """Memory of each configuration [B]."""
+    size = np.empty(np.shape(par.data))
+    for block in _blocks(len(size)):
+        size[block] = training.memory(shape, job, take(par, block), sw, cal).total
+    return size
+
+
+def _times(
+    shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, cal: Calibration, layer: Whole
+) -> NDArray[np.float64]:
+    """Step time of each configuration [s]. Equal numbers in `layer` mean equal layers, which are timed once."""
+    time = np.empty(np.shape(par.data))
+    _, first, again = np.unique(layer, return_index=True, return_inverse=True)
+    distinct = take(par, first)
+    layers = training.layer(shape, job, hw, distinct, sw, cal)
+    heads = training.head_time(shape, job, hw, distinct, cal)
+    for block in _blocks(len(time)):
+        rows = again[block]
+        # Only the sum enters the step; the parts of a layer are of interest for one plan.
+        one = Layer(**{entry.name: layers.total[rows] for entry in fields(Layer)})
+        time[block] = training.assemble(one, heads[rows], shape, job, hw, take(par, block), sw, cal).time
+    return time
