@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
 
-from app import __version__, api, assets, catalog, docs, logs, openapi, pages, problems, settings
+from app import __version__, api, assets, catalog, content, docs, logs, openapi, pages, problems, settings
 from app.middleware import Edge, Metrics
 
 log = logging.getLogger("railyard")
@@ -47,6 +47,7 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     app.state.catalog = loaded
     app.state.gate = api.Gate(options)
     app.include_router(pages.router)
+    app.include_router(content.router)
     app.include_router(api.router)
     app.router.routes += [assets.route, docs.route]
     _operations(app)

@@ -98,7 +98,8 @@ class _Reader:
         if not sign:
             raise MathError("the formula breaks off")
         if sign[0] == "\x00":
-            return f"<mtext>{escape(self.texts[int(sign.strip(chr(0)))])}</mtext>"
+            words = self.texts[int(sign.strip("\x00"))].replace(" ", "\u00a0")  # plain spaces collapse at the ends
+            return f"<mtext>{escape(words)}</mtext>"
         if sign == "\\frac":
             return f"<mfrac>{self.group()}{self.group()}</mfrac>"
         if sign == "\\sqrt":

@@ -376,7 +376,10 @@ _OWN = (
 )
 
 _UNIT = re.compile(r"\s*\[([^\]]+)\]\.?")
-_PLUMBING = re.compile(r"(Every|All) functions? takes?|Everything is elementwise")
+_PLUMBING = re.compile(
+    r"\b(?:(?:Every|All) functions?|Everything is elementwise|Nothing here|Constants arrive)\b[^.]*\.\s*"
+)
+"""Sentences of a module that are about its code."""
 _ROLE = re.compile(r":\w+:`~?([^`]+)`")
 
 
@@ -525,9 +528,9 @@ def introductions() -> Mapping[str, Introduction]:
                 words += [_plain(line).removeprefix("- ") for line in re.split(r"\n(?=- )", block)]
             elif block.startswith("    "):
                 words += re.split(r"\s{2,}", block.strip())
-            elif not _PLUMBING.match(block):
-                text.append(_plain(block))
-        found[group] = Introduction(title, tuple(text), tuple(words))
+            else:
+                text.append(_PLUMBING.sub("", _plain(block)))
+        found[group] = Introduction(title, tuple(filter(None, text)), tuple(words))
     return found
 
 
