@@ -132,6 +132,8 @@ def _row(run: str, cells: Mapping[str, str], catalog: Catalog) -> Measured | str
     platform = catalog.platforms[card.platform]
     nodes = int(number("nodes") or 1)
     gpus_per_node = int(number("gpus_per_node") or platform.gpus_per_node)
+    if nodes * gpus_per_node == 1:
+        return "one GPU alone communicates with nobody"
     domain = int(number("scale_up_domain") or 0)
     if domain <= 1 and gpus_per_node > 1:
         domain = 0
