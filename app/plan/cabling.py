@@ -4,7 +4,7 @@ The floor is a grid of racks. A unit's nodes fill racks side by side, its leaves
 cores stand in the middle of the hall. A cable goes up to the tray, along the racks, and down.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -215,6 +215,30 @@ class Cabling:
         ends = self.spread(below, lower)[:, None], self.spread(above, upper)
         return _histogram(self.floor.lengths_between(*ends), self.counts.planes)
 
+    def longest(self, level: str) -> float:
+        """The longest run of a level as sold: from every rack of one end to every rack of the other [m]."""
+        counts, floor = self.counts, self.floor
+        if level == "node_leaf":
+            nodes = np.arange(counts.nodes)
+            ends = [
+                floor.lengths_between(self.node_rack(nodes), self.leaf_rack(self.leaf_of(nodes, rail)))
+                for rail in ([0] if counts.by_rail else [0, counts.rails - 1])
+            ]
+            near = [float(floor.lengths_between(0, 1))] if counts.management_links else []
+            return max([float(end.max()) for end in ends] + near)
+        if level == "peer":
+            return max(self.peer, default=0.0)
+        spines, cores = counts.spines_per_plane, counts.cores_per_plane
+        tops = counts.super_cores // counts.planes
+        lower = {
+            "leaf_spine": lambda: self.leaf_rack(np.arange(counts.leaves_per_plane)),
+            "spine_core": lambda: self.spread(np.arange(spines), spines),
+            "core_super_core": lambda: self.spread(np.arange(cores), cores),
+        }[level]()
+        many = {"leaf_spine": spines, "spine_core": cores, "core_super_core": tops}[level]
+        upper = self.spread(np.arange(many), many)
+        return float(floor.lengths_between(np.unique(lower)[:, None], np.unique(upper)).max())
+
     @cached_property
     def peer(self) -> dict[float, int]:
         """Links of each length between equals: half the hall apart on average."""
@@ -342,10 +366,10 @@ class Cable:
     medium: str
 
 
-def cable_list(cabling: Cabling, kinds: dict[tuple[str, float], str]) -> Iterator[Cable]:
+def cable_list(cabling: Cabling, kinds: Mapping[str, str]) -> Iterator[Cable]:
     """Every cable, one after another: hosts by unit and node, then leaves to spines, then spines to cores.
 
-    ``kinds`` names the medium for each level and length. A hundred thousand rows come one at a time.
+    ``kinds`` names the medium of each level. A hundred thousand rows come one at a time.
     """
     counts = cabling.counts
     for plane in range(1, counts.planes + 1):
@@ -354,7 +378,7 @@ def cable_list(cabling: Cabling, kinds: dict[tuple[str, float], str]) -> Iterato
         yield from _core_cables(cabling, kinds, plane)
 
 
-def _host_cables(cabling: Cabling, kinds: dict[tuple[str, float], str], plane: int) -> Iterator[Cable]:
+def _host_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> Iterator[Cable]:
     counts = cabling.counts
     nodes, rails = np.arange(counts.nodes), np.arange(counts.rails)
     leaf = cabling.leaf_of(nodes[:, None], rails)
@@ -373,7 +397,7 @@ def _host_cables(cabling: Cabling, kinds: dict[tuple[str, float], str], plane: i
                 rail + 1,
                 "node-leaf",
                 metres,
-                kinds.get(("node_leaf", metres), ""),
+                kinds.get("node_leaf", ""),
             )
     near = float(cabling.floor.lengths_between(0, 1))
     first = (counts.units - 1) * counts.rails if counts.by_rail else 0
@@ -390,11 +414,11 @@ def _host_cables(cabling: Cabling, kinds: dict[tuple[str, float], str], plane: i
             rail + 1 if counts.by_rail else None,
             "management-leaf",
             near,
-            kinds.get(("node_leaf", near), ""),
+            kinds.get("node_leaf", ""),
         )
 
 
-def _uplink_cables(cabling: Cabling, kinds: dict[tuple[str, float], str], plane: int) -> Iterator[Cable]:
+def _uplink_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> Iterator[Cable]:
     counts = cabling.counts
     spines = counts.spines_per_plane
     if not spines:
@@ -416,11 +440,11 @@ def _uplink_cables(cabling: Cabling, kinds: dict[tuple[str, float], str], plane:
                 leaf % counts.rails + 1 if counts.by_rail else None,
                 "leaf-spine",
                 metres,
-                kinds.get(("leaf_spine", metres), ""),
+                kinds.get("leaf_spine", ""),
             )
 
 
-def _core_cables(cabling: Cabling, kinds: dict[tuple[str, float], str], plane: int) -> Iterator[Cable]:
+def _core_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> Iterator[Cable]:
     counts = cabling.counts
     cores, spines = counts.cores_per_plane, counts.spines_per_plane
     if not cores:
@@ -441,7 +465,7 @@ def _core_cables(cabling: Cabling, kinds: dict[tuple[str, float], str], plane: i
                 None,
                 "spine-core",
                 metres,
-                kinds.get(("spine_core", metres), ""),
+                kinds.get("spine_core", ""),
             )
 
 

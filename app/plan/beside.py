@@ -1,0 +1,128 @@
+"""Networks beside the compute fabric: storage and management, sized by the same machinery."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app import costs, fabric
+from app.catalog import Catalog, Estimate
+from app.plan.bill import Line, Network, build, drawn
+from app.plan.hardware import Hardware
+from app.plan.parts import Links
+from app.plan.prices import PriceList
+from app.plan.switching import candidates, cheapest, designs, pick
+from app.scenario import Scenario
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A storage or management network."""
+
+    role: str
+    switch: str
+    leaf_switches: int
+    spine_switches: int
+    links: Links
+    lines: tuple[Line, ...]
+    typical_power: Floats
+    rack_units: int
+    power_sources: tuple[Estimate, ...]
+
+    @cached_property
+    def cost(self) -> Floats:
+        return np.asarray(sum(line.cost for line in self.lines), dtype=np.float64)
+
+    @cached_property
+    def power(self) -> Floats:
+        """Maximum power of switches with their modules [W]."""
+        return np.asarray(sum(line.power for line in self.lines), dtype=np.float64)
+
+    @property
+    def used(self) -> tuple[Estimate, ...]:
+        return tuple({estimate.key: estimate for line in self.lines for estimate in line.used}.values())
+
+
+def networks(
+    hardware: Hardware, scenario: Scenario, catalog: Catalog, prices: PriceList, own: Network | None
+) -> Iterator[Beside]:
+    """Storage and management networks, sized by the same machinery."""
+    plain: dict[str, Any] = {
+        "topology": "fat-tree", "planes": 1, "management_links": 0, "nodes_per_unit": None, "switch": None,
+        "tiers": None, "minimum_spines": 1, "spine_policy": "shared", "spine_oversubscription": 1.0,
+    }  # fmt: skip
+    racks = -(-hardware.nodes // hardware.platform.nodes_per_rack)
+    boxes = sum(line.quantity for line in own.lines if line.role.endswith(" switch")) if own else 0
+    if scenario.storage_network:
+        rates = catalog.operations["storage"]
+        links = hardware.platform.storage_nics
+        servers = -(-hardware.nodes * links * rates["server_links"].typical // max(links, 1))
+        there = replace(hardware, nodes=hardware.nodes + int(servers), nics_per_node=links)
+        wish = scenario.model_copy(update=plain | {"oversubscription": rates["oversubscription"].typical})
+        yield from _sized("storage", there, wish, catalog, prices, hardware.nodes * links)
+    if scenario.management_network:
+        rates = catalog.operations["management"]
+        links = int(rates["in_band_links"].typical)
+        ethernet = catalog.scale_out["tcp-100"]
+        nic = catalog.nics[ethernet.nic] if ethernet.nic else None
+        there = replace(hardware, scale_out=ethernet, nic=nic, nics_per_node=links)
+        wish = scenario.model_copy(update=plain | {"oversubscription": rates["in_band_oversubscription"].typical})
+        in_band = list(_sized("in-band management", there, wish, catalog, prices, 0))
+        yield from in_band
+        boxes += sum(network.leaf_switches + network.spine_switches for network in in_band)
+        ports = round(
+            hardware.nodes * rates["out_of_band_ports_per_node"].typical
+            + racks * rates["out_of_band_ports_per_rack"].typical
+            + boxes
+        )
+        yield _out_of_band(ports, int(rates["out_of_band_uplinks"].typical), catalog, prices)
+
+
+def _sized(
+    role: str, hardware: Hardware, scenario: Scenario, catalog: Catalog, prices: PriceList, adapters: int
+) -> Iterator[Beside]:
+    choices = candidates(hardware, scenario, catalog)
+    if not choices or hardware.nics_per_node < 1:
+        return
+    found = designs(choices, hardware, scenario)
+    best = int(cheapest(choices, found, catalog, prices))
+    design = pick(found, best)
+    if int(design.reason) != fabric.BUILT:
+        return
+    network = build(hardware, scenario, catalog, prices, choices[best], design, adapters)
+    counts = network.counts
+    links = Links(int(design.node_leaf), int(design.leaf_spine), int(design.spine_core))
+    yield Beside(
+        role=role,
+        switch=network.choice.leaf.key,
+        leaf_switches=counts.leaves,
+        spine_switches=counts.spines + counts.cores,
+        links=links,
+        lines=network.lines,
+        typical_power=network.typical_power,
+        rack_units=network.rack_units,
+        power_sources=network.power_sources,
+    )
+
+
+def _out_of_band(ports: int, uplinks: int, catalog: Catalog, prices: PriceList) -> Beside:
+    """One switch for as many ports as it has, each with links to the in-band network."""
+    switch, cable = catalog.switches["sn2201"], catalog.optics["cat6"]
+    boxes = -(-ports // switch.ports)
+    power = boxes * drawn(switch.power)
+    box, run = prices.switch(switch), prices.optic(cable)
+    runs = ports + boxes * uplinks
+    lines = (
+        Line("leaf switch", switch.name, switch.key, boxes, drawn(box), costs.line(boxes, drawn(box)), power,
+             (box,) if box else ()),
+        Line("cable", cable.name, cable.key, runs, drawn(run), costs.line(runs, drawn(run)), np.zeros(257),
+             (run,) if run else ()),
+    )  # fmt: skip
+    sources = (switch.power,) if switch.power else ()
+    return Beside("out-of-band management", switch.key, boxes, 0, Links(ports, boxes * uplinks, 0), lines, power,
+                  boxes * (switch.rack_units or 1), sources)  # fmt: skip

@@ -1,0 +1,258 @@
+"""What a network architect would say about a wish for a fabric, and about the design that answers it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from app import fabric, units
+from app.catalog import Catalog
+from app.plan.bill import Network
+from app.plan.hardware import Hardware
+from app.plan.parts import Finding
+from app.plan.prices import PriceList
+from app.plan.switching import Choice, designs
+from app.scenario import Scenario
+
+
+def of_request(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
+    """What is wrong or remarkable about the wish, before a switch is counted."""
+    rate = hardware.scale_out.port_rate
+    slot = hardware.pcie.bandwidth
+    if rate.typical > slot.typical * (1 + 1e-9):
+        yield Finding(
+            "warning",
+            "pcie-too-slow",
+            f"A NIC of {units.show(rate.typical, 'b/s')} needs more than the node's {hardware.pcie.name} slot carries, "
+            f"{units.show(slot.typical, 'b/s')} each way.",
+            ("scale_out", "platform"),
+            "Choose a slower network, or a node with a newer PCIe generation.",
+        )
+    if scenario.switch:
+        switch = catalog.switches[scenario.switch]
+        family = "infiniband" if hardware.scale_out.family == "infiniband" else "ethernet"
+        if switch.family != family and not (hardware.scale_out.family == switch.family == "slingshot"):
+            yield Finding(
+                "error",
+                "switch-of-another-family",
+                f"{switch.name} is an {switch.family} switch; {hardware.scale_out.name} cannot run on it.",
+                ("switch", "scale_out"),
+                f"Leave the switch blank, or choose one of: {', '.join(hardware.scale_out.switches)}.",
+            )
+    if scenario.spine_oversubscription > 1 and (scenario.tiers or 3) < 3:
+        yield Finding(
+            "note",
+            "no-spine-taper",
+            f"With {scenario.tiers} tiers nothing stands above the spines, so their taper has no effect.",
+            ("spine_oversubscription", "tiers"),
+        )
+
+
+def too_slow(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Finding:
+    rate = hardware.scale_out.port_rate.typical / scenario.planes
+    if scenario.switch:
+        switch = catalog.switches[scenario.switch]
+        text = f"A port of {switch.name} carries {units.show(switch.port_rate.typical, 'b/s')}"
+    else:
+        text = f"No switch of {hardware.scale_out.name} in the catalogue has ports that carry"
+    return Finding(
+        "error",
+        "switch-too-slow",
+        f"{text}, and a link needs {units.show(rate, 'b/s')}."
+        if scenario.switch
+        else f"{text} {units.show(rate, 'b/s')}.",
+        ("switch", "scale_out"),
+        "Leave the switch blank, or use more planes: each then carries a smaller share of the NIC.",
+    )
+
+
+def of_design(
+    choice: Choice, design: fabric.Design, hardware: Hardware, scenario: Scenario, catalog: Catalog
+) -> Iterator[Finding]:
+    """Why a design cannot be built, or what a network architect would say about it."""
+    reason = int(design.reason)
+    hosts = hardware.nodes * hardware.nics_per_node + scenario.management_links
+    if reason == fabric.TOO_MANY_HOSTS:
+        yield _too_many(choice, hardware, scenario, hosts)
+    elif reason == fabric.TAPER_TOO_WIDE:
+        widest = choice.radix - 1
+        yield Finding(
+            "error",
+            "taper-too-wide",
+            f"An oversubscription of {scenario.oversubscription:g} leaves no uplink on a leaf of {choice.radix} ports.",
+            ("oversubscription",),
+            f"Use at most {widest}.",
+            {"oversubscription": widest},
+        )
+    elif reason == fabric.TOO_MANY_TIERS:
+        yield Finding(
+            "error",
+            "tiers-not-for-topology",
+            f"A {scenario.topology} has no {scenario.tiers} tiers.",
+            ("tiers", "topology"),
+            "Leave the tiers blank.",
+        )
+    elif reason == fabric.RADIX_TOO_SMALL:
+        yield Finding(
+            "error",
+            "radix-too-small",
+            f"{choice.leaf.name} has {choice.radix} ports a switch: too few for hosts and every neighbour "
+            f"of a {scenario.topology}.",
+            ("switch", "oversubscription", "topology"),
+            "Use a larger switch, or a smaller oversubscription.",
+        )
+    if reason != fabric.BUILT:
+        return
+    yield from _of_addresses(design, hardware, scenario, catalog)
+    yield from _of_shape(choice, design, hardware, scenario)
+
+
+def _too_many(choice: Choice, hardware: Hardware, scenario: Scenario, hosts: int) -> Finding:
+    def most(tiers: int) -> int:
+        found = designs([choice], hardware, scenario, nodes=1, tiers=tiers)
+        reach = float(found.most_nodes[0])
+        return int(reach) if np.isfinite(reach) else 0
+
+    asked = scenario.tiers
+    works = [tiers for tiers in range(1, 5) if most(tiers) >= hardware.nodes]
+    limit = most(asked) if asked else max(most(tiers) for tiers in range(1, 5))
+    text = (
+        f"{hosts:,} hosts do not fit: {scenario.topology} of {asked or 4} tier{'s' if (asked or 4) > 1 else ''} of "
+        f"{choice.radix}-port switches carries {limit:,} nodes of {hardware.nics_per_node} NICs, "
+        f"not {hardware.nodes:,}."
+    )
+    if scenario.topology in ("mesh", "dragonfly"):
+        limit = most(1)
+        text = (
+            f"{hosts:,} hosts do not fit: a {scenario.topology} of {choice.radix}-port switches carries {limit:,} "
+            f"nodes of {hardware.nics_per_node} NICs, not {hardware.nodes:,}."
+        )
+        return Finding("error", "too-many-hosts", text, ("gpus", "topology"),
+                       "Use a rail-optimized or plain fat tree.", {"topology": "rail-optimized"})  # fmt: skip
+    if works and asked:
+        fewest = min(works)
+        return Finding("error", "too-many-hosts", text, ("tiers", "gpus"), f"Use {fewest} tiers.", {"tiers": fewest})
+    gpus = limit * hardware.gpus_per_node
+    advice = f"Use at most {gpus:,} GPUs, a switch with more ports, or more planes."
+    return Finding(
+        "error", "too-many-hosts", text, ("gpus", "switch", "planes"), advice, {"gpus": gpus} if gpus else {}
+    )
+
+
+def _of_addresses(design: fabric.Design, hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
+    """InfiniBand gives every port of a host and every switch of a subnet one local identifier; a plane is a subnet."""
+    limit = hardware.scale_out.address_limit
+    if limit is None:
+        return
+    needed = int((design.node_leaf + design.switches) / scenario.planes)
+    rounded = catalog.operations["infiniband"]["articles_addresses"].typical
+    if needed > limit.typical:
+        yield Finding(
+            "error",
+            "infiniband-addresses",
+            f"{needed:,} ports and switches need an address, and a subnet has {limit.typical:,.0f} unicast local "
+            f"identifiers (the articles say {rounded:,.0f} devices).",
+            ("gpus", "scale_out", "planes"),
+            "Split the cluster into subnets joined by InfiniBand routers and plan each by itself, or use Ethernet.",
+        )
+    elif needed > 0.8 * limit.typical:
+        yield Finding(
+            "note",
+            "infiniband-addresses-nearly",
+            f"{needed:,} of a subnet's {limit.typical:,.0f} unicast local identifiers are taken "
+            f"(the articles say {rounded:,.0f} devices).",
+            ("gpus",),
+        )
+
+
+def _of_shape(choice: Choice, design: fabric.Design, hardware: Hardware, scenario: Scenario) -> Iterator[Finding]:
+    layout = fabric.LAYOUTS.index(scenario.topology)
+    if layout in fabric.APPROXIMATE:
+        yield Finding(
+            "note",
+            "approximate-topology",
+            f"Switches, links and bisection of a {scenario.topology} are approximate: real ones are laid out by hand.",
+            ("topology",),
+        )
+    elif not bool(design.crosses_rails) and design.tiers <= 2 and hardware.nics_per_node > 1:
+        yield Finding(
+            "note",
+            "rails-apart",
+            "No switch joins two rails: traffic between rails goes over the scale-up link of a node, and the bisection "
+            "shown is the sum over the rails.",
+            ("topology", "spine_policy"),
+        )
+    if not bool(design.enough_spines):
+        yield Finding(
+            "warning",
+            "fewer-spines",
+            f"A leaf has {int(design.leaf_up)} uplinks, so at most {int(design.spine_switches)} spines get one each; "
+            f"{scenario.minimum_spines} were asked for.",
+            ("minimum_spines",),
+            f"Ask for at most {int(design.leaf_up)}.",
+        )
+    if not bool(design.balanced) and design.tiers >= 3:
+        yield Finding(
+            "note",
+            "uneven-links",
+            "Links do not divide evenly over the spines and cores of this size; adaptive routing and reduction in the "
+            "switch work best where they do.",
+            ("nodes_per_unit", "spine_policy"),
+            "Give each rail its own spines, or fill whole groups of units.",
+            {"spine_policy": "rail"},
+        )
+    asked, down, up = scenario.oversubscription, float(design.leaf_down), float(design.leaf_up)
+    group = min(float(scenario.nodes_per_unit or down), down) if layout == fabric.RAIL_OPTIMIZED else down
+    if design.tiers > 1 and layout not in fabric.APPROXIMATE and up and abs(group / up / asked - 1) > 0.02:
+        yield Finding(
+            "note",
+            "taper-rounded",
+            f"A leaf of {choice.radix} ports gets {group:.0f} down and {up:.0f} up: {group / up:.2f} rather than "
+            f"{asked:g} down for each up.",
+            ("oversubscription",),
+        )
+
+
+def of_size(network: Network, hardware: Hardware, scenario: Scenario) -> Iterator[Finding]:
+    """Leaves built for many more nodes than there are."""
+    counts = network.counts
+    room = counts.units * counts.unit_nodes
+    if counts.by_rail and counts.tiers > 1 and scenario.nodes_per_unit is None and hardware.nodes < 0.6 * room:
+        plain = scenario.model_copy(update={"topology": "fat-tree"})
+        other = designs([network.choice], hardware, plain)
+        if int(other.reason[0]) == fabric.BUILT and other.switches[0] < network.design.switches:
+            yield Finding(
+                "note",
+                "units-partly-filled",
+                f"Leaves are built for whole units, {room:,} nodes; {hardware.nodes:,} are there. A plain fat tree "
+                f"needs {int(other.switches[0]):,} switches rather than {int(network.design.switches):,}.",
+                ("topology",),
+                "Keep it where the cluster will grow; else use a plain fat tree.",
+                {"topology": "fat-tree"},
+            )
+
+
+def of_prices(prices: PriceList, network: Network) -> Iterator[Finding]:
+    missing = [line.part for line in network.lines if line.key != "spares" and not np.isfinite(line.price[0])]
+    if missing:
+        yield Finding(
+            "warning",
+            "no-price",
+            f"Nobody publishes a price of {', '.join(dict.fromkeys(missing))}, so the fabric's cost is left open.",
+            ("price_switch", "price_transceiver"),
+            "Type the price you were quoted.",
+        )
+    uncabled = [level.replace("_", "-") for level, medium in network.media.items() if medium is None]
+    if uncabled:
+        yield Finding(
+            "warning",
+            "no-cable",
+            f"The catalogue has no module or cable for the links {' and '.join(uncabled)}; they are not priced.",
+            ("switch",),
+        )
+    if prices.scaled:
+        yield Finding(
+            "note",
+            "price-by-rate",
+            f"No price is published for {', '.join(sorted(prices.scaled))}: taken by the rate of a port.",
+            ("price_switch", "price_nic"),
+        )
