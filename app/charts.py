@@ -575,8 +575,10 @@ def _own_point(x: float, y: float) -> Values:
     }
 
 
-def _own_label(text: str, x: float, y: float) -> Values:
-    return _note(text, x, y, "left", "bottom", xshift=8, yshift=6, bgcolor=PAPER, opacity=0.9)
+def _own_label(text: str, x: float, y: float, place: float = 0.0) -> Values:
+    """The name of the planner's own point, on its left where the point is far right (``place`` of 0 to 1)."""
+    side = ("right", -8) if place > 0.5 else ("left", 8)
+    return _note(text, x, y, side[0], "bottom", xshift=side[1], yshift=6, bgcolor=CLEAR)
 
 
 # Curves --------------------------------------------------------------------------------------------------------------
@@ -630,7 +632,6 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
         return _nothing(curve.title, curve.subtitle)
     low, high = _extent(drawn, curve.y_logarithmic)
     scale = math.log10 if curve.y_logarithmic else float
-    x_low, x_high = (float(end(series.x)) for end, series in ((np.min, drawn[0]), (np.max, drawn[0])))
     x_low, x_high = min(float(s.x.min()) for s in drawn), max(float(s.x.max()) for s in drawn)
     data: list[Values] = []
     ends: list[tuple[str, float, str]] = []
@@ -664,12 +665,13 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
     if curve.own is not None:
         x, y = curve.own
         data.append(_own_point(x, y))
-        notes.append(_own_label("your plan", x_scale(x), scale(y)))
+        place = (x_scale(x) - x_scale(x_low)) / (x_scale(x_high) - x_scale(x_low) or 1.0)
+        notes.append(_own_label("your plan", x_scale(x), scale(y), place))
     shapes: list[Values] = []
     for mark in curve.marks:
         shapes.append({**_upright(mark.x), "line": {"color": MUTED, "width": 1, "dash": "dot"}})
         notes.append(
-            _note(mark.text, x_scale(mark.x), 1, "left", "top", yref="paper", xshift=3)
+            _note(mark.text, x_scale(mark.x), 1, "left", "top", yref="paper", xshift=3, bgcolor=CLEAR)
             | {"font": {"size": 11, "color": MUTED}, "textangle": -90}
         )
     longest = max(len(series.name) for series in drawn)

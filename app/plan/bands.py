@@ -74,7 +74,9 @@ def _interval(ordered: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
     return ordered[..., round(LOW * last)], ordered[..., round(HIGH * last)]
 
 
-def interval(values: NDArray[np.float64], residual: float = 0.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def interval(
+    values: NDArray[np.float64], residual: float | NDArray[np.float64] = 0.0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Low and high of each curve point: draws along the last axis, widened by the model's own error."""
     low, high = _interval(np.sort(values, axis=-1))
     typical = values[..., 0]
