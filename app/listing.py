@@ -39,7 +39,7 @@ REFERENCES = {
     "predecessor": "scale_out",
 }
 """Fields that name entries of another kind."""
-HIDDEN = frozenset({"key", "name", "source", "status", "year", "note", "prices", "date"})
+HIDDEN = frozenset({"key", "name", "source", "status", "year", "note", "prices", "date", "claims"})
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,15 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class Said:
+    """What another document says of a field, where documents disagree."""
+
+    field: str
+    says: str
+    source: str
+
+
+@dataclass(frozen=True)
 class Listed:
     """One entry of the catalogue."""
 
@@ -83,6 +92,7 @@ class Listed:
     note: str
     constants: Mapping[str, Constant]
     facts: tuple[Fact, ...]
+    said: tuple[Said, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,6 +158,7 @@ def listed(kind: str, key: str, catalog: Catalog) -> Listed:
             note=getattr(entry, "note", "") or getattr(entry, "description", ""),
             constants={name: constant(name, value, catalog, ports=ports) for name, value in estimates.items()},
             facts=tuple(_facts(entry, catalog)),
+            said=tuple(Said(words(claim.field), claim.says, claim.source) for claim in getattr(entry, "claims", ())),
         )
     constants = {name: constant(name, value, catalog) for name, value in entry.items()}
     return Listed(kind, key, words(key), "", "", "", "", constants, ())
@@ -192,4 +203,5 @@ def cited(kinds: Iterable[Kind]) -> Mapping[str, int]:
         for entry in listed_kind.entries:
             used.update(value.source for value in entry.constants.values())
             used.update([entry.source] if entry.source and not entry.constants else [])
+            used.update(said.source for said in entry.said)
     return used
