@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
 
 from app import __version__, form
-from app.catalog import Catalog
+from app.accuracy import collectives
+from app.accuracy import fabric as designs
+from app.accuracy import training as steps
+from app.catalog import Catalog, current
 from app.compare import Difference, compare
 from app.plan import all_reduce as reduction
 from app.plan import costs, fabric, training
@@ -18,6 +23,8 @@ from app.plan.hardware import Hardware, look_up
 from app.plan.parts import AllReduce, Fabric, Finding, Plan
 from app.scenario import Scenario
 from app.size import Answer, BreakEven, Candidate, Question, size
+
+MEASUREMENTS = Path(__file__).parent / "measurements"
 
 
 @dataclass(frozen=True)
@@ -192,6 +199,14 @@ def size_answer(question: Question, catalog: Catalog, seconds: float) -> SizeAns
         permalink="/size?" + urlencode(asked),
         **vars(answer),
     )
+
+
+@lru_cache(maxsize=1)
+def accuracy(version: str) -> Mapping[str, Any]:
+    """The models held against the measurements kept here: one report a model. Made once for a catalogue's version."""
+    loaded = current()
+    reports = {"collectives": collectives.report, "fabric": designs.report, "training": steps.report}
+    return {kind: report(MEASUREMENTS / f"{kind}.csv", loaded) for kind, report in reports.items()}
 
 
 def under(answer: Any, root_path: str) -> Any:

@@ -453,3 +453,19 @@ async def get_catalog_kind(request: Request, kind: str) -> Response:
 async def get_catalog_entry(request: Request, kind: str, key: str) -> Response:
     """One entry and the sources that it cites."""
     return await _catalog(request, kind, key)
+
+
+# Accuracy ------------------------------------------------------------------------------------------------------------
+
+
+@router.get(
+    "/accuracy", operation_id="get_accuracy", responses=problems.responses(422, 500, 503), summary="How far off"
+)
+async def get_accuracy(request: Request) -> Response:
+    """Predictions held against published measurements: error, bias and coverage, overall and by group."""
+    reading.nothing(request)
+    if known := _known(request):
+        return known
+    loaded: Catalog = request.app.state.catalog
+    reports = await compute(request, lambda: answers.accuracy(loaded.version))
+    return reply(request, to_json({**_versions(loaded), "permalink": "/accuracy", **reports}))

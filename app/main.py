@@ -37,8 +37,6 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        root_path=options.root_path,
-        root_path_in_servers=False,
         lifespan=_lifespan,
     )
     app.state.settings = options
@@ -173,5 +171,4 @@ class _Server(uvicorn.Server):
             for socket in server.sockets:
                 host, port = socket.getsockname()[:2]
                 host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
-                root = self.config.app.root_path if isinstance(self.config.app, FastAPI) else ""
-                log.info("Railyard is at http://%s:%d%s/", host, port, root)
+                log.info("Railyard is at http://%s:%d/", host, port)

@@ -150,8 +150,13 @@ class _Exchange:
             elif name == b"content-length" and value.isdigit():
                 self.length = int(value)
         self.request_id = given.decode() if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
-        # Routes know GET only: HEAD is GET whose body stays here.
-        self.scope: Scope = {**scope, "method": "GET"} if self.head else scope
+        self.scope: Scope = scope
+        if self.head:  # routes know GET only: HEAD is GET whose body stays here
+            self.scope = {**scope, "method": "GET"}
+        root = settings.root_path
+        if root:  # the path is whole again, whether the proxy took the sub-path off or not
+            inside = scope["path"] == root or scope["path"].startswith(root + "/")
+            self.scope = {**self.scope, "root_path": root, "path": scope["path"] if inside else root + scope["path"]}
         self.scope.setdefault("state", {})["request_id"] = self.request_id
 
     def refusal(self) -> problems.ProblemError | None:

@@ -100,9 +100,9 @@ def document(app: FastAPI) -> Schema:
         schemas[model.__name__].pop("$defs", None)
     scenario, question = fields(Scenario), fields(Question)
     reduce = scenario | {name: _several(scenario[name], 256) for name in ("message", "gpus")}
-    schemas["Scenario"] = _body(Scenario, scenario)
-    schemas["AllReduceQuestion"] = _body(Scenario, reduce)
-    schemas["SizeQuestion"] = _body(Question, question)
+    schemas["Scenario"] = _body("Scenario", Scenario, scenario)
+    schemas["AllReduceQuestion"] = _body("AllReduceQuestion", Scenario, reduce)
+    schemas["SizeQuestion"] = _body("SizeQuestion", Question, question)
     schemas["Comparison"] = {
         "type": "object",
         "required": ["scenarios"],
@@ -269,9 +269,9 @@ def _parameter(name: str, schema: Schema) -> Schema:
     return made
 
 
-def _body(model: type[BaseModel], asked: Mapping[str, Schema]) -> Schema:
+def _body(title: str, model: type[BaseModel], asked: Mapping[str, Schema]) -> Schema:
     return {
-        "title": model.__name__,
+        "title": title,
         "description": (model.__doc__ or "").strip(),
         "type": "object",
         "additionalProperties": False,

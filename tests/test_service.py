@@ -1,0 +1,319 @@
+"""The service as its operators see it: probes, limits, logs, headers, start and stop."""
+
+import asyncio
+import json
+import re
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from app import api, assets, settings
+from app.main import create_app
+from app.problems import ProblemError
+from tests.conftest import Server
+
+
+def made(**options: Any) -> TestClient:
+    """A client of an application of its own."""
+    return TestClient(create_app(settings.Settings(access_log=False, **options)), raise_server_exceptions=False)
+
+
+# Probes and metrics --------------------------------------------------------------------------------------------------
+
+
+def test_probes_answer(client: TestClient) -> None:
+    assert client.get("/healthz").text == "ok"
+    assert client.get("/readyz").text == "ready"
+
+
+def test_not_ready_before_the_start_and_after_the_end() -> None:
+    probe = made()  # not entered: the application has not started
+    assert probe.get("/readyz").status_code == 503
+    assert probe.get("/healthz").status_code == 200
+
+
+def test_metrics_count_requests_evaluations_and_errors(client: TestClient) -> None:
+    client.get("/api/v1/all-reduce?gpus=64&message=1MiB")
+    client.get("/api/v1/plan?gpus=x")
+    text = client.get("/metrics").text
+    assert re.search(r'railyard_requests_total\{method="GET",route="/api/v1/all-reduce",status="200"\} [1-9]', text)
+    assert re.search(r'railyard_requests_total\{method="GET",route="/api/v1/plan",status="422"\} [1-9]', text)
+    assert re.search(r'railyard_request_seconds_bucket\{le="0.1",route="/api/v1/all-reduce"\} [1-9]', text)
+    assert re.search(r'railyard_evaluations_total\{endpoint="all-reduce"\} [1-9]', text)
+    assert "railyard_errors_total" in text
+    assert "process_resident_memory_bytes" in text
+
+
+def test_unknown_addresses_do_not_fill_the_metrics(client: TestClient) -> None:
+    for number in range(20):
+        client.get(f"/no/such/{number}")
+        client.request(f"METHOD{number}", "/healthz")
+    text = client.get("/metrics").text
+    assert "/no/such" not in text
+    assert "METHOD" not in text
+
+
+# Headers -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/api/v1/plan?gpus=x", "/nowhere", "/healthz", "/static/docs.js"])
+def test_every_answer_has_the_security_headers(client: TestClient, path: str) -> None:
+    headers = client.get(path).headers
+    policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == "'self'"
+    assert "unsafe-inline" not in policy["style-src"]
+    assert "unsafe-eval" not in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["referrer-policy"] == "same-origin"
+    assert re.fullmatch(r"[0-9a-f]{16}", headers["x-request-id"])
+    assert "server" not in headers
+
+
+def test_a_request_id_is_kept_if_it_is_harmless(client: TestClient) -> None:
+    assert client.get("/healthz", headers={"x-request-id": "abc-123"}).headers["x-request-id"] == "abc-123"
+    assert client.get("/healthz", headers={"x-request-id": "a b\t<"}).headers["x-request-id"] != "a b\t<"
+    assert client.get("/nowhere", headers={"x-request-id": "abc-123"}).json()["request_id"] == "abc-123"
+
+
+def test_other_origins_are_refused_unless_configured(client: TestClient) -> None:
+    origin = {"origin": "https://a.example"}
+    assert "access-control-allow-origin" not in client.get("/api/v1/catalog/gpus", headers=origin).headers
+    with made(cors_origins="https://a.example") as other:
+        assert (
+            other.get("/api/v1/catalog/gpus", headers=origin).headers["access-control-allow-origin"] == origin["origin"]
+        )
+        stranger = other.get("/api/v1/catalog/gpus", headers={"origin": "https://b.example"})
+        assert "access-control-allow-origin" not in stranger.headers
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_kept_for_good_under_their_hash(client: TestClient) -> None:
+    for name in ("plotly.min.js", "swagger-ui-bundle.js", "docs.js"):
+        answer = client.get(assets.url(name))
+        assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert answer.headers["content-type"].startswith(("text/javascript", "application/javascript"))
+        assert "charset=utf-8" in answer.headers["content-type"]
+        assert answer.headers["content-encoding"] == "gzip"
+        again = client.get(assets.url(name), headers={"if-none-match": answer.headers["etag"]})
+        assert again.status_code == 304
+    assert "immutable" not in client.get("/static/docs.js?v=old").headers["cache-control"]
+
+
+def test_plotly_comes_from_the_installed_package(client: TestClient) -> None:
+    import plotly.offline
+
+    assert client.get(assets.url("plotly.min.js")).text == plotly.offline.get_plotlyjs()
+
+
+@pytest.mark.parametrize(
+    "name", ["../app/main.py", "%2e%2e/app/main.py", "..%2fREADME.md", "/etc/passwd", "", ".hidden"]
+)
+def test_no_other_file_is_served(client: TestClient, name: str) -> None:
+    assert client.get(f"/static/{name}").status_code in (404, 405)
+
+
+# Limits --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_body_is_bounded_even_without_a_length(server: str) -> None:
+    def endless() -> Any:
+        for _ in range(64):
+            yield b" " * 65_536
+
+    headers = {"content-type": "application/json"}
+    answer = httpx.post(f"{server}/api/v1/plan", content=endless(), headers=headers)
+    assert answer.status_code == 413
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_sweep_is_cut_off_in_time_and_says_so() -> None:
+    with made(time_limit=0.3) as quick:
+        grid = {"grid": {"gpus": list(range(8, 80_000, 8))}}
+        began = time.monotonic()
+        answer = quick.post("/api/v1/sweep", json=grid)
+        assert time.monotonic() - began < 3
+    rows = [json.loads(line) for line in answer.text.splitlines()]
+    assert re.match(r"Cut off after 0.3 s: [\d,]+ of 9,999 points", rows[-1]["error"])
+    assert rows[-1]["gpus"] is None
+    assert all(row["gpus"] for row in rows[:-1])
+
+
+def test_a_sweep_may_not_have_too_many_points() -> None:
+    with made(max_sweep_points=10) as small:
+        answer = small.post("/api/v1/sweep", json={"grid": {"gpus": list(range(8, 96, 8))}})
+    assert answer.status_code == 422
+    assert "11 points; ask for at most 10" in answer.json()["detail"]
+
+
+def test_too_many_large_questions_are_turned_away() -> None:
+    async def crowd() -> list[object]:
+        gate = api.Gate(settings.Settings(heavy_workers=1, heavy_queue=1))
+
+        async def one() -> str:
+            async with gate.turn():
+                await asyncio.sleep(0.01)
+            return "done"
+
+        return await asyncio.gather(*(one() for _ in range(4)), return_exceptions=True)
+
+    found = asyncio.run(crowd())
+    assert found[:2] == ["done", "done"]
+    for refused in found[2:]:
+        assert isinstance(refused, ProblemError)
+        assert refused.problem.status == 503
+        assert refused.headers["retry-after"]
+
+
+def test_light_questions_stay_quick_while_a_sweep_runs(server: str) -> None:
+    grid = {"grid": {"gpus": list(range(8, 4096, 8)), "model": ["llama-3-8b"]}}
+    sweep = threading.Thread(target=lambda: httpx.post(f"{server}/api/v1/sweep", json=grid, timeout=60))
+    sweep.start()
+    time.sleep(0.2)
+    took = []
+    with httpx.Client(base_url=server) as light:
+        while sweep.is_alive() and len(took) < 40:
+            began = time.monotonic()
+            assert light.get("/api/v1/all-reduce?gpus=64&message=1MiB").status_code == 200
+            took.append(time.monotonic() - began)
+    sweep.join()
+    assert took
+    assert sorted(took)[len(took) // 2] < 0.25
+
+
+def test_a_bug_is_a_problem_document_and_a_log_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("the formula is broken")
+
+    monkeypatch.setattr(api.answers, "fabric_answer", broken)
+    with made() as fragile:
+        answer = fragile.get("/api/v1/fabric", headers={"x-request-id": "find-me"})
+        assert answer.status_code == 500
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["request_id"] == "find-me"
+        assert "broken" not in answer.text
+        assert re.search(r"railyard_errors_total 1", fragile.get("/metrics").text)
+    assert "the formula is broken" in caplog.text
+
+
+# Start and stop ------------------------------------------------------------------------------------------------------
+
+
+def test_the_process_starts_in_under_two_seconds_and_logs_json(tmp_path: Path) -> None:
+    running = Server(tmp_path / "log", RAILYARD_LOG_FORMAT="json")
+    url = running.url()
+    assert running.seconds_to_start < 4  # under 2 s on a machine that does nothing else
+    httpx.get(f"{url}/api/v1/plan?gpus=x", headers={"x-request-id": "in-the-log"})
+    assert running.stop() in (0, -15)
+    events = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    request = next(one for one in events if one.get("id") == "in-the-log")
+    assert (request["path"], request["query"], request["status"]) == ("/api/v1/plan", "gpus=x", 422)
+    assert {"time", "level", "message", "ms"} <= request.keys()
+
+
+def test_stopping_finishes_what_is_in_flight(tmp_path: Path) -> None:
+    running = Server(tmp_path / "log")
+    url = running.url()
+    found: list[httpx.Response] = []
+    grid = {"grid": {"gpus": list(range(8, 1608, 8)), "model": ["llama-3-8b"], "tensor_parallel": [8]}}
+    asking = threading.Thread(target=lambda: found.append(httpx.post(f"{url}/api/v1/sweep", json=grid, timeout=60)))
+    asking.start()
+    time.sleep(0.3)
+    assert running.stop() in (0, -15)
+    asking.join()
+    assert found[0].status_code == 200
+    assert len(found[0].text.splitlines()) == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("gpus.toml", "[h100-sxm]\npower = 'lots'\n", r"gpus\.toml:\d+: h100-sxm"),
+        ("gpus.toml", "[h100-sxm]\ncolour = 'green'\n", r"gpus\.toml:2: h100-sxm\.colour: .*unknown field"),
+        ("gpus.toml", "[h100-sxm\n", r"gpus\.toml: .*line 1"),
+        ("gpu.toml", "", r"gpu\.toml: no such catalogue file"),
+    ],
+)
+def test_a_broken_override_stops_the_start(tmp_path: Path, name: str, text: str, reason: str) -> None:
+    folder = tmp_path / "overrides"
+    folder.mkdir()
+    (folder / name).write_text(text)
+    running = Server(tmp_path / "log", RAILYARD_OVERRIDES=str(folder))
+    assert running.process.wait(30) == 2
+    assert re.search(reason, (tmp_path / "log").read_text())
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_an_override_changes_answers_and_the_version(tmp_path: Path, client: TestClient) -> None:
+    (tmp_path / "gpus.toml").write_text('[h100-sxm]\npower = "500 W"\n')
+    try:
+        with made(overrides=tmp_path) as own:
+            entry = own.get("/api/v1/catalog/gpus/h100-sxm").json()
+    finally:
+        create_app(settings.Settings())  # the catalogue in force is the process's own
+    plain = client.get("/api/v1/catalog/gpus/h100-sxm").json()
+    assert entry["entry"]["power"]["typical"] == 500.0
+    assert plain["entry"]["power"]["typical"] == 700.0
+    assert entry["catalog_version"] != plain["catalog_version"]
+
+
+def test_a_sub_path_behind_a_proxy(tmp_path: Path) -> None:
+    with made(root_path="/railyard") as below:
+        page = below.get("/railyard/docs")
+        assert page.status_code == 200
+        assert 'data-openapi="/railyard/openapi.json"' in page.text
+        for address in re.findall(r'(?:src|href)="(/[^"]*)"', page.text):
+            assert address.startswith("/railyard/")
+            assert below.get(address).status_code == 200
+        answer = below.get("/railyard/api/v1/all-reduce?gpus=64&message=1MiB").json()
+        assert answer["permalink"].startswith("/railyard/all-reduce?")
+
+
+def test_memory_does_not_grow_with_requests(server: str) -> None:
+    def resident() -> float:
+        text = httpx.get(f"{server}/metrics").text
+        found = re.search(r"^process_resident_memory_bytes (\S+)", text, re.MULTILINE)
+        assert found
+        return float(found[1]) / 1e6
+
+    with httpx.Client(base_url=server) as asking:
+
+        def ask(first: int, last: int) -> None:
+            for number in range(first, last):
+                assert asking.get(f"/api/v1/all-reduce?gpus=64&message={number}").status_code == 200
+                asking.get(f"/nowhere/{number}?gpus={number}")
+
+        ask(1, 200)
+        before = resident()
+        ask(200, 800)
+        assert resident() - before < 20
+
+
+# The API's own page ---------------------------------------------------------------------------------------------------
+
+
+def test_docs_are_drawn_without_internet(server: str, page: Any) -> None:
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+    page.on(
+        "request", lambda request: said.append(request.url) if not request.url.startswith((server, "data:")) else None
+    )
+    page.goto(f"{server}/docs")
+    page.get_by_text("/api/v1/plan").first.wait_for(timeout=20_000)
+    page.locator("#operations-Railyard-get_catalog_entry").click()
+    page.get_by_role("button", name="Try it out").click()
+    page.get_by_placeholder("kind").fill("gpus")
+    page.get_by_placeholder("key").fill("h100-sxm")
+    page.get_by_role("button", name="Execute").click()
+    page.get_by_text('"H100 SXM"').first.wait_for(timeout=20_000)
+    assert said == []

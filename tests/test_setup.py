@@ -1,0 +1,182 @@
+"""The repository as a stranger finds it: locks, layers, deployment files, README."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app import settings
+
+ROOT = Path(__file__).parent.parent
+LOCKS = ("requirements.lock", "requirements-dev.lock")
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_locks_hold_versions_and_hashes_and_no_address(name: str) -> None:
+    text = (ROOT / name).read_text()
+    assert not re.search(r"(https?|file|git\+\w+)://|--(extra-)?index-url|--find-links|^-e ", text, re.MULTILINE)
+    pins = re.findall(r"^([\w.-]+(?:\[[\w,-]+\])?)==", text, re.MULTILINE)
+    blocks = re.split(r"^(?=[\w.-]+(?:\[[\w,-]+\])?==)", text, flags=re.MULTILINE)[1:]
+    assert len(pins) == len(blocks) > 20
+    assert all("--hash=sha256:" in block for block in blocks)
+
+
+def test_the_development_lock_holds_the_same_versions_as_the_product() -> None:
+    pinned = [dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / name).read_text(), re.MULTILINE)) for name in LOCKS]
+    assert pinned[0].items() <= pinned[1].items()
+
+
+def test_every_dependency_is_locked() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    locked = (ROOT / "requirements.lock").read_text()
+    for requirement in project["project"]["dependencies"]:
+        name = re.split(r"[<>=; ]", requirement)[0]
+        assert re.search(rf"^{re.escape(name)}(\[[\w,-]+\])?==", locked, re.MULTILINE), name
+
+
+# Who may import whom: each layer only what stands below it.
+FORMULAS = {"collectives", "fabric", "transformer", "training", "search", "costs"}
+LAYERS: dict[str, set[str]] = {
+    "units": set(),
+    "collectives": set(),
+    "fabric": {"costs"},
+    "transformer": set(),
+    "costs": {"fabric"},
+    "training": {"collectives", "transformer"},
+    "search": {"training", "collectives", "transformer"},
+    "catalog": {"units"},
+    "scenario": {"units", "catalog"},
+    "plan": {*FORMULAS, "units", "catalog", "scenario"},
+}
+BELOW_THE_WEB = {*LAYERS, "accuracy", "size", "sweep", "compare", "curves"}
+WEB = {"fastapi", "starlette", "uvicorn", "jinja2", "prometheus_client"}
+
+
+def imports(path: Path) -> set[str]:
+    """What a module imports: our own modules by their first name below `app`, others by their first name."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path.name}: relative import"
+            found |= {f"app.{alias.name}" for alias in node.names} if node.module == "app" else {node.module}
+    return found
+
+
+def modules(name: str) -> list[Path]:
+    path = ROOT / "app" / name
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+
+
+@pytest.mark.parametrize("name", sorted(LAYERS))
+def test_imports_point_down(name: str) -> None:
+    for path in modules(name):
+        own = {one.split(".")[1] for one in imports(path) if one.startswith("app.")}
+        assert own <= {*LAYERS[name], name, "__version__"}, path
+
+
+@pytest.mark.parametrize("name", sorted(FORMULAS))
+def test_formulas_know_numbers_only(name: str) -> None:
+    for path in modules(name):
+        others = {one.split(".")[0] for one in imports(path)} - {"app", *sys.stdlib_module_names}
+        assert others <= {"numpy"}, path
+
+
+@pytest.mark.parametrize("name", sorted(BELOW_THE_WEB))
+def test_models_do_not_know_the_web(name: str) -> None:
+    for path in modules(name):
+        found = imports(path)
+        assert not {one.split(".")[0] for one in found} & WEB, path
+        assert not {one.split(".")[1] for one in found if one.startswith("app.")} & {"main", "api", "pages", "problems"}
+
+
+def test_nothing_needed_only_now_and_then_is_loaded_at_start() -> None:
+    code = (
+        "import sys, app.main; print(*(m for m in ('plotly', 'openpyxl', 'xlsxwriter', 'scipy') if m in sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []
+
+
+def test_the_compose_file_fits_its_schema() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    done = subprocess.run([*command, "deploy/compose.yaml"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_kubernetes_manifests_fit_their_schemas() -> None:
+    import kubernetes_validate
+
+    documents = list(yaml.safe_load_all((ROOT / "deploy/kubernetes.yaml").read_text()))
+    assert {one["kind"] for one in documents} >= {"Deployment", "Service", "HorizontalPodAutoscaler"}
+    for one in documents:
+        kubernetes_validate.validate(one, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_deployments_only_set_what_there_is() -> None:
+    known = {f"{settings.PREFIX}{name}".upper() for name in settings.Settings.model_fields}
+    for path in (ROOT / "deploy/compose.yaml", ROOT / "deploy/kubernetes.yaml", ROOT / "Dockerfile"):
+        assert set(re.findall(r"RAILYARD_[A-Z_]+", path.read_text())) - {"RAILYARD_PORT"} <= known, path
+
+
+def settings_table() -> str:
+    """The table of the README, from the settings themselves."""
+    rows = ["| variable | default | what |", "|---|---|---|"]
+    for name, field in settings.Settings.model_fields.items():
+        default = field.default
+        shown = (
+            "" if default in (None, "", ()) else f"`{str(default).lower() if isinstance(default, bool) else default}`"
+        )
+        rows.append(f"| `{settings.PREFIX}{name.upper()}` | {shown} | {field.description} |")
+    return "\n".join(rows)
+
+
+def test_the_readme_lists_every_setting() -> None:
+    written = re.search(r"<!-- settings -->\n(.*?)\n?<!-- /settings -->", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert written is not None
+    assert written[1] == settings_table()
+
+
+def test_no_page_or_script_names_another_host() -> None:
+    for path in [
+        *(ROOT / "templates").rglob("*.html"),
+        *(ROOT / "static").rglob("*.js"),
+        *(ROOT / "static").rglob("*.css"),
+    ]:
+        found = re.findall(r"(?:src|href|url|fetch|import)\W{1,3}(https?:)?//[^\s\"')]+", path.read_text())
+        assert not found, path
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({"RAILYARD_PORT": "eighty"}, "RAILYARD_PORT='eighty'"),
+        ({"RAILYARD_PRT": "80"}, "RAILYARD_PRT: no such setting"),
+        ({"RAILYARD_OVERRIDES": "/nowhere"}, "/nowhere is not a folder"),
+        ({"RAILYARD_ROOT_PATH": "railyard/"}, "RAILYARD_ROOT_PATH"),
+        ({"RAILYARD_TIME_LIMIT": "0"}, "RAILYARD_TIME_LIMIT"),
+    ],
+)
+def test_a_wrong_setting_stops_the_start(
+    variables: dict[str, str], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(settings.SettingsError, match=re.escape(sentence)):
+        settings.load()
+
+
+def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RAILYARD_CORS_ORIGINS", "https://a.example, https://b.example")
+    monkeypatch.setenv("RAILYARD_OVERRIDES", str(tmp_path))
+    monkeypatch.setenv("RAILYARD_SERVICE_HOST", "10.0.0.1")  # what Kubernetes adds is no mistake of the operator
+    found = settings.load()
+    assert found.cors_origins == ("https://a.example", "https://b.example")
+    assert found.overrides == tmp_path
