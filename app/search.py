@@ -54,6 +54,12 @@ class Given:
     bubble: float = 1.0
     largest_tensor: int | None = None
 
+    @property
+    def whole(self) -> bool:
+        """Whether everything that decides the memory is given."""
+        settings = (self.tensor, self.pipeline, self.context, self.micro_batch, self.sharding, self.recompute)
+        return None not in settings
+
 
 @dataclass(frozen=True)
 class Found:
@@ -88,7 +94,7 @@ class Found:
 
 def pick(parallelism: Parallelism, index: int) -> Parallelism:
     """One configuration out of arrays of them."""
-    return Parallelism(**{e.name: float(getattr(parallelism, e.name)[index]) for e in fields(Parallelism)})
+    return Parallelism(**{e.name: float(np.ravel(getattr(parallelism, e.name))[index]) for e in fields(Parallelism)})
 
 
 def divisors(number: int) -> list[int]:
@@ -288,11 +294,11 @@ def _times(
     time = np.empty(np.shape(par.data))
     _, first, again = np.unique(layer, return_index=True, return_inverse=True)
     distinct = take(par, first)
-    layers = training.layer(shape, job, hw, distinct, sw, cal)
-    heads = training.head_time(shape, job, hw, distinct, cal)
+    layers = np.asarray(training.layer(shape, job, hw, distinct, sw, cal).total)
+    heads = np.asarray(training.head_time(shape, job, hw, distinct, cal))
     for block in _blocks(len(time)):
         rows = again[block]
         # Only the sum enters the step; the parts of a layer are of interest for one plan.
-        one = Layer(**{entry.name: layers.total[rows] for entry in fields(Layer)})
+        one = Layer(**{entry.name: layers[rows] for entry in fields(Layer)})
         time[block] = training.assemble(one, heads[rows], shape, job, hw, take(par, block), sw, cal).time
     return time

@@ -51,8 +51,9 @@ class Hardware:
 
     def scale_up_rate(self, group: Array) -> Array:
         """Scale-up rate of one GPU in a group of so many [B/s]."""
-        wires = np.minimum((np.asarray(group) - 1) / np.maximum(self.mesh_peers, 1), 1)
-        return self.scale_up_bandwidth * np.where(np.asarray(self.mesh_peers) > 0, np.maximum(wires, 0), 1.0)
+        peers = np.maximum(self.mesh_peers, 1)
+        wires = np.clip(np.asarray(group) - 1, 1, peers) / peers
+        return self.scale_up_bandwidth * np.where(np.asarray(self.mesh_peers) > 0, wires, 1.0)
 
 
 @dataclass(frozen=True)
@@ -295,7 +296,8 @@ def smooth_maximum(first: Array, second: Array) -> Array:
     >>> round(float(smooth_maximum(3.0, 0.1)), 3), round(float(smooth_maximum(1.0, 1.0)), 3)
     (3.0, 1.189)
     """
-    return np.sqrt(np.sqrt(np.square(np.square(first)) + np.square(np.square(second))))
+    fourth: Array = np.square(np.square(first)) + np.square(np.square(second))
+    return np.sqrt(np.sqrt(fourth))
 
 
 def collective(
@@ -660,12 +662,12 @@ class Memory:
 def memory(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibration) -> Memory:
     """Memory of the fullest GPU, that of the first pipeline stage (or the last, if its logits weigh more).
 
-    *States.* 16-bit weights (2 bytes), gradients (4, or 2 in pure 16-bit training), and 12 bytes of 32-bit master copy and
-    two Adam moments. Sharding divides the optimizer state (1), the gradients (2), and everything (3) by its group; a
-    fully sharded model gathers two layers at a time. *Activations* of ⌈L/p⌉ layers for every micro-batch in flight;
+    *States.* 16-bit weights (2 bytes), gradients (4, or 2 in pure 16-bit training), and 12 bytes of 32-bit master copy
+    and two Adam moments. Sharding divides the optimizer state (1), the gradients (2), and everything (3) by its group;
+    a fully sharded model gathers two layers at a time. *Activations* of ⌈L/p⌉ layers for every micro-batch in flight;
     recomputed layers keep their input, 2h bytes per token, and one layer is alive while it is recomputed. *Logits* of
-    one micro-batch: 16-bit and 32-bit, each with its gradient, 12 bytes. *Buffers*: the CUDA context, communication buffers and the
-    allocator's fragmentation.
+    one micro-batch: 16-bit and 32-bit, each with its gradient, 12 bytes. *Buffers*: the CUDA context, communication
+    buffers and the allocator's fragmentation.
 
     Sources: Rajbhandari et al., "ZeRO", 2020, section 3; Korthikanti et al., 2022, table 2 and section 4.2.3.
     """
@@ -703,3 +705,59 @@ def memory(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibrat
     used = weights + gradients + optimizer + activations + last
     buffers = cal.context_memory + cal.fragmentation * (activations + last)
     return Memory(weights, gradients, optimizer, activations, last, buffers, used + buffers)
+
+
+# Goodput -------------------------------------------------------------------------------------------------------------
+
+
+def checkpoint_interval(failures: Array, checkpoint_time: Array) -> Array:
+    """Time between checkpoints that loses least, τ = √(2 δ/λ).
+
+    Args:
+        failures: failures of the whole cluster in a second, λ [1/s].
+        checkpoint_time: time that training waits for one checkpoint, δ [s].
+
+    Returns:
+        Time between checkpoints, τ [s].
+
+    Source: Young, "A first order approximation to the optimum checkpoint interval", CACM 17(9), 1974, p. 530.
+
+    >>> float(checkpoint_interval(failures=1 / 10_000, checkpoint_time=50))
+    1000.0
+    """
+    return np.sqrt(2 * checkpoint_time / failures)
+
+
+def goodput(failures: Array, checkpoint_time: Array, interval: Array, restart_time: Array) -> Array:
+    """Share of time that makes progress, A = 1 - δ/τ - λ·(τ/2 + r).
+
+    Writing a checkpoint every τ costs δ/τ; each failure loses half an interval and the restart. First order: valid
+    while the losses are small; none or less is "not a number".
+
+    Args:
+        failures: failures of the whole cluster in a second, λ [1/s].
+        checkpoint_time: time that training waits for one checkpoint, δ [s].
+        interval: time between checkpoints, τ [s].
+        restart_time: from a failure to the first new step, r [s].
+
+    Returns:
+        Share [1].
+
+    Source: Young, 1974; Daly, "A higher order estimate of the optimum checkpoint interval", FGCS 22(3), 2006.
+
+    >>> round(float(goodput(failures=1 / 10_000, checkpoint_time=50, interval=1000, restart_time=500)), 3)
+    0.85
+    """
+    share = 1 - checkpoint_time / interval - failures * (interval / 2 + restart_time)
+    return np.where(np.asarray(share) > 0, share, np.nan)
+
+
+# Utilisation ---------------------------------------------------------------------------------------------------------
+
+
+def repeated_work(shape: Shape, job: Job, par: Parallelism, sw: Software) -> Array:
+    """Work that recomputation repeats for one token: forward passes of layers, or their cheap part [FLOP]."""
+    forward = transformer.forward_flops(shape, job.sequence_length, job.causal)
+    core = shape.layers * transformer.attention_flops(shape, job.sequence_length, job.causal)
+    cheap = par.recompute_core * (1 - par.recompute)
+    return par.recompute * forward + cheap * (sw.selective_linear * (forward - core) + (1 - sw.flash) * core)

@@ -306,7 +306,8 @@ def fleet(rows: Sequence[Row], catalog: Catalog) -> Fleet:
     """Rows as arrays; settings that a source leaves open get their defaults here.
 
     *Tensor parallel*: the smallest up to 8 that holds 8 bytes per parameter in 0.6 of the memory. *Pipeline*: none.
-    *Micro-batch*: one with a pipeline (or so many that there are as many as stages), else about 16k tokens per tensor-parallel rank, fewer for large models, at most 8.
+    *Micro-batch*: one with a pipeline (or so many that there are as many as stages), else about 16k tokens per
+    tensor-parallel rank, fewer for large models, at most 8.
     *Sharding group*: all replicas; fully sharded groups smaller than a node are taken as not stated.
     *Experts cut by tensor parallelism* in releases before spring 2025, as Megatron's default then was; whole since.
     *Recompute*: by the stack; "to fit" means just the share of layers that brings memory under budget.
@@ -402,7 +403,7 @@ def _flash(catalog: Catalog, gpu: str) -> float:
 
 def _hardware(rows: Sequence[Row], catalog: Catalog) -> Hardware:
     @cache
-    def links(gpu: str, node: int, domain: int, transport: str, rate: float | None) -> tuple[float, float, float]:
+    def links(gpu: str, node: int, domain: int, transport: str, rate: float | None) -> tuple[Array, Array, Array]:
         return adapter.links(
             all_reduce.machine(
                 catalog, gpu=gpu, domain=domain, gpus_per_node=node, nodes=2, transport=transport, rate=rate
