@@ -522,7 +522,9 @@ def _tree(request: _Request) -> Design:
 
     # A leaf's ports: breakout rounds up per leaf, so count what is taken in whole ports.
     host_ports = _ceil_divide(hosts, r.hosts_per_port)
-    balanced = (leaf_links % np.maximum(spines, 1) == 0) & (spine_links % np.maximum(cores, 1) == 0)
+    even_groups = (leaves_per_pod * pods == leaves_per_tree) & (pod_spines * spine_up % np.maximum(cores, 1) == 0)
+    even = np.where(apart, even_groups, _even_groups(leaves, leaf_up, spines, spine_up, cores))
+    balanced = np.where(tiers >= 3, even, leaf_links % np.maximum(spines, 1) == 0)
     through_leaf = np.minimum(1.0, leaf_up * r.hosts_per_port / np.maximum(group, 1))
     through_spine = np.minimum(1.0, spine_up * spines / np.maximum(np.where(apart, leaf_links, spine_down * spines), 1))
     node_ports = (nodes * rails).astype(np.float64)
@@ -571,6 +573,25 @@ def _tree(request: _Request) -> Design:
         balanced=balanced,
         enough_spines=enough,
     )
+
+
+def _even_groups(
+    leaves: Integers, leaf_up: Integers, spines: Integers, spine_up: Integers, cores: Integers
+) -> Booleans:
+    """Whether three tiers divide into equal groups of leaves and spines that each reach every core alike.
+
+    A group has s spines, s a divisor of a leaf's uplinks; the groups share the leaves evenly, and the links up of a
+    group divide by the cores.
+    """
+    found = np.zeros(leaves.shape, dtype=np.bool_)
+    uplinks = np.unique(leaf_up[leaf_up > 0])
+    for size in range(1, int(uplinks.max(initial=0)) + 1):
+        if not np.any(uplinks % size == 0):
+            continue
+        groups = np.maximum(spines // size, 1)
+        shared = (leaf_up % size == 0) & (spines % size == 0) & (leaves % groups == 0)
+        found |= shared & (size * spine_up % np.maximum(cores, 1) == 0)
+    return found
 
 
 def torus_sides(switches: ArrayLike, dimensions: int) -> list[Integers]:

@@ -86,6 +86,11 @@ def test_spines_of_their_own_keep_each_rail_whole_in_three_tiers():
     assert switches(found) == [56, 80, 28]
 
 
+def test_three_tiers_are_even_only_where_whole_groups_reach_every_core_alike():
+    # 32 units: 8 groups of 32 leaves and 32 spines, 1,024 links up on 128 cores. 10 units: none divide by 40 cores.
+    assert fabric.design([1024, 320, 512, 2048], 8, 64).balanced.tolist() == [True, False, True, True]
+
+
 def test_rail_only_needs_no_spine_until_a_rail_fills_its_switch():
     found = fabric.design([32, 64, 65], 8, 64, layout=fabric.RAIL_ONLY)
     assert found.leaf_switches.tolist() == [8, 8, 24]  # 65 nodes: 3 groups of 32 a rail
