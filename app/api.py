@@ -27,7 +27,7 @@ from starlette.responses import StreamingResponse
 from app import __version__, answers, catalog, problems, reading
 from app.catalog import Catalog
 from app.exports import safe
-from app.plan import evaluate
+from app.plan.evaluation import evaluate
 from app.plan.parts import Plan
 from app.problems import FieldProblem, ProblemError
 from app.scenario import Scenario
