@@ -18,7 +18,7 @@ from app.plan.beside import Beside
 from app.plan.bill import LEVELS, Network, build, drawn
 from app.plan.cabling import Cable, cable_list
 from app.plan.hardware import Hardware
-from app.plan.parts import BillLine, Bisection, Explanation, Fabric, Finding, Links, OtherNetwork, Term
+from app.plan.parts import BillLine, Bisection, Explanation, Fabric, FabricShape, Finding, Links, OtherNetwork, Term
 from app.plan.prices import PriceList
 from app.plan.switching import candidates, cheapest, designs, pick
 from app.scenario import Scenario
@@ -91,6 +91,7 @@ class FabricDraft:
             bill_of_materials=tuple(self._bill(named)),
             matches=self.matches,
             networks=tuple(_other(other, named) for other in self.others),
+            shape=_shape(network, self.hardware, self.scenario) if network else None,
         )
 
     def _bill(self, named: Mapping[str, Band | None]) -> Iterator[BillLine]:
@@ -111,6 +112,36 @@ class FabricDraft:
             return iter(())
         kinds = {level: medium.cable.name if medium else "" for level, medium in self.network.media.items()}
         return cable_list(self.network.cabling, kinds)
+
+
+def _shape(network: Network, hardware: Hardware, scenario: Scenario) -> FabricShape:
+    counts, design = network.counts, network.design
+    rate = hardware.scale_out.port_rate.typical / scenario.planes
+    group = float(design.unit_hosts) if counts.tiers > 1 else 0.0
+    return FabricShape(
+        nodes=counts.nodes,
+        rails=counts.rails,
+        management_links=counts.management_links,
+        units=counts.units,
+        nodes_per_unit=counts.unit_nodes,
+        leaves_per_unit=counts.leaves_per_unit,
+        leaf_down=counts.leaf_down,
+        leaf_up=counts.leaf_up,
+        spine_down=counts.spine_down,
+        spine_up=counts.spine_up,
+        leaves=counts.leaves_per_plane,
+        spines=counts.spines_per_plane,
+        cores=counts.cores_per_plane,
+        super_cores=counts.super_cores // counts.planes,
+        peers=counts.peers // counts.planes,
+        host_rate=rate,
+        uplink_rate=rate,
+        by_rail=counts.by_rail,
+        rail_spines=counts.rail_spines and counts.by_rail,
+        oversubscription=group / counts.leaf_up if counts.leaf_up and group else 1.0,
+        spine_oversubscription=counts.spine_down / counts.spine_up if counts.spine_up else 1.0,
+        family="infiniband" if hardware.scale_out.family == "infiniband" else "ethernet",
+    )
 
 
 def _links(design: fabric.Design | None) -> Links | None:

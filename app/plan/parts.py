@@ -88,6 +88,34 @@ class BillLine:
 
 
 @dataclass(frozen=True)
+class FabricShape:
+    """How one plane is wired. ``leaf_up`` counts links of ``uplink_rate``; hosts have links of ``host_rate`` [B/s]."""
+
+    nodes: int
+    rails: int
+    management_links: int
+    units: int
+    nodes_per_unit: int
+    leaves_per_unit: int
+    leaf_down: int
+    leaf_up: int
+    spine_down: int
+    spine_up: int
+    leaves: int
+    spines: int
+    cores: int
+    super_cores: int
+    peers: int
+    host_rate: float
+    uplink_rate: float
+    by_rail: bool
+    rail_spines: bool
+    oversubscription: float
+    spine_oversubscription: float
+    family: str
+
+
+@dataclass(frozen=True)
 class Fabric:
     topology: str
     approximate: bool
@@ -117,6 +145,7 @@ class Fabric:
     bill_of_materials: tuple[BillLine, ...]
     matches: tuple[str, ...]
     networks: tuple["OtherNetwork", ...] = ()
+    shape: FabricShape | None = None
 
 
 @dataclass(frozen=True)
