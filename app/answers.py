@@ -20,6 +20,7 @@ from app.plan import costs, fabric, training
 from app.plan import findings as hardware_findings
 from app.plan.bands import fold
 from app.plan.hardware import Hardware, look_up
+from app.plan.outline import BEYOND
 from app.plan.parts import AllReduce, Fabric, Finding, Plan
 from app.scenario import Scenario
 from app.size import Answer, BreakEven, Candidate, Question, size
@@ -93,6 +94,7 @@ def reduce_one(scenario: Scenario, catalog: Catalog) -> tuple[AllReduce, tuple[F
     return draft.part(fold(draft.quantities)), draft.findings, hardware
 
 
+@BEYOND
 def reduce_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> ReduceAnswer:
     """The reduction for each scenario; they differ in message and GPUs only."""
     first = scenarios[0]
@@ -122,6 +124,7 @@ def reduce_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> ReduceAnsw
     )
 
 
+@BEYOND
 def fabric_answer(scenario: Scenario, catalog: Catalog) -> FabricAnswer:
     """The fabric of one scenario, priced."""
     hardware = look_up(scenario, catalog)
@@ -153,6 +156,7 @@ def _resolved(scenario: Scenario, hardware: Hardware) -> dict[str, Any]:
     return {name: filled.get(name) if value is None else value for name, value in scenario}
 
 
+@BEYOND
 def compare_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> CompareAnswer:
     """Two to four scenarios side by side."""
     found = compare(scenarios, catalog)
@@ -176,6 +180,7 @@ def compare_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> CompareAn
     )
 
 
+@BEYOND
 def size_answer(question: Question, catalog: Catalog, seconds: float) -> SizeAnswer:
     """The inverse question."""
     answer: Answer = size(question, seconds)

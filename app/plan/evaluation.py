@@ -7,7 +7,7 @@ from app.catalog import Catalog
 from app.plan import all_reduce, fabric, findings, training, words
 from app.plan.bands import Draws, fold
 from app.plan.hardware import Hardware
-from app.plan.outline import outline
+from app.plan.outline import BEYOND, outline
 from app.plan.parts import Explanation, Finding, Plan
 from app.plan.recommendation import recommend
 from app.scenario import Scenario
@@ -17,6 +17,7 @@ __all__ = ["evaluate"]
 SEVERITIES = ("error", "warning", "note")
 
 
+@BEYOND
 def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
     """Answer one scenario: size the fabric, run the model on it, time the reduction, price it all.
 

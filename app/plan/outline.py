@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from app.catalog import Catalog
 from app.plan import costs, fabric, training
 from app.plan.hardware import Hardware, look_up
@@ -28,6 +30,11 @@ class Outline:
         return float(draws.values.flat[0])
 
 
+BEYOND = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
+"""Outside a formula's range the result is NaN or infinite, which is no error here: it becomes ``None``."""
+
+
+@BEYOND
 def outline(scenario: Scenario, catalog: Catalog) -> Outline:
     """Size the fabric, run the model on it, price it."""
     hardware = look_up(scenario, catalog)
