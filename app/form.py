@@ -175,6 +175,24 @@ def summary(scenario: Scenario, catalog: Catalog) -> str:
     return f"{scenario.gpus:,} × {gpu}, {network}, {model}"
 
 
+def defaults() -> dict[str, str]:
+    """The text that means each field's default; blank where blank is the default."""
+    fields = Scenario.model_fields.items()
+    return {name: "" if field.default is None else written(field.default, _unit(name)) for name, field in fields}
+
+
+def shown(name: str, value: Any, catalog: Catalog) -> str:
+    """A field's value for people."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    unit = _unit(name)
+    if unit is not None:
+        return units.show(value, unit, 4)
+    return f"{value:,}" if isinstance(value, int) else label(name, written(value), catalog)
+
+
 def texts(scenario: Scenario) -> dict[str, str]:
     """The fields that differ from the defaults, each as one would type it."""
     units_of = {name: _unit(name) for name in scenario.asked()}
@@ -284,7 +302,7 @@ def _family(kind: str, value: str, catalog: Catalog) -> str:
         return ""
     entry = catalog.kind(kind)[value]
     family = getattr(entry, "vendor", None) or getattr(entry, "family", "")
-    return FAMILIES.get(family, family)
+    return FAMILIES.get(str(family), str(family))
 
 
 def label(name: str, value: str, catalog: Catalog) -> str:

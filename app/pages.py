@@ -3,19 +3,19 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
-from app import charts, form
+from app import charts, compare, exports, form, method
 from app.catalog import Catalog
-from app.plan import evaluate
+from app.plan.evaluation import evaluate
 from app.plan.parts import Plan
 from app.plan.recommendation import counterpart, degrees
 from app.problems import ProblemError
 from app.scenario import Scenario
-from app.templating import page
+from app.templating import change, page
 
 router = APIRouter(include_in_schema=False)
 
@@ -63,7 +63,7 @@ def plan(request: Request) -> Response:
 
 def _without_blanks(request: Request, pairs: list[tuple[str, str]]) -> Response:
     """A form sent without JavaScript names every field: lead to the address that says only what was asked."""
-    defaults = {name: form.written(field.default) for name, field in Scenario.model_fields.items()}
+    defaults = form.defaults()
     kept = [(name, value) for name, value in pairs if value.strip() and value != defaults.get(name)]
     asked = form.read(kept)
     if asked.scenario is not None:
@@ -96,16 +96,15 @@ def _planner(
         "power": charts.power(answer),
         "cloud": charts.cloud(answer) if answer.training.cloud else None,
     }
-    curves: dict[str, Any] = {}
     figures |= dict.fromkeys(("all_reduce_curves", "scaling", "tail", "cost_per_port", "tornado"))
     return {
         "plan": answer,
         "form": form.form(asked, catalog, answer.scenario),
         "headline": form.summary(scenario, catalog),
         "explained": answer.explanations,
-        "formulas": {},
+        "formulas": method.formulas(),
         "figures": figures,
-        "curves": curves,
+        "tables": exports.tables(answer, catalog),
         "drawing": None,
         "acceptance": None,
         "slices": list(_slices(answer)),
@@ -127,20 +126,20 @@ def _planner(
     }
 
 
-def _slices(answer: Plan) -> Iterator[Slice]:
-    """The step's resources as a bar: where each begins and how wide it is drawn."""
+def _slices(answer: Plan, longest: float | None = None) -> Iterator[Slice]:
+    """The step's resources as a bar: where each begins and how wide it is drawn, if ``longest`` fills the width."""
     sums = {
         name: sum(part.time.typical for part in answer.training.parts if part.resource == name and part.time)
         for name in charts.RESOURCES
     }
     whole = sum(sums.values())
+    scale = 1000 / (longest or whole or 1.0)
     start = 0.0
     for name, value in sums.items():
-        if whole and value:
-            share = value / whole
+        if value:
             colour = charts.resource_look(name, answer).colour.removeprefix("var(--chart-").removesuffix(")")
-            yield Slice(charts.RESOURCES[name], colour, share, round(start * 1000, 2), round(share * 1000, 2))
-            start += share
+            yield Slice(charts.RESOURCES[name], colour, value / whole, round(start * scale, 2), round(value * scale, 2))
+            start += value
 
 
 def _name_of(path: str) -> str:
@@ -186,10 +185,138 @@ def comparisons(request: Request, scenario: Scenario, catalog: Catalog) -> Itera
 
 def _against(request: Request, scenario: Scenario, others: list[dict[str, Any]]) -> str:
     """The address of a comparison of this scenario with changed ones."""
-    fields = {}
-    for letter, changes in zip("abcd", [{}, *others], strict=False):
-        whole = scenario.model_copy(update=changes)
-        fields |= {f"{letter}.{name}": value for name, value in form.texts(whole).items()}
+    return _side_by_side(request, [scenario, *(scenario.model_copy(update=changes) for changes in others)])
+
+
+@dataclass(frozen=True)
+class ComparedPlan:
+    """One column of the comparison."""
+
+    letter: str
+    headline: str
+    address: str
+    without: str
+    plan: Plan
+    slices: tuple[Slice, ...]
+
+
+@router.get("/compare")
+def compare_plans(request: Request) -> Response:
+    """Two to four plans side by side. Fields without a letter hold for every plan."""
+    pairs = request.query_params.multi_items()
+    catalog: Catalog = request.app.state.catalog
+    common = [(name, value) for name, value in pairs if not _lettered(name)]
+    if len(common) == len(pairs) and (start := form.read(common).scenario) is not None:
+        rival = counterpart(catalog.scale_out[start.scale_out], catalog)
+        address = _against(request, start, [{"scale_out": rival.key, "switch": None}] if rival else [{}])
+        pairs, common = parse_qsl(address.partition("?")[2]), []
+    last = max((name[0] for name, _ in pairs if _lettered(name)), default="b")
+    asked = [
+        form.read([*common, *((name[2:], value) for name, value in pairs if name.startswith(f"{letter}."))])
+        for letter in LETTERS[: max(2, LETTERS.index(last) + 1)]
+    ]
+    typed = [(name, value) for name, value in pairs if value.strip()]
+    if len(typed) < len(pairs):
+        return RedirectResponse(_address(request, "/compare", urlencode(_pruned(typed))), 303)
+    return _comparison(request, pairs, asked, catalog)
+
+
+LETTERS = "abcd"
+
+
+def _lettered(name: str) -> bool:
+    return len(name) > 2 and name[0] in LETTERS and name[1] == "."
+
+
+def _pruned(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Fields of a comparison without those that say the default; the last plan stays named."""
+    defaults = form.defaults()
+    kept = [(name, value) for name, value in pairs if not _lettered(name) or value != defaults.get(name[2:])]
+    last = max((name[0] for name, _ in pairs if _lettered(name)), default="b")
+    if not any(name[0] == last for name, _ in kept if _lettered(name)):
+        kept.append((f"{last}.gpu", next(value for name, value in pairs if name == f"{last}.gpu")))
+    return kept
+
+
+def _comparison(request: Request, pairs: list[tuple[str, str]], asked: list[form.Asked], catalog: Catalog) -> Response:
+    letters = LETTERS[: len(asked)]
+    scenarios = [one.scenario for one in asked if one.scenario is not None]
+    found = compare.compare(scenarios, catalog) if len(scenarios) == len(asked) else None
+    plans = found.plans if found else (None,) * len(asked)
+    forms = [
+        form.form(one, catalog, answer.scenario if answer else None, f"{letter}.")
+        for letter, one, answer in zip(letters, asked, plans, strict=True)
+    ]
+    errors = [
+        (f"{made.prefix}{name}" if name else "", f"{made.prefix[0].upper()}, {title}", text)
+        for made in forms
+        for name, title, text in made.errors
+    ]
+    shown = [[control for group in made.groups for control in group.first] for made in forms]
+    columns: list[ComparedPlan] = []
+    if found:
+        longest = max((one.training.step_time.typical for one in found.plans if one.training.step_time), default=None)
+        for index, (letter, scenario, answer) in enumerate(zip(letters, scenarios, found.plans, strict=True)):
+            others = [one for place, one in enumerate(scenarios) if place != index]
+            columns.append(
+                ComparedPlan(
+                    letter=letter,
+                    headline=form.summary(scenario, catalog),
+                    address=_address(request, "/", urlencode(form.texts(scenario))),
+                    without=_side_by_side(request, others),
+                    plan=answer,
+                    slices=tuple(_slices(answer, longest)),
+                )
+            )
+    visible = {f"{letter}.{control.name}" for letter, row in zip(letters, shown, strict=True) for control in row}
+    values: dict[str, Any] = {
+        "comparison": found,
+        "verdict": _difference_in_a_sentence(found) if found else "",
+        "columns": columns,
+        "letters": letters,
+        "controls": list(zip(*shown, strict=True)),
+        "hidden": [(name, value) for name, value in pairs if name not in visible and value.strip()],
+        "errors": errors,
+        "more": _side_by_side(request, [*scenarios, scenarios[-1]]) if found and len(scenarios) < len(LETTERS) else "",
+        "asked_text": lambda field, value: form.shown(field.removeprefix("scenario."), value, catalog),
+        "words_of": _words_of,
+    }
+    return page(request, "compare.html", values, status=200 if found else 422)
+
+
+def _words_of(field: str, value: object) -> str:
+    """A result that is a key, in words."""
+    if field == "bottleneck.resource":
+        return charts.RESOURCES.get(str(value), str(value))
+    if field == "all_reduce.algorithm":
+        return charts.algorithm_name(str(value))
+    return str(value)
+
+
+def _difference_in_a_sentence(found: compare.Comparison) -> str:
+    """What the comparison comes to: time and money of the run, against the first plan."""
+    rows = {row.field: row for row in (*found.differences, *found.same)}
+    time, money = rows["training.time_to_train"], rows["costs.per_run"]
+    parts = []
+    for place in range(1, len(found.plans)):
+        slower, dearer = time.changes[place], money.changes[place]
+        if slower is None or dearer is None:
+            parts.append(f"{LETTERS[place].upper()} cannot be compared in full")
+            continue
+        pace = "takes as long" if abs(slower) < compare.ALIKE else f"takes {change(slower)} in time"
+        price = "costs as much" if abs(dearer) < compare.ALIKE else f"costs {change(dearer)}"
+        parts.append(f"{LETTERS[place].upper()} {pace} and {price}")
+    return "Against plan A: " + "; ".join(parts) + "."
+
+
+def _side_by_side(request: Request, scenarios: list[Scenario]) -> str:
+    """The address of a comparison of these scenarios; the last one is named even when it asks only for defaults."""
+    fields: dict[str, str] = {}
+    for letter, scenario in zip(LETTERS, scenarios, strict=False):
+        fields |= {f"{letter}.{name}": value for name, value in form.texts(scenario).items()}
+    last = LETTERS[len(scenarios) - 1] if scenarios else "a"
+    if scenarios and not any(name.startswith(last) for name in fields):
+        fields[f"{last}.gpu"] = scenarios[-1].gpu
     return _address(request, "/compare", urlencode(fields))
 
 

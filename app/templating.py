@@ -71,6 +71,15 @@ def percent_band(value: Band | None) -> str:
     return f"{number}\u2009%{gap}{ends}"
 
 
+def change(value: float | None) -> str:
+    """A relative change, with its sign.
+
+    >>> change(0.0613), change(-0.5), change(1.5)
+    ('+6.1\u2009%', '−50\u2009%', '+150\u2009%')
+    """
+    return "" if not value else ("+" if value > 0 else "−") + percent(abs(value))
+
+
 def plain_band(value: Band | None) -> str:
     """A band as a bare number, for where the unit stands beside it.
 
@@ -105,6 +114,15 @@ def capitalize_first(text: str) -> str:
     'Tensor-parallel NVLink traffic'
     """
     return text[:1].upper() + text[1:]
+
+
+def lower_first(text: str) -> str:
+    """The text with its first letter lower case, unless an abbreviation begins it.
+
+    >>> lower_first("Bill of materials"), lower_first("MFU by size")
+    ('bill of materials', 'MFU by size')
+    """
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
 def anchor(path: str) -> str:
@@ -145,10 +163,13 @@ def environment() -> Environment:
         "percent_band": percent_band,
         "plain_band": plain_band,
         "count": count,
+        "change": change,
         "words": words,
         "capitalize_first": capitalize_first,
+        "lower_first": lower_first,
         "anchor": anchor,
     }
+    made.tests["band_value"] = lambda value: isinstance(value, Band)
     made.globals |= {"model_version": __version__, "show_range": show_range}
     return made
 
