@@ -254,6 +254,15 @@ def decades(low: float, high: float, unit: str, count: int = 6) -> list[tuple[fl
     return [(10.0**power, show(10.0**power, unit)) for power in range(first, last + 1) if power % step == 0]
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """Write a share as per cent.
+
+    >>> percent(0.034), percent(0.034, 1)
+    ('3\u2009%', '3.4\u2009%')
+    """
+    return f"{share * 100:.{digits}f}{THIN}%"
+
+
 class Quantity:
     """Marks a float field as a quantity: pydantic reads text with a unit, the JSON schema names the unit."""
 

@@ -5,6 +5,7 @@ from app.catalog.types import ScaleOut
 from app.plan.outline import Outline, outline
 from app.plan.parts import Parallelism, Recommendation
 from app.scenario import Scenario
+from app.units import percent
 
 FEW, MANY = 64, 1000
 """The articles' limits: under 64 GPUs either network does; over 1,000 InfiniBand NDR."""
@@ -30,8 +31,12 @@ def recommend(scenario: Scenario, catalog: Catalog, own: Outline) -> Recommendat
     tie = abs(dearer) < TIE
     best = planned if tie or dearer > 0 else rival
     outcome = "so the cost of the run does not decide between them" if tie else f"so {best.name} is the better buy"
-    pace = f"finishes {abs(slower):.1%} {'later' if slower > 0 else 'sooner'}" if abs(slower) >= 5e-4 else "is as quick"
-    price = f"costs {abs(dearer):.1%} {'more' if dearer > 0 else 'less'} for the run"
+    pace = (
+        f"finishes {percent(abs(slower), 1)} {'later' if slower > 0 else 'sooner'}"
+        if abs(slower) >= 5e-4
+        else "is as quick"
+    )
+    price = f"costs {percent(abs(dearer), 1)} {'more' if dearer > 0 else 'less'} for the run"
     agrees, rule = rule_of_thumb(own.hardware.gpus, best, tie)
     return Recommendation(
         scale_out=best.key,

@@ -1,10 +1,11 @@
 """The plan in sentences."""
 
 from app.catalog import Catalog
+from app.plan.bands import Band
 from app.plan.hardware import Hardware
 from app.plan.parts import Bottleneck, Costs, Training
 from app.scenario import Scenario
-from app.units import show, show_range
+from app.units import percent, show, show_range
 
 LIMITS = {
     "compute": "Compute limits it",
@@ -26,12 +27,16 @@ def verdict(
     time = training.time_to_train
     if time is None:
         return f"{cluster} cannot train {model} as asked; the findings say what to change."
-    money = costs.per_run
-    price = f" for {show_range(money.low, money.typical, money.high, 'USD')}" if money else ""
-    days = show_range(time.low, time.typical, time.high, "s")
+    days = _shown(time)
+    prices = [f"{_shown(band)} {how}" for band, how in ((costs.per_run, "owned"), (costs.rental, "rented")) if band]
+    price = f", for {' or '.join(prices)}" if prices else ""
     first = f"{cluster} train {model} on {show(scenario.training_tokens, '1')} tokens in about {days}{price}."
     limit = LIMITS[bottleneck.resource] if bottleneck.resource else ""
     return f"{first} {limit}; {_networks(bottleneck, hardware)}" if limit else first
+
+
+def _shown(band: Band) -> str:
+    return show_range(band.low, band.typical, band.high, band.unit)
 
 
 def _networks(bottleneck: Bottleneck, hardware: Hardware) -> str:
@@ -39,6 +44,6 @@ def _networks(bottleneck: Bottleneck, hardware: Hardware) -> str:
     names = {"scale_up": hardware.scale_up.name, "scale_out": hardware.scale_out.name}
     gains = {entry.resource: entry.gain or 0.0 for entry in bottleneck.what_if if entry.resource in names}
     if not gains or max(gains.values()) < 0.005:
-        return "doubling a network would save less than 1 %."
+        return "doubling a network would save less than 1\u2009%."
     first = max(gains, key=lambda resource: gains[resource])
-    return f"of the networks {names[first]} comes first: doubling it would save {gains[first]:.0%}."
+    return f"of the networks {names[first]} comes first: doubling it would save {percent(gains[first])}."
