@@ -6,8 +6,10 @@ from typing import Any
 
 from app.catalog import Catalog
 from app.plan.evaluation import evaluate
+from app.plan.bands import Band
 from app.plan.parts import Plan, Quantity
 from app.scenario import Scenario
+from app.units import percent
 
 ALIKE = 5e-4
 """Relative differences below this are not listed."""
@@ -70,15 +72,15 @@ def _difference(row: Row, plans: Sequence[Plan]) -> Difference:
     values = tuple(row.get(plan) for plan in plans)
     numbers = [_typical(value) for value in values]
     changes = tuple(_change(numbers[0], number) for number in numbers)
-    unit = next((value.unit for value in values if hasattr(value, "unit")), "")
+    unit = next((value.unit for value in values if isinstance(value, Band)), "")
     known = [(abs(change), index) for index, change in enumerate(changes) if change is not None]
     largest = max(known, default=(0.0, 0))[1]
     cause = _cause(row, plans[0], plans[largest]) if largest else ""
     return Difference(row.field, row.title, unit, values, changes, cause)
 
 
-def _typical(value: Any) -> float | str | None:
-    return value.typical if hasattr(value, "typical") else value
+def _typical(value: Any) -> Any:
+    return value.typical if isinstance(value, Band) else value
 
 
 def _change(first: Any, other: Any) -> float | None:
@@ -100,7 +102,8 @@ def _cause(row: Row, first: Plan, other: Plan) -> str:
     whole = sum(before.values())
     if not whole or abs(moves[name] / whole) < ALIKE:
         return ""
-    return f"{name}: {moves[name] / whole:+.1%} of the whole"
+    sign = "+" if moves[name] > 0 else ""
+    return f"{name}: {sign}{percent(moves[name] / whole, 1)} of the whole"
 
 
 def _amounts(pairs: Sequence[tuple[str, Quantity]]) -> Amounts:
