@@ -540,7 +540,7 @@ def predictions(rows: Sequence[Row], catalog: Catalog, leave_one_out: bool) -> l
                 times = np.where(mine, np.exp(data.log_time(reading(constants, catalog))).ravel(), times)
     drawn = _drawn(data, catalog)
     low, high = interval(drawn, np.array([residual(catalog, row) for row in rows]))
-    base = baseline(rows)
+    base = baseline(rows, catalog)
     memory = data.memory(typical(catalog))
     return [
         Prediction(row, float(t), float(t * lo / d), float(t * hi / d), float(m), float(one))
@@ -553,10 +553,11 @@ def _drawn(data: Fleet, catalog: Catalog) -> NDArray[np.float64]:
     return np.exp(data.log_time(lambda group, name: catalog.training[group][name].draws()[:, None])).T
 
 
-def baseline(rows: Sequence[Row]) -> NDArray[np.float64]:
-    """Step times if all steps ran at one model FLOP/s utilization for each GPU and precision.
+def baseline(rows: Sequence[Row], catalog: Catalog) -> NDArray[np.float64]:
+    """Step times if all steps ran at one model FLOP/s utilisation for each GPU and precision.
 
-    The median over the other sources; for a GPU or precision no other source has, over all of them.
+    The median over the other sources; where none has that GPU and precision, over those of its architecture, else over
+    all.
     """
     work = np.array(
         [
@@ -564,14 +565,20 @@ def baseline(rows: Sequence[Row]) -> NDArray[np.float64]:
             for row in rows
         ]
     )
-    rate = work / np.array([row.measured * row.gpus for row in rows])
-    known: list[float] = []
-    for index, row in enumerate(rows):
-        others = [j for j, other in enumerate(rows) if other.group != row.group]
-        same = [j for j in others if rows[j].gpu == row.gpu and rows[j].linear_bytes == row.linear_bytes]
-        pool = same or others or [index]
-        known.append(float(work[index] / row.gpus / np.median(rate[pool])))
-    return np.array(known)
+    cards = [catalog.gpus[row.gpu] for row in rows]
+    peak = np.array([adapter.peaks(card, row.precision)[1].typical for card, row in zip(cards, rows, strict=True)])
+    best = work / np.array([row.gpus for row in rows]) / peak
+    used = best / np.array([row.measured for row in rows])
+    group, gpu = np.array([row.group for row in rows]), np.array([row.gpu for row in rows])
+    size, architecture = np.array([row.linear_bytes for row in rows]), np.array([card.architecture for card in cards])
+    known = np.empty(len(rows))
+    for index in range(len(rows)):
+        others = group != group[index]
+        same = others & (size == size[index])
+        pools = (same & (gpu == gpu[index]), same & (architecture == architecture[index]), others)
+        pool = next((mask for mask in pools if mask.any()), np.arange(len(rows)) == index)
+        known[index] = best[index] / np.median(used[pool])
+    return known
 
 
 def _score(found: Sequence[Prediction]) -> Statistics:

@@ -350,7 +350,8 @@ def numbers(
 ) -> Numbers:
     """Catalogue entries and scenario as numbers: typical values, or draws on the last axis.
 
-    An oversubscribed fabric gives each GPU its rate over the taper; every switch on the way adds its latency once.
+    An oversubscribed fabric gives each GPU its rate over the taper; every switch on the way adds its latency once. The
+    ideal profile takes links at their line rate, the calibrated one at what collectives reach on them.
     """
     read = _Reader(catalog, drawn, {} if used is None else used)
     met: list[Estimate] = []
@@ -359,6 +360,8 @@ def numbers(
     )
     read.used.update({estimate.key: estimate for estimate in met})
     up, out, peers = links(machine)
+    if scenario.profile == "ideal":
+        up, out = machine.scale_up_line, machine.scale_out_line
     trait = stack_traits(scenario, hardware, model, catalog)
     size = peaks(hardware.gpu, scenario.precision)[2]
     constants = calibration(
@@ -591,15 +594,11 @@ def draft(
     scalar = numbers(scenario, hardware, model, catalog, taper=taper, hops=hops)
     fixed = given(scenario, catalog)
     budget = catalog.training["memory"]["budget"].typical
-    found = search.best(
-        model, scalar.job, scalar.hardware, scalar.software, scalar.calibration, scenario.gpus, fixed, budget
-    )
+    found = _search(scenario, model, scalar, fixed, budget)
     chosen = found.best()
     if chosen is None and found.frugal is not None and fixed.whole:
         # A configuration given whole may fill the memory to the brim.
-        found = search.best(
-            model, scalar.job, scalar.hardware, scalar.software, scalar.calibration, scenario.gpus, fixed, 1.0
-        )
+        found = _search(scenario, model, scalar, fixed, 1.0)
         chosen = found.best()
     used: dict[str, Estimate] = {}
     wide = numbers(scenario, hardware, model, catalog, taper=taper, hops=hops, drawn=True, used=used)
@@ -640,6 +639,17 @@ def draft(
         findings=tuple(_findings(scenario, hardware, catalog, model, found, chosen, memory, budget)),
         explanations=_explanations(scenario, hardware, model, scalar, timing, share, chosen, catalog),
     )
+
+
+def searched(scenario: Scenario, hardware: Hardware, catalog: Catalog) -> search.Found:
+    """Every way to run the scenario's job that fits, quickest first."""
+    model = shape(scenario, catalog)
+    budget = catalog.training["memory"]["budget"].typical
+    return _search(scenario, model, numbers(scenario, hardware, model, catalog), given(scenario, catalog), budget)
+
+
+def _search(scenario: Scenario, model: Shape, n: Numbers, fixed: search.Given, budget: float) -> search.Found:
+    return search.best(model, n.job, n.hardware, n.software, n.calibration, scenario.gpus, fixed, budget)
 
 
 @dataclass(frozen=True)

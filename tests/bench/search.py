@@ -1,0 +1,43 @@
+"""Parallelism search: whole configurations a second, enumerated and timed."""
+
+import time
+from collections.abc import Iterator
+
+from app import catalog
+from app.plan import training
+from app.plan.hardware import look_up
+from app.scenario import Scenario
+
+CASES = {
+    "GPT-3 175B, 4,096 A100, batch 4,096": {
+        "gpu": "a100-sxm", "model": "gpt-3-175b", "gpus": 4096, "global_batch": 4096, "sequence_length": 2048,
+        "scale_out": "infiniband-hdr",
+    },
+    "Llama 3 70B, 1,024 H100 (the default plan)": {},
+    "Llama 3 405B, 16,384 H100": {"model": "llama-3-405b", "gpus": 16384},
+    "DeepSeek-V3, 2,048 H100": {
+        "model": "deepseek-v3", "gpus": 2048, "precision": "fp8", "sequence_length": 4096, "global_batch": 15360,
+    },
+}  # fmt: skip
+SECONDS = 1.0
+
+
+def run() -> Iterator[str]:
+    """Search each case for a second."""
+    book = catalog.load()
+    for name, asked in CASES.items():
+        scenario = Scenario(**asked)
+        hardware = look_up(scenario, book)
+        rounds, began = 0, time.perf_counter()
+        while time.perf_counter() - began < SECONDS:
+            found = training.searched(scenario, hardware, book)
+            rounds += 1
+        each = (time.perf_counter() - began) / rounds
+        draft = time.perf_counter()
+        training.draft(hardware, scenario, book)
+        draft = time.perf_counter() - draft
+        yield (
+            f"{name}: {1e3 * each:.1f} ms; {found.enumerated:,} enumerated ({found.enumerated / each:,.0f}/s), "
+            f"{found.divisible:,} divide, {found.feasible:,} fit, {found.evaluated:,} timed "
+            f"({found.evaluated / each:,.0f}/s); with the plan's draws {1e3 * draft:.1f} ms"
+        )

@@ -1,0 +1,202 @@
+"""The training step: worked examples, and what must hold whatever the constants."""
+
+import ast
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app import catalog, training, transformer
+from app.plan import training as adapter
+from app.training import Calibration, Hardware, Job, Parallelism, Software
+
+CATALOG = catalog.load()
+LLAMA = adapter.shape_of(CATALOG.models["llama-3-8b"])
+QWEN = adapter.shape_of(CATALOG.models["qwen-3-30b-a3b"])
+H100 = Hardware(989e12, 989e12, 3.35e12, 85e9, 132.0, 1.0, 365e9, 8.0, 47e9)
+JOB = Job(8192.0, 256.0)
+ALONE = Parallelism(*(float(x) for x in (1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0)))
+
+
+def constants(stack: str = "tuned") -> tuple[Software, Calibration]:
+    trait = adapter.traits(CATALOG, stack)
+
+    def typical(group: str, name: str) -> float:
+        return CATALOG.training[group][name].typical
+
+    kernel = adapter.kernels(CATALOG, CATALOG.gpus["h100-sxm"], typical)
+    cal = adapter.calibration(typical, kernel, 2.0, trait["vendor_attention"], trait["release"])
+    return adapter.software(trait), cal
+
+
+SOFT, CAL = constants()
+
+degrees = st.builds(
+    lambda t, p, v, c, d, b, sharding, sp, r: replace(
+        ALONE,
+        tensor=float(t),
+        pipeline=float(p),
+        virtual_pipeline=float(v if p > 1 else 1),
+        context=float(c),
+        data=float(d),
+        micro_batch=float(b),
+        sharding=float(sharding),
+        sharding_group=float(d * c),
+        sequence_parallel=float(sp and t > 1),
+        recompute=float(r),
+    ),
+    st.sampled_from([1, 2, 8]),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([1, 2]),
+    st.sampled_from([1, 2, 16, 32]),
+    st.sampled_from([1, 2, 4]),
+    st.integers(0, 3),
+    st.booleans(),
+    st.sampled_from([0.0, 0.5, 1.0]),
+)
+models = st.sampled_from([LLAMA, QWEN])
+
+
+def step(par: Parallelism, hw: Hardware = H100, cal: Calibration = CAL, model=LLAMA, job: Job = JOB) -> training.Step:
+    return training.step(model, job, hw, par, SOFT, cal)
+
+
+def test_formulas_import_only_one_another():
+    for name, allowed in {
+        "transformer": set(),
+        "training": {"app", "app.transformer"},
+        "search": {"app", "app.training", "app.transformer"},
+    }.items():
+        tree = ast.parse(Path(f"app/{name}.py").read_text(encoding="utf-8"))
+        imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)} - {None}
+        assert {module for module in imported if module.startswith("app")} <= allowed
+
+
+def test_a_step_of_one_gpu_has_no_communication():
+    par = replace(ALONE, micro_batch=2.0)
+    one = training.layer(LLAMA, JOB, H100, par, SOFT, CAL)
+    assert one.tensor == one.context == one.expert == 0
+    found = step(par)
+    assert found.bubble == found.pipeline == found.data == found.straggler == 0
+
+
+@given(degrees, models)
+def test_the_parts_add_up(par: Parallelism, model):
+    one = training.layer(model, JOB, H100, par, SOFT, CAL)
+    found = step(par, model=model)
+    parts = one.products + one.attention + one.elementwise + one.tensor + one.context + one.expert + one.host
+    total = found.layers * parts + found.head + found.bubble + found.pipeline + found.data
+    assert total + found.optimizer + found.straggler == pytest.approx(found.time, rel=1e-9)
+
+
+@given(
+    degrees,
+    models,
+    st.sampled_from(["matrix_peak", "linear_peak", "memory_bandwidth", "scale_up_bandwidth", "scale_out_bandwidth"]),
+)
+def test_more_of_a_resource_never_slows_a_step(par: Parallelism, model, name: str):
+    more = replace(H100, **{name: 2 * getattr(H100, name)})
+    assert step(par, more, model=model).time <= step(par, model=model).time * (1 + 1e-12)
+
+
+@given(degrees, models)
+def test_more_recomputation_is_slower_and_smaller(par: Parallelism, model):
+    less, more = replace(par, recompute=0.0), replace(par, recompute=1.0)
+    assert step(less, model=model).time <= step(more, model=model).time
+    sizes = [training.memory(model, JOB, one, SOFT, CAL).activations for one in (less, more)]
+    in_flight = transformer.micro_batches_in_flight(256 / (par.data * par.micro_batch), par.pipeline, 1)
+    assert sizes[1] <= sizes[0] or float(in_flight * np.ceil(model.layers / par.pipeline)) < 2
+
+
+@given(degrees, models)
+def test_sequence_parallelism_never_loses(par: Parallelism, model):
+    without, with_ = replace(par, sequence_parallel=0.0), replace(par, sequence_parallel=float(par.tensor > 1))
+    assert step(with_, model=model).time <= step(without, model=model).time * (1 + 1e-12)
+    sizes = [training.memory(model, JOB, one, SOFT, CAL).total for one in (without, with_)]
+    assert sizes[1] <= sizes[0] * (1 + 1e-12)
+
+
+@given(degrees, models)
+def test_sharing_the_optimizer_state_never_loses(par: Parallelism, model):
+    alone, shared = replace(par, sharding=0.0), replace(par, sharding=1.0)
+    assert step(shared, model=model).time <= step(alone, model=model).time * (1 + 1e-12)
+    assert training.memory(model, JOB, shared, SOFT, CAL).total <= training.memory(model, JOB, alone, SOFT, CAL).total
+
+
+@settings(max_examples=30)
+@given(st.lists(degrees, min_size=2, max_size=6), models)
+def test_arrays_and_draws_equal_scalars(configurations: list[Parallelism], model):
+    together = Parallelism(
+        **{e.name: np.array([[getattr(one, e.name)] for one in configurations]) for e in fields(Parallelism)}
+    )
+    drawn = replace(CAL, linear=CAL.linear * np.array([1.0, 0.9, 1.1]))
+    wide = training.step(model, JOB, H100, together, SOFT, drawn).time
+    assert wide.shape == (len(configurations), 3)
+    alone = [step(one, model=model).time for one in configurations]
+    assert np.allclose(wide[:, 0], alone, rtol=1e-12)
+    sizes = training.memory(model, JOB, together, SOFT, CAL).total[:, 0]
+    assert np.allclose(sizes, [training.memory(model, JOB, one, SOFT, CAL).total for one in configurations])
+
+
+def test_the_bubble_of_a_plain_pipeline():
+    # (p - 1)/m of the work of a stage: 3/64 with 4 stages and 64 micro-batches, when nothing else costs time.
+    par = replace(ALONE, pipeline=4.0, data=4.0)
+    free = replace(CAL, exposed_pipeline=0.0, head_imbalance=0.0, scale_out_latency=0.0)
+    found = step(par, cal=free)
+    one = training.layer(LLAMA, JOB, H100, par, SOFT, free)
+    assert found.bubble == pytest.approx(3 / 64 * float(found.layers * one.total))
+    # Interleaving divides it by the chunks, the zero-bubble schedule by three.
+    assert step(replace(par, virtual_pipeline=4.0), cal=free).bubble == pytest.approx(float(found.bubble) / 4)
+    assert step(replace(par, bubble=1 / 3), cal=free).bubble == pytest.approx(float(found.bubble) / 3)
+
+
+def test_a_hierarchical_collective_uses_every_rail():
+    # 64 GB over 16 nodes of 8: each rail carries 8 GB, 15/16 of it leaves the node at 50 GB/s.
+    assert training.collective(64e9, 128, 8, 450e9, 50e9, 0) == pytest.approx(8e9 * 15 / 16 / 50e9)
+
+
+def test_a_smaller_group_of_a_mesh_has_only_its_own_wires():
+    # 8 GPUs, 7 links of 64 GB/s each: a pair has one.
+    mesh = replace(H100, scale_up_bandwidth=448e9, mesh_peers=7.0)
+    assert [float(mesh.scale_up_rate(group)) / 1e9 for group in (8, 4, 2)] == [448, 192, 64]
+
+
+def test_states_of_sharded_training():
+    # 18 bytes a parameter whole: 2 + 4 + 12. Sharded over 8: 6 + 12/8; fully sharded: 16/8 and two gathered layers.
+    p = 8_030_257_152
+    whole, shared = ALONE, replace(ALONE, data=8.0, sharding=1.0, sharding_group=8.0)
+    states = [training.memory(LLAMA, JOB, par, SOFT, CAL) for par in (whole, shared)]
+    assert [float(m.weights + m.gradients + m.optimizer) / p for m in states] == pytest.approx([18, 7.5])
+    full = training.memory(LLAMA, JOB, replace(shared, sharding=3.0), SOFT, CAL)
+    layer = p - 2 * 128256 * 4096
+    gathered = 2 * 2 * layer / 32 + 4 * 2 * layer / 32
+    assert float(full.weights + full.gradients + full.optimizer) == pytest.approx(16 * p / 8 + gathered)
+
+
+def test_recomputing_everything_keeps_the_inputs():
+    # 2·h bytes for each token of each layer, and one layer's working set.
+    par = replace(ALONE, recompute=1.0)
+    kept = training.memory(LLAMA, JOB, par, SOFT, CAL).activations
+    layer = transformer.layer_activations(LLAMA, 8192, 1, 0, 1, 2, 0, 0)
+    assert float(kept) == pytest.approx(8192 * (32 * 2 * 4096 + float(layer)))
+
+
+def test_goodput_of_a_large_run():
+    # 16,384 GPUs at 1.97e-5 failures an hour: one every 3.1 h. A minute to write, ten to restart.
+    failures = 16384 * 1.97e-5 / 3600
+    interval = training.checkpoint_interval(failures, 60)
+    assert interval == pytest.approx(np.sqrt(2 * 60 / failures))
+    share = training.goodput(failures, 60, interval, 600)
+    assert share == pytest.approx(1 - 60 / interval - failures * (interval / 2 + 600))
+    assert 0.8 < share < 0.9
+    # No interval does better.
+    others = training.goodput(failures, 60, interval * np.array([0.5, 0.8, 1.25, 2]), 600)
+    assert np.all(others < share)
+
+
+def test_a_cluster_that_fails_faster_than_it_restarts_makes_no_progress():
+    assert np.isnan(training.goodput(1 / 300, 60, 200, 600))
