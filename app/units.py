@@ -153,7 +153,10 @@ _SHOWN: dict[str, tuple[tuple[float, str], ...]] = {
     ),
     "W": ((1e9, "GW"), (1e6, "MW"), (1e3, "kW"), (1.0, "W")),
     "FLOP/s": ((1e18, "EFLOP/s"), (1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1.0, "FLOP/s")),
-    "FLOP": ((1e24, "YFLOP"), (1e21, "ZFLOP"), (1e18, "EFLOP"), (1e15, "PFLOP"), (1e12, "TFLOP"), (1.0, "FLOP")),
+    "FLOP": (
+        (1e24, "YFLOP"), (1e21, "ZFLOP"), (1e18, "EFLOP"), (1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"),
+        (1e6, "MFLOP"), (1.0, "FLOP"),
+    ),
     "m": ((1.0, "m"),),
     "USD": ((1e9, "B"), (1e6, "M"), (1e4, "K"), (1.0, "")),
     "1": ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e4, "K"), (1.0, "")),
