@@ -15,7 +15,7 @@ from app.plan.parts import Plan
 from app.plan.recommendation import counterpart, degrees
 from app.problems import ProblemError
 from app.scenario import Scenario
-from app.templating import change, page
+from app.templating import page, percent
 
 router = APIRouter(include_in_schema=False)
 
@@ -169,18 +169,18 @@ def comparisons(request: Request, scenario: Scenario, catalog: Catalog) -> Itera
     several = []
     if rival is not None:
         several.append({"scale_out": rival.key, "switch": None})
-        yield f"Compare with {rival.name}", _against(request, scenario, several)
+        yield rival.name, _against(request, scenario, several)
     kernel = [entry for entry in catalog.scale_out.values() if entry.family == "tcp"]
     if kernel and network.family != "tcp" and rival is not None:
         rate = network.port_rate.typical
         nearest = min(kernel, key=lambda entry: abs(entry.port_rate.typical / rate - 1))
         three = [*several, {"scale_out": nearest.key, "switch": None}]
-        yield f"with {rival.name} and {nearest.name}", _against(request, scenario, three)
+        yield f"{rival.name} and {nearest.name}", _against(request, scenario, three)
     half = [{"oversubscription": scenario.oversubscription * 2}]
-    yield "with half the uplinks", _against(request, scenario, half)
+    yield "half the uplinks", _against(request, scenario, half)
     newer = next((entry for entry in catalog.scale_out.values() if entry.predecessor == network.key), None)
     if newer is not None:
-        yield f"with {newer.name}", _against(request, scenario, [{"scale_out": newer.key, "switch": None}])
+        yield newer.name, _against(request, scenario, [{"scale_out": newer.key, "switch": None}])
 
 
 def _against(request: Request, scenario: Scenario, others: list[dict[str, Any]]) -> str:
@@ -303,10 +303,21 @@ def _difference_in_a_sentence(found: compare.Comparison) -> str:
         if slower is None or dearer is None:
             parts.append(f"{LETTERS[place].upper()} cannot be compared in full")
             continue
-        pace = "takes as long" if abs(slower) < compare.ALIKE else f"takes {change(slower)} in time"
-        price = "costs as much" if abs(dearer) < compare.ALIKE else f"costs {change(dearer)}"
+        pace = (
+            "takes as long" if abs(slower) < compare.ALIKE else f"takes {more_or_less(slower, 'longer', 'less time')}"
+        )
+        price = f"costs {more_or_less(dearer, 'more', 'less')}" if abs(dearer) > compare.ALIKE else "costs as much"
         parts.append(f"{LETTERS[place].upper()} {pace} and {price}")
     return "Against plan A: " + "; ".join(parts) + "."
+
+
+def more_or_less(value: float, more: str, less: str) -> str:
+    """A relative change in words.
+
+    >>> more_or_less(-0.012, "more", "less")
+    '1.2\u2009% less'
+    """
+    return f"{percent(abs(value))} {more if value > 0 else less}"
 
 
 def _side_by_side(request: Request, scenarios: list[Scenario]) -> str:
