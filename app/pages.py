@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
-from app import charts, compare, exports, form, method
+from app import acceptance, charts, compare, curves, exports, form, method
 from app.catalog import Catalog
 from app.plan.evaluation import evaluate
 from app.plan.parts import Plan
@@ -86,7 +86,7 @@ def _refused(request: Request, asked: form.Asked, catalog: Catalog) -> Response:
 def _planner(
     request: Request, asked: form.Asked, scenario: Scenario, answer: Plan, catalog: Catalog
 ) -> Mapping[str, Any]:
-    figures = {
+    figures: dict[str, Any] = {
         "step_parts": charts.step_parts(answer),
         "what_if": charts.what_if(answer),
         "memory": charts.memory(answer),
@@ -94,9 +94,14 @@ def _planner(
         "bisection": charts.bisection(answer),
         "costs": charts.costs(answer),
         "power": charts.power(answer),
-        "cloud": charts.cloud(answer) if answer.training.cloud else None,
     }
-    figures |= dict.fromkeys(("all_reduce_curves", "scaling", "tail", "cost_per_port", "tornado"))
+    if answer.training.cloud:
+        figures["cloud"] = charts.cloud(answer)
+    tables = exports.tables(answer, catalog)
+    if answer.all_reduce.time is not None:
+        curve = curves.all_reduce_over_sizes(scenario, catalog, answer.all_reduce.message)
+        figures["all_reduce_curves"] = charts.all_reduce_curves(curve)
+        tables["all_reduce_curves"] = exports.curve_table(curve)
     return {
         "plan": answer,
         "form": form.form(asked, catalog, answer.scenario),
@@ -104,15 +109,11 @@ def _planner(
         "explained": answer.explanations,
         "formulas": method.formulas(),
         "figures": figures,
-        "tables": exports.tables(answer, catalog),
+        "tables": tables,
         "drawing": None,
-        "acceptance": None,
+        "acceptance": acceptance.sheet(scenario, catalog, _resolved_unit(answer)),
         "slices": list(_slices(answer)),
-        "sections": [
-            (key, title)
-            for key, title in SECTIONS.items()
-            if key not in ("sensitivity", "acceptance") or (figures["tornado"] if key == "sensitivity" else False)
-        ],
+        "sections": [(key, title) for key, title in SECTIONS.items() if key != "sensitivity" or "tornado" in figures],
         "comparisons": list(comparisons(request, scenario, catalog)),
         "exports": [("JSON", _address(request, "/api/v1/plan", scenario.query()))],
         "origin": f"{request.url.scheme}://{request.url.netloc}",
@@ -124,6 +125,12 @@ def _planner(
         "degrees": degrees,
         "preset_query": _preset_query,
     }
+
+
+def _resolved_unit(answer: Plan) -> int | None:
+    """Nodes of one scalable unit, where the fabric has units."""
+    nodes: int | None = answer.scenario["nodes_per_unit"]
+    return nodes
 
 
 def _slices(answer: Plan, longest: float | None = None) -> Iterator[Slice]:
