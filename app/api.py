@@ -325,10 +325,8 @@ async def sweep_grid(request: Request) -> Response:
 
     A sweep that takes longer than one request may is cut off: its last row says so in `error`.
     """
-    given = await reading.body(request)
-    grid = reading.check(Grid, given, strict=True)
+    grid = _grid(await reading.body(request), request.app.state.settings.max_sweep_points)
     settings: Settings = request.app.state.settings
-    _check_grid(grid, settings.max_sweep_points)
     as_csv = "text/csv" in request.headers.get("accept", "")
     gate: Gate = request.app.state.gate
     gate.refuse_when_full()
@@ -342,22 +340,30 @@ async def sweep_grid(request: Request) -> Response:
     return StreamingResponse(_rows(grid, gate, settings.time_limit, as_csv), headers=headers, media_type=kind)
 
 
-def _check_grid(grid: Grid, most: int) -> None:
-    known = list(Scenario.model_fields)
-    wrong = [
-        FieldProblem(
-            pointer=problems.pointer([part, name]),
-            detail=problems.advice({"type": "extra_forbidden", "loc": (name,), "msg": "", "input": None}, known),
-        )
-        for part, names in (("base", grid.base), ("grid", grid.grid))
-        for name in names
-        if name not in Scenario.model_fields
-    ]
-    if not wrong and grid.points() > most:
-        detail = f"The grid has {grid.points():,} points; ask for at most {most:,}."
-        wrong = [FieldProblem(pointer="#/grid", detail=detail)]
+MOST_VALUES = 100_000
+
+
+def _grid(given: dict[str, Any], most: int) -> Grid:
+    """The grid, each value of it checked: what is wrong is said before the first row."""
+    grid = reading.check(Grid, given, strict=True)
+    reading.check(Scenario, grid.base, strict=True, place=("base",))
+    points, values = grid.points(), sum(map(len, grid.grid.values()))
+    if points > most or values > MOST_VALUES:
+        detail = f"The grid has {points:,} points of {values:,} values; ask for at most {most:,} of {MOST_VALUES:,}."
+        raise problems.invalid([FieldProblem(pointer="#/grid", detail=detail)])
+    wrong: list[FieldProblem] = []
+    for name, several in grid.grid.items():
+        for number, value in enumerate(several):
+            try:
+                reading.check(Scenario, {name: value}, strict=True)
+            except ProblemError as error:
+                place = ("grid", name, number) if name in Scenario.model_fields else ("grid", name)
+                wrong.append(FieldProblem(pointer=problems.pointer(place), detail=error.problem.errors[0].detail))
+                if len(wrong) == 100 or name not in Scenario.model_fields:
+                    break
     if wrong:
         raise problems.invalid(wrong[:100])
+    return grid
 
 
 async def _rows(grid: Grid, gate: Gate, seconds: float, as_csv: bool) -> AsyncIterator[bytes]:

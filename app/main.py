@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
+from starlette.routing import Match
 
 from app import __version__, api, assets, catalog, content, docs, logs, openapi, pages, problems, settings
 from app.middleware import Edge, Metrics
@@ -115,7 +116,12 @@ def _errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> Response:
-        return answer(request, problems.status_problem(error.status_code, error.detail, error.headers))
+        headers = dict(error.headers or {})
+        if error.status_code == 405:  # the framework names the methods of one route; an address may have several
+            scopes = {method: {**request.scope, "method": method} for method in ("GET", "POST")}
+            methods = [name for name, scope in scopes.items() for r in app.routes if r.matches(scope)[0] is Match.FULL]
+            headers["Allow"] = ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))
+        return answer(request, problems.status_problem(error.status_code, error.detail, headers))
 
     @app.exception_handler(RequestValidationError)
     async def misread(request: Request, error: RequestValidationError) -> Response:

@@ -13,6 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
 from app import units
+from app.catalog import KINDS
 from app.problems import MEDIA_TYPE, FieldProblem, Problem
 from app.scenario import Scenario
 from app.size import Question
@@ -149,6 +150,11 @@ def _question(operation: Schema, bodies: Mapping[str, tuple[str, Mapping[str, Sc
                 }
         elif int(status) >= 400:
             response["content"] = {MEDIA_TYPE: {"schema": _reference("schemas", "Problem")}}
+    for parameter in operation.get("parameters", []):
+        if parameter["name"] == "kind":
+            parameter["schema"] |= {"enum": list(KINDS)}
+        if parameter["name"] == "key":
+            parameter["examples"] = {"h100": {"summary": "A GPU, of kind gpus", "value": "h100-sxm"}}
     if name not in bodies:
         return
     schema, asked, renamed = bodies[name]

@@ -76,7 +76,7 @@ async def body(request: Request) -> Fields:
 def check(model: type[Model], fields: Mapping[str, Any], *, strict: bool, place: Sequence[object] = ()) -> Model:
     """The fields as a model. JSON has types, so there a number is not text (`strict`); a query string has none."""
     if strict:
-        fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+        fields = {name: _whole(value) for name, value in fields.items()}
         blank = [name for name, value in fields.items() if isinstance(value, str) and not value.strip()]
         if blank:
             raise problems.invalid([FieldProblem(pointer=problems.pointer([*place, n]), detail=_BLANK) for n in blank])
@@ -84,3 +84,10 @@ def check(model: type[Model], fields: Mapping[str, Any], *, strict: bool, place:
         return model.model_validate(fields, strict=strict)
     except ValidationError as error:
         raise problems.from_validation(error, list(model.model_fields), place) from None
+
+
+def _whole(value: Any) -> Any:
+    """JSON's 512.0 is the whole number 512; a list is a tuple."""
+    if isinstance(value, list):
+        return tuple(_whole(one) for one in value)
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value

@@ -28,6 +28,8 @@ SHAPE = (
     "layers", "hidden", "heads", "head_dim", "kv_heads", "ffn_hidden", "gated", "vocabulary", "tied_embeddings",
     "experts", "experts_per_token", "expert_ffn_hidden", "shared_experts",
 )  # fmt: skip
+NEEDED = ("layers", "hidden", "heads", "ffn_hidden", "vocabulary")
+"""What a model of one's own cannot do without: where one is blank the default model's stands in."""
 
 
 class Key:
@@ -125,7 +127,7 @@ class Scenario(BaseModel):
     model: Annotated[str, Key("models", "custom")] = _field(
         "model",
         "Model",
-        "A preset, or custom and a shape of your own; shape fields given beside a preset change it.",
+        "A preset, or custom and a shape of your own (blank: Llama 3 70B's); shape fields beside a preset change it.",
         "llama-3-70b",
     )
     layers: Size | None = _field("shape", "Layers")
@@ -236,19 +238,10 @@ class Scenario(BaseModel):
         given = {key: value for key, value in data.items() if not (isinstance(value, str) and not value.strip())}
         if "model" not in given and any(given.get(name) is not None for name in SHAPE):
             given["model"] = "custom"
+        if given.get("model") == "custom":
+            stand_in = catalog.current().models[cls.model_fields["model"].default]
+            given |= {name: getattr(stand_in, name) for name in NEEDED if given.get(name) is None}
         return given
-
-    @model_validator(mode="after")
-    def _own_shape_is_whole(self) -> "Scenario":
-        if self.model != "custom":
-            return self
-        missing = [name for name in ("layers", "hidden", "heads", "vocabulary") if getattr(self, name) is None]
-        if not self.ffn_hidden and not self.expert_ffn_hidden:
-            missing.append("ffn_hidden")
-        if missing:
-            advice = {"missing": ", ".join(missing)}
-            raise PydanticCustomError("shape", "A model of your own needs {missing}. Or choose a model.", advice)
-        return self
 
     def asked(self) -> dict[str, Any]:
         """The fields that differ from the defaults."""

@@ -17,6 +17,8 @@ from app.units import Dollars, Seconds, Watts
 
 Kind = Literal["capital", "rental", "run"]
 NAMES: dict[Kind, str] = {"capital": "costs.capital", "rental": "costs.rental", "run": "costs.per_run"}
+ALIKE = 0.01
+"""Times closer than this share are called equal."""
 
 
 class Question(Scenario):
@@ -81,7 +83,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class BreakEven:
-    """From how many GPUs InfiniBand pays over Ethernet, for one GPU; ``None``: at no size tried."""
+    """From how many GPUs on InfiniBand pays over Ethernet, for one GPU; ``None``: not even at the largest tried."""
 
     gpu: str
     infiniband: str
@@ -152,7 +154,9 @@ def _pairs(question: Question, catalog: Catalog) -> Iterator[tuple[str, str]]:
 
 
 def _doubling(catalog: Catalog, gpu: str, most: int) -> Iterator[int]:
-    gpus = catalog.platforms[catalog.gpus[gpu].platform].gpus_per_node
+    """Powers of two from one node, or from most of one rack where a rack is the unit that is sold."""
+    platform = catalog.platforms[catalog.gpus[gpu].platform]
+    gpus = max(platform.gpus_per_node, 2 ** (platform.scale_up_domain.bit_length() - 1))
     while gpus <= most:
         yield gpus
         gpus *= 2
@@ -199,16 +203,19 @@ def _within(value: float, limit: float | None) -> bool:
 
 
 def _front(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Those that no other beats in both time and cost, cheapest first, each with what the next dollar buys."""
+    """Those that no other beats in both time and cost, cheapest first, each with what the next dollar buys.
+
+    A point that is less than ``ALIKE`` quicker than a cheaper one is left out: no model can tell them apart.
+    """
     front: list[Candidate] = []
     for candidate in sorted(candidates, key=lambda one: (one.cost, one.time_to_train)):
-        if not front or candidate.time_to_train < front[-1].time_to_train:
+        if not front or candidate.time_to_train < front[-1].time_to_train * (1 - ALIKE):
             front.append(candidate)
     slopes = [
         (one.time_to_train - after.time_to_train) / (after.cost - one.cost) for one, after in itertools.pairwise(front)
     ]
     return tuple(
-        Candidate(**{**vars(one), "next_dollar": slope}) for one, slope in zip(front, [*slopes, None], strict=True)
+        Candidate(**{**vars(one), "next_dollar": slope}) for one, slope in itertools.zip_longest(front, slopes)
     )
 
 
@@ -221,7 +228,8 @@ def _break_even(catalog: Catalog, gpu: str, candidates: Sequence[Candidate]) -> 
     points = tuple(
         (gpus, ethernet[gpus].run / infiniband[gpus].run) for gpus in sorted(infiniband.keys() & ethernet.keys())
     )
-    paying = [gpus for gpus, ratio in points if ratio > 1]
+    never = [gpus for gpus, ratio in points if ratio <= 1]
+    paying = [gpus for gpus, _ in points if gpus > max(never, default=0)]
     best = catalog.scale_out[infiniband[points[-1][0]].scale_out] if points and points[-1][1] > 1 else None
     if best is None and points:
         best = catalog.scale_out[ethernet[points[-1][0]].scale_out]

@@ -100,6 +100,11 @@ def test_body_and_query_are_the_same_question(client: TestClient) -> None:
     assert posted.json() == get(client, "/plan", gpus="512", scale_out="roce-400", gpudirect="false")
 
 
+def test_json_writes_whole_numbers_either_way(client: TestClient) -> None:
+    assert client.post(f"{API}/fabric", json={"gpus": 512.0}).json() == get(client, "/fabric", gpus=512)
+    assert client.post(f"{API}/fabric", json={"gpus": 512.5}).status_code == 422
+
+
 def test_units_are_understood_everywhere(client: TestClient) -> None:
     text = get(client, "/all-reduce", message="1 MiB", gpus=64)
     number = client.post(f"{API}/all-reduce", json={"message": 2**20, "gpus": 64}).json()
@@ -174,9 +179,11 @@ def test_a_sweep_is_csv_for_a_spreadsheet(client: TestClient) -> None:
 
 
 def test_a_sweep_says_where_a_point_has_no_answer(client: TestClient) -> None:
-    answer = client.post(f"{API}/sweep", json={"grid": {"gpus": [0, "x"]}})
-    rows = [json.loads(line) for line in answer.text.splitlines()]
-    assert all(row["error"] and row["training.step_time"] is None for row in rows)
+    answer = client.post(f"{API}/sweep", json={"base": {"model": "llama-3-405b"}, "grid": {"gpus": [8, 1024]}})
+    few, many = (json.loads(line) for line in answer.text.splitlines())
+    assert few["error"]
+    assert few["training.step_time"] is None
+    assert many["error"] == ""
 
 
 def test_the_catalogue_comes_with_its_sources(client: TestClient) -> None:
@@ -270,6 +277,7 @@ def test_every_wrong_field_is_named_at_once(client: TestClient) -> None:
         ("/sweep", {"grid": {}}, "#/grid"),
         ("/sweep", {"grid": {"nonsense": [1]}}, "#/grid/nonsense"),
         ("/sweep", {"base": {"x": 1}, "grid": {"gpus": [1]}}, "#/base/x"),
+        ("/sweep", {"grid": {"planes": [1, 2], "gpus": [8, 0, "x"]}}, "#/grid/gpus/1"),
         ("/sweep", {"grid": {name: list(range(99)) for name in ("gpus", "planes", "tiers", "layers")}}, "#/grid"),
     ],
 )
@@ -295,7 +303,7 @@ def test_other_refusals_are_problems_too(client: TestClient) -> None:
     assert is_problem(client.get(f"{API}/catalog/gpus/../../settings"), 404)
     missing = client.delete(f"{API}/plan")
     assert is_problem(missing, 405)
-    assert missing.headers["allow"]
+    assert missing.headers["allow"] == "GET, HEAD, POST"
 
 
 @pytest.mark.parametrize(

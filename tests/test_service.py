@@ -151,7 +151,7 @@ def test_a_sweep_may_not_have_too_many_points() -> None:
     with made(max_sweep_points=10) as small:
         answer = small.post("/api/v1/sweep", json={"grid": {"gpus": list(range(8, 96, 8))}})
     assert answer.status_code == 422
-    assert "11 points; ask for at most 10" in answer.json()["detail"]
+    assert "11 points of 11 values; ask for at most 10" in answer.json()["detail"]
 
 
 def test_too_many_large_questions_are_turned_away() -> None:
@@ -174,7 +174,7 @@ def test_too_many_large_questions_are_turned_away() -> None:
 
 
 def test_light_questions_stay_quick_while_a_sweep_runs(server: str) -> None:
-    grid = {"grid": {"gpus": list(range(8, 4096, 8)), "model": ["llama-3-8b"]}}
+    grid = {"grid": {"gpus": list(range(8, 1024, 8)), "model": ["llama-3-8b"]}}
     sweep = threading.Thread(target=lambda: httpx.post(f"{server}/api/v1/sweep", json=grid, timeout=60))
     sweep.start()
     time.sleep(0.2)
@@ -225,14 +225,14 @@ def test_stopping_finishes_what_is_in_flight(tmp_path: Path) -> None:
     running = Server(tmp_path / "log")
     url = running.url()
     found: list[httpx.Response] = []
-    grid = {"grid": {"gpus": list(range(8, 1608, 8)), "model": ["llama-3-8b"], "tensor_parallel": [8]}}
+    grid = {"grid": {"gpus": list(range(8, 808, 8)), "model": ["llama-3-8b"], "tensor_parallel": [8]}}
     asking = threading.Thread(target=lambda: found.append(httpx.post(f"{url}/api/v1/sweep", json=grid, timeout=60)))
     asking.start()
     time.sleep(0.3)
     assert running.stop() in (0, -15)
     asking.join()
     assert found[0].status_code == 200
-    assert len(found[0].text.splitlines()) == 200
+    assert len(found[0].text.splitlines()) == 100
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_docs_are_drawn_without_internet(server: str, page: Any) -> None:
     page.get_by_text("/api/v1/plan").first.wait_for(timeout=20_000)
     page.locator("#operations-Railyard-get_catalog_entry").click()
     page.get_by_role("button", name="Try it out").click()
-    page.get_by_placeholder("kind").fill("gpus")
+    page.locator("#operations-Railyard-get_catalog_entry select").first.select_option("gpus")
     page.get_by_placeholder("key").fill("h100-sxm")
     page.get_by_role("button", name="Execute").click()
     page.get_by_text('"H100 SXM"').first.wait_for(timeout=20_000)
