@@ -334,9 +334,10 @@ class Machine:
     base_latency: Array  # launch of the kernel [s]
     scale_up_hop: Array  # one hop inside a domain [s]
     scale_out_hop: Array  # one hop between domains [s]
-    pacing_hop: Array  # the network hop as far as it lengthens the pipeline: InfiniBand's [s]
+    reference_hop: Array  # one hop between domains if they were joined by InfiniBand [s]
     fill: Array  # size of the pipeline fill across domains, c [1]
     fill_one_domain: Array  # the same when all ranks share one domain [1]
+    direct: Array = 0.0  # 1 where the ranks of a domain meet in a switch that sums or over a full mesh, else 0
     launch_floor: Array = 0.0  # least time of a call where one process drives all GPUs of a node [s]
     ll128: Array = 1.0  # 1 where links keep 128-byte stores whole (NVLink), else 0
     in_network_reduction: Array = 0.0  # 1 where scale-out switches sum (SHARP), else 0
@@ -353,6 +354,7 @@ class Calibration:
     """Constants of the library rather than of the hardware; in the catalogue as ``collectives.library``."""
 
     fill_exponent: Array  # q [1]
+    fill_exponent_direct: Array  # q within a domain whose ranks meet directly [1]
     fill_cap_domain: Array  # k within one domain, multiples of the latency [1]
     fill_cap_network: Array  # k of ring and tree across domains [1]
     fill_cap_multicast: Array  # k of NVLS tree across domains [1]
@@ -394,6 +396,7 @@ class _Line:
     pace: Array  # the part of L that lengthens the pipeline, L₀ [s]
     fill: Array  # c [1]
     cap: Array  # k [1]
+    exponent: Array  # q [1]
 
 
 _MULTICAST = ("nvls", "nvls-tree", "collnet")
@@ -416,10 +419,21 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
     chain = np.where(g > 8, 7 + c.rack_chain * np.log2(np.maximum(g, 8) / 8), g - 1)
     fill = np.where(several, m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
     cap = np.where(several, c.fill_cap_network, c.fill_cap_domain)
+    exponent = np.where(~several & (np.asarray(m.direct) > 0), c.fill_exponent_direct, c.fill_exponent)
 
-    def line(hops: Array, crossings: Array, rate: Array, cap: Array = cap) -> _Line:
-        near = m.base_latency + hops * hop
-        return _Line(near + crossings * m.scale_out_hop, rate, near + crossings * m.pacing_hop, fill, cap)
+    # A slow transport keeps more chunks under way: it paces the pipeline by the geometric mean of its hop and
+    # InfiniBand's. A ring saves the part of a tree's hop that the library spends, not the transport.
+    pacing_hop = np.sqrt(m.scale_out_hop * m.reference_hop)
+    saved = (1 - c.ring_hop) * m.reference_hop
+    ring_hop = np.maximum(m.scale_out_hop - saved, c.ring_hop * m.scale_out_hop / 2)
+    ring_pacing = np.maximum(pacing_hop - saved, c.ring_hop * pacing_hop / 2)
+    beyond = np.maximum(g - 1 - chain, 0.0)  # the pipeline passes every GPU of a rack, a small message does not
+
+    def line(passes: Array, rate: Array, crossings: Array, ring: bool = False, cap: Array = cap) -> _Line:
+        near = m.base_latency + passes * chain * hop
+        network, pacing = (ring_hop, ring_pacing) if ring else (m.scale_out_hop, pacing_hop)
+        pace = near + passes * beyond * hop + crossings * pacing
+        return _Line(near + crossings * network, rate, pace, fill, cap, exponent)
 
     if collective == "all-to-all":
         share_near = (g - 1) / ranks / inside
@@ -428,12 +442,12 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
         with np.errstate(divide="ignore"):
             rate = 1 / np.maximum(share_near, share_far)
         crossing = np.where(several, 1.0, 0.0)
-        pace = near + crossing * m.pacing_hop
-        return {"ring": _Line(near + crossing * m.scale_out_hop, rate, pace, fill, cap)}
+        pace = near + crossing * pacing_hop
+        return {"ring": _Line(near + crossing * m.scale_out_hop, rate, pace, fill, cap, exponent)}
     if collective != "all-reduce":
         with np.errstate(divide="ignore"):
             rate = narrow / bus_factor(collective, ranks)
-        whole = line(c.gather_hop * chain * domains, (domains - 1) * c.ring_hop, rate)
+        whole = line(c.gather_hop * domains, rate, domains - 1, ring=True)
         if collective in ("broadcast", "reduce"):
             # One call does not wait for the end of the one before: hops hide, the pipeline still fills.
             whole = replace(whole, latency=np.broadcast_to(m.base_latency, np.shape(whole.latency)))
@@ -452,42 +466,43 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
     rings_only = np.asarray(m.streamed) > 0
     levels = np.log2(domains)
     multicast_cap = np.where(several, c.fill_cap_multicast, c.fill_cap_domain)
+    direct = 2 / np.maximum(chain, 1)  # straight to the switch and back, not along the chain
     return {
-        "ring": line(2 * np.where(several, g - 1, chain) * domains, 2 * (domains - 1) * c.ring_hop, ring),
-        "tree": line(2 * chain, 2 * levels, np.where(rings_only, 0.0, tree)),
+        "ring": line(2 * domains, ring, 2 * (domains - 1), ring=True),
+        "tree": line(2.0, np.where(rings_only, 0.0, tree), 2 * levels),
         "nvls": line(
-            np.where(several, 2 * np.minimum(chain, 1), 2 * chain),
-            np.where(several, 2.0, 0.0),
+            np.where(several, direct, 2.0),
             np.where(several, sharp * np.minimum(c.multicast_pair * multicast, node), multicast),
-            multicast_cap,
+            np.where(several, 2.0, 0.0),
+            cap=multicast_cap,
         ),
         "nvls-tree": line(
-            2 * chain,
-            2 * levels,
+            2.0,
             np.where(several & ~rings_only, np.minimum(c.multicast_pair * multicast, through), 0.0),
-            multicast_cap,
+            2 * levels,
+            cap=multicast_cap,
         ),
-        "collnet": line(2 * np.minimum(chain, 1), 2.0, sharp * np.minimum(node, alone)),
+        "collnet": line(direct, sharp * np.minimum(node, alone), 2.0),
     }
 
 
-def _fill(line: _Line, transfer: Array, exponent: Array) -> tuple[Array, Array]:
+def _fill(line: _Line, transfer: Array) -> tuple[Array, Array]:
     """Pipeline fill after ``transfer`` seconds' worth of bytes, F [s], and X·dF/dX [s].
 
     F₀ = c · L₀^(1 - q) · X^q grows with the chunks until they reach their largest size, F = F₀/√(1 + (F₀/(k·L₀))²).
     """
     ceiling = line.cap * line.pace
-    relative: Array = line.fill / line.cap * np.power(transfer / line.pace, exponent)
+    relative: Array = line.fill / line.cap * np.power(transfer / line.pace, line.exponent)
     bend = 1 + relative * relative
     fill = ceiling * relative / np.sqrt(bend)
-    return fill, exponent * fill / bend
+    return fill, line.exponent * fill / bend
 
 
-def _tangent(line: _Line, transfer: Array, low: Array, high: Array, exponent: Array) -> Array:
+def _tangent(line: _Line, transfer: Array, low: Array, high: Array) -> Array:
     """L + X + F where ``low`` ≤ X ≤ ``high``, and the tangent from the nearer end outside [s]."""
     tiny = np.finfo(float).tiny
     start: Array = np.clip(transfer, np.maximum(low, tiny), np.maximum(high, tiny))
-    fill, slope = _fill(line, start, exponent)
+    fill, slope = _fill(line, start)
     return line.latency + transfer + fill + slope * (np.maximum(transfer, tiny) / start - 1)
 
 
@@ -495,15 +510,15 @@ def _line_times(
     name: str, line: _Line, message: Array, machine: Machine, calibration: Calibration
 ) -> tuple[dict[str, Array], Array]:
     """Time of one algorithm with each protocol it speaks [s], and its transfer time S/A [s]."""
-    c, q = calibration, calibration.fill_exponent
+    c = calibration
     transfer = _transfer(line, message)
     first, last = c.ll_end * line.pace, c.simple_start * line.pace
     if name in _MULTICAST:
-        return {"simple": _tangent(line, transfer, first, np.inf, q)}, transfer
+        return {"simple": _tangent(line, transfer, first, np.inf)}, transfer
     times = {
-        "ll": _tangent(line, transfer, 0.0, first, q),
-        "ll128": np.where(np.asarray(machine.ll128) > 0, _tangent(line, transfer, first, last, q), np.nan),
-        "simple": _tangent(line, transfer, last, np.inf, q),
+        "ll": _tangent(line, transfer, 0.0, first),
+        "ll128": np.where(np.asarray(machine.ll128) > 0, _tangent(line, transfer, first, last), np.nan),
+        "simple": _tangent(line, transfer, last, np.inf),
     }
     streamed = np.asarray(machine.streamed) > 0
     if np.any(streamed):
@@ -526,7 +541,7 @@ def _quickest(name: str, line: _Line, message: Array, machine: Machine, calibrat
         times, _ = _line_times(name, line, message, machine, calibration)
         return _least(list(times.values()))
     transfer = _transfer(line, message)
-    return line.latency + transfer + _fill(line, transfer, calibration.fill_exponent)[0]
+    return line.latency + transfer + _fill(line, transfer)[0]
 
 
 def _least(times: Sequence[Array]) -> Array:

@@ -33,8 +33,9 @@ Reading = Callable[[Estimate], Array]
 """What to take of an estimate: its typical value, its draws, or something a fit is trying."""
 
 RDMA_ETHERNET = ("roce", "spectrum-x", "ultra-ethernet")
+TRANSPORTS = ("infiniband", "efa", "slingshot", "gpudirect-tcp", "tcp", "omni-path")
 FAST = 25e9
-"""From this share of the network a GPU, 200 Gb/s, EFA is of the newer kind [B/s]. Its two kinds have two hops."""
+"""From 200 Gb/s a GPU on, EFA is of its second kind and GPUDirect-TCP is TCPXO [B/s]: their hops differ."""
 
 
 def typical(estimate: Estimate) -> Array:
@@ -89,6 +90,7 @@ def machine(
     tuned: bool = True,
     in_network_reduction: bool = False,
     one_process: bool = False,
+    early_library: bool = False,
     reading: Reading = typical,
     used: list[Estimate] | None = None,
 ) -> Machine:
@@ -108,6 +110,7 @@ def machine(
         tuned: lossless Ethernet set up with care.
         in_network_reduction: the scale-out switches sum.
         one_process: one process drives all GPUs of a node.
+        early_library: NCCL before 2.12.
         reading: typical values, or draws.
         used: collects the estimates that were read.
     """
@@ -129,7 +132,7 @@ def machine(
     line = get.read(link.bandwidth)
     share = platform.nic_rate.times(platform.nics_per_node / platform.gpus_per_node) if rate is None else rate
     port = get.read(share) if isinstance(share, Estimate) else share
-    usable, hop, pacing, fill_factor = _network(get, transport, port)
+    usable, hop, reference, fill_factor = _network(get, transport, port)
     if transport in RDMA_ETHERNET and not tuned:
         usable, hop = usable * get("roce", "untuned"), hop * get("roce", "untuned_hop")
     if not gpudirect and transport not in ("tcp", "gpudirect-tcp"):
@@ -140,7 +143,7 @@ def machine(
 
     generation = int(link.generation)
     multicast: Array = 0.0
-    peers = 0.0
+    peers, direct = 0.0, 0.0
     if link.family == "nvlink":
         base = get("nvlink", "base_latency_to_2" if generation <= 2 else "base_latency")
         near = get("nvlink", "hop_to_3" if generation <= 3 else "hop_from_4")
@@ -148,7 +151,7 @@ def machine(
         one_domain = fill
         ring = line * get("nvlink", f"usable_{min(max(generation, 1), 6)}")
         if generation >= 4 and wiring == "switch":
-            one_domain = fill * get("nvlink", "fill_one_domain_from_4")
+            one_domain, direct = fill * get("nvlink", "fill_one_domain_from_4"), 1.0
         if link.in_switch_reduction and wiring == "switch":
             # Bus bandwidth of 8 ranks over the bus factor of 8 ranks, 7/4.
             multicast = line * get("nvlink", f"multicast_{min(max(generation, 4), 6)}") / (7 / 4)
@@ -159,10 +162,10 @@ def machine(
     elif link.family == "infinity-fabric":
         base, near = get("infinity-fabric", "base_latency"), get("infinity-fabric", "hop")
         fill = get("infinity-fabric", "fill") * fill_factor
-        one_domain = fill * get("infinity-fabric", "fill_one_domain")
+        one_domain, direct = fill * get("infinity-fabric", "fill_one_domain"), 1.0
         ring = line * get("infinity-fabric", "usable")
         factor = get("infinity-fabric", "network_hop")
-        hop, pacing = hop * factor, pacing * factor
+        hop, reference = hop * factor, reference * factor
         peers = float(max(link.links or 0, 1))
     elif link.family == "pcie":
         base, fill = get("pcie", "base_latency"), get("pcie", "fill") * fill_factor
@@ -176,8 +179,12 @@ def machine(
     else:
         base, near = get("ualink", "base_latency"), get("ualink", "hop")
         fill = get("ualink", "fill") * fill_factor
-        one_domain = fill * get("ualink", "fill_one_domain")
+        one_domain, direct = fill * get("ualink", "fill_one_domain"), 1.0
         ring = line * get("ualink", "usable")
+    if early_library:
+        fill, one_domain = fill * get("library", "fill_early"), one_domain * get("library", "fill_early")
+    if wide:
+        base = base + np.where(ranks > gpus_per_node, get("library", "rack_latency"), 0.0)
     if used is not None:
         used += get.used
     return Machine(
@@ -190,13 +197,14 @@ def machine(
         base_latency=base,
         scale_up_hop=near,
         scale_out_hop=hop,
-        pacing_hop=pacing,
+        reference_hop=reference,
         fill=fill,
         fill_one_domain=one_domain,
-        launch_floor=get("library", "launch_floor") if one_process else 0.0,
+        direct=direct,
+        launch_floor=get("library", "launch") * gpus_per_node if one_process else 0.0,
         ll128=float(link.family != "pcie"),
         in_network_reduction=float(in_network_reduction),
-        streamed=float(transport == "gpudirect-tcp"),
+        streamed=np.where(np.asarray(port) < FAST, 1.0, 0.0) if transport == "gpudirect-tcp" else 0.0,
         exits=get("library", "rack_exits") if wide else np.inf,
         scale_up_line=line,
         scale_out_line=port,
@@ -217,21 +225,15 @@ def _link(catalog: Catalog, card: Gpu, scale_up: str, wiring: str, domain: int, 
 
 
 def _network(get: _Reader, transport: str, port: Array) -> tuple[Array, Array, Array, Array]:
-    """Usable rate [B/s], hop [s], hop as far as it paces the pipeline [s] and factor on the pipeline's fill [1]."""
-    pacing = get("infiniband", "hop")
-    if transport == "efa":
-        slow = np.asarray(port) < FAST
-        hop = np.where(slow, get("efa", "hop"), get("efa", "hop_fast"))
-        return port * get("efa", "efficiency"), hop, pacing, 1.0
-    if transport == "tcp":
-        usable = np.minimum(port * get("tcp", "efficiency"), get("tcp", "rate_per_gpu"))
-        return usable, get("tcp", "hop"), pacing, 1.0
-    if transport in RDMA_ETHERNET:
-        return port * get("roce", "efficiency"), get("roce", "hop"), pacing, 1.0
-    if transport in ("slingshot", "gpudirect-tcp", "omni-path"):
-        factor = get("slingshot", "fill") if transport == "slingshot" else 1.0
-        return port * get(transport, "efficiency"), get(transport, "hop"), pacing, factor
-    return port * get("infiniband", "efficiency"), pacing, pacing, 1.0
+    """Usable rate [B/s], hop [s], InfiniBand's hop [s] and factor on the pipeline's fill [1]."""
+    group = "roce" if transport in RDMA_ETHERNET else transport if transport in TRANSPORTS else "infiniband"
+    hop = get(group, "hop")
+    if group in ("efa", "gpudirect-tcp"):
+        hop = np.where(np.asarray(port) < FAST, hop, get(group, "hop_fast"))
+    usable = port * get(group, "efficiency")
+    if group == "tcp":
+        usable = np.minimum(usable, get("tcp", "rate_per_gpu"))
+    return usable, hop, get("infiniband", "hop"), get("slingshot", "fill") if group == "slingshot" else 1.0
 
 
 def class_of(
