@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.catalog import Catalog
-from app.plan.evaluation import evaluate
 from app.plan.bands import Band
+from app.plan.evaluation import evaluate
 from app.plan.parts import Plan, Quantity
 from app.scenario import Scenario
 from app.units import percent
@@ -39,12 +39,12 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Row:
-    """One result to compare: how to get it, and what it is the sum of."""
+    """One result to compare: how to get it, and how to say why it differs between two plans."""
 
     field: str
     title: str
     get: Callable[[Plan], Any]
-    parts: Callable[[Plan], Amounts] = lambda plan: {}
+    cause: Callable[[Plan, Plan], str] = lambda first, other: ""
 
 
 def compare(scenarios: Sequence[Scenario], catalog: Catalog) -> Comparison:
@@ -75,7 +75,7 @@ def _difference(row: Row, plans: Sequence[Plan]) -> Difference:
     unit = next((value.unit for value in values if isinstance(value, Band)), "")
     known = [(abs(change), index) for index, change in enumerate(changes) if change is not None]
     largest = max(known, default=(0.0, 0))[1]
-    cause = _cause(row, plans[0], plans[largest]) if largest else ""
+    cause = row.cause(plans[0], plans[largest]) if largest else ""
     return Difference(row.field, row.title, unit, values, changes, cause)
 
 
@@ -92,18 +92,33 @@ def _change(first: Any, other: Any) -> float | None:
     return None
 
 
-def _cause(row: Row, first: Plan, other: Plan) -> str:
-    """The part of a sum that changed most, with its share of the whole."""
-    before, after = row.parts(first), row.parts(other)
-    if not before or not after:
+def _largest(parts: Callable[[Plan], Amounts]) -> Callable[[Plan, Plan], str]:
+    """Names the part of a sum that changed most, with its share of the first plan's whole."""
+
+    def cause(first: Plan, other: Plan) -> str:
+        before, after = parts(first), parts(other)
+        moves = {name: after.get(name, 0.0) - before.get(name, 0.0) for name in {*before, *after}}
+        name = max(moves, key=lambda part: abs(moves[part]), default="")
+        whole = sum(before.values())
+        if not whole or abs(moves[name] / whole) < ALIKE:
+            return ""
+        return f"{name.replace('_', ' ')}: {_signed(moves[name] / whole)} of the whole"
+
+    return cause
+
+
+def _run(first: Plan, other: Plan) -> str:
+    """A run costs its hours times the price of an hour: whichever changed more."""
+    hours = _change(_typical(first.training.time_to_train), _typical(other.training.time_to_train))
+    price = _change(_typical(first.costs.per_gpu_hour), _typical(other.costs.per_gpu_hour))
+    if hours is None or price is None:
         return ""
-    moves = {name: after.get(name, 0.0) - before.get(name, 0.0) for name in {*before, *after}}
-    name = max(moves, key=lambda part: abs(moves[part]))
-    whole = sum(before.values())
-    if not whole or abs(moves[name] / whole) < ALIKE:
-        return ""
-    sign = "+" if moves[name] > 0 else ""
-    return f"{name}: {sign}{percent(moves[name] / whole, 1)} of the whole"
+    name, change = max((("time to train", hours), ("cost of a GPU-hour", price)), key=lambda pair: abs(pair[1]))
+    return f"{name}: {_signed(change)}"
+
+
+def _signed(change: float) -> str:
+    return ("+" if change > 0 else "") + percent(change, 1)
 
 
 def _amounts(pairs: Sequence[tuple[str, Quantity]]) -> Amounts:
@@ -134,12 +149,12 @@ def _memory(plan: Plan) -> Amounts:
 
 
 ROWS = (
-    Row("training.time_to_train", "Time to train", lambda plan: plan.training.time_to_train, _step),
-    Row("training.step_time", "Step time", lambda plan: plan.training.step_time, _step),
-    Row("training.mfu", "Model FLOPs utilisation", lambda plan: plan.training.mfu, _step),
-    Row("training.tokens_per_second", "Tokens a second", lambda plan: plan.training.tokens_per_second, _step),
+    Row("training.time_to_train", "Time to train", lambda plan: plan.training.time_to_train, _largest(_step)),
+    Row("training.step_time", "Step time", lambda plan: plan.training.step_time, _largest(_step)),
+    Row("training.mfu", "Model FLOPs utilisation", lambda plan: plan.training.mfu, _largest(_step)),
+    Row("training.tokens_per_second", "Tokens a second", lambda plan: plan.training.tokens_per_second, _largest(_step)),
     Row("bottleneck.resource", "Bottleneck", lambda plan: plan.bottleneck.resource),
-    Row("memory.total", "Memory a GPU", lambda plan: plan.memory.total, _memory),
+    Row("memory.total", "Memory a GPU", lambda plan: plan.memory.total, _largest(_memory)),
     Row("all_reduce.time", "All-reduce time", lambda plan: plan.all_reduce.time),
     Row("all_reduce.bus_bandwidth", "All-reduce bus bandwidth", lambda plan: plan.all_reduce.bus_bandwidth),
     Row("all_reduce.algorithm", "All-reduce algorithm", lambda plan: plan.all_reduce.algorithm),
@@ -147,14 +162,16 @@ ROWS = (
     Row("fabric.spine_switches", "Spine switches", lambda plan: plan.fabric.spine_switches),
     Row("fabric.core_switches", "Core switches", lambda plan: plan.fabric.core_switches),
     Row("fabric.bisection_per_gpu", "Bisection bandwidth a GPU", lambda plan: plan.fabric.bisection_per_gpu),
-    Row("fabric.cost", "Fabric cost", lambda plan: plan.fabric.cost, _bill),
-    Row("fabric.cost_per_host_port", "Cost per host port", lambda plan: plan.fabric.cost_per_host_port, _bill),
-    Row("fabric.cost_per_gpu", "Fabric cost a GPU", lambda plan: plan.fabric.cost_per_gpu, _bill),
-    Row("costs.capital", "Capital", lambda plan: plan.costs.capital, _capital),
-    Row("costs.operating", "Running cost a year", lambda plan: plan.costs.operating, _operating),
-    Row("costs.total", "Total over the lifetime", lambda plan: plan.costs.total, _capital),
-    Row("costs.per_run", "Cost of the run, owned", lambda plan: plan.costs.per_run, _capital),
-    Row("costs.rental", "Cost of the run, rented", lambda plan: plan.costs.rental),
+    Row("fabric.cost", "Fabric cost", lambda plan: plan.fabric.cost, _largest(_bill)),
+    Row(
+        "fabric.cost_per_host_port", "Cost per host port", lambda plan: plan.fabric.cost_per_host_port, _largest(_bill)
+    ),
+    Row("fabric.cost_per_gpu", "Fabric cost a GPU", lambda plan: plan.fabric.cost_per_gpu, _largest(_bill)),
+    Row("costs.capital", "Capital", lambda plan: plan.costs.capital, _largest(_capital)),
+    Row("costs.operating", "Running cost a year", lambda plan: plan.costs.operating, _largest(_operating)),
+    Row("costs.total", "Total over the lifetime", lambda plan: plan.costs.total, _largest(_capital)),
+    Row("costs.per_run", "Cost of the run, owned", lambda plan: plan.costs.per_run, _run),
+    Row("costs.rental", "Cost of the run, rented", lambda plan: plan.costs.rental, _run),
     Row("cluster.power", "Power", lambda plan: plan.cluster.power),
     Row("cluster.racks", "Racks", lambda plan: plan.cluster.racks),
 )
