@@ -228,6 +228,32 @@ def test_every_cable_has_two_ports_of_its_own(nodes, topology, switch, managers,
             assert known[metres] >= many if level == "node_leaf" else known[metres] == many
 
 
+def test_rails_of_a_rail_only_fabric_never_meet():
+    draft = drafted(gpus=8 * 1500, topology="rail-only", switch="qm8700", scale_out="infiniband-hdr")
+    assert draft.tiers == 3
+    rail_of: dict[str, set[int]] = {}
+    for cable in draft.cables():
+        if cable.level == "node-leaf":
+            rail_of.setdefault(cable.z_end, set()).add(cable.rail)
+    for level in ("leaf-spine", "spine-core"):
+        for cable in draft.cables():
+            if cable.level == level:
+                rail_of.setdefault(cable.z_end, set()).update(rail_of[cable.a_end])
+    assert all(len(rails) == 1 for rails in rail_of.values())
+
+
+def test_the_cables_of_four_tiers_keep_to_their_ports():
+    draft = drafted(gpus=2048, tiers=4, scale_out="roce-400", switch="qfx5220-32cd", topology="fat-tree")
+    cables = list(draft.cables())
+    design = draft.network.design
+    assert len(cables) == int(design.node_leaf + design.leaf_spine + design.spine_core + design.core_super_core)
+    ends = Counter((name, port) for cable in cables for name, port in (
+        (cable.a_end, cable.a_port), (cable.z_end, cable.z_port)))  # fmt: skip
+    assert max(ends.values()) == 1
+    used = Counter(name for name, _ in ends)
+    assert max(count for name, count in used.items() if not name.startswith("node")) <= 32
+
+
 def test_leaves_have_the_same_number_of_links_to_every_spine():
     pairs = Counter((cable.a_end, cable.z_end) for cable in drafted().cables() if cable.level == "leaf-spine")
     assert set(pairs.values()) == {2}  # 32 uplinks over 16 spines
@@ -247,6 +273,15 @@ def test_the_curve_passes_through_the_plan():
         assert np.allclose(
             curve.cost_per_host_port[place], draft.quantities["fabric.cost_per_host_port"].values, rtol=1e-12
         )
+
+
+@pytest.mark.parametrize(("scale_out", "switch"), [("infiniband-ndr", "qm9700"), ("roce-400", "7060x6-64pe")])
+def test_the_fabric_never_gets_cheaper_by_growing_within_a_tier_count(scale_out, switch):
+    (curve,) = by_size(Scenario(scale_out=scale_out, switch=switch), CATALOG, [scale_out])
+    for tiers in (1, 2, 3):
+        cost = curve.cost[(curve.tiers == tiers), 0]
+        assert len(cost) > 2
+        assert (np.diff(cost) >= 0).all()
 
 
 def test_the_curve_names_its_cliffs():

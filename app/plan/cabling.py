@@ -1,7 +1,7 @@
 """Where racks stand, how long cables are, and which modules and cables carry a link.
 
 The floor is a grid of racks. A unit's nodes fill racks side by side, its leaves stand beside the middle one; spines and
-cores stand in the middle of the hall. A cable goes up to the tray, along the racks, and down.
+cores stand beside the leaves in the middle of the hall. A cable goes up to the tray, along the racks, and down.
 """
 
 from collections.abc import Iterator, Mapping
@@ -128,10 +128,8 @@ class Cabling:
 
     @cached_property
     def centre(self) -> int:
-        """The rack in the middle of the hall."""
-        rows = -(-self.compute_racks // self.floor.per_row)
-        columns = min(self.compute_racks, self.floor.per_row)
-        return rows // 2 * self.floor.per_row + columns // 2
+        """The rack beside which spines and cores stand: where the middle leaf does."""
+        return int(self.leaf_rack(self.counts.leaves_per_plane // 2))
 
     def node_rack(self, node: ArrayLike) -> Integers:
         """Number of the rack a node stands in."""
@@ -211,7 +209,7 @@ class Cabling:
         if not upper:
             return {}
         below = np.arange(lower)
-        above = self.core_of(below[:, None], np.arange(up), up, upper)
+        above = self.upper_of(below[:, None], np.arange(up), up, (lower, upper))
         ends = self.spread(below, lower)[:, None], self.spread(above, upper)
         return _histogram(self.floor.lengths_between(*ends), self.counts.planes)
 
@@ -274,10 +272,15 @@ class Cabling:
         here = np.where(group == groups - 1, spines - width * (groups - 1), width)
         return np.asarray(group * width + (leaf % size * counts.leaf_up + uplink) % np.maximum(here, 1))
 
-    def core_of(self, spine: ArrayLike, uplink: ArrayLike, up: int, cores: int) -> Integers:
-        """Core within a plane that an uplink of a spine goes to: dealt out one after another."""
-        spine, uplink = np.asarray(spine, dtype=np.int64), np.asarray(uplink, dtype=np.int64)
-        return np.asarray((spine * up + uplink) % max(cores, 1))
+    def upper_of(self, lower: ArrayLike, uplink: ArrayLike, up: int, many: tuple[int, int]) -> Integers:
+        """Core within a plane that an uplink of a spine goes to (or top core, of a core): dealt out one after another.
+
+        Rails that nothing joins are dealt to cores of their own. ``many`` is how many stand below and above.
+        """
+        lower, uplink = np.asarray(lower, dtype=np.int64), np.asarray(uplink, dtype=np.int64)
+        trees = self.counts.rails if self.counts.layout == fabric.RAIL_ONLY else 1
+        below, above = max(many[0] // trees, 1), max(many[1] // trees, 1)
+        return np.asarray(lower // below * above + (lower % below * up + uplink) % above)
 
 
 def _histogram(lengths: Floats, weight: int) -> dict[float, int]:
@@ -375,7 +378,8 @@ def cable_list(cabling: Cabling, kinds: Mapping[str, str]) -> Iterator[Cable]:
     for plane in range(1, counts.planes + 1):
         yield from _host_cables(cabling, kinds, plane)
         yield from _uplink_cables(cabling, kinds, plane)
-        yield from _core_cables(cabling, kinds, plane)
+        yield from _upper_cables(cabling, kinds, plane, "spine_core")
+        yield from _upper_cables(cabling, kinds, plane, "core_super_core")
 
 
 def _host_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> Iterator[Cable]:
@@ -444,28 +448,33 @@ def _uplink_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> It
             )
 
 
-def _core_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> Iterator[Cable]:
+def _upper_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int, level: str) -> Iterator[Cable]:
     counts = cabling.counts
-    cores, spines = counts.cores_per_plane, counts.spines_per_plane
-    if not cores:
+    spines, cores, tops = counts.spines_per_plane, counts.cores_per_plane, counts.super_cores // counts.planes
+    name, lower, upper, up, down = {
+        "spine_core": ("spine", spines, cores, counts.spine_up, counts.spine_down),
+        "core_super_core": ("core", cores, tops, counts.core_up, counts.core_up),
+    }[level]
+    if not upper:
         return
-    uplinks = np.arange(counts.spine_up)
-    taken = [0] * cores
-    for spine in range(spines):
-        there = cabling.core_of(spine, uplinks, counts.spine_up, cores)
-        lengths = cabling.floor.lengths_between(cabling.spread(spine, spines), cabling.spread(there, cores))
-        for uplink, (core, metres) in enumerate(zip(there.tolist(), lengths.tolist(), strict=True)):
-            taken[core] += 1
+    above = {"spine": "core", "core": "top"}[name]
+    uplinks = np.arange(up)
+    taken = [0] * upper
+    for switch in range(lower):
+        there = cabling.upper_of(switch, uplinks, up, (lower, upper))
+        lengths = cabling.floor.lengths_between(cabling.spread(switch, lower), cabling.spread(there, upper))
+        for uplink, (other, metres) in enumerate(zip(there.tolist(), lengths.tolist(), strict=True)):
+            taken[other] += 1
             yield Cable(
-                spine_name(counts, plane, spine),
-                counts.spine_down + uplink + 1,
-                f"core-{plane}-{core + 1:04d}",
-                taken[core],
+                f"{name}-{plane}-{switch + 1:04d}",
+                down + uplink + 1,
+                f"{above}-{plane}-{other + 1:04d}",
+                taken[other],
                 plane,
                 None,
-                "spine-core",
+                level.replace("_", "-", 1),
                 metres,
-                kinds.get("spine_core", ""),
+                kinds.get(level, ""),
             )
 
 
