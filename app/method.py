@@ -238,6 +238,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "training.step",
         (r"T_{step} = T(\text{layer}, \text{head}, \text{bubble}, \text{data}, \text{optimizer})",),
     ),
+    ("training", "training.least_time", (r"T_{step} ≥ m ⌈\frac{L}{p}⌉ T_{layer}",)),
     ("training", "training.checkpoint_interval", (r"τ = \sqrt{\frac{2 δ}{λ}}",)),
     ("training", "training.repeated_work", (r"F_{again} = r F + r_{core} F_{cheap}",)),
     (

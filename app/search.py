@@ -10,7 +10,8 @@ What is left out is infeasible or provably not faster:
 - more recomputation than fits needs is slower, all else equal, since it adds work and nothing else;
 - sequence parallelism moves the same bytes over the links and fewer through memory, and stores less;
 - sharding the optimizer state sends no more bytes than not sharding it, updates fewer parameters and stores less;
-- recomputing a flash attention core repeats nothing that the kernel does not repeat anyway.
+- recomputing a flash attention core repeats nothing that the kernel does not repeat anyway;
+- in large spaces, what needs twice the best step for its layers alone is slower than twice the best step.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ SHORTEST_SHARE = 512
 """Tokens of a sequence that context parallelism leaves on a rank at least; shorter shares only add communication."""
 ROWS_AT_ONCE = 40_000
 """Configurations timed in one pass: their arrays stay in the processor's cache."""
+PROMISING = 4_000
+"""Configurations timed first when there are many, those with the quickest layers."""
+HOPELESS = 2.0
+"""Times the best step beyond which a configuration is not timed to the end."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +73,12 @@ class Found:
     Attributes:
         enumerated: whole configurations whose degrees multiply to the cluster.
         divisible: those whose layers, heads, batch and experts divide.
-        feasible: those that also fit in memory.
-        evaluated: those timed; the other feasible ones are provably not faster.
+        feasible: those that also fit in memory, of each that differ in recomputation only the least.
+        evaluated: those timed; the other feasible ones are provably slower.
         parallelism: the timed ones, quickest first, as arrays.
         time: their step times [s].
         memory: their memory [B].
-        smallest_memory: what the most frugal divisible configuration needs [B]; NaN if none divides.
+        smallest_memory: where nothing fits, what the most frugal configuration needs [B]; NaN if none divides.
         frugal: that configuration, if there is one.
     """
 
@@ -146,23 +151,22 @@ def _stages(shape: Shape, degrees: Sequence[int], given: Given) -> list[tuple[in
     return found
 
 
-def _parallelism(columns: dict[str, Whole], recompute: Whole, gpus: int, given: Given) -> Parallelism:
-    number = {name: column.astype(np.float64) for name, column in columns.items()}
-    data = gpus / (number["tensor"] * number["pipeline"] * number["context"])
-    replicas = data * number["context"]
+def _parallelism(columns: dict[str, NDArray[np.float64]], recompute: Whole, gpus: int, given: Given) -> Parallelism:
+    data = gpus / (columns["tensor"] * columns["pipeline"] * columns["context"])
+    replicas = data * columns["context"]
     group = replicas if given.sharding_group is None else np.minimum(float(given.sharding_group), replicas)
     return Parallelism(
-        tensor=number["tensor"],
-        pipeline=number["pipeline"],
-        virtual_pipeline=number["virtual_pipeline"],
-        context=number["context"],
-        expert=number["expert"],
+        tensor=columns["tensor"],
+        pipeline=columns["pipeline"],
+        virtual_pipeline=columns["virtual_pipeline"],
+        context=columns["context"],
+        expert=columns["expert"],
         data=data,
         expert_tensor=np.ones_like(data),
-        micro_batch=number["micro_batch"],
-        sharding=number["sharding"],
+        micro_batch=columns["micro_batch"],
+        sharding=columns["sharding"],
         sharding_group=group,
-        sequence_parallel=number["sequence_parallel"],
+        sequence_parallel=columns["sequence_parallel"],
         recompute=(recompute == 2).astype(np.float64),
         recompute_core=(recompute == 1).astype(np.float64),
         bubble=np.full_like(data, given.bubble),
@@ -184,7 +188,7 @@ class _Grid:
 
     enumerated: int
     divisible: int
-    columns: dict[str, Whole]
+    columns: dict[str, NDArray[np.float64]]
     layer: Whole
     recompute: list[int]
 
@@ -213,15 +217,13 @@ def _grid(shape: Shape, job: Job, hw: Hardware, sw: Software, gpus: int, given: 
     useful = np.where(several[:, None], shardings > NONE, shardings == NONE)
     row, sharding = np.nonzero(useful if given.sharding is None else np.ones_like(useful))
     stage, layer = stage[row], layer[row]
-    columns = {
-        "tensor": t[layer],
-        "pipeline": stages[stage, 0],
-        "virtual_pipeline": stages[stage, 1],
-        "context": c[layer],
-        "expert": e[layer],
-        "micro_batch": b[layer],
-        "sharding": shardings[sharding],
-        "sequence_parallel": np.where(t[layer] > 1, max(lists["sequence_parallel"]), 0),
+    wide = {"tensor": t, "context": c, "expert": e, "micro_batch": b}
+    sequence_parallel = np.where(t > 1, max(lists["sequence_parallel"]), 0)
+    columns = {name: column.astype(np.float64)[layer] for name, column in wide.items()} | {
+        "pipeline": stages[:, 0].astype(np.float64)[stage],
+        "virtual_pipeline": stages[:, 1].astype(np.float64)[stage],
+        "sharding": shardings.astype(np.float64)[sharding],
+        "sequence_parallel": sequence_parallel.astype(np.float64)[layer],
     }
     return _Grid(int(whole.sum()) * variants, int(divides.sum()) * variants, columns, layer, sorted(lists["recompute"]))
 
@@ -246,30 +248,35 @@ def best(
     """
     given = given or Given()
     grid = _grid(shape, job, hw, sw, gpus, given)
-    count, limit = len(grid.layer), budget * float(np.ravel(hw.memory_capacity)[0])
+    limit = budget * float(np.ravel(hw.memory_capacity)[0])
 
-    # Memory of every candidate at every level of recomputation; the least that fits is the quickest.
-    levels = [_parallelism(grid.columns, np.full(count, level), gpus, given) for level in grid.recompute]
-    size = np.array([_sizes(shape, job, level, sw, cal) for level in levels]).reshape(len(levels), count)
-    fits = size <= limit
-    level, chosen = np.nonzero(fits & (np.cumsum(fits, axis=0) == 1))
-    columns = {name: column[chosen] for name, column in grid.columns.items()}
-    timed = _parallelism(columns, np.array(grid.recompute, np.int64)[level], gpus, given)
-    time = _times(shape, job, hw, timed, sw, cal, grid.layer[chosen] * len(levels) + level)
-
-    order = np.argsort(time, kind="stable")
+    # The least recomputation that fits is the quickest: the next level is only for what does not fit yet.
+    left = np.arange(len(grid.layer))
+    kept: list[tuple[Whole, Whole, NDArray[np.float64]]] = []
     smallest, frugal = np.nan, None
-    if count:
-        at, where = np.unravel_index(int(np.argmin(size)), size.shape)
-        smallest, frugal = float(size[at, where]), pick(levels[int(at)], int(where))
+    for value in grid.recompute:
+        level = np.full(len(left), value)
+        par = _parallelism({name: column[left] for name, column in grid.columns.items()}, level, gpus, given)
+        size = _sizes(shape, job, par, sw, cal)
+        fits = size <= limit
+        kept.append((left[fits], level[fits], size[fits]))
+        if len(size) and not size.min() >= smallest:
+            smallest, frugal = float(size.min()), pick(par, int(np.argmin(size)))
+        left = left[~fits]
+    chosen, recompute, memory = (np.concatenate(column) for column in zip(*kept, strict=True))
+
+    columns = {name: column[chosen] for name, column in grid.columns.items()}
+    fitting = _parallelism(columns, recompute, gpus, given)
+    rows, time = _times(shape, job, hw, fitting, sw, cal, grid.layer[chosen] * 3 + recompute)
+    order = rows[np.argsort(time, kind="stable")]
     return Found(
         enumerated=grid.enumerated,
         divisible=grid.divisible,
-        feasible=int(fits.sum()),
+        feasible=len(chosen),
         evaluated=len(time),
-        parallelism=take(timed, order),
-        time=time[order],
-        memory=size[level, chosen][order],
+        parallelism=take(fitting, order),
+        time=np.sort(time, kind="stable"),
+        memory=memory[order],
         smallest_memory=smallest,
         frugal=frugal,
     )
@@ -289,16 +296,31 @@ def _sizes(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibrat
 
 def _times(
     shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, cal: Calibration, layer: Whole
-) -> NDArray[np.float64]:
-    """Step time of each configuration [s]. Equal numbers in `layer` mean equal layers, which are timed once."""
-    time = np.empty(np.shape(par.data))
+) -> tuple[Whole, NDArray[np.float64]]:
+    """Rows worth timing and their step times [s]. Equal numbers in `layer` mean equal layers, which are timed once.
+
+    A step takes at least the layers of its deepest stage for every micro-batch. Where that alone is `HOPELESS` times
+    the best step found among the most promising, the rest is not worked out.
+    """
     _, first, again = np.unique(layer, return_index=True, return_inverse=True)
     distinct = take(par, first)
     layers = np.asarray(training.layer(shape, job, hw, distinct, sw, cal).total)
     heads = np.asarray(training.head_time(shape, job, hw, distinct, cal))
-    for block in _blocks(len(time)):
-        rows = again[block]
+
+    def timed(rows: Whole) -> NDArray[np.float64]:
+        total = layers[again[rows]]
         # Only the sum enters the step; the parts of a layer are of interest for one plan.
-        one = Layer(**{entry.name: layers[rows] for entry in fields(Layer)})
-        time[block] = training.assemble(one, heads[rows], shape, job, hw, take(par, block), sw, cal).time
-    return time
+        one = Layer(*(total for _ in fields(Layer)))
+        step = training.assemble(one, heads[again[rows]], shape, job, hw, take(par, rows), sw, cal)
+        return np.asarray(step.time, np.float64)
+
+    depth = shape.layers + shape.prediction_layers
+    least = training.least_time(layers[again], depth, job.global_batch, par)
+    rows = np.arange(len(layer))
+    if len(rows) > PROMISING:
+        promising = np.argpartition(least, PROMISING)[:PROMISING]
+        rows = np.flatnonzero(least <= HOPELESS * timed(promising).min())
+    time = np.empty(len(rows))
+    for block in _blocks(len(rows)):
+        time[block] = timed(rows[block])
+    return rows, time

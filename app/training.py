@@ -637,6 +637,21 @@ def assemble(
     )
 
 
+def least_time(layer: Array, depth: Array, global_batch: Array, par: Parallelism) -> Array:
+    """What a step takes at least: the layers of its deepest stage for every micro-batch, m·⌈L/p⌉·T_layer.
+
+    Args:
+        layer: time of one layer and micro-batch [s].
+        depth: layers, L [1].
+        global_batch: sequences in a step [1].
+        par: the parallelism.
+
+    Returns:
+        Time [s]; `assemble` adds to it and takes nothing away.
+    """
+    return global_batch / (par.data * par.micro_batch) * np.ceil(depth / par.pipeline) * layer
+
+
 def step(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, cal: Calibration) -> Step:
     """Time of one training step. The same formula serves one plan, its draws, and a search over millions."""
     one = layer(shape, job, hw, par, sw, cal)
