@@ -214,6 +214,8 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     '175\u2009days (155–200)'
     >>> show_range(5.0, 5.0, 5.0, "s")
     '5\u2009s'
+    >>> show_range(290e3, 432e3, float("nan"), "s")  # some draws never end
+    '5\u2009days (3.4–∞)'
     """
     if typical is None or low is None or high is None or not math.isfinite(typical):
         return "–"
@@ -223,8 +225,8 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     main = _dress(_digits(typical / worth, digits), unit, name)
     if low == high:
         return main
-    ends = f"{_digits(low / worth, digits)}–{_digits(high / worth, digits)}"
-    return f"{main} ({ends})"
+    ends = (_digits(end / worth, digits) if math.isfinite(end) else open_ for end, open_ in ((low, "0"), (high, "∞")))
+    return f"{main} ({'–'.join(ends)})"
 
 
 def marks(low: float, high: float, unit: str, count: int = 5) -> list[tuple[float, str]]:
@@ -264,6 +266,16 @@ def percent(share: float, digits: int = 0) -> str:
     ('3\u2009%', '3.4\u2009%')
     """
     return f"{share * 100:.{digits}f}{THIN}%"
+
+
+def show_span(low: float, high: float, unit: str) -> str:
+    """Write two ends of a range in one unit.
+
+    >>> show_span(4.84e6, 7.02e6, "USD"), show_span(0.9e6, 1.1e6, "USD"), show_span(8.64e5, 1.3e6, "s")
+    ('$4.84–7.02\u2009M', '$0.9–1.1\u2009M', '10–15\u2009days')
+    """
+    worth, name = _scale(high, unit)
+    return _dress(f"{_digits(low / worth, 3)}–{_digits(high / worth, 3)}", unit, name)
 
 
 class Quantity:
