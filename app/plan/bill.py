@@ -59,6 +59,7 @@ class Network:
     media: Mapping[str, Medium | None]
     lines: tuple[Line, ...]
     rack_units: int
+    cages: Mapping[str, int]
 
     @cached_property
     def cost(self) -> Floats:
@@ -282,8 +283,27 @@ def build(
         media=carried,
         lines=tuple(lines),
         rack_units=round(counts.leaves * heights[0] + above * heights[1]),
+        cages=_cages_used(design, counts, cages),
         typical_power=typical,
     )
+
+
+def _cages_used(design: fabric.Design, counts: Counts, cages: Cages) -> dict[str, int]:
+    """Cages that hold a cable or module, at the nodes and in the switches of each tier."""
+    boxes = {
+        "node": counts.nodes, "leaf": counts.leaves, "spine": counts.spines, "core": counts.cores,
+        "super-core": counts.super_cores,
+    }  # fmt: skip
+    ends = dict.fromkeys(boxes, 0)
+    for level, links in links_of(design).items():
+        for tier in ENDS[level]:
+            ends[tier] += int(links[0])
+    ends["node"] = int(design.hosts)
+    return {
+        tier: int(fabric.twin_modules(links, cages.at(tier)[0][1], boxes[tier]))
+        for tier, links in ends.items()
+        if links
+    }
 
 
 def _held(needed: Mapping[tuple[str, str], Floats], catalog: Catalog) -> dict[str, Floats]:

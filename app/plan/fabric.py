@@ -92,6 +92,8 @@ class FabricDraft:
             matches=self.matches,
             networks=tuple(_other(other, named) for other in self.others),
             shape=_shape(network, self.hardware, self.scenario) if network else None,
+            cages=network.cages if network else {},
+            modules=sum(line.quantity for line in network.lines if line.role.endswith("module")) if network else None,
         )
 
     def _bill(self, named: Mapping[str, Band | None]) -> Iterator[BillLine]:

@@ -181,6 +181,24 @@ def _of_shape(choice: Choice, design: fabric.Design, hardware: Hardware, scenari
             "shown is the sum over the rails.",
             ("topology", "spine_policy"),
         )
+    if scenario.management_links and choice.leaf.management_port:
+        yield Finding(
+            "note",
+            "manager-port",
+            f"{choice.leaf.name} has a port of its own for the fabric manager; its links need not take host ports.",
+            ("management_links",),
+            "Set the fabric-manager links to 0.",
+            {"management_links": 0},
+        )
+    unit = scenario.nodes_per_unit or 0
+    if layout == fabric.RAIL_OPTIMIZED and design.tiers > 1 and unit > design.leaf_down:
+        yield Finding(
+            "note",
+            "unit-larger-than-leaf",
+            f"A leaf takes {int(design.leaf_down)} nodes of a rail, so units of {unit} are built as groups of "
+            f"{int(design.leaf_down)}.",
+            ("nodes_per_unit",),
+        )
     if not bool(design.enough_spines):
         yield Finding(
             "warning",

@@ -146,6 +146,8 @@ class Fabric:
     matches: tuple[str, ...]
     networks: tuple["OtherNetwork", ...] = ()
     shape: FabricShape | None = None
+    cages: Mapping[str, int] = field(default_factory=dict)
+    modules: int | None = None
 
 
 @dataclass(frozen=True)
