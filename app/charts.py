@@ -21,7 +21,7 @@ import numpy as np
 
 from app.plan.bands import Band
 from app.plan.parts import Plan
-from app.units import decades, marks, show, show_range
+from app.units import decades, marks, show, show_range, show_span
 
 if TYPE_CHECKING:
     from plotly import graph_objects as go
@@ -34,7 +34,9 @@ INK, MUTED, GRID, PAPER = (f"var(--chart-{name})" for name in ("ink", "muted", "
 CLEAR = "rgba(0,0,0,0)"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 SIZE = 13
-ROW = 44
+ROW = 46
+THICK, OFFSET = 0.36, 0.08
+"""A bar within its row: its thickness, and where it begins below the middle, under its label."""
 FOOT = 64
 
 
@@ -176,7 +178,7 @@ def _logarithmic(text: str, low: float, high: float, unit: str) -> Values:
 def _counted(text: str, low: float, high: float) -> Values:
     """A logarithmic axis of counts, in powers of two."""
     first, last = math.ceil(math.log2(low) - 1e-9), math.floor(math.log2(high) + 1e-9)
-    step = max(1, -(-(last - first) // 6))
+    step = max(1, -(-(last - first) // 4))
     spots = [(float(2**power), f"{2**power:,}") for power in range(first, last + 1, step)]
     return _titled(text, type="log", range=[math.log10(low), math.log10(high)], **_marked(spots))
 
@@ -227,29 +229,35 @@ def _bars(
             "name": bar.name,
             "x": [bar.value.typical if bar.value else None],
             "y": [row],
-            "width": 0.5,
+            "width": THICK,
+            "offset": OFFSET,
             "marker": _shaded(bar.style),
             "error_x": _whisker(bar.value),
             "hovertemplate": f"{_plain(bar.name)}: {bar.text or _text(bar.value)}<extra></extra>",
         }
         for row, bar in enumerate(bars)
     ]
-    labels = [f"{_plain(bar.name)}<br><b>{bar.text or _text(bar.value)}</b>" for bar in bars]
-    rows: Values = {
-        "range": [len(bars) - 0.5, -0.5],
-        "tickvals": list(range(len(bars))),
-        "ticktext": labels,
-        "showgrid": False,
-        "ticklabelstandoff": 6,
-    }
-    more: Values = {}
+    notes = [_label(bar.name, bar.text or _text(bar.value), row) for row, bar in enumerate(bars)]
+    more: Values = {"annotations": notes}
     if limit is not None:
         more["shapes"] = [_upright(limit.typical)]
-        more["annotations"] = [_note(limit_name, limit.typical, 1, "right", "bottom", yref="paper", bgcolor=CLEAR)]
+        notes.append(_note(limit_name, limit.typical, 1, "right", "bottom", yref="paper", bgcolor=CLEAR))
         more["margin"] = {"l": 8, "r": 16, "t": 26, "b": 8}
     return _figure(
-        title, subtitle, data, height=ROW * len(bars) + FOOT, x=_linear(axis, top, unit), y=rows, bargap=0.3, **more
+        title, subtitle, data, height=ROW * len(bars) + FOOT, x=_linear(axis, top, unit), y=_rows(len(bars)), **more
     )
+
+
+def _rows(count: int) -> Values:
+    """An axis of rows from the top down, each with a line of text above its bar."""
+    return {"range": [count - 0.5, -0.5], "visible": False}
+
+
+def _label(name: str, value: str, row: int) -> Values:
+    """The line of text above a bar: names may be long and screens narrow."""
+    text = f"{_plain(name)}  <b>{_plain(value)}</b>"
+    where = {"xref": "paper", "yshift": 7, "bgcolor": CLEAR, "font": {"size": SIZE - 0.5, "color": INK}}
+    return _note("", 0, row, "left", "middle", **where) | {"text": text}
 
 
 def _whisker(value: Band | None) -> Values:
@@ -337,7 +345,7 @@ def step_parts(plan: Plan) -> go.Figure:
         return _nothing("The step cannot be timed.", subtitle)
     largest = max(timed, key=lambda part: part.time.typical if part.time else 0.0)
     share = largest.time.typical / step.typical if largest.time else 0.0
-    title = f"{_words(largest.name)} is the largest part: {_text(largest.time)}, {_share(share)} of {_text(step)}."
+    title = f"{_words(largest.name)}: the largest part, {_text(largest.time)}, {_share(share)} of {_text(step)}"
     bars = [Bar(_words(part.name), part.time, resource_look(part.resource, plan)) for part in timed]
     return _bars(_sentence(title), subtitle, bars, "Time in one step")
 
@@ -632,7 +640,9 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
         return _nothing(curve.title, curve.subtitle)
     low, high = _extent(drawn, curve.y_logarithmic)
     scale = math.log10 if curve.y_logarithmic else float
-    x_low, x_high = min(float(s.x.min()) for s in drawn), max(float(s.x.max()) for s in drawn)
+    places = np.concatenate([series.x[np.isfinite(series.typical)] for series in drawn])
+    x_low, x_high = float(places.min()), float(places.max())
+    any_strong = any(series.strong for series in drawn)
     data: list[Values] = []
     ends: list[tuple[str, float, str]] = []
     for series in drawn:
@@ -640,7 +650,7 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
         colour = style.colour
         area = _band_area(series, style)
         if area:
-            data.append(area)
+            data.append(area | {"opacity": 0.16 if series.strong or not any_strong or len(drawn) < 5 else 0.06})
         known = np.isfinite(series.typical)
         data.append(
             {
@@ -698,13 +708,13 @@ def _hover(curve: Curve) -> str:
 
 
 def _extent(drawn: Sequence[Series], logarithmic: bool) -> tuple[float, float]:
-    """The least and greatest value of the ranges, with air; zero stays zero on a linear axis."""
-    tops = [np.where(np.isfinite(series.high), series.high, series.typical) for series in drawn]
-    bottoms = [np.where(np.isfinite(series.low), series.low, series.typical) for series in drawn]
-    high, low = max(float(np.nanmax(top)) for top in tops), min(float(np.nanmin(bottom)) for bottom in bottoms)
-    if not logarithmic:
-        return 0.0, high * 1.06 or 1.0
-    return low / 1.15, high * 1.25
+    """The least and greatest value to show, with air: all lines, and the ranges of those that matter."""
+    matter = [series for series in drawn if series.strong] or drawn
+    values = np.concatenate([series.typical for series in drawn] + [end for s in matter for end in (s.low, s.high)])
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    if logarithmic:
+        return low / 1.15, high * 1.25
+    return (0.0 if low < 0.5 * high else low - 0.5 * (high - low) - 0.02 * high), high * 1.04 or 1.0
 
 
 def _axis_of(name: str, unit: str, low: float, high: float, logarithmic: bool) -> Values:
@@ -748,10 +758,11 @@ def tornado(sensitivity: Sensitivity) -> go.Figure:
     if not swings:
         return _nothing("Nothing uncertain moves this result.", subtitle)
     first = swings[0]
-    title = f"{first.name} moves {sensitivity.name[:1].lower() + sensitivity.name[1:]} most: "
-    title += show_range(first.low, sensitivity.typical, first.high, sensitivity.unit)
-    low, high = min(s.low for s in swings), max(s.high for s in swings)
+    name = sensitivity.name[:1].lower() + sensitivity.name[1:]
+    title = f"{first.name} moves the {name} most: {show_span(first.low, first.high, sensitivity.unit)}"
+    low, high = min(swing.low for swing in swings), max(swing.high for swing in swings)
     room = (high - low) * 0.06 or abs(high) * 0.01 or 1.0
+    low, high = low - room, high + room
     data = [
         {
             "type": "bar",
@@ -760,34 +771,24 @@ def tornado(sensitivity: Sensitivity) -> go.Figure:
             "base": [swing.low],
             "x": [swing.high - swing.low],
             "y": [row],
-            "width": 0.5,
+            "width": THICK,
+            "offset": OFFSET,
             "marker": _shaded(look(swing.look)),
-            "hovertemplate": f"{_plain(swing.name)}: "
-            f"{show(swing.low, sensitivity.unit)} to {show(swing.high, sensitivity.unit)}<extra></extra>",
+            "hovertemplate": f"{_plain(swing.name)}<extra></extra>",
         }
         for row, swing in enumerate(swings)
-    ]
-    labels = [
-        f"{_plain(swing.name)}<br><b>{show(swing.low, sensitivity.unit)}–{show(swing.high, sensitivity.unit)}</b>"
-        for swing in swings
     ]
     return _figure(
         _sentence(title),
         subtitle,
         data,
         height=ROW * len(swings) + FOOT,
-        x=_titled(
-            sensitivity.name,
-            range=[low - room, high + room],
-            **_marked(marks(low - room, high + room, sensitivity.unit, 4)),
-        ),
-        y={
-            "range": [len(swings) - 0.5, -0.5],
-            "tickvals": list(range(len(swings))),
-            "ticktext": labels,
-            "showgrid": False,
-            "ticklabelstandoff": 6,
-        },
+        x=_titled(sensitivity.name, range=[low, high], **_marked(marks(low, high, sensitivity.unit, 3))),
+        y=_rows(len(swings)),
+        annotations=[
+            _label(swing.name, show_span(swing.low, swing.high, sensitivity.unit), row)
+            for row, swing in enumerate(swings)
+        ],
         shapes=[_upright(sensitivity.typical)],
     )
 

@@ -12,11 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.catalog import Catalog
+from app import listing
+from app.catalog import Catalog, Estimate
 from app.collectives import bus_factor
+from app.plan import fabric, port_curve, training
 from app.plan.all_reduce import Evaluation, Way, evaluate_all_reduce, typical
-from app.plan.bands import interval
+from app.plan.bands import Draws, interval
+from app.plan.fabric import FabricDraft
 from app.plan.hardware import Hardware, look_up
+from app.plan.outline import Outline, outline
+from app.plan.parts import Parallelism
+from app.plan.recommendation import degrees
+from app.plan.training import TrainingDraft
 from app.scenario import Scenario
 from app.units import show
 
@@ -352,3 +359,244 @@ def _regimes(stretches: Sequence[tuple[float, float, str]], unit: str) -> str:
         f"{name} from {show(start, unit, 2)}" for name, (start, _, _) in zip(names[1:], stretches[1:], strict=True)
     ]
     return f"{names[0]} is quickest for small messages, {', '.join(turns)}"
+
+
+# Training ------------------------------------------------------------------------------------------------------------
+
+
+def _fixed(scenario: Scenario, chosen: Parallelism) -> Scenario:
+    """The scenario with the plan's own parallelism, so that nothing is searched again."""
+    return scenario.model_copy(update=degrees(chosen))
+
+
+def _job(scenario: Scenario, catalog: Catalog, network: FabricDraft | None = None) -> TrainingDraft:
+    """The training job of a scenario, on its own fabric or one that was designed before."""
+    hardware = look_up(scenario, catalog)
+    network = network or fabric.draft(hardware, scenario, catalog)
+    return training.draft(hardware, scenario, catalog, taper=network.taper, hops=network.hops)
+
+
+def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
+    """Tokens a second of each GPU against GPU count, over those of the smallest cluster.
+
+    The replicas grow in number, each as the plan spreads it: once with the batch growing along, once with the plan's
+    batch shared out among more of them.
+    """
+    hardware = look_up(scenario, catalog)
+    own, replicas = hardware.gpus, chosen.data_parallel
+    replica = own // replicas
+    shares = [2**power for power in range(18) if replica * 2**power <= 4 * max(own, 1024)]
+    counts = sorted({replica * share for share in shares if replica * share >= hardware.gpus_per_node} | {own})
+    weak: list[Floats] = []
+    strong: list[Floats] = []
+    missing = np.full(257, np.nan)
+    for gpus in counts:
+        share = gpus // replica
+        group = min(chosen.sharding_group, share * chosen.context_parallel) if chosen.sharding != "none" else 1
+        update = {"gpus": gpus, "sharding_group": share if chosen.sharding_group == replicas else group}
+        grown = scenario.global_batch * share / replicas
+        network: FabricDraft | None = None
+        for batch, found in ((grown, weak), (float(scenario.global_batch), strong)):
+            whole = batch >= share * chosen.micro_batch and batch % (share * chosen.micro_batch) == 0
+            if not whole:
+                found.append(missing)
+                continue
+            asked = _fixed(scenario, chosen).model_copy(update=update | {"global_batch": int(batch)})
+            network = network or fabric.draft(look_up(asked, catalog), asked, catalog)
+            rate = _job(asked, catalog, network).quantities["training.tokens_per_second"].values
+            found.append(np.broadcast_to(rate, missing.shape) / gpus)
+    x = np.array(counts, float)
+    lines = []
+    for name, look, found in (("Batch grows along", "quickest", weak), ("Batch stays", "compute", strong)):
+        table = np.stack(found)
+        known = np.flatnonzero(np.isfinite(table[:, 0]))
+        if known.size:
+            share_of_first = table / table[known[0]]
+            low, high = interval(share_of_first)
+            lines.append(Series(name, look, x, share_of_first[:, 0], low, high, strong=name == "Batch grows along"))
+    place = counts.index(own)
+    title = "Nothing to scale: this job does not run."
+    mine: tuple[float, float] | None = None
+    if lines and np.isfinite(lines[-1].typical[place]):
+        kept = float(lines[-1].typical[place])
+        known = np.flatnonzero(np.isfinite(lines[-1].typical))
+        mine = (float(own), kept)
+        title = f"On {own:,} GPUs each does {kept:.0%} of the work it does on {counts[known[0]]:,}."
+    return Curve(
+        key="scaling",
+        title=title,
+        subtitle="Tokens a second of each GPU over those of the smallest cluster, with the plan's parallelism",
+        x_name="GPUs",
+        x_unit="GPUs",
+        y_name="Scaling efficiency",
+        y_unit="%",
+        y_logarithmic=False,
+        series=tuple(lines),
+        own=mine,
+    )
+
+
+def tail(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
+    """Step time against the spread of one node's step, the plan's cluster and smaller ones."""
+    hardware = look_up(scenario, catalog)
+    spreads = np.unique(np.append(np.linspace(0.0, 0.1, 11), scenario.jitter))
+    fixed = _fixed(scenario, chosen)
+    network = fabric.draft(hardware, fixed, catalog)
+    jobs = [_job(fixed.model_copy(update={"jitter": float(spread)}), catalog, network) for spread in spreads]
+    table = np.stack([np.broadcast_to(job.quantities["training.step_time"].values, (257,)) for job in jobs])
+    low, high = interval(table)
+    typical_times = table[:, 0]
+    line = Series(f"{hardware.nodes:,} nodes", "quickest", spreads, typical_times, low, high, strong=True)
+    place = int(np.flatnonzero(spreads == scenario.jitter)[0])
+    at_one = float(np.interp(0.01, spreads, typical_times) / typical_times[0] - 1)
+    return Curve(
+        key="tail",
+        title=f"A spread of 1 % on each node costs {at_one:.1%} of every step: all wait for the slowest.",
+        subtitle="Step time against the relative spread of a step's time on one node",
+        x_name="Spread on one node",
+        x_unit="%",
+        y_name="Step time",
+        y_unit="s",
+        x_logarithmic=False,
+        y_logarithmic=False,
+        series=(line,),
+        own=(float(spreads[place]), float(typical_times[place])),
+    )
+
+
+# Cost ----------------------------------------------------------------------------------------------------------------
+
+
+def cost_per_port(scenario: Scenario, catalog: Catalog) -> Curve:
+    """Cost of one NIC port against cluster size, for InfiniBand and Ethernet generations side by side."""
+    hardware = look_up(scenario, catalog)
+    found = port_curve.by_size(scenario, catalog)
+    series: list[Series] = []
+    marks: tuple[Mark, ...] = ()
+    mine: tuple[float, float] | None = None
+    dashes = {
+        "infiniband": iter(("solid", "dash", "dot", "dashdot")),
+        "roce": iter(("solid", "dash", "dot", "dashdot")),
+    }
+    for curve in found:
+        own = curve.scale_out == scenario.scale_out
+        values = curve.cost_per_host_port
+        low, high = interval(values)
+        dash = "solid" if own else next(dashes.get(curve.family, iter(())), "longdash")
+        name = short(curve.scale_out)
+        series.append(Series(name, curve.family, curve.gpus, values[:, 0], low, high, dash=dash, strong=own))
+        if own:
+            marks = tuple(Mark(float(cliff.gpus), cliff.text) for cliff in curve.cliffs if "cheaper" not in cliff.text)
+            place = np.flatnonzero(curve.gpus == hardware.gpus)
+            if place.size and np.isfinite(values[place[0], 0]):
+                mine = (float(hardware.gpus), float(values[place[0], 0]))
+    known = [line for line in series if np.isfinite(line.typical).any()]
+    return Curve(
+        key="cost_per_port",
+        title=_port_title(known, hardware.gpus, mine),
+        subtitle="Fabric cost over NIC ports against cluster size, by network generation, with 80 % ranges of prices",
+        x_name="GPUs",
+        x_unit="GPUs",
+        y_name="Cost of one NIC port",
+        y_unit="USD",
+        y_logarithmic=False,
+        series=tuple(known),
+        own=mine,
+        marks=marks,
+    )
+
+
+def _port_title(lines: Sequence[Series], gpus: int, mine: tuple[float, float] | None) -> str:
+    """What the planner's own port costs, and what the cheapest of all does."""
+    here = {line.name: float(np.interp(gpus, line.x, line.typical)) for line in lines}
+    here = {name: value for name, value in here.items() if np.isfinite(value)}
+    if not here:
+        return "No network can be built at this size."
+    cheapest = min(here, key=lambda name: here[name])
+    text = f"{cheapest} has the cheapest port at {gpus:,} GPUs, {show(here[cheapest], 'USD', 2)}"
+    return (
+        f"{text}; the plan's costs {show(mine[1], 'USD', 2)}."
+        if mine and mine[1] > here[cheapest] * 1.005
+        else f"{text}."
+    )
+
+
+def cliffs(scenario: Scenario, catalog: Catalog) -> tuple[tuple[str, int, str], ...]:
+    """Where each network generation changes its shape: its name, the number of GPUs, and what changes."""
+    return tuple(
+        (short(curve.scale_out), cliff.gpus, cliff.text)
+        for curve in port_curve.by_size(scenario, catalog)
+        for cliff in curve.cliffs
+    )
+
+
+# Sensitivity ---------------------------------------------------------------------------------------------------------
+
+MOST_SWINGS = 10
+RESULTS = {
+    "training.time_to_train": "Time to train",
+    "training.step_time": "Step time",
+    "costs.per_run": "Cost of the run, owned",
+    "costs.capital": "Capital",
+    "fabric.cost": "Fabric cost",
+}
+
+
+def sensitivity(
+    scenario: Scenario, catalog: Catalog, chosen: Parallelism, result: str = "costs.per_run"
+) -> Sensitivity:
+    """The inputs whose ranges move a result most.
+
+    Every constant was drawn independently for all results, so the logarithm of the result, regressed on the logarithms
+    of its constants' draws, says how far each moves it alone. All prices of an edition move together and count as one.
+    """
+    drafts = outline(_fixed(scenario, chosen), catalog)
+    parts = (drafts.network, drafts.job, drafts.money)
+    draws = next(part.quantities[result] for part in parts if result in part.quantities)
+    used = list(draws.used)
+    if result == "costs.per_run":
+        used += drafts.job.quantities["training.time_to_train"].used
+    inputs = _inputs(used)
+    values = np.log(draws.values)
+    typical_value = float(draws.values[0])
+    if not inputs or not np.isfinite(values).all():
+        return Sensitivity(RESULTS[result], draws.unit, typical_value, ())
+    table = np.stack([np.log(np.maximum(estimate.draws(), 1e-300) / estimate.typical) for estimate in inputs.values()])
+    slopes, *_ = np.linalg.lstsq(table.T, values - values[0], rcond=None)
+    swings = []
+    for (key, estimate), slope, row in zip(inputs.items(), slopes, table, strict=True):
+        low, high = (float(np.exp(values[0] + slope * np.quantile(row, end))) for end in (0.1, 0.9))
+        name = "The price book" if key.startswith("prices.") else listing.input_name(estimate, catalog)
+        swings.append(Swing(name, _swing_look(key, scenario), min(low, high), max(low, high), estimate.source))
+    error = _model_error(drafts, draws, result)
+    if error:
+        ends = typical_value * np.exp(-error), typical_value * np.exp(error)
+        swings.append(Swing("The step model itself", "muted", float(ends[0]), float(ends[1])))
+    swings.sort(key=lambda swing: swing.low - swing.high)
+    return Sensitivity(RESULTS[result], draws.unit, typical_value, tuple(swings[:MOST_SWINGS]))
+
+
+def _inputs(used: Sequence[Estimate]) -> dict[str, Estimate]:
+    """The uncertain constants by key; of the prices of an edition, which move together, the first."""
+    found: dict[str, Estimate] = {}
+    for estimate in used:
+        key = ".".join(estimate.key.split(".")[:2]) if estimate.key.startswith("prices.") else estimate.key
+        if np.ptp(estimate.draws()) > 0 and estimate.typical > 0:
+            found.setdefault(key, estimate)
+    return found
+
+
+def _model_error(drafts: Outline, draws: Draws, result: str) -> float:
+    """The model's own error in a result: the step model's, where the time of the step is in it."""
+    if draws.residual:
+        return draws.residual
+    return drafts.job.quantities["training.step_time"].residual if result == "costs.per_run" else 0.0
+
+
+def _swing_look(key: str, scenario: Scenario) -> str:
+    kind = key.partition(".")[0]
+    if kind in ("prices", "operations"):
+        return "money"
+    return {"collectives": scenario.scale_out, "scale_out": scenario.scale_out, "scale_up": "nvlink"}.get(
+        kind, "compute"
+    )

@@ -117,6 +117,15 @@ def words(field: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def input_name(estimate: Estimate, catalog: Catalog) -> str:
+    """What one number of the catalogue is called where its entry is not in sight."""
+    kind, entry, *field = estimate.key.split(".")
+    found: Any = catalog.kind(kind).get(entry)
+    owner = getattr(found, "name", "") or words(entry)
+    name = words(".".join(field))
+    return f"{owner}: {name if name[1:2].isupper() else name[:1].lower() + name[1:]}" if field else owner
+
+
 def constant(name: str, estimate: Estimate, catalog: Catalog, *, ports: bool = False) -> Constant:
     """One estimate as text; rates of ports in bits."""
     unit = "b/s" if ports and estimate.unit == "B/s" else estimate.unit
