@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from app import catalog, transformer, units
 from app.catalog import CatalogError, estimates, load
 from app.catalog.types import Estimate, Model
+from app.plan.evaluation import evaluate
 from app.scenario import Scenario
 
 CATALOG = load()
@@ -445,3 +446,10 @@ def test_constants_draw_independently_and_prices_together() -> None:
     assert abs(np.corrcoef(gpu.fp4.draws()[1:], gpu.power.draws()[1:])[0, 1]) < 0.25
     prices = CATALOG.prices["market"].prices
     assert np.corrcoef(prices["qm9700"].draws()[1:], prices["node-h100"].draws()[1:])[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("key", CATALOG.presets)
+def test_presets_can_be_built_and_trained_on(key: str) -> None:
+    """A published cluster draws no error: its fabric stands and its model fits."""
+    plan = evaluate(Scenario.model_validate(CATALOG.presets[key].scenario), CATALOG)
+    assert [finding.message for finding in plan.findings if finding.severity == "error"] == []
