@@ -125,11 +125,17 @@ class Asked:
     """What a query string asks: a scenario, or what is wrong with each field; and the text as typed."""
 
     scenario: Scenario | None
-    typed: Mapping[str, str]
+    typed: Mapping[str, Any]
     errors: Mapping[str, str]
+    kind: type[Scenario] = Scenario
 
 
-def read(pairs: Iterable[tuple[str, str]], prefix: str = "") -> Asked:
+def read(
+    pairs: Iterable[tuple[str, str]],
+    prefix: str = "",
+    kind: type[Scenario] = Scenario,
+    repeatable: frozenset[str] = frozenset(),
+) -> Asked:
     """Read a query string. Of a repeated field the last one counts, and a blank means the default.
 
     >>> read([("gpus", "64"), ("gpu", "")]).scenario.gpus
@@ -137,12 +143,21 @@ def read(pairs: Iterable[tuple[str, str]], prefix: str = "") -> Asked:
     >>> read([("gpus", "twelve")]).errors
     {'gpus': 'Type a whole number, for example 1024.'}
     """
-    typed = {name.removeprefix(prefix): value for name, value in pairs if name.startswith(prefix)}
+    typed: dict[str, Any] = {}
+    for name, value in pairs:
+        field = name.removeprefix(prefix)
+        if not name.startswith(prefix):
+            continue
+        if field not in repeatable:
+            typed[field] = value
+        elif value.strip():
+            typed[field] = (*typed.get(field, ()), value)
     try:
-        return Asked(Scenario.model_validate(typed), typed, {})
+        return Asked(kind.model_validate(typed), typed, {}, kind)
     except ValidationError as error:
-        problem = problems.from_validation(error, list(Scenario.model_fields)).problem
-        return Asked(None, typed, {item.pointer.removeprefix("#").lstrip("/"): item.detail for item in problem.errors})
+        problem = problems.from_validation(error, list(kind.model_fields)).problem
+        wrong = {item.pointer.removeprefix("#").lstrip("/").split("/")[0]: item.detail for item in problem.errors}
+        return Asked(None, typed, wrong, kind)
 
 
 def form(asked: Asked, catalog: Catalog, resolved: Mapping[str, Any] | None = None, prefix: str = "") -> Form:
@@ -162,9 +177,42 @@ def form(asked: Asked, catalog: Catalog, resolved: Mapping[str, Any] | None = No
     return Form(tuple(groups), (*errors, *strangers), prefix)
 
 
-def title(name: str) -> str:
+@dataclass(frozen=True)
+class Choices:
+    """A field that takes several entries of the catalogue, as boxes to tick."""
+
+    name: str
+    title: str
+    hint: str
+    groups: tuple[tuple[str, tuple[Option, ...]], ...]
+    chosen: tuple[str, ...]
+    default: tuple[str, ...]
+    error: str
+
+
+def controls(asked: Asked, catalog: Catalog, names: Sequence[str]) -> list[Control]:
+    """Some fields of a question as controls."""
+    return [_control(name, asked, catalog, {}) for name in names]
+
+
+def choices(asked: Asked, catalog: Catalog, name: str) -> Choices:
+    """A field that may repeat."""
+    field = asked.kind.model_fields[name]
+    key = next(mark for mark in _marks(field.annotation, field.metadata) if isinstance(mark, Key))
+    return Choices(
+        name=name,
+        title=field.title or name,
+        hint=field.description or "",
+        groups=_entries(name, key, catalog, {}),
+        chosen=asked.typed.get(name) or field.default,
+        default=field.default,
+        error=asked.errors.get(name, ""),
+    )
+
+
+def title(name: str, kind: type[Scenario] = Scenario) -> str:
     """A field's name for people."""
-    field = Scenario.model_fields.get(name)
+    field = kind.model_fields.get(name)
     return (field.title if field else None) or name
 
 
@@ -175,10 +223,10 @@ def summary(scenario: Scenario, catalog: Catalog) -> str:
     return f"{scenario.gpus:,} × {gpu}, {network}, {model}"
 
 
-def defaults() -> dict[str, str]:
+def defaults(kind: type[Scenario] = Scenario) -> dict[str, str]:
     """The text that means each field's default; blank where blank is the default."""
-    fields = Scenario.model_fields.items()
-    return {name: "" if field.default is None else written(field.default, _unit(name)) for name, field in fields}
+    fields = kind.model_fields.items()
+    return {name: "" if field.default is None else written(field.default, _unit(name, kind)) for name, field in fields}
 
 
 def shown(name: str, value: Any, catalog: Catalog) -> str:
@@ -195,13 +243,12 @@ def shown(name: str, value: Any, catalog: Catalog) -> str:
 
 def texts(scenario: Scenario) -> dict[str, str]:
     """The fields that differ from the defaults, each as one would type it."""
-    units_of = {name: _unit(name) for name in scenario.asked()}
-    return {name: written(value, units_of[name]) for name, value in scenario.asked().items()}
+    return {name: written(value, _unit(name)) for name, value in scenario.asked().items()}
 
 
-def _unit(name: str) -> str | None:
+def _unit(name: str, kind: type[Scenario] = Scenario) -> str | None:
     """The base unit of a field that is a quantity."""
-    field = Scenario.model_fields[name]
+    field = kind.model_fields[name]
     return next((mark.unit for mark in _marks(field.annotation, field.metadata) if isinstance(mark, Quantity)), None)
 
 
@@ -210,9 +257,9 @@ def _extra(extra: Any) -> Mapping[str, Any]:
 
 
 def _control(name: str, asked: Asked, catalog: Catalog, resolved: Mapping[str, Any]) -> Control:
-    field = Scenario.model_fields[name]
+    field = asked.kind.model_fields[name]
     marks = _marks(field.annotation, field.metadata)
-    unit = _unit(name)
+    unit = _unit(name, asked.kind)
     standing = "" if resolved.get(name) is None else written(resolved[name], unit)
     default = "" if field.default is None else written(field.default, unit)
     typed = asked.typed.get(name, "")

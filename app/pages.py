@@ -2,20 +2,24 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
-from app import acceptance, charts, compare, curves, exports, form, method
+from app import acceptance, charts, compare, curves, drawing, exports, form, method
+from app.api import compute
 from app.catalog import Catalog
 from app.plan.evaluation import evaluate
 from app.plan.parts import Plan
 from app.plan.recommendation import counterpart, degrees
 from app.problems import ProblemError
 from app.scenario import Scenario
+from app.size import Answer, Question, size
 from app.templating import page, percent
+from app.units import parse, show
 
 router = APIRouter(include_in_schema=False)
 
@@ -110,7 +114,7 @@ def _planner(
         "formulas": method.formulas(),
         "figures": figures,
         "tables": tables,
-        "drawing": None,
+        "drawing": _drawing(answer, catalog),
         "acceptance": acceptance.sheet(scenario, catalog, _resolved_unit(answer)),
         "slices": list(_slices(answer)),
         "sections": [(key, title) for key, title in SECTIONS.items() if key != "sensitivity" or "tornado" in figures],
@@ -125,6 +129,12 @@ def _planner(
         "degrees": degrees,
         "preset_query": _preset_query,
     }
+
+
+def _drawing(answer: Plan, catalog: Catalog) -> drawing.Drawing | None:
+    switch = catalog.switches.get(answer.fabric.switch)
+    scale_up = catalog.scale_up[answer.scenario["scale_up"]].name
+    return drawing.draw(answer.fabric, answer.cluster, switch.name if switch else "", scale_up)
 
 
 def _resolved_unit(answer: Plan) -> int | None:
@@ -336,6 +346,92 @@ def _side_by_side(request: Request, scenarios: list[Scenario]) -> str:
     if scenarios and not any(name.startswith(last) for name in fields):
         fields[f"{last}.gpu"] = scenarios[-1].gpu
     return _address(request, "/compare", urlencode(fields))
+
+
+# Size ----------------------------------------------------------------------------------------------------------------
+
+CANDIDATES = frozenset({"gpu", "scale_out"})
+QUESTION = {
+    "Job": ("model", "training_tokens", "sequence_length", "global_batch", "precision"),
+    "Limits": ("deadline", "budget", "budget_kind", "power_limit", "gpus"),
+}
+COSTS = {"capital": "Capital", "rental": "Rent of the run", "run": "Owned cost of the run"}
+
+
+@router.get("/size")
+async def size_cluster(request: Request) -> Response:
+    """The inverse question: which cluster, by this date, for this money."""
+    pairs = request.query_params.multi_items()
+    asked = form.read(pairs, kind=Question, repeatable=CANDIDATES)
+    if any(not value.strip() for _, value in pairs):
+        return RedirectResponse(_address(request, "/size", urlencode(_without_defaults(pairs))), 303)
+    question = asked.scenario
+    if not isinstance(question, Question):
+        return page(request, "size.html", _sizing(request, asked, None), status=422)
+    seconds = request.app.state.settings.time_limit * SHARE_OF_LIMIT
+    async with request.app.state.gate.turn():
+        answer = await compute(request, lambda: _sized(question, request.app.state.catalog.version, seconds))
+    return page(request, "size.html", _sizing(request, asked, answer))
+
+
+SHARE_OF_LIMIT = 0.8
+
+
+@lru_cache(maxsize=64)
+def _sized(question: Question, version: str, seconds: float) -> Answer:
+    """Answers are kept for as long as the process lives: the catalogue does not change in it."""
+    return size(question, seconds)
+
+
+def _without_defaults(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    defaults = form.defaults(Question)
+    kept = [(name, value) for name, value in pairs if value.strip() and value != defaults.get(name)]
+    for name in CANDIDATES:
+        if tuple(value for field, value in pairs if field == name) == Question.model_fields[name].default:
+            kept = [(field, value) for field, value in kept if field != name]
+    return kept
+
+
+def _sizing(request: Request, asked: form.Asked, answer: Answer | None) -> dict[str, Any]:
+    catalog: Catalog = request.app.state.catalog
+    named = {name for names in QUESTION.values() for name in names} | CANDIDATES
+    groups = [(legend, form.controls(asked, catalog, names)) for legend, names in QUESTION.items()]
+    candidates = [form.choices(asked, catalog, name) for name in ("gpu", "scale_out")]
+    return {
+        "question": asked.scenario,
+        "answer": answer,
+        "verdict": _sized_in_a_sentence(asked.scenario, answer, catalog) if answer and asked.scenario else "",
+        "groups": groups,
+        "candidates": candidates,
+        "hidden": [(name, value) for name, value in asked.typed.items() if name not in named and not asked.errors],
+        "errors": [
+            (name if name in named else "", form.title(name, Question), text) for name, text in asked.errors.items()
+        ],
+        "figure": None,
+        "savings": [one.next_dollar * MILLION if one.next_dollar else None for one in answer.front] if answer else [],
+        "kinds": COSTS,
+        "query_text": request.url.query,
+    }
+
+
+MILLION = parse("$1M", "USD")
+
+
+def _sized_in_a_sentence(question: Scenario, answer: Answer, catalog: Catalog) -> str:
+    """The answer as one would say it."""
+    best = answer.cheapest
+    if best is None:
+        return answer.message
+    limits = " within the limits" if isinstance(question, Question) and _limited(question) else ""
+    model = catalog.models[question.model].name if question.model in catalog.models else "the model"
+    return (
+        f"{best.gpus:,} {catalog.gpus[best.gpu].name} on {catalog.scale_out[best.scale_out].name} train {model} "
+        f"cheapest{limits}: {show(best.time_to_train, 's')} for {show(best.cost, 'USD')}."
+    )
+
+
+def _limited(question: Question) -> bool:
+    return any(limit is not None for limit in (question.deadline, question.budget, question.power_limit))
 
 
 # Errors --------------------------------------------------------------------------------------------------------------

@@ -136,7 +136,11 @@ const live = () => document.querySelector("form[data-live]");
 function addressOf(form) {
   const query = new URLSearchParams();
   for (const control of form.elements) {
-    if (!control.name || control.disabled) continue;
+    if (control.tagName === "FIELDSET" && control.dataset.choices) {
+      const chosen = [...control.querySelectorAll("input:checked")].map((box) => box.value);
+      if (chosen.join(" ") !== control.dataset.default) for (const value of chosen) query.append(control.dataset.choices, value);
+    }
+    if (!control.name || control.disabled || control.type === "checkbox") continue;
     const value = control.value.trim();
     if (value && value !== control.dataset.default) query.append(control.name, value);
   }
