@@ -290,7 +290,7 @@ def _quantities(
     for number, line in enumerate(network.lines if network else ()):
         results[f"fabric.bill.{number}.price"] = Draws(line.price, "USD", line.used)
         results[f"fabric.bill.{number}.cost"] = Draws(line.cost, "USD", line.used)
-        results[f"fabric.bill.{number}.power"] = Draws(line.power, "W")
+        results[f"fabric.bill.{number}.power"] = Draws(line.power, "W", switches if line.power.any() else ())
     for other in others:
         results[f"fabric.{other.role}.cost"] = Draws(other.cost, "USD", other.used)
         results[f"fabric.{other.role}.power"] = Draws(other.power, "W", other.power_sources)
