@@ -13,15 +13,17 @@ from app import acceptance, charts, compare, curves, drawing, exports, form, met
 from app.api import compute
 from app.catalog import Catalog
 from app.plan.evaluation import evaluate
+from app.plan.outline import outline
 from app.plan.parts import Plan
 from app.plan.recommendation import counterpart, degrees
 from app.problems import ProblemError
 from app.scenario import Scenario
 from app.size import Answer, Question, size
-from app.templating import page, percent
+from app.templating import Memory, page, percent
 from app.units import parse, show
 
 router = APIRouter(include_in_schema=False)
+MEMORY = Memory()
 
 SECTIONS = {
     "training": "Training",
@@ -50,8 +52,12 @@ class Slice:
 
 
 @router.get("/")
-def plan(request: Request) -> Response:
+async def plan(request: Request) -> Response:
     """The planner."""
+    return await compute(request, lambda: MEMORY.answer(request, lambda: _plan(request)))
+
+
+def _plan(request: Request) -> Response:
     pairs = request.query_params.multi_items()
     if any(not value.strip() for _, value in pairs):
         return _without_blanks(request, pairs)
@@ -90,6 +96,7 @@ def _refused(request: Request, asked: form.Asked, catalog: Catalog) -> Response:
 def _planner(
     request: Request, asked: form.Asked, scenario: Scenario, answer: Plan, catalog: Catalog
 ) -> Mapping[str, Any]:
+    chosen = answer.training.parallelism
     figures: dict[str, Any] = {
         "step_parts": charts.step_parts(answer),
         "what_if": charts.what_if(answer),
@@ -106,6 +113,11 @@ def _planner(
         curve = curves.all_reduce_over_sizes(scenario, catalog, answer.all_reduce.message)
         figures["all_reduce_curves"] = charts.all_reduce_curves(curve)
         tables["all_reduce_curves"] = exports.curve_table(curve)
+    if chosen is not None:
+        swings = curves.sensitivity(scenario, catalog, chosen)
+        if swings.swings:
+            figures["tornado"] = charts.tornado(swings)
+            tables["sensitivity"] = exports.sensitivity_table(swings)
     return {
         "plan": answer,
         "form": form.form(asked, catalog, answer.scenario),
@@ -176,6 +188,34 @@ def _address(request: Request, path: str, query: str) -> str:
     return f"{root}{path}?{query}" if query else root + path
 
 
+@router.get("/curves")
+async def plan_curves(request: Request) -> Response:
+    """How a plan scales: curves that take longer than a plan; the planner fetches them when they come into view."""
+    return await compute(request, lambda: MEMORY.answer(request, lambda: _curves(request)))
+
+
+def _curves(request: Request) -> Response:
+    asked = form.read(request.query_params.multi_items())
+    catalog: Catalog = request.app.state.catalog
+    if asked.scenario is None:
+        raise ProblemError(422, " ".join(f"{form.title(name)}: {text}" for name, text in asked.errors.items()))
+    scenario = asked.scenario
+    chosen = outline(scenario, catalog).job.parallelism
+    drawn = []
+    if chosen is not None:
+        for curve, figure in (
+            (curves.scaling(scenario, catalog, chosen), charts.scaling),
+            (curves.tail(scenario, catalog, chosen), charts.tail),
+        ):
+            if curve.series:
+                drawn.append((curve.key, figure(curve), exports.curve_table(curve)))
+    costs = curves.cost_per_port(scenario, catalog)
+    if costs.series:
+        drawn.append(("cost-per-port", charts.cost_per_port(costs), exports.curve_table(costs)))
+    values = {"headline": form.summary(scenario, catalog), "drawn": drawn}
+    return page(request, "curves.html", values, scenario=scenario)
+
+
 # Comparisons ---------------------------------------------------------------------------------------------------------
 
 
@@ -218,8 +258,12 @@ class ComparedPlan:
 
 
 @router.get("/compare")
-def compare_plans(request: Request) -> Response:
+async def compare_plans(request: Request) -> Response:
     """Two to four plans side by side. Fields without a letter hold for every plan."""
+    return await compute(request, lambda: MEMORY.answer(request, lambda: _compare(request)))
+
+
+def _compare(request: Request) -> Response:
     pairs = request.query_params.multi_items()
     catalog: Catalog = request.app.state.catalog
     common = [(name, value) for name, value in pairs if not _lettered(name)]

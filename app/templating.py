@@ -5,10 +5,12 @@ Templates print what a plan found: filters here write numbers for people, and no
 
 import gzip
 import hashlib
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from urllib.parse import urlencode
 
@@ -34,8 +36,10 @@ NAVIGATION = (
     ("/method", "Method"),
     ("/docs", "API"),
 )
-ABOUT_THE_SCENARIO = frozenset({"/", "/compare", "/size", "/all-reduce", "/fabric"})
+ABOUT_THE_SCENARIO = ("/", "/compare", "/all-reduce", "/fabric")
 """Pages whose address carries the scenario."""
+OF_THE_JOB = ("model", "shape", "software", "operation", "prices")
+"""Groups of fields that mean the same when the cluster is what is asked for."""
 
 
 def band(value: Band | None) -> str:
@@ -179,12 +183,21 @@ def embed(figure: Any) -> Markup:
     return Markup(figure.to_json())  # noqa: S704
 
 
+def _to_size(scenario: Scenario | None) -> dict[str, Any]:
+    """The question for a cluster that does this scenario's job, with a deadline to start from."""
+    groups = {name: field.json_schema_extra["group"] for name, field in Scenario.model_fields.items()}  # type: ignore[index]
+    asked = scenario.asked() if scenario else {}
+    return {"deadline": "90 days"} | {name: value for name, value in asked.items() if groups[name] in OF_THE_JOB}
+
+
 def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
     """What every template may use."""
     root = request.scope.get("root_path", "")
     path = request.url.path.removeprefix(root) or "/"
     query = scenario.query() if scenario else ""
     suffix = f"?{query}" if query else ""
+
+    queries = dict.fromkeys(ABOUT_THE_SCENARIO, suffix) | {"/size": "?" + urlencode(_to_size(scenario))}
 
     def link(to: str, **changes: object) -> str:
         """The address of a page about the same scenario, with some fields changed."""
@@ -198,14 +211,47 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
         "suffix": suffix,
         "link": link,
         "asset": lambda name: assets.url(name, root),
-        "navigation": [
-            (to, root + to + (suffix if to in ABOUT_THE_SCENARIO else ""), name, to == path) for to, name in NAVIGATION
-        ],
+        "navigation": [(to, root + to + queries.get(to, ""), name, to == path) for to, name in NAVIGATION],
         "catalog": catalog.current(),
         "notes": Notes(),
         "explained": {},
         "embed": embed,
     }
+
+
+class Memory:
+    """Pages answered lately, by address: a page is a pure function of its address and the catalogue."""
+
+    def __init__(self, most: int = 128) -> None:
+        self.most = most
+        self.held: OrderedDict[tuple[Any, ...], tuple[bytes, dict[str, str]]] = OrderedDict()
+        self.lock = Lock()
+
+    def answer(self, request: Request, make: Callable[[], Response]) -> Response:
+        """The page at this address: as it was answered before, or made now."""
+        gzipped = "gzip" in request.headers.get("accept-encoding", "")
+        key = (str(request.url), request.scope.get("root_path", ""), catalog.current().version, gzipped)
+        with self.lock:
+            known = self.held.get(key)
+            if known:
+                self.held.move_to_end(key)
+        if known:
+            body, headers = known
+            if headers["etag"] in request.headers.get("if-none-match", ""):
+                return Response(status_code=304, headers=_bare(headers))
+            return Response(body, headers=headers)
+        made = make()
+        if made.status_code == 200:
+            with self.lock:
+                self.held[key] = (bytes(made.body), dict(made.headers))
+                while len(self.held) > self.most:
+                    self.held.popitem(last=False)
+        return made
+
+
+def _bare(headers: Mapping[str, str]) -> dict[str, str]:
+    """What a 304 repeats of the headers."""
+    return {name: headers[name] for name in ("cache-control", "vary", "etag")}
 
 
 def page(

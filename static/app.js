@@ -75,13 +75,35 @@ async function draw(chart) {
   chart.dataset.drawn = "";
 }
 
+// Some curves take longer than the plan: they are fetched when their place comes near the screen.
+const pages = new Map();
+
+async function fetchPart(place) {
+  const address = place.dataset.from;
+  if (!pages.has(address)) {
+    pages.clear();
+    const read = async () => new DOMParser().parseFromString(await (await fetch(address)).text(), "text/html");
+    pages.set(address, read());
+  }
+  try {
+    const found = (await pages.get(address)).getElementById(place.dataset.part);
+    if (!place.isConnected) return;
+    if (found) place.replaceChildren(document.importNode(found, true));
+    else place.remove();
+    watchCharts(place);
+  } catch {
+    pages.delete(address); // The link stays in its place.
+  }
+}
+
 // A chart is drawn when it comes near the screen, so that text comes first and what is not read costs nothing.
 const nearby = new IntersectionObserver(
   (entries) => {
     for (const entry of entries) {
       if (!entry.isIntersecting) continue;
       nearby.unobserve(entry.target);
-      draw(entry.target);
+      if (entry.target.matches(".later")) fetchPart(entry.target);
+      else draw(entry.target);
     }
   },
   { rootMargin: "300px" },
@@ -319,6 +341,7 @@ function dress(root) {
     button.addEventListener("click", printReport);
     place.append(button);
   }
+  for (const place of root.querySelectorAll(".later[data-from]")) nearby.observe(place);
   watchCharts(root);
 }
 
