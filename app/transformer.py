@@ -48,7 +48,6 @@ class Shape:
         window_share: share of the layers with a sliding window [1].
         prediction_layers: extra multi-token-prediction modules [1].
         shared_ffn_hidden: width of all shared experts together; zero means shared_experts · f_e [1].
-        sinks: 1 if each head learns an attention sink, which not every flash kernel knows.
         biases: 1 if every linear layer and norm has a bias, as in GPT-3.
         qkv_bias: 1 if only queries, keys and values have one, as in Qwen2.
         positions: rows of a learned position embedding [1].
@@ -77,7 +76,6 @@ class Shape:
     window_share: Array = 0.0
     prediction_layers: Array = 0.0
     shared_ffn_hidden: Array = 0.0
-    sinks: Array = 0.0
     biases: Array = 0.0
     qkv_bias: Array = 0.0
     positions: Array = 0.0

@@ -38,6 +38,10 @@ TYPICAL_TOKENS = 16384
 """Tokens of a micro-batch for each tensor-parallel rank where the source does not say and there is no pipeline."""
 LARGE = 7e9
 """Parameters above which that default shrinks with the root of the size."""
+INTERLEAVED = 2022.0
+"""Year from which a stack is taken to interleave its pipeline where a source does not say."""
+IDLE = 0.25
+"""Share of a step that a pipeline may idle before its users interleave it."""
 STATED = ("tensor_parallel", "pipeline_parallel", "micro_batch", "recompute", "sharding")
 NEEDED = ("gpus", "layers", "hidden", "heads", "sequence_length", "global_batch", "step_time_s")
 NETWORKS = ("infiniband", "roce", "spectrum-x", "ultra-ethernet", "tcp", "efa", "slingshot", "gpudirect-tcp")
@@ -70,7 +74,7 @@ class Row:
     release: float
     tensor: float | None
     pipeline: float | None
-    virtual_pipeline: float
+    virtual_pipeline: float | None
     context: float
     expert: float
     micro_batch: float | None
@@ -238,7 +242,7 @@ def _row(run: str, raw: Mapping[str, str], catalog: Catalog) -> Row:
         release=trait["release"] if release is None else release,
         tensor=number(raw.get("tensor_parallel")),
         pipeline=number(raw.get("pipeline_parallel")),
-        virtual_pipeline=number(raw.get("virtual_pipeline")) or 1.0,
+        virtual_pipeline=number(raw.get("virtual_pipeline")),
         context=number(raw.get("context_parallel")) or 1.0,
         expert=number(raw.get("expert_parallel")) or 1.0,
         micro_batch=number(raw.get("micro_batch")),
@@ -308,7 +312,8 @@ def fleet(rows: Sequence[Row], catalog: Catalog) -> Fleet:
     *Tensor parallel*: the smallest up to 8 that holds 8 bytes per parameter in 0.6 of the memory. *Pipeline*: none.
     *Micro-batch*: one with a pipeline (or so many that there are as many as stages), else about 16k tokens per
     tensor-parallel rank, fewer for large models, at most 8.
-    *Sharding group*: all replicas; fully sharded groups smaller than a node are taken as not stated.
+    *Virtual stages*: since 2022 as many as keep the idle share under a quarter; before, none. *Sharding group*: all
+    replicas; fully sharded groups smaller than a node are taken as not stated.
     *Experts cut by tensor parallelism* in releases before spring 2025, as Megatron's default then was; whole since.
     *Recompute*: by the stack; "to fit" means just the share of layers that brings memory under budget.
     """
@@ -338,24 +343,30 @@ def fleet(rows: Sequence[Row], catalog: Catalog) -> Fleet:
     usual = np.where(p > 1, piped, 2 ** np.floor(np.log2(usual)))
     b = np.where(np.isnan(column["micro_batch"]), usual, column["micro_batch"])
     b = np.minimum(b, np.maximum(column["global_batch"] / d, 1e-9))
+    layers = np.asarray(shape.layers)
+    idle = (p - 1) / np.maximum(column["global_batch"] / (d * b), 1) / IDLE
+    chunks = np.where(column["release"] >= INTERLEAVED, np.clip(np.ceil(idle), 1, np.maximum(layers // p, 1)), 1.0)
+    v = np.where(np.isnan(column["virtual_pipeline"]), chunks, column["virtual_pipeline"])
+    v = np.where(p > 1, v, 1.0)
     group = column["sharding_group"]
     tiny = (column["sharding"] > 2) & (group < np.minimum(column["domain"], d * c))
     group = np.where(np.isnan(group) | tiny, d * c, np.minimum(group, d * c))
 
     mixture = np.asarray(shape.experts) > 0
     cut = np.where(mixture & (column["release"] < catalog.training["maturity"]["whole_experts"].typical), t, 1.0)
-    aware = column["release"] >= catalog.training["maturity"]["sinks"].typical
     flash = trait["flash"] * np.array([_flash(catalog, row.gpu) for row in rows])
-    flash = np.where((np.asarray(shape.sinks) > 0) & ~aware, 0.0, flash)
-    overlap = np.where((p > 1) & (column["virtual_pipeline"] > 1), trait["overlap_expert"], 0.0)
-    soft = adapter.software({**trait, "flash": flash, "overlap_expert": overlap})
+    early = column["release"] < catalog.training["maturity"]["biases"].typical
+    fused = np.where(mixture & (np.asarray(shape.biases) > 0) & early, 0.0, trait["fused"])
+    tuned = np.array([row.trait_key == adapter.DEFAULT_STACK for row in rows])
+    overlap = np.where((v > 1) | tuned, trait["overlap_expert"], 0.0)
+    soft = adapter.software({**trait, "flash": flash, "fused": fused, "overlap_expert": overlap})
     soft = replace(soft, flat_sharding=trait["flat_sharding"] * (column["sharding"] > 2))
 
     stated = np.array([{"none": 0.0, "selective": 0.0, "full": 1.0}.get(row.recompute, np.nan) for row in rows])
     par = Parallelism(
         tensor=t,
         pipeline=p,
-        virtual_pipeline=np.where(p > 1, column["virtual_pipeline"], 1.0),
+        virtual_pipeline=v,
         context=c,
         expert=np.where(mixture, column["expert"], 1.0),
         data=d,
@@ -411,7 +422,9 @@ def _hardware(rows: Sequence[Row], catalog: Catalog) -> Hardware:
         )
 
     found = [links(row.gpu, int(row.gpus_per_node), int(row.domain), row.transport, row.rate) for row in rows]
-    cards = [adapter.card(catalog.gpus[row.gpu], row.precision, lambda estimate: estimate.typical) for row in rows]
+    cards = [
+        adapter.card(catalog, catalog.gpus[row.gpu], row.precision, lambda estimate: estimate.typical) for row in rows
+    ]
     return Hardware(
         **{name: np.array([card[name] for card in cards]) for name in cards[0]},
         scale_up_bandwidth=np.array([float(np.ravel(link[0])[0]) for link in found]),

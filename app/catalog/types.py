@@ -332,7 +332,6 @@ class Model(Entry):
     multi_token_layers: int = 0
     sliding_window: int | None = None
     sliding_share: float = 0.0
-    attention_sinks: bool = False
     biases: bool = False
     qkv_bias: bool = False
     learned_positions: int = 0

@@ -38,14 +38,17 @@ Reading = Callable[[str, str], Array]
 """A constant by group and name: its typical value, its draws, or something a fit is trying."""
 
 DEFAULT_STACK = "tuned"
+UNKNOWN_STACK = "other"
 MULTIPROCESSORS = 128
 """Where a GPU's entry does not say; only the last wave of tiles depends on it."""
+TERA = 1e12
 MEASURED = ("ampere", "hopper", "blackwell")
 """Architectures in the published step times the constants are fitted to."""
 PRECISION_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "mxfp8": 1.0, "nvfp4": 0.5}
 SHARDING = ("none", "optimizer", "gradients", "parameters")
 RECOMPUTE = ("none", "selective", "full")
 STACKS = (
+    (r"megascale|hai-?llm|deepseek.*(hai|in.?house)|in.?house", "tuned"),
     (r"nemo|bridge", "nemo"),
     (r"megatron.*deepspeed", "megatron-deepspeed"),
     (r"megatron|primus", "megatron-lm"),
@@ -56,6 +59,7 @@ STACKS = (
     (r"maxtext|jax|levanter|pax", "maxtext"),
     (r"deepspeed|transformers|hugging|accelerate", "deepspeed"),
     (r"internevo|internlm", "internevo"),
+    (r"hand.?written|plain|custom", "hand-written"),
 )
 
 
@@ -89,7 +93,6 @@ def shape_of(model: Model, prediction: bool = True) -> Shape:
         window_share=float(model.sliding_share if model.sliding_window else 0),
         prediction_layers=float(model.multi_token_layers if prediction else 0),
         shared_ffn_hidden=float(model.shared_expert_ffn_hidden or 0),
-        sinks=float(model.attention_sinks),
         biases=float(model.biases),
         qkv_bias=float(model.qkv_bias),
         positions=float(model.learned_positions),
@@ -103,7 +106,7 @@ def stack_key(catalog: Catalog, name: str, release: float | None = None) -> str:
     text = name.strip().lower()
     base = text if text in known else next((key for pattern, key in STACKS if re.search(pattern, text)), "")
     if base not in known:
-        return "hand-written" if text else DEFAULT_STACK
+        return UNKNOWN_STACK if text else DEFAULT_STACK
     if release is None:
         return base
     variants = [key for key in known if re.fullmatch(rf"{re.escape(base)}(-\d{{4}})?", key)]
@@ -230,17 +233,24 @@ def peaks(gpu: Gpu, precision: str) -> tuple[Estimate, Estimate, float]:
 # Hardware ------------------------------------------------------------------------------------------------------------
 
 
-def card(gpu: Gpu, precision: str, read: Callable[[Estimate], Array]) -> dict[str, Array]:
-    """What one GPU contributes to `training.Hardware`. A power cap costs the root of its share in clock."""
+def card(catalog: Catalog, gpu: Gpu, precision: str, read: Callable[[Estimate], Array]) -> dict[str, Array]:
+    """What one GPU contributes to `training.Hardware`.
+
+    Matrix work runs at the clock that the power limit allows. Relative to the card its architecture's constants were
+    measured on, a card with w times the watts for each FLOP/s of its peak runs w^x as near to that peak, within limits.
+    """
     wide, linear, _ = peaks(gpu, precision)
-    capped = 1.0 if gpu.uncapped_power is None else np.sqrt(read(gpu.power) / read(gpu.uncapped_power))
+    usual = read(catalog.training[architecture_group(catalog, gpu, "watts")]["watts"])
+    power = catalog.training["power"]
+    share = read(gpu.power) / (read(wide) / TERA) / usual
+    clock = np.minimum(np.power(share, read(power["exponent"])), read(power["most"]))
     return {
         "matrix_peak": read(wide),
         "linear_peak": read(linear),
         "memory_bandwidth": read(gpu.memory_bandwidth),
         "memory_capacity": read(gpu.memory),
         "multiprocessors": float(gpu.multiprocessors or MULTIPROCESSORS),
-        "clock": capped,
+        "clock": clock,
     }
 
 
@@ -332,8 +342,9 @@ def stack_traits(scenario: Scenario, hardware: Hardware, model: Shape, catalog: 
         asked = getattr(scenario, name)
         trait[name] = trait[name] if asked is None else float(asked)
     group = architecture_group(catalog, hardware.gpu, "flash")
-    aware = not model.sinks or trait["release"] >= catalog.training["maturity"]["sinks"].typical
-    trait["flash"] *= catalog.training[group]["flash"].typical * aware
+    trait["flash"] *= catalog.training[group]["flash"].typical
+    known = not (model.experts and model.biases) or trait["release"] >= catalog.training["maturity"]["biases"].typical
+    trait["fused"] *= known
     return trait
 
 
@@ -381,7 +392,7 @@ def numbers(
             causal=float(scenario.attention == "causal"),
         ),
         hardware=training.Hardware(
-            **card(hardware.gpu, scenario.precision, read.read),
+            **card(catalog, hardware.gpu, scenario.precision, read.read),
             scale_up_bandwidth=up,
             scale_up_domain=float(hardware.domain),
             scale_out_bandwidth=np.asarray(out) / taper,
