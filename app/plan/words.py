@@ -21,7 +21,7 @@ def verdict(
     scenario: Scenario, hardware: Hardware, catalog: Catalog, training: Training, bottleneck: Bottleneck, costs: Costs
 ) -> str:
     """One or two sentences a director repeats in a meeting."""
-    model = catalog.models[scenario.model].name if scenario.model in catalog.models else "The model"
+    model = catalog.models[scenario.model].name if scenario.model in catalog.models else "a model of your own"
     network = f" on {hardware.scale_out.name}" if hardware.nodes > 1 else ""
     cluster = f"{scenario.gpus:,} {hardware.gpu.name}{network}"
     time = training.time_to_train
