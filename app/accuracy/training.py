@@ -44,7 +44,7 @@ IDLE = 0.25
 """Share of a step that a pipeline may idle before its users interleave it."""
 STATED = ("tensor_parallel", "pipeline_parallel", "micro_batch", "recompute", "sharding")
 NEEDED = ("gpus", "layers", "hidden", "heads", "sequence_length", "global_batch", "step_time_s")
-NETWORKS = ("infiniband", "roce", "spectrum-x", "ultra-ethernet", "tcp", "efa", "slingshot", "gpudirect-tcp")
+NETWORKS = ("infiniband", "roce", "spectrum-x", "ultra-ethernet", "tcp", "efa", "slingshot", "gpudirect-tcp", "omni-path")
 GIB = parse("1 GiB", "B")
 
 
