@@ -874,18 +874,20 @@ def _findings(
             {"precision": "bf16" if real > 1 else "fp8"},
         )
     if found.frugal is None:
-        yield _undivided(scenario, model)
+        yield _undivided(scenario, hardware, catalog, model, budget)
         return
     need, capacity = float(memory["memory.total"].values[0]), float(memory["memory.capacity"].values[0])
     if chosen is None:
         least = max(found.smallest_memory, need)
+        enough = _enough(scenario, hardware, catalog, model, budget)
         yield Finding(
             "error",
             "does-not-fit",
             f"The model does not fit: the most frugal way to run it as asked needs {show(least, 'B')} on each GPU of "
             f"{show(capacity, 'B')}, of which {budget:.0%} can be filled.",
             ("gpus", "model", "gpu"),
-            _roomier(scenario),
+            _roomier(scenario, enough),
+            {"gpus": enough} if enough else {},
         )
         return
     if need > budget * capacity:
@@ -914,7 +916,22 @@ def _findings(
         )
 
 
-def _undivided(scenario: Scenario, model: Shape) -> Finding:
+def _divisible_batch(
+    scenario: Scenario, hardware: Hardware, catalog: Catalog, model: Shape, budget: float
+) -> int | None:
+    """The global batch nearest to the asked one with which the job runs on these GPUs; ``None`` if none is found."""
+    batch, gpus = scenario.global_batch, scenario.gpus
+    steps = [gpus // k for k in (1, 2, 4, 8, 16, 32, 64, 128) if gpus % k == 0]
+    nearest = {max(round(batch / step), 1) * step for step in steps}
+    for candidate in sorted(nearest - {batch}, key=lambda value: abs(value - batch)):
+        other = scenario.model_copy(update={"global_batch": candidate})
+        n = numbers(other, hardware, model, catalog)
+        if _search(other, model, n, given(other, catalog), budget).feasible:
+            return candidate
+    return None
+
+
+def _undivided(scenario: Scenario, hardware: Hardware, catalog: Catalog, model: Shape, budget: float) -> Finding:
     """Why no configuration divides: the first rule that the given numbers break."""
     t, p, c = (scenario.tensor_parallel or 1), (scenario.pipeline_parallel or 1), (scenario.context_parallel or 1)
     gpus, batch, b = scenario.gpus, scenario.global_batch, scenario.micro_batch or 1
@@ -932,10 +949,29 @@ def _undivided(scenario: Scenario, model: Shape) -> Finding:
         text = f"No parallelism divides {gpus:,} GPUs, a global batch of {batch:,} and the model's layers and heads."
         fields_ = ("gpus", "global_batch", "tensor_parallel", "pipeline_parallel", "micro_batch")
         advice = "Use numbers with more common divisors, such as powers of two."
+        better = _divisible_batch(scenario, hardware, catalog, model, budget)
+        if better:
+            advice = f"A global batch of {better:,} divides."
+            return Finding("error", "does-not-divide", text, fields_, advice, {"global_batch": better})
     return Finding("error", "does-not-divide", text, fields_, advice)
 
 
-def _roomier(scenario: Scenario) -> str:
+def _enough(scenario: Scenario, hardware: Hardware, catalog: Catalog, model: Shape, budget: float) -> int | None:
+    """The first doubling of the cluster on which the job fits as asked; ``None`` up to 64 times."""
+    for doubling in range(1, 7):
+        more = scenario.model_copy(update={"gpus": scenario.gpus * 2**doubling})
+        if more.gpus > 1_000_000 or more.gpus > more.global_batch * hardware.gpus_per_node * float(model.layers):
+            return None
+        larger = replace(hardware, gpus=more.gpus, nodes=-(-more.gpus // hardware.gpus_per_node))
+        n = numbers(more, larger, model, catalog)
+        if _search(more, model, n, given(more, catalog), budget).feasible:
+            return more.gpus
+    return None
+
+
+def _roomier(scenario: Scenario, enough: int | None) -> str:
+    if enough:
+        return f"{enough:,} GPUs are enough; or use GPUs with more memory, or a smaller model."
     if any((scenario.tensor_parallel, scenario.pipeline_parallel, scenario.sharding, scenario.micro_batch)):
         return "Leave the parallelism blank, or use more GPUs, or GPUs with more memory."
     return "Use more GPUs, GPUs with more memory, or a smaller model."
