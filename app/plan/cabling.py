@@ -19,6 +19,8 @@ from app.plan.prices import PriceList
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 COPPER = ("dac", "acc")
+MOST_RUNS = 2**18
+"""Beyond so many links of a level, every bundle takes the length of the link in its middle."""
 
 
 @dataclass(frozen=True)
@@ -169,13 +171,11 @@ class Cabling:
     def node_leaf(self) -> dict[float, int]:
         """Links of each length between nodes and leaves, of all planes, management links among them."""
         counts = self.counts
-        nodes, rails = np.arange(counts.nodes), np.arange(counts.rails)
-        if counts.by_rail:
-            leaf = self.leaf_of(nodes, 0)
-            lengths, weight = self.floor.lengths_between(self.node_rack(nodes), self.leaf_rack(leaf)), counts.rails
-        else:
-            leaf = self.leaf_of(nodes[:, None], rails)
-            lengths, weight = self.floor.lengths_between(self.node_rack(nodes)[:, None], self.leaf_rack(leaf)), 1
+        nodes, rails, weight = np.arange(counts.nodes), _bundle(counts.nodes, counts.rails), 1
+        if counts.by_rail or len(rails) < counts.rails:
+            rails, weight = rails[len(rails) // 2 :][:1], counts.rails
+        leaf = self.leaf_of(nodes[:, None], rails)
+        lengths = self.floor.lengths_between(self.node_rack(nodes)[:, None], self.leaf_rack(leaf))
         table = _histogram(lengths, weight * counts.planes)
         if counts.management_links:
             near = float(self.floor.lengths_between(0, 1))
@@ -188,11 +188,11 @@ class Cabling:
         counts = self.counts
         if not counts.spines_per_plane:
             return {}
-        leaves = np.arange(counts.leaves_per_plane)
-        uplinks = np.arange(counts.leaf_up)
+        leaves, uplinks = np.arange(counts.leaves_per_plane), _bundle(counts.leaves_per_plane, counts.leaf_up)
         spines = self.spine_of(leaves[:, None], uplinks)
         there = self.spread(spines, counts.spines_per_plane)
-        return _histogram(self.floor.lengths_between(self.leaf_rack(leaves)[:, None], there), counts.planes)
+        lengths = self.floor.lengths_between(self.leaf_rack(leaves)[:, None], there)
+        return _histogram(lengths, counts.leaf_up // len(uplinks) * counts.planes)
 
     @cached_property
     def spine_core(self) -> dict[float, int]:
@@ -208,10 +208,10 @@ class Cabling:
     def _upper(self, lower: int, up: int, upper: int) -> dict[float, int]:
         if not upper:
             return {}
-        below = np.arange(lower)
-        above = self.upper_of(below[:, None], np.arange(up), up, (lower, upper))
+        below, uplinks = np.arange(lower), _bundle(lower, up)
+        above = self.upper_of(below[:, None], uplinks, up, (lower, upper))
         ends = self.spread(below, lower)[:, None], self.spread(above, upper)
-        return _histogram(self.floor.lengths_between(*ends), self.counts.planes)
+        return _histogram(self.floor.lengths_between(*ends), up // len(uplinks) * self.counts.planes)
 
     def longest(self, level: str) -> float:
         """The longest run of a level as sold: from every rack of one end to every rack of the other [m]."""
@@ -235,7 +235,8 @@ class Cabling:
         }[level]()
         many = {"leaf_spine": spines, "spine_core": cores, "core_super_core": tops}[level]
         upper = self.spread(np.arange(many), many)
-        return float(floor.lengths_between(np.unique(lower)[:, None], np.unique(upper)).max())
+        lower, upper = (_thinned(np.unique(racks)) for racks in (lower, upper))
+        return float(floor.lengths_between(lower[:, None], upper).max())
 
     @cached_property
     def peer(self) -> dict[float, int]:
@@ -281,6 +282,20 @@ class Cabling:
         trees = self.counts.rails if self.counts.layout == fabric.RAIL_ONLY else 1
         below, above = max(many[0] // trees, 1), max(many[1] // trees, 1)
         return np.asarray(lower // below * above + (lower % below * up + uplink) % above)
+
+
+def _thinned(racks: Integers, most: int = 400) -> Integers:
+    """Racks from first to last, no more than some."""
+    return racks if len(racks) <= most else racks[np.linspace(0, len(racks) - 1, most).astype(np.int64)]
+
+
+def _bundle(boxes: int, links: int) -> Integers:
+    """Numbers of a box's links to look at: all, or, where they are too many, the one in the middle.
+
+    >>> _bundle(32, 3).tolist(), _bundle(10**6, 64).tolist()
+    ([0, 1, 2], [32])
+    """
+    return np.arange(links) if boxes * links <= MOST_RUNS else np.arange(links // 2, links // 2 + 1)
 
 
 def _histogram(lengths: Floats, weight: int) -> dict[float, int]:
