@@ -203,7 +203,7 @@ def _links(hardware: Hardware, catalog: Catalog) -> Iterator[Check]:
             "write",
             "One pair of ports fills its link",
             "between two nodes, then pairs of all nodes",
-            "iperf3 --server & ssh NODE2 iperf3 --client NODE1 --parallel 8 --time 10",
+            "iperf3 --server  # on NODE1\niperf3 --client NODE1 --parallel 8 --time 10  # on NODE2",
             "The sum of the streams.",
             (_rate_figure("sum of streams", band),),
         )
@@ -256,10 +256,19 @@ def _write_bandwidth(network: ScaleOut, catalog: Catalog) -> Check:
         "write",
         "One pair of adapters fills its link",
         "between two nodes, adapter by adapter, then pairs of all nodes at once",
-        f"ib_write_bw -d mlx5_0 {options}{gid} & ssh NODE2 ib_write_bw -d mlx5_0 {options}{gid} NODE1",
+        _between(f"ib_write_bw -d mlx5_0 {options}{gid}"),
         "BW average. Repeat with --use_cuda=0 to test GPUDirect RDMA: it should show the same.",
         (_rate_figure("BW average", band),),
     )
+
+
+def _between(command: str) -> str:
+    """A test between two nodes: the server waits on the first, the client starts on the second.
+
+    >>> _between("ib_write_lat")
+    'ib_write_lat  # on NODE1\\nib_write_lat NODE1  # on NODE2'
+    """
+    return f"{command}  # on NODE1\n{command} NODE1  # on NODE2"
 
 
 def _write_latency(network: ScaleOut) -> Iterator[Check]:
@@ -276,7 +285,7 @@ def _write_latency(network: ScaleOut) -> Iterator[Check]:
         "latency",
         "A small write arrives quickly",
         "between two nodes under one leaf, then across the fabric",
-        "ib_write_lat -d mlx5_0 --size 8 & ssh NODE2 ib_write_lat -d mlx5_0 --size 8 NODE1",
+        _between("ib_write_lat -d mlx5_0 --size 8"),
         "t_avg, from host memory to host memory.",
         (figure,),
     )

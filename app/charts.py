@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from app.plan.bands import Band
-from app.plan.parts import Plan
+from app.plan.parts import AllReduce, Fabric, Plan
 from app.units import decades, marks, show, show_range, show_span
 
 if TYPE_CHECKING:
@@ -400,14 +400,19 @@ TIERS = {"scale_up": "Scale-up domain", "leaf": "Below the leaves", "spine": "Ac
 
 def bisection(plan: Plan) -> go.Figure:
     """Bisection bandwidth at each tier, one way."""
+    return fabric_bisection(plan.fabric, plan.scenario)
+
+
+def fabric_bisection(found: Fabric, scenario: Mapping[str, Any]) -> go.Figure:
+    """The same for a fabric alone, of this scenario."""
     subtitle = (
         "Bandwidth across the worst equal halves at each tier, one way; vendors often quote both ways, twice this"
     )
-    cuts = [cut for cut in plan.fabric.bisection if cut.one_way is not None]
+    cuts = [cut for cut in found.bisection if cut.one_way is not None]
     if not cuts:
         return _nothing("There is no fabric to cut in half.", subtitle)
     fabric = [cut for cut in cuts if cut.tier != "scale_up"]
-    per_gpu = plan.fabric.bisection_per_gpu
+    per_gpu = found.bisection_per_gpu
     if len(fabric) > 1 and fabric[0].one_way and fabric[-1].one_way:
         kept = fabric[-1].one_way.typical / fabric[0].one_way.typical
         whole = kept > 0.995
@@ -420,7 +425,7 @@ def bisection(plan: Plan) -> go.Figure:
         Bar(
             TIERS.get(cut.tier, _words(cut.tier)),
             cut.one_way,
-            resource_look("scale_up" if cut.tier == "scale_up" else "scale_out", plan),
+            look(str(scenario["scale_up" if cut.tier == "scale_up" else "scale_out"])),
         )
         for cut in cuts
     ]
@@ -465,7 +470,11 @@ def power(plan: Plan) -> go.Figure:
 
 def all_reduce_alternatives(plan: Plan) -> go.Figure:
     """Time of the plan's own message by every algorithm."""
-    reduce = plan.all_reduce
+    return algorithms(plan.all_reduce)
+
+
+def algorithms(reduce: AllReduce) -> go.Figure:
+    """Time of one message by every algorithm."""
     subtitle = f"Time of one all-reduce of {show(reduce.message, 'B')} by algorithm, with 80 % ranges"
     timed = [entry for entry in reduce.alternatives if entry.time is not None]
     if reduce.time is None or not timed:
@@ -813,6 +822,7 @@ def accuracy(cloud: Cloud) -> go.Figure:
             "opacity": 0.18,
             "line": {"width": 0},
             "hoverinfo": "skip",
+            "showlegend": False,
         },
         {
             "type": "scatter",
@@ -821,6 +831,7 @@ def accuracy(cloud: Cloud) -> go.Figure:
             "y": diagonal,
             "line": {"color": MUTED, "width": 1},
             "hoverinfo": "skip",
+            "showlegend": False,
         },
     ]
     data += [

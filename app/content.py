@@ -1,16 +1,34 @@
 """The pages that explain: catalogue, method, all-reduce, fabric, accuracy, acceptance sheet; and the files."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
+from urllib.parse import parse_qsl
 
+import numpy as np
+import orjson
 from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
 
-from app import catalog, listing, method
+from app import acceptance, catalog, charts, curves, drawing, exports, form, listing, method, nccl_tests, reading
+from app.accuracy import collectives as collective_accuracy
+from app.accuracy import fabric as fabric_accuracy
+from app.accuracy import training as training_accuracy
+from app.answers import MEASUREMENTS
+from app.plan import all_reduce, costs, fabric, port_curve, training
+from app.plan import findings as hardware_findings
+from app.plan.bands import fold
+from app.plan.evaluation import evaluate
+from app.plan.hardware import Hardware, look_up
+from app.plan.parts import Finding, Plan
 from app.problems import ProblemError
+from app.scenario import Scenario
 from app.templating import page
 
 router = APIRouter(include_in_schema=False)
+
+CSV, XLSX = "text/csv; charset=utf-8", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
 # Catalogue -----------------------------------------------------------------------------------------------------------
@@ -47,3 +65,297 @@ def entry(request: Request, kind: str, key: str) -> Response:
 def methods(request: Request) -> Response:
     """Every formula."""
     return page(request, "method.html", {"groups": method.grouped(), "introductions": method.introductions()})
+
+
+# What pages about a scenario share -----------------------------------------------------------------------------------
+
+
+def _question(asked: form.Asked, resolved: Mapping[str, Any] | None, shown: Iterable[str]) -> Mapping[str, Any]:
+    """The fields that a page asks for as controls, the others that were asked as hidden ones, and what is wrong."""
+    names = tuple(shown)
+    made = form.form(asked, catalog.current(), resolved)
+    controls = {control.name: control for group in made.groups for control in (*group.first, *group.rest)}
+    wrong = [name for name, _, _ in made.errors if name in controls and name not in names]
+    given = {name: text for name, text in asked.typed.items() if text.strip() and name in controls}
+    return {
+        "controls": [controls[name] for name in (*names, *wrong)],
+        "hidden": {name: text for name, text in given.items() if name not in (*names, *wrong)},
+        "errors": made.errors,
+    }
+
+
+def _explained(explanations: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"explained": explanations, "formulas": method.formulas(), "name_of": _name_of}
+
+
+def _name_of(path: str) -> str:
+    """A result's name for people, from its path on the wire."""
+    return exports.named(path.rpartition(".")[2])
+
+
+def _sorted(findings: Iterable[Finding]) -> list[Finding]:
+    order = ("error", "warning", "note")
+    return sorted(findings, key=lambda finding: order.index(finding.severity))
+
+
+# All-reduce explorer -------------------------------------------------------------------------------------------------
+
+EXPLORED = (
+    "gpu", "gpus", "scale_out", "message", "scale_up", "gpus_per_node", "nics_per_node", "profile", "algorithm",
+    "protocol", "in_network_reduction", "gpudirect", "tuned",
+)  # fmt: skip
+
+
+@router.get("/all-reduce")
+def explore(request: Request) -> Response:
+    """Time and bandwidth of an all-reduce, swept over everything that matters."""
+    return _explorer(request, request.query_params.multi_items())
+
+
+@router.post("/all-reduce")
+async def paste(request: Request) -> Response:
+    """The same page with a measurement beside it."""
+    text = (await request.body()).decode("utf-8", "replace")
+    pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=500)
+    return await run_in_threadpool(_explorer, request, pairs)
+
+
+def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
+    pasted = next((value for name, value in pairs if name == "output"), "")
+    asked = form.read([(name, value) for name, value in pairs if name != "output"])
+    scenario, loaded = asked.scenario, catalog.current()
+    if scenario is None:
+        values = {**_question(asked, None, EXPLORED), "part": None, "pasted": pasted}
+        return page(request, "all_reduce.html", values, status=422)
+    hardware = look_up(scenario, loaded)
+    message = scenario.message or training.gradient_bytes(hardware, scenario, loaded)
+    draft = all_reduce.draft(hardware, scenario, loaded, message=message)
+    part = draft.part(fold(draft.quantities))
+    swept = _swept(scenario, message) if hardware.gpus > 1 and part.time is not None else {}
+    values = {
+        **_question(asked, _blanks(hardware, message), EXPLORED),
+        **_explained(draft.explanations),
+        "part": part,
+        "own_message": scenario.message,
+        "hardware": hardware,
+        "findings": _sorted((*hardware_findings.of_hardware(hardware, scenario, loaded), *draft.findings)),
+        "figures": {name: charts.all_reduce_curves(curve) for name, curve in swept.items()}
+        | {"algorithms": charts.algorithms(part)},
+        "tables": {name: exports.curve_table(curve) for name, curve in swept.items()}
+        | {"algorithms": exports.all_reduce_table(part)},
+        "algorithm_name": charts.algorithm_name,
+        "pasted": pasted,
+        **_pasted(pasted, scenario),
+    }
+    return page(request, "all_reduce.html", values, scenario=scenario)
+
+
+def _blanks(hardware: Hardware, message: float) -> Mapping[str, Any]:
+    """What stands behind the blank fields."""
+    return {
+        "gpu": hardware.gpu.key,
+        "scale_out": hardware.scale_out.key,
+        "platform": hardware.platform.key,
+        "scale_up": hardware.scale_up.key,
+        "gpus_per_node": hardware.gpus_per_node,
+        "nics_per_node": hardware.nics_per_node,
+        "scale_up_domain": hardware.domain,
+        "message": message,
+    }
+
+
+@lru_cache(maxsize=16)
+def _swept(scenario: Scenario, message: float) -> Mapping[str, curves.Curve]:
+    """The curves of the explorer."""
+    loaded = catalog.current()
+    found = {
+        "time": curves.all_reduce_over_sizes(scenario, loaded, message),
+        "bus": curves.all_reduce_over_sizes(scenario, loaded, message, "bus_bandwidth"),
+        "algorithm": curves.all_reduce_over_sizes(scenario, loaded, message, "algorithm_bandwidth"),
+        "gpus": curves.all_reduce_over_gpus(scenario, loaded, message),
+        "gpus_bus": curves.all_reduce_over_gpus(scenario, loaded, message, "bus_bandwidth"),
+        "shares": curves.all_reduce_shares(scenario, loaded, message),
+        "networks": curves.all_reduce_by_network(scenario, loaded, message),
+    }
+    return {name: curve for name, curve in found.items() if curve.series}
+
+
+def _pasted(text: str, scenario: Scenario) -> Mapping[str, Any]:
+    """A pasted measurement beside its prediction: a table, a chart, what it implies."""
+    empty = dict.fromkeys(("output", "result", "result_table", "result_figure", "carried"))
+    if not text.strip():
+        return empty
+    output = nccl_tests.read(text)
+    if output.problem:
+        return {**empty, "output": output}
+    result = nccl_tests.compare(output, scenario, catalog.current())
+    if not result.rows:
+        return {**empty, "output": output, "result": result}
+    table, figure = exports.comparison_table(result), charts.lines(curves.measured(result))
+    return {**empty, "output": output, "result": result, "result_table": table, "result_figure": figure}
+
+
+# Fabric --------------------------------------------------------------------------------------------------------------
+
+DESIGNED = (
+    "gpu", "gpus", "scale_out", "topology", "oversubscription", "spine_oversubscription", "switch", "tiers", "planes",
+    "nodes_per_unit", "management_links", "spine_policy", "nics_per_node", "price_book", "storage_network",
+    "management_network",
+)  # fmt: skip
+
+
+@router.get("/fabric")
+def fabrics(request: Request) -> Response:
+    """The fabric: drawing, counts, cut in half, what it costs and how that grows."""
+    asked = form.read(request.query_params.multi_items())
+    scenario, loaded = asked.scenario, catalog.current()
+    if scenario is None:
+        return page(request, "fabric.html", {**_question(asked, None, DESIGNED), "part": None}, status=422)
+    hardware = look_up(scenario, loaded)
+    network = fabric.draft(hardware, scenario, loaded)
+    money = costs.draft(hardware, scenario, loaded, fabric=network, time_to_train=np.full(257, np.nan))
+    bands = fold({**network.quantities, **money.quantities})
+    part, cluster = network.part(bands), money.cluster_part(bands)
+    switch = loaded.switches[part.switch].name if part.switch in loaded.switches else ""
+    resolved = {
+        "switch": network.switch,
+        "tiers": network.tiers,
+        "nodes_per_unit": network.nodes_per_unit,
+        **_blanks(hardware, 0.0),
+    }
+    ports = port_curve.by_size(scenario, loaded) if hardware.nodes > 1 else ()
+    priced = curves.cost_per_port(scenario, loaded, ports) if ports else None
+    worth = curves.cost_per_bisection(scenario, loaded, ports) if ports else None
+    keys = {"scale_up": hardware.scale_up.key, "scale_out": hardware.scale_out.key}
+    values = {
+        **_question(asked, resolved, DESIGNED),
+        **_explained({path: found for path, found in network.explanations.items() if path.startswith("fabric.")}),
+        "part": part,
+        "cluster": cluster,
+        "hardware": hardware,
+        "switch": switch,
+        "drawing": drawing.draw(part, cluster, switch, hardware.scale_up.name) if part.shape else None,
+        "findings": _sorted((*hardware_findings.of_hardware(hardware, scenario, loaded), *network.findings)),
+        "bisection": charts.fabric_bisection(part, keys),
+        "tables": exports.fabric_tables(part),
+        "priced": charts.cost_per_port(priced) if priced else None,
+        "priced_table": exports.curve_table(priced) if priced else None,
+        "cliffs": curves.cliffs(ports),
+        "value": charts.lines(worth) if worth else None,
+        "value_table": exports.curve_table(worth) if worth else None,
+    }
+    return page(request, "fabric.html", values, scenario=scenario)
+
+
+# Accuracy ------------------------------------------------------------------------------------------------------------
+
+
+@router.get("/accuracy")
+def accuracy(request: Request) -> Response:
+    """Predictions held against published measurements, good and bad."""
+    return page(request, "accuracy.html", _accuracy(catalog.current().version))
+
+
+@lru_cache(maxsize=1)
+def _accuracy(version: str) -> Mapping[str, Any]:
+    """Reports, tables and charts of all three models; computed once for an edition of the catalogue."""
+    loaded = catalog.current()
+    rows, skipped = collective_accuracy.read(MEASUREMENTS / "collectives.csv", loaded)
+    reduced = collective_accuracy.predictions(rows, loaded)
+    reduce = collective_accuracy.summary(reduced, skipped, leave_one_out=False)
+    steps, unread = training_accuracy.read(MEASUREMENTS / "training.csv", loaded)
+    stepped = training_accuracy.predictions(steps, loaded, leave_one_out=False)
+    step = training_accuracy.summary(stepped, unread, leave_one_out=False)
+    designs = fabric_accuracy.report(MEASUREMENTS / "fabric.csv", loaded)
+    return {
+        "collectives": reduce,
+        "training": step,
+        "fabric": designs,
+        "tables": exports.accuracy_tables(reduce, step, designs),
+        "figures": {
+            "collectives": charts.accuracy(curves.collective_cloud(reduced, reduce)),
+            "training": charts.accuracy(curves.training_cloud(stepped, step)),
+        },
+    }
+
+
+# Acceptance sheet ----------------------------------------------------------------------------------------------------
+
+
+def _sheet(scenario: Scenario) -> acceptance.Sheet:
+    loaded = catalog.current()
+    network = fabric.draft(look_up(scenario, loaded), scenario, loaded)
+    return acceptance.sheet(scenario, loaded, network.nodes_per_unit)
+
+
+@router.get("/acceptance")
+def acceptance_page(request: Request) -> Response:
+    """The acceptance sheet, to print."""
+    scenario = _scenario(request)
+    summary = form.summary(scenario, catalog.current())
+    return page(request, "acceptance.html", {"acceptance": _sheet(scenario), "summary": summary}, scenario=scenario)
+
+
+@router.get("/acceptance.json")
+def acceptance_json(request: Request) -> Response:
+    """The acceptance sheet, for a script that checks a cluster."""
+    scenario = _scenario(request)
+    body = {
+        "catalog_version": catalog.current().version,
+        "permalink": "/acceptance?" + scenario.query(catalog_version=catalog.current().version),
+        "acceptance": _sheet(scenario),
+    }
+    return Response(orjson.dumps(body), media_type="application/json", headers={"cache-control": "no-cache"})
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def _scenario(request: Request) -> Scenario:
+    """The scenario of the query string; what is wrong with it is a problem document."""
+    fields = reading.query(request.scope["query_string"].decode("latin-1"))
+    return reading.check(Scenario, fields, strict=False)
+
+
+@router.get("/export/cables.csv")
+def cables(request: Request) -> Response:
+    """The point-to-point cable list, written as it is read: it may have hundreds of thousands of rows."""
+    scenario, loaded = _scenario(request), catalog.current()
+    network = fabric.draft(look_up(scenario, loaded), scenario, loaded)
+    name = f"railyard-{scenario.gpus}-{scenario.gpu}-{scenario.scale_out}-cables.csv"
+    return _download(exports.cable_csv(network.cables()), CSV, name)
+
+
+@router.get("/export/{name}.{ending}")
+def export(request: Request, name: str, ending: str) -> Response:
+    """A whole plan, or one of its tables, as CSV, XLSX or JSON."""
+    if ending not in ("csv", "xlsx", "json"):
+        raise ProblemError(404, "There are files that end in .csv, .xlsx and .json.")
+    loaded = catalog.current()
+    plan = evaluate(_scenario(request), loaded)
+    if name == "plan":
+        return _whole(plan, ending)
+    table = exports.tables(plan, loaded).get(name.replace("-", "_"))
+    if table is None:
+        known = ", ".join(exports.tables(plan, loaded))
+        raise ProblemError(404, f"A plan has no table of that name. It has {known}; “plan” is all of them.")
+    file = exports.file_name(plan, table.key, ending)
+    if ending == "csv":
+        return _download(exports.table_csv(table, plan), CSV, file)
+    if ending == "xlsx":
+        return _download(iter([exports.table_workbook(table, plan)]), XLSX, file)
+    return _download(iter([orjson.dumps(exports.table_json(table))]), "application/json", file)
+
+
+def _whole(plan: Plan, ending: str) -> Response:
+    loaded, file = catalog.current(), exports.file_name(plan, "plan", ending)
+    if ending == "csv":
+        return _download(exports.plan_csv(plan, loaded), CSV, file)
+    if ending == "xlsx":
+        return _download(iter([exports.plan_xlsx(plan, loaded)]), XLSX, file)
+    return _download(iter([exports.plan_json(plan, loaded)]), "application/json", file)
+
+
+def _download(content: Iterator[str] | Iterator[bytes], kind: str, name: str) -> Response:
+    headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-cache"}
+    return StreamingResponse(content, media_type=kind, headers=headers)

@@ -6,15 +6,20 @@ plan's own number. Titles are findings, computed from the arrays they head.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app import listing
+from app.accuracy.collectives import Prediction as CollectivePrediction
+from app.accuracy.training import Prediction as StepPrediction
 from app.catalog import Catalog, Estimate
 from app.collectives import bus_factor
+from app.nccl_tests import Result
 from app.plan import fabric, port_curve, training
 from app.plan.all_reduce import Evaluation, Way, evaluate_all_reduce, typical
 from app.plan.bands import Draws, interval
@@ -22,6 +27,7 @@ from app.plan.fabric import FabricDraft
 from app.plan.hardware import Hardware, look_up
 from app.plan.outline import Outline, outline
 from app.plan.parts import Parallelism
+from app.plan.port_curve import PortCurve
 from app.plan.recommendation import degrees
 from app.plan.training import TrainingDraft
 from app.scenario import Scenario
@@ -137,10 +143,20 @@ NAMES = {
 }
 
 
-def message_sizes(*own: float) -> Floats:
-    """Powers of two from 8 B to 64 GB, and the planner's own."""
-    powers = 2.0 ** np.arange(3, 36)
-    return np.unique(np.concatenate((powers, [LARGEST], np.asarray(own, float))))
+def percent(share: float, digits: int = 0) -> str:
+    """A share in words.
+
+    >>> percent(0.134), percent(0.134, 1)
+    ('13 %', '13.4 %')
+    """
+    return f"{share:.{digits}%}".replace("%", " %")
+
+
+def message_sizes(own: float) -> Floats:
+    """Powers of two from 8 B to 64 GB or the planner's own message, and that one."""
+    largest = max(LARGEST, own)
+    powers = 2.0 ** np.arange(np.log2(SMALLEST), np.log2(largest))
+    return np.unique(np.concatenate((powers, [largest, max(own, SMALLEST)])))
 
 
 def gpu_counts(hardware: Hardware, *own: int) -> Floats:
@@ -156,13 +172,17 @@ def gpu_counts(hardware: Hardware, *own: int) -> Floats:
 def all_reduce_over_sizes(scenario: Scenario, catalog: Catalog, message: float, quantity: str = "time") -> Curve:
     """An all-reduce on the plan's cluster against message size, by algorithm; ``message`` is the plan's own [B]."""
     hardware = look_up(scenario, catalog)
-    own = float(np.clip(message, SMALLEST, LARGEST))
+    own = max(float(message), SMALLEST)
     sizes = message_sizes(own)
     found = evaluate_all_reduce(hardware, scenario, catalog, message=sizes)
     factor = _factor(quantity, sizes, np.full(sizes.shape, float(hardware.gpus)))
     stretches = _stretches(sizes, found.names)
-    title = f"{_regimes(stretches, 'B')} on {hardware.gpus:,} {hardware.gpu.name}."
     name, unit = QUANTITIES[quantity]
+    title = f"{_regimes(stretches, 'B')} on {hardware.gpus:,} {hardware.gpu.name}."
+    if factor is not None:
+        rates = factor / found.best.time[:, 0]
+        half = float(sizes[int(np.argmax(rates >= 0.5 * np.nanmax(rates)))])
+        title = f"{name} reaches {show(float(np.nanmax(rates)), unit)}, half of it from {show(half, 'B', 2)} on."
     return Curve(
         key=f"all_reduce_{quantity}_by_size",
         title=title,
@@ -186,8 +206,11 @@ def all_reduce_over_gpus(scenario: Scenario, catalog: Catalog, message: float, q
     name, unit = QUANTITIES[quantity]
     place = np.flatnonzero(counts == hardware.gpus)
     stretches = _stretches(counts, found.names)
-    first, last = found.best.time[0, 0], found.best.time[-1, 0]
+    first, last = (_own(found.best, factor, end) for end in (0, -1))
     grows = f"takes {last / first:.1f} times as long on {counts[-1]:,.0f} GPUs as on {counts[0]:,.0f}"
+    if factor is not None:
+        kept = f"{percent(last / first)} of the {name.lower()}"
+        grows = f"keeps {kept} of {counts[0]:,.0f} GPUs on {counts[-1]:,.0f}"
     return Curve(
         key=f"all_reduce_{quantity}_by_gpus",
         title=f"An all-reduce of {show(message, 'B')} {grows}.",
@@ -205,7 +228,7 @@ def all_reduce_over_gpus(scenario: Scenario, catalog: Catalog, message: float, q
 def all_reduce_shares(scenario: Scenario, catalog: Catalog, message: float) -> Curve:
     """What the time of the quickest all-reduce is made of, against message size."""
     hardware = look_up(scenario, catalog)
-    own = float(np.clip(message, SMALLEST, LARGEST))
+    own = max(float(message), SMALLEST)
     sizes = message_sizes(own)
     found = evaluate_all_reduce(hardware, scenario, catalog, message=sizes, reading=typical)
     moving = found.best.bandwidth_share
@@ -258,7 +281,7 @@ def all_reduce_by_network(
 ) -> Curve:
     """The quickest all-reduce against message size inside one scale-up domain, and across it on each network."""
     hardware = look_up(scenario, catalog)
-    own = float(np.clip(message, SMALLEST, LARGEST))
+    own = max(float(message), SMALLEST)
     sizes = message_sizes(own)
     name, unit = QUANTITIES[quantity]
     domain = min(hardware.platform.scale_up_domain, hardware.gpus)
@@ -421,7 +444,7 @@ def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
         kept = float(lines[-1].typical[place])
         known = np.flatnonzero(np.isfinite(lines[-1].typical))
         mine = (float(own), kept)
-        title = f"On {own:,} GPUs each does {kept:.0%} of the work it does on {counts[known[0]]:,}."
+        title = f"On {own:,} GPUs each does {percent(kept)} of the work it does on {counts[known[0]]:,}."
     return Curve(
         key="scaling",
         title=title,
@@ -451,7 +474,7 @@ def tail(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
     at_one = float(np.interp(0.01, spreads, typical_times) / typical_times[0] - 1)
     return Curve(
         key="tail",
-        title=f"A spread of 1 % on each node costs {at_one:.1%} of every step: all wait for the slowest.",
+        title=f"A spread of 1 % on each node costs {percent(at_one, 1)} of every step: all wait for the slowest.",
         subtitle="Step time against the relative spread of a step's time on one node",
         x_name="Spread on one node",
         x_unit="%",
@@ -467,23 +490,22 @@ def tail(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
 # Cost ----------------------------------------------------------------------------------------------------------------
 
 
-def cost_per_port(scenario: Scenario, catalog: Catalog) -> Curve:
-    """Cost of one NIC port against cluster size, for InfiniBand and Ethernet generations side by side."""
+def cost_per_port(scenario: Scenario, catalog: Catalog, ports: Sequence[PortCurve] = ()) -> Curve:
+    """Cost of one NIC port against cluster size, for InfiniBand and Ethernet generations side by side.
+
+    ``ports`` are the generations over sizes, where they are known already.
+    """
     hardware = look_up(scenario, catalog)
-    found = port_curve.by_size(scenario, catalog)
+    found = ports or port_curve.by_size(scenario, catalog)
     series: list[Series] = []
     marks: tuple[Mark, ...] = ()
     mine: tuple[float, float] | None = None
-    dashes = {
-        "infiniband": iter(("solid", "dash", "dot", "dashdot")),
-        "roce": iter(("solid", "dash", "dot", "dashdot")),
-    }
+    dashes = _dashes(found, scenario)
     for curve in found:
         own = curve.scale_out == scenario.scale_out
         values = curve.cost_per_host_port
         low, high = interval(values)
-        dash = "solid" if own else next(dashes.get(curve.family, iter(())), "longdash")
-        name = short(curve.scale_out)
+        name, dash = short(curve.scale_out), dashes[curve.scale_out]
         series.append(Series(name, curve.family, curve.gpus, values[:, 0], low, high, dash=dash, strong=own))
         if own:
             marks = tuple(Mark(float(cliff.gpus), cliff.text) for cliff in curve.cliffs if "cheaper" not in cliff.text)
@@ -506,6 +528,16 @@ def cost_per_port(scenario: Scenario, catalog: Catalog) -> Curve:
     )
 
 
+def _dashes(ports: Sequence[PortCurve], scenario: Scenario) -> dict[str, str]:
+    """A dash for each generation, so that those of one colour differ; the planner's own is solid."""
+    others = [curve for curve in ports if curve.scale_out != scenario.scale_out]
+    found = {scenario.scale_out: "solid"}
+    for family in dict.fromkeys(curve.family for curve in others):
+        keys = [curve.scale_out for curve in others if curve.family == family]
+        found |= dict(zip(keys, itertools.cycle(("dash", "dot", "dashdot", "longdash")), strict=False))
+    return found
+
+
 def _port_title(lines: Sequence[Series], gpus: int, mine: tuple[float, float] | None) -> str:
     """What the planner's own port costs, and what the cheapest of all does."""
     here = {line.name: float(np.interp(gpus, line.x, line.typical)) for line in lines}
@@ -521,13 +553,39 @@ def _port_title(lines: Sequence[Series], gpus: int, mine: tuple[float, float] | 
     )
 
 
-def cliffs(scenario: Scenario, catalog: Catalog) -> tuple[tuple[str, int, str], ...]:
-    """Where each network generation changes its shape: its name, the number of GPUs, and what changes."""
-    return tuple(
-        (short(curve.scale_out), cliff.gpus, cliff.text)
-        for curve in port_curve.by_size(scenario, catalog)
-        for cliff in curve.cliffs
+def cost_per_bisection(scenario: Scenario, catalog: Catalog, ports: Sequence[PortCurve] = ()) -> Curve:
+    """What bandwidth across the cluster costs, against cluster size, by network generation."""
+    hardware = look_up(scenario, catalog)
+    series = []
+    found = ports or port_curve.by_size(scenario, catalog)
+    dashes = _dashes(found, scenario)
+    for curve in found:
+        own = curve.scale_out == scenario.scale_out
+        values = curve.cost_per_bisection
+        low, high = interval(values)
+        if np.isfinite(values[:, 0]).any():
+            name, dash = short(curve.scale_out), dashes[curve.scale_out]
+            series.append(Series(name, curve.family, curve.gpus, values[:, 0], low, high, dash=dash, strong=own))
+    here = {line.name: float(np.interp(hardware.gpus, line.x, line.typical)) for line in series}
+    here = {name: value for name, value in here.items() if np.isfinite(value)}
+    best = min(here, key=lambda name: here[name], default="")
+    title = f"Per dollar, {best} moves most across {hardware.gpus:,} GPUs: {show(here[best], 'USD', 2)} for 1 Gb/s."
+    return Curve(
+        key="cost_per_bisection",
+        title=title if best else "No network can be built at this size.",
+        subtitle="Fabric cost over bisection bandwidth, one way, in Gb/s, against cluster size, by network generation",
+        x_name="GPUs",
+        x_unit="GPUs",
+        y_name="Cost of 1 Gb/s",
+        y_unit="USD",
+        y_logarithmic=False,
+        series=tuple(series),
     )
+
+
+def cliffs(ports: Sequence[PortCurve]) -> tuple[tuple[str, int, str], ...]:
+    """Where each network generation changes its shape: its name, the number of GPUs, and what changes."""
+    return tuple((short(curve.scale_out), cliff.gpus, cliff.text) for curve in ports for cliff in curve.cliffs)
 
 
 # Sensitivity ---------------------------------------------------------------------------------------------------------
@@ -600,3 +658,84 @@ def _swing_look(key: str, scenario: Scenario) -> str:
     return {"collectives": scenario.scale_out, "scale_out": scenario.scale_out, "scale_up": "nvlink"}.get(
         kind, "compute"
     )
+
+
+# Measurements --------------------------------------------------------------------------------------------------------
+
+
+def measured(result: Result) -> Curve:
+    """Pasted measurements over the predicted bus bandwidth."""
+    sizes = np.array([row.size for row in result.rows])
+    order = np.argsort(sizes)
+    sizes = sizes[order]
+
+    def column(values: Sequence[float]) -> Floats:
+        return np.array(values)[order]
+
+    predicted = [row.predicted_bus for row in result.rows]
+    typical_rate = column([band.typical for band in predicted])
+    ends = column([band.low for band in predicted]), column([band.high for band in predicted])
+    rates = column([row.measured_bus for row in result.rows])
+    return Curve(
+        key="measured",
+        title=result.verdict,
+        subtitle="Bus bandwidth against message size: measured, and predicted with its 80 % range",
+        x_name="Message",
+        x_unit="B",
+        y_name="Bus bandwidth",
+        y_unit="B/s",
+        series=(
+            Series("Predicted", "quickest", sizes, typical_rate, *ends, strong=True),
+            Series("Measured", "measured", sizes, rates, rates, rates, dash="dot"),
+        ),
+    )
+
+
+CLASS_NAMES = {
+    "nvlink-switch": ("NVLink switch, one domain", "nvlink"),
+    "nvlink-switch-rdma": ("NVLink and RDMA", "infiniband"),
+    "nvlink-switch-other": ("NVLink and other networks", "roce"),
+    "nvlink-mesh": ("NVLink mesh", "accent"),
+    "infinity-fabric": ("Infinity Fabric", "money"),
+    "pcie": ("PCIe", "pcie"),
+}
+
+
+def collective_cloud(found: Sequence[CollectivePrediction], report: Mapping[str, Any]) -> Cloud:
+    """Collectives: predicted against measured, by class of hardware."""
+    good = [one for one in found if not one.row.weak and one.row.library in ("nccl", "rccl")]
+    groups = []
+    for key, (name, look) in CLASS_NAMES.items():
+        members = [one for one in good if one.group == key and np.isfinite(one.time)]
+        if members:
+            labels = tuple(f"{one.row.run}, {show(one.row.message, 'B')}" for one in members)
+            groups.append(_group(name, look, [(one.row.time, one.time) for one in members], labels))
+    overall = report["all_reduce"]["overall"]
+    return Cloud(
+        title=f"Half of {overall['count']:,} all-reduce times are predicted within {percent(overall['median'], 1)}, "
+        f"nine of ten within {percent(overall['p90'])}.",
+        subtitle="Collectives of good measurements: predicted against measured time; the strip is ±10 %",
+        groups=tuple(groups),
+    )
+
+
+def training_cloud(found: Sequence[StepPrediction], report: Mapping[str, Any]) -> Cloud:
+    """Training steps: predicted against measured, dense and mixtures of experts."""
+    groups = []
+    for name, look, experts in (("Dense", "compute", False), ("Mixture of experts", "money", True)):
+        members = [one for one in found if one.row.experts == experts and np.isfinite(one.time)]
+        if members:
+            labels = tuple(f"{one.row.run}, {one.row.model}, {one.row.gpus:,.0f} GPUs" for one in members)
+            groups.append(_group(name, look, [(one.row.measured, one.time) for one in members], labels))
+    overall = report["overall"]
+    return Cloud(
+        title=f"Half of {overall['count']:,} training steps are predicted within {percent(overall['median'], 1)}, "
+        f"nine of ten within {percent(overall['p90'])}.",
+        subtitle="Training steps: predicted against measured time; the strip is ±10 %",
+        groups=tuple(groups),
+    )
+
+
+def _group(name: str, look: str, pairs: Sequence[tuple[float, float]], labels: tuple[str, ...]) -> Group:
+    table = np.array(pairs)
+    return Group(name, look, table[:, 0], table[:, 1], labels)

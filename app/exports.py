@@ -17,8 +17,10 @@ import orjson
 
 from app.catalog import Catalog
 from app.curves import Curve, Sensitivity
+from app.nccl_tests import Result
 from app.plan.bands import Band
-from app.plan.parts import Plan
+from app.plan.cabling import Cable
+from app.plan.parts import AllReduce, Fabric, Plan
 
 Cell = str | int | float | bool | Band | None
 Sheet = tuple[str, Sequence[str], Iterable[Sequence[Any]]]
@@ -88,11 +90,8 @@ def tables(plan: Plan, catalog: Catalog) -> dict[str, Table]:
         _what_if(plan),
         _parallelism(plan),
         _memory(plan),
-        _all_reduce(plan),
-        _switches(plan),
-        _bisection(plan),
-        _bill(plan),
-        _networks(plan),
+        all_reduce_table(plan.all_reduce),
+        *fabric_tables(plan.fabric).values(),
         _lines("capital", "Capital", plan.costs.capital_parts, plan.costs.capital),
         _lines("operating", "Running cost of a year", plan.costs.operating_parts, plan.costs.operating),
         _cost_figures(plan),
@@ -112,7 +111,12 @@ def _text(value: Any) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def _named(key: str) -> str:
+def named(key: str) -> str:
+    """A key of the wire as the name of a row.
+
+    >>> named("tensor_parallel")
+    'Tensor parallel'
+    """
     return key[:1].upper() + key[1:].replace("_", " ")
 
 
@@ -157,9 +161,7 @@ def _key_figures(plan: Plan) -> Table:
 
 def _step(plan: Plan) -> Table:
     columns = (Column("part", "Part"), Column("resource", "Bounded by"), Column("time", "Time", "s", band=True))
-    rows: list[tuple[Cell, ...]] = [
-        (_named(part.name), _named(part.resource), part.time) for part in plan.training.parts
-    ]
+    rows: list[tuple[Cell, ...]] = [(named(part.name), named(part.resource), part.time) for part in plan.training.parts]
     rows.append(("Step", "", plan.training.step_time))
     return Table(
         "step", "Time of one training step", columns, tuple(rows), "Only what is not hidden behind other parts."
@@ -174,7 +176,7 @@ def _what_if(plan: Plan) -> Table:
         Column("gain", "Step time saved", share=True),
     )
     rows = tuple(
-        (_named(entry.resource), entry.factor, entry.step_time, entry.gain) for entry in plan.bottleneck.what_if
+        (named(entry.resource), entry.factor, entry.step_time, entry.gain) for entry in plan.bottleneck.what_if
     )
     return Table("what_if", "What a better resource would gain", columns, rows)
 
@@ -182,18 +184,19 @@ def _what_if(plan: Plan) -> Table:
 def _parallelism(plan: Plan) -> Table:
     chosen = plan.training.parallelism
     columns = (Column("degree", "Degree"), Column("value", "Value"))
-    rows = tuple((_named(name), _text(value)) for name, value in asdict(chosen).items()) if chosen else ()
+    rows = tuple((named(name), _text(value)) for name, value in asdict(chosen).items()) if chosen else ()
     return Table("parallelism", "How the model is spread", columns, rows)
 
 
 def _memory(plan: Plan) -> Table:
     columns = (Column("part", "Part"), Column("size", "Memory of one GPU", "B", band=True))
-    rows: list[tuple[Cell, ...]] = [(_named(part.name), part.size) for part in plan.memory.parts]
+    rows: list[tuple[Cell, ...]] = [(named(part.name), part.size) for part in plan.memory.parts]
     rows += [("Total", plan.memory.total), ("Usable", plan.memory.capacity), ("Head-room", plan.memory.headroom)]
     return Table("memory", "Memory of the fullest GPU", columns, tuple(rows))
 
 
-def _all_reduce(plan: Plan) -> Table:
+def all_reduce_table(reduce: AllReduce) -> Table:
+    """The message by every algorithm."""
     columns = (
         Column("algorithm", "Algorithm"),
         Column("protocol", "Protocol"),
@@ -213,13 +216,18 @@ def _all_reduce(plan: Plan) -> Table:
             entry.latency_share,
             entry.bandwidth_share,
         )
-        for entry in plan.all_reduce.alternatives
+        for entry in reduce.alternatives
     )
-    return Table("all_reduce", "All-reduce by algorithm", columns, rows, plan.all_reduce.reason)
+    return Table("all_reduce", "All-reduce by algorithm", columns, rows, reduce.reason)
 
 
-def _switches(plan: Plan) -> Table:
-    fabric = plan.fabric
+def fabric_tables(fabric: Fabric) -> dict[str, Table]:
+    """The tables of a fabric by key."""
+    made = (_switches(fabric), _bisection(fabric), _bill(fabric), _networks(fabric))
+    return {table.key: table for table in made}
+
+
+def _switches(fabric: Fabric) -> Table:
     links = fabric.links
     columns = (
         Column("tier", "Tier"),
@@ -228,7 +236,7 @@ def _switches(plan: Plan) -> Table:
         Column("ports_free", "Ports free", "1"),
     )
     rows = tuple(
-        (_named(tier), count, down, fabric.ports_free.get(tier))
+        (named(tier), count, down, fabric.ports_free.get(tier))
         for tier, count, down in (
             ("leaf", fabric.leaf_switches, links.node_leaf if links else None),
             ("spine", fabric.spine_switches, links.leaf_spine if links else None),
@@ -238,17 +246,17 @@ def _switches(plan: Plan) -> Table:
     return Table("switches", "Switches and links", columns, rows)
 
 
-def _bisection(plan: Plan) -> Table:
+def _bisection(fabric: Fabric) -> Table:
     columns = (
         Column("tier", "Tier"),
         Column("one_way", "One way", "B/s", band=True),
         Column("both_ways", "Both ways", "B/s", band=True),
     )
-    rows = tuple((_named(cut.tier), cut.one_way, cut.both_ways) for cut in plan.fabric.bisection)
+    rows = tuple((named(cut.tier), cut.one_way, cut.both_ways) for cut in fabric.bisection)
     return Table("bisection", "Bisection bandwidth", columns, rows, "Across the worst equal halves at each tier.")
 
 
-def _bill(plan: Plan) -> Table:
+def _bill(fabric: Fabric) -> Table:
     columns = (
         Column("role", "Role"),
         Column("part", "Part"),
@@ -257,15 +265,15 @@ def _bill(plan: Plan) -> Table:
         Column("cost", "Cost", "USD", band=True),
         Column("power", "Power", "W", band=True),
     )
-    lines = plan.fabric.bill_of_materials
+    lines = fabric.bill_of_materials
     rows: list[tuple[Cell, ...]] = [
-        (_named(line.role), line.part, line.quantity, line.unit_price, line.cost, line.power) for line in lines
+        (named(line.role), line.part, line.quantity, line.unit_price, line.cost, line.power) for line in lines
     ]
-    rows.append(("Fabric", "", None, None, plan.fabric.cost, plan.fabric.power))
+    rows.append(("Fabric", "", None, None, fabric.cost, fabric.power))
     return Table("bill_of_materials", "Bill of materials", columns, tuple(rows))
 
 
-def _networks(plan: Plan) -> Table:
+def _networks(fabric: Fabric) -> Table:
     columns = (
         Column("network", "Network"),
         Column("switch", "Switch"),
@@ -277,7 +285,7 @@ def _networks(plan: Plan) -> Table:
     )
     rows = tuple(
         (
-            _named(other.role),
+            named(other.role),
             other.switch,
             other.leaf_switches,
             other.spine_switches,
@@ -285,14 +293,14 @@ def _networks(plan: Plan) -> Table:
             other.cost,
             other.power,
         )
-        for other in plan.fabric.networks
+        for other in fabric.networks
     )
     return Table("networks", "Storage and management networks", columns, rows)
 
 
 def _lines(key: str, title: str, lines: Sequence[Any], total: Band | None) -> Table:
     columns = (Column("part", "Part"), Column("cost", "Cost", "USD", band=True))
-    rows: list[tuple[Cell, ...]] = [(_named(line.name), line.cost) for line in lines]
+    rows: list[tuple[Cell, ...]] = [(named(line.name), line.cost) for line in lines]
     return Table(key, title, columns, (*rows, ("Total", total)))
 
 
@@ -390,7 +398,8 @@ def curve_table(curve: Curve) -> Table:
             }
         )
     rows = tuple((place, *(cells.get(place) for cells in found)) for place in places)
-    return Table(curve.key, curve.title, tuple(columns), rows, curve.subtitle)
+    title = f"{curve.y_name} against {curve.x_name[:1].lower()}{curve.x_name[1:]}"
+    return Table(curve.key, title.replace("gPUs", "GPUs"), tuple(columns), rows, curve.subtitle)
 
 
 def sensitivity_table(sensitivity: Sensitivity) -> Table:
@@ -400,6 +409,108 @@ def sensitivity_table(sensitivity: Sensitivity) -> Table:
         (swing.name, Band(swing.low, sensitivity.typical, swing.high, sensitivity.unit)) for swing in sensitivity.swings
     )
     return Table("sensitivity", f"What moves {sensitivity.name.lower()}", columns, rows)
+
+
+def comparison_table(result: Result) -> Table:
+    """Pasted measurements beside their predictions."""
+    columns = (
+        Column("message", "Message", "B"),
+        Column("measured", "Measured time", "s"),
+        Column("predicted", "Predicted time", "s", band=True),
+        Column("measured_bus_bandwidth", "Measured bus bandwidth", "B/s"),
+        Column("predicted_bus_bandwidth", "Predicted bus bandwidth", "B/s", band=True),
+        Column("ratio", "Measured over predicted rate", share=True),
+        Column("inside", "Inside the range"),
+    )
+    rows = tuple(
+        (row.size, row.measured, row.predicted, row.measured_bus, row.predicted_bus, row.ratio, row.inside)
+        for row in result.rows
+    )
+    return Table("comparison", "Measured beside predicted", columns, rows)
+
+
+# Tables of accuracy --------------------------------------------------------------------------------------------------
+
+Report = Mapping[str, Any]
+
+
+def accuracy_tables(collectives: Report, training: Report, fabric: Report) -> dict[str, Table]:
+    """The errors of all models, by group, good and bad."""
+    reduce = collectives["all_reduce"]
+    made = (
+        _errors(
+            "collectives",
+            "Collectives",
+            {
+                "All good rows": collectives["overall"],
+                "All-reduce": reduce["overall"],
+                "All-reduce on NVLink switches": reduce["switched"],
+                "Weak rows, kept out of the figures above": collectives["weak"],
+                "Other libraries, kept out": collectives["other_libraries"],
+            },
+        ),
+        _errors("collectives_by_band", "Collectives by message size", collectives["by_band"]),
+        _errors("collectives_by_class", "Collectives by class of hardware", collectives["by_class"]),
+        _errors("collectives_by_collective", "By collective", collectives["by_collective"]),
+        _errors("collectives_by_run", "Collectives by run", collectives["by_run"]),
+        _errors(
+            "training",
+            "Training steps",
+            {
+                "All rows": training["overall"],
+                "Dense rows that state everything": training["identified"],
+                "Dense models": training["dense"],
+                "Mixtures of experts": training["moe"],
+                "Baseline: one utilisation for each GPU and precision": training["baseline"],
+                "Memory of one GPU": training["memory"],
+            },
+        ),
+        _errors("training_by_group", "Training steps by source", training["by_group"]),
+        _errors("training_by_stack", "Training steps by software", training["by_stack"]),
+        _errors("training_by_gpu", "Training steps by GPU", training["by_gpu"]),
+        _designs(fabric),
+    )
+    return {table.key: table for table in made}
+
+
+def _errors(key: str, title: str, groups: Mapping[str, Report]) -> Table:
+    columns = (
+        Column("group", "Group"),
+        Column("count", "Rows", "1"),
+        Column("median", "Median error", share=True),
+        Column("mean", "Mean error", share=True),
+        Column("p90", "9 of 10 are within", share=True),
+        Column("bias", "Bias", share=True),
+        Column("coverage", "Inside the range", share=True),
+    )
+    names = [column.key for column in columns[1:]]
+    rows = tuple((group, *(found.get(name) for name in names)) for group, found in groups.items() if found["count"])
+    return Table(key, title, columns, rows, "Errors are |predicted ÷ measured − 1|; ranges should hold four of five.")
+
+
+def _designs(fabric: Report) -> Table:
+    columns = (
+        Column("design", "Published design"),
+        Column("verdict", "Verdict"),
+        Column("published", "Published"),
+        Column("computed", "Computed"),
+        Column("reason", "Why"),
+    )
+
+    def counts(found: Mapping[str, int | None] | None) -> str:
+        return ", ".join(f"{value:,} {named(name).lower()}" for name, value in (found or {}).items() if value)
+
+    rows = tuple(
+        (
+            design["id"],
+            design["verdict"].replace("_", " "),
+            counts(design["published"]),
+            counts(design["computed"]),
+            design["reason"],
+        )
+        for design in fabric["designs"]
+    )
+    return Table("fabric_designs", "Published reference designs", columns, rows)
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
@@ -441,6 +552,17 @@ def table_csv(table: Table, plan: Plan) -> Iterator[str]:
     yield from csv_lines(table.headings(), table.flat())
     yield from csv_lines(["", ""], [])
     yield from csv_lines(["about", "value"], about(plan))
+
+
+def cable_csv(cables: Iterable[Cable]) -> Iterator[str]:
+    """The point-to-point cable list."""
+    headings = ["a_end", "a_port", "z_end", "z_port", "level", "plane", "rail", "length [m]", "cable"]
+    rows = (
+        (cable.a_end, cable.a_port, cable.z_end, cable.z_port, cable.level, cable.plane, cable.rail, cable.length,
+         cable.medium)
+        for cable in cables
+    )  # fmt: skip
+    return csv_lines(headings, rows)
 
 
 def about(plan: Plan) -> list[tuple[str, str]]:

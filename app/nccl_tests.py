@@ -162,10 +162,7 @@ def _verdict(count: int, inside: int, efficiency: float | None) -> str:
     first = f"{inside} of {count} measurements lie inside the predicted range"
     if efficiency is None:
         return f"{first}. Run up to 8 GiB to learn what the network delivers."
+    reached = f"{first}. Large messages reach {efficiency:.0%} of the predicted rate".replace("%", " %")
     if efficiency < 0.9:
-        return f"{first}. Large messages reach {efficiency:.0%} of the predicted rate: look for a slow link or setting."
-    if efficiency > 1.1:
-        return (
-            f"{first}. Large messages run at {efficiency:.0%} of the predicted rate: better than clusters we know of."
-        )
-    return f"{first}. Large messages reach {efficiency:.0%} of the predicted rate, as they should."
+        return f"{reached}: look for a slow link or setting."
+    return f"{reached}: better than clusters we know of." if efficiency > 1.1 else f"{reached}, as they should."
