@@ -173,7 +173,7 @@ class Calibration:
         permute: scale of the bytes of routing tokens.
         host_layer, host_expert: time the host needs to launch a layer, dense and mixture of experts [s].
         expert_launch: time that each expert on a GPU adds to a layer, forward and backward, for its own kernels [s].
-        graph_host: share of the host's time that CUDA graphs leave.
+        graph_host: share of the host's and of each expert's launches that CUDA graphs leave.
         optimizer_traffic: bytes read and written for each parameter updated [B].
         optimizer_overhead: fixed time at the end of a step [s].
         straggler: slow-down for each factor e of nodes.
@@ -357,6 +357,7 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
     memory = hw.memory_bandwidth * cal.memory
     share = shape.expert_layers / shape.layers
     has_experts = bool(np.any(np.asarray(share) > 0))
+    recorded = 1 - sw.graphs * (1 - cal.graph_host)
     has_latent = bool(np.any(np.asarray(shape.latent) > 0))
 
     def product(rows: Array, columns: Array, depth: Array) -> tuple[Array, Array]:
@@ -400,7 +401,7 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
         per_expert = routed / groups
         into = linear_layer(per_expert, (1 + shape.gated) * width, h, grouped_rate, cal.depth_half, waves)
         outof = linear_layer(per_expert, h, width, grouped_rate, cal.depth_half, waves)
-        per_group = cal.expert_launch * groups
+        per_group = cal.expert_launch * recorded * groups
         shared_width = shape.shared_width / t
         shared_in, shared_out = product(tokens, (1 + shape.gated) * shared_width, h), product(tokens, h, shared_width)
         forward = forward + share * (groups * (into[0] + outof[0]) + per_group / 3 + shared_in[0] + shared_out[0])
@@ -479,7 +480,7 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
     total = computing + tensor + context + expert
 
     # The host launches kernels ahead of the GPU; it shows where they are shorter than their launches.
-    launches = (cal.host_layer * (1 - share) + cal.host_expert * share) * (1 - sw.graphs * (1 - cal.graph_host))
+    launches = (cal.host_layer * (1 - share) + cal.host_expert * share) * recorded
     launches = launches * (1 + again / 3)
     bounded = smooth_maximum(total, launches)
     return Layer(products, attention, elementwise, tensor, context, expert, bounded - total, computing, bounded)
