@@ -104,6 +104,7 @@ def advice(error: ErrorDetails, known: Sequence[str] = ()) -> str:
         "missing": "This field is needed.",
         "finite_number": "Type a finite number.",
         "string_type": "Type text.",
+        "string_pattern_mismatch": "Type letters, digits, dots, plus and minus signs, as in 2026-11+0a1b2c3d.",
         "string_too_long": "Type at most {max_length} characters.",
         "string_too_short": "Type at least {min_length} characters.",
         "too_long": "Give at most {max_length}.",

@@ -227,7 +227,7 @@ class Scenario(BaseModel):
         "prices", "Infrastructure", "Dollars for each watt of IT power: building, power, cooling."
     )
     catalog_version: str | None = _field(
-        "prices", "Catalogue edition", "The edition a link was made with.", max_length=60
+        "prices", "Catalogue edition", "The edition a link was made with.", pattern=r"^[A-Za-z0-9.+-]{1,60}$"
     )
 
     @model_validator(mode="before")

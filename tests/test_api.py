@@ -171,11 +171,13 @@ def test_a_sweep_streams_rows(client: TestClient) -> None:
 
 
 def test_a_sweep_is_csv_for_a_spreadsheet(client: TestClient) -> None:
-    asked = {"grid": {"gpus": [256], "catalog_version": ["=1+1"], "model": ["llama-3-8b"]}}
-    answer = client.post(f"{API}/sweep", json=asked, headers={"accept": "text/csv"})
+    answer = client.post(f"{API}/sweep", json=GRID, headers={"accept": "text/csv"})
     assert answer.headers["content-type"].startswith("text/csv")
-    heading, row = csv.reader(answer.text.splitlines())
-    assert dict(zip(heading, row, strict=True))["catalog_version"] == "'=1+1"  # text, not a formula
+    heading, *rows = csv.reader(answer.text.splitlines())
+    assert heading[:3] == ["gpus", "scale_out", "model"]
+    written = [json.loads(line) for line in client.post(f"{API}/sweep", json=GRID).text.splitlines()]
+    for row, other in zip(rows, written, strict=True):
+        assert dict(zip(heading, row, strict=True)) == {name: str(value) for name, value in other.items()}
 
 
 def test_a_sweep_says_where_a_point_has_no_answer(client: TestClient) -> None:
@@ -225,6 +227,7 @@ WRONG = [
     ({"oversubscription": "nan"}, "#/oversubscription", "number"),
     ({"topology": "ring"}, "#/topology", "rail-optimized"),
     ({"in_network_reduction": "perhaps"}, "#/in_network_reduction", "true or false"),
+    ({"catalog_version": "=1+1"}, "#/catalog_version", "2026-11"),
     ({"nonsense": "1"}, "#/nonsense", "no such field"),
     ({"gpu_s": "1"}, "#/gpu_s", "gpus"),
     ({"a/b~c": "1"}, "#/a~1b~0c", "no such field"),
