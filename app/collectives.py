@@ -13,7 +13,7 @@ Symbols: S message [B], n ranks [1], α latency of a step [s], B bandwidth of on
 one scale-up domain [1], M domains [1].
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -337,7 +337,6 @@ class Machine:
     reference_hop: Array  # one hop between domains if they were joined by InfiniBand [s]
     fill: Array  # size of the pipeline fill across domains, c [1]
     fill_one_domain: Array  # the same when all ranks share one domain [1]
-    direct: Array = 0.0  # 1 where the ranks of a domain meet in a switch that sums or over a full mesh, else 0
     launch_floor: Array = 0.0  # least time of a call where one process drives all GPUs of a node [s]
     ll128: Array = 1.0  # 1 where links keep 128-byte stores whole (NVLink), else 0
     in_network_reduction: Array = 0.0  # 1 where scale-out switches sum (SHARP), else 0
@@ -354,7 +353,6 @@ class Calibration:
     """Constants of the library rather than of the hardware; in the catalogue as ``collectives.library``."""
 
     fill_exponent: Array  # q [1]
-    fill_exponent_direct: Array  # q within a domain whose ranks meet directly [1]
     fill_cap_domain: Array  # k within one domain, multiples of the latency [1]
     fill_cap_network: Array  # k of ring and tree across domains [1]
     fill_cap_multicast: Array  # k of NVLS tree across domains [1]
@@ -396,7 +394,6 @@ class _Line:
     pace: Array  # the part of L that lengthens the pipeline, L₀ [s]
     fill: Array  # c [1]
     cap: Array  # k [1]
-    exponent: Array  # q [1]
 
 
 _MULTICAST = ("nvls", "nvls-tree", "collnet")
@@ -419,7 +416,6 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
     chain = np.where(g > 8, 7 + c.rack_chain * np.log2(np.maximum(g, 8) / 8), g - 1)
     fill = np.where(several, m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
     cap = np.where(several, c.fill_cap_network, c.fill_cap_domain)
-    exponent = np.where(~several & (np.asarray(m.direct) > 0), c.fill_exponent_direct, c.fill_exponent)
 
     # A slow transport keeps more chunks under way: it paces the pipeline by the geometric mean of its hop and
     # InfiniBand's. A ring saves the part of a tree's hop that the library spends, not the transport.
@@ -433,7 +429,7 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
         near = m.base_latency + passes * chain * hop
         network, pacing = (ring_hop, ring_pacing) if ring else (m.scale_out_hop, pacing_hop)
         pace = near + passes * beyond * hop + crossings * pacing
-        return _Line(near + crossings * network, rate, pace, fill, cap, exponent)
+        return _Line(near + crossings * network, rate, pace, fill, cap)
 
     if collective == "all-to-all":
         share_near = (g - 1) / ranks / inside
@@ -443,7 +439,7 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
             rate = 1 / np.maximum(share_near, share_far)
         crossing = np.where(several, 1.0, 0.0)
         pace = near + crossing * pacing_hop
-        return {"ring": _Line(near + crossing * m.scale_out_hop, rate, pace, fill, cap, exponent)}
+        return {"ring": _Line(near + crossing * m.scale_out_hop, rate, pace, fill, cap)}
     if collective != "all-reduce":
         with np.errstate(divide="ignore"):
             rate = narrow / bus_factor(collective, ranks)
@@ -486,23 +482,23 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
     }
 
 
-def _fill(line: _Line, transfer: Array) -> tuple[Array, Array]:
+def _fill(line: _Line, transfer: Array, exponent: Array) -> tuple[Array, Array]:
     """Pipeline fill after ``transfer`` seconds' worth of bytes, F [s], and X·dF/dX [s].
 
     F₀ = c · L₀^(1 - q) · X^q grows with the chunks until they reach their largest size, F = F₀/√(1 + (F₀/(k·L₀))²).
     """
     ceiling = line.cap * line.pace
-    relative: Array = line.fill / line.cap * np.power(transfer / line.pace, line.exponent)
+    relative: Array = line.fill / line.cap * np.power(transfer / line.pace, exponent)
     bend = 1 + relative * relative
     fill = ceiling * relative / np.sqrt(bend)
-    return fill, line.exponent * fill / bend
+    return fill, exponent * fill / bend
 
 
-def _tangent(line: _Line, transfer: Array, low: Array, high: Array) -> Array:
+def _tangent(line: _Line, transfer: Array, low: Array, high: Array, exponent: Array) -> Array:
     """L + X + F where ``low`` ≤ X ≤ ``high``, and the tangent from the nearer end outside [s]."""
     tiny = np.finfo(float).tiny
     start: Array = np.clip(transfer, np.maximum(low, tiny), np.maximum(high, tiny))
-    fill, slope = _fill(line, start)
+    fill, slope = _fill(line, start, exponent)
     return line.latency + transfer + fill + slope * (np.maximum(transfer, tiny) / start - 1)
 
 
@@ -510,15 +506,15 @@ def _line_times(
     name: str, line: _Line, message: Array, machine: Machine, calibration: Calibration
 ) -> tuple[dict[str, Array], Array]:
     """Time of one algorithm with each protocol it speaks [s], and its transfer time S/A [s]."""
-    c = calibration
+    c, q = calibration, calibration.fill_exponent
     transfer = _transfer(line, message)
     first, last = c.ll_end * line.pace, c.simple_start * line.pace
     if name in _MULTICAST:
-        return {"simple": _tangent(line, transfer, first, np.inf)}, transfer
+        return {"simple": _tangent(line, transfer, first, np.inf, q)}, transfer
     times = {
-        "ll": _tangent(line, transfer, 0.0, first),
-        "ll128": np.where(np.asarray(machine.ll128) > 0, _tangent(line, transfer, first, last), np.nan),
-        "simple": _tangent(line, transfer, last, np.inf),
+        "ll": _tangent(line, transfer, 0.0, first, q),
+        "ll128": np.where(np.asarray(machine.ll128) > 0, _tangent(line, transfer, first, last, q), np.nan),
+        "simple": _tangent(line, transfer, last, np.inf, q),
     }
     streamed = np.asarray(machine.streamed) > 0
     if np.any(streamed):
@@ -541,7 +537,7 @@ def _quickest(name: str, line: _Line, message: Array, machine: Machine, calibrat
         times, _ = _line_times(name, line, message, machine, calibration)
         return _least(list(times.values()))
     transfer = _transfer(line, message)
-    return line.latency + transfer + _fill(line, transfer)[0]
+    return line.latency + transfer + _fill(line, transfer, calibration.fill_exponent)[0]
 
 
 def _least(times: Sequence[Array]) -> Array:
@@ -762,6 +758,78 @@ def ideal_lower_bound(message: Array, machine: Machine) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.maximum(rank_share * message / own, domain_share * message / ports)
     return np.where(ranks > 1, bound, 0.0)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the library's own tables would choose
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def library_times(
+    message: float, machine: Machine, tables: Mapping[str, float], correction: Mapping[str, float], architecture: str
+) -> dict[tuple[str, str], float]:
+    """Time that NCCL's own cost model gives each algorithm and protocol of an all-reduce [s].
+
+    Latency of the algorithm's steps from a table, plus message over bandwidth. The library takes the least of them;
+    the model is meant to rank, its absolute times can be off by a factor of two.
+
+    Args:
+        message: bytes, S [B].
+        machine: one cluster; its line rates, counts and switches are used.
+        tables: NCCL's latencies [s], LL limits [B/s] and shares [1] by name.
+        correction: factor on a tree's bandwidth by protocol and message [1].
+        architecture: volta, ampere, hopper or blackwell.
+
+    Source: NVIDIA, NCCL 2.30, ``src/graph/tuning.cc``.
+    """
+    g, domains = float(np.asarray(machine.ranks_per_domain).flat[0]), float(np.asarray(machine.domains).flat[0])
+    ranks, several = g * domains, domains > 1
+    count = "one" if not several else "two" if domains <= 2 else "many"
+    link = float(np.asarray(machine.scale_up_line).flat[0]) * tables[f"link_{architecture}"]
+    node = float(np.asarray(machine.scale_out_line).flat[0]) * tables["network"] * g
+    near = "nvlink" if np.all(np.asarray(machine.ll128) > 0) else "pci"
+    ring_bus = min(link, node) if several and g > 1 else node if several else link
+    tree_bus = min(link, 2 * node) if count == "two" and g > 1 else ring_bus
+    ratio = ranks / (2 * (ranks - 1))
+    levels, post = np.floor(np.log2(domains)), tables["post"] if several else 0.0
+    size = int(np.clip(np.floor(np.log2(max(message, 64.0) / 64)), 0, 24))
+    found = {}
+    for protocol in PROTOCOLS:
+        if protocol == "ll128" and near == "pci":
+            continue
+        limit = tables[f"ll_{architecture}_{count}"]
+        share = {"ll": tables["ll_share"], "ll128": tables["ll128_share"], "simple": 1.0}[protocol]
+        bus = min(share * ring_bus, limit) if protocol == "ll" else share * ring_bus
+        crossings = 2 * (domains - 1)
+        hop = max(tables[f"{near}_ring_{protocol}"], post * (3 if protocol == "simple" else 1))
+        away = tables[f"network_{'tree' if g == 1 else 'ring'}_{protocol}"]
+        latency = tables[f"base_ring_{protocol}"] + (2 * (ranks - 1) - crossings) * hop + crossings * away
+        if protocol == "simple" and several and message / ranks >= 64:
+            latency *= tables["ring_simple_plateau"]
+        found["ring", protocol] = latency + message / (bus * ratio)
+        bus = tables["tree_share"] * tree_bus
+        if protocol == "ll":
+            bus = min(bus / tables["tree_ll_divisor"], limit)
+        elif protocol == "ll128":
+            bus *= tables["tree_ll128_many" if several else "tree_ll128_one"]
+        factor = correction[f"{protocol}_{size:02}"] if size < 24 else 1.0
+        steps = (g - 1) * tables[f"{near}_tree_{protocol}"] + levels * tables[f"network_tree_{protocol}"]
+        found["tree", protocol] = tables[f"base_tree_{protocol}"] + 2 * steps + message / (bus * factor / 2)
+    sharp = several and bool(np.all(np.asarray(machine.in_network_reduction) > 0))
+    if np.all(np.asarray(machine.multicast_rate) > 0) and g > 2:
+        inside = link * tables[f"nvls_{architecture}"] * 2
+        if not several or sharp:
+            bus = min(inside, node) if several else inside
+            latency = tables["nvlink_nvls"] + (tables["network_nvls"] if several else 0.0)
+            found["nvls", "simple"] = latency + message / (bus * ratio)
+        if several:
+            bus = min(inside, node * (2 if count == "two" else 1))
+            latency = tables["nvlink_nvls_tree"] + 2 * levels * tables["network_nvls_tree"]
+            found["nvls-tree", "simple"] = latency + message / (bus * ratio)
+    if sharp and near == "nvlink":
+        latency = 2 * (tables["nvlink_collnet"] + (g - 1) * tables["local_collnet"]) + tables["network_collnet"]
+        found["collnet", "simple"] = latency + message / (min(link, node) / 2)
+    return {pair: float(time) for pair, time in found.items()}
 
 
 # ---------------------------------------------------------------------------------------------------------------------

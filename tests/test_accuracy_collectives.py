@@ -1,4 +1,4 @@
-"""The collectives model against some 1,800 published measurements: errors and coverage stay under stated bounds."""
+"""The collectives model against 1,600 published measurements: errors and coverage stay under stated bounds."""
 
 import csv
 import json
@@ -48,7 +48,7 @@ def test_statistics_of_three_known_predictions():
 
 def test_systems_left_out_are_predicted_within_the_promised_error(left_out):
     overall = left_out["all_reduce"]["overall"]
-    assert overall["count"] == 1050
+    assert overall["count"] == 874
     assert overall["median"] <= 0.10
     assert overall["p90"] <= 0.40
 
@@ -57,7 +57,7 @@ def test_nvlink_switch_nodes_left_out_are_predicted_more_closely(left_out):
     switched = left_out["all_reduce"]["switched"]
     assert switched["median"] <= 0.07
     assert switched["p90"] <= 0.30
-    assert left_out["all_reduce"]["switched_by_band"]["large"]["median"] <= 0.021
+    assert left_out["all_reduce"]["switched_by_band"]["large"]["median"] <= 0.02
 
 
 def test_bands_keep_their_promise_for_systems_left_out(left_out):
@@ -74,7 +74,7 @@ def test_the_catalogue_holds_what_the_fit_finds(report, left_out):
 def test_only_cards_outside_the_catalogue_are_skipped(report):
     assert {entry["run"] for entry in report["skipped"]} == {"2080TI-2G", "RTX4070TIS-2G"}
     assert all("not in the catalogue" in entry["reason"] for entry in report["skipped"])
-    assert report["rows"] == 1778 - len(report["skipped"])
+    assert report["rows"] == 1600 - len(report["skipped"])
 
 
 def test_the_report_has_the_promised_keys(report):

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from app import catalog as catalogue
 from app import collectives as c
 from app.plan import all_reduce as plan
+from app.plan.bands import fold
+from app.plan.hardware import look_up
+from app.scenario import Scenario
 
 CATALOG = catalogue.load()
 CALIBRATION = plan.calibration(CATALOG)
@@ -327,6 +330,13 @@ def test_bridged_pairs_beyond_two_gpus_meet_over_pcie():
     assert float(c.all_reduce(1e9, box, CALIBRATION)) > 4 * pair
 
 
+def test_nodes_that_use_few_of_their_gpus_are_still_nodes():
+    m = plan.machine(CATALOG, gpu="h100-sxm", gpus_per_node=1, nodes=2)
+    assert (float(m.ranks_per_domain), float(m.domains)) == (1, 2)
+    rack = plan.machine(CATALOG, gpu="gb200", gpus_per_node=4, nodes=2)
+    assert (float(rack.ranks_per_domain), float(rack.domains)) == (8, 1)
+
+
 def test_a_group_of_ranks_fills_its_domains_first():
     whole = machine("128 H100 nodes")
     tensor = c.group(whole, 4)
@@ -380,3 +390,90 @@ def test_the_formulas_know_neither_catalogue_nor_web():
 def test_every_constant_of_the_library_is_in_the_catalogue():
     names = {entry.name for entry in fields(c.Calibration)}
     assert names <= set(CATALOG.collectives["library"])
+
+
+# NCCL's own tables ----------------------------------------------------------------------------------------------------
+
+
+def test_the_cost_model_of_nccl_gives_the_latencies_that_nccl_prints():
+    # A dump of NCCL's tuning on two nodes of one GPU: Tree 16.8, 31.0 and 36.4 us; Ring 16.6, 31.0 and 36.4 us.
+    pair = plan.machine(CATALOG, gpu="a100-sxm", gpus_per_node=1, nodes=2, rate=2.5e9)
+    times = c.library_times(0.0, pair, typical("nccl-tables"), typical("nccl-tree-correction"), "ampere")
+    printed = {("tree", "ll"): 16.8, ("tree", "ll128"): 31.0, ("tree", "simple"): 36.4}
+    printed |= {("ring", "ll"): 16.6, ("ring", "ll128"): 31.0, ("ring", "simple"): 36.4}
+    assert {way: time * 1e6 for way, time in times.items()} == pytest.approx(printed)
+
+
+def typical(group):
+    return {name: estimate.typical for name, estimate in CATALOG.collectives[group].items()}
+
+
+# The plan's all-reduce ------------------------------------------------------------------------------------------------
+
+
+def drafted(message=1e9, **fields):
+    scenario = Scenario(**fields)
+    hardware = look_up(scenario, CATALOG)
+    return plan.draft(hardware, scenario, CATALOG, message=message), hardware, scenario
+
+
+@pytest.mark.parametrize("fields", [{}, {"gpus": 8}, {"gpu": "mi300x", "scale_out": "roce-400"}, {"profile": "ideal"}])
+def test_the_plan_takes_the_quickest_way_and_says_by_how_much(fields):
+    draft, _, _ = drafted(**fields)
+    part = draft.part(fold(draft.quantities))
+    quickest = min(part.alternatives, key=lambda way: way.time.typical)
+    assert part.algorithm == quickest.algorithm
+    assert part.time == quickest.time
+    assert part.latency_share + part.bandwidth_share == pytest.approx(1.0)
+    assert part.reason.startswith("Quickest is")
+
+
+def test_the_curve_passes_through_the_plan():
+    draft, hardware, scenario = drafted(message=1e8)
+    sizes = np.geomspace(1e6, 1e10, 5)  # 1e8 is in the middle
+    curve = plan.evaluate_all_reduce(hardware, scenario, CATALOG, message=sizes)
+    assert curve.best.time[2].tolist() == draft.quantities["all_reduce.time"].values.tolist()
+    counts = plan.evaluate_all_reduce(hardware, scenario, CATALOG, message=1e8, gpus=np.array([8.0, 1024.0]))
+    assert counts.best.time[1].tolist() == pytest.approx(curve.best.time[2].tolist())
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"algorithm": "hierarchical"}, "NCCL and RCCL have no hierarchical algorithm."),
+        ({"algorithm": "nvls"}, "between nodes it needs switches that sum (SHARP)"),
+        ({"algorithm": "nvls-tree", "gpu": "a100-sxm"}, "no switch that sums"),
+        ({"algorithm": "nvls-tree", "protocol": "ll"}, "Simple protocol only"),
+        ({"protocol": "ll128", "gpu": "l40s", "gpus": 64, "scale_out": "roce-200"}, "LL128 needs NVLink"),
+    ],
+)
+def test_what_cannot_run_is_a_finding_and_no_number(fields, reason):
+    draft, _, _ = drafted(**fields)
+    part = draft.part(fold(draft.quantities))
+    assert part.time is None
+    assert part.bus_bandwidth is None
+    assert any(reason in finding.message for finding in draft.findings)
+
+
+def test_a_forced_algorithm_is_timed_as_such():
+    draft, _, _ = drafted(algorithm="ring", protocol="ll128")
+    assert (draft.algorithm, draft.protocol) == ("ring", "ll128")
+    assert draft.reason.startswith("Forced to a ring")
+
+
+def test_one_gpu_has_nothing_to_reduce():
+    draft, _, _ = drafted(gpus=1)
+    part = draft.part(fold(draft.quantities))
+    assert part.time.typical == 0.0
+    assert part.reason == "One GPU has nothing to reduce."
+
+
+def test_sharp_on_ethernet_is_left_out_and_said_so():
+    draft, _, _ = drafted(scale_out="roce-400", in_network_reduction=True)
+    assert [finding.code for finding in draft.findings] == ["no-in-network-reduction"]
+    assert all(name != "collnet" for name, _, _ in draft.others)
+
+
+def test_the_library_would_choose_the_same_for_large_messages():
+    draft, _, _ = drafted(message=1e9, gpus=8)
+    assert draft.library_choice == draft.algorithm == "nvls"

@@ -70,7 +70,6 @@ class Configuration:
     algorithm: str
     protocol: str
     one_process: bool
-    early_library: bool
     gpudirect: bool
 
 
@@ -163,7 +162,6 @@ def _row(run: str, cells: Mapping[str, str], catalog: Catalog) -> Measured | str
         algorithm=algorithm if algorithm in ALGORITHMS else "",
         protocol=protocol if protocol in PROTOCOLS else "",
         one_process=gpus_per_node > 1 and bool(ONE_PROCESS.search(note)),
-        early_library=_early(word("library") or "nccl", cells.get("library_version", "")),
         gpudirect=transport not in ("infiniband", "roce") or not NO_GPUDIRECT.search(note),
     )
     return Measured(
@@ -175,12 +173,6 @@ def _row(run: str, cells: Mapping[str, str], catalog: Catalog) -> Measured | str
         message=message,
         time=units.parse(f"{time} us", "s"),
     )
-
-
-def _early(library: str, version: str) -> bool:
-    """Whether a row says that it ran an NCCL before 2.12."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return library == "nccl" and found is not None and (int(found[1]), int(found[2])) < (2, 12)
 
 
 WIRINGS = ("switch", "mesh", "bridge", "peer-to-peer", "host", "no-peer-to-peer")
@@ -219,7 +211,6 @@ def machine_of(configuration: Configuration, catalog: Catalog, reading: all_redu
         gpudirect=c.gpudirect,
         in_network_reduction=c.algorithm == "collnet" or (c.algorithm == "nvls" and c.nodes > 1),
         one_process=c.one_process,
-        early_library=c.early_library,
         reading=reading,
     )
 

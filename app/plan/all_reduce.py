@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.catalog import Catalog, Estimate
-from app.catalog.types import Gpu, ScaleUp
+from app.catalog.types import Gpu, Platform, ScaleUp
 from app.collectives import (
     ALGORITHMS,
     IDEAL_ALGORITHMS,
@@ -23,6 +23,7 @@ from app.collectives import (
     bus_factor,
     choose,
     ideal_all_reduce_times,
+    library_times,
 )
 from app.plan.bands import Band, Draws
 from app.plan.hardware import Hardware
@@ -90,7 +91,6 @@ def machine(
     tuned: bool = True,
     in_network_reduction: bool = False,
     one_process: bool = False,
-    early_library: bool = False,
     reading: Reading = typical,
     used: list[Estimate] | None = None,
 ) -> Machine:
@@ -110,7 +110,6 @@ def machine(
         tuned: lossless Ethernet set up with care.
         in_network_reduction: the scale-out switches sum.
         one_process: one process drives all GPUs of a node.
-        early_library: NCCL before 2.12.
         reading: typical values, or draws.
         used: collects the estimates that were read.
     """
@@ -123,8 +122,8 @@ def machine(
     if link.family == "pcie" and wiring not in ("host", "no-peer-to-peer"):
         wiring = "peer-to-peer"
     domain = domain or platform.scale_up_domain
+    wide = _spans_nodes(link, platform, domain, gpus_per_node)
     ranks = np.asarray(gpus_per_node * np.asarray(nodes, float))
-    wide = domain > gpus_per_node and link.family != "pcie"
     inside = np.minimum(float(domain if wide else gpus_per_node), ranks)
     domains = np.ceil(ranks / inside)
     several = domains > 1
@@ -143,7 +142,7 @@ def machine(
 
     generation = int(link.generation)
     multicast: Array = 0.0
-    peers, direct = 0.0, 0.0
+    peers = 0.0
     if link.family == "nvlink":
         base = get("nvlink", "base_latency_to_2" if generation <= 2 else "base_latency")
         near = get("nvlink", "hop_to_3" if generation <= 3 else "hop_from_4")
@@ -151,7 +150,7 @@ def machine(
         one_domain = fill
         ring = line * get("nvlink", f"usable_{min(max(generation, 1), 6)}")
         if generation >= 4 and wiring == "switch":
-            one_domain, direct = fill * get("nvlink", "fill_one_domain_from_4"), 1.0
+            one_domain = fill * get("nvlink", "fill_one_domain_from_4")
         if link.in_switch_reduction and wiring == "switch":
             # Bus bandwidth of 8 ranks over the bus factor of 8 ranks, 7/4.
             multicast = line * get("nvlink", f"multicast_{min(max(generation, 4), 6)}") / (7 / 4)
@@ -162,7 +161,7 @@ def machine(
     elif link.family == "infinity-fabric":
         base, near = get("infinity-fabric", "base_latency"), get("infinity-fabric", "hop")
         fill = get("infinity-fabric", "fill") * fill_factor
-        one_domain, direct = fill * get("infinity-fabric", "fill_one_domain"), 1.0
+        one_domain = fill * get("infinity-fabric", "fill_one_domain")
         ring = line * get("infinity-fabric", "usable")
         factor = get("infinity-fabric", "network_hop")
         hop, reference = hop * factor, reference * factor
@@ -179,12 +178,8 @@ def machine(
     else:
         base, near = get("ualink", "base_latency"), get("ualink", "hop")
         fill = get("ualink", "fill") * fill_factor
-        one_domain, direct = fill * get("ualink", "fill_one_domain"), 1.0
+        one_domain = fill * get("ualink", "fill_one_domain")
         ring = line * get("ualink", "usable")
-    if early_library:
-        fill, one_domain = fill * get("library", "fill_early"), one_domain * get("library", "fill_early")
-    if wide:
-        base = base + np.where(ranks > gpus_per_node, get("library", "rack_latency"), 0.0)
     if used is not None:
         used += get.used
     return Machine(
@@ -200,7 +195,6 @@ def machine(
         reference_hop=reference,
         fill=fill,
         fill_one_domain=one_domain,
-        direct=direct,
         launch_floor=get("library", "launch") * gpus_per_node if one_process else 0.0,
         ll128=float(link.family != "pcie"),
         in_network_reduction=float(in_network_reduction),
@@ -222,6 +216,11 @@ def _link(catalog: Catalog, card: Gpu, scale_up: str, wiring: str, domain: int, 
         reach = min(reach, link.largest_domain)
     short = link.family != "pcie" and wiring in ("", "bridge", "peer-to-peer", "host") and reach < gpus_per_node
     return catalog.scale_up[card.pcie] if short or wiring in ("host", "no-peer-to-peer") else link
+
+
+def _spans_nodes(link: ScaleUp, platform: Platform, domain: int, gpus_per_node: int) -> bool:
+    """Whether the scale-up link joins nodes, as in a rack; a node that uses few of its GPUs is still one node."""
+    return link.family != "pcie" and domain > max(gpus_per_node, platform.gpus_per_node)
 
 
 def _network(get: _Reader, transport: str, port: Array) -> tuple[Array, Array, Array, Array]:
@@ -260,7 +259,9 @@ def class_of(
         return link.family
     if wiring == "mesh":
         return "nvlink-mesh"
-    if nodes * gpus_per_node <= max(domain or platform.scale_up_domain, gpus_per_node):
+    domain = domain or platform.scale_up_domain
+    reach = domain if _spans_nodes(link, platform, domain, gpus_per_node) else gpus_per_node
+    if nodes * gpus_per_node <= reach:
         return "nvlink-switch"
     return "nvlink-switch-rdma" if transport in ("infiniband", *RDMA_ETHERNET) else "nvlink-switch-other"
 
@@ -546,7 +547,7 @@ def draft(hardware: Hardware, scenario: Scenario, catalog: Catalog, *, message: 
         bandwidth_share=share,
         others=tuple((way.algorithm, way.protocol, _share(way)) for way in ways),
         reason=_reason(found, scenario),
-        library_choice="",
+        library_choice=_library_choice(found, hardware, scenario, catalog, message),
         quantities=quantities,
         findings=tuple(_findings(found, hardware, scenario)),
         explanations=_explanations(found, hardware, scenario, catalog, message),
@@ -569,6 +570,28 @@ def _quantities(prefix: str, way: Way, message: float, ranks: int, used: tuple[E
         f"{prefix}.algorithm_bandwidth": Draws(rate, "B/s", used, error),
         f"{prefix}.bus_bandwidth": Draws(bus, "B/s", used, error),
     }
+
+
+ARCHITECTURES = {2: "volta", 3: "ampere", 4: "hopper"}
+"""NVLink generation to the row of NCCL's tables; later generations have the last."""
+
+
+def _library_choice(found: Evaluation, hardware: Hardware, scenario: Scenario, catalog: Catalog, message: float) -> str:
+    """The algorithm NCCL's own tables would choose; blank where they do not apply."""
+    if hardware.gpu.vendor != "NVIDIA" or scenario.profile == "ideal" or hardware.gpus <= 1 or not str(found.names):
+        return ""
+    family = catalog.scale_up[hardware.gpu.scale_up]
+    generation = int(family.generation) if family.family == "nvlink" else 3
+    if family.family == "nvlink" and generation < 2:
+        generation = 2
+    times = library_times(
+        message,
+        machine_of(hardware, scenario, catalog, reading=typical),
+        {name: estimate.typical for name, estimate in catalog.collectives["nccl-tables"].items()},
+        {name: estimate.typical for name, estimate in catalog.collectives["nccl-tree-correction"].items()},
+        ARCHITECTURES.get(generation, "blackwell"),
+    )
+    return min(times, key=lambda pair: times[pair])[0]
 
 
 NAMES = {
