@@ -61,6 +61,8 @@ def test_a_spine_layer_built_for_growth_is_a_mismatch_with_both_numbers(report):
         ({"leaf": 32, "role": "storage"}, "not_applicable", "storage"),
         ({"leaf": 32, "ports": ""}, "not_applicable", "ports"),
         ({"n_nodes": "", "n_gpus": 1024, "gpus_per_node": 8, "leaf": 32}, "exact", ""),
+        ({"n_nodes": 8, "topology": "leaf-spine", "leaf": 8, "spine": 4}, "exact", ""),  # 64 hosts would fit one switch
+        ({"topology": "two-tier", "oversubscription": "3", "nodes_per_su": 48, "leaf": 24, "spine": 8}, "exact", ""),
         ({"n_nodes": 8, "topology": "2 switches + ISL", "leaf": 2, "spine": 0, "leaf_spine_cables": 32}, "exact", ""),
     ],
 )

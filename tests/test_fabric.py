@@ -146,6 +146,13 @@ def test_vendors_count_both_ways():
     assert fabric.mesh_bisection(8, 64e9) == 16 * 64e9
 
 
+def test_a_taper_of_seven_at_the_spine_leaves_a_seventh_across_groups():
+    # 56 of 64 ports down, 8 up: 24,576 hosts cut in half, over 7.
+    found = fabric.design(3072, 8, 64, spine_oversubscription=7, tiers=3)
+    assert float(found.bisection_core) == pytest.approx(24_576 / 2 / 7)
+    assert float(found.bisection_spine) == 24_576 / 2
+
+
 def test_management_links_displace_nodes():
     found = fabric.design([127, 128], 8, 64, management_links=4)
     assert found.leaf_switches.tolist() == [32, 40]

@@ -57,8 +57,10 @@ def tiers(row: Row) -> int:
     >>> tiers(Row({"topology": "3-tier fat tree"})), tiers(Row({"topology": "fat tree"}))
     (3, 0)
     """
-    found = re.search(r"\b([1-4])[- ]tier", row.text("topology"))
-    return int(found[1]) if found and layout(row) in (fabric.RAIL_OPTIMIZED, fabric.FAT_TREE, fabric.RAIL_ONLY) else 0
+    found = re.search(r"\b([1-4]|one|two|three|four)[- ]tier", row.text("topology").lower())
+    if found is None or layout(row) not in (fabric.RAIL_OPTIMIZED, fabric.FAT_TREE, fabric.RAIL_ONLY):
+        return 0
+    return {"one": 1, "two": 2, "three": 3, "four": 4}.get(found[1]) or int(found[1])
 
 
 def tapers(row: Row) -> tuple[float, float]:
@@ -67,7 +69,10 @@ def tapers(row: Row) -> tuple[float, float]:
     >>> tapers(Row({"oversubscription": "2:1"})), tapers(Row({"oversubscription": "n/a"}))
     ((2.0, 1.0), (1.0, 1.0))
     """
-    ratios = [float(down) / float(up) for down, up in re.findall(r"([\d.]+):([\d.]+)", row.text("oversubscription"))]
+    said = row.text("oversubscription")
+    ratios = [float(down) / float(up) for down, up in re.findall(r"(\d+(?:\.\d+)?):(\d*\.?\d*[1-9]\d*)", said)]
+    if not ratios and re.fullmatch(r"\d+(\.\d+)?", said) and float(said) > 0:
+        ratios = [float(said)]
     leaf, spine = (*ratios, 1.0, 1.0)[:2]
     return leaf, spine
 
@@ -112,19 +117,26 @@ def design(row: Row) -> tuple[fabric.Design, int]:
     split = min(row.number("links_per_cable") or 1, ways)
     leaf_taper, spine_taper = tapers(row)
     radix = ports * split if rate >= link * (1 - 1e-9) else 0
-    found = fabric.design(
-        nodes,
-        nics,
-        radix,
-        hosts_per_port=ways // split,
-        planes=planes,
-        oversubscription=leaf_taper,
-        spine_oversubscription=spine_taper,
-        nodes_per_unit=row.number("nodes_per_su") or 0,
-        management_links=row.number("mgmt_links") or 0,
-        tiers=tiers(row),
-        layout=layout(row),
-    )
+
+    def of(count: int) -> fabric.Design:
+        return fabric.design(
+            nodes,
+            nics,
+            radix,
+            hosts_per_port=ways // split,
+            planes=planes,
+            oversubscription=leaf_taper,
+            spine_oversubscription=spine_taper,
+            nodes_per_unit=row.number("nodes_per_su") or 0,
+            management_links=row.number("mgmt_links") or 0,
+            tiers=count,
+            layout=layout(row),
+        )
+
+    found = of(tiers(row))
+    has_spines = "spine" in row.text("topology").lower() or (row.number("spine") or 0) > 0
+    if not tiers(row) and found.tiers == 1 and has_spines and layout(row) in (fabric.RAIL_OPTIMIZED, fabric.FAT_TREE):
+        found = of(2)
     return found, radix
 
 
