@@ -192,7 +192,11 @@ def _pasted(text: str, scenario: Scenario) -> Mapping[str, Any]:
     if not result.rows:
         return {**empty, "output": output, "result": result}
     table, figure = exports.comparison_table(result), charts.lines(curves.measured(result))
-    return {**empty, "output": output, "result": result, "result_table": table, "result_figure": figure}
+    found = {**empty, "output": output, "result": result, "result_table": table, "result_figure": figure}
+    same_reach = look_up(result.scenario, catalog.current()).nodes > 1, look_up(scenario, catalog.current()).nodes > 1
+    if result.efficiency is not None and same_reach[0] == same_reach[1]:
+        found["carried"] = scenario.query(measured_efficiency=round(result.efficiency, 3))
+    return found
 
 
 # Fabric --------------------------------------------------------------------------------------------------------------

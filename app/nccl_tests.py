@@ -115,9 +115,12 @@ def _time(rest: list[str]) -> float | None:
 
 def compare(output: Output, scenario: Scenario, catalog: Catalog) -> Result:
     """Hold pasted measurements against the prediction for the scenario, on as many GPUs as the output names."""
-    asked = scenario.model_copy(update={"gpus": output.ranks}) if output.ranks > 1 else scenario
-    if output.ranks > 1 and output.hosts:
-        asked = asked.model_copy(update={"gpus_per_node": -(-output.ranks // output.hosts)})
+    update: dict[str, object] = {"measured_efficiency": None}
+    if output.ranks > 1:
+        update["gpus"] = output.ranks
+        if output.hosts:
+            update["gpus_per_node"] = -(-output.ranks // output.hosts)
+    asked = scenario.model_copy(update=update)
     hardware = look_up(asked, catalog)
     sizes = np.array([row.size for row in output.rows])
     times = np.array([row.time for row in output.rows])

@@ -185,6 +185,11 @@ class Scenario(BaseModel):
     )
     algorithm: Algorithm | None = _field("collective", "Algorithm", "Blank: the quickest.")
     protocol: Protocol | None = _field("collective", "Protocol", "Blank: the quickest.")
+    measured_efficiency: Annotated[Number, Field(ge=0.01, le=2)] | None = _field(
+        "collective",
+        "Measured efficiency",
+        "What your own nccl-tests reached over what is predicted, for large messages. Blank: as calibrated.",
+    )
 
     # Operation
     availability: Annotated[Number, Field(gt=0, le=1)] | None = _field(

@@ -344,6 +344,8 @@ def machine_of(
         reading=reading,
         used=used,
     )
+    if scenario.measured_efficiency is not None and scenario.profile == "calibrated":
+        built = _as_measured(built, scenario.measured_efficiency)
     if scenario.profile == "ideal":
         end_to_end = network.end_to_end_latency
         if end_to_end is not None:
@@ -351,6 +353,18 @@ def machine_of(
             if used is not None:
                 used.append(end_to_end)
     return built
+
+
+def _as_measured(built: Machine, efficiency: float) -> Machine:
+    """The machine with the rates a user measured: the network's between domains, the scale-up link's within one."""
+    across = np.asarray(built.domains) > 1
+    inside = np.where(across, 1.0, efficiency)
+    return replace(
+        built,
+        scale_out_rate=built.scale_out_rate * np.where(across, efficiency, 1.0),
+        scale_up_rate=built.scale_up_rate * inside,
+        multicast_rate=built.multicast_rate * inside,
+    )
 
 
 def evaluate_all_reduce(
