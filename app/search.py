@@ -10,12 +10,14 @@ What is left out is infeasible or provably not faster:
 - more recomputation than fits needs is slower, all else equal, since it adds work and nothing else;
 - sequence parallelism moves the same bytes over the links and fewer through memory, and stores less;
 - sharding the optimizer state sends no more bytes than not sharding it, updates fewer parameters and stores less;
+- sharding gradients too only adds to what sharding the optimizer state sends, and matters where that does not fit;
 - recomputing a flash attention core repeats nothing that the kernel does not repeat anyway;
 - in large spaces, what needs twice the best step for its layers alone is slower than twice the best step.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
@@ -183,13 +185,14 @@ class _Grid:
     """Candidates that divide, one entry each, recomputation apart.
 
     `layer` numbers the combinations of tensor, context and expert degree and micro-batch: all that the time of a layer
-    depends on besides recomputation.
+    depends on besides recomputation. `spare` marks sharded gradients that follow their own twin without.
     """
 
     enumerated: int
     divisible: int
     columns: dict[str, NDArray[np.float64]]
     layer: Whole
+    spare: NDArray[np.bool_]
     recompute: list[int]
 
 
@@ -225,7 +228,9 @@ def _grid(shape: Shape, job: Job, hw: Hardware, sw: Software, gpus: int, given: 
         "sharding": shardings.astype(np.float64)[sharding],
         "sequence_parallel": sequence_parallel.astype(np.float64)[layer],
     }
-    return _Grid(int(whole.sum()) * variants, int(divides.sum()) * variants, columns, layer, sorted(lists["recompute"]))
+    spare = (columns["sharding"] == GRADIENTS) & (given.sharding is None)
+    counts = int(whole.sum()) * variants, int(divides.sum()) * variants
+    return _Grid(*counts, columns, layer, spare, sorted(lists["recompute"]))
 
 
 def best(
@@ -254,15 +259,21 @@ def best(
     left = np.arange(len(grid.layer))
     kept: list[tuple[Whole, Whole, NDArray[np.float64]]] = []
     smallest, frugal = np.nan, None
-    for value in grid.recompute:
-        level = np.full(len(left), value)
-        par = _parallelism({name: column[left] for name, column in grid.columns.items()}, level, gpus, given)
+    for value, passes in itertools.product(grid.recompute, (False, True)):
+        # Sharding the gradients too costs time: it is for what does not fit with the optimizer state sharded.
+        now = left[grid.spare[left] == passes]
+        level = np.full(len(now), value)
+        par = _parallelism({name: column[now] for name, column in grid.columns.items()}, level, gpus, given)
         size = _sizes(shape, job, par, sw, cal)
         fits = size <= limit
-        kept.append((left[fits], level[fits], size[fits]))
+        kept.append((now[fits], level[fits], size[fits]))
         if len(size) and not size.min() >= smallest:
             smallest, frugal = float(size.min()), pick(par, int(np.argmin(size)))
-        left = left[~fits]
+        done = np.zeros(len(grid.layer), bool)
+        done[now[fits]] = True
+        if not passes:
+            done[1:] |= done[:-1] & grid.spare[1:]
+        left = left[~done[left]]
     chosen, recompute, memory = (np.concatenate(column) for column in zip(*kept, strict=True))
 
     columns = {name: column[chosen] for name, column in grid.columns.items()}

@@ -20,6 +20,11 @@ import numpy as np
 from app import transformer
 from app.transformer import Array, Shape
 
+BUCKET = 200e6
+"""Bytes that data-parallel libraries exchange at a time."""
+HIDING = 0.8
+"""Share of the computation under which gradients can be exchanged: all but its start and end."""
+
 
 @dataclass(frozen=True)
 class Hardware:
@@ -597,12 +602,10 @@ def assemble(
     send = np.where(piped, exposed * 2 * v * hop, 0.0)
     bubble = (p - 1) / v * par.bubble * (depth / p * layer_time + send)
 
-    # Gradients and weights of everything that is not FSDP: once a step, sharded gradients once a micro-batch.
-    stage_two = np.asarray(par.sharding) == 2
-    reduced_bytes = job.gradient_bytes * np.where(stage_two, micro_batches, 1.0)
+    # Gradients and weights of everything that is not FSDP, once a step.
     gathered_bytes = np.where(np.asarray(par.sharding) > 0, 2.0, job.gradient_bytes)
-    volume = (reduced_bytes + gathered_bytes) * (1 - fsdp)
-    buckets = 2 + held.dense * volume / 200e6
+    volume = (job.gradient_bytes + gathered_bytes) * (1 - fsdp)
+    buckets = 2 + held.dense * volume / BUCKET
     alpha = np.where(nodes > 1, cal.scale_out_latency + cal.hop * nodes, cal.scale_up_latency)
     exchange = collective(volume * held.dense, replicas, local, up, out, alpha * buckets)
     exchange = exchange + np.where(
@@ -610,12 +613,17 @@ def assemble(
         collective(volume * held.expert, expert_replicas, expert_local, expert_up, out, alpha),
         0.0,
     )
-    shown = cal.exposed_data / v * exchange + np.maximum(
-        (1 - cal.exposed_data / v) * exchange
-        - 0.8 * stage * np.where(stage_two, micro_batches, np.minimum(micro_batches, p)),
-        0,
-    )
-    exchange = (1 - fsdp) * (sw.overlap_data * shown + (1 - sw.overlap_data) * exchange)
+
+    def visible(time: Array, cover: Array) -> Array:
+        """What shows of a transfer that runs under so much computation."""
+        shown = cal.exposed_data / v * time
+        shown = shown + np.maximum((1 - cal.exposed_data / v) * time - HIDING * cover, 0)
+        return sw.overlap_data * shown + (1 - sw.overlap_data) * time
+
+    # Sharded gradients are reduced after every micro-batch, not only after the last.
+    each = np.where(np.asarray(par.sharding) == 2, exchange * job.gradient_bytes / (job.gradient_bytes + 2), 0.0)
+    exchange = visible(exchange, stage * np.minimum(micro_batches, p)) + (micro_batches - 1) * visible(each, stage)
+    exchange = (1 - fsdp) * exchange
     sharded = (layer_time - one.total) * deep * micro_batches
 
     updated = held.dense / np.where(np.asarray(par.sharding) > 0, group, 1.0)
