@@ -39,12 +39,12 @@ def client() -> Iterator[TestClient]:
 
 
 class Server:
-    """The real server in a process of its own, on a free port."""
+    """The real server in a process of its own, on a free port unless one is given."""
 
-    def __init__(self, log: Path, **variables: str) -> None:
+    def __init__(self, log: Path, port: int = 0, **variables: str) -> None:
         self.log = log
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAILYARD_")}
-        command = [sys.executable, "-m", "app", "serve", "--host", "127.0.0.1", "--port", "0"]
+        command = [sys.executable, "-m", "app", "serve", "--host", "127.0.0.1", "--port", str(port)]
         self.began = time.monotonic()
         with log.open("wb") as out:
             self.process = subprocess.Popen(
