@@ -21,12 +21,13 @@ import numpy as np
 
 from app.plan.bands import Band
 from app.plan.parts import AllReduce, Fabric, Plan
-from app.units import decades, marks, show, show_range, show_span
+from app.units import decades, marks, parse, show, show_range, show_span
 
 if TYPE_CHECKING:
     from plotly import graph_objects as go
 
     from app.curves import Cloud, Curve, Sensitivity, Series
+    from app.size import Answer
 
 Values = dict[str, Any]
 
@@ -800,6 +801,75 @@ def tornado(sensitivity: Sensitivity) -> go.Figure:
         ],
         shapes=[_upright(sensitivity.typical)],
     )
+
+
+def pareto(answer: Answer, deadline: float | None = None, budget: float | None = None) -> go.Figure:
+    """The clusters that no other beats in both time and cost; a point's custom data is the query of its plan."""
+    subtitle = "Cost against time to train: each point is a cluster that no other beats in both"
+    front = [one for one in answer.front if math.isfinite(one.cost) and math.isfinite(one.time_to_train)]
+    if not front:
+        return _nothing("No cluster of those tried does this job.", subtitle)
+    times, money = [one.time_to_train for one in front], [one.cost for one in front]
+    x_low, x_high = min(times + ([deadline] if deadline else [])), max(times + ([deadline] if deadline else []))
+    y_low, y_high = min(money + ([budget] if budget else [])), max(money + ([budget] if budget else []))
+    x_low, x_high, y_low, y_high = x_low / 1.2, x_high * 1.2, y_low / 1.15, y_high * 1.25
+    names = [f"{one.gpus:,} × {one.gpu}, {one.scale_out}" for one in front]
+    texts = [f"{show(one.time_to_train, 's')}, {show(one.cost, 'USD')}" for one in front]
+    data: list[Values] = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "x": times,
+            "y": money,
+            "text": [f"{_plain(name)}<br>{text}" for name, text in zip(names, texts, strict=True)],
+            "customdata": [one.query for one in front],
+            "line": {"color": MUTED, "width": 1, "shape": "vh"},
+            "marker": {
+                "size": 10,
+                "color": [look(one.scale_out).colour for one in front],
+                "symbol": ["circle" if one.meets else "circle-open" for one in front],
+            },
+            "hovertemplate": "%{text}<extra></extra>",
+        }
+    ]
+    chosen = {"cheapest": answer.cheapest, "fastest": answer.fastest, "best value": answer.best_value}
+    notes: list[Values] = []
+    for index, (name, one) in enumerate(chosen.items()):
+        if one is not None:
+            x, y = math.log10(one.time_to_train), math.log10(one.cost)
+            notes.append(_note(name, x, y, "left", "bottom", xshift=6, yshift=4 + 14 * index, bgcolor=CLEAR))
+    shapes = [_upright(deadline) | {"line": {"color": INK, "width": 1.2, "dash": "dot"}}] if deadline else []
+    shapes += [_across(budget)] if budget else []
+    if deadline:
+        notes.append(_note(f"deadline {show(deadline, 's')}", math.log10(deadline), 1, "right", "top", yref="paper"))
+    if budget:
+        notes.append(_note(f"budget {show(budget, 'USD')}", 0, math.log10(budget), "left", "bottom", xref="paper"))
+    return _figure(
+        _sentence(_pareto_title(answer, texts)),
+        subtitle,
+        data,
+        height=420,
+        x=_logarithmic("Time to train", x_low, x_high, "s") | _days(x_low, x_high),
+        y=_logarithmic("Cost", y_low, y_high, "USD") | _few(y_low, y_high, "USD"),
+        annotations=notes,
+        shapes=shapes,
+    )
+
+
+def _pareto_title(answer: Answer, texts: Sequence[str]) -> str:
+    """Which cluster to take, or how far the choice reaches."""
+    best = answer.cheapest
+    if answer.message or best is None:
+        return answer.message or f"The choice reaches from {texts[0]} to {texts[-1]}"
+    cluster = f"{best.gpus:,} × {best.gpu} on {best.scale_out}"
+    return f"Cheapest that meets the limits: {cluster}, {show(best.time_to_train, 's', 2)}, {show(best.cost, 'USD', 2)}"
+
+
+def _days(low: float, high: float) -> Values:
+    """Marks for an axis of long times, in days."""
+    counts = [digit * 10.0**power for power in range(-1, 5) for digit in (1, 2, 5)]
+    texts = [(parse(f"{count:g} d", "s"), f"{count:g} d") for count in counts]
+    return _marked([(value, text) for value, text in texts if low <= value <= high])
 
 
 def accuracy(cloud: Cloud) -> go.Figure:

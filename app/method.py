@@ -97,6 +97,16 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     ("ideal", "collectives.bus_bandwidth", (r"b_{bus} = f · b_{alg}",)),
+    (
+        "ideal",
+        "collectives.ideal_all_reduce_times",
+        (r"B = min(B_{up}, g B_{out}), \text{  } α = α_{out} \text{ across domains, } α_{up} \text{ within one}",),
+    ),
+    (
+        "ideal",
+        "collectives.ideal_lower_bound",
+        (r"T ≥ max(\frac{2 (n - 1)}{n} \frac{S}{B_{up} + B_{out}}, \frac{2 (M - 1)}{M} \frac{S}{g B_{out}})",),
+    ),
     # What libraries deliver
     (
         "calibrated",
@@ -110,6 +120,11 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "calibrated",
         "collectives.straggler_slowdown",
         (r"E = 1 + σ · H_m, \text{  } H_m = 1 + \frac{1}{2} + … + \frac{1}{m}",),
+    ),
+    (
+        "calibrated",
+        "collectives.library_times",
+        (r"T = T_{base} + \text{steps} · T_{hop} + \frac{S}{b_{bus} · n / (2 (n - 1))}",),
     ),
     # Fabric
     ("fabric", "fabric.down_ports", (r"d = ⌊\frac{k o}{1 + o}⌋, \text{  } u = ⌊\frac{d}{o}⌋",)),
@@ -246,6 +261,18 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "training.memory",
         (r"M = M_{weights} + M_{gradients} + M_{optimizer} + M_{activations} + M_{logits} + M_{buffers}",),
     ),
+    (
+        "training",
+        "training.least_time",
+        (r"T ≥ m ⌈\frac{L}{p}⌉ T_{layer}",),
+    ),
+    (
+        "training",
+        "training.repeated_work",
+        (r"F_{repeated} = ρ F + κ (1 - ρ) (σ (F - F_{core}) + (1 - \text{flash}) F_{core})",),
+    ),
+    ("training", "training.checkpoint_interval", (r"τ = \sqrt{\frac{2 δ}{λ}}",)),
+    ("training", "training.goodput", (r"A = 1 - \frac{δ}{τ} - λ (\frac{τ}{2} + r)",)),
     # Cost
     ("costs", "costs.line", (r"C = n · p",)),
     ("costs", "costs.per", (r"c = \frac{C}{n}",)),
@@ -316,24 +343,6 @@ _OWN = (
             Symbol("A", "availability: goodput after failures and checkpoints", "1"),
         ),
         "Arithmetic.",
-    ),
-    Formula(
-        "training.goodput",
-        "training",
-        (r"λ = n · λ_{GPU}, \text{  } τ = \sqrt{\frac{2 δ}{λ}}", r"A = 1 - \frac{δ}{τ} - λ (\frac{τ}{2} + r)"),
-        "Availability after failures and checkpoints",
-        (
-            "Failures of n GPUs come at the rate λ. Writing checkpoints of length δ every τ costs δ/τ; a failure loses "
-            "half an interval and the restart. The best interval is Young's.",
-        ),
-        (
-            Symbol("λ", "failures of the whole cluster, for each second", "1/s"),
-            Symbol("δ", "time to write a checkpoint that training waits for", "s"),
-            Symbol("τ", "time between checkpoints", "s"),
-            Symbol("r", "time to restart", "s"),
-        ),
-        "Young, A first order approximation to the optimum checkpoint interval, CACM 17(9), 1974; rate after "
-        "Grattafiori et al., The Llama 3 herd of models, 2024, table 5: 419 interruptions in 54 days on 16,384 GPUs.",
     ),
     Formula(
         "catalog.draws",
@@ -447,6 +456,13 @@ TITLES = {
     "training.assemble": "From layers to a step",
     "training.step": "Time of a training step",
     "training.memory": "Memory of the fullest GPU",
+    "collectives.ideal_all_reduce_times": "Textbook forms on a plan's cluster",
+    "collectives.ideal_lower_bound": "Lower bound on a plan's cluster",
+    "collectives.library_times": "What NCCL's own tables would choose",
+    "training.least_time": "The least a step can take",
+    "training.repeated_work": "Work that is done twice",
+    "training.checkpoint_interval": "Best time between checkpoints",
+    "training.goodput": "Share of time that makes progress",
     "costs.line": "Line of a bill of materials",
     "costs.per": "Cost per port, per GPU",
     "costs.with_spares": "Spares",
