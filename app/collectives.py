@@ -339,7 +339,7 @@ class Machine:
     fill_one_domain: Array  # the same when all ranks share one domain [1]
     launch_floor: Array = 0.0  # least time of a call where one process drives all GPUs of a node [s]
     ll128: Array = 1.0  # 1 where links keep 128-byte stores whole (NVLink), else 0
-    in_network_reduction: Array = 0.0  # 1 where scale-out switches sum (SHARP), else 0
+    in_network_reduction: Array = 0.0  # share of the rate left when scale-out switches sum (SHARP); 0 where none do [1]
     streamed: Array = (
         0.0  # 1 where the transport hides latency behind bytes and uses rings only (GPUDirect-TCP), else 0
     )

@@ -197,7 +197,7 @@ def machine(
         fill_one_domain=one_domain,
         launch_floor=get("library", "launch") * gpus_per_node if one_process else 0.0,
         ll128=float(link.family != "pcie"),
-        in_network_reduction=float(in_network_reduction),
+        in_network_reduction=get("in-network", "share") if in_network_reduction else 0.0,
         streamed=np.where(np.asarray(port) < FAST, 1.0, 0.0) if transport == "gpudirect-tcp" else 0.0,
         exits=get("library", "rack_exits") if wide else np.inf,
         scale_up_line=line,
