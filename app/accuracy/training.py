@@ -43,8 +43,23 @@ INTERLEAVED = 2022.0
 IDLE = 0.25
 """Share of a step that a pipeline may idle before its users interleave it."""
 STATED = ("tensor_parallel", "pipeline_parallel", "micro_batch", "recompute", "sharding")
+WORDS = (
+    (r"\beager\b", "fused", 0.0),
+    (r"async[- ]?tp\b|\btp overlap|userbuffers", "overlap_tensor", 1.0),
+    (r"cuda graphs? on\b", "graphs", 1.0),
+)
 NEEDED = ("gpus", "layers", "hidden", "heads", "sequence_length", "global_batch", "step_time_s")
-NETWORKS = ("infiniband", "roce", "spectrum-x", "ultra-ethernet", "tcp", "efa", "slingshot", "gpudirect-tcp", "omni-path")
+NETWORKS = (
+    "infiniband",
+    "roce",
+    "spectrum-x",
+    "ultra-ethernet",
+    "tcp",
+    "efa",
+    "slingshot",
+    "gpudirect-tcp",
+    "omni-path",
+)
 GIB = parse("1 GiB", "B")
 
 
@@ -82,6 +97,7 @@ class Row:
     sharding_group: float | None
     sequence_parallel: float
     recompute: str
+    said: Mapping[str, float]
     measured: float
     memory: float | None
     identified: bool
@@ -112,6 +128,17 @@ def release_of(version: str, source: str) -> float | None:
             return 2000 + int(match[1]) + (int(match[2]) - 0.5) / 12
     match = re.search(r"(?<![\d.])(20[12]\d)(?![\d.])", version)
     return float(match[1]) + 0.5 if match else None
+
+
+def said(note: str) -> dict[str, float]:
+    """Traits that a source states in words and that have no column.
+
+    >>> said("FSDP eager"), said("2D + AsyncTP; compile"), said("ETP=4; half attention FLOPs")
+    ({'fused': 0.0}, {'overlap_tensor': 1.0}, {'expert_tensor': 4.0})
+    """
+    found = {name: value for pattern, name, value in WORDS if re.search(pattern, note, re.IGNORECASE)}
+    cut = re.search(r"\bETP ?= ?(\d+)", note)
+    return found | ({"expert_tensor": float(cut[1])} if cut else {})
 
 
 def same_shape(row: Mapping[str, str], catalog: Catalog) -> Model | None:
@@ -250,6 +277,7 @@ def _row(run: str, raw: Mapping[str, str], catalog: Catalog) -> Row:
         sharding_group=number(raw.get("sharding_group")),
         sequence_parallel=trait["sequence_parallel"] if parallel is None else parallel,
         recompute=raw.get("recompute") or "",
+        said=said(raw.get("note", "")),
         measured=number(raw["step_time_s"]) or np.nan,
         memory=number(raw.get("memory_gb")),
         identified=all(raw.get(name) for name in STATED) and not np.max(shape.experts),
@@ -324,7 +352,10 @@ def fleet(rows: Sequence[Row], catalog: Catalog) -> Fleet:
     )}  # fmt: skip
     shape = Shape(**{e.name: np.array([getattr(row.shape, e.name) for row in rows], float) for e in fields(Shape)})
     trait_of = {key: adapter.traits(catalog, key) for key in {row.trait_key for row in rows}}
-    trait = {name: np.array([trait_of[row.trait_key][name] for row in rows]) for name in trait_of[rows[0].trait_key]}
+    trait = {
+        name: np.array([row.said.get(name, trait_of[row.trait_key][name]) for row in rows])
+        for name in trait_of[rows[0].trait_key]
+    }
     cards = [catalog.gpus[row.gpu] for row in rows]
     budget = catalog.training["memory"]["budget"].typical
     capacity = np.array([card.memory.typical for card in cards])
@@ -354,6 +385,7 @@ def fleet(rows: Sequence[Row], catalog: Catalog) -> Fleet:
 
     mixture = np.asarray(shape.experts) > 0
     cut = np.where(mixture & (column["release"] < catalog.training["maturity"]["whole_experts"].typical), t, 1.0)
+    cut = np.array([row.said.get("expert_tensor", usual) for row, usual in zip(rows, cut, strict=True)])
     flash = trait["flash"] * np.array([_flash(catalog, row.gpu) for row in rows])
     early = column["release"] < catalog.training["maturity"]["biases"].typical
     fused = np.where(mixture & (np.asarray(shape.biases) > 0) & early, 0.0, trait["fused"])
