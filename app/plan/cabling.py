@@ -115,6 +115,22 @@ class Floor:
         sold = costs.length_class(length, self.lengths)
         return np.where(np.isfinite(sold), sold, max(self.lengths))
 
+    def longest_between(self, some: Integers, others: Integers) -> float:
+        """The longest length as sold from any of some racks to any of others [m].
+
+        Along and across the rows distances add up, so the farthest pair is at the ends of one of the two diagonals.
+        """
+        across, along = self.pitch + self.row_pitch, self.pitch
+        farthest = 0.0
+        for sign in (1.0, -1.0):
+            ends = [
+                along * (racks % self.per_row) + sign * across * (racks // self.per_row) for racks in (some, others)
+            ]
+            farthest = max(farthest, ends[0].max() - ends[1].min(), ends[1].max() - ends[0].min())
+        length = costs.cable_length(farthest / self.pitch, self.pitch, self.drop, self.slack)
+        sold = float(costs.length_class(length, self.lengths))
+        return sold if np.isfinite(sold) else max(self.lengths)
+
 
 @dataclass(frozen=True)
 class Cabling:
@@ -235,8 +251,7 @@ class Cabling:
         }[level]()
         many = {"leaf_spine": spines, "spine_core": cores, "core_super_core": tops}[level]
         upper = self.spread(np.arange(many), many)
-        lower, upper = (_thinned(np.unique(racks)) for racks in (lower, upper))
-        return float(floor.lengths_between(lower[:, None], upper).max())
+        return floor.longest_between(lower, upper)
 
     @cached_property
     def peer(self) -> dict[float, int]:
@@ -282,11 +297,6 @@ class Cabling:
         trees = self.counts.rails if self.counts.layout == fabric.RAIL_ONLY else 1
         below, above = max(many[0] // trees, 1), max(many[1] // trees, 1)
         return np.asarray(lower // below * above + (lower % below * up + uplink) % above)
-
-
-def _thinned(racks: Integers, most: int = 400) -> Integers:
-    """Racks from first to last, no more than some."""
-    return racks if len(racks) <= most else racks[np.linspace(0, len(racks) - 1, most).astype(np.int64)]
 
 
 def _bundle(boxes: int, links: int) -> Integers:
