@@ -133,12 +133,10 @@ def release_of(version: str, source: str) -> float | None:
 def said(note: str) -> dict[str, float]:
     """Traits that a source states in words and that have no column.
 
-    >>> said("FSDP eager"), said("2D + AsyncTP; compile"), said("ETP=4; half attention FLOPs")
-    ({'fused': 0.0}, {'overlap_tensor': 1.0}, {'expert_tensor': 4.0})
+    >>> said("FSDP eager"), said("2D + AsyncTP; compile")
+    ({'fused': 0.0}, {'overlap_tensor': 1.0})
     """
-    found = {name: value for pattern, name, value in WORDS if re.search(pattern, note, re.IGNORECASE)}
-    cut = re.search(r"\bETP ?= ?(\d+)", note)
-    return found | ({"expert_tensor": float(cut[1])} if cut else {})
+    return {name: value for pattern, name, value in WORDS if re.search(pattern, note, re.IGNORECASE)}
 
 
 def same_shape(row: Mapping[str, str], catalog: Catalog) -> Model | None:
@@ -385,7 +383,6 @@ def fleet(rows: Sequence[Row], catalog: Catalog) -> Fleet:
 
     mixture = np.asarray(shape.experts) > 0
     cut = np.where(mixture & (column["release"] < catalog.training["maturity"]["whole_experts"].typical), t, 1.0)
-    cut = np.array([row.said.get("expert_tensor", usual) for row, usual in zip(rows, cut, strict=True)])
     flash = trait["flash"] * np.array([_flash(catalog, row.gpu) for row in rows])
     early = column["release"] < catalog.training["maturity"]["biases"].typical
     fused = np.where(mixture & (np.asarray(shape.biases) > 0) & early, 0.0, trait["fused"])
