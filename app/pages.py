@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse
 from app import acceptance, charts, compare, curves, drawing, exports, form, method
 from app.api import compute
 from app.catalog import Catalog
+from app.plan.bands import Band
 from app.plan.evaluation import evaluate
 from app.plan.outline import outline
 from app.plan.parts import Plan
@@ -131,13 +132,13 @@ def _planner(
         "slices": list(_slices(answer)),
         "sections": [(key, title) for key, title in SECTIONS.items() if key != "sensitivity" or "tornado" in figures],
         "comparisons": list(comparisons(request, scenario, catalog)),
-        "exports": [("JSON", _address(request, "/api/v1/plan", scenario.query()))],
         "origin": f"{request.url.scheme}://{request.url.netloc}",
         "resources": charts.RESOURCES,
         "algorithm_name": charts.algorithm_name,
         "field_title": form.title,
         "option_label": lambda name, value: form.label(name, value, catalog),
         "name_of": _name_of,
+        "rests_on": lambda path: _sources_of(answer, path),
         "degrees": degrees,
         "preset_query": _preset_query,
     }
@@ -177,6 +178,14 @@ def _name_of(path: str) -> str:
     text = (name or part).replace("_", " ")
     names = {"mfu": "Model FLOPs utilisation (MFU)", "hfu": "Hardware FLOPs utilisation (HFU)"}
     return names.get(text, text[:1].upper() + text[1:])
+
+
+def _sources_of(answer: Plan, path: str) -> tuple[str, ...]:
+    """The sources of the result at a path of the wire."""
+    found: Any = answer
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found.sources if isinstance(found, Band) else ()
 
 
 def _preset_query(preset: Any) -> str:

@@ -121,18 +121,23 @@ dark.addEventListener("change", () => {
 
 // Folds: a link into one opens it; paper shows them all -----------------------------------------------------------------
 
+// Opens every fold around the target of a link; says whether one was shut.
 function reveal(target) {
+  let shut = false;
   for (let node = target.parentElement; node; node = node.parentElement) {
-    if (node.tagName === "DETAILS") node.open = true;
+    if (node.tagName === "DETAILS" && !node.open) shut = node.open = true;
   }
+  return shut;
 }
 
+const targetOf = (hash) => (hash.length > 1 ? document.getElementById(decodeURIComponent(hash.slice(1))) : null);
+
+// After the browser went to a target: a field takes the focus, and what was folded comes into view.
 function follow(hash) {
-  const target = hash.length > 1 && document.getElementById(decodeURIComponent(hash.slice(1)));
+  const target = targetOf(hash);
   if (!target) return;
-  reveal(target);
-  target.scrollIntoView({ block: "center" });
-  if (target.matches("input, select, textarea")) target.focus({ preventScroll: true });
+  if (reveal(target)) target.scrollIntoView();
+  if (target.matches("input, select, textarea")) target.focus();
 }
 
 let opened = [];
@@ -290,9 +295,9 @@ document.addEventListener("click", (event) => {
     copy(link.href, link.dataset.copy);
   } else if (url.origin === location.origin && url.pathname === location.pathname) {
     if (url.search === location.search && url.hash) {
-      event.preventDefault();
-      history.pushState(null, "", url.hash);
-      follow(url.hash);
+      const target = targetOf(url.hash);
+      if (target) reveal(target);
+      setTimeout(follow, 0, url.hash); // also when the address does not change
     } else if (live() && !link.closest(".masthead")) {
       event.preventDefault();
       go(link.href).then(() => document.getElementById("headline")?.scrollIntoView({ block: "nearest" }));

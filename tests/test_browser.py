@@ -1,0 +1,380 @@
+"""A planner's tasks in a real browser, with and without JavaScript, by mouse and by keyboard alone."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response, expect
+
+PAGES = ("/", "/compare", "/size?deadline=90+days&gpu=h100-sxm", "/all-reduce", "/fabric", "/catalog", "/accuracy",
+         "/method", "/acceptance", "/curves", "/docs", "/nowhere")  # fmt: skip
+DRAWN = ".canvas .main-svg"
+
+
+@pytest.fixture(autouse=True)
+def nothing_goes_wrong(context: BrowserContext, server: str, request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test may see an error on the console, an exception, or a request to another host."""
+    wrong: list[str] = []
+
+    def console(message: ConsoleMessage) -> None:
+        if message.type == "error" and "status of 4" not in message.text:
+            wrong.append(message.text)
+
+    def asked(sent: Request) -> None:
+        if not sent.url.startswith((server, "data:", "blob:")):
+            wrong.append(f"asked {sent.url}")
+
+    def answered(answer: Response) -> None:
+        if answer.status >= 500:
+            wrong.append(f"{answer.status} from {answer.url}")
+
+    context.on("console", console)
+    context.on("request", asked)
+    context.on("response", answered)
+    context.on("weberror", lambda error: wrong.append(str(error.error)))
+    yield
+    assert not wrong
+
+
+@pytest.fixture
+def planner(page: Page, server: str) -> Page:
+    """The planner with the default cluster."""
+    page.goto(server + "/")
+    return page
+
+
+def query(page: Page) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).query)
+
+
+# Tasks ---------------------------------------------------------------------------------------------------------------
+
+
+def test_size_the_default_cluster(planner: Page, web: httpx.Client) -> None:
+    plan = web.get("/api/v1/plan").json()
+    expect(planner.locator("#verdict")).to_have_text(plan["verdict"])
+    for heading in ("Step time", "Time to train", "Bisection bandwidth per GPU", "Fabric cost per host port"):
+        expect(planner.locator(".figures")).to_contain_text(heading)
+    assert planner.locator("#verdict").bounding_box()["y"] < 200  # type: ignore[index]
+
+
+def test_changing_a_field_answers_at_once_and_back_undoes(planner: Page) -> None:
+    before = planner.locator("#verdict").inner_text()
+    field = planner.get_by_label("GPUs", exact=True)
+    field.fill("2048")
+    field.press("Tab")
+    expect(planner.locator("#verdict")).to_contain_text("2,048 H100 SXM")
+    assert query(planner) == {"gpus": ["2048"]}
+    expect(planner.locator("#announcement")).to_contain_text("2,048 H100 SXM")
+    expect(planner.get_by_label("Scale-up link", exact=True)).to_be_focused()
+    expect(planner.locator('.masthead a[data-page="/compare"]')).to_have_attribute("href", "/compare?gpus=2048")
+    planner.go_back()
+    expect(planner.locator("#verdict")).to_have_text(before)
+    expect(planner.get_by_label("GPUs", exact=True)).to_have_value("1024")
+    planner.go_forward()
+    expect(planner.get_by_label("GPUs", exact=True)).to_have_value("2048")
+
+
+def test_switch_to_roce_and_see_what_changed(planner: Page) -> None:
+    planner.get_by_label("Network", exact=True).select_option("roce-400")
+    expect(planner.locator("#verdict")).to_contain_text("RoCE on 400 Gb/s Ethernet")
+    planner.get_by_label("Compare and share").get_by_role("link", name="InfiniBand NDR 400", exact=True).click()
+    expect(planner).to_have_url(re.compile(r"/compare\?"))
+    table = planner.get_by_role("group", name="Comparison")
+    expect(table).to_contain_text("What differs")
+    expect(table).to_contain_text("Fabric cost")
+    expect(planner.locator("#verdict")).to_contain_text("Against plan A: B")
+
+
+def test_find_why_a_number_is_what_it_is(planner: Page) -> None:
+    planner.locator(".figures").get_by_role("link").filter(has_text="days").click()
+    explanation = planner.locator("#how-training-time_to_train")
+    expect(explanation).to_be_visible()
+    expect(explanation.locator("math").first).to_be_visible()
+    expect(explanation.get_by_role("cell").first).to_be_visible()
+    planner.locator("#how-fabric-cost_per_host_port a[href^='/catalog#source-']").first.evaluate("link => link.click()")
+    expect(planner).to_have_url(re.compile(r"/catalog#source-"))
+
+
+def test_every_number_shows_its_sources(planner: Page) -> None:
+    planner.locator("summary", has_text="Table: bill of materials").click()
+    row = planner.locator("tr", has_text="QM9700").first
+    row.locator("a.figure").first.click()
+    expect(planner.locator("li:target")).to_be_visible()
+    expect(planner.locator("li:target a").first).to_have_attribute("href", re.compile("/catalog#source-"))
+
+
+def test_make_a_model_fit(page: Page, server: str) -> None:
+    page.goto(server + "/?gpus=64&model=llama-3-405b")
+    finding = page.locator(".findings li.error")
+    expect(finding).to_contain_text("does not fit")
+    finding.get_by_role("link", name="GPUs", exact=True).click()
+    field = page.get_by_label("GPUs", exact=True)
+    expect(field).to_be_focused()
+    field.fill("1024")
+    field.press("Enter")
+    expect(page.locator("#verdict")).to_contain_text("train Llama 3.1 405B")
+    expect(page.locator(".findings li.error")).to_have_count(0)
+
+
+def test_heed_a_finding_with_one_click(page: Page, server: str) -> None:
+    page.goto(server + "/?gpus=1020")
+    page.locator(".findings").get_by_role("link", name=re.compile("Use 1,016 or 1,024 GPUs")).click()
+    expect(page.locator("#verdict")).to_contain_text(re.compile("1,0(16|24) H100 SXM"))
+    expect(page.locator(".findings", has_text="stay idle")).to_have_count(0)
+
+
+def test_compare_three_fabrics(planner: Page) -> None:
+    planner.get_by_role("link", name="RoCE on 400 Gb/s Ethernet and TCP on 400 Gb/s Ethernet").click()
+    table = planner.get_by_role("group", name="Comparison")
+    for network in ("InfiniBand NDR 400", "RoCE on 400 Gb/s Ethernet", "TCP on 400 Gb/s Ethernet"):
+        expect(table.locator("thead")).to_contain_text(network)
+    planner.get_by_label("Plan C: GPUs").fill("512")
+    planner.get_by_label("Plan C: GPUs").press("Tab")
+    expect(table.locator("thead")).to_contain_text("512 × H100 SXM")
+    planner.get_by_role("link", name="Remove C").click()
+    expect(table.locator("thead")).not_to_contain_text("TCP")
+
+
+def test_share_a_link_and_get_the_same_page(planner: Page, browser: Browser, server: str) -> None:
+    planner.get_by_label("GPU", exact=True).select_option("b200-sxm")
+    expect(planner.locator("#verdict")).to_contain_text("B200")
+    link = planner.get_by_role("link", name="Link to this plan").evaluate("link => link.href")
+    other = browser.new_context().new_page()
+    other.goto(link)
+    expect(other.locator("#verdict")).to_have_text(planner.locator("#verdict").inner_text())
+    assert "catalog_version" in link
+    other.context.close()
+
+
+def test_export_and_ask_again(planner: Page, web: httpx.Client) -> None:
+    planner.get_by_label("GPUs", exact=True).fill("512")
+    planner.get_by_label("GPUs", exact=True).press("Enter")
+    expect(planner.locator("#verdict")).to_contain_text("512 H100")
+    with planner.expect_download() as download:
+        planner.locator("#share").get_by_role("link", name="CSV").click()
+    text = download.value.path().read_text(encoding="utf-8-sig")
+    assert "bill of materials" in text.lower()
+    address = re.search(r"/\?\S*gpus=512[^\s,\"]*", text)
+    assert address
+    planner.goto(str(web.base_url).rstrip("/") + address[0])
+    expect(planner.locator("#verdict")).to_contain_text("512 H100")
+
+
+def test_open_a_real_cluster(planner: Page) -> None:
+    planner.locator("summary", has_text="Open a real cluster").click()
+    planner.locator(".presets").get_by_role("link", name=re.compile("GB200")).first.click()
+    expect(planner.locator("#verdict")).to_contain_text("GB200")
+    assert query(planner)["gpu"] != ["h100-sxm"]
+
+
+def test_size_for_a_deadline(page: Page, server: str) -> None:
+    page.goto(server + "/size?deadline=200+days&gpu=h100-sxm&gpus=4096")
+    expect(page.locator("#verdict")).to_contain_text("train Llama 3 70B cheapest")
+    page.get_by_role("group", name="The front").get_by_role("link").last.click()
+    expect(page).to_have_url(re.compile(r"/\?|/$"))
+    expect(page.locator("#verdict")).to_contain_text("H100 SXM")
+
+
+def test_what_cannot_be_read_is_said_beside_the_field(planner: Page) -> None:
+    field = planner.get_by_label("Training tokens", exact=True)
+    field.fill("12 bananas")
+    field.press("Enter")
+    expect(planner.locator("#errors")).to_be_visible()
+    expect(field).to_have_value("12 bananas")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_be_focused()
+    expect(planner.locator("#field-training_tokens-error")).to_contain_text("12 bananas")
+    expect(planner.locator("#announcement")).to_contain_text("bananas")
+    field.fill("10T")
+    field.press("Enter")
+    expect(planner.locator("#errors")).to_have_count(0)
+    expect(planner.locator("#verdict")).to_contain_text("10\u2009T tokens")
+    assert query(planner) == {"training_tokens": ["10T"]}
+
+
+def test_an_error_page_takes_the_focus_to_its_summary(page: Page, server: str) -> None:
+    page.goto(server + "/?gpus=-1")
+    expect(page.locator("#errors")).to_be_focused()
+    page.locator("#errors").get_by_role("link").click()
+    expect(page.get_by_label("GPUs", exact=True)).to_be_focused()
+
+
+# By keyboard ---------------------------------------------------------------------------------------------------------
+
+
+def test_everything_by_keyboard(planner: Page) -> None:
+    planner.keyboard.press("Tab")
+    expect(planner.get_by_role("link", name="Skip to the content")).to_be_focused()
+    planner.keyboard.press("Enter")
+    expect(planner.locator("#main")).to_be_focused()
+    for _ in range(4):
+        planner.keyboard.press("Tab")
+        if planner.get_by_label("GPU", exact=True).evaluate("field => field === document.activeElement"):
+            break
+    expect(planner.get_by_label("GPU", exact=True)).to_be_focused()
+    planner.keyboard.type("H200 SXM")
+    planner.keyboard.press("Tab")
+    expect(planner.locator("#verdict")).to_contain_text("H200 SXM")
+    expect(planner.get_by_label("GPUs", exact=True)).to_be_focused()
+    planner.keyboard.press("Control+a")
+    planner.keyboard.type("256")
+    planner.keyboard.press("Enter")
+    expect(planner.locator("#verdict")).to_contain_text("256 H200 SXM")
+    link = planner.locator(".figures a").first
+    link.focus()
+    planner.keyboard.press("Enter")
+    expect(planner.locator("#how-training-step_time")).to_be_visible()
+
+
+def test_focus_is_always_visible(planner: Page) -> None:
+    seen = 0
+    for _ in range(60):
+        planner.keyboard.press("Tab")
+        outline = planner.evaluate(
+            "() => { const s = getComputedStyle(document.activeElement); return [s.outlineStyle, s.outlineWidth]; }"
+        )
+        if planner.evaluate("() => document.activeElement === document.body"):
+            break
+        assert outline[0] != "none", planner.evaluate("() => document.activeElement.outerHTML.slice(0, 200)")
+        seen += 1
+    assert seen > 40
+
+
+# Without JavaScript --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plain(browser: Browser) -> Iterator[Page]:
+    """A browser with JavaScript off."""
+    context = browser.new_context(java_script_enabled=False)
+    yield context.new_page()
+    context.close()
+
+
+def test_without_scripts_the_planner_answers(plain: Page, server: str) -> None:
+    plain.goto(server + "/")
+    plain.get_by_label("GPUs", exact=True).fill("512")
+    plain.get_by_label("Network", exact=True).select_option("roce-400")
+    plain.get_by_role("button", name="Update the plan").click()
+    expect(plain.locator("#verdict")).to_contain_text("512 H100 SXM on RoCE")
+    assert query(plain) == {"gpus": ["512"], "scale_out": ["roce-400"]}
+    plain.locator("summary", has_text="Table: time of one training step").click()
+    expect(plain.get_by_role("cell", name=re.compile("ms|s")).first).to_be_visible()
+    plain.locator(".figures a").first.click()
+    expect(plain.locator("#how-training-step_time")).to_be_visible()
+    expect(plain.locator("svg.fabric-drawing").first).to_be_visible()
+
+
+def test_without_scripts_errors_stand_beside_their_fields(plain: Page, server: str) -> None:
+    plain.goto(server + "/")
+    plain.get_by_label("GPUs", exact=True).fill("many")
+    plain.get_by_role("button", name="Update the plan").click()
+    expect(plain.locator("#errors")).to_be_visible()
+    expect(plain.get_by_label("GPUs", exact=True)).to_have_value("many")
+    expect(plain.locator("#field-gpus-error")).to_contain_text("whole number")
+
+
+def test_without_scripts_plans_are_compared_and_clusters_found(plain: Page, server: str) -> None:
+    plain.goto(server + "/compare?b.gpus=512")
+    plain.get_by_label("Plan B: Network").select_option("tcp-400")
+    plain.get_by_role("button", name="Update the comparison").click()
+    expect(plain.get_by_role("group", name="Comparison")).to_contain_text("TCP on 400 Gb/s Ethernet")
+    plain.goto(server + "/size?gpu=h100-sxm&gpus=1024")
+    plain.get_by_label("Deadline").fill("300 days")
+    plain.get_by_role("button", name="Find clusters").click()
+    expect(plain.locator("#verdict")).to_contain_text("cheapest within the limits")
+
+
+# Charts --------------------------------------------------------------------------------------------------------------
+
+
+def test_charts_are_drawn_as_they_come_into_view(planner: Page) -> None:
+    planner.locator("#memory").scroll_into_view_if_needed()
+    expect(planner.locator(f"#chart-memory {DRAWN}").first).to_be_visible()
+    planner.locator("#chart-memory").hover()
+    with planner.expect_download() as download:
+        planner.locator("#chart-memory .modebar-btn").nth(1).click(force=True)
+    assert download.value.suggested_filename.endswith(".svg")
+    assert "<svg" in download.value.path().read_text()
+
+
+def test_slow_curves_come_when_they_are_near(planner: Page) -> None:
+    planner.locator("#later-scaling").scroll_into_view_if_needed()
+    expect(planner.locator("#part-scaling figcaption")).to_contain_text("GPUs")
+    expect(planner.locator(f"#part-scaling {DRAWN}").first).to_be_visible()
+
+
+def test_a_drawn_chart_follows_the_plan(planner: Page) -> None:
+    planner.locator("#chart-step-parts").scroll_into_view_if_needed()
+    expect(planner.locator(f"#chart-step-parts {DRAWN}").first).to_be_visible()
+    before = planner.locator("#chart-step-parts .canvas").inner_text()
+    planner.get_by_label("GPUs", exact=True).fill("256")
+    planner.get_by_label("GPUs", exact=True).press("Enter")
+    expect(planner.locator("#verdict")).to_contain_text("256 H100")
+    expect(planner.locator("#chart-step-parts .canvas")).not_to_have_text(before)
+    expect(planner.locator("#chart-step-parts .plot-container")).to_have_count(1)
+
+
+def test_charts_take_the_colours_of_the_scheme(planner: Page) -> None:
+    planner.locator("#chart-memory").scroll_into_view_if_needed()
+    words = planner.locator("#chart-memory .canvas text").first
+    expect(words).to_be_visible()
+    light = words.evaluate("text => getComputedStyle(text).fill")
+    planner.emulate_media(color_scheme="dark")
+    expect(words).not_to_have_css("fill", light)
+
+
+def test_text_and_tables_stand_before_the_charts_script(page: Page, server: str) -> None:
+    page.route("**/plotly.min.js*", lambda route: None)  # it never arrives
+    page.goto(server + "/", wait_until="domcontentloaded")
+    expect(page.locator("#verdict")).to_be_visible()
+    page.locator("summary", has_text="Table: memory of the fullest GPU").click()
+    expect(page.locator("#memory").get_by_role("rowheader", name="Weights")).to_be_visible()
+
+
+def test_nothing_moves_while_the_page_loads(page: Page, server: str) -> None:
+    page.add_init_script(
+        "window.moved = 0; new PerformanceObserver(list => { for (const entry of list.getEntries())"
+        " if (!entry.hadRecentInput) window.moved += entry.value; }).observe({type: 'layout-shift', buffered: true});"
+    )
+    page.goto(server + "/")
+    page.locator("#chart-step-parts").scroll_into_view_if_needed()
+    expect(page.locator(f"#chart-step-parts {DRAWN}").first).to_be_visible()
+    assert page.evaluate("window.moved") < 0.02
+
+
+# Every page ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_no_page_scrolls_sideways_on_a_phone(page: Page, server: str, address: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(server + address)
+    page.evaluate("for (const fold of document.querySelectorAll('details')) fold.open = true")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_on_a_phone_the_answer_comes_first(page: Page, server: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(server + "/")
+    verdict = page.locator("#verdict").bounding_box()
+    line = page.locator("#scenario > summary")
+    expect(page.get_by_label("GPUs", exact=True)).to_be_hidden()
+    assert verdict is not None
+    assert verdict["y"] < (line.bounding_box() or {"y": 0})["y"]
+    expect(line).to_contain_text("1,024 × H100 SXM")
+    line.click()
+    field = page.get_by_label("GPUs", exact=True)
+    field.fill("64")
+    field.press("Enter")
+    expect(page.locator("#verdict")).to_contain_text("64 H100")
+
+
+def test_paper_gets_a_report(planner: Page) -> None:
+    planner.emulate_media(media="print")
+    expect(planner.locator("#verdict")).to_be_visible()
+    expect(planner.locator("#scenario")).to_be_hidden()
+    expect(planner.locator(".masthead nav")).to_be_hidden()
