@@ -619,17 +619,20 @@ def sensitivity(
     typical_value = float(draws.values[0])
     if not inputs or not np.isfinite(values).all():
         return Sensitivity(RESULTS[result], draws.unit, typical_value, ())
-    table = np.stack([np.log(np.maximum(estimate.draws(), 1e-300) / estimate.typical) for estimate in inputs.values()])
-    slopes, *_ = np.linalg.lstsq(table.T, values - values[0], rcond=None)
+    logs = {key: np.log(np.maximum(one.draws(), 1e-300) / one.typical) for key, one in inputs.items()}
+    # Prices swing further up than down: a slope for each side.
+    columns = [side for row in logs.values() for side in (np.minimum(row, 0), np.maximum(row, 0))]
+    slopes, *_ = np.linalg.lstsq(np.stack(columns, axis=-1), values - values[0], rcond=None)
     swings = []
-    for (key, estimate), slope, row in zip(inputs.items(), slopes, table, strict=True):
-        low, high = (float(np.exp(values[0] + slope * np.quantile(row, end))) for end in (0.1, 0.9))
+    for index, (key, estimate) in enumerate(inputs.items()):
+        ends = (slopes[2 * index] * np.quantile(logs[key], 0.1), slopes[2 * index + 1] * np.quantile(logs[key], 0.9))
+        low, high = sorted(float(np.exp(values[0] + end)) for end in ends)
         name = "The price book" if key.startswith("prices.") else listing.input_name(estimate, catalog)
-        swings.append(Swing(name, _swing_look(key, scenario), min(low, high), max(low, high), estimate.source))
+        swings.append(Swing(name, _swing_look(key, scenario), low, high, estimate.source))
     error = _model_error(drafts, draws, result)
     if error:
-        ends = typical_value * np.exp(-error), typical_value * np.exp(error)
-        swings.append(Swing("The step model itself", "muted", float(ends[0]), float(ends[1])))
+        low, high = typical_value * float(np.exp(-error)), typical_value * float(np.exp(error))
+        swings.append(Swing("The step model itself", "muted", low, high))
     swings.sort(key=lambda swing: swing.low - swing.high)
     return Sensitivity(RESULTS[result], draws.unit, typical_value, tuple(swings[:MOST_SWINGS]))
 
