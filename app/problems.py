@@ -81,7 +81,7 @@ def advice(error: ErrorDetails, known: Sequence[str] = ()) -> str:
 
     >>> advice({"type": "int_parsing", "loc": ("gpus",), "msg": "", "input": "twelve"})
     'Type a whole number, for example 1024.'
-    >>> advice({"type": "extra_forbidden", "loc": ("gpu_count",), "msg": "", "input": "1"}, ["gpu", "gpus"])
+    >>> advice({"type": "extra_forbidden", "loc": ("gpuss",), "msg": "", "input": "1"}, ["gpu", "gpus"])
     'There is no such field. The nearest is “gpus”; /docs lists all.'
     """
     kind = error["type"]
