@@ -205,3 +205,15 @@ def test_every_constant_is_read():
         missing = {f"{group}.{name}" for name in CATALOG.training[group]} - read
         assert missing <= {"step.zero_bubble"}
     assert {e.name for e in fields(training.Calibration)} >= {"linear", "attention", "grouped"}
+
+
+def test_a_cluster_that_only_restarts_is_a_finding():
+    made = draft(failure_rate="1 /h", restart_time="1 h", gpus=64)
+    assert "no-progress" in [finding.code for finding in made.findings]
+    assert np.isnan(typical(made, "training.time_to_train"))
+    assert np.isfinite(typical(made, "training.step_time"))
+
+
+def test_a_stack_without_sequence_parallelism_is_planned_without():
+    made = draft(stack="megatron-lm-2021", gpu="a100-sxm", model="gpt-3-175b", sequence_length=2048)
+    assert made.parallelism.sequence_parallel is False

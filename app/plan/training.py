@@ -404,7 +404,8 @@ def numbers(
 
 
 def given(scenario: Scenario, catalog: Catalog) -> search.Given:
-    """What the scenario fixes of the parallelism."""
+    """What the scenario fixes of the parallelism; a stack without sequence parallelism fixes that too."""
+    able = traits(catalog, scenario.stack or DEFAULT_STACK)["sequence_parallel"] > 0
     schedule = scenario.schedule
     virtual = scenario.virtual_pipeline or (1 if schedule in ("1f1b", "zero-bubble") else None)
     zero_bubble = catalog.training["step"]["zero_bubble"].typical
@@ -417,7 +418,7 @@ def given(scenario: Scenario, catalog: Catalog) -> search.Given:
         micro_batch=scenario.micro_batch,
         sharding=None if scenario.sharding is None else SHARDING.index(scenario.sharding),
         sharding_group=scenario.sharding_group,
-        sequence_parallel=scenario.sequence_parallel,
+        sequence_parallel=scenario.sequence_parallel if able else False,
         recompute=None if scenario.recompute is None else RECOMPUTE.index(scenario.recompute),
         bubble=zero_bubble if schedule == "zero-bubble" else 1.0,
     )
@@ -647,7 +648,10 @@ def draft(
         cloud=_cloud(found),
         time_to_train=quantities["training.time_to_train"].values,
         quantities=quantities | memory,
-        findings=tuple(_findings(scenario, hardware, catalog, model, found, chosen, memory, budget)),
+        findings=(
+            *_findings(scenario, hardware, catalog, model, found, chosen, memory, budget),
+            *_interrupted(share),
+        ),
         explanations=_explanations(scenario, hardware, model, scalar, timing, share, chosen, catalog),
     )
 
@@ -913,6 +917,18 @@ def _findings(
             "hardware-not-calibrated",
             f"No published step time of a GPU like {gpu.name} went into the calibration; the ranges are wider for it.",
             ("gpu",),
+        )
+
+
+def _interrupted(share: float) -> Iterator[Finding]:
+    """Where failures leave no time to train."""
+    if not share > 0:
+        yield Finding(
+            "error",
+            "no-progress",
+            "Failures come faster than the cluster restarts and checkpoints: the run makes no progress.",
+            ("failure_rate", "restart_time", "checkpoint_time", "checkpoint_interval", "gpus"),
+            "Shorten the restart or the checkpoint, or use fewer GPUs.",
         )
 
 
