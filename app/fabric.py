@@ -22,7 +22,7 @@ links and the number of spines; Kim, Dally, Scott, Abts, "Technology-driven, hig
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -284,6 +284,34 @@ class _Request:
     tiers: Integers
     layout: Integers
 
+    @property
+    def plain(self) -> Booleans:
+        """A tree that knows no rails."""
+        return np.asarray(self.layout == FAT_TREE)
+
+    @property
+    def only(self) -> Booleans:
+        """Rails that nothing joins."""
+        return np.asarray(self.layout == RAIL_ONLY)
+
+    @property
+    def apart(self) -> Booleans:
+        """Each rail a tree of its own, up to the spines."""
+        return self.only | (self.rail_spines & ~self.plain)
+
+    def made_safe(self, usable: Booleans) -> _Request:
+        """The same with harmless numbers where the wish is unusable, so that arithmetic runs through."""
+        return replace(
+            self,
+            nodes=np.maximum(self.nodes, 1),
+            rails=np.maximum(self.rails, 1),
+            radix=np.maximum(self.radix, 2),
+            spine_radix=np.maximum(self.spine_radix, 2),
+            core_radix=np.maximum(self.core_radix, 2),
+            oversubscription=np.where(usable, self.oversubscription, 1.0),
+            spine_oversubscription=np.where(usable, self.spine_oversubscription, 1.0),
+        )
+
 
 def design(
     nodes: ArrayLike,
@@ -409,132 +437,201 @@ def _usable(request: _Request) -> tuple[Integers, Booleans]:
     return reason, reason == BUILT
 
 
+def uplinks(hosts: ArrayLike, hosts_per_port: ArrayLike, oversubscription: ArrayLike, radix: ArrayLike) -> Integers:
+    """Links up of a leaf that is built for some hosts, u = floor(ports down / o), at least one.
+
+    Args:
+        hosts: hosts the leaf is built for [1].
+        hosts_per_port: hosts that share a port by breakout [1].
+        oversubscription: ports down per port up, o [1].
+        radix: ports of the leaf [1].
+
+    32 hosts of 200 Gb/s on 400 Gb/s ports take 16 ports; at 2 : 1 they get 8 links up:
+
+    >>> int(uplinks(32, 2, 2.0, 32)), int(uplinks(32, 1, 1.0, 64))
+    (8, 32)
+    """
+    ports = _ceil_divide(hosts, hosts_per_port)
+    return np.asarray(
+        np.clip(_floor(ports / np.asarray(oversubscription)), 1, np.maximum(np.asarray(radix) - ports, 1))
+    )
+
+
+def two_tier_spines(leaves: ArrayLike, leaf_up: ArrayLike, radix: ArrayLike, minimum: ArrayLike = 0) -> Integers:
+    """Spines over some leaves: the smallest divisor of a leaf's uplinks not below ceil(L u / k).
+
+    Source: NVIDIA DGX SuperPOD RA-11333 tables 3 and 4; see `smallest_divisor`.
+
+    >>> [int(two_tier_spines(leaves, 32, 64)) for leaves in (8, 24, 32, 64)]
+    [4, 16, 16, 32]
+    """
+    needed = _ceil_divide(np.asarray(leaves) * np.asarray(leaf_up), radix)
+    return smallest_divisor(leaf_up, np.maximum(needed, np.asarray(minimum)))
+
+
+def three_tier_spines(leaves: ArrayLike, leaf_up: ArrayLike, spine_down: ArrayLike, minimum: ArrayLike = 0) -> Integers:
+    """Spines with cores above them: as many as the links from below fill, ceil(L u / d2).
+
+    Source: NVIDIA DGX SuperPOD RA-11333 table 3: 256 leaves of 32 uplinks, 32 ports down a spine, 256 spines.
+
+    >>> int(three_tier_spines(256, 32, 32))
+    256
+    """
+    return np.asarray(
+        np.maximum(_ceil_divide(np.asarray(leaves) * np.asarray(leaf_up), spine_down), np.asarray(minimum))
+    )
+
+
+@dataclass(frozen=True)
+class _Leaves:
+    """The lowest tier of a request, in one plane."""
+
+    hosts: Integers
+    unit: Integers
+    group: Integers
+    down: Integers
+    up: Integers
+    units: Integers
+    leaves: Integers
+    taper_fits: Booleans
+
+
+def _leaves(r: _Request) -> _Leaves:
+    """Leaves of whole units; a plain tree packs hosts into leaves, or fills units of its own."""
+    hosts = r.nodes * r.rails + r.management_links
+    slots = r.nodes + _ceil_divide(r.management_links, r.rails)
+    ports_down = np.maximum(down_ports(r.radix, r.oversubscription), 1)
+    down = ports_down * r.hosts_per_port
+    wished = np.maximum(r.nodes_per_unit, 1)
+    unit = np.where(r.nodes_per_unit > 0, np.minimum(wished, down), down)
+    group = np.where(r.plain, down, unit)
+    own_units = np.where(r.nodes_per_unit > 0, _ceil_divide(slots, wished), 1)
+    packed = np.where(r.nodes_per_unit > 0, own_units * _ceil_divide(wished * r.rails, down), _ceil_divide(hosts, down))
+    units = _ceil_divide(slots, unit)
+    return _Leaves(
+        hosts=hosts,
+        unit=unit,
+        group=group,
+        down=down,
+        up=uplinks(group, r.hosts_per_port, r.oversubscription, r.radix),
+        units=np.where(r.plain, own_units, units),
+        leaves=np.where(r.plain, packed, r.rails * units),
+        taper_fits=(ports_down < r.radix) & (ports_down / r.oversubscription > 1 - _SLACK),
+    )
+
+
+def _reach(r: _Request, leaf: _Leaves, spine_down: Integers) -> dict[int, Integers]:
+    """Most nodes that each number of tiers carries."""
+    displaced = _ceil_divide(r.management_links, r.rails)
+    alone = r.radix * r.hosts_per_port
+    most = {1: np.where(r.only, alone - displaced, (alone - r.management_links) // r.rails)}
+    # A core has a link to every group of spines; groups of one rail's own share the cores with the other rails'.
+    shared = r.apart & ~r.only
+    most_leaves = {
+        2: r.spine_radix,
+        3: spine_down * np.where(shared, r.core_radix // r.rails, r.core_radix),
+        4: spine_down * (r.core_radix // 2) * r.core_radix,
+    }
+    wished = np.maximum(r.nodes_per_unit, 1) * r.rails
+    for tiers, leaves in most_leaves.items():
+        in_units = np.where(r.apart, leaves, leaves // r.rails) * leaf.unit - displaced
+        whole = leaves // _ceil_divide(wished, leaf.down) * wished
+        packed = np.where(r.nodes_per_unit > 0, whole, leaves * leaf.down)
+        most[tiers] = np.where(r.plain, (packed - r.management_links) // r.rails, in_units)
+    return most
+
+
+@dataclass(frozen=True)
+class _Upper:
+    """The tiers above the leaves, in one plane."""
+
+    spines: Integers
+    spine_down: Integers
+    spine_up: Integers
+    cores: Integers
+    core_up: Integers
+    tops: Integers
+    balanced: Booleans
+
+
+def _upper(r: _Request, tiers: Integers, leaves: Integers, leaf_up: Integers, down: Integers, up: Integers) -> _Upper:
+    """Spines, cores and what stands above them, for leaves and their uplinks.
+
+    Args:
+        r: the request.
+        tiers: tiers to build [1].
+        leaves, leaf_up: leaves of the plane and links up of one [1].
+        down, up: ports of a spine that face down and up where cores stand above it [1].
+    """
+    one, links = tiers == 1, leaves * leaf_up
+    trees = np.where(r.apart, r.rails, 1)
+    each, least = _ceil_divide(leaves, trees), _ceil_divide(r.minimum_spines, trees)
+    pods = np.maximum(_ceil_divide(each, down), 1)
+    leaves_per_pod = _ceil_divide(each, pods)
+    pod_spines = two_tier_spines(leaves_per_pod, leaf_up, down, least)
+    three = np.where(r.apart, pods * pod_spines, three_tier_spines(each, leaf_up, down, least))
+    spines = np.where(one, 0, trees * np.where(tiers == 2, two_tier_spines(each, leaf_up, r.spine_radix, least), three))
+
+    # Spines of a rail's own pass on the links they were given; others are built whole.
+    given = _floor(_ceil_divide(links, np.maximum(spines, 1)) / r.spine_oversubscription)
+    spine_up = np.minimum(np.where(r.apart, np.maximum(given, 1), up), r.spine_radix - 1)
+    spine_up = np.where(tiers >= 3, spine_up, 0)
+    core_trees = np.where(r.only, r.rails, 1)
+    core_down = np.where(tiers == 4, r.core_radix // 2, r.core_radix)
+    cores = np.where(tiers >= 3, core_trees * _ceil_divide(_ceil_divide(spines * spine_up, core_trees), core_down), 0)
+    core_up = np.where(tiers == 4, core_down, 0)
+    tops = core_trees * _ceil_divide(_ceil_divide(cores * core_up, core_trees), r.core_radix)
+
+    groups = (leaves_per_pod * pods == each) & (pod_spines * spine_up % np.maximum(cores, 1) == 0)
+    even = np.where(r.apart, groups, _even_groups(leaves, leaf_up, spines, spine_up, cores))
+    return _Upper(
+        spines=spines,
+        spine_down=np.where(tiers >= 3, down, np.where(one, 0, r.spine_radix)),
+        spine_up=spine_up,
+        cores=cores,
+        core_up=core_up,
+        tops=tops,
+        balanced=np.where(tiers >= 3, even, links % np.maximum(spines, 1) == 0),
+    )
+
+
 def _tree(request: _Request) -> Design:
     """Rail-optimized, plain and rail-only trees of one to four tiers."""
-    r = request
-    reason, usable = _usable(r)
-    taper = np.where(usable, r.oversubscription, 1.0)
-    spine_taper = np.where(usable, r.spine_oversubscription, 1.0)
-    radix = np.maximum(r.radix, 2)
-    spine_radix = np.maximum(r.spine_radix, 2)
-    core_radix = np.maximum(r.core_radix, 2)
-    rails = np.maximum(r.rails, 1)
-    nodes = np.maximum(r.nodes, 1)
-    plain = r.layout == FAT_TREE
-    apart = (r.layout == RAIL_ONLY) | (r.rail_spines & ~plain)  # each rail a tree of its own, up to the spines
-    only = r.layout == RAIL_ONLY
+    reason, usable = _usable(request)
+    r = request.made_safe(usable)
+    leaf = _leaves(r)
+    spine_down = np.clip(down_ports(r.spine_radix, r.spine_oversubscription), 1, r.spine_radix - 1)
+    spine_up = np.clip(_floor(spine_down / r.spine_oversubscription), 1, r.spine_radix - spine_down)
 
-    hosts = nodes * rails + r.management_links
-    slots = nodes + _ceil_divide(r.management_links, rails)
+    # The fewest tiers that carry the nodes, or the planner's own.
+    reach = _reach(r, leaf, spine_down)
+    fewest = np.select([r.nodes <= most for most in reach.values()], list(reach), 0)
+    tiers = np.where(r.tiers > 0, np.clip(r.tiers, 1, _MOST_TIERS), fewest)
+    most = np.select([tiers == level for level in reach], list(reach.values()), 0)
+    no_taper = usable & ~leaf.taper_fits & (tiers != 1)
+    reason = np.where(no_taper, TAPER_TOO_WIDE, np.where(usable & (r.nodes > most), TOO_MANY_HOSTS, reason))
 
-    # One leaf.
-    ports_down = np.maximum(down_ports(radix, taper), 1)
-    leaf_down = ports_down * r.hosts_per_port
-    unit = np.where(r.nodes_per_unit > 0, np.minimum(r.nodes_per_unit, leaf_down), leaf_down)
-    group = np.where(plain, leaf_down, unit)  # hosts a leaf is built for
-    group_ports = _ceil_divide(group, r.hosts_per_port)
-    leaf_up = np.clip(_floor(group_ports / taper), 1, np.maximum(radix - group_ports, 1))
-    taper_fits = (ports_down < radix) & (ports_down / taper > 1 - _SLACK)
-
-    # The leaves: whole units; a plain tree packs hosts, or fills units of its own.
-    units = _ceil_divide(slots, unit)
-    hosts_per_unit = np.maximum(r.nodes_per_unit, 1) * rails
-    packed = np.where(
-        r.nodes_per_unit > 0,
-        _ceil_divide(slots, np.maximum(r.nodes_per_unit, 1)) * _ceil_divide(hosts_per_unit, leaf_down),
-        _ceil_divide(hosts, leaf_down),
-    )
-    leaves = np.where(plain, packed, rails * units)
-    units = np.where(
-        plain, np.where(r.nodes_per_unit > 0, _ceil_divide(slots, np.maximum(r.nodes_per_unit, 1)), 1), units
-    )
-
-    # What a spine does when there is a tier above it.
-    spine_down = np.clip(down_ports(spine_radix, spine_taper), 1, spine_radix - 1)
-    spine_up = np.clip(_floor(spine_down / spine_taper), 1, spine_radix - spine_down)
-    core_down = core_radix // 2
-
-    # How many leaves, and so nodes, each number of tiers carries.
-    trees = np.where(apart, rails, 1)  # trees that the leaves divide into
-    leaves_per_tree = _ceil_divide(leaves, trees)
-    most_leaves = {
-        2: spine_radix,
-        3: np.where(apart & ~only, spine_down * np.maximum(core_radix // rails, 0), spine_down * core_radix),
-        4: spine_down * core_down * core_radix,
-    }
-    ports_down_only = radix * r.hosts_per_port
-    most_nodes = {
-        1: np.where(only, ports_down_only, 0)
-        - _ceil_divide(r.management_links, rails)
-        + np.where(only, 0, _ceil_divide(r.management_links, rails) + (ports_down_only - r.management_links) // rails)
-    }
-    for level, most in most_leaves.items():
-        whole_units = np.where(apart, most, most // rails) * unit - _ceil_divide(r.management_links, rails)
-        leaves_per_unit = _ceil_divide(hosts_per_unit, leaf_down)
-        hosts_at_most = np.where(r.nodes_per_unit > 0, most // leaves_per_unit * hosts_per_unit, most * leaf_down)
-        most_nodes[level] = np.where(plain, (hosts_at_most - r.management_links) // rails, whole_units)
-    wanted = np.zeros_like(nodes)
-    for level in range(_MOST_TIERS, 0, -1):
-        wanted = np.where(nodes <= most_nodes[level], level, wanted)
-    tiers = np.where(r.tiers > 0, np.clip(r.tiers, 1, _MOST_TIERS), wanted)
-    carries = np.select([tiers == t for t in most_nodes], [nodes <= most for most in most_nodes.values()], False)
-    reason = np.where(
-        (reason == BUILT) & ~taper_fits & (tiers != 1),
-        TAPER_TOO_WIDE,
-        np.where(usable & ~carries, TOO_MANY_HOSTS, reason),
-    )
-
-    # Tier by tier.
+    # One tier is a single switch, or one for each rail, with every port facing down.
     one = tiers == 1
-    leaves = np.where(one, np.where(only, rails, 1), leaves)
-    units = np.where(one, 1, units)
-    leaf_up = np.where(one, 0, leaf_up)
-    unit = np.where(one & ~plain, np.where(only, ports_down_only, ports_down_only // rails), unit)
-    leaf_down = np.where(one, ports_down_only, leaf_down)
-    leaf_links = leaves * leaf_up
+    alone = r.radix * r.hosts_per_port
+    leaves = np.where(one, np.where(r.only, r.rails, 1), leaf.leaves)
+    leaf_up = np.where(one, 0, leaf.up)
+    leaf_down = np.where(one, alone, leaf.down)
+    units = np.where(one, 1, leaf.units)
+    unit = np.where(one & ~r.plain, np.where(r.only, alone, alone // r.rails), leaf.unit)
+    upper = _upper(r, tiers, leaves, leaf_up, spine_down, spine_up)
 
-    least = _ceil_divide(r.minimum_spines, trees)
-    two_each = smallest_divisor(leaf_up, np.maximum(_ceil_divide(leaves_per_tree * leaf_up, spine_radix), least))
-    pods = _ceil_divide(leaves_per_tree, spine_down)
-    leaves_per_pod = _ceil_divide(leaves_per_tree, pods)
-    pod_spines = smallest_divisor(leaf_up, np.maximum(_ceil_divide(leaves_per_pod * leaf_up, spine_down), least))
-    three_apart = pods * pod_spines
-    three_each = np.where(apart, three_apart, np.maximum(_ceil_divide(leaves_per_tree * leaf_up, spine_down), least))
-    spines = np.where(one, 0, trees * np.where(tiers == 2, two_each, three_each))
-    enough = one | (spines >= r.minimum_spines)
-
-    # Spines of a rail's own group carry only the links they were given; others are built whole.
-    used_up = np.where(
-        apart, np.maximum(_floor(_ceil_divide(leaf_links, np.maximum(spines, 1)) / spine_taper), 1), spine_up
-    )
-    used_up = np.minimum(used_up, spine_radix - 1)
-    spine_up = np.where(tiers >= 3, used_up, 0)
-    spine_down = np.where(tiers >= 3, spine_down, np.where(one, 0, spine_radix))
-    spine_links = spines * spine_up
-    core_trees = np.where(only, rails, 1)
-    spine_links_each = _ceil_divide(spine_links, core_trees)
-    three_cores = core_trees * _ceil_divide(spine_links_each, core_radix)
-    four_cores = core_trees * _ceil_divide(spine_links_each, core_down)
-    cores = np.select([tiers == 3, tiers == 4], [three_cores, four_cores], 0)
-    core_up = np.where(tiers == 4, core_down, 0)
-    core_links = cores * core_up
-    tops = np.where(tiers == 4, core_trees * _ceil_divide(_ceil_divide(core_links, core_trees), core_radix), 0)
-
-    # A leaf's ports: breakout rounds up per leaf, so count what is taken in whole ports.
-    host_ports = _ceil_divide(hosts, r.hosts_per_port)
-    even_groups = (leaves_per_pod * pods == leaves_per_tree) & (pod_spines * spine_up % np.maximum(cores, 1) == 0)
-    even = np.where(apart, even_groups, _even_groups(leaves, leaf_up, spines, spine_up, cores))
-    balanced = np.where(tiers >= 3, even, leaf_links % np.maximum(spines, 1) == 0)
-    through_leaf = np.minimum(1.0, leaf_up * r.hosts_per_port / np.maximum(group, 1))
-    through_spine = np.minimum(1.0, spine_up * spines / np.maximum(np.where(apart, leaf_links, spine_down * spines), 1))
-    node_ports = (nodes * rails).astype(np.float64)
-    last = np.select([tiers == t for t in most_nodes], list(most_nodes.values()), 0)
-    fits = np.where(plain, (leaves * leaf_down - hosts) // rails, units * unit - slots)
-    fits = np.where(one & ~only, (ports_down_only - hosts) // rails, fits)
-
+    leaf_links, spine_links, core_links = leaves * leaf_up, upper.spines * upper.spine_up, upper.cores * upper.core_up
+    slots = r.nodes + _ceil_divide(r.management_links, r.rails)
+    room = np.where(r.plain, (leaves * leaf_down - leaf.hosts) // r.rails, units * unit - slots)
+    room = np.where(one & ~r.only, (alone - leaf.hosts) // r.rails, room)
+    half = r.nodes * r.rails / 2
+    through_leaf = np.minimum(1.0, leaf_up * r.hosts_per_port / leaf.group)
+    from_below = np.where(r.apart, leaf_links, upper.spine_down * upper.spines)
+    through_spine = np.minimum(1.0, spine_links / np.maximum(from_below, 1))
     built = reason == BUILT
 
-    def count(value: Any, per_plane: bool = True) -> Floats:
+    def count(value: ArrayLike, per_plane: bool = True) -> Floats:
         scaled = np.asarray(value, dtype=np.float64) * np.where(per_plane, r.planes, 1)
         return np.where(built, scaled, np.nan)
 
@@ -543,35 +640,35 @@ def _tree(request: _Request) -> Design:
         tiers=count(tiers, False),
         units=count(units, False),
         unit_nodes=count(unit, False),
-        unit_hosts=count(group, False),
+        unit_hosts=count(leaf.group, False),
         leaf_down=count(leaf_down, False),
         leaf_up=count(leaf_up, False),
-        spine_down=count(spine_down, False),
-        spine_up=count(spine_up, False),
-        core_up=count(core_up, False),
+        spine_down=count(upper.spine_down, False),
+        spine_up=count(upper.spine_up, False),
+        core_up=count(upper.core_up, False),
         leaf_switches=count(leaves),
-        spine_switches=count(spines),
-        core_switches=count(cores),
-        super_core_switches=count(tops),
-        node_leaf=count(hosts),
+        spine_switches=count(upper.spines),
+        core_switches=count(upper.cores),
+        super_core_switches=count(upper.tops),
+        node_leaf=count(leaf.hosts),
         leaf_spine=count(leaf_links),
         spine_core=count(spine_links),
         core_super_core=count(core_links),
-        peer=count(np.zeros_like(nodes)),
-        leaf_free=count(leaves * radix - host_ports - leaf_links),
-        spine_free=count(spines * spine_radix - leaf_links - spine_links),
-        core_free=count(cores * core_radix - spine_links - core_links),
-        super_core_free=count(tops * core_radix - core_links),
-        hosts=count(nodes * rails),
-        bisection_leaf=count(node_ports / 2),
-        bisection_spine=np.where(tiers >= 2, count(node_ports / 2 * through_leaf), np.nan),
-        bisection_core=np.where(tiers >= 3, count(node_ports / 2 * through_leaf * through_spine), np.nan),
-        crosses_rails=~only & ~(apart & (tiers == 2)),
+        peer=count(np.zeros_like(leaves)),
+        leaf_free=count(leaves * r.radix - _ceil_divide(leaf.hosts, r.hosts_per_port) - leaf_links),
+        spine_free=count(upper.spines * r.spine_radix - leaf_links - spine_links),
+        core_free=count(upper.cores * r.core_radix - spine_links - core_links),
+        super_core_free=count(upper.tops * r.core_radix - core_links),
+        hosts=count(r.nodes * r.rails),
+        bisection_leaf=count(half),
+        bisection_spine=np.where(tiers >= 2, count(half * through_leaf), np.nan),
+        bisection_core=np.where(tiers >= 3, count(half * through_leaf * through_spine), np.nan),
+        crosses_rails=~r.only & ~(r.apart & (tiers == 2)),
         hops=count(2 * tiers - 1, False),
-        most_nodes=count(last, False),
-        spare_nodes=count(fits, False),
-        balanced=balanced,
-        enough_spines=enough,
+        most_nodes=count(most, False),
+        spare_nodes=count(room, False),
+        balanced=upper.balanced,
+        enough_spines=one | (upper.spines >= r.minimum_spines),
     )
 
 
