@@ -233,7 +233,7 @@ def _break_even(catalog: Catalog, gpu: str, candidates: Sequence[Candidate]) -> 
     best = catalog.scale_out[infiniband[points[-1][0]].scale_out] if points and points[-1][1] > 1 else None
     if best is None and points:
         best = catalog.scale_out[ethernet[points[-1][0]].scale_out]
-    agrees, rule = rule_of_thumb(points[-1][0], best, tie=False) if best else (True, "")
+    agrees, rule = rule_of_thumb(points[-1][0], best, tie=False, catalog=catalog) if best else (True, "")
     return BreakEven(
         gpu=gpu,
         infiniband=next((one.scale_out for one in infiniband.values()), ""),

@@ -7,8 +7,6 @@ from app.plan.parts import Parallelism, Recommendation
 from app.scenario import Scenario
 from app.units import percent
 
-FEW, MANY = 64, 1000
-"""The articles' limits: under 64 GPUs either network does; over 1,000 InfiniBand NDR."""
 TIE = 0.02
 """Costs closer than this share are called equal: less than any price is known to."""
 
@@ -37,7 +35,7 @@ def recommend(scenario: Scenario, catalog: Catalog, own: Outline) -> Recommendat
         else "is as quick"
     )
     price = f"costs {percent(abs(dearer), 1)} {'more' if dearer > 0 else 'less'} for the run"
-    agrees, rule = rule_of_thumb(own.hardware.gpus, best, tie)
+    agrees, rule = rule_of_thumb(own.hardware.gpus, best, tie, catalog)
     return Recommendation(
         scale_out=best.key,
         reason=f"Against {planned.name}, {rival.name} {pace} and {price}, {outcome}.",
@@ -59,10 +57,12 @@ def degrees(parallelism: Parallelism) -> dict[str, object]:
     return {name: value for name, value in vars(parallelism).items() if name in Scenario.model_fields}
 
 
-def rule_of_thumb(gpus: int, best: ScaleOut, tie: bool) -> tuple[bool, str]:
+def rule_of_thumb(gpus: int, best: ScaleOut, tie: bool, catalog: Catalog) -> tuple[bool, str]:
     """Whether the computed choice agrees with the articles, and what they say."""
-    if gpus < FEW:
-        return True, f"Under {FEW} GPUs either network does."
-    if gpus > MANY:
-        return tie or best.family == "infiniband", f"Over {MANY:,} GPUs: InfiniBand NDR."
+    limits = catalog.operations["rule_of_thumb"]
+    few, many = limits["either_below"].typical, limits["infiniband_above"].typical
+    if gpus < few:
+        return True, f"Under {few:,.0f} GPUs either network does."
+    if gpus > many:
+        return tie or best.family == "infiniband", f"Over {many:,.0f} GPUs: InfiniBand NDR."
     return True, "Between: InfiniBand for the most performance, 400G Ethernet with RoCE for the budget."
