@@ -401,7 +401,20 @@ _MULTICAST = ("nvls", "nvls-tree", "collnet")
 
 
 def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[str, _Line]:
-    """Latency, rate and fill of each algorithm of a collective."""
+    """Latency, rate and fill of each algorithm of a collective.
+
+    With base latency b, hop h inside a domain (longer by ``chain_across`` when other domains take part), hop α between
+    domains, ring rate B inside, P = g times a GPU's network rate, V the rate of a sum in the scale-up switch and f the
+    bus factor:
+
+    ======== ================================ ======================================================
+    ring     b + 2h(g - 1)M + 2α'(M - 1)      min(B, P)/f
+    tree     b + 2h(g - 1) + 2α log₂M         one: 0.87 B/2; two: min(P, that); more: 0.9 min(P, ·)/2
+    nvls     b + 2h(g - 1)                    V; across domains, with SHARP, min(0.92 V, P)
+    nvls-tree as tree                         two: min(0.92 V, P); more: min(0.92 V, 0.95 P/2)
+    collnet  b + 2h + 2α                      min(P, 0.87 B/2), with SHARP
+    ======== ================================ ======================================================
+    """
     m, c = machine, calibration
     g, domains = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains, float)
     ranks = g * domains

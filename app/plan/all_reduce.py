@@ -328,12 +328,15 @@ def machine_of(
     """The plan's cluster, or the same cluster with other GPU counts (an array sweeps, with a last axis for draws)."""
     network = hardware.scale_out
     count = np.asarray(hardware.gpus if gpus is None else gpus, float)
+    domain = hardware.domain
+    if gpus is not None and domain == hardware.gpus:  # cut to the plan's size; a larger one may have a larger domain
+        domain = scenario.scale_up_domain or max(domain, hardware.platform.scale_up_domain)
     built = machine(
         catalog,
         gpu=hardware.gpu.key,
         scale_up=hardware.scale_up.key,
         wiring=hardware.wiring,
-        domain=hardware.domain if gpus is None else max(hardware.domain, hardware.platform.scale_up_domain),
+        domain=domain,
         gpus_per_node=hardware.gpus_per_node,
         nodes=count / hardware.gpus_per_node,
         transport=network.family,
