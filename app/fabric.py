@@ -438,11 +438,11 @@ def _usable(request: _Request) -> tuple[Integers, Booleans]:
 
 
 def uplinks(hosts: ArrayLike, hosts_per_port: ArrayLike, oversubscription: ArrayLike, radix: ArrayLike) -> Integers:
-    """Links up of a leaf that is built for some hosts, u = floor(ports down / o), at least one.
+    """Links up of a leaf that is built for some hosts, u = floor(ceil(h / b) / o), at least one.
 
     Args:
-        hosts: hosts the leaf is built for [1].
-        hosts_per_port: hosts that share a port by breakout [1].
+        hosts: hosts the leaf is built for, h [1].
+        hosts_per_port: hosts that share a port by breakout, b [1].
         oversubscription: ports down per port up, o [1].
         radix: ports of the leaf [1].
 
@@ -460,6 +460,12 @@ def uplinks(hosts: ArrayLike, hosts_per_port: ArrayLike, oversubscription: Array
 def two_tier_spines(leaves: ArrayLike, leaf_up: ArrayLike, radix: ArrayLike, minimum: ArrayLike = 0) -> Integers:
     """Spines over some leaves: the smallest divisor of a leaf's uplinks not below ceil(L u / k).
 
+    Args:
+        leaves: leaf switches, L [1].
+        leaf_up: uplinks of a leaf, u [1].
+        radix: ports of a spine, k [1].
+        minimum: fewest spines wished for, for what remains when one fails [1].
+
     Source: NVIDIA DGX SuperPOD RA-11333 tables 3 and 4; see `smallest_divisor`.
 
     >>> [int(two_tier_spines(leaves, 32, 64)) for leaves in (8, 24, 32, 64)]
@@ -471,6 +477,12 @@ def two_tier_spines(leaves: ArrayLike, leaf_up: ArrayLike, radix: ArrayLike, min
 
 def three_tier_spines(leaves: ArrayLike, leaf_up: ArrayLike, spine_down: ArrayLike, minimum: ArrayLike = 0) -> Integers:
     """Spines with cores above them: as many as the links from below fill, ceil(L u / d2).
+
+    Args:
+        leaves: leaf switches, L [1].
+        leaf_up: uplinks of a leaf, u [1].
+        spine_down: ports of a spine that face down, d2 [1].
+        minimum: fewest spines wished for [1].
 
     Source: NVIDIA DGX SuperPOD RA-11333 table 3: 256 leaves of 32 uplinks, 32 ports down a spine, 256 spines.
 

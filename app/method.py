@@ -145,6 +145,13 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "fabric.smallest_divisor",
         (r"S = \text{the smallest divisor of } u \text{ with } S ≥ ⌈\frac{L u}{k}⌉",),
     ),
+    ("fabric", "fabric.uplinks", (r"u = max(⌊\frac{⌈h / b⌉}{o}⌋, 1)",)),
+    (
+        "fabric",
+        "fabric.two_tier_spines",
+        (r"S = \text{the smallest divisor of } u \text{ with } S ≥ max(⌈\frac{L u}{k}⌉, S_{min})",),
+    ),
+    ("fabric", "fabric.three_tier_spines", (r"S = max(⌈\frac{L u}{d_2}⌉, S_{min})",)),
     ("fabric", "fabric.scale_up_bisection", (r"B_{cut} = ⌊\frac{g}{2}⌋ B",)),
     ("fabric", "fabric.mesh_bisection", (r"B_{cut} = ⌊\frac{g}{2}⌋ ⌈\frac{g}{2}⌉ B_{link}",)),
     ("fabric", "fabric.twin_modules", (r"modules = boxes · ⌈\frac{links / boxes}{links \text{ per module}}⌉",)),
