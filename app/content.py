@@ -18,7 +18,7 @@ from app.accuracy import training as training_accuracy
 from app.answers import MEASUREMENTS
 from app.plan import all_reduce, costs, fabric, port_curve, training
 from app.plan import findings as hardware_findings
-from app.plan.bands import fold
+from app.plan.bands import Band, fold
 from app.plan.evaluation import evaluate
 from app.plan.hardware import Hardware, look_up
 from app.plan.parts import Finding, Plan
@@ -84,8 +84,14 @@ def _question(asked: form.Asked, resolved: Mapping[str, Any] | None, shown: Iter
     }
 
 
-def _explained(explanations: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"explained": explanations, "formulas": method.formulas(), "name_of": _name_of}
+def _explained(explanations: Mapping[str, Any], bands: Mapping[str, Band | None]) -> Mapping[str, Any]:
+    """How each result was computed; ``bands`` name the sources of the whole."""
+
+    def rests_on(path: str) -> tuple[str, ...]:
+        band = bands.get(path)
+        return band.sources if band else ()
+
+    return {"explained": explanations, "formulas": method.formulas(), "name_of": _name_of, "rests_on": rests_on}
 
 
 def _name_of(path: str) -> str:
@@ -130,11 +136,12 @@ def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
     hardware = look_up(scenario, loaded)
     message = scenario.message or training.gradient_bytes(hardware, scenario, loaded)
     draft = all_reduce.draft(hardware, scenario, loaded, message=message)
-    part = draft.part(fold(draft.quantities))
+    bands = fold(draft.quantities)
+    part = draft.part(bands)
     swept = _swept(scenario, message) if hardware.gpus > 1 and part.time is not None else {}
     values = {
         **_question(asked, _blanks(hardware, message), EXPLORED),
-        **_explained(draft.explanations),
+        **_explained(draft.explanations, bands),
         "part": part,
         "own_message": scenario.message,
         "hardware": hardware,
@@ -233,7 +240,9 @@ def fabrics(request: Request) -> Response:
     keys = {"scale_up": hardware.scale_up.key, "scale_out": hardware.scale_out.key}
     values = {
         **_question(asked, resolved, DESIGNED),
-        **_explained({path: found for path, found in network.explanations.items() if path.startswith("fabric.")}),
+        **_explained(
+            {path: found for path, found in network.explanations.items() if path.startswith("fabric.")}, bands
+        ),
         "part": part,
         "cluster": cluster,
         "hardware": hardware,

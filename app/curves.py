@@ -569,10 +569,12 @@ def cost_per_bisection(scenario: Scenario, catalog: Catalog, ports: Sequence[Por
     here = {line.name: float(np.interp(hardware.gpus, line.x, line.typical)) for line in series}
     here = {name: value for name, value in here.items() if np.isfinite(value)}
     best = min(here, key=lambda name: here[name], default="")
-    title = f"Per dollar, {best} moves most across {hardware.gpus:,} GPUs: {show(here[best], 'USD', 2)} for 1 Gb/s."
+    title = "No network can be built at this size."
+    if best:
+        title = f"Per dollar, {best} moves most across {hardware.gpus:,} GPUs: {show(here[best], 'USD', 2)} for 1 Gb/s."
     return Curve(
         key="cost_per_bisection",
-        title=title if best else "No network can be built at this size.",
+        title=title,
         subtitle="Fabric cost over bisection bandwidth, one way, in Gb/s, against cluster size, by network generation",
         x_name="GPUs",
         x_unit="GPUs",

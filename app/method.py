@@ -404,7 +404,8 @@ _ROLE = re.compile(r":\w+:`~?([^`]+)`")
 
 def _plain(text: str) -> str:
     """A paragraph of a docstring as running text."""
-    return " ".join(_ROLE.sub(r"\1", text).replace("``", "").replace("`", "").replace("*", "").split())
+    words = " ".join(_ROLE.sub(r"\1", text).replace("``", "").replace("`", "").replace("*", "").split())
+    return re.sub(r"\bnan\b", "no value", words)
 
 
 def _documented(formula: Formula) -> Formula:
