@@ -95,7 +95,7 @@ def read(path: Path, catalog: Catalog) -> tuple[list[Measured], list[dict[str, s
     """The rows of a file that can be predicted, and why the others cannot."""
     rows: list[Measured] = []
     skipped: list[dict[str, str]] = []
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:
         for number, row in enumerate(csv.DictReader(file), start=2):
             cells = {name: (value or "").strip() for name, value in row.items() if name}
             run = cells.get("run") or f"line {number}"
