@@ -280,11 +280,13 @@ def _accuracy(version: str) -> Mapping[str, Any]:
     stepped = training_accuracy.predictions(steps, loaded, leave_one_out=False)
     step = training_accuracy.summary(stepped, unread, leave_one_out=False)
     designs = fabric_accuracy.report(MEASUREMENTS / "fabric.csv", loaded)
+    left_out = orjson.loads((MEASUREMENTS / "left_out.json").read_bytes())
     return {
         "collectives": reduce,
         "training": step,
         "fabric": designs,
-        "tables": exports.accuracy_tables(reduce, step, designs),
+        "left_out": left_out,
+        "tables": exports.accuracy_tables(reduce, step, designs, left_out),
         "figures": {
             "collectives": charts.accuracy(curves.collective_cloud(reduced, reduce)),
             "training": charts.accuracy(curves.training_cloud(stepped, step)),

@@ -434,7 +434,7 @@ def comparison_table(result: Result) -> Table:
 Report = Mapping[str, Any]
 
 
-def accuracy_tables(collectives: Report, training: Report, fabric: Report) -> dict[str, Table]:
+def accuracy_tables(collectives: Report, training: Report, fabric: Report, left_out: Report) -> dict[str, Table]:
     """The errors of all models, by group, good and bad."""
     reduce = collectives["all_reduce"]
     made = (
@@ -469,8 +469,37 @@ def accuracy_tables(collectives: Report, training: Report, fabric: Report) -> di
         _errors("training_by_stack", "Training steps by software", training["by_stack"]),
         _errors("training_by_gpu", "Training steps by GPU", training["by_gpu"]),
         _designs(fabric),
+        *_left_out(left_out["collectives"], left_out["training"]),
     )
     return {table.key: table for table in made}
+
+
+def _left_out(collectives: Report, training: Report) -> Iterator[Table]:
+    """The errors on systems and sources that the fit had not seen."""
+    reduce = collectives["all_reduce"]
+    bands = {f"… {name} messages": found for name, found in reduce["switched_by_band"].items()}
+    yield _errors(
+        "left_out_collectives",
+        "Collectives on systems left out of the fit",
+        {
+            "All collectives": collectives["overall"],
+            "All-reduce": reduce["overall"],
+            "All-reduce on NVLink switches with InfiniBand, RoCE or none": reduce["switched"],
+            **bands,
+        },
+    )
+    yield _errors("left_out_by_class", "By class of hardware, left out", collectives["by_class"])
+    yield _errors(
+        "left_out_training",
+        "Training steps of sources left out of the fit",
+        {
+            "All rows": training["overall"],
+            "Dense rows that state everything": training["identified"],
+            "Dense models": training["dense"],
+            "Mixtures of experts": training["moe"],
+        },
+    )
+    yield _errors("left_out_by_group", "Training steps by source, left out", training["by_group"])
 
 
 def _errors(key: str, title: str, groups: Mapping[str, Report]) -> Table:

@@ -208,6 +208,7 @@ def test_the_accuracy_page_shows_the_errors_of_the_api_good_and_bad(client):
     for run in reports["collectives"]["by_run"]:
         assert run in page
     assert str(reports["fabric"]["exact"]) in page
+    assert "On what the fit had not seen" in page
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
