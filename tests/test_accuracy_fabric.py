@@ -70,3 +70,9 @@ def test_a_design_that_is_not_in_the_file(cells, verdict, said):
     found = accuracy.compare(row(**cells))
     assert found.verdict == verdict
     assert said in found.reason
+
+
+@pytest.mark.parametrize("cell", ["", "0", "-1", "1e30", "nan", "inf", "many", "0:1"])
+@pytest.mark.parametrize("column", ["n_nodes", "ports", "nic_gbps", "planes", "links_per_cable", "oversubscription"])
+def test_an_odd_cell_gets_a_verdict_and_never_stops_the_report(column, cell):
+    assert accuracy.compare(row(leaf=32, **{column: cell})).verdict in ("exact", "mismatch", "not_applicable")

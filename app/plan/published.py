@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+MOST = 1e9
+"""No design has more of anything."""
 FILE = Path(__file__).parents[1] / "measurements" / "fabric.csv"
 
 
@@ -25,7 +27,7 @@ class Row:
             value = float(text)
         except ValueError:
             return None
-        return int(value) if value == int(value) else None
+        return int(value) if value.is_integer() and abs(value) < MOST else None
 
     @property
     def title(self) -> str:
