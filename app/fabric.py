@@ -594,8 +594,9 @@ def _upper(r: _Request, tiers: Integers, leaves: Integers, leaf_up: Integers, do
     core_up = np.where(tiers == 4, core_down, 0)
     tops = core_trees * _ceil_divide(_ceil_divide(cores * core_up, core_trees), r.core_radix)
 
-    groups = (leaves_per_pod * pods == each) & (pod_spines * spine_up % np.maximum(cores, 1) == 0)
-    even = np.where(r.apart, groups, _even_groups(leaves, leaf_up, spines, spine_up, cores))
+    groups = np.asarray((leaves_per_pod * pods == each) & (pod_spines * spine_up % np.maximum(cores, 1) == 0))
+    even, tall = groups, (tiers >= 3) & ~r.apart
+    even[tall] = _even_groups(*(counts[tall] for counts in (leaves, leaf_up, spines, spine_up, cores)))
     return _Upper(
         spines=spines,
         spine_down=np.where(tiers >= 3, down, np.where(one, 0, r.spine_radix)),
