@@ -1,7 +1,7 @@
 """Fit the constants of the training step to the published step times, and write them into the catalogue.
 
-    python tests/calibrate/training.py            print the fit and its left-out errors
-    python tests/calibrate/training.py --write    write typical values and ranges to app/catalog/training.toml
+    .venv/bin/python tests/calibrate/training.py            print the fit and its left-out errors
+    .venv/bin/python tests/calibrate/training.py --write    write typical values and ranges to app/catalog/training.toml
 
 The range of a constant spans the fits that leave out one source at a time, and never less than two per cent each way.
 The residuals hold a little over four of five left-out errors of their class.
@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from app import catalog
 from app.accuracy import statistics
