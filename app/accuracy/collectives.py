@@ -421,7 +421,7 @@ def _bands(
     for index, row in enumerate(rows):
         group = class_of(row, catalog)
         choice = Choice(*(getattr(typical, entry.name)[index, 0] for entry in fields(Choice)))
-        error = float(all_reduce.residual(catalog, group, choice))
+        error = float(all_reduce.residual(catalog, group, choice, row.configuration.collective))
         values = np.append(choice.time, np.asarray(spread)[index, 1:])
         (low, high), (drawn_low, drawn_high) = interval(values, error), interval(values)
         edges = (float(low), float(high), float(drawn_low), float(drawn_high))

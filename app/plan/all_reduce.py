@@ -266,18 +266,20 @@ def class_of(
     return "nvlink-switch-rdma" if transport in ("infiniband", *RDMA_ETHERNET) else "nvlink-switch-other"
 
 
-def residual(catalog: Catalog, group: str, choice: Choice) -> Array:
+def residual(catalog: Catalog, group: str, choice: Choice, collective: str = "all-reduce") -> Array:
     """The model's own error: half-width of the 80 % interval on the logarithm [1].
 
     Each class of hardware has three: where latency, pipeline fill and bandwidth make the time; between them by share.
+    Collectives other than the all-reduce, which the constants are not fitted to, add one in quadrature.
     """
     table = catalog.collectives["residual"]
     moving, filling = np.nan_to_num(choice.bandwidth_share), np.nan_to_num(choice.fill_share)
-    return (
+    own: Array = (
         table[group].typical * (1 - moving - filling)
         + table[f"{group}-fill"].typical * filling
         + table[f"{group}-bandwidth"].typical * moving
     )
+    return own if collective == "all-reduce" else np.hypot(own, table["other-collectives"].typical)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
