@@ -447,20 +447,21 @@ def _without_defaults(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def _sizing(request: Request, asked: form.Asked, answer: Answer | None) -> dict[str, Any]:
     catalog: Catalog = request.app.state.catalog
+    question = asked.scenario if isinstance(asked.scenario, Question) else None
     named = {name for names in QUESTION.values() for name in names} | CANDIDATES
     groups = [(legend, form.controls(asked, catalog, names)) for legend, names in QUESTION.items()]
     candidates = [form.choices(asked, catalog, name) for name in ("gpu", "scale_out")]
     return {
-        "question": asked.scenario,
+        "question": question,
         "answer": answer,
-        "verdict": _sized_in_a_sentence(asked.scenario, answer, catalog) if answer and asked.scenario else "",
+        "verdict": _sized_in_a_sentence(question, answer, catalog) if answer and question else "",
         "groups": groups,
         "candidates": candidates,
         "hidden": [(name, value) for name, value in asked.typed.items() if name not in named and not asked.errors],
         "errors": [
             (name if name in named else "", form.title(name, Question), text) for name, text in asked.errors.items()
         ],
-        "figure": None,
+        "figure": charts.pareto(answer, question.deadline, question.budget) if answer and question else None,
         "savings": [one.next_dollar * MILLION if one.next_dollar else None for one in answer.front] if answer else [],
         "kinds": COSTS,
         "query_text": request.url.query,
@@ -470,12 +471,12 @@ def _sizing(request: Request, asked: form.Asked, answer: Answer | None) -> dict[
 MILLION = parse("$1M", "USD")
 
 
-def _sized_in_a_sentence(question: Scenario, answer: Answer, catalog: Catalog) -> str:
+def _sized_in_a_sentence(question: Question, answer: Answer, catalog: Catalog) -> str:
     """The answer as one would say it."""
     best = answer.cheapest
     if best is None:
         return answer.message
-    limits = " within the limits" if isinstance(question, Question) and _limited(question) else ""
+    limits = " within the limits" if _limited(question) else ""
     model = catalog.models[question.model].name if question.model in catalog.models else "the model"
     return (
         f"{best.gpus:,} {catalog.gpus[best.gpu].name} on {catalog.scale_out[best.scale_out].name} train {model} "

@@ -72,6 +72,10 @@ async function draw(chart) {
   canvas.querySelector(".room")?.remove();
   canvas.style.minHeight = `${figure.layout.height ?? 400}px`;
   await Plotly.react(canvas, figure.data, figure.layout, config);
+  if (!("drawn" in chart.dataset) && chart.id === "chart-pareto") {
+    const home = document.querySelector(".brand").getAttribute("href");
+    canvas.on("plotly_click", ({ points }) => location.assign(`${home}?${points[0].customdata}`));
+  }
   chart.dataset.drawn = "";
 }
 
