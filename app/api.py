@@ -141,9 +141,9 @@ class Gate:
             self.inside -= 1
 
 
-async def compute(request: Request, work: Callable[[], T]) -> T:
+async def compute(request: Request, work: Callable[[], T], seconds: float | None = None) -> T:
     """Run work beside the event loop, for no longer than a request may take."""
-    seconds = request.app.state.settings.time_limit
+    seconds = seconds or request.app.state.settings.time_limit
     try:
         async with asyncio.timeout(seconds):
             return await to_thread.run_sync(work, abandon_on_cancel=True)
@@ -242,6 +242,10 @@ def _pairs(fields: dict[str, Any], typed: bool) -> list[Scenario]:
     empty = [name for name, values in axes.items() if not values]
     if empty:
         raise problems.invalid([FieldProblem(pointer=f"#/{empty[0]}", detail="Give at least one value.")])
+    blank = [(name, number) for name, values in axes.items() for number, value in enumerate(values) if value is None]
+    if blank:
+        detail = "Give a value; leave the field out for its default."
+        raise problems.invalid([FieldProblem(pointer=problems.pointer(place), detail=detail) for place in blank[:100]])
     pairs = prod(len(values) for values in axes.values())
     if pairs > MOST_PAIRS:
         detail = f"{pairs:,} pairs of message and gpus; give at most {MOST_PAIRS}."
@@ -473,5 +477,6 @@ async def get_accuracy(request: Request) -> Response:
     if known := _known(request):
         return known
     loaded: Catalog = request.app.state.catalog
-    reports = await compute(request, lambda: answers.accuracy(loaded.version))
+    # Made once for all requests, so it may take longer than one request may.
+    reports = await compute(request, lambda: answers.accuracy(loaded.version), seconds=120)
     return reply(request, to_json({**_versions(loaded), "permalink": "/accuracy", **reports}))

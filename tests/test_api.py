@@ -271,6 +271,7 @@ def test_every_wrong_field_is_named_at_once(client: TestClient) -> None:
         ("/plan", [1], "#"),
         ("/plan", {"gpus": [8, 16]}, "#/gpus"),
         ("/all-reduce", {"gpus": []}, "#/gpus"),
+        ("/all-reduce", {"message": [1, None]}, "#/message/1"),
         ("/all-reduce", {"gpus": list(range(1, 300))}, "#/gpus"),
         ("/compare", {"scenarios": [{}]}, "#/scenarios"),
         ("/compare", {"scenarios": [{}, {"gpus": 0}]}, "#/scenarios/1/gpus"),
