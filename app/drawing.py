@@ -307,17 +307,17 @@ def _unit(
     if first:
         per_leaf = nodes if shape.by_rail else min(shape.leaf_down, shape.nodes * shape.rails)
         rate = show(shape.host_rate, "b/s")
-        canvas.words(x + 8, node_y - 8, f"{per_leaf:,} × {rate} to a leaf", kind="link")
+        canvas.words(0, node_y - 22, f"{per_leaf:,} × {rate} to a leaf", kind="link")
         if spines is not None:
             links = f"{shape.leaf_up} × {show(shape.uplink_rate, 'b/s')} up"
-            canvas.words(x + 8, leaf_y - 20, links + _each_spine(shape), kind="link")
+            canvas.words(0, leaf_y - 38, links + _each_spine(shape), kind="link")
 
 
 def _each_spine(shape: FabricShape) -> str:
     spines = shape.spines // shape.rails if shape.rail_spines else shape.spines
     if shape.cores or not spines or shape.leaf_up % spines:
         return ""
-    return f", {shape.leaf_up // spines} to each spine"
+    return f", {shape.leaf_up // spines} to a spine"
 
 
 def _nodes(canvas: _Canvas, cluster: Cluster, nodes: int, x: float, width: float, y: float) -> Iterator[Box]:
@@ -341,8 +341,7 @@ def _between(canvas: _Canvas, above: Box, below: Box, links: int, rate: float) -
         x = LEFT + (place + 0.5) * (RIGHT - LEFT) / strokes
         canvas.bundle(x, below.y, x, above.y + above.height, links * rate)
     if links:
-        text = f"{links} × {show(rate, 'b/s')} up from each spine"
-        canvas.words(LEFT + 8, below.y - 8, text, kind="link")
+        canvas.words(0, below.y - 38, f"{links} × {show(rate, 'b/s')} up from a spine", kind="link")
 
 
 def _row_words(
