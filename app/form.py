@@ -1,5 +1,6 @@
 """The form of a scenario: each field of the model as a control, with what was typed and what was wrong with it."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
@@ -379,10 +380,10 @@ def written(value: Any, unit: str | None = None) -> str:
         return f"{value:.12g}" if isinstance(value, float) else str(value)
     text = units.show(value, unit, 4).replace(units.THIN, "" if unit in ("1", "USD") else " ")
     try:
-        same = units.parse(text, unit) == value
+        same = math.isclose(units.parse(text, unit), value, rel_tol=1e-12)
     except ValueError:
         same = False
-    return text if same else f"{value:.12g}"
+    return text if same else repr(value).removesuffix(".0")
 
 
 def _kept(typed: str, value: Any, unit: str | None) -> str:
