@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from app import exports
 from app.plan.bands import Band
 from app.plan.parts import AllReduce, Fabric, Plan
-from app.units import decades, marks, parse, show, show_range, show_span
+from app.units import decades, marks, parse, percent, show, show_range, show_span
 
 if TYPE_CHECKING:
     from plotly import graph_objects as go
@@ -36,6 +37,8 @@ CLEAR = "rgba(0,0,0,0)"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 SIZE = 13
 ROW = 46
+VISIBLE = 5e-4
+"""Parts below this share of the whole stand in the table alone."""
 THICK, OFFSET = 0.36, 0.08
 """A bar within its row: its thickness, and where it begins below the middle, under its label."""
 FOOT = 64
@@ -172,8 +175,9 @@ def _linear(text: str, top: float, unit: str) -> Values:
 
 
 def _logarithmic(text: str, low: float, high: float, unit: str) -> Values:
-    """A logarithmic axis in decades."""
-    return _titled(text, type="log", range=[math.log10(low), math.log10(high)], **_marked(decades(low, high, unit)))
+    """A logarithmic axis; over less than a decade, with the marks of a linear one."""
+    spots = decades(low, high, unit) if high / low > 8 else marks(low, high, unit, 4)
+    return _titled(text, type="log", range=[math.log10(low), math.log10(high)], **_marked(spots))
 
 
 def _counted(text: str, low: float, high: float) -> Values:
@@ -195,7 +199,7 @@ def _text(value: Band | None) -> str:
 
 
 def _share(value: float) -> str:
-    return "under 1 %" if 0 < value < 0.005 else f"{value:.0%}".replace("%", " %")
+    return f"under {percent(0.01)}" if 0 < value < 0.005 else percent(value)
 
 
 def _sentence(text: str) -> str:
@@ -341,7 +345,8 @@ def step_parts(plan: Plan) -> go.Figure:
     """Every part of the step with its range."""
     subtitle = "Parts of one training step that are not hidden behind others, with 80 % ranges"
     step = plan.training.step_time
-    timed = [part for part in plan.training.parts if part.time is not None]
+    least = VISIBLE * step.typical if step else 0.0
+    timed = [part for part in plan.training.parts if part.time is not None and part.time.typical > least]
     if step is None or not timed:
         return _nothing("The step cannot be timed.", subtitle)
     largest = max(timed, key=lambda part: part.time.typical if part.time else 0.0)
@@ -368,7 +373,7 @@ def what_if(plan: Plan) -> go.Figure:
             f"{RESOURCES[entry.resource]} × {entry.factor:g}",
             entry.step_time,
             resource_look(entry.resource, plan),
-            f"{_text(entry.step_time)}, −{_share(entry.gain or 0.0)}",
+            f"{_text(entry.step_time)}, saves {_share(entry.gain or 0.0)}",
         )
         for entry in tried
     ]
@@ -390,7 +395,7 @@ def memory(plan: Plan) -> go.Figure:
     else:
         title = f"Does not fit: needs {_text(total)}, a GPU holds {show(capacity.typical, 'B')}"
     style = LOOKS["memory"]
-    bars = [Bar(_words(part.name), part.size, style) for part in plan.memory.parts]
+    bars = [Bar(_words(part.name), part.size, style) for part in plan.memory.parts if part.size and part.size.typical]
     bars.append(Bar("Total", total, LOOKS["accent"] if plan.memory.fits else LOOKS["bad"]))
     limit = f"usable {show(capacity.typical, 'B')}"
     return _bars(_sentence(title), subtitle, bars, "Memory of one GPU", limit=capacity, limit_name=limit)
@@ -456,16 +461,18 @@ def _money(total: Band | None, lines: Sequence[Any], subtitle: str, of: str) -> 
 
 
 def power(plan: Plan) -> go.Figure:
-    """Power of the cluster: everything, and the fabric's part."""
-    subtitle = "Electrical power of the cluster, with 80 % ranges"
-    whole, fabric, typical = plan.cluster.power, plan.fabric.power, plan.cluster.typical_power
-    if whole is None:
+    """Provisioned power by part, and what the cluster draws as a rule."""
+    subtitle = "Electrical power of the cluster by part, provisioned; totals with 80 % ranges"
+    whole, typical = plan.cluster.power, plan.cluster.typical_power
+    parts = exports.power_parts(plan)
+    if whole is None or not parts:
         return _nothing("The power is not known.", subtitle)
-    title = f"The cluster draws up to {_text(whole)}"
-    title += f"; its fabric {_share(fabric.typical / whole.typical)} of that" if fabric else ""
-    bars = [Bar("Provisioned", whole, LOOKS["accent"])]
-    bars += [Bar("Typical under load", typical, LOOKS["muted"])] if typical else []
-    bars += [Bar("Fabric, provisioned", fabric, resource_look("scale_out", plan))] if fabric else []
+    first, most = max(parts, key=lambda part: part[1].typical)
+    title = f"{first} take {_share(most.typical / whole.typical)} of {_text(whole)}"
+    network = resource_look("scale_out", plan)
+    bars = [Bar(name, value, LOOKS["compute"] if name == "Servers" else network) for name, value in parts]
+    bars.append(Bar("Together, provisioned", whole, LOOKS["accent"]))
+    bars += [Bar("Together, typical under load", typical, LOOKS["muted"])] if typical else []
     return _bars(_sentence(title), subtitle, bars, "Power")
 
 
@@ -550,21 +557,10 @@ def cloud(plan: Plan) -> go.Figure:
         subtitle,
         data,
         height=340,
-        x=_logarithmic("Time of one step", low, high, "s") | _few(low, high, "s"),
+        x=_logarithmic("Time of one step", low, high, "s"),
         y=_linear("Memory of one GPU", top, "B"),
         **more,
     )
-
-
-def _few(low: float, high: float, unit: str) -> Values:
-    """Marks for a logarithmic axis that may span less than two decades: round steps."""
-    if high / low > 300:
-        return {}
-    if high / low < 8:
-        return _marked([spot for spot in marks(low, high, unit, 4) if spot[0] > 0])
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    values = [float(f"{digit}e{power}") for power in range(first, last + 1) for digit in (1, 2, 5)]
-    return _marked([(value, show(value, unit)) for value in values if low <= value <= high])
 
 
 def _across(y: float) -> Values:
@@ -731,10 +727,10 @@ def _axis_of(name: str, unit: str, low: float, high: float, logarithmic: bool) -
     if unit == "GPUs":
         return _counted(name, low, high)
     if unit == "%":
-        spots = [(place, f"{place:.0%}".replace("%", " %")) for place, _ in marks(low, high, "1")]
+        spots = [(place, percent(place)) for place, _ in marks(low, high, "1")]
         return _titled(name, range=[low, high], **_marked(spots))
     if logarithmic:
-        return _logarithmic(name, low, high, unit) | _few(low, high, unit)
+        return _logarithmic(name, low, high, unit)
     return _titled(name, range=[low, high], **_marked(marks(low, high, unit)))
 
 
@@ -850,7 +846,7 @@ def pareto(answer: Answer, deadline: float | None = None, budget: float | None =
         data,
         height=420,
         x=_logarithmic("Time to train", x_low, x_high, "s") | _days(x_low, x_high),
-        y=_logarithmic("Cost", y_low, y_high, "USD") | _few(y_low, y_high, "USD"),
+        y=_logarithmic("Cost", y_low, y_high, "USD"),
         annotations=notes,
         shapes=shapes,
     )
@@ -929,8 +925,8 @@ def accuracy(cloud: Cloud) -> go.Figure:
         cloud.subtitle,
         data,
         height=480,
-        x=_logarithmic("Measured", low, high, "s") | _few(low, high, "s") | axes,
-        y=_logarithmic("Predicted", low, high, "s") | _few(low, high, "s") | axes,
+        x=_logarithmic("Measured", low, high, "s") | axes,
+        y=_logarithmic("Predicted", low, high, "s") | axes,
         showlegend=True,
         legend={"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0, "font": {"size": 12}},
     )

@@ -31,7 +31,7 @@ from app.plan.port_curve import PortCurve
 from app.plan.recommendation import degrees
 from app.plan.training import TrainingDraft
 from app.scenario import Scenario
-from app.units import show
+from app.units import percent, show
 
 Floats = NDArray[np.float64]
 
@@ -141,15 +141,6 @@ NAMES = {
     "recursive-halving-doubling": "Halving-doubling",
     "hierarchical": "Hierarchical",
 }
-
-
-def percent(share: float, digits: int = 0) -> str:
-    """A share in words.
-
-    >>> percent(0.134), percent(0.134, 1)
-    ('13 %', '13.4 %')
-    """
-    return f"{share:.{digits}%}".replace("%", " %")
 
 
 def message_sizes(own: float) -> Floats:

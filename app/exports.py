@@ -316,22 +316,28 @@ def _cost_figures(plan: Plan) -> Table:
             ("One GPU for one hour, owned", costs.per_gpu_hour),
             ("This run, owned", costs.per_run),
             ("This run, rented", costs.rental),
-            ("Energy of this run", costs.energy),
+            ("Energy of a year", costs.energy),
         ),
     )
+
+
+def power_parts(plan: Plan) -> list[tuple[str, Band]]:
+    """The cluster's provisioned power by part; the servers are what the networks leave."""
+    whole = plan.cluster.power
+    if whole is None:
+        return []
+    lines = [(named(line.role), line.power) for line in plan.fabric.bill_of_materials]
+    lines += [(f"{named(other.role)} network", other.power) for other in plan.fabric.networks]
+    parts = [(name, power) for name, power in lines if power is not None and power.typical > 0]
+    rest = whole.typical - sum(power.typical for _, power in parts)
+    servers = [("Servers", Band(rest, rest, rest, whole.unit, whole.sources))] if rest > 0 else []
+    return [*servers, *parts]
 
 
 def _power(plan: Plan) -> Table:
-    return _figures(
-        "power",
-        "Power",
-        (
-            ("Cluster, provisioned", plan.cluster.power),
-            ("Cluster, typical", plan.cluster.typical_power),
-            ("Fabric, provisioned", plan.fabric.power),
-            ("Fabric, typical", plan.fabric.typical_power),
-        ),
-    )
+    rows: list[tuple[str, Band | None]] = [*power_parts(plan), ("Cluster, provisioned", plan.cluster.power)]
+    rows += [("Cluster, typical", plan.cluster.typical_power), ("Fabric, typical", plan.fabric.typical_power)]
+    return _figures("power", "Power", rows)
 
 
 def _findings(plan: Plan) -> Table:

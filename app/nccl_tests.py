@@ -165,7 +165,7 @@ def _verdict(count: int, inside: int, efficiency: float | None) -> str:
     first = f"{inside} of {count} measurements lie inside the predicted range"
     if efficiency is None:
         return f"{first}. Run up to 8 GiB to learn what the network delivers."
-    reached = f"{first}. Large messages reach {efficiency:.0%} of the predicted rate".replace("%", " %")
+    reached = f"{first}. Large messages reach {units.percent(efficiency)} of the predicted rate"
     if efficiency < 0.9:
         return f"{reached}: look for a slow link or setting."
     return f"{reached}: better than clusters we know of." if efficiency > 1.1 else f"{reached}, as they should."

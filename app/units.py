@@ -247,13 +247,21 @@ def marks(low: float, high: float, unit: str, count: int = 5) -> list[tuple[floa
 
 
 def decades(low: float, high: float, unit: str, count: int = 6) -> list[tuple[float, str]]:
-    """Powers of ten between two ends for a logarithmic axis, with their text; of a thousand where ten are too many.
+    """Marks between two ends for a logarithmic axis, with their text: powers of ten, of a thousand where those are too
+    many; 1, 2 and 5 in one unit where the ends are near each other.
 
     >>> decades(8.0, 64e9, "B")
     [(1000.0, '1\u2009kB'), (1000000.0, '1\u2009MB'), (1000000000.0, '1\u2009GB')]
+    >>> [text for _, text in decades(9.0, 210.0, "s")]
+    ['10\u2009s', '20\u2009s', '50\u2009s', '100\u2009s', '200\u2009s']
     """
     if not 0 < low < high < math.inf:
         return []
+    if high / low < 300:
+        worth, name = _scale(math.sqrt(low * high), unit)
+        first, last = math.floor(math.log10(low / worth)), math.ceil(math.log10(high / worth))
+        steps = [float(f"{digit}e{power}") for power in range(first, last + 1) for digit in (1, 2, 5)]
+        return [(s * worth, _dress(_digits(s, 3), unit, name)) for s in steps if low <= s * worth <= high]
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     step = 1 if last - first < count else 3
     return [(10.0**power, show(10.0**power, unit)) for power in range(first, last + 1) if power % step == 0]

@@ -139,7 +139,3 @@ def test_the_price_book_moves_capital_as_far_as_its_own_range(plan):
     assert found.swings[0].name == "The price book"
     band = plan.fabric.cost
     assert found.swings[0].high / band.high == pytest.approx(1, abs=0.15)
-
-
-def test_percentages_are_words():
-    assert curves.percent(0.5) == "50 %"
