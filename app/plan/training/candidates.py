@@ -1,0 +1,74 @@
+"""The search for the best parallelism, its runners-up and the cloud of all that fit."""
+
+import numpy as np
+
+from app import search, training
+from app.catalog import Catalog
+from app.plan.hardware import Hardware
+from app.plan.parts import Alternative
+from app.plan.training.degrees import given, named
+from app.plan.training.inputs import Numbers, numbers
+from app.plan.training.parts import PART_NAMES, step_parts
+from app.plan.training.shapes import shape
+from app.scenario import Scenario
+from app.transformer import Shape
+
+CLOUD = 400
+"""Configurations drawn as points."""
+ALTERNATIVES = 6
+"""Runners-up shown."""
+
+
+def searched(scenario: Scenario, hardware: Hardware, catalog: Catalog) -> search.Found:
+    """Every way to run the scenario's job that fits, quickest first."""
+    model = shape(scenario, catalog)
+    budget = catalog.training["memory"]["budget"].typical
+    return search_with(scenario, model, numbers(scenario, hardware, model, catalog), given(scenario, catalog), budget)
+
+
+def search_with(scenario: Scenario, model: Shape, n: Numbers, fixed: search.Given, budget: float) -> search.Found:
+    return search.best(model, n.job, n.hardware, n.software, n.calibration, scenario.gpus, fixed, budget)
+
+
+def cloud(found: search.Found) -> tuple[tuple[float, float], ...]:
+    """Step time and memory of the configurations timed, thinned evenly, the quickest among them."""
+    count = len(found.time)
+    rows = np.unique(np.linspace(0, count - 1, min(count, CLOUD)).astype(int)) if count else np.array([], int)
+    return tuple(zip(found.time[rows].tolist(), found.memory[rows].tolist(), strict=True))
+
+
+def alternatives(model: Shape, n: Numbers, found: search.Found, fixed: search.Given) -> tuple[Alternative, ...]:
+    """The best configurations after the chosen one, one for each choice of degrees, with what costs them most."""
+    seen: set[tuple[float, ...]] = set()
+    rows: list[int] = []
+    for row in range(min(len(found.time), 2000)):
+        par = found.parallelism
+        degrees = tuple(float(getattr(par, name)[row]) for name in ("tensor", "pipeline", "context", "expert"))
+        if degrees not in seen:
+            seen.add(degrees)
+            rows.append(row)
+        if len(rows) > ALTERNATIVES:
+            break
+    if len(rows) < 2:
+        return ()
+    some = search.take(found.parallelism, np.array(rows))
+    arguments = (n.job, n.hardware, some, n.software, n.calibration)
+    one = training.layer(model, *arguments)
+    head = training.head_time(model, n.job, n.hardware, some, n.calibration)
+    step = training.assemble(one, head, model, *arguments)
+    parts = {name: np.broadcast_to(value, np.shape(step.time)) for name, _, value in step_parts(one, step, some, n)}
+    alternatives = []
+    for at, row in enumerate(rows[1:], start=1):
+        slower = {name: float(value[at] - value[0]) for name, value in parts.items()}
+        worst = max(slower, key=lambda name: slower[name])
+        lost = found.time[row] / found.time[0] - 1
+        why = f"{lost:.1%} slower: {slower[worst]:.3g} s more for {PART_NAMES[worst]}"
+        alternatives.append(
+            Alternative(
+                named(search.pick(found.parallelism, row), n.job, fixed.bubble < 1),
+                float(found.time[row]),
+                float(found.memory[row]),
+                why,
+            )
+        )
+    return tuple(alternatives)
