@@ -645,6 +645,7 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
     if not drawn:
         return _nothing(curve.title, curve.subtitle)
     low, high = _extent(drawn, curve.y_logarithmic)
+    high = min(high, 1.01) if curve.y_unit == "%" else high
     scale = math.log10 if curve.y_logarithmic else float
     places = np.concatenate([series.x[np.isfinite(series.typical)] for series in drawn])
     x_low, x_high = float(places.min()), float(places.max())

@@ -86,10 +86,13 @@ def generations(scenario: Scenario, catalog: Catalog) -> tuple[str, ...]:
 
 
 def sizes(gpus_per_node: int, own: int, points: int = 40) -> NDArray[np.int64]:
-    """Cluster sizes from 8 to 100,000 GPUs in whole nodes, even on a logarithmic axis, the planner's own among them."""
+    """Cluster sizes from 8 to 100,000 GPUs in whole nodes, even on a logarithmic axis, the planner's own among them.
+
+    A larger cluster of the planner's is left out: laying out a million cables would take seconds.
+    """
     nodes = np.geomspace(SMALLEST, LARGEST, points) / gpus_per_node
     whole = np.maximum(np.rint(nodes).astype(np.int64), 1) * gpus_per_node
-    return np.unique(np.append(whole, own))
+    return np.unique(np.append(whole, own) if own <= LARGEST else whole)
 
 
 def by_size(
