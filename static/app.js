@@ -72,7 +72,8 @@ async function draw(chart) {
   canvas.querySelector(".room")?.remove();
   canvas.style.minHeight = `${figure.layout.height ?? 400}px`;
   await Plotly.react(canvas, figure.data, figure.layout, config);
-  if (!("drawn" in chart.dataset) && chart.id === "chart-pareto") {
+  if (chart.id === "chart-pareto" && !("leads" in canvas.dataset)) {
+    canvas.dataset.leads = "";
     const home = document.querySelector(".brand").getAttribute("href");
     canvas.on("plotly_click", ({ points }) => location.assign(`${home}?${points[0].customdata}`));
   }
@@ -91,7 +92,8 @@ async function fetchPart(place) {
   }
   try {
     const found = (await pages.get(address)).getElementById(place.dataset.part);
-    if (!place.isConnected) return;
+    if (!place.isConnected || !place.dataset.from) return;
+    place.removeAttribute("data-from");
     if (found) place.replaceChildren(document.importNode(found, true));
     else place.remove();
     watchCharts(place);
@@ -100,23 +102,41 @@ async function fetchPart(place) {
   }
 }
 
-// A chart is drawn when it comes near the screen, so that text comes first and what is not read costs nothing.
+// Drawing begins with the reader's first move, or soon after the page stands: the script is large, and text comes first.
+const begun = new Promise((resolve) => {
+  for (const name of ["pointermove", "pointerdown", "keydown", "scroll", "touchstart"]) {
+    addEventListener(name, resolve, { once: true, passive: true });
+  }
+  setTimeout(resolve, 4000);
+});
+
+// What comes near the screen is drawn first, the rest when there is nothing else to do.
 const nearby = new IntersectionObserver(
   (entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      nearby.unobserve(entry.target);
-      if (entry.target.matches(".later")) fetchPart(entry.target);
-      else draw(entry.target);
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      nearby.unobserve(target);
+      begun.then(() => (target.matches(".later") ? fetchPart(target) : draw(target)));
     }
   },
   { rootMargin: "300px" },
 );
 
 const charts = (root) => root.querySelectorAll("figure.chart");
+const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 200));
+
+async function drawTheRest() {
+  await begun;
+  const next = document.querySelector("figure.chart:not([data-drawn])");
+  if (next) idle(() => draw(next).then(drawTheRest));
+}
+
+let resting = 0;
 
 function watchCharts(root) {
   for (const chart of charts(root)) if (!("drawn" in chart.dataset)) nearby.observe(chart);
+  clearTimeout(resting);
+  resting = setTimeout(drawTheRest, 2000);
 }
 
 dark.addEventListener("change", () => {
@@ -155,6 +175,7 @@ addEventListener("afterprint", () => {
 });
 
 async function printReport() {
+  await Promise.all([...document.querySelectorAll(".later[data-from]")].map(fetchPart));
   await Promise.all([...charts(document)].map((chart) => ("drawn" in chart.dataset ? null : draw(chart))));
   print();
 }
@@ -194,8 +215,6 @@ function keepDrawings(before, after) {
     const canvas = chart.querySelector(".canvas");
     canvas.setAttribute("aria-label", label);
     next.querySelector(".canvas").replaceWith(canvas);
-    next.dataset.drawn = "";
-    queueMicrotask(() => draw(next));
   }
 }
 
