@@ -20,11 +20,6 @@ import numpy as np
 from app import transformer
 from app.transformer import Array, Shape
 
-BUCKET = 200e6
-"""Bytes that data-parallel libraries exchange at a time."""
-HIDING = 0.8
-"""Share of the computation under which gradients can be exchanged: all but its start and end."""
-
 
 @dataclass(frozen=True)
 class Hardware:
@@ -157,10 +152,12 @@ class Calibration:
         head: the same for the 16-bit output head.
         depth_half: depth K of a product M×N×K at which half of the efficiency is gone, K₀.
         wave: cost of the last, partly filled wave of tiles.
+        tile: rows and columns of the output tile that one multiprocessor works on [1].
         attention: share of the peak of the flash forward kernel, causal work counted.
         attention_half: sequence length at which half of that is gone, s₀.
         attention_backward: backward over forward work of the flash kernel.
-        small_head: efficiency of heads under 100 wide relative to wider ones.
+        narrow_head: width under which a head counts as small [1].
+        small_head: efficiency of small heads relative to wider ones.
         unfused_attention: share of the peak of attention as batched products.
         softmax_traffic: scale of the bytes each score costs without a flash kernel.
         memory: share of the memory bandwidth that elementwise kernels reach.
@@ -172,7 +169,11 @@ class Calibration:
         hop: further latency for each node in a group [s].
         exposed_tensor, exposed_context, exposed_pipeline, exposed_data, exposed_expert: share of that
             communication that remains visible when the stack overlaps it.
+        exposed_gather: the same for parameters gathered layer by layer, relative to `exposed_data`.
+        hiding: share of the computation under which gradients can be exchanged.
+        bucket: bytes that data parallelism exchanges at a time [B].
         head_imbalance: share of the head's time by which the last stage is the slowest.
+        head_spared: the same where that stage has fewer layers, relative to `head_imbalance`.
         expert_scale_up, expert_scale_out: all-to-all traffic relative to the ideal.
         grouped, grouped_low: efficiency of grouped products relative to linear layers, 16-bit and below.
         permute: scale of the bytes of routing tokens.
@@ -190,9 +191,11 @@ class Calibration:
     head: Array
     depth_half: Array
     wave: Array
+    tile: Array
     attention: Array
     attention_half: Array
     attention_backward: Array
+    narrow_head: Array
     small_head: Array
     unfused_attention: Array
     softmax_traffic: Array
@@ -210,7 +213,11 @@ class Calibration:
     exposed_pipeline: Array
     exposed_data: Array
     exposed_expert: Array
+    exposed_gather: Array
+    hiding: Array
+    bucket: Array
     head_imbalance: Array
+    head_spared: Array
     expert_scale_up: Array
     expert_scale_out: Array
     grouped: Array
@@ -358,7 +365,7 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
     norms = tokens / _where(par.sequence_parallel, t, 1.0)
     low = np.asarray(job.linear_bytes) < 2
     rate = hw.linear_peak * hw.clock * cal.linear
-    waves = cal.wave * hw.multiprocessors * 128**2
+    waves = cal.wave * hw.multiprocessors * cal.tile**2
     memory = hw.memory_bandwidth * cal.memory
     share = shape.expert_layers / shape.layers
     has_experts = bool(np.any(np.asarray(share) > 0))
@@ -437,7 +444,7 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
 
     # The attention core.
     work = tokens * transformer.attention_flops(shape, s, job.causal) / t
-    narrow = np.where(np.asarray(shape.head_dim) < 100, cal.small_head, 1.0)
+    narrow = np.where(np.asarray(shape.head_dim) < cal.narrow_head, cal.small_head, 1.0)
     flash_rate = hw.matrix_peak * hw.clock * cal.attention * narrow * s / (s + cal.attention_half)
     scores = tokens * s * shape.heads / t
     square = tokens * transformer.attention_flops(shape, s, 0.0) / t
@@ -529,7 +536,7 @@ def head_time(shape: Shape, job: Job, hw: Hardware, par: Parallelism, cal: Calib
     """
     tokens = par.micro_batch * job.sequence_length / par.context
     rate = hw.matrix_peak * hw.clock * cal.head
-    waves = cal.wave * hw.multiprocessors * 128**2
+    waves = cal.wave * hw.multiprocessors * cal.tile**2
     columns = shape.vocabulary / par.tensor
     forward, backward = linear_layer(tokens, columns, shape.hidden, rate, cal.depth_half, waves)
     traffic = tokens * (16 * columns + 20 * shape.hidden)
@@ -560,7 +567,7 @@ def assemble(
     micro_batches = job.global_batch / (par.data * par.micro_batch)
     deep, shallow = np.ceil(depth / p), np.floor(depth / p)
     piped = np.asarray(p) > 1
-    visible_head = np.where(piped, cal.head_imbalance * np.where(deep > shallow, 0.5, 1.0), 1.0) * head
+    visible_head = np.where(piped, cal.head_imbalance * np.where(deep > shallow, cal.head_spared, 1.0), 1.0) * head
 
     out = hw.scale_out_bandwidth * cal.scale_out
 
@@ -585,7 +592,7 @@ def assemble(
         )
         gathered = 3 * collective(2 * held.layer, group, group_local, up, out, latency)
         flat = 3 * (2 * held.layer * (group - 1) / group / out + latency)
-        hidden = smooth_maximum(one.total, gathered) - one.total + 0.5 * cal.exposed_data * gathered
+        hidden = smooth_maximum(one.total, gathered) - one.total + cal.exposed_gather * cal.exposed_data * gathered
         poor = np.power(np.power(one.total, 1.5) + np.power(flat, 1.5), 2 / 3) - one.total
         per_layer = np.where(piped, gathered / micro_batches, _where(sw.flat_sharding, poor, hidden))
         layer_time = one.total + fsdp * _where(replicas - 1, per_layer, 0.0)
@@ -605,7 +612,7 @@ def assemble(
     # Gradients and weights of everything that is not FSDP, once a step.
     gathered_bytes = np.where(np.asarray(par.sharding) > 0, 2.0, job.gradient_bytes)
     volume = (job.gradient_bytes + gathered_bytes) * (1 - fsdp)
-    buckets = 2 + held.dense * volume / BUCKET
+    buckets = 2 + held.dense * volume / cal.bucket
     alpha = np.where(nodes > 1, cal.scale_out_latency + cal.hop * nodes, cal.scale_up_latency)
     exchange = collective(volume * held.dense, replicas, local, up, out, alpha * buckets)
     exchange = exchange + np.where(
@@ -617,7 +624,7 @@ def assemble(
     def visible(time: Array, cover: Array) -> Array:
         """What shows of a transfer that runs under so much computation."""
         shown = cal.exposed_data / v * time
-        shown = shown + np.maximum((1 - cal.exposed_data / v) * time - HIDING * cover, 0)
+        shown = shown + np.maximum((1 - cal.exposed_data / v) * time - cal.hiding * cover, 0)
         return sw.overlap_data * shown + (1 - sw.overlap_data) * time
 
     # Sharded gradients are reduced after every micro-batch, not only after the last.

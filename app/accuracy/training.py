@@ -34,14 +34,6 @@ PRIORS = Path(__file__).parent / "training_priors.toml"
 
 SIGMA = 0.08
 """Scatter of published step times about a good model, on the logarithm; beyond twice this a row pulls linearly."""
-TYPICAL_TOKENS = 16384
-"""Tokens of a micro-batch for each tensor-parallel rank where the source does not say and there is no pipeline."""
-LARGE = 7e9
-"""Parameters above which that default shrinks with the root of the size."""
-INTERLEAVED = 2022.0
-"""Year from which a stack is taken to interleave its pipeline where a source does not say."""
-IDLE = 0.25
-"""Share of a step that a pipeline may idle before its users interleave it."""
 STATED = ("tensor_parallel", "pipeline_parallel", "micro_batch", "recompute", "sharding")
 WORDS = (
     (r"\beager\b", "fused", 0.0),
@@ -358,23 +350,28 @@ def fleet(rows: Sequence[Row], catalog: Catalog) -> Fleet:
     budget = catalog.training["memory"]["budget"].typical
     capacity = np.array([card.memory.typical for card in cards])
 
+    def blank(name: str) -> float:
+        return catalog.training["blanks"][name].typical
+
     t = column["tensor"]
-    needed = 8 * np.asarray(transformer.parameters(shape), float) / (0.6 * capacity)
+    needed = blank("state") * np.asarray(transformer.parameters(shape), float) / (blank("state_share") * capacity)
     t = np.where(
         np.isnan(t), np.clip(2 ** np.ceil(np.log2(np.maximum(needed, 1))), 1, np.minimum(8, column["gpus"])), t
     )
     p = np.where(np.isnan(column["pipeline"]), 1.0, column["pipeline"])
     c = column["context"]
     d = np.maximum(column["gpus"] / (t * p * c), 1 / c)
-    large = np.minimum(np.sqrt(LARGE / np.asarray(transformer.parameters(shape), float)), 1)
-    usual = np.clip(TYPICAL_TOKENS * t / column["sequence_length"] * large, 1, 8)
+    large = np.minimum(np.sqrt(blank("large_model") / np.asarray(transformer.parameters(shape), float)), 1)
+    usual = np.clip(blank("tokens") * t / column["sequence_length"] * large, 1, blank("micro_batch"))
     piped = np.where(trait["micro_batches_as_stages"] > 0, np.maximum(column["global_batch"] / (d * p), 1), 1.0)
     usual = np.where(p > 1, piped, 2 ** np.floor(np.log2(usual)))
     b = np.where(np.isnan(column["micro_batch"]), usual, column["micro_batch"])
     b = np.minimum(b, np.maximum(column["global_batch"] / d, 1e-9))
     layers = np.asarray(shape.layers)
-    idle = (p - 1) / np.maximum(column["global_batch"] / (d * b), 1) / IDLE
-    chunks = np.where(column["release"] >= INTERLEAVED, np.clip(np.ceil(idle), 1, np.maximum(layers // p, 1)), 1.0)
+    idle = (p - 1) / np.maximum(column["global_batch"] / (d * b), 1) / blank("idle")
+    chunks = np.where(
+        column["release"] >= blank("interleaved"), np.clip(np.ceil(idle), 1, np.maximum(layers // p, 1)), 1.0
+    )
     v = np.where(np.isnan(column["virtual_pipeline"]), chunks, column["virtual_pipeline"])
     v = np.where(p > 1, v, 1.0)
     group = column["sharding_group"]

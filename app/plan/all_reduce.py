@@ -35,8 +35,6 @@ Reading = Callable[[Estimate], Array]
 
 RDMA_ETHERNET = ("roce", "spectrum-x", "ultra-ethernet")
 TRANSPORTS = ("infiniband", "efa", "slingshot", "gpudirect-tcp", "tcp", "omni-path")
-FAST = 25e9
-"""From 200 Gb/s a GPU on, EFA is of its second kind and GPUDirect-TCP is TCPXO [B/s]: their hops differ."""
 
 
 def typical(estimate: Estimate) -> Array:
@@ -198,7 +196,10 @@ def machine(
         launch_floor=get("library", "launch") * gpus_per_node if one_process else 0.0,
         ll128=float(link.family != "pcie"),
         in_network_reduction=get("in-network", "share") if in_network_reduction else 0.0,
-        streamed=np.where(np.asarray(port) < FAST, 1.0, 0.0) if transport == "gpudirect-tcp" else 0.0,
+        streamed=np.where(np.asarray(port) < get("gpudirect-tcp", "fast_from"), 1.0, 0.0)
+        if transport == "gpudirect-tcp"
+        else 0.0,
+        ring_share=get("roce", "ring_share") if transport in (*RDMA_ETHERNET, "gpudirect-tcp") else 1.0,
         exits=get("library", "rack_exits") if wide else np.inf,
         scale_up_line=line,
         scale_out_line=port,
@@ -228,7 +229,7 @@ def _network(get: _Reader, transport: str, port: Array) -> tuple[Array, Array, A
     group = "roce" if transport in RDMA_ETHERNET else transport if transport in TRANSPORTS else "infiniband"
     hop = get(group, "hop")
     if group in ("efa", "gpudirect-tcp"):
-        hop = np.where(np.asarray(port) < FAST, hop, get(group, "hop_fast"))
+        hop = np.where(np.asarray(port) < get(group, "fast_from"), hop, get(group, "hop_fast"))
     usable = port * get(group, "efficiency")
     if group == "tcp":
         usable = np.minimum(usable, get("tcp", "rate_per_gpu"))

@@ -11,8 +11,6 @@ from app.plan.training.constants import architecture_group
 from app.transformer import Array
 
 PRECISION_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "mxfp8": 1.0, "nvfp4": 0.5}
-MULTIPROCESSORS = 128
-"""Where a GPU's entry does not say; only the last wave of tiles depends on it."""
 TERA = 1e12
 
 
@@ -40,13 +38,14 @@ def card(catalog: Catalog, gpu: Gpu, precision: str, read: Callable[[Estimate], 
     usual = read(catalog.training[architecture_group(catalog, gpu, "watts")]["watts"])
     power = catalog.training["power"]
     share = read(gpu.power) / (read(wide) / TERA) / usual
+    multiprocessors = gpu.multiprocessors or catalog.training["products"]["multiprocessors"].typical
     clock = np.minimum(np.power(share, read(power["exponent"])), read(power["most"]))
     return {
         "matrix_peak": read(wide),
         "linear_peak": read(linear),
         "memory_bandwidth": read(gpu.memory_bandwidth),
         "memory_capacity": read(gpu.memory),
-        "multiprocessors": float(gpu.multiprocessors or MULTIPROCESSORS),
+        "multiprocessors": float(multiprocessors),
         "clock": clock,
     }
 

@@ -12,8 +12,6 @@ from app.transformer import Array
 
 Reading = Callable[[str, str], Array]
 """A constant by group and name: its typical value, its draws, or something a fit is trying."""
-MEASURED = ("ampere", "hopper", "blackwell")
-"""Architectures in the published step times the constants are fitted to."""
 
 
 def architecture_group(catalog: Catalog, gpu: Gpu, name: str) -> str:
@@ -61,16 +59,19 @@ def calibration(
     low = np.where(np.asarray(linear_bytes) < 1, read("products", "fp4"), read("products", "fp8"))
     linear = products * np.where(np.asarray(linear_bytes) < 2, low, 1.0)
     attention = np.where(np.asarray(vendor_attention) > 0, kernel.vendor_attention, kernel.open_attention)
-    since = np.clip(np.asarray(release) - 2026.0, -2.0, 1.0)
+    since = np.asarray(release) - read("experts", "reference")
+    since = np.clip(since, -read("experts", "years_back"), read("experts", "years_ahead"))
     pace = np.exp(read("experts", "yearly") * since)
     return training.Calibration(
         linear=linear,
         head=products,
         depth_half=read("products", "depth_half"),
         wave=read("products", "wave"),
+        tile=read("products", "tile"),
         attention=attention * (1 - read("maturity", "attention") * fresh),
         attention_half=read("attention", "half"),
         attention_backward=read("attention", "backward"),
+        narrow_head=read("attention", "narrow_head"),
         small_head=read("attention", "small_head"),
         unfused_attention=read("attention", "unfused") * kernel.products,
         softmax_traffic=read("elementwise", "softmax"),
@@ -88,7 +89,11 @@ def calibration(
         exposed_pipeline=read("communication", "exposed_pipeline"),
         exposed_data=read("communication", "exposed_data"),
         exposed_expert=read("experts", "exposed"),
+        exposed_gather=read("communication", "exposed_gather"),
+        hiding=read("communication", "hiding"),
+        bucket=read("communication", "bucket"),
         head_imbalance=read("communication", "head_imbalance"),
+        head_spared=read("communication", "head_spared"),
         expert_scale_up=read("experts", "scale_up"),
         expert_scale_out=read("experts", "scale_out"),
         grouped=read("experts", "grouped") * pace,
@@ -106,9 +111,14 @@ def calibration(
     )
 
 
+def measured(catalog: Catalog, gpu: Gpu) -> bool:
+    """Whether published step times of the GPU's architecture went into its constants."""
+    group = architecture_group(catalog, gpu, "products")
+    return catalog.training[group]["products"].status in ("calibrated", "measured")
+
+
 def residual(catalog: Catalog, gpu: Gpu, experts: bool, vendor_stack: bool) -> float:
     """The model's own error for a class of model, stack and GPU: half-width of its 80 % interval on the logarithm."""
     table = catalog.training["residual"]
     own = table["experts" if experts else "dense" if vendor_stack else "open"].typical
-    measured = gpu.architecture in MEASURED
-    return float(own if measured else np.hypot(own, table["other_hardware"].typical))
+    return float(own if measured(catalog, gpu) else np.hypot(own, table["other_hardware"].typical))

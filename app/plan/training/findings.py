@@ -10,7 +10,7 @@ from app.plan.hardware import Hardware
 from app.plan.parts import Finding
 from app.plan.training.candidates import search_with
 from app.plan.training.cards import PRECISION_BYTES, peaks
-from app.plan.training.constants import MEASURED
+from app.plan.training.constants import measured
 from app.plan.training.degrees import given
 from app.plan.training.inputs import numbers
 from app.scenario import Scenario
@@ -75,7 +75,7 @@ def findings(
             f"Use at most {hardware.domain}.",
             {"tensor_parallel": hardware.domain},
         )
-    if not hardware.gpu.architecture.startswith(MEASURED):
+    if not measured(catalog, hardware.gpu):
         yield Finding(
             "note",
             "hardware-not-calibrated",
