@@ -282,8 +282,18 @@ def _control(name: str, asked: Asked, catalog: Catalog, resolved: Mapping[str, A
         placeholder=standing if field.default is None else default,
         options=options,
         numeric=unit is None and not options and any(kind in (int, float) for kind in marks),
-        error=asked.errors.get(name, ""),
+        error=_beside_a_list(asked.errors.get(name, "")) if options else asked.errors.get(name, ""),
     )
+
+
+def _beside_a_list(error: str) -> str:
+    """A message without the list of what is known, where the field shows that list.
+
+    >>> _beside_a_list("“h100” is not in the catalogue. Choose one of: a10, h100-sxm.")
+    '“h100” is not in the catalogue. Choose from the list.'
+    """
+    text, found, _ = error.partition(" Choose one of:")
+    return f"{text} Choose from the list." if found else error
 
 
 def _marks(annotation: Any, metadata: Sequence[Any]) -> list[Any]:

@@ -341,6 +341,7 @@ def _comparison(request: Request, pairs: list[tuple[str, str]], asked: list[form
     visible = {f"{letter}.{control.name}" for letter, row in zip(letters, shown, strict=True) for control in row}
     values: dict[str, Any] = {
         "comparison": found,
+        "alike": compare.ALIKE,
         "verdict": _difference_in_a_sentence(found) if found else "",
         "columns": columns,
         "letters": letters,

@@ -184,6 +184,7 @@ def test_what_was_typed_stays_with_the_message_beside_it(client: TestClient) -> 
     assert "whole number" in page.text("field-gpus-error")
     assert page.one("input", id="field-training_tokens")["value"] == "15T tokens"
     assert "Did you mean h100-sxm" in page.text("field-gpu-error")
+    assert page.text("field-gpu-error").endswith("Choose from the list.")
     summary = page.text("errors")
     assert "3 things need your attention" in summary
     assert "layres" in summary
