@@ -343,6 +343,7 @@ class Machine:
     streamed: Array = (
         0.0  # 1 where the transport hides latency behind bytes and uses rings only (GPUDirect-TCP), else 0
     )
+    ring_share: Array = 1.0  # share of the network rate that a lone ring sustains, in all but the all-reduce [1]
     exits: Array = np.inf  # GPUs of a domain whose network ports one collective uses at a time [1]
     scale_up_line: Array = 0.0  # line rate of the scale-up link, for the ideal profile [B/s]
     scale_out_line: Array = 0.0  # line rate of the GPU's network share, for the ideal profile [B/s]
@@ -367,8 +368,10 @@ class Calibration:
     ring_hop: Array  # network hop of a ring over that of a tree [1]
     rack_chain: Array  # hops that each doubling beyond 8 ranks adds in a rack-wide domain [1]
     mesh_across: Array  # ring rate of a mesh when it also leaves the domain, over that within [1]
-    gather_hop: Array  # hop of an all-gather or reduce-scatter over that of an all-reduce [1]
-    peer_overhead: Array  # sending to one more peer in an all-to-all [s]
+    gather_hop: Array  # hop of an all-gather or reduce-scatter inside a domain over that of an all-reduce [1]
+    broadcast_fill: Array  # fill of a broadcast or reduce over that of an all-reduce, for bytes worth a latency [1]
+    broadcast_exponent: Array  # q of a broadcast or reduce, whose small calls overlap [1]
+    peer_overhead: Array  # posting the exchange with one more peer in an all-to-all [s]
 
 
 def group(machine: Machine, ranks: Array, stride: Array = 1) -> Machine:
@@ -394,6 +397,7 @@ class _Line:
     pace: Array  # the part of L that lengthens the pipeline, L₀ [s]
     fill: Array  # c [1]
     cap: Array  # k [1]
+    exponent: Array  # q [1]
 
 
 _MULTICAST = ("nvls", "nvls-tree", "collnet")
@@ -442,7 +446,7 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
         near = m.base_latency + passes * chain * hop
         network, pacing = (ring_hop, ring_pacing) if ring else (m.scale_out_hop, pacing_hop)
         pace = near + passes * beyond * hop + crossings * pacing
-        return _Line(near + crossings * network, rate, pace, fill, cap)
+        return _Line(near + crossings * network, rate, pace, fill, cap, c.fill_exponent)
 
     if collective == "all-to-all":
         share_near = (g - 1) / ranks / inside
@@ -452,15 +456,22 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
             rate = 1 / np.maximum(share_near, share_far)
         crossing = np.where(several, 1.0, 0.0)
         pace = near + crossing * pacing_hop
-        return {"ring": _Line(near + crossing * m.scale_out_hop, rate, pace, fill, cap)}
+        return {"ring": _Line(near + crossing * m.scale_out_hop, rate, pace, fill, cap, c.fill_exponent)}
     if collective != "all-reduce":
+        lone = m.ring_share * node
+        narrow = np.where(several, np.where(g > 1, np.minimum(inside, lone), lone), inside)
         with np.errstate(divide="ignore"):
             rate = narrow / bus_factor(collective, ranks)
-        whole = line(c.gather_hop * domains, rate, domains - 1, ring=True)
+        # Half the steps of a ring all-reduce set the pace. A small message takes longer from GPU to GPU than a sum
+        # does, and the crossing saves nothing on a tree's.
+        once = line(domains, rate, domains - 1, ring=True)
+        latency = m.base_latency + c.gather_hop * domains * chain * hop + (domains - 1) * m.scale_out_hop
         if collective in ("broadcast", "reduce"):
-            # One call does not wait for the end of the one before: hops hide, the pipeline still fills.
-            whole = replace(whole, latency=np.broadcast_to(m.base_latency, np.shape(whole.latency)))
-        return {"ring": whole}
+            # One call does not wait for the end of the one before: hops hide while messages fit the buffers, the more
+            # bytes the less so.
+            latency = np.broadcast_to(m.base_latency, np.shape(latency))
+            once = replace(once, fill=c.broadcast_fill * once.fill, exponent=c.broadcast_exponent)
+        return {"ring": replace(once, latency=latency)}
 
     with np.errstate(divide="ignore"):
         ring = narrow / bus_factor(collective, ranks)
@@ -495,23 +506,23 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
     }
 
 
-def _fill(line: _Line, transfer: Array, exponent: Array) -> tuple[Array, Array]:
+def _fill(line: _Line, transfer: Array) -> tuple[Array, Array]:
     """Pipeline fill after ``transfer`` seconds' worth of bytes, F [s], and X·dF/dX [s].
 
     F₀ = c · L₀^(1 - q) · X^q grows with the chunks until they reach their largest size, F = F₀/√(1 + (F₀/(k·L₀))²).
     """
     ceiling = line.cap * line.pace
-    relative: Array = line.fill / line.cap * np.power(transfer / line.pace, exponent)
+    relative: Array = line.fill / line.cap * np.power(transfer / line.pace, line.exponent)
     bend = 1 + relative * relative
     fill = ceiling * relative / np.sqrt(bend)
-    return fill, exponent * fill / bend
+    return fill, line.exponent * fill / bend
 
 
-def _tangent(line: _Line, transfer: Array, low: Array, high: Array, exponent: Array) -> Array:
+def _tangent(line: _Line, transfer: Array, low: Array, high: Array) -> Array:
     """L + X + F where ``low`` ≤ X ≤ ``high``, and the tangent from the nearer end outside [s]."""
     tiny = np.finfo(float).tiny
     start: Array = np.clip(transfer, np.maximum(low, tiny), np.maximum(high, tiny))
-    fill, slope = _fill(line, start, exponent)
+    fill, slope = _fill(line, start)
     return line.latency + transfer + fill + slope * (np.maximum(transfer, tiny) / start - 1)
 
 
@@ -519,15 +530,15 @@ def _line_times(
     name: str, line: _Line, message: Array, machine: Machine, calibration: Calibration
 ) -> tuple[dict[str, Array], Array]:
     """Time of one algorithm with each protocol it speaks [s], and its transfer time S/A [s]."""
-    c, q = calibration, calibration.fill_exponent
+    c = calibration
     transfer = _transfer(line, message)
     first, last = c.ll_end * line.pace, c.simple_start * line.pace
     if name in _MULTICAST:
-        return {"simple": _tangent(line, transfer, first, np.inf, q)}, transfer
+        return {"simple": _tangent(line, transfer, first, np.inf)}, transfer
     times = {
-        "ll": _tangent(line, transfer, 0.0, first, q),
-        "ll128": np.where(np.asarray(machine.ll128) > 0, _tangent(line, transfer, first, last, q), np.nan),
-        "simple": _tangent(line, transfer, last, np.inf, q),
+        "ll": _tangent(line, transfer, 0.0, first),
+        "ll128": np.where(np.asarray(machine.ll128) > 0, _tangent(line, transfer, first, last), np.nan),
+        "simple": _tangent(line, transfer, last, np.inf),
     }
     streamed = np.asarray(machine.streamed) > 0
     if np.any(streamed):
@@ -550,7 +561,7 @@ def _quickest(name: str, line: _Line, message: Array, machine: Machine, calibrat
         times, _ = _line_times(name, line, message, machine, calibration)
         return _least(list(times.values()))
     transfer = _transfer(line, message)
-    return line.latency + transfer + _fill(line, transfer, calibration.fill_exponent)[0]
+    return line.latency + transfer + _fill(line, transfer)[0]
 
 
 def _least(times: Sequence[Array]) -> Array:
@@ -560,10 +571,22 @@ def _least(times: Sequence[Array]) -> Array:
     return least
 
 
-def _finish(time: Array, machine: Machine) -> Array:
+def _floor(collective: str, machine: Machine, calibration: Calibration) -> Array:
+    """Least time of a call where one process launches on all GPUs of a node [s].
+
+    An all-to-all is posted peer by peer, for one GPU of the process after the other.
+    """
+    floor = np.asarray(machine.launch_floor, float)
+    if collective != "all-to-all":
+        return floor
+    g = np.asarray(machine.ranks_per_domain, float)
+    return np.where(floor > 0, floor + g * (g * machine.domains - 1) * calibration.peer_overhead, floor)
+
+
+def _finish(time: Array, machine: Machine, floor: Array) -> Array:
     """A call takes no less than its launch; one rank alone has nothing to do."""
     alone = np.asarray(machine.ranks_per_domain) * np.asarray(machine.domains) <= 1
-    return np.where(alone, 0.0, np.maximum(time, machine.launch_floor))
+    return np.where(alone, 0.0, np.maximum(time, floor))
 
 
 def times(collective: str, message: Array, machine: Machine, calibration: Calibration) -> dict[tuple[str, str], Array]:
@@ -587,10 +610,11 @@ def times(collective: str, message: Array, machine: Machine, calibration: Calibr
     ``src/graph/tuning.cc``.
     """
     found: dict[tuple[str, str], Array] = {}
+    floor = _floor(collective, machine, calibration)
     for name, line in _lines(collective, machine, calibration).items():
         if np.any(np.asarray(line.rate) > 0):
             by_protocol, _ = _line_times(name, line, message, machine, calibration)
-            found |= {(name, protocol): _finish(time, machine) for protocol, time in by_protocol.items()}
+            found |= {(name, protocol): _finish(time, machine, floor) for protocol, time in by_protocol.items()}
     return found
 
 
@@ -617,9 +641,8 @@ def collective_time(
                 found.append(by_protocol[protocol])
         else:
             found.append(_quickest(name, line, message, machine, calibration))
-    if not found:
-        return _finish(np.full(shape, np.nan), machine)
-    return _finish(_least(found), machine)
+    floor = _floor(collective, machine, calibration)
+    return _finish(_least(found) if found else np.full(shape, np.nan), machine, floor)
 
 
 @dataclass(frozen=True)
@@ -662,10 +685,11 @@ def choose(
             chosen = np.where(quicker, ALGORITHMS.index(name), chosen)
             spoken = np.where(quicker, PROTOCOLS.index(spoken_here), spoken)
             best = np.where(quicker, time, best)
-    time = _finish(np.where(np.isfinite(best), best, np.nan), machine)
+    floor = _floor(collective, machine, calibration)
+    time = _finish(np.where(np.isfinite(best), best, np.nan), machine, floor)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.clip(moving / time, 0.0, 1.0)
-        fill = np.clip(1 - share - np.maximum(hops, machine.launch_floor) / time, 0.0, 1.0)
+        fill = np.clip(1 - share - np.maximum(hops, floor) / time, 0.0, 1.0)
     return Choice(time, chosen, spoken, share, 1 - share, fill)
 
 
