@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from app import exports
+from app.catalog import current
 from app.plan.bands import Band
 from app.plan.parts import AllReduce, Fabric, Plan
 from app.units import decades, marks, parse, percent, show, show_range, show_span
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from plotly import graph_objects as go
 
     from app.curves import Cloud, Curve, Sensitivity, Series
-    from app.size import Answer
+    from app.size import Answer, Candidate
 
 Values = dict[str, Any]
 
@@ -810,7 +811,7 @@ def pareto(answer: Answer, deadline: float | None = None, budget: float | None =
     x_low, x_high = min(times + ([deadline] if deadline else [])), max(times + ([deadline] if deadline else []))
     y_low, y_high = min(money + ([budget] if budget else [])), max(money + ([budget] if budget else []))
     x_low, x_high, y_low, y_high = x_low / 1.2, x_high * 1.2, y_low / 1.15, y_high * 1.25
-    names = [f"{one.gpus:,} × {one.gpu}, {one.scale_out}" for one in front]
+    names = [_cluster(one) for one in front]
     texts = [f"{show(one.time_to_train, 's')}, {show(one.cost, 'USD')}" for one in front]
     data: list[Values] = [
         {
@@ -858,8 +859,12 @@ def _pareto_title(answer: Answer, texts: Sequence[str]) -> str:
     best = answer.cheapest
     if answer.message or best is None:
         return answer.message or f"The choice reaches from {texts[0]} to {texts[-1]}"
-    cluster = f"{best.gpus:,} × {best.gpu} on {best.scale_out}"
-    return f"Cheapest that meets the limits: {cluster}, {show(best.time_to_train, 's', 2)}, {show(best.cost, 'USD', 2)}"
+    return f"Cheapest that meets the limits: {_cluster(best)}, {show(best.time_to_train, 's', 2)}, {show(best.cost, 'USD', 2)}"
+
+
+def _cluster(one: Candidate) -> str:
+    known = current()
+    return f"{one.gpus:,} × {known.gpus[one.gpu].name}, {known.scale_out[one.scale_out].name}"
 
 
 def _days(low: float, high: float) -> Values:

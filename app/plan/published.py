@@ -31,9 +31,9 @@ class Row:
 
     @property
     def title(self) -> str:
-        """Id and source in one line."""
-        source = self.text("source").split("http")[0].strip(" ,;") or self.text("source")
-        return f"{self.text('id')}: {source}" if source else self.text("id")
+        """Source and id in one line."""
+        source = " ".join(word for word in self.text("source").split() if not word.startswith("http")).strip(" ,;")
+        return f"{source} ({self.text('id')})" if source else self.text("id")
 
 
 def read(path: Path = FILE) -> Iterator[Row]:
