@@ -859,7 +859,8 @@ def _pareto_title(answer: Answer, texts: Sequence[str]) -> str:
     best = answer.cheapest
     if answer.message or best is None:
         return answer.message or f"The choice reaches from {texts[0]} to {texts[-1]}"
-    return f"Cheapest that meets the limits: {_cluster(best)}, {show(best.time_to_train, 's', 2)}, {show(best.cost, 'USD', 2)}"
+    outcome = f"{show(best.time_to_train, 's', 2)}, {show(best.cost, 'USD', 2)}"
+    return f"Cheapest that meets the limits: {_cluster(best)}, {outcome}"
 
 
 def _cluster(one: Candidate) -> str:
