@@ -268,6 +268,8 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "training.memory",
         (r"M = M_{weights} + M_{gradients} + M_{optimizer} + M_{activations} + M_{logits} + M_{buffers}",),
     ),
+    ("training", "training.states", (r"M_{states} = M_{weights} + M_{gradients} + M_{optimizer}",)),
+    ("training", "training.activity", (r"M_{activity} = M_{activations} + M_{logits} + M_{buffers}",)),
     (
         "training",
         "training.least_time",
@@ -464,6 +466,8 @@ TITLES = {
     "training.assemble": "From layers to a step",
     "training.step": "Time of a training step",
     "training.memory": "Memory of the fullest GPU",
+    "training.states": "Memory of weights, gradients and optimizer",
+    "training.activity": "Memory of activations",
     "collectives.ideal_all_reduce_times": "Textbook forms on a plan's cluster",
     "collectives.ideal_lower_bound": "Lower bound on a plan's cluster",
     "collectives.library_times": "What NCCL's own tables would choose",

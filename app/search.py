@@ -17,8 +17,7 @@ What is left out is infeasible or provably not faster:
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -26,9 +25,11 @@ from numpy.typing import NDArray
 
 from app import training
 from app.training import Calibration, Hardware, Job, Layer, Parallelism, Software
-from app.transformer import Shape
+from app.transformer import Array, Shape
 
 Whole = NDArray[np.int64]
+Numbers = NDArray[np.float64]
+ONE: Numbers = np.array(1.0)
 
 NONE, OPTIMIZER, GRADIENTS, PARAMETERS = range(4)
 SHORTEST_SHARE = 512
@@ -153,22 +154,36 @@ def _stages(shape: Shape, degrees: Sequence[int], given: Given) -> list[tuple[in
     return found
 
 
-def _parallelism(columns: dict[str, NDArray[np.float64]], recompute: Whole, gpus: int, given: Given) -> Parallelism:
-    data = gpus / (columns["tensor"] * columns["pipeline"] * columns["context"])
-    replicas = data * columns["context"]
+def _parallelism(
+    gpus: int,
+    given: Given,
+    *,
+    tensor: Numbers,
+    pipeline: Numbers,
+    context: Numbers,
+    virtual_pipeline: Numbers = ONE,
+    expert: Numbers = ONE,
+    micro_batch: Numbers = ONE,
+    sharding: Numbers = ONE,
+    sequence_parallel: Numbers = ONE,
+    recompute: Numbers | Whole = ONE,
+) -> Parallelism:
+    """Configurations of all GPUs; what a formula does not read may be left out."""
+    data = gpus / (tensor * pipeline * context)
+    replicas = data * context
     group = replicas if given.sharding_group is None else np.minimum(float(given.sharding_group), replicas)
     return Parallelism(
-        tensor=columns["tensor"],
-        pipeline=columns["pipeline"],
-        virtual_pipeline=columns["virtual_pipeline"],
-        context=columns["context"],
-        expert=columns["expert"],
+        tensor=tensor,
+        pipeline=pipeline,
+        virtual_pipeline=virtual_pipeline,
+        context=context,
+        expert=expert,
         data=data,
         expert_tensor=np.ones_like(data),
-        micro_batch=columns["micro_batch"],
-        sharding=columns["sharding"],
+        micro_batch=micro_batch,
+        sharding=sharding,
         sharding_group=group,
-        sequence_parallel=columns["sequence_parallel"],
+        sequence_parallel=sequence_parallel,
         recompute=(recompute == 2).astype(np.float64),
         recompute_core=(recompute == 1).astype(np.float64),
         bubble=np.full_like(data, given.bubble),
@@ -182,55 +197,124 @@ def take(parallelism: Parallelism, rows: Whole | slice) -> Parallelism:
 
 @dataclass(frozen=True)
 class _Grid:
-    """Candidates that divide, one entry each, recomputation apart.
+    """Candidates that divide, recomputation apart, as places in small tables of what they are made of.
 
-    `layer` numbers the combinations of tensor, context and expert degree and micro-batch: all that the time of a layer
-    depends on besides recomputation. `spare` marks sharded gradients that follow their own twin without.
+    A configuration is a stage (pipeline and virtual-pipeline degree), a layer (tensor, context and expert degree and
+    micro-batch: all that the time of a layer depends on besides recomputation) and a sharding. Its memory is that of
+    its states, which neither the micro-batch nor the virtual pipeline changes, and that of its activations, which
+    neither the experts' degree nor the sharding changes.
+
+    Attributes:
+        enumerated, divisible: as in `Found`.
+        stages: columns of each stage.
+        layers: columns of each layer.
+        stage, layer, sharding: what each candidate is made of.
+        state, activity: the place of each candidate in `states` and in a table of `activations`.
+        states: memory of weights, gradients and optimizer [B].
+        busy: the axes of activations: pipeline and virtual pipeline, tensor, context, micro-batch.
+        spare: marks sharded gradients that follow their own twin without.
+        recompute: levels, ascending.
     """
 
     enumerated: int
     divisible: int
-    columns: dict[str, NDArray[np.float64]]
+    stages: Mapping[str, Numbers]
+    layers: Mapping[str, Numbers]
+    stage: Whole
     layer: Whole
+    sharding: Numbers
+    state: Whole
+    activity: Whole
+    states: Numbers
+    busy: Mapping[str, Numbers]
     spare: NDArray[np.bool_]
     recompute: list[int]
+
+    def columns(self, rows: Whole) -> dict[str, Numbers]:
+        """Some candidates, setting by setting."""
+        stage, layer = self.stage[rows], self.layer[rows]
+        return (
+            {name: column[stage] for name, column in self.stages.items()}
+            | {name: column[layer] for name, column in self.layers.items()}
+            | {"sharding": self.sharding[rows]}
+        )
+
+
+def _table(values: Array, axes: Mapping[str, Numbers]) -> Numbers:
+    """Values over open axes, written out and flattened."""
+    whole = np.broadcast_shapes(*(np.shape(axis) for axis in axes.values()))
+    return np.broadcast_to(np.asarray(values, np.float64), whole).ravel()
 
 
 def _grid(shape: Shape, job: Job, hw: Hardware, sw: Software, gpus: int, given: Given) -> _Grid:
     lists = _degrees(shape, job, hw, sw, gpus, given)
     stages = np.array(_stages(shape, lists["pipeline"], given), np.int64).reshape(-1, 2)
-    p, v = stages[:, :1], stages[:, 1:]
-    axes = (np.array(lists[name], np.int64) for name in ("tensor", "context", "expert", "micro_batch"))
-    t, c, e, b = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
+    p, kind = np.unique(stages[:, 0], return_inverse=True)
+    t, c, e, b = (np.array(lists[name], np.int64) for name in ("tensor", "context", "expert", "micro_batch"))
     shardings = np.array(lists["sharding"], np.int64)
     variants = len(shardings) * len(lists["recompute"]) * len(lists["sequence_parallel"])
 
     # Whole configurations: the degrees multiply to the cluster.
-    model = t * c * p
+    across = p[:, None, None], t[:, None], c
+    model = across[0] * across[1] * across[2]
     whole = gpus % model == 0
     # Divisibility: the batch into micro-batches, those into rounds of an interleaved schedule, ranks into groups of
     # experts.
     batch, data = int(job.global_batch), gpus // model
-    per_step = np.maximum(data * b, 1)
-    divides = whole & (batch % per_step == 0) & ((v == 1) | (batch // per_step % p == 0)) & (data * c * t % e == 0)
-    stage, layer = np.nonzero(divides)
+    per_step = np.maximum(data[..., None] * b, 1)
+    even = whole[..., None] & (batch % per_step == 0)
+    rounds = even & (batch // per_step % across[0][..., None] == 0)
+    spread = (data * across[1] * across[2])[..., None] % e == 0
+    divides = np.where((stages[:, 1] > 1)[:, None, None, None], rounds[kind], even[kind])[:, :, :, None]
+    found = np.flatnonzero(divides & spread[kind][..., None])
+    stage, layer = np.divmod(found, len(t) * len(c) * len(e) * len(b))
 
     # Nothing can be shared by one replica; among several, sharing the optimizer state never loses.
-    several = (data * c)[divides] > 1
+    tensor, context, expert, micro = (axis.ravel() for axis in np.indices((len(t), len(c), len(e), len(b))))
+    several = (data * c > 1).reshape(len(p), -1)[kind[stage], (tensor * len(c) + context)[layer]]
     useful = np.where(several[:, None], shardings > NONE, shardings == NONE)
-    row, sharding = np.nonzero(useful if given.sharding is None else np.ones_like(useful))
-    stage, layer = stage[row], layer[row]
-    wide = {"tensor": t, "context": c, "expert": e, "micro_batch": b}
-    sequence_parallel = np.where(t > 1, max(lists["sequence_parallel"]), 0)
-    columns = {name: column.astype(np.float64)[layer] for name, column in wide.items()} | {
-        "pipeline": stages[:, 0].astype(np.float64)[stage],
-        "virtual_pipeline": stages[:, 1].astype(np.float64)[stage],
-        "sharding": shardings.astype(np.float64)[sharding],
-        "sequence_parallel": sequence_parallel.astype(np.float64)[layer],
-    }
-    spare = (columns["sharding"] == GRADIENTS) & (given.sharding is None)
-    counts = int(whole.sum()) * variants, int(divides.sum()) * variants
-    return _Grid(*counts, columns, layer, spare, sorted(lists["recompute"]))
+    row, sharding = np.divmod(
+        np.flatnonzero(useful if given.sharding is None else np.ones_like(useful)), len(shardings)
+    )
+
+    # Where each finds its states and its activations.
+    home = (kind * (len(t) * len(c) * len(e)))[stage] + ((tensor * len(c) + context) * len(e) + expert)[layer]
+    busy = stage * (len(t) * len(c) * len(b)) + ((tensor * len(c) + context) * len(b) + micro)[layer]
+    parallel = np.where(t > 1, max(lists["sequence_parallel"]), 0).astype(np.float64)
+    kept = dict(zip(("pipeline", "tensor", "context", "expert", "sharding"), _open(p, t, c, e, shardings), strict=True))
+    states = training.states(shape, job, _parallelism(gpus, given, **kept))
+    alive = dict(zip(("pipeline", "tensor", "context", "micro_batch"), _open(stages[:, 0], t, c, b), strict=True))
+    alive["virtual_pipeline"] = stages[:, 1].astype(np.float64)[:, None, None, None]
+    alive["sequence_parallel"] = parallel[:, None, None]
+    return _Grid(
+        enumerated=int(whole[kind].sum()) * len(e) * len(b) * variants,
+        divisible=len(found) * variants,
+        stages={
+            "pipeline": stages[:, 0].astype(np.float64),
+            "virtual_pipeline": stages[:, 1].astype(np.float64),
+        },
+        layers={
+            "tensor": t.astype(np.float64)[tensor],
+            "context": c.astype(np.float64)[context],
+            "expert": e.astype(np.float64)[expert],
+            "micro_batch": b.astype(np.float64)[micro],
+            "sequence_parallel": parallel[tensor],
+        },
+        stage=stage[row],
+        layer=layer[row],
+        sharding=shardings.astype(np.float64)[sharding],
+        state=home[row] * len(shardings) + sharding,
+        activity=busy[row],
+        states=_table(sum(states), kept),
+        busy=alive,
+        spare=(shardings == GRADIENTS)[sharding] & (given.sharding is None),
+        recompute=sorted(lists["recompute"]),
+    )
+
+
+def _open(*axes: Whole) -> list[Numbers]:
+    """Axes that broadcast against one another."""
+    return [axis.astype(np.float64) for axis in np.ix_(*axes)]
 
 
 def best(
@@ -256,82 +340,91 @@ def best(
     limit = budget * float(np.ravel(hw.memory_capacity)[0])
 
     # The least recomputation that fits is the quickest: the next level is only for what does not fit yet.
-    left = np.arange(len(grid.layer))
-    kept: list[tuple[Whole, Whole, NDArray[np.float64]]] = []
+    left = np.ones(len(grid.layer), bool)
+    kept: list[tuple[Whole, Whole, Numbers]] = []
     smallest, frugal = np.nan, None
-    for value, passes in itertools.product(grid.recompute, (False, True)):
+    for value in grid.recompute:
+        busy = _parallelism(gpus, given, **grid.busy, recompute=np.array(value))
+        activations = _table(sum(training.activity(shape, job, busy, sw, cal)), grid.busy)
+        size = grid.states[grid.state] + activations[grid.activity]
+        if left.any():
+            at = np.argmin(np.where(left, size, np.inf), keepdims=True)
+            if not size[at[0]] >= smallest:
+                smallest = float(size[at[0]])
+                frugal = pick(_parallelism(gpus, given, **grid.columns(at), recompute=np.full(1, value)), 0)
         # Sharding the gradients too costs time: it is for what does not fit with the optimizer state sharded.
-        now = left[grid.spare[left] == passes]
-        level = np.full(len(now), value)
-        par = _parallelism({name: column[now] for name, column in grid.columns.items()}, level, gpus, given)
-        size = _sizes(shape, job, par, sw, cal)
-        fits = size <= limit
-        kept.append((now[fits], level[fits], size[fits]))
-        if len(size) and not size.min() >= smallest:
-            smallest, frugal = float(size.min()), pick(par, int(np.argmin(size)))
-        done = np.zeros(len(grid.layer), bool)
-        done[now[fits]] = True
-        if not passes:
-            done[1:] |= done[:-1] & grid.spare[1:]
-        left = left[~done[left]]
+        fits = left & (size <= limit)
+        plain = fits & ~grid.spare
+        fits[1:] &= ~(plain[:-1] & grid.spare[1:])
+        left &= ~fits
+        left[1:] &= ~(plain[:-1] & grid.spare[1:])
+        for now in (np.flatnonzero(plain), np.flatnonzero(fits & grid.spare)):
+            kept.append((now, np.full(len(now), value), size[now]))
     chosen, recompute, memory = (np.concatenate(column) for column in zip(*kept, strict=True))
 
-    columns = {name: column[chosen] for name, column in grid.columns.items()}
-    fitting = _parallelism(columns, recompute, gpus, given)
-    rows, time = _times(shape, job, hw, fitting, sw, cal, grid.layer[chosen] * 3 + recompute)
-    order = rows[np.argsort(time, kind="stable")]
+    rows, fitting, time = _times(shape, job, hw, sw, cal, gpus, given, grid, chosen, recompute)
+    order = np.argsort(time, kind="stable")
     return Found(
         enumerated=grid.enumerated,
         divisible=grid.divisible,
         feasible=len(chosen),
         evaluated=len(time),
         parallelism=take(fitting, order),
-        time=np.sort(time, kind="stable"),
-        memory=memory[order],
+        time=time[order],
+        memory=memory[rows[order]],
         smallest_memory=smallest,
         frugal=frugal,
     )
 
 
+def _times(
+    shape: Shape,
+    job: Job,
+    hw: Hardware,
+    sw: Software,
+    cal: Calibration,
+    gpus: int,
+    given: Given,
+    grid: _Grid,
+    chosen: Whole,
+    recompute: Whole,
+) -> tuple[Whole, Parallelism, Numbers]:
+    """Which of the chosen candidates are worth timing, as configurations, and their step times [s].
+
+    Equal layers are timed once. A step takes at least the layers of its deepest stage for every micro-batch. Where
+    that alone is `HOPELESS` times the best step found among the most promising, the rest is not worked out.
+    """
+    variants = 3
+    key = grid.layer[chosen] * variants + recompute
+    seen = np.zeros(len(grid.layers["tensor"]) * variants, bool)
+    seen[key] = True
+    first, place = np.flatnonzero(seen), np.cumsum(seen) - 1
+    columns = {name: column[first // variants] for name, column in grid.layers.items()}
+    distinct = _parallelism(gpus, given, pipeline=ONE, **columns, recompute=first % variants)
+    layers = _table(training.layer(shape, job, hw, distinct, sw, cal).total, columns)
+    heads = _table(training.head_time(shape, job, hw, distinct, cal), columns)
+    again = place[key]
+
+    def timed(rows: Whole) -> tuple[Parallelism, Numbers]:
+        par = _parallelism(gpus, given, **grid.columns(chosen[rows]), recompute=recompute[rows])
+        time = np.empty(len(rows))
+        for block in _blocks(len(rows)):
+            place = again[rows[block]]
+            # Only the sum enters the step; the parts of a layer are of interest for one plan.
+            one = Layer(*(layers[place] for _ in fields(Layer)))
+            time[block] = training.assemble(one, heads[place], shape, job, hw, take(par, block), sw, cal).time
+        return par, time
+
+    rows = np.arange(len(chosen))
+    if len(rows) > PROMISING:
+        depth = shape.layers + shape.prediction_layers
+        busy = _parallelism(gpus, given, **grid.busy)
+        rounds = _table(training.least_time(1.0, depth, job.global_batch, busy), grid.busy)
+        least = rounds[grid.activity[chosen]] * layers[again]
+        promising = np.argpartition(least, PROMISING)[:PROMISING]
+        rows = np.flatnonzero(least <= HOPELESS * timed(promising)[1].min())
+    return rows, *timed(rows)
+
+
 def _blocks(count: int) -> Iterator[slice]:
     return (slice(start, start + ROWS_AT_ONCE) for start in range(0, count, ROWS_AT_ONCE))
-
-
-def _sizes(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibration) -> NDArray[np.float64]:
-    """Memory of each configuration [B]."""
-    size = np.empty(np.shape(par.data))
-    for block in _blocks(len(size)):
-        size[block] = training.memory(shape, job, take(par, block), sw, cal).total
-    return size
-
-
-def _times(
-    shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, cal: Calibration, layer: Whole
-) -> tuple[Whole, NDArray[np.float64]]:
-    """Rows worth timing and their step times [s]. Equal numbers in `layer` mean equal layers, which are timed once.
-
-    A step takes at least the layers of its deepest stage for every micro-batch. Where that alone is `HOPELESS` times
-    the best step found among the most promising, the rest is not worked out.
-    """
-    _, first, again = np.unique(layer, return_index=True, return_inverse=True)
-    distinct = take(par, first)
-    layers = np.asarray(training.layer(shape, job, hw, distinct, sw, cal).total)
-    heads = np.asarray(training.head_time(shape, job, hw, distinct, cal))
-
-    def timed(rows: Whole) -> NDArray[np.float64]:
-        total = layers[again[rows]]
-        # Only the sum enters the step; the parts of a layer are of interest for one plan.
-        one = Layer(*(total for _ in fields(Layer)))
-        step = training.assemble(one, heads[again[rows]], shape, job, hw, take(par, rows), sw, cal)
-        return np.asarray(step.time, np.float64)
-
-    depth = shape.layers + shape.prediction_layers
-    least = training.least_time(layers[again], depth, job.global_batch, par)
-    rows = np.arange(len(layer))
-    if len(rows) > PROMISING:
-        promising = np.argpartition(least, PROMISING)[:PROMISING]
-        rows = np.flatnonzero(least <= HOPELESS * timed(promising).min())
-    time = np.empty(len(rows))
-    for block in _blocks(len(rows)):
-        time[block] = timed(rows[block])
-    return rows, time

@@ -702,10 +702,25 @@ def memory(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibrat
 
     Sources: Rajbhandari et al., "ZeRO", 2020, section 3; Korthikanti et al., 2022, table 2 and section 4.2.3.
     """
-    t, p, v = par.tensor, par.pipeline, par.virtual_pipeline
-    depth = shape.layers + shape.prediction_layers
-    deep = np.ceil(depth / p)
-    held = transformer.held_parameters(shape, t, p, par.expert, par.expert_tensor, deep)
+    weights, gradients, optimizer = states(shape, job, par)
+    activations, logits, buffers = activity(shape, job, par, sw, cal)
+    total = (weights + gradients + optimizer) + (activations + logits + buffers)
+    return Memory(weights, gradients, optimizer, activations, logits, buffers, total)
+
+
+def states(shape: Shape, job: Job, par: Parallelism) -> tuple[Array, Array, Array]:
+    """Weights, gradients and optimizer state of the fullest GPU, the first half of its memory.
+
+    Neither the micro-batch nor the virtual pipeline nor recomputation changes them.
+
+    Returns:
+        Weights, gradients, optimizer state [B].
+
+    Source: Rajbhandari et al., "ZeRO", 2020, section 3.
+    """
+    p = par.pipeline
+    deep = np.ceil((shape.layers + shape.prediction_layers) / p)
+    held = transformer.held_parameters(shape, par.tensor, p, par.expert, par.expert_tensor, deep)
     replicas = par.data * par.context
     group = np.minimum(par.sharding_group, replicas)
     expert_group = np.clip(par.ranks / (p * par.expert * par.expert_tensor), 1, group)
@@ -717,7 +732,21 @@ def memory(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibrat
     weights = np.where(stage > 2, 4 * over + 2 * gathered, 2 * whole)
     gradients = np.where(stage > 2, 4 * over + 4 * gathered, job.gradient_bytes * np.where(stage > 1, over, whole))
     optimizer = np.where(stage > 2, 8 * over, np.where(stage > 0, 12 * over, 12 * whole))
+    return weights, gradients, optimizer
 
+
+def activity(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibration) -> tuple[Array, Array, Array]:
+    """Activations, logits and buffers of the fullest GPU, the second half of its memory.
+
+    Neither the experts' degree nor the sharding changes them.
+
+    Returns:
+        Activations, logits, buffers [B].
+
+    Source: Korthikanti et al., 2022, table 2 and section 4.2.3.
+    """
+    t, p, v = par.tensor, par.pipeline, par.virtual_pipeline
+    deep = np.ceil((shape.layers + shape.prediction_layers) / p)
     tokens = par.micro_batch * job.sequence_length / par.context
     micro_batches = np.maximum(job.global_batch / (par.data * par.micro_batch), 1)
     element = np.maximum(job.linear_bytes, 1.0)
@@ -733,9 +762,8 @@ def memory(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibrat
     logits = tokens * shape.vocabulary / t * 12
     # The last stage holds the logits but only one micro-batch in flight.
     last = np.where(np.asarray(p) > 1, np.maximum(logits - tokens * (alive - 1) * layers, 0.0), logits)
-    used = weights + gradients + optimizer + activations + last
     buffers = cal.context_memory + cal.fragmentation * (activations + last)
-    return Memory(weights, gradients, optimizer, activations, last, buffers, used + buffers)
+    return activations, last, buffers
 
 
 # Goodput -------------------------------------------------------------------------------------------------------------
