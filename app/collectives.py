@@ -418,6 +418,11 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
     nvls-tree as tree                         two: min(0.92 V, P); more: min(0.92 V, 0.95 P/2)
     collnet  b + 2h + 2α                      min(P, 0.87 B/2), with SHARP
     ======== ================================ ======================================================
+
+    The other collectives are rings with one pass, whose P on Ethernet is less by ``ring_share``. A gather or scatter
+    takes b + γh(g - 1)M + α(M - 1) and fills its pipeline as within one domain. Calls of a broadcast or reduce overlap:
+    they take b, and their fill grows more steeply with the bytes. An all-to-all takes b + h + α + p(n - 1), p for each
+    peer, and the slower of its shares inside and outside the domain.
     """
     m, c = machine, calibration
     g, domains = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains, float)
@@ -442,11 +447,19 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
     ring_pacing = np.maximum(pacing_hop - saved, c.ring_hop * pacing_hop / 2)
     beyond = np.maximum(g - 1 - chain, 0.0)  # the pipeline passes every GPU of a rack, a small message does not
 
-    def line(passes: Array, rate: Array, crossings: Array, ring: bool = False, cap: Array = cap) -> _Line:
+    def line(
+        passes: Array,
+        rate: Array,
+        crossings: Array,
+        ring: bool = False,
+        cap: Array = cap,
+        fill: Array = fill,
+        exponent: Array = c.fill_exponent,
+    ) -> _Line:
         near = m.base_latency + passes * chain * hop
         network, pacing = (ring_hop, ring_pacing) if ring else (m.scale_out_hop, pacing_hop)
         pace = near + passes * beyond * hop + crossings * pacing
-        return _Line(near + crossings * network, rate, pace, fill, cap, c.fill_exponent)
+        return _Line(near + crossings * network, rate, pace, fill, cap, exponent)
 
     if collective == "all-to-all":
         share_near = (g - 1) / ranks / inside
@@ -462,16 +475,14 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
         narrow = np.where(several, np.where(g > 1, np.minimum(inside, lone), lone), inside)
         with np.errstate(divide="ignore"):
             rate = narrow / bus_factor(collective, ranks)
-        # Half the steps of a ring all-reduce set the pace. A small message takes longer from GPU to GPU than a sum
-        # does, and the crossing saves nothing on a tree's.
-        once = line(domains, rate, domains - 1, ring=True)
-        latency = m.base_latency + c.gather_hop * domains * chain * hop + (domains - 1) * m.scale_out_hop
         if collective in ("broadcast", "reduce"):
-            # One call does not wait for the end of the one before: hops hide while messages fit the buffers, the more
-            # bytes the less so.
-            latency = np.broadcast_to(m.base_latency, np.shape(latency))
-            once = replace(once, fill=c.broadcast_fill * once.fill, exponent=c.broadcast_exponent)
-        return {"ring": replace(once, latency=latency)}
+            # One call does not wait for the end of the one before: hops hide, and so does the filling of the pipeline
+            # while messages fit its buffers, the more bytes the less so.
+            whole = line(domains, rate, domains - 1, fill=c.broadcast_fill * fill, exponent=c.broadcast_exponent)
+            return {"ring": replace(whole, latency=np.broadcast_to(m.base_latency, np.shape(whole.latency)))}
+        # Bytes pass every GPU once and none waits for a sum to come back: the pipeline fills as within one domain.
+        once = np.where(several & (g <= 1), m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
+        return {"ring": line(c.gather_hop * domains, rate, domains - 1, fill=once)}
 
     with np.errstate(divide="ignore"):
         ring = narrow / bus_factor(collective, ranks)

@@ -3,6 +3,7 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 
 from app import catalog as catalogue
@@ -21,9 +22,10 @@ def report():
 
 @pytest.fixture(scope="module")
 def left_out():
-    """All-reduce rows of good quality, each predicted by a calibration that never saw its system (some 15 s)."""
+    """Rows of good quality, each predicted by a calibration that never saw its system (some 20 s)."""
     rows, _ = accuracy.read(accuracy.MEASUREMENTS, CATALOG)
-    return accuracy.summary(accuracy.predictions(accuracy.fitted(rows), CATALOG, leave_one_out=True), [], True)
+    good = [*accuracy.fitted(rows), *accuracy.fitted(rows, other=True)]
+    return accuracy.summary(accuracy.predictions(good, CATALOG, leave_one_out=True), [], True)
 
 
 def write(tmp_path, *rows):
@@ -64,6 +66,38 @@ def test_bands_keep_their_promise_for_systems_left_out(left_out):
     overall = left_out["all_reduce"]["overall"]
     assert 0.75 <= overall["coverage"] <= 0.90
     assert overall["width"] <= 0.30
+
+
+@pytest.mark.parametrize(
+    ("collective", "seen", "unseen"),
+    [
+        # The all-reduce's median error is 7 % and 9 %; all but the all-gather come from one or two systems.
+        ("all-gather", 0.13, 0.17),
+        ("reduce-scatter", 0.13, 0.15),
+        ("all-to-all", 0.06, 0.21),
+        ("broadcast", 0.14, 0.22),
+        ("reduce", 0.14, 0.19),
+    ],
+)
+def test_other_collectives_stay_within_their_error(report, left_out, collective, seen, unseen):
+    assert report["by_collective"][collective]["median"] <= seen
+    assert left_out["by_collective"][collective]["median"] <= unseen
+
+
+def test_bands_of_other_collectives_keep_their_promise(left_out):
+    others = [group for name, group in left_out["by_collective"].items() if name != "all-reduce"]
+    rows = sum(group["count"] for group in others)
+    assert 0.75 <= sum(group["coverage"] * group["count"] for group in others) / rows <= 0.90
+
+
+def test_constants_of_other_collectives_do_not_move_the_all_reduce():
+    rows, _ = accuracy.read(accuracy.MEASUREMENTS, CATALOG)
+    some = accuracy.fitted(rows)[::20]
+    moved = {prior.key: 2 * prior.typical for prior in accuracy.priors(other=True)}
+    assert np.array_equal(
+        accuracy.predict(some, CATALOG, accuracy.read_at(moved)).time,
+        accuracy.predict(some, CATALOG, accuracy.read_at({})).time,
+    )
 
 
 def test_the_catalogue_holds_what_the_fit_finds(report, left_out):
@@ -163,6 +197,6 @@ def test_every_measurement_names_its_source():
 
 
 def test_every_prior_belongs_to_a_calibrated_constant():
-    for prior in accuracy.priors():
+    for prior in (*accuracy.priors(), *accuracy.priors(other=True)):
         _, group, name = prior.key.split(".")
         assert CATALOG.collectives[group][name].status == "calibrated"

@@ -360,6 +360,40 @@ def test_an_all_to_all_across_nodes_is_bound_by_the_network():
     assert floor < float(c.all_to_all(1e9, m, CALIBRATION)) < 1.3 * floor
 
 
+def test_one_process_posts_an_all_to_all_peer_by_peer():
+    # 8 GPUs launch one after the other, and each posts to its 7 peers: 8 · (launch + 7 · overhead)
+    m = plan.machine(CATALOG, gpu="a100-sxm", one_process=True)
+    expected = float(m.launch_floor) + 8 * 7 * CALIBRATION.peer_overhead
+    assert float(c.all_to_all(1024, m, CALIBRATION)) == pytest.approx(expected)
+    assert float(c.all_gather(1024, m, CALIBRATION)) == pytest.approx(float(m.launch_floor))
+
+
+def test_a_gather_between_two_lone_gpus_crosses_the_network_once():
+    # Launch and one full hop; the byte itself and its fill are a percent.
+    m = plan.machine(CATALOG, gpu="b200-sxm", gpus_per_node=1, nodes=2, transport="roce")
+    expected = float(m.base_latency) + float(m.scale_out_hop)
+    assert float(c.all_gather(1, m, CALIBRATION)) == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize("collective", ["all-gather", "reduce-scatter"])
+def test_a_lone_ring_gets_less_of_ethernet_than_of_infiniband(collective):
+    # 1 TB in 16 nodes of 100 Gb/s a GPU: bytes at share · usable rate · 8 GPUs, the rest is lost in them
+    rates = {}
+    for transport in ("infiniband", "roce"):
+        m = plan.machine(CATALOG, gpu="a100-sxm", nodes=16, transport=transport, rate=12.5e9)
+        time = float(c.collective_time(collective, 1e12, m, CALIBRATION))
+        rates[transport] = 127 / 128 * 1e12 / time / (8 * float(np.asarray(m.scale_out_rate)))
+    share = CATALOG.collectives["roce"]["ring_share"].typical
+    assert rates["infiniband"] == pytest.approx(1, rel=0.01)
+    assert rates["roce"] == pytest.approx(share, rel=0.01)
+
+
+def test_a_small_broadcast_overlaps_with_the_next():
+    # 128 GPUs in 16 nodes: a call costs its launch and little more, whatever the length of the ring.
+    m = plan.machine(CATALOG, gpu="a100-sxm", nodes=16)
+    assert float(c.broadcast(64, m, CALIBRATION)) == pytest.approx(float(m.base_latency), rel=0.1)
+
+
 # Stragglers -----------------------------------------------------------------------------------------------------------
 
 

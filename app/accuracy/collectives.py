@@ -277,18 +277,22 @@ class Prior:
     key: str
     typical: float
     spread: float
+    other: bool
+    """It bears on collectives other than the all-reduce alone."""
 
 
 @cache
-def priors() -> tuple[Prior, ...]:
-    """The priors of all calibrated constants."""
+def priors(other: bool = False) -> tuple[Prior, ...]:
+    """The priors of all calibrated constants of the all-reduce, or of those that the other collectives add to them."""
     found = []
     for group, names in tomllib.loads(PRIORS.read_text(encoding="utf-8")).items():
         for name, entry in names.items():
             value = entry["typical"]
             number = units.parse(value, entry.get("unit", "s")) if isinstance(value, str) else float(value)
-            found.append(Prior(f"collectives.{group}.{name}", number, float(entry["spread"])))
-    return tuple(found)
+            found.append(
+                Prior(f"collectives.{group}.{name}", number, float(entry["spread"]), bool(entry.get("other", False)))
+            )
+    return tuple(prior for prior in found if prior.other == other)
 
 
 def read_at(factors: Mapping[str, Array], draws: bool = False) -> all_reduce.Reading:
@@ -304,14 +308,20 @@ def read_at(factors: Mapping[str, Array], draws: bool = False) -> all_reduce.Rea
 
 
 def fit(
-    rows: Sequence[Measured], catalog: Catalog, start: NDArray[np.float64] | None = None, steps: int = 12
+    rows: Sequence[Measured],
+    catalog: Catalog,
+    start: NDArray[np.float64] | None = None,
+    steps: int = 12,
+    settled: Mapping[str, Array] | None = None,
 ) -> NDArray[np.float64]:
     """Logarithm of each constant over its prior that fits the rows best.
+
+    The constants are those of the all-reduce; with those ``settled`` they are those that other collectives add.
 
     Robust least squares on log(predicted/measured), with a Gaussian prior on the logarithm of each constant, by damped
     Gauss-Newton steps. All perturbed constants are evaluated in one call: they are the last axis.
     """
-    known = priors()
+    known = priors(other=settled is not None)
     spread = np.array([prior.spread for prior in known])
     counts: dict[str, int] = {}
     for row in rows:
@@ -322,9 +332,8 @@ def fit(
 
     def residuals(theta: NDArray[np.float64], slopes: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         moves = np.vstack([np.zeros(len(known)), step * np.eye(len(known))]) if slopes else np.zeros((1, len(known)))
-        factors: dict[str, Array] = {
-            prior.key: prior.typical * np.exp(theta[i] + moves[:, i]) for i, prior in enumerate(known)
-        }
+        factors: dict[str, Array] = dict(settled or {})
+        factors |= {prior.key: prior.typical * np.exp(theta[i] + moves[:, i]) for i, prior in enumerate(known)}
         off = np.log(predict(rows, catalog, read_at(factors)).time) - measured[:, None]
         relative = (off[:, 0] / TOLERANCE) ** 2
         loss = np.sqrt(np.log1p(relative))
@@ -357,17 +366,17 @@ def fit(
     return theta
 
 
-def constants(theta: NDArray[np.float64]) -> dict[str, Array]:
+def constants(theta: NDArray[np.float64], other: bool = False) -> dict[str, Array]:
     """The values of all calibrated constants at a fit."""
-    return {prior.key: float(prior.typical * np.exp(theta[i])) for i, prior in enumerate(priors())}
+    return {prior.key: float(prior.typical * np.exp(theta[i])) for i, prior in enumerate(priors(other))}
 
 
-def fitted(rows: Iterable[Measured]) -> list[Measured]:
-    """The rows a calibration rests on: all-reduce with NCCL or RCCL, of good quality."""
+def fitted(rows: Iterable[Measured], other: bool = False) -> list[Measured]:
+    """The rows a calibration rests on: all-reduce, or all else, with NCCL or RCCL, of good quality."""
     return [
         row
         for row in rows
-        if row.configuration.collective == "all-reduce" and row.library in LIBRARIES and not row.weak
+        if (row.configuration.collective != "all-reduce") == other and row.library in LIBRARIES and not row.weak
     ]
 
 
@@ -397,15 +406,19 @@ def predictions(
     if not leave_one_out:
         return _bands(rows, catalog, read_at({}), read_at({}, draws=True))
     systems = list(dict.fromkeys(row.system for row in rows))
-    own = fitted(rows)
-    others = [row for row in fitted(learn_from) if row.system not in set(systems)]
-    whole = fit([*own, *others], catalog)
+    everything = [*rows, *(row for row in learn_from if row.system not in set(systems))]
+    reduces, besides = fitted(everything), fitted(everything, other=True)
+    whole = fit(reduces, catalog)
+    beside_whole = fit(besides, catalog, settled=constants(whole))
     found: dict[int, Prediction] = {}
     for system in systems:
         members = [index for index, row in enumerate(rows) if row.system == system]
-        rest = [row for row in [*own, *others] if row.system != system]
-        theta = fit(rest, catalog, start=whole, steps=6) if len(rest) < len(own) + len(others) else whole
+        rest = [row for row in reduces if row.system != system]
+        theta = fit(rest, catalog, start=whole, steps=6) if len(rest) < len(reduces) else whole
         values = constants(theta)
+        if any(rows[i].configuration.collective != "all-reduce" for i in members):
+            rest = [row for row in besides if row.system != system]
+            values |= constants(fit(rest, catalog, start=beside_whole, steps=6, settled=values), other=True)
         seen = _bands([rows[i] for i in members], catalog, read_at(values), read_at(values, draws=True))
         found |= dict(zip(members, seen, strict=True))
     return [found[index] for index in range(len(rows))]

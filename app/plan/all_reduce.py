@@ -271,7 +271,7 @@ def residual(catalog: Catalog, group: str, choice: Choice, collective: str = "al
     """The model's own error: half-width of the 80 % interval on the logarithm [1].
 
     Each class of hardware has three: where latency, pipeline fill and bandwidth make the time; between them by share.
-    Collectives other than the all-reduce, which the constants are not fitted to, add one in quadrature.
+    Collectives other than the all-reduce, of which few runs are published, add one in quadrature.
     """
     table = catalog.collectives["residual"]
     moving, filling = np.nan_to_num(choice.bandwidth_share), np.nan_to_num(choice.fill_share)
