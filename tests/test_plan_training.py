@@ -217,3 +217,9 @@ def test_a_cluster_that_only_restarts_is_a_finding():
 def test_a_stack_without_sequence_parallelism_is_planned_without():
     made = draft(stack="megatron-lm-2021", gpu="a100-sxm", model="gpt-3-175b", sequence_length=2048)
     assert made.parallelism.sequence_parallel is False
+
+
+def test_gpus_of_a_measured_architecture_have_the_narrower_error():
+    # Ampere's constants rest on published step times, Rubin's do not.
+    assert adapter.residual(CATALOG, CATALOG.gpus["a100-sxm"], False, True) == pytest.approx(0.09)
+    assert adapter.residual(CATALOG, CATALOG.gpus["rubin"], False, True) == pytest.approx((0.09**2 + 0.25**2) ** 0.5)

@@ -94,6 +94,24 @@ def test_the_best_of_the_search_is_the_single_plan():
     assert np.all(found.memory <= 0.95 * A100.memory_capacity)
 
 
+@pytest.mark.parametrize("capacity", [40e9, 85e9])
+def test_the_memory_of_every_configuration_is_the_single_plans(capacity: float):
+    job, small = Job(4096.0, 64.0), replace(A100, memory_capacity=capacity)
+    found = search.best(MIXTRAL, job, small, SOFT, CAL, 64)
+    held = training.memory(MIXTRAL, job, found.parallelism, SOFT, CAL)
+    assert len(found.time) > 100
+    np.testing.assert_allclose(held.total, found.memory, rtol=1e-12)
+
+
+def test_the_least_memory_is_the_frugal_configurations():
+    job = Job(4096.0, 64.0)
+    found = search.best(MIXTRAL, job, replace(A100, memory_capacity=1e9), SOFT, CAL, 64)
+    assert found.best() is None
+    assert found.frugal is not None
+    held = training.memory(MIXTRAL, job, found.frugal, SOFT, CAL)
+    assert held.total == pytest.approx(found.smallest_memory, rel=1e-12)
+
+
 def test_given_settings_are_kept():
     fixed = Given(tensor=8, pipeline=4, micro_batch=2, sharding=1, recompute=2, sequence_parallel=False)
     found = search.best(GPT, Job(2048.0, 512.0), A100, SOFT, CAL, 512, fixed)
