@@ -56,9 +56,10 @@ class ReduceAnswer(Envelope):
 
 @dataclass(frozen=True)
 class FabricAnswer(Envelope):
-    """The fabric alone."""
+    """The fabric alone. ``cable_list`` is where the point-to-point cable list is to be had, as CSV."""
 
     fabric: Fabric
+    cable_list: str
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,7 @@ def fabric_answer(scenario: Scenario, catalog: Catalog) -> FabricAnswer:
         findings=tuple(found),
         permalink="/fabric?" + scenario.query(catalog_version=catalog.version),
         fabric=network.part(fold({**network.quantities, **money.quantities})),
+        cable_list="/export/cables.csv?" + scenario.query(catalog_version=catalog.version),
     )
 
 

@@ -243,10 +243,17 @@ class Scenario(BaseModel):
         given = {key: value for key, value in data.items() if not (isinstance(value, str) and not value.strip())}
         if "model" not in given and any(given.get(name) is not None for name in SHAPE):
             given["model"] = "custom"
-        if given.get("model") == "custom":
-            stand_in = catalog.current().models[cls.model_fields["model"].default]
-            given |= {name: getattr(stand_in, name) for name in NEEDED if given.get(name) is None}
         return given
+
+    def borrowed(self) -> tuple[str, ...]:
+        """The fields that a model of one's own lacks; the default model's stand in, and a finding says so."""
+        if self.model != "custom":
+            return ()
+        return tuple(
+            name
+            for name in NEEDED
+            if getattr(self, name) is None and not (name == "ffn_hidden" and self.expert_ffn_hidden)
+        )
 
     def asked(self) -> dict[str, Any]:
         """The fields that differ from the defaults."""

@@ -153,6 +153,7 @@ def test_the_resolved_parallelism_asked_for_again_is_the_same_plan(default: Plan
         ({"gpu": "rubin"}, "not-shipping"),
         ({"nics_per_node": 0}, "no-network"),
         ({"catalog_version": "2025-01"}, "other-catalogue"),
+        ({"layers": 2, "hidden": 1024}, "borrowed-shape"),
     ],
 )
 def test_what_does_not_fit_together_is_a_finding_that_says_what_to_change(asked: dict[str, Any], code: str) -> None:

@@ -62,13 +62,13 @@ def test_what_cannot_be_understood_is_refused(fields: dict[str, Any]) -> None:
     assert complaint(**fields)
 
 
-def test_a_model_of_ones_own_takes_what_it_lacks_from_the_default_model() -> None:
+def test_a_model_of_ones_own_says_what_it_lacks() -> None:
     part = Scenario.model_validate({"layers": 2, "hidden": 128})
-    assert (part.model, part.layers, part.hidden) == ("custom", 2, 128)
-    assert (part.heads, part.vocabulary, part.ffn_hidden) == (64, 128256, 28672)  # Llama 3 70B
-    assert Scenario.model_validate({"model": "custom"}).layers == 80
+    assert part.model == "custom"
+    assert part.borrowed() == ("heads", "ffn_hidden", "vocabulary")
     own = Scenario.model_validate({"layers": 2, "hidden": 128, "heads": 4, "vocabulary": 1000, "ffn_hidden": 512})
     assert own.model == "custom"
+    assert own.borrowed() == ()
 
 
 def test_the_query_holds_only_what_differs_and_leads_back_to_the_same_scenario() -> None:

@@ -13,6 +13,7 @@ def of_hardware(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Ite
     yield from _nodes(hardware)
     yield from _links(hardware, scenario)
     yield from _status(hardware)
+    yield from _shape(scenario, catalog)
     if scenario.catalog_version and scenario.catalog_version != catalog.version:
         yield Finding(
             "note",
@@ -90,4 +91,18 @@ def _status(hardware: Hardware) -> Iterator[Finding]:
             "not-shipping",
             f"Not on sale yet: {names}. Figures that rest on it are the vendor's plans.",
             tuple(field for _, field in early),
+        )
+
+
+def _shape(scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
+    borrowed = scenario.borrowed()
+    if borrowed:
+        stand_in = catalog.models[Scenario.model_fields["model"].default]
+        titles = ", ".join((Scenario.model_fields[name].title or name).lower() for name in borrowed)
+        yield Finding(
+            "warning",
+            "borrowed-shape",
+            f"Your own model does not say its {titles}: {stand_in.name}'s stand in.",
+            borrowed,
+            "Fill them in, or choose a model.",
         )

@@ -62,6 +62,8 @@ def shape(scenario: Scenario, catalog: Catalog) -> Shape:
         if "expert_ffn_hidden" in numbers or "shared_experts" in numbers:
             numbers["shared_ffn_hidden"] = 0.0
         return replace(own, **numbers)
+    stand_in = catalog.models[Scenario.model_fields["model"].default]
+    numbers = {name: float(getattr(stand_in, name)) for name in scenario.borrowed()} | numbers
     heads, hidden = numbers["heads"], numbers["hidden"]
     experts = numbers.get("experts", 0.0)
     ffn = numbers.get("ffn_hidden", numbers.get("expert_ffn_hidden", 0.0))
