@@ -304,7 +304,7 @@ def _pruned(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     kept = [(name, value) for name, value in pairs if not _lettered(name) or value != defaults.get(name[2:])]
     last = max((name[0] for name, _ in pairs if _lettered(name)), default="b")
     if not any(name[0] == last for name, _ in kept if _lettered(name)):
-        kept.append((f"{last}.gpu", next(value for name, value in pairs if name == f"{last}.gpu")))
+        kept.append((f"{last}.gpu", dict(pairs).get(f"{last}.gpu", defaults["gpu"])))
     return kept
 
 

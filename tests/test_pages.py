@@ -418,3 +418,10 @@ def test_memory_forgets_the_oldest_page() -> None:
 
 
 PROBLEM = {"title": "A title", "detail": "A sentence.", "status": 404}
+
+
+@pytest.mark.parametrize(
+    "query", ["zz=&zz=1", "algorithm=&gpus=twelve", "b.gpus=1024&b.zz=", "b.tensor_parallel=", "a.gpus=&c.gpus=512"]
+)
+def test_a_comparison_with_blanks_and_nonsense_is_answered_with_what_to_change(client: TestClient, query: str) -> None:
+    assert client.get(f"/compare?{query}").status_code in (200, 422)
