@@ -646,6 +646,8 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
     if not drawn:
         return _nothing(curve.title, curve.subtitle)
     low, high = _extent(drawn, curve.y_logarithmic)
+    if curve.y_logarithmic and not low > 0:
+        return _nothing(curve.title, curve.subtitle)
     high = min(high, 1.01) if curve.y_unit == "%" else high
     scale = math.log10 if curve.y_logarithmic else float
     places = np.concatenate([series.x[np.isfinite(series.typical)] for series in drawn])

@@ -110,7 +110,7 @@ def _planner(
     if answer.training.cloud:
         figures["cloud"] = charts.cloud(answer)
     tables = exports.tables(answer, catalog)
-    if answer.all_reduce.time is not None:
+    if answer.all_reduce.time is not None and answer.all_reduce.ranks > 1:
         curve = curves.all_reduce_over_sizes(scenario, catalog, answer.all_reduce.message)
         figures["all_reduce_curves"] = charts.all_reduce_curves(curve)
         tables["all_reduce_curves"] = exports.curve_table(curve)

@@ -395,6 +395,41 @@ def test_hostile_queries_never_break_anything(client: TestClient, path: str, que
     assert "NaN" not in answer.text or path == "/"
 
 
+PLAUSIBLE = {
+    "gpus": ["1", "8", "64", "1000", "1024", "16384", "1000000"],
+    "gpu": ["h100-sxm", "gb200", "mi300x", "a10", "v100-sxm", "rubin"],
+    "scale_out": ["tcp-100", "infiniband-xdr", "roce-400", "efa-400", "slingshot-200"],
+    "topology": ["mesh", "torus-2d", "torus-3d", "dragonfly", "rail-only", "fat-tree"],
+    "model": ["llama-3-8b", "deepseek-v3", "custom"],
+    "oversubscription": ["2", "3.5", "64"],
+    "planes": ["2", "8"],
+    "tiers": ["1", "2", "4"],
+    "precision": ["fp8", "nvfp4"],
+    "message": ["8 B", "1 TB"],
+    "tensor_parallel": ["3", "8"],
+    "virtual_pipeline": ["7", "1024"],
+    "nics_per_node": ["0", "1", "576"],
+    "management_network": ["true"],
+    "storage_network": ["true"],
+    "global_batch": ["1", "7", "10000000"],
+    "sequence_length": ["1", "100000000"],
+    "jitter": ["0", "10"],
+    "profile": ["ideal"],
+    "price_book": ["rule-of-thumb"],
+}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(["/api/v1/plan", "/", "/all-reduce", "/fabric", "/acceptance", "/export/plan.csv"]),
+    st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in PLAUSIBLE.items()}),
+)
+@example("/", {"gpus": "1", "management_network": "true"})
+@example("/api/v1/plan", {"virtual_pipeline": "1024"})
+def test_any_combination_of_plausible_values_is_answered(client: TestClient, path: str, query: dict[str, str]) -> None:
+    assert client.get(path, params=query).status_code == 200
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.recursive(
