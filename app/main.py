@@ -48,7 +48,7 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     app.include_router(pages.router)
     app.include_router(content.router)
     app.include_router(api.router)
-    app.router.routes += [assets.route, docs.route]
+    app.router.routes += [assets.route, *docs.routes]
     _operations(app)
     app.openapi = partial(openapi.document, app)  # type: ignore[method-assign]
     _errors(app)

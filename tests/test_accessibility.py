@@ -18,6 +18,7 @@ PAGES = (
     "/accuracy",
     "/method",
     "/acceptance",
+    "/docs",
     "/nowhere",
 )
 RULES = {

@@ -1,8 +1,10 @@
 """The service as its operators see it: probes, limits, logs, headers, start and stop."""
 
 import asyncio
+import html
 import json
 import re
+import shlex
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -62,7 +64,9 @@ def test_unknown_addresses_do_not_fill_the_metrics(client: TestClient) -> None:
 # Headers -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/api/v1/plan?gpus=x", "/nowhere", "/healthz", "/static/docs.js"])
+@pytest.mark.parametrize(
+    "path", ["/", "/docs", "/docs/try", "/api/v1/plan?gpus=x", "/nowhere", "/healthz", "/static/docs.js"]
+)
 def test_every_answer_has_the_security_headers(client: TestClient, path: str) -> None:
     headers = client.get(path).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
@@ -271,12 +275,14 @@ def test_an_override_changes_answers_and_the_version(tmp_path: Path, client: Tes
 
 def test_a_sub_path_behind_a_proxy(tmp_path: Path) -> None:
     with made(root_path="/railyard") as below:
-        page = below.get("/railyard/docs")
-        assert page.status_code == 200
-        assert 'data-openapi="/railyard/openapi.json"' in page.text
-        for address in re.findall(r'(?:src|href)="(/[^"]*)"', page.text):
-            assert address.startswith("/railyard/")
-            assert below.get(address).status_code == 200
+        assert 'data-openapi="/railyard/openapi.json"' in below.get("/railyard/docs/try").text
+        assert "/railyard/api/v1/plan" in below.get("/railyard/docs").text
+        for path in ("/railyard/docs", "/railyard/docs/try"):
+            page = below.get(path)
+            assert page.status_code == 200
+            for address in re.findall(r'(?:src|href)="(/[^"]*)"', page.text):
+                assert address.startswith("/railyard/")
+                assert below.get(html.unescape(address)).status_code == 200
         answer = below.get("/railyard/api/v1/all-reduce?gpus=64&message=1MiB").json()
         assert answer["permalink"].startswith("/railyard/all-reduce?")
 
@@ -304,13 +310,41 @@ def test_memory_does_not_grow_with_requests(server: str) -> None:
 # The API's own page ---------------------------------------------------------------------------------------------------
 
 
-def test_docs_are_drawn_without_internet(server: str, page: Any) -> None:
+def test_the_reference_has_every_operation_and_field(client: TestClient) -> None:
+    text = client.get("/docs").text
+    document = client.get("/openapi.json").json()
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            assert text.count(f'id="{operation["operationId"]}"') == 1
+    for name in document["components"]["schemas"]["Scenario"]["properties"]:
+        assert text.count(f'id="field-{name}"') == 1
+    assert text.count('aria-current="page"') == 1
+    targets = re.findall(r'href="#([^"]+)"', text)
+    assert targets
+    assert all(f'id="{target}"' in text for target in targets)
+    assert client.get("/docs", headers={"host": "plan.example:81"}).text.count("http://plan.example:81/api/v1/") > 10
+
+
+def test_every_request_of_the_reference_is_answered(client: TestClient) -> None:
+    shown = re.findall(r"<pre [^>]*>(curl .*?)</pre>", client.get("/docs").text, re.DOTALL)
+    assert len(shown) > 15
+    for line in shown:
+        words = shlex.split(html.unescape(line))
+        if "-d" in words:
+            body = words[words.index("-d") + 1]
+            answer = client.post(words[2], content=body, headers={"content-type": "application/json"})
+        else:
+            answer = client.get(words[2])
+        assert answer.status_code == 200, line
+
+
+def test_swagger_ui_is_drawn_without_internet(server: str, page: Any) -> None:
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
     page.on(
         "request", lambda request: said.append(request.url) if not request.url.startswith((server, "data:")) else None
     )
-    page.goto(f"{server}/docs")
+    page.goto(f"{server}/docs/try")
     page.get_by_text("/api/v1/plan").first.wait_for(timeout=20_000)
     page.locator("#operations-Railyard-get_catalog_entry").click()
     page.get_by_role("button", name="Try it out").click()
