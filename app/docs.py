@@ -84,7 +84,6 @@ def described(document: Schema) -> dict[str, Any]:
         ],
         "groups": groups,
         "count_of_fields": len(scenario),
-        "band": _rows(schemas["Band"]),
         "problem": _rows(schemas["Problem"]),
         "field_problem": _rows(schemas["FieldProblem"]),
     }
@@ -103,9 +102,10 @@ def _operation(document: Schema, path: str, method: str, operation: Schema) -> d
     if body:
         name = body["schema"]["$ref"].rpartition("/")[2]
         rows = [_row(key, one, key in schemas[name].get("required", ())) for key, one in _own(schemas[name], shared)]
-        takes = {"Comparison": "A JSON body with two to four scenarios.", "Grid": "A JSON body with a scenario."}.get(
-            name, "A JSON body of any " + ("other " if rows else "") + "fields of a scenario."
-        )
+        takes = {
+            "Comparison": "A JSON body with two to four scenarios. Each has any of the",
+            "Grid": "A JSON body with a base and the values of a grid, each over any of the",
+        }.get(name, "A JSON body of " + ("the fields below and " if rows else "") + "any of the")
     else:
         rows = [
             _row(one["name"], {**one["schema"], "description": one.get("description", "")}, one.get("required", False))
@@ -113,7 +113,7 @@ def _operation(document: Schema, path: str, method: str, operation: Schema) -> d
             if reference not in shared
         ]
         if any(reference in shared for reference in references):
-            takes = f"A query string of any {'other ' if rows else ''}fields of a scenario."
+            takes = f"A query string of {'the fields below and ' if rows else ''}any of the"
     summary, _, rest = operation.get("description", "").partition("\n\n")
     paragraphs = rest.split("\n\n") if summary.rstrip(".") == operation["summary"] else [summary, *rest.split("\n\n")]
     return {
@@ -173,7 +173,9 @@ def _row(name: str, schema: Schema, required: bool = False) -> dict[str, Any]:
     listed = isinstance(default, Sequence) and not isinstance(default, str)
     return {
         "name": name,
-        "value": "" if choices and not _many(schema) else _value(schema) + (": " if choices else ""),
+        "value": ""
+        if choices and not _many(schema)
+        else _value(schema).removesuffix(" text") + (" " if choices else ""),
         "choices": choices,
         "default": ""
         if default in (None, "")
@@ -181,9 +183,14 @@ def _row(name: str, schema: Schema, required: bool = False) -> dict[str, Any]:
         if listed
         else json.dumps(default).strip('"'),
         "required": required,
-        "title": schema.get("title", ""),
+        "title": "" if _said(schema.get("title", ""), name) else schema["title"],
         "description": schema.get("description", ""),
     }
+
+
+def _said(title: str, name: str) -> bool:
+    """Whether a title says no more than the field's name."""
+    return title.lower() in ("", name.replace("_", " "))
 
 
 def _many(schema: Schema) -> bool:
