@@ -173,9 +173,7 @@ def _row(name: str, schema: Schema, required: bool = False) -> dict[str, Any]:
     listed = isinstance(default, Sequence) and not isinstance(default, str)
     return {
         "name": name,
-        "value": ""
-        if choices and not _many(schema)
-        else _value(schema).removesuffix(" text") + (" " if choices else ""),
+        "value": "" if choices and not _many(schema) else _value(schema).removesuffix(" text" if choices else ""),
         "choices": choices,
         "default": ""
         if default in (None, "")
@@ -208,7 +206,7 @@ def _choices(schema: Schema) -> list[str]:
 def _value(schema: Schema) -> str:
     """The kind of value in words."""
     if "$ref" in schema:
-        return schema["$ref"].rpartition("/")[2].lower()  # type: ignore[no-any-return]
+        return "object"
     if "x-unit" in schema:
         unit = schema["x-unit"]
         return "number" if unit == "1" else f"number in {unit}, or text with a unit"
@@ -221,14 +219,18 @@ def _value(schema: Schema) -> str:
         few = f"{schema.get('minItems', 0)} to {schema['maxItems']}" if "maxItems" in schema else "list"
         inner = _value(schema["items"])
         return f"{few} of: {inner}" if few != "list" else f"list of: {inner}"
-    words: str = {"integer": "whole number", "boolean": "true or false", "string": "text"}.get(str(kind), str(kind))
+    words: str = {
+        "integer": "whole number",
+        "boolean": "true or false",
+        "string": "text with a unit" if "pattern" in schema else "text",
+    }.get(str(kind), str(kind))
     low, high = schema.get("minimum"), schema.get("maximum")
     above = schema.get("exclusiveMinimum")
     if low is not None and high is not None:
-        return f"{words}, {low:,} to {high:,}"
+        return f"{words}, {low:,.16g} to {high:,.16g}"
     if above is not None and high is not None:
-        return f"{words} above {above:,}, at most {high:,}"
-    return words if low is None else f"{words}, at least {low:,}"
+        return f"{words} above {above:,.16g}, at most {high:,.16g}"
+    return words if low is None else f"{words}, at least {low:,.16g}"
 
 
 routes = (
