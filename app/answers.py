@@ -23,7 +23,7 @@ from app.plan.hardware import Hardware, look_up
 from app.plan.outline import BEYOND
 from app.plan.parts import AllReduce, Fabric, Finding, Plan
 from app.scenario import Scenario
-from app.size import Answer, BreakEven, Candidate, Question, size
+from app.size import Answer, Question, size
 
 MEASUREMENTS = Path(__file__).parent / "measurements"
 
@@ -73,18 +73,8 @@ class CompareAnswer(Envelope):
 
 
 @dataclass(frozen=True)
-class SizeAnswer(Envelope):
+class SizeAnswer(Answer, Envelope):
     """Clusters that do the job: the front of cost against time, and the three that matter."""
-
-    front: tuple[Candidate, ...]
-    cheapest: Candidate | None
-    fastest: Candidate | None
-    best_value: Candidate | None
-    break_even: tuple[BreakEven, ...]
-    considered: int
-    feasible: int
-    complete: bool
-    message: str
 
 
 def reduce_one(scenario: Scenario, catalog: Catalog) -> tuple[AllReduce, tuple[Finding, ...], Hardware]:
@@ -106,7 +96,7 @@ def reduce_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> ReduceAnsw
         part, findings, hardware = reduce_one(scenario, catalog)
         if not results:
             found += hardware_findings.of_hardware(hardware, scenario, catalog)
-            filled = _resolved(scenario, hardware) | {"message": part.message}
+            filled = scenario.filled(hardware.fields()) | {"message": part.message}
         found += [finding for finding in findings if finding not in found]
         results.append(ReduceResult(**vars(part), gpus=scenario.gpus))
     for name in ("message", "gpus"):
@@ -132,12 +122,11 @@ def fabric_answer(scenario: Scenario, catalog: Catalog) -> FabricAnswer:
     network = fabric.draft(hardware, scenario, catalog)
     money = costs.draft(hardware, scenario, catalog, fabric=network, time_to_train=np.full(257, np.nan))
     found = (*hardware_findings.of_hardware(hardware, scenario, catalog), *network.findings)
-    filled = {"switch": network.switch, "tiers": network.tiers, "nodes_per_unit": network.nodes_per_unit}
-    resolved = _resolved(scenario, hardware)
+    chosen = {"switch": network.switch, "tiers": network.tiers, "nodes_per_unit": network.nodes_per_unit}
     return FabricAnswer(
         model_version=__version__,
         catalog_version=catalog.version,
-        scenario={name: filled.get(name) if value is None else value for name, value in resolved.items()},
+        scenario=scenario.filled({**hardware.fields(), **chosen}),
         findings=tuple(found),
         permalink="/fabric?" + scenario.query(catalog_version=catalog.version),
         fabric=network.part(fold({**network.quantities, **money.quantities})),
@@ -145,25 +134,11 @@ def fabric_answer(scenario: Scenario, catalog: Catalog) -> FabricAnswer:
     )
 
 
-def _resolved(scenario: Scenario, hardware: Hardware) -> dict[str, Any]:
-    """Every field of the scenario, the hardware's own where it was blank."""
-    filled = {
-        "platform": hardware.platform.key,
-        "gpus_per_node": hardware.gpus_per_node,
-        "nics_per_node": hardware.nics_per_node,
-        "scale_up": hardware.scale_up.key,
-        "scale_up_domain": hardware.domain,
-        "scale_up_wiring": hardware.wiring,
-    }
-    return {name: filled.get(name) if value is None else value for name, value in scenario}
-
-
 @BEYOND
 def compare_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> CompareAnswer:
     """Two to four scenarios side by side."""
     found = compare(scenarios, catalog)
-    findings = dict.fromkeys(f"{finding.code} {finding.message}" for plan in found.plans for finding in plan.findings)
-    first = {f"{finding.code} {finding.message}": finding for plan in found.plans for finding in plan.findings}
+    once = {f"{finding.code} {finding.message}": finding for plan in found.plans for finding in plan.findings}
     fields = {
         f"{letter}.{name}": text
         for letter, scenario in zip("abcd", scenarios, strict=False)
@@ -173,7 +148,7 @@ def compare_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> CompareAn
         model_version=__version__,
         catalog_version=catalog.version,
         scenario=found.plans[0].scenario,
-        findings=tuple(first[key] for key in findings),
+        findings=tuple(once.values()),
         permalink="/compare?" + urlencode(fields),
         plans=found.plans,
         differences=found.differences,

@@ -1,5 +1,6 @@
 """What the reader asks: one frozen model behind the form, the query string and the request body."""
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -254,6 +255,10 @@ class Scenario(BaseModel):
             for name in NEEDED
             if getattr(self, name) is None and not (name == "ffn_hidden" and self.expert_ffn_hidden)
         )
+
+    def filled(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Every field, with these values where it was blank."""
+        return {name: values.get(name) if value is None else value for name, value in self}
 
     def asked(self) -> dict[str, Any]:
         """The fields that differ from the defaults."""

@@ -64,12 +64,7 @@ def resolved(
 ) -> dict[str, Any]:
     """Every field of the scenario, with what the plan filled in for the blanks."""
     filled: dict[str, Any] = {
-        "platform": hardware.platform.key,
-        "gpus_per_node": hardware.gpus_per_node,
-        "nics_per_node": hardware.nics_per_node,
-        "scale_up": hardware.scale_up.key,
-        "scale_up_domain": hardware.domain,
-        "scale_up_wiring": hardware.wiring,
+        **hardware.fields(),
         "switch": network.switch,
         "tiers": network.tiers,
         "nodes_per_unit": network.nodes_per_unit,
@@ -79,4 +74,4 @@ def resolved(
     }
     if job.parallelism:
         filled |= {name: value for name, value in vars(job.parallelism).items() if name in Scenario.model_fields}
-    return {name: filled.get(name) if value is None else value for name, value in scenario}
+    return scenario.filled(filled)

@@ -1,6 +1,7 @@
 """The hardware a scenario names, with every blank filled in from the catalogue."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from app.catalog import Catalog, Estimate
 from app.catalog.types import Gpu, Nic, Platform, ScaleOut, ScaleUp
@@ -28,6 +29,17 @@ class Hardware:
     def rate_per_gpu(self) -> Estimate:
         """Network rate of one GPU's share of its node's NICs, one direction [B/s]."""
         return self.scale_out.port_rate.times(self.nics_per_node / self.gpus_per_node)
+
+    def fields(self) -> dict[str, Any]:
+        """What the hardware fills into a scenario's blanks, by the scenario's names."""
+        return {
+            "platform": self.platform.key,
+            "gpus_per_node": self.gpus_per_node,
+            "nics_per_node": self.nics_per_node,
+            "scale_up": self.scale_up.key,
+            "scale_up_domain": self.domain,
+            "scale_up_wiring": self.wiring,
+        }
 
 
 def look_up(scenario: Scenario, catalog: Catalog) -> Hardware:
