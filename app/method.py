@@ -223,8 +223,8 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     # The step
     (
         "training",
-        "training.matrix_product",
-        (r"T = \frac{2 M N K}{R} (1 + \frac{W}{M N}) (1 + \frac{K_0}{K})",),
+        "training.matrix_products",
+        (r"T = Σ a \frac{2 M N K}{R} (1 + \frac{W}{M N}) (1 + \frac{K_0}{K})",),
     ),
     ("training", "training.linear_layer", (r"T = T_{forward} + T_{input} + T_{weight}",)),
     ("training", "training.smooth_maximum", (r"max_4(x, y) = (x^4 + y^4)^{1/4}",)),

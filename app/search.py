@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app import training
+from app.arrays import Array
 from app.training import Calibration, Hardware, Job, Layer, Parallelism, Software
-from app.transformer import Array, Shape
+from app.transformer import Shape
 
 Whole = NDArray[np.int64]
 Numbers = NDArray[np.float64]

@@ -13,12 +13,14 @@ t, p, v, c, d, e the tensor, pipeline, virtual-pipeline, context, data and exper
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from app import transformer
-from app.transformer import Array, Shape
+from app.arrays import Array, larger, smaller, some, where
+from app.transformer import Shape
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,9 @@ class Hardware:
 
     def scale_up_rate(self, group: Array) -> Array:
         """Scale-up rate of one GPU in a group of so many [B/s]."""
-        peers = np.maximum(self.mesh_peers, 1)
-        wires = np.clip(np.asarray(group) - 1, 1, peers) / peers
-        return self.scale_up_bandwidth * np.where(np.asarray(self.mesh_peers) > 0, wires, 1.0)
+        peers = larger(self.mesh_peers, 1)
+        wires = smaller(larger(group - 1, 1), peers) / peers
+        return self.scale_up_bandwidth * where(self.mesh_peers > 0, wires, 1.0)
 
 
 @dataclass(frozen=True)
@@ -234,23 +236,22 @@ class Calibration:
     fragmentation: Array
 
 
-def _where(condition: Array, yes: Array, no: Array) -> Array:
-    return np.where(np.asarray(condition) > 0, yes, no)
-
-
 # One layer -----------------------------------------------------------------------------------------------------------
 
 
-def matrix_product(
-    rows: Array, columns: Array, depth: Array, rate: Array, depth_half: Array, wave_elements: Array
-) -> Array:
-    """Time of a matrix product, (rows × depth) · (depth × columns).
+Product = tuple[Array, Array, Array, Array]
+"""How often a matrix product is made, and its rows, columns and depth: a, M, N, K [1]."""
 
-    2·M·N·K/R · (1 + W/(M·N)) · (1 + K₀/K): the rate of a large product, the last wave of tiles that does not fill
-    the chip, and the start and end of each tile's loop over the depth.
+
+def matrix_products(products: Iterable[Product], rate: Array, depth_half: Array, wave_elements: Array) -> Array:
+    """Time of matrix products at one rate, each (rows × depth) · (depth × columns) and made so many times.
+
+    Σ a·2·M·N·K/R · (1 + W/(M·N)) · (1 + K₀/K): the rate of a large product, the last wave of tiles that does not fill
+    the chip, and the start and end of each tile's loop over the depth. Multiplied out, since W and K₀ are the same for
+    all of them.
 
     Args:
-        rows, columns, depth: M, N, K [1].
+        products: a, M, N, K of each [1].
         rate: rate of a large product, R [FLOP/s].
         depth_half: K₀ [1].
         wave_elements: output elements lost in the last wave, W [1].
@@ -258,23 +259,39 @@ def matrix_product(
     Returns:
         Time [s].
 
-    >>> float(matrix_product(1000, 1000, 1000, 1e12, depth_half=0, wave_elements=0))
+    >>> float(matrix_products([(1, 1000, 1000, 1000)], 1e12, depth_half=0, wave_elements=0))
     0.002
-    >>> float(matrix_product(1000, 1000, 1000, 1e12, depth_half=500, wave_elements=1e6))
+    >>> float(matrix_products([(1, 1000, 1000, 1000)], 1e12, depth_half=500, wave_elements=1e6))
     0.006
     """
-    filled = 1 + wave_elements / np.maximum(rows * columns, 1)
-    return 2 * rows * columns * depth / rate * filled * (1 + depth_half / np.maximum(depth, 1))
+    plain: Array = 0.0
+    wave: Array = 0.0
+    ends: Array = 0.0
+    both: Array = 0.0
+    for times, rows, columns, depth in products:
+        area = rows * columns
+        work = 2 * times * area * depth
+        per_area, loops = work / larger(area, 1), 1 / larger(depth, 1)
+        plain, wave = plain + work, wave + per_area
+        ends, both = ends + work * loops, both + per_area * loops
+    return (plain + wave * wave_elements + (ends + both * wave_elements) * depth_half) / rate
 
 
 def linear_layer(
-    tokens: Array, outputs: Array, inputs: Array, rate: Array, depth_half: Array, wave_elements: Array
-) -> tuple[Array, Array]:
-    """Forward and backward time of y = x·W: one product forward, two (for x and for W) backward [s]."""
-    forward = matrix_product(tokens, outputs, inputs, rate, depth_half, wave_elements)
-    to_input = matrix_product(tokens, inputs, outputs, rate, depth_half, wave_elements)
-    to_weight = matrix_product(outputs, inputs, tokens, rate, depth_half, wave_elements)
-    return forward, to_input + to_weight
+    tokens: Array, outputs: Array, inputs: Array, times: Array = 1.0, forward: Array = 1.0
+) -> list[Product]:
+    """The matrix products of y = x·W: one forward, two (for x and for W) backward.
+
+    Args:
+        tokens, outputs, inputs: what x, y and W are wide and long [1].
+        times: such layers [1].
+        forward: how often each forward product is made [1].
+    """
+    return [
+        (times * forward, tokens, outputs, inputs),
+        (times, tokens, inputs, outputs),
+        (times, outputs, inputs, tokens),
+    ]
 
 
 @dataclass(frozen=True)
@@ -340,10 +357,10 @@ def collective(
     >>> float(collective(8e9, 16, 8, 1e11, 1e9, 0.0))  # 1 GB a rail, half of it leaves the node, at 1 GB/s
     0.5
     """
-    domains = np.maximum(ranks / local, 1)
+    domains = larger(ranks / local, 1)
     inside = volume * (ranks - 1) / ranks / scale_up_bandwidth
     across = volume / local * (domains - 1) / domains / scale_out_bandwidth
-    return _where(ranks - 1, np.maximum(inside, across) + latency, 0.0)
+    return where(ranks > 1, larger(inside, across) + latency, 0.0)
 
 
 def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, cal: Calibration) -> Layer:
@@ -362,39 +379,33 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
     """
     t, s, h = par.tensor, job.sequence_length, shape.hidden
     tokens = par.micro_batch * s / par.context
-    norms = tokens / _where(par.sequence_parallel, t, 1.0)
-    low = np.asarray(job.linear_bytes) < 2
-    rate = hw.linear_peak * hw.clock * cal.linear
+    norms = tokens / where(par.sequence_parallel > 0, t, 1.0)
+    low = job.linear_bytes < 2
+    rate = hw.linear_peak * (hw.clock * cal.linear)
     waves = cal.wave * hw.multiprocessors * cal.tile**2
     memory = hw.memory_bandwidth * cal.memory
     share = shape.expert_layers / shape.layers
-    has_experts = bool(np.any(np.asarray(share) > 0))
+    has_latent = some(shape.latent > 0)
     recorded = 1 - sw.graphs * (1 - cal.graph_host)
-    has_latent = bool(np.any(np.asarray(shape.latent) > 0))
 
-    def product(rows: Array, columns: Array, depth: Array) -> tuple[Array, Array]:
-        return linear_layer(rows, columns, depth, rate, cal.depth_half, waves)
+    # Recomputation: the whole forward pass of a share of the layers, or only its cheap part.
+    again = par.recompute
+    cheap = par.recompute_core * (1 - again)
+    repeated = 1 + again + cheap * sw.selective_linear
 
     # Linear layers of attention and of the dense feed-forward block.
     qkv = (shape.heads + 2 * shape.kv_heads) * shape.head_dim / t
     if has_latent:
-        qkv = _where(shape.latent, shape.query_rank + shape.kv_rank + shape.rope_dim, qkv)
+        qkv = where(shape.latent > 0, shape.query_rank + shape.kv_rank + shape.rope_dim, qkv)
     out = shape.heads * shape.output_dim / t
-    pairs = [product(tokens, qkv, h), product(tokens, h, out)]
+    linear = linear_layer(tokens, qkv, h, 1.0, repeated) + linear_layer(tokens, h, out, 1.0, repeated)
     inputs = norms * h + tokens * out
     if has_latent:
         up_query, up_keys = shape.heads * shape.score_dim / t, shape.heads * (shape.head_dim + shape.value_dim) / t
-        up_query = _where(shape.latent, up_query, 0.0)
-        up_keys = _where(shape.latent, up_keys, 0.0)
-        pairs += [product(tokens, up_query, shape.query_rank), product(tokens, up_keys, shape.kv_rank)]
-    forward = pairs[0][0] + pairs[1][0]
-    backward = pairs[0][1] + pairs[1][1]
-    for more in pairs[2:]:
-        forward, backward = forward + more[0], backward + more[1]
-    ffn_in = product(tokens, (1 + shape.gated) * shape.ffn_hidden / t, h)
-    ffn_out = product(tokens, h, shape.ffn_hidden / t)
-    forward = forward + (1 - share) * (ffn_in[0] + ffn_out[0])
-    backward = backward + (1 - share) * (ffn_in[1] + ffn_out[1])
+        linear += linear_layer(tokens, where(shape.latent > 0, up_query, 0.0), shape.query_rank, 1.0, repeated)
+        linear += linear_layer(tokens, where(shape.latent > 0, up_keys, 0.0), shape.kv_rank, 1.0, repeated)
+    linear += linear_layer(tokens, (1 + shape.gated) * shape.ffn_hidden / t, h, 1 - share, repeated)
+    linear += linear_layer(tokens, h, shape.ffn_hidden / t, 1 - share, repeated)
 
     # Elementwise traffic, and the conversion of inputs to FP8 or FP4.
     inner = 4 + 2 * shape.gated
@@ -403,21 +414,21 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
     traffic = traffic + (1 - share) * inner * tokens * shape.ffn_hidden / t
     inputs = inputs + (1 - share) * (norms * h + tokens * shape.ffn_hidden / t)
 
+    grouped: Array = 0.0
     all_to_all: Array = 0.0
-    if has_experts:
+    if some(share > 0):
         # Each rank of a tensor-parallel group routes its own share of the tokens.
         width = shape.expert_ffn_hidden / par.expert_tensor
         routed = tokens / t * shape.experts_per_token * par.expert_tensor
-        groups = np.maximum(shape.experts, 1) / par.expert
-        grouped_rate = rate * cal.grouped * np.where(low, cal.grouped_low, 1.0)
-        per_expert = routed / groups
-        into = linear_layer(per_expert, (1 + shape.gated) * width, h, grouped_rate, cal.depth_half, waves)
-        outof = linear_layer(per_expert, h, width, grouped_rate, cal.depth_half, waves)
-        per_group = cal.expert_launch * recorded * groups
+        groups = larger(shape.experts, 1) / par.expert
+        grouped_rate = rate * (cal.grouped * where(low, cal.grouped_low, 1.0))
+        into = linear_layer(routed / groups, (1 + shape.gated) * width, h, share * groups, repeated)
+        outof = linear_layer(routed / groups, h, width, share * groups, repeated)
+        grouped = matrix_products(into + outof, grouped_rate, cal.depth_half, waves)
+        grouped = grouped + share * groups * (cal.expert_launch * recorded) * (repeated + 2) / 3
         shared_width = shape.shared_width / t
-        shared_in, shared_out = product(tokens, (1 + shape.gated) * shared_width, h), product(tokens, h, shared_width)
-        forward = forward + share * (groups * (into[0] + outof[0]) + per_group / 3 + shared_in[0] + shared_out[0])
-        backward = backward + share * (groups * (into[1] + outof[1]) + per_group * 2 / 3 + shared_in[1] + shared_out[1])
+        linear += linear_layer(tokens, (1 + shape.gated) * shared_width, h, share, repeated)
+        linear += linear_layer(tokens, h, shared_width, share, repeated)
         traffic = traffic + share * (
             cal.permute / cal.elementwise * 16 * routed * h + inner * (routed * width + tokens * shared_width)
         )
@@ -425,71 +436,65 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
 
         # All-to-all: inside the scale-up domain, and to the other domains that a token's experts live on.
         ranks = par.expert * par.expert_tensor
-        domains = np.maximum(ranks / np.minimum(hw.scale_up_domain, ranks), 1)
+        local = smaller(ranks, hw.scale_up_domain)
+        domains = larger(ranks / local, 1)
         remote = domains * (1 - (1 - 1 / domains) ** shape.experts_per_token) * (domains - 1) / domains
         sent = 2 * tokens / t * h
         inside = cal.expert_scale_up * sent * shape.experts_per_token * (par.expert - 1) / par.expert
         inside = inside + sent * shape.experts_per_token * (par.expert_tensor - 1)
         across = cal.expert_scale_out * sent * remote
-        all_to_all = np.maximum(
-            inside / (hw.scale_up_rate(np.minimum(ranks, hw.scale_up_domain)) * cal.scale_up),
-            across / (hw.scale_out_bandwidth * cal.scale_out),
-        ) + np.where(domains > 1, cal.scale_out_latency, cal.scale_up_latency)
+        all_to_all = larger(
+            inside / (hw.scale_up_rate(local) * cal.scale_up), across / (hw.scale_out_bandwidth * cal.scale_out)
+        ) + where(domains > 1, cal.scale_out_latency, cal.scale_up_latency)
         exposed = 1 - sw.overlap_expert * (1 - cal.exposed_expert)
-        all_to_all = share * exposed * _where(ranks - 1, all_to_all, 0.0)
+        all_to_all = share * exposed * where(ranks > 1, all_to_all, 0.0)
 
     bytes_forward = cal.elementwise * np.power(cal.unfused, 1 - sw.fused) * traffic
-    bytes_forward = bytes_forward + np.where(low, cal.quantize * 4 * inputs, 0.0)
-    elementwise = bytes_forward / memory
+    bytes_forward = bytes_forward + where(low, cal.quantize * 4 * inputs, 0.0)
+    elementwise = bytes_forward * (3 + again + where(sw.selective_linear > 0, cheap, 0.0)) / memory
 
-    # The attention core.
+    # The attention core. Backward the flash kernel does more of the same, batched products twice as many.
     work = tokens * transformer.attention_flops(shape, s, job.causal) / t
-    narrow = np.where(np.asarray(shape.head_dim) < cal.narrow_head, cal.small_head, 1.0)
-    flash_rate = hw.matrix_peak * hw.clock * cal.attention * narrow * s / (s + cal.attention_half)
-    scores = tokens * s * shape.heads / t
-    square = tokens * transformer.attention_flops(shape, s, 0.0) / t
-    square_time = square / (hw.matrix_peak * hw.clock * cal.unfused_attention)
-    softmax = cal.softmax_traffic * scores / memory
-    core_forward = sw.flash * work / flash_rate + (1 - sw.flash) * (square_time + 11 * softmax)
-    core_backward = sw.flash * cal.attention_backward * work / flash_rate
-    core_backward = core_backward + (1 - sw.flash) * (2 * square_time + 14 * softmax)
+    narrow = where(shape.head_dim < cal.narrow_head, cal.small_head, 1.0)
+    flash_rate = hw.matrix_peak * (hw.clock * cal.attention * (narrow * s / (s + cal.attention_half)))
+    forward = 1 + again + cheap * (1 - sw.flash)
+    attention = sw.flash * work * (forward + cal.attention_backward) / flash_rate
+    if some(sw.flash < 1):
+        square = tokens * transformer.attention_flops(shape, s, 0.0) / t
+        square_time = square / (hw.matrix_peak * (hw.clock * cal.unfused_attention))
+        softmax = cal.softmax_traffic * (tokens * s * shape.heads / t) / memory
+        attention = attention + (1 - sw.flash) * (square_time * (forward + 2) + softmax * (11 * forward + 14))
 
     # Communication that stays visible.
-    inner = np.minimum(t, hw.scale_up_domain)
-    volume = 2 * tokens * h
-    reduce = 2 * collective(
-        volume,
-        t,
-        inner,
-        hw.scale_up_rate(inner) * cal.scale_up,
-        hw.scale_out_bandwidth * cal.scale_out,
-        np.where(np.asarray(t) > hw.scale_up_domain, cal.scale_out_latency, cal.scale_up_latency),
-    )
-    reduce = reduce * (2 - share) * (1 - sw.overlap_tensor * (1 - cal.exposed_tensor))
-    ring_bandwidth = np.where(
-        np.asarray(t * par.context) > hw.scale_up_domain,
-        hw.scale_out_bandwidth * cal.scale_out,
-        hw.scale_up_rate(t * par.context) * cal.scale_up,
-    )
-    kv_width = _where(
-        shape.latent, shape.heads * (shape.score_dim + shape.output_dim) / 2, shape.kv_heads * shape.head_dim
-    )
-    ring = cal.exposed_context * (par.context - 1) * 4 * tokens * kv_width / t / ring_bandwidth
+    tensor: Array = 0.0
+    if some(t > 1):
+        local = smaller(t, hw.scale_up_domain)
+        reduce = 2 * collective(
+            2 * tokens * h,
+            t,
+            local,
+            hw.scale_up_rate(local) * cal.scale_up,
+            hw.scale_out_bandwidth * cal.scale_out,
+            where(t > hw.scale_up_domain, cal.scale_out_latency, cal.scale_up_latency),
+        )
+        tensor = reduce * ((2 - share) * (1 - sw.overlap_tensor * (1 - cal.exposed_tensor)) * (2 + again))
+    context: Array = 0.0
+    if some(par.context > 1):
+        ring_bandwidth = where(
+            t * par.context > hw.scale_up_domain,
+            hw.scale_out_bandwidth * cal.scale_out,
+            hw.scale_up_rate(t * par.context) * cal.scale_up,
+        )
+        kv_width = where(
+            shape.latent > 0, shape.heads * (shape.score_dim + shape.output_dim) / 2, shape.kv_heads * shape.head_dim
+        )
+        passed = (par.context - 1) * 4 * tokens * kv_width / t
+        context = cal.exposed_context * (passed * (3 + again)) / ring_bandwidth
 
-    # Recomputation: the whole forward pass of a share of the layers, or only its cheap part.
-    again = par.recompute
-    cheap = par.recompute_core * (1 - again)
-    cheap_products = cheap * sw.selective_linear
-    cheap_elementwise = _where(sw.selective_linear, cheap, 0.0)
-    cheap_core = cheap * (1 - sw.flash)
-    products = forward * (1 + again + cheap_products) + backward
-    attention = core_forward * (1 + again + cheap_core) + core_backward
-    elementwise = elementwise * (3 + again + cheap_elementwise)
-    tensor = reduce * (2 + again)
-    context = ring * (3 + again)
+    products = matrix_products(linear, rate, cal.depth_half, waves) + grouped
     expert = all_to_all * (4 + 2 * again)
     computing = products + attention + elementwise
-    total = computing + tensor + context + expert
+    total = computing + (tensor + context + expert)
 
     # The host launches kernels ahead of the GPU; it shows where they are shorter than their launches.
     launches = (cal.host_layer * (1 - share) + cal.host_expert * share) * recorded
@@ -535,13 +540,13 @@ def head_time(shape: Shape, job: Job, hw: Hardware, par: Parallelism, cal: Calib
         Time, forward and backward [s].
     """
     tokens = par.micro_batch * job.sequence_length / par.context
-    rate = hw.matrix_peak * hw.clock * cal.head
+    rate = hw.matrix_peak * (hw.clock * cal.head)
     waves = cal.wave * hw.multiprocessors * cal.tile**2
     columns = shape.vocabulary / par.tensor
-    forward, backward = linear_layer(tokens, columns, shape.hidden, rate, cal.depth_half, waves)
-    traffic = tokens * (16 * columns + 20 * shape.hidden)
-    once = forward + backward + traffic / (hw.memory_bandwidth * cal.memory)
-    return once * (1 + shape.prediction_layers)
+    heads = 1 + shape.prediction_layers
+    products = matrix_products(linear_layer(tokens, columns, shape.hidden, heads), rate, cal.depth_half, waves)
+    traffic = heads * tokens * (16 * columns + 20 * shape.hidden)
+    return products + traffic / (hw.memory_bandwidth * cal.memory)
 
 
 def assemble(
@@ -566,85 +571,83 @@ def assemble(
     depth = shape.layers + shape.prediction_layers
     micro_batches = job.global_batch / (par.data * par.micro_batch)
     deep, shallow = np.ceil(depth / p), np.floor(depth / p)
-    piped = np.asarray(p) > 1
-    visible_head = np.where(piped, cal.head_imbalance * np.where(deep > shallow, cal.head_spared, 1.0), 1.0) * head
+    piped = p > 1
+    visible_head = where(piped, cal.head_imbalance * where(deep > shallow, cal.head_spared, 1.0), 1.0) * head
 
     out = hw.scale_out_bandwidth * cal.scale_out
 
     # Parameters of this rank, and the group that shares them.
     held = transformer.held_parameters(shape, t, p, par.expert, par.expert_tensor, deep)
     replicas = par.data * par.context
-    expert_replicas = np.maximum(par.ranks / (p * par.expert * par.expert_tensor), 1)
-    nodes = np.maximum(replicas * t / hw.scale_up_domain, 1)
-    local = np.clip(hw.scale_up_domain / t, 1, replicas)
-    expert_local = np.clip(hw.scale_up_domain / (par.expert * par.expert_tensor), 1, expert_replicas)
+    nodes = larger(replicas * t / hw.scale_up_domain, 1)
+    local = smaller(larger(hw.scale_up_domain / t, 1), replicas)
     up = hw.scale_up_rate(local) * cal.scale_up
-    expert_up = hw.scale_up_rate(expert_local) * cal.scale_up
 
     # FSDP: the parameters of each layer are gathered twice and its gradients reduced once, for every micro-batch.
-    fsdp = np.where(np.asarray(par.sharding) > 2, 1.0, 0.0)
-    group = np.minimum(par.sharding_group, replicas)
-    group_local = np.minimum(local, group)
+    fsdp = where(par.sharding > 2, 1.0, 0.0)
+    group = smaller(par.sharding_group, replicas)
     layer_time = one.total
-    if np.any(fsdp > 0):
-        latency = np.where(
-            group * t > hw.scale_up_domain, cal.scale_out_latency + cal.hop * nodes, cal.scale_up_latency
-        )
-        gathered = 3 * collective(2 * held.layer, group, group_local, up, out, latency)
+    if some(fsdp > 0):
+        latency = where(group * t > hw.scale_up_domain, cal.scale_out_latency + cal.hop * nodes, cal.scale_up_latency)
+        gathered = 3 * collective(2 * held.layer, group, smaller(local, group), up, out, latency)
         flat = 3 * (2 * held.layer * (group - 1) / group / out + latency)
         hidden = smooth_maximum(one.total, gathered) - one.total + cal.exposed_gather * cal.exposed_data * gathered
         poor = np.power(np.power(one.total, 1.5) + np.power(flat, 1.5), 2 / 3) - one.total
-        per_layer = np.where(piped, gathered / micro_batches, _where(sw.flat_sharding, poor, hidden))
-        layer_time = one.total + fsdp * _where(replicas - 1, per_layer, 0.0)
+        per_layer = where(piped, gathered / micro_batches, where(sw.flat_sharding > 0, poor, hidden))
+        layer_time = one.total + fsdp * where(replicas > 1, per_layer, 0.0)
 
-    stage = np.maximum(deep * layer_time, shallow * layer_time + visible_head)
-    bulk = deep * one.total
-    extra_head = np.maximum(stage - deep * layer_time, 0)
+    layers = deep * layer_time
+    stage = larger(layers, shallow * layer_time + visible_head)
 
     # Point to point between stages.
     activation = 2 * par.micro_batch * job.sequence_length / par.context * shape.hidden / t
-    near = np.asarray(t * par.context * par.data * p) <= hw.scale_up_domain
-    hop = activation / np.where(near, hw.scale_up_rate(2.0) * cal.scale_up, out) + cal.scale_out_latency
-    exposed = 1 - sw.overlap_pipeline * (1 - cal.exposed_pipeline)
-    send = np.where(piped, exposed * 2 * v * hop, 0.0)
+    send: Array = 0.0
+    if some(piped):
+        near = par.ranks <= hw.scale_up_domain
+        hop = activation / where(near, hw.scale_up_rate(2.0) * cal.scale_up, out) + cal.scale_out_latency
+        exposed = 1 - sw.overlap_pipeline * (1 - cal.exposed_pipeline)
+        send = where(piped, exposed * 2 * v * hop, 0.0)
     bubble = (p - 1) / v * par.bubble * (depth / p * layer_time + send)
 
     # Gradients and weights of everything that is not FSDP, once a step.
-    gathered_bytes = np.where(np.asarray(par.sharding) > 0, 2.0, job.gradient_bytes)
+    gathered_bytes = where(par.sharding > 0, 2.0, job.gradient_bytes)
     volume = (job.gradient_bytes + gathered_bytes) * (1 - fsdp)
     buckets = 2 + held.dense * volume / cal.bucket
-    alpha = np.where(nodes > 1, cal.scale_out_latency + cal.hop * nodes, cal.scale_up_latency)
+    alpha = where(nodes > 1, cal.scale_out_latency + cal.hop * nodes, cal.scale_up_latency)
     exchange = collective(volume * held.dense, replicas, local, up, out, alpha * buckets)
-    exchange = exchange + np.where(
-        np.asarray(held.expert) > 0,
-        collective(volume * held.expert, expert_replicas, expert_local, expert_up, out, alpha),
-        0.0,
-    )
+    expert_replicas = larger(par.ranks / (p * par.expert * par.expert_tensor), 1)
+    if some(held.expert > 0):
+        local = smaller(larger(hw.scale_up_domain / (par.expert * par.expert_tensor), 1), expert_replicas)
+        up = hw.scale_up_rate(local) * cal.scale_up
+        experts = collective(volume * held.expert, expert_replicas, local, up, out, alpha)
+        exchange = exchange + where(held.expert > 0, experts, 0.0)
 
     def visible(time: Array, cover: Array) -> Array:
         """What shows of a transfer that runs under so much computation."""
         shown = cal.exposed_data / v * time
-        shown = shown + np.maximum((1 - cal.exposed_data / v) * time - cal.hiding * cover, 0)
+        shown = shown + larger((1 - cal.exposed_data / v) * time - cal.hiding * cover, 0)
         return sw.overlap_data * shown + (1 - sw.overlap_data) * time
 
     # Sharded gradients are reduced after every micro-batch, not only after the last.
-    each = np.where(np.asarray(par.sharding) == 2, exchange * job.gradient_bytes / (job.gradient_bytes + 2), 0.0)
-    exchange = visible(exchange, stage * np.minimum(micro_batches, p)) + (micro_batches - 1) * visible(each, stage)
+    whole = exchange
+    exchange = visible(whole, stage * smaller(micro_batches, p))
+    if some(par.sharding == 2):
+        each = where(par.sharding == 2, whole * job.gradient_bytes / (job.gradient_bytes + 2), 0.0)
+        exchange = exchange + (micro_batches - 1) * visible(each, stage)
     exchange = (1 - fsdp) * exchange
-    sharded = (layer_time - one.total) * deep * micro_batches
+    sharded = (layer_time - one.total) * (deep * micro_batches)
 
-    updated = held.dense / np.where(np.asarray(par.sharding) > 0, group, 1.0)
-    updated = updated + held.expert / np.where(
-        np.asarray(par.sharding) > 0, np.minimum(expert_replicas, np.maximum(group, 1)), 1.0
-    )
+    sharers = where(par.sharding > 0, group, 1.0)
+    expert_sharers = where(par.sharding > 0, smaller(expert_replicas, larger(group, 1)), 1.0)
+    updated = held.dense / sharers + held.expert / expert_sharers
     optimizer = cal.optimizer_traffic * updated / hw.memory_bandwidth + cal.optimizer_overhead
 
     steady = micro_batches * (stage + send) + bubble + exchange + optimizer
-    straggler = cal.straggler * np.log(np.maximum(par.ranks / hw.scale_up_domain, 1)) * steady
+    straggler = cal.straggler * np.log(larger(par.ranks / hw.scale_up_domain, 1)) * steady
     return Step(
         time=steady + straggler,
-        layers=micro_batches * deep * np.ones_like(bulk),
-        head=micro_batches * extra_head,
+        layers=micro_batches * deep,
+        head=micro_batches * larger(stage - layers, 0),
         bubble=bubble,
         pipeline=micro_batches * send,
         data=exchange + sharded,
@@ -722,16 +725,16 @@ def states(shape: Shape, job: Job, par: Parallelism) -> tuple[Array, Array, Arra
     deep = np.ceil((shape.layers + shape.prediction_layers) / p)
     held = transformer.held_parameters(shape, par.tensor, p, par.expert, par.expert_tensor, deep)
     replicas = par.data * par.context
-    group = np.minimum(par.sharding_group, replicas)
-    expert_group = np.clip(par.ranks / (p * par.expert * par.expert_tensor), 1, group)
+    group = smaller(par.sharding_group, replicas)
+    expert_group = smaller(larger(par.ranks / (p * par.expert * par.expert_tensor), 1), group)
     whole = held.dense + held.expert
     over = held.dense / group + held.expert / expert_group
-    stage = np.asarray(par.sharding)
+    stage = par.sharding
     # With a pipeline, fully sharded weights stay gathered and gradients whole until the last micro-batch.
-    gathered = np.where(np.asarray(p) > 1, whole, 2 * held.layer)
-    weights = np.where(stage > 2, 4 * over + 2 * gathered, 2 * whole)
-    gradients = np.where(stage > 2, 4 * over + 4 * gathered, job.gradient_bytes * np.where(stage > 1, over, whole))
-    optimizer = np.where(stage > 2, 8 * over, np.where(stage > 0, 12 * over, 12 * whole))
+    gathered = where(p > 1, whole, 2 * held.layer)
+    weights = where(stage > 2, 4 * over + 2 * gathered, 2 * whole)
+    gradients = where(stage > 2, 4 * over + 4 * gathered, job.gradient_bytes * where(stage > 1, over, whole))
+    optimizer = where(stage > 2, 8 * over, where(stage > 0, 12 * over, 12 * whole))
     return weights, gradients, optimizer
 
 
@@ -748,20 +751,20 @@ def activity(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibr
     t, p, v = par.tensor, par.pipeline, par.virtual_pipeline
     deep = np.ceil((shape.layers + shape.prediction_layers) / p)
     tokens = par.micro_batch * job.sequence_length / par.context
-    micro_batches = np.maximum(job.global_batch / (par.data * par.micro_batch), 1)
-    element = np.maximum(job.linear_bytes, 1.0)
+    micro_batches = larger(job.global_batch / (par.data * par.micro_batch), 1)
+    element = larger(job.linear_bytes, 1.0)
     unfused = (1 - sw.flash) * (1 - par.recompute_core)
     full = transformer.layer_activations(
         shape, job.sequence_length, t, par.sequence_parallel, par.expert_tensor, element, unfused, sw.dropout
     )
     full = full * (1 - par.recompute_core * sw.selective_memory)
-    kept = 2 * shape.hidden / _where(par.sequence_parallel, t, 1.0)
+    kept = 2 * shape.hidden / where(par.sequence_parallel > 0, t, 1.0)
     alive = transformer.micro_batches_in_flight(micro_batches, p, v)
     layers = deep * (par.recompute * kept + (1 - par.recompute) * full)
     activations = tokens * (alive * layers + par.recompute * full)
     logits = tokens * shape.vocabulary / t * 12
     # The last stage holds the logits but only one micro-batch in flight.
-    last = np.where(np.asarray(p) > 1, np.maximum(logits - tokens * (alive - 1) * layers, 0.0), logits)
+    last = where(p > 1, larger(logits - tokens * (alive - 1) * layers, 0.0), logits)
     buffers = cal.context_memory + cal.fragmentation * (activations + last)
     return activations, last, buffers
 
@@ -808,7 +811,7 @@ def goodput(failures: Array, checkpoint_time: Array, interval: Array, restart_ti
     0.85
     """
     share = 1 - checkpoint_time / interval - failures * (interval / 2 + restart_time)
-    return np.where(np.asarray(share) > 0, share, np.nan)
+    return where(share > 0, share, np.nan)
 
 
 # Utilisation ---------------------------------------------------------------------------------------------------------

@@ -16,9 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = float | NDArray[np.float64]
+from app.arrays import Array, larger, smaller, where
 
 
 @dataclass(frozen=True)
@@ -84,18 +83,18 @@ class Shape:
     @property
     def shared_width(self) -> Array:
         """Width of all shared experts together [1]."""
-        stated = np.asarray(self.shared_ffn_hidden) > 0
-        return np.where(stated, self.shared_ffn_hidden, self.shared_experts * self.expert_ffn_hidden)
+        stated = self.shared_ffn_hidden > 0
+        return where(stated, self.shared_ffn_hidden, self.shared_experts * self.expert_ffn_hidden)
 
     @property
     def expert_layers(self) -> Array:
         """Layers whose feed-forward block is a mixture of experts [1]."""
-        return np.where(np.asarray(self.experts) > 0, np.maximum(self.layers - self.dense_layers, 0), 0)
+        return where(self.experts > 0, larger(self.layers - self.dense_layers, 0), 0)
 
     @property
     def latent(self) -> Array:
         """1 where attention is multi-head latent attention, else 0."""
-        return np.where(np.asarray(self.kv_rank) > 0, 1.0, 0.0)
+        return where(self.kv_rank > 0, 1.0, 0.0)
 
     @property
     def score_dim(self) -> Array:
@@ -105,7 +104,7 @@ class Shape:
     @property
     def output_dim(self) -> Array:
         """Width of a value head: d_h unless latent attention says otherwise [1]."""
-        return np.where(np.asarray(self.kv_rank) > 0, self.value_dim, self.head_dim)
+        return where(self.kv_rank > 0, self.value_dim, self.head_dim)
 
 
 # Parameters ----------------------------------------------------------------------------------------------------------
@@ -128,8 +127,8 @@ def attention_parameters(shape: Shape) -> Array:
     41943040.0
     """
     grouped = 2 * shape.hidden * shape.heads * shape.head_dim + 2 * shape.hidden * shape.kv_heads * shape.head_dim
-    query = np.where(
-        np.asarray(shape.query_rank) > 0,
+    query = where(
+        shape.query_rank > 0,
         shape.hidden * shape.query_rank + shape.query_rank * shape.heads * shape.score_dim,
         shape.hidden * shape.heads * shape.score_dim,
     )
@@ -139,7 +138,7 @@ def attention_parameters(shape: Shape) -> Array:
         + shape.kv_rank * shape.heads * (shape.head_dim + shape.value_dim)
         + shape.heads * shape.value_dim * shape.hidden
     )
-    return np.where(np.asarray(shape.latent) > 0, latent, grouped)
+    return where(shape.latent > 0, latent, grouped)
 
 
 def dense_ffn_parameters(shape: Shape) -> Array:
@@ -172,7 +171,7 @@ def small_parameters(shape: Shape) -> Array:
     """
     norms = (2 - shape.parallel_block) * shape.hidden * (1 + shape.biases)
     qkv = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
-    return norms + np.maximum(shape.biases, shape.qkv_bias) * qkv + shape.biases * (2 * shape.hidden + shape.ffn_hidden)
+    return norms + larger(shape.biases, shape.qkv_bias) * qkv + shape.biases * (2 * shape.hidden + shape.ffn_hidden)
 
 
 def parameters(shape: Shape) -> Array:
@@ -208,7 +207,7 @@ def active_parameters(shape: Shape) -> Array:
     >>> round(float(parameters(mixtral)) / 1e9, 1), round(float(active_parameters(mixtral)) / 1e9, 1)
     (46.7, 12.9)
     """
-    idle = np.maximum(shape.experts - shape.experts_per_token, 0) * expert_parameters(shape)
+    idle = larger(shape.experts - shape.experts_per_token, 0) * expert_parameters(shape)
     return parameters(shape) - shape.expert_layers * idle
 
 
@@ -231,8 +230,8 @@ def keys_per_query(sequence_length: Array, window: Array, causal: Array) -> Arra
     >>> [float(keys_per_query(8192, window, causal)) for window, causal in ((0, 0), (0, 1), (128, 1))]
     [8192.0, 4096.0, 127.0]
     """
-    reach = np.where(np.asarray(window) > 0, np.minimum(window, sequence_length), sequence_length)
-    return np.where(np.asarray(causal) > 0, reach - reach**2 / (2 * sequence_length), reach)
+    reach = where(window > 0, smaller(window, sequence_length), sequence_length)
+    return where(causal > 0, reach - reach**2 / (2 * sequence_length), reach)
 
 
 def attention_flops(shape: Shape, sequence_length: Array, causal: Array = 1.0) -> Array:
@@ -267,7 +266,7 @@ def forward_flops(shape: Shape, sequence_length: Array, causal: Array = 1.0) -> 
     experts = shape.expert_layers
     active = shape.experts_per_token * expert_parameters(shape) + shared_expert_parameters(shape)
     active = active + shape.hidden * shape.experts
-    last = np.where(np.asarray(experts) > 0, active, dense_ffn_parameters(shape))
+    last = where(experts > 0, active, dense_ffn_parameters(shape))
     core = attention_flops(shape, sequence_length, causal)
     prediction = 2 * (attention_parameters(shape) + last + 2 * shape.hidden * shape.hidden) + core
     return (
@@ -345,7 +344,7 @@ def held_parameters(
     block = block + share * shared_expert_parameters(shape)
     routed = share * shape.experts * expert_parameters(shape) / (expert * expert_tensor)
     table = shape.vocabulary * shape.hidden / tensor
-    embeddings = np.where(np.asarray(pipeline) > 1, table, (2 - shape.tied) * table)
+    embeddings = where(pipeline > 1, table, (2 - shape.tied) * table)
     replicated = 2 * shape.hidden + share * shape.hidden * shape.experts
     dense_layer = block / tensor + replicated
     return Held(stage_layers * dense_layer + embeddings, stage_layers * routed, dense_layer + routed)
@@ -390,23 +389,23 @@ def layer_activations(
     >>> float(layer_activations(gpt, 2048, 8, 1, 1, 2, 0, 1)) / 12288  # 34/8
     4.25
     """
-    norms = np.where(np.asarray(sequence_parallel) > 0, tensor, 1.0)
+    norms = where(sequence_parallel > 0, tensor, 1.0)
     residual = (4 + 2 * element + 2 * dropout) * shape.hidden / norms
     qkv = 2 * shape.heads * (shape.score_dim + shape.output_dim) / 2
     latent = 2 * (shape.query_rank + shape.kv_rank + shape.rope_dim)
-    keys = np.where(
-        np.asarray(shape.latent) > 0,
+    keys = where(
+        shape.latent > 0,
         2 * shape.heads * (shape.score_dim + shape.output_dim) / 2,
         2 * shape.kv_heads * shape.head_dim,
     )
-    core = 2 * (qkv + keys) / tensor + np.where(np.asarray(shape.latent) > 0, latent, 0.0)
+    core = 2 * (qkv + keys) / tensor + where(shape.latent > 0, latent, 0.0)
     scores = unfused_attention * 5 * shape.heads * sequence_length / tensor
     inner = (2 + 2 * shape.gated) + element
     dense = inner * shape.ffn_hidden / tensor
     routed = shape.experts_per_token * (element * shape.hidden / tensor + inner * shape.expert_ffn_hidden / tensor)
     shared = inner * shape.shared_width / tensor
     share = shape.expert_layers / shape.layers
-    gathered = share * np.where(np.asarray(expert_tensor) > 1, shape.hidden * element, 0.0)
+    gathered = share * where(expert_tensor > 1, shape.hidden * element, 0.0)
     return residual + core + scores + (1 - share) * dense + share * (routed + shared) + gathered
 
 
@@ -420,6 +419,6 @@ def micro_batches_in_flight(micro_batches: Array, pipeline: Array, virtual_pipel
     >>> float(micro_batches_in_flight(16, 8, 1)), float(micro_batches_in_flight(16, 8, 2))
     (8.0, 11.5)
     """
-    depth = np.minimum(micro_batches, pipeline)
+    depth = smaller(micro_batches, pipeline)
     interleaved = depth * (1 + (pipeline - 1) / (pipeline * virtual_pipeline))
-    return np.minimum(micro_batches, np.where(np.asarray(virtual_pipeline) > 1, interleaved, depth))
+    return smaller(micro_batches, where(virtual_pipeline > 1, interleaved, depth))

@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 
 from app import training, transformer
 from app.accuracy import Statistics, grouped, statistics, table
+from app.arrays import Array
 from app.catalog import Catalog
 from app.catalog.types import Model
 from app.plan import all_reduce
 from app.plan import training as adapter
 from app.plan.bands import interval
 from app.training import Calibration, Hardware, Job, Parallelism, Software
-from app.transformer import Array, Shape
+from app.transformer import Shape
 from app.units import parse
 
 MEASUREMENTS = Path(__file__).parents[1] / "measurements" / "training.csv"

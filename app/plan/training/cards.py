@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from app.arrays import Array
 from app.catalog import Catalog, Estimate
 from app.catalog.types import Gpu
 from app.collectives import Machine
 from app.plan.training.constants import architecture_group
-from app.transformer import Array
 
 PRECISION_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "mxfp8": 1.0, "nvfp4": 0.5}
 TERA = 1e12

@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from app import training
+from app.arrays import Array
 from app.catalog import Catalog
 from app.catalog.types import Gpu
-from app.transformer import Array
 
 Reading = Callable[[str, str], Array]
 """A constant by group and name: its typical value, its draws, or something a fit is trying."""

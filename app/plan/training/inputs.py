@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app import training
+from app.arrays import Array
 from app.catalog import Catalog, Estimate
 from app.plan import all_reduce
 from app.plan.hardware import Hardware
@@ -12,7 +13,7 @@ from app.plan.training.cards import card, links, peaks
 from app.plan.training.constants import calibration, kernels
 from app.plan.training.stacks import software, stack_traits
 from app.scenario import Scenario
-from app.transformer import Array, Shape
+from app.transformer import Shape
 
 
 @dataclass

@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app import training
+from app.arrays import Array
 from app.catalog import Catalog, Estimate
 from app.scenario import Scenario
-from app.transformer import Array
 
 
 def goodput(scenario: Scenario, catalog: Catalog) -> tuple[NDArray[np.float64], tuple[Estimate, ...]]:

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app import training
+from app.arrays import Array
 from app.plan.parts import Resource
 from app.plan.training.inputs import Numbers
-from app.transformer import Array, Shape
+from app.transformer import Shape
 
 Floats = NDArray[np.float64]
 RESOURCES: tuple[Resource, ...] = ("compute", "memory_bandwidth", "scale_up", "scale_out", "bubble", "overhead")

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from app import training
+from app.arrays import Array
 from app.catalog import Catalog
 from app.plan.hardware import Hardware
 from app.plan.training.constants import architecture_group
 from app.scenario import Scenario
-from app.transformer import Array, Shape
+from app.transformer import Shape
 
 DEFAULT_STACK = "tuned"
 UNKNOWN_STACK = "other"
