@@ -52,9 +52,12 @@ class CatalogError(Exception):
     """A catalogue file is wrong. The text names the file, the line, the entry and the reason."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Catalog:
-    """All catalogue entries by kind and key. Constants are two levels: group, name."""
+    """All catalogue entries by kind and key. Constants are two levels: group, name.
+
+    A catalogue equals itself alone, so it can be part of a cache's key.
+    """
 
     version: str
     sources: Mapping[str, Source]

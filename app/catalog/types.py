@@ -1,7 +1,7 @@
 """The kinds of entry in the catalogue, and the one way a number with a source is held."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import NormalDist
 from typing import Annotated, Any, Literal
 from zlib import crc32
@@ -38,6 +38,10 @@ class Estimate:
     key: str = ""
     spread: bool = True
 
+    def __hash__(self) -> int:
+        """Estimates are looked up often, and their keys tell most of them apart."""
+        return hash((self.key, self.typical))
+
     def draws(self) -> NDArray[np.float64]:
         """The typical value first, then 256 fixed-seed draws [unit]; shape (257,), read-only.
 
@@ -58,10 +62,13 @@ class Estimate:
 
     @cached_property
     def _draws(self) -> NDArray[np.float64]:
+        drawn = self._drawn() if self.spread else np.array([self.typical])
+        drawn.flags.writeable = False
+        return drawn
+
+    def _drawn(self) -> NDArray[np.float64]:
         low = self.typical if self.low is None else self.low
         high = self.typical if self.high is None else self.high
-        if not self.spread:
-            return np.array([self.typical])
         seed = ".".join(self.key.split(".")[:2]) if self.key.startswith("prices.") else self.key
         deviates = np.random.default_rng(crc32(seed.encode())).permutation(_DEVIATES)
         if low > 0:
@@ -70,19 +77,23 @@ class Estimate:
         else:
             below, above = (self.typical - low) / _P95, (high - self.typical) / _P95
             values = np.maximum(self.typical + deviates * np.where(deviates < 0, below, above), 0.0)
-        drawn = np.concatenate(([self.typical], values))
-        drawn.flags.writeable = False
-        return drawn
+        return np.concatenate(([self.typical], values))
 
     def times(self, factor: float, note: str = "") -> "Estimate":
         """The same estimate scaled by an exact factor."""
-        return replace(
-            self,
-            typical=self.typical * factor,
-            low=None if self.low is None else self.low * factor,
-            high=None if self.high is None else self.high * factor,
-            note=note or self.note,
-        )
+        return _scaled(self, factor, note or self.note)
+
+
+@lru_cache(maxsize=4096)
+def _scaled(estimate: Estimate, factor: float, note: str) -> Estimate:
+    """Kept, so that the draws are made once."""
+    return replace(
+        estimate,
+        typical=estimate.typical * factor,
+        low=None if estimate.low is None else estimate.low * factor,
+        high=None if estimate.high is None else estimate.high * factor,
+        note=note,
+    )
 
 
 def read_estimate(value: object, unit: str, key: str, source: str = "", status: Status = "shipping") -> Estimate:
