@@ -1,10 +1,16 @@
 """Puts the parts together: the application, and the server that runs it."""
 
+import asyncio
 import logging
+import os
+import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache, partial
+from socket import socket
+from time import monotonic
+from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
@@ -142,7 +148,7 @@ def serve(host: str | None = None, port: int | None = None) -> int:
         return 2
     host, port = host or options.host, options.port if port is None else port
     logs.set_up(options.log_level, options.log_format)
-    server = _Server(
+    server = Server(
         uvicorn.Config(
             app,
             host=host,
@@ -157,7 +163,8 @@ def serve(host: str | None = None, port: int | None = None) -> int:
             forwarded_allow_ips=options.trusted_proxies,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=options.shutdown_grace,
-        )
+        ),
+        app,
     )
     try:
         server.run()
@@ -166,15 +173,69 @@ def serve(host: str | None = None, port: int | None = None) -> int:
     return 0 if server.started else 1
 
 
-class _Server(uvicorn.Server):
-    """Uvicorn, which says where it can be found once it can."""
+LAST_REQUESTS = 0.2  # seconds from the last connection taken until its request has arrived
 
-    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
-        await super().startup(sockets)  # type: ignore[arg-type]
+
+class Server(uvicorn.Server):
+    """Uvicorn, which says where it can be found once it can, and takes leave before it goes."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+        super().__init__(config)
+        self.app = app
+        self.take_leave = False
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
         if not self.started:
             return
         for server in self.servers:
-            for socket in server.sockets:
-                host, port = socket.getsockname()[:2]
+            for listener in server.sockets:
+                host, port = listener.getsockname()[:2]
                 host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
                 log.info("Railyard is at http://%s:%d/", host, port)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.take_leave = sig == signal.SIGTERM  # not at Ctrl-C: there a person waits for the prompt
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Answer on for a while, each answer the last on its connection, before the last connections are closed.
+
+        Who sends requests here learns only after a while that this process stops: a balancer from the probe, a client
+        from the `connection: close`. A server that stops to listen at once resets what they send until then.
+        """
+        drain = self.app.state.settings.shutdown_drain
+        if self.take_leave and drain:
+            self.app.state.ready = False
+            self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
+            log.info("Stopping: taking requests for another %g s", drain)
+            await self._sleep(drain)
+            await self.close_listeners()
+            await self._sleep(LAST_REQUESTS)
+        await super().shutdown(sockets)
+
+    async def close_listeners(self) -> None:
+        """Take no more connections, but those that the kernel has taken already: closing would reset them."""
+        copies = [socket(fileno=os.dup(one.fileno())) for server in self.servers for one in server.sockets]
+        for server in self.servers:
+            server.close()
+        waiting: list[socket] = []
+        for copy in copies:
+            copy.setblocking(False)
+            with suppress(BlockingIOError):
+                while True:
+                    waiting.append(copy.accept()[0])
+            copy.close()
+        for connection in waiting:
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+
+    def _protocol(self) -> asyncio.Protocol:
+        return self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait, unless told to make haste."""
+        until = monotonic() + seconds
+        while not self.force_exit and (left := until - monotonic()) > 0:
+            await asyncio.sleep(min(left, 0.1))

@@ -50,8 +50,15 @@ class Settings(BaseSettings):
         16, ge=0, le=10_000, description="How many more of them wait their turn; the next one gets a 503."
     )
     max_sweep_points: int = Field(1_000_000, ge=1, le=100_000_000, description="Most points that one sweep may have.")
+    shutdown_drain: float = Field(
+        1.0,
+        ge=0,
+        le=600,
+        description="Seconds that requests are still taken after SIGTERM, while `/readyz` says 503 and answers close "
+        "their connections.",
+    )
     shutdown_grace: int = Field(
-        20, ge=0, le=3600, description="Seconds that requests in flight get to finish after SIGTERM."
+        20, ge=0, le=3600, description="Seconds that requests in flight get to finish after that."
     )
 
     @field_validator("cors_origins", mode="before")

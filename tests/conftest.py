@@ -44,6 +44,7 @@ class Server:
     def __init__(self, log: Path, port: int = 0, **variables: str) -> None:
         self.log = log
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAILYARD_")}
+        environment["RAILYARD_SHUTDOWN_DRAIN"] = "0"  # nobody but the test asks; tests of the drain set their own
         command = [sys.executable, "-m", "app", "serve", "--host", "127.0.0.1", "--port", str(port)]
         self.began = time.monotonic()
         with log.open("wb") as out:

@@ -2,13 +2,13 @@
 
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Self
 
 import httpx
 
@@ -21,26 +21,63 @@ CONNECTIONS = 64
 
 def run() -> Iterator[str]:
     """Both faults; nothing is measured where there is no nginx."""
-    nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-    if nginx is None:
+    if nginx() is None:
         yield "   skipped: nginx is not here (Debian and Ubuntu: apt-get install nginx-light)"
         return
-    folder = Path(tempfile.mkdtemp())
-    ports = [free_port() for _ in range(3)]
-    replicas = [Server(folder / f"log{port}", port) for port in ports]
-    for replica in replicas:
-        replica.url()
-    proxy_port = free_port()
-    proxy = subprocess.Popen([nginx, "-c", str(configuration(folder, ports, proxy_port)), "-g", "daemon off;"])
-    try:
-        wait(f"http://127.0.0.1:{proxy_port}/readyz")
-        yield told("rolling restart", under_load(proxy_port, lambda: rolling(replicas, ports, folder)))
-        yield told("replica killed", under_load(proxy_port, lambda: killed(replicas, ports, folder)))
-    finally:
-        proxy.terminate()
-        proxy.wait(10)
-        for replica in replicas:
-            replica.stop()
+    with tempfile.TemporaryDirectory() as folder, Replicas(Path(folder)) as replicas:
+        yield told("rolling restart", under_load(replicas.port, replicas.restart))
+        yield told("replica killed", under_load(replicas.port, replicas.kill))
+
+
+def nginx() -> str | None:
+    """Where it is, if it is here."""
+    return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+
+
+class Replicas:
+    """Three of them behind nginx, each on a port of its own."""
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        self.folder = folder
+        self.variables = {"RAILYARD_SHUTDOWN_DRAIN": "1"} | variables  # as deployed, unless told otherwise
+        self.ports = [free_port() for _ in range(3)]
+        self.port = free_port()
+        self.running = [self._start(number) for number in range(3)]
+
+    def __enter__(self) -> Self:
+        for one in self.running:
+            one.url()
+        path = configuration(self.folder, self.ports, self.port)
+        program = nginx()
+        assert program is not None
+        self.proxy = subprocess.Popen([program, "-c", str(path), "-g", "daemon off;"], stderr=subprocess.DEVNULL)
+        wait(f"http://127.0.0.1:{self.port}/readyz")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.proxy.terminate()
+        self.proxy.wait(10)
+        for one in self.running:
+            one.stop()
+
+    def _start(self, number: int) -> Server:
+        log = self.folder / f"log-{number}-{time.monotonic_ns()}"
+        return Server(log, self.ports[number], **self.variables)
+
+    def restart(self) -> None:
+        """Stop and start one after the other, as an operator does."""
+        for number in range(3):
+            self.running[number].stop()
+            self.running[number] = self._start(number)
+            self.running[number].url()
+
+    def kill(self) -> None:
+        """Kill one without warning, and start it again."""
+        self.running[0].process.kill()
+        self.running[0].process.wait()
+        time.sleep(1)
+        self.running[0] = self._start(0)
+        self.running[0].url()
 
 
 def configuration(folder: Path, ports: list[int], proxy_port: int) -> Path:
@@ -49,9 +86,13 @@ def configuration(folder: Path, ports: list[int], proxy_port: int) -> Path:
     for here, there in (("/tmp/", f"{folder}/"), ("/dev/stderr", f"{folder}/errors"), ("8080", str(proxy_port))):
         text = text.replace(here, there)
     text = re.sub(r"^\s*resolver .*$", "", text, flags=re.MULTILINE)
-    own = re.search(r"^\s*server replica:8000 resolve(.*)$", text, re.MULTILINE)
-    assert own is not None
-    text = text.replace(own[0], "\n".join(f"    server 127.0.0.1:{port}{own[1]}" for port in ports))
+    text, upstreams = re.subn(
+        r"^ *server replica:8000 resolve(.*)$",
+        lambda own: "\n".join(f"    server 127.0.0.1:{port}{own[1]}" for port in ports),
+        text,
+        flags=re.MULTILINE,
+    )
+    assert upstreams == 2
     path = folder / "nginx.conf"
     path.write_text(text.replace("listen ", "listen 127.0.0.1:"))
     return path
@@ -69,7 +110,7 @@ def wait(url: str) -> None:
     raise TimeoutError(url)
 
 
-def under_load(port: int, change: Callable[[], None]) -> Tally:
+def under_load(port: int, change: Callable[[], None], connections: int = CONNECTIONS) -> Tally:
     """What the load sees while something changes."""
     failed: list[BaseException] = []
 
@@ -84,9 +125,10 @@ def under_load(port: int, change: Callable[[], None]) -> Tally:
     thread.start()
     total = Tally()
     while thread.is_alive():
-        found = load(port, all_reduce("/api/v1"), CONNECTIONS, 2)
+        found = load(port, all_reduce("/api/v1"), connections, 2)
         total.seconds += found.seconds
         total.broken += found.broken
+        total.times += found.times
         for status, count in found.statuses.items():
             total.statuses[status] = total.statuses.get(status, 0) + count
     thread.join()
@@ -95,24 +137,13 @@ def under_load(port: int, change: Callable[[], None]) -> Tally:
     return total
 
 
-def rolling(replicas: list[Server], ports: list[int], folder: Path) -> None:
-    """Stop and start one after the other, as an operator does."""
-    for index, port in enumerate(ports):
-        replicas[index].stop()
-        replicas[index] = Server(folder / f"again{port}", port)
-        replicas[index].url()
-
-
-def killed(replicas: list[Server], ports: list[int], folder: Path) -> None:
-    """Kill one without warning, and start it again."""
-    replicas[0].process.send_signal(signal.SIGKILL)
-    replicas[0].process.wait()
-    time.sleep(1)
-    replicas[0] = Server(folder / "killed", ports[0])
-    replicas[0].url()
-
-
 def told(what: str, found: Tally) -> str:
     """One line."""
     good = found.statuses.get(200, 0)
-    return f"   {what}, {CONNECTIONS} connections: {good:,} answers in {found.seconds:.0f} s, {found.errors} lost"
+    lost = {status: count for status, count in found.statuses.items() if status != 200}
+    if found.broken:
+        lost["connection broken"] = found.broken
+    return (
+        f"   {what}, {CONNECTIONS} connections: {good:,} answers in {found.seconds:.0f} s, "
+        f"slowest {max(found.times, default=float('nan')):.2f} s, {found.errors} lost {lost or ''}".rstrip()
+    )

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+AFTER_A_FAILURE = 0.05  # seconds until a connection asks again, as a client does: a failure at once is no rate
+
 
 @dataclass
 class Tally:
@@ -33,22 +35,39 @@ class Tally:
 
 
 async def _connection(port: int, paths: Iterator[str], until: float, tally: Tally) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        while time.monotonic() < until:
-            began = time.monotonic()
-            writer.write(f"GET {next(paths)} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode())
-            head = await reader.readuntil(b"\r\n\r\n")
-            status = int(head[9:12])
-            low = head.lower()
-            at = low.index(b"content-length:") + 15
-            await reader.readexactly(int(low[at : low.index(b"\r\n", at)]))
-            tally.statuses[status] = tally.statuses.get(status, 0) + 1
-            tally.times.append(time.monotonic() - began)
-    except (OSError, asyncio.IncompleteReadError):
-        tally.broken += 1
-    finally:
-        writer.close()
+    """Ask on one connection after the other: on the next when the server closes this one, with or without notice."""
+    while time.monotonic() < until:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            tally.broken += 1
+            await asyncio.sleep(AFTER_A_FAILURE)
+            continue
+        try:
+            while time.monotonic() < until:
+                if not await _ask(reader, writer, next(paths), tally):
+                    break
+        except (OSError, asyncio.IncompleteReadError):
+            tally.broken += 1
+            await asyncio.sleep(AFTER_A_FAILURE)
+        finally:
+            writer.close()
+
+
+async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, tally: Tally) -> bool:
+    """One question; whether the connection takes another."""
+    began = time.monotonic()
+    writer.write(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode())
+    head = await reader.readuntil(b"\r\n\r\n")
+    status = int(head[9:12])
+    low = head.lower()
+    at = low.index(b"content-length:") + 15
+    await reader.readexactly(int(low[at : low.index(b"\r\n", at)]))
+    tally.statuses[status] = tally.statuses.get(status, 0) + 1
+    tally.times.append(time.monotonic() - began)
+    if status >= 500:
+        await asyncio.sleep(AFTER_A_FAILURE)
+    return b"connection: close" not in low
 
 
 async def _drive(port: int, paths: Iterator[str], connections: int, seconds: float) -> Tally:
