@@ -19,18 +19,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app import training
-from app.arrays import Array
+from app.arrays import Array, smaller
 from app.training import Calibration, Hardware, Job, Layer, Parallelism, Software
 from app.transformer import Shape
 
 Whole = NDArray[np.int64]
 Numbers = NDArray[np.float64]
-ONE: Numbers = np.array(1.0)
+Counts = Any
+"""Integers, or arrays of them."""
+Flags = Any
+"""Booleans, or arrays of them."""
 
 NONE, OPTIMIZER, GRADIENTS, PARAMETERS = range(4)
 SHORTEST_SHARE = 512
@@ -69,6 +73,11 @@ class Given:
         settings = (self.tensor, self.pipeline, self.context, self.micro_batch, self.sharding, self.recompute)
         return None not in settings
 
+    @property
+    def one(self) -> bool:
+        """Whether everything is given, so that there is one configuration at most."""
+        return self.whole and None not in (self.virtual_pipeline, self.expert, self.sequence_parallel)
+
 
 @dataclass(frozen=True)
 class Found:
@@ -103,7 +112,9 @@ class Found:
 
 def pick(parallelism: Parallelism, index: int) -> Parallelism:
     """One configuration out of arrays of them."""
-    return Parallelism(**{e.name: float(np.ravel(getattr(parallelism, e.name))[index]) for e in fields(Parallelism)})
+    return Parallelism(
+        **{name: float(column[index] if np.ndim(column) else column) for name, column in vars(parallelism).items()}
+    )
 
 
 def divisors(number: int) -> list[int]:
@@ -155,24 +166,43 @@ def _stages(shape: Shape, degrees: Sequence[int], given: Given) -> list[tuple[in
     return found
 
 
+def _division(
+    gpus: int, batch: int, tensor: Counts, pipeline: Counts, context: Counts, expert: Counts, micro_batch: Counts
+) -> tuple[Counts, Flags, Flags, Flags, Flags]:
+    """What configurations divide.
+
+    Returns:
+        Their replicas, rounded down; whether their degrees multiply to the cluster; whether the batch divides into
+        their micro-batches too, and those into rounds of an interleaved schedule; whether their ranks divide into
+        groups of experts.
+    """
+    model = tensor * pipeline * context
+    data = gpus // model
+    whole = gpus % model == 0
+    per_step = np.maximum(data * micro_batch, 1)
+    even = whole & (batch % per_step == 0)
+    rounds = even & (batch // per_step % pipeline == 0)
+    return data, whole, even, rounds, data * tensor * context % expert == 0
+
+
 def _parallelism(
     gpus: int,
     given: Given,
     *,
-    tensor: Numbers,
-    pipeline: Numbers,
-    context: Numbers,
-    virtual_pipeline: Numbers = ONE,
-    expert: Numbers = ONE,
-    micro_batch: Numbers = ONE,
-    sharding: Numbers = ONE,
-    sequence_parallel: Numbers = ONE,
-    recompute: Numbers | Whole = ONE,
+    tensor: Array,
+    pipeline: Array,
+    context: Array,
+    virtual_pipeline: Array = 1.0,
+    expert: Array = 1.0,
+    micro_batch: Array = 1.0,
+    sharding: Array = 1.0,
+    sequence_parallel: Array = 1.0,
+    recompute: Array | Whole = 0,
 ) -> Parallelism:
     """Configurations of all GPUs; what a formula does not read may be left out."""
     data = gpus / (tensor * pipeline * context)
     replicas = data * context
-    group = replicas if given.sharding_group is None else np.minimum(float(given.sharding_group), replicas)
+    group = replicas if given.sharding_group is None else smaller(float(given.sharding_group), replicas)
     return Parallelism(
         tensor=tensor,
         pipeline=pipeline,
@@ -180,20 +210,21 @@ def _parallelism(
         context=context,
         expert=expert,
         data=data,
-        expert_tensor=np.ones_like(data),
+        expert_tensor=1.0,
         micro_batch=micro_batch,
         sharding=sharding,
         sharding_group=group,
         sequence_parallel=sequence_parallel,
-        recompute=(recompute == 2).astype(np.float64),
-        recompute_core=(recompute == 1).astype(np.float64),
-        bubble=np.full_like(data, given.bubble),
+        recompute=(recompute == 2) * 1.0,
+        recompute_core=(recompute == 1) * 1.0,
+        bubble=given.bubble,
     )
 
 
 def take(parallelism: Parallelism, rows: Whole | slice) -> Parallelism:
-    """Some configurations out of arrays of them."""
-    return Parallelism(**{entry.name: getattr(parallelism, entry.name)[rows] for entry in fields(Parallelism)})
+    """Some configurations out of arrays of them; a number is the same for all."""
+    columns = vars(parallelism).items()
+    return Parallelism(**{name: column[rows] if isinstance(column, np.ndarray) else column for name, column in columns})
 
 
 @dataclass(frozen=True)
@@ -255,24 +286,15 @@ def _grid(shape: Shape, job: Job, hw: Hardware, sw: Software, gpus: int, given: 
     shardings = np.array(lists["sharding"], np.int64)
     variants = len(shardings) * len(lists["recompute"]) * len(lists["sequence_parallel"])
 
-    # Whole configurations: the degrees multiply to the cluster.
-    across = p[:, None, None], t[:, None], c
-    model = across[0] * across[1] * across[2]
-    whole = gpus % model == 0
-    # Divisibility: the batch into micro-batches, those into rounds of an interleaved schedule, ranks into groups of
-    # experts.
-    batch, data = int(job.global_batch), gpus // model
-    per_step = np.maximum(data[..., None] * b, 1)
-    even = whole[..., None] & (batch % per_step == 0)
-    rounds = even & (batch // per_step % across[0][..., None] == 0)
-    spread = (data * across[1] * across[2])[..., None] % e == 0
+    across = t[:, None, None], p[:, None, None, None], c[:, None]
+    data, whole, even, rounds, spread = _division(gpus, int(job.global_batch), *across, e, b)
     divides = np.where((stages[:, 1] > 1)[:, None, None, None], rounds[kind], even[kind])[:, :, :, None]
     found = np.flatnonzero(divides & spread[kind][..., None])
     stage, layer = np.divmod(found, len(t) * len(c) * len(e) * len(b))
 
     # Nothing can be shared by one replica; among several, sharing the optimizer state never loses.
     tensor, context, expert, micro = (axis.ravel() for axis in np.indices((len(t), len(c), len(e), len(b))))
-    several = (data * c > 1).reshape(len(p), len(t) * len(c))[kind[stage], (tensor * len(c) + context)[layer]]
+    several = (data * across[2] > 1).reshape(len(p), len(t) * len(c))[kind[stage], (tensor * len(c) + context)[layer]]
     useful = np.where(several[:, None], shardings > NONE, shardings == NONE)
     row, sharding = np.divmod(
         np.flatnonzero(useful if given.sharding is None else np.ones_like(useful)), len(shardings)
@@ -337,22 +359,24 @@ def best(
         budget: share of the memory capacity that may be filled.
     """
     given = given or Given()
-    grid = _grid(shape, job, hw, sw, gpus, given)
     limit = budget * float(np.ravel(hw.memory_capacity)[0])
+    if given.one:
+        return _one(shape, job, hw, sw, cal, gpus, given, limit)
+    grid = _grid(shape, job, hw, sw, gpus, given)
 
     # The least recomputation that fits is the quickest: the next level is only for what does not fit yet.
     left = np.ones(len(grid.layer), bool)
     kept: list[tuple[Whole, Whole, Numbers]] = []
     smallest, frugal = np.nan, None
     for value in grid.recompute:
-        busy = _parallelism(gpus, given, **grid.busy, recompute=np.array(value))
+        busy = _parallelism(gpus, given, **grid.busy, recompute=value)
         activations = _table(sum(training.activity(shape, job, busy, sw, cal)), grid.busy)
         size = grid.states[grid.state] + activations[grid.activity]
         if left.any():
             at = np.argmin(np.where(left, size, np.inf), keepdims=True)
             if not size[at[0]] >= smallest:
                 smallest = float(size[at[0]])
-                frugal = pick(_parallelism(gpus, given, **grid.columns(at), recompute=np.full(1, value)), 0)
+                frugal = pick(_parallelism(gpus, given, **grid.columns(at), recompute=value), 0)
         # Sharding the gradients too costs time: it is for what does not fit with the optimizer state sharded.
         fits = left & (size <= limit)
         plain = fits & ~grid.spare
@@ -375,6 +399,43 @@ def best(
         memory=memory[rows[order]],
         smallest_memory=smallest,
         frugal=frugal,
+    )
+
+
+def _one(
+    shape: Shape, job: Job, hw: Hardware, sw: Software, cal: Calibration, gpus: int, given: Given, limit: float
+) -> Found:
+    """The search where everything is given: what there is to find is whether that divides and fits."""
+    t, p, v, c = given.tensor or 1, given.pipeline or 1, given.virtual_pipeline or 1, given.context or 1
+    e, b = given.expert or 1, given.micro_batch or 1
+    _, whole, even, rounds, spread = _division(gpus, int(job.global_batch), t, p, c, e, b)
+    known = bool(_stages(shape, [p], given))
+    par = _parallelism(
+        gpus,
+        given,
+        tensor=float(t),
+        pipeline=float(p),
+        virtual_pipeline=float(v),
+        context=float(c),
+        expert=float(e),
+        micro_batch=float(b),
+        sharding=float(given.sharding or NONE),
+        sequence_parallel=float(t > 1 and bool(given.sequence_parallel)),
+        recompute=given.recompute or 0,
+    )
+    divides = bool(known and (rounds if v > 1 else even) and spread)
+    size = float(training.memory(shape, job, par, sw, cal).total) if divides else np.nan
+    fits = size <= limit
+    return Found(
+        enumerated=int(known and whole),
+        divisible=int(divides),
+        feasible=int(fits),
+        evaluated=int(fits),
+        parallelism=par,
+        time=np.array([training.step(shape, job, hw, par, sw, cal).time] if fits else [], np.float64),
+        memory=np.array([size] if fits else []),
+        smallest_memory=size,
+        frugal=par if divides else None,
     )
 
 
@@ -401,7 +462,7 @@ def _times(
     seen[key] = True
     first, place = np.flatnonzero(seen), np.cumsum(seen) - 1
     columns = {name: column[first // variants] for name, column in grid.layers.items()}
-    distinct = _parallelism(gpus, given, pipeline=ONE, **columns, recompute=first % variants)
+    distinct = _parallelism(gpus, given, pipeline=1.0, **columns, recompute=first % variants)
     layers = _table(training.layer(shape, job, hw, distinct, sw, cal).total, columns)
     heads = _table(training.head_time(shape, job, hw, distinct, cal), columns)
     again = place[key]

@@ -145,3 +145,26 @@ def test_more_bandwidth_never_slows_the_best():
     for name in ("scale_up_bandwidth", "scale_out_bandwidth", "memory_bandwidth", "linear_peak"):
         faster = replace(A100, **{name: 2 * getattr(A100, name)})
         assert search.best(GPT, job, faster, SOFT, CAL, 512).time[0] <= slow
+
+
+@pytest.mark.parametrize("model", [LLAMA, MIXTRAL])
+def test_everything_given_is_the_search_of_one(model, monkeypatch: pytest.MonkeyPatch):
+    job, small = Job(4096.0, 48.0), replace(A100, memory_capacity=60e9)
+    settings = itertools.product((1, 2), (1, 4, 5), (1, 2), (1, 8), (1, 3), (0, 1, 3), (0, 2), (False, True))
+    asked = [
+        Given(t, p, v, 1, e, b, sharding, None, parallel, recompute)
+        for t, p, v, e, b, sharding, recompute, parallel in settings
+    ]
+    alone = [search.best(model, job, small, SOFT, CAL, 16, given) for given in asked]
+    monkeypatch.setattr(Given, "one", False)
+    for given, one in zip(asked, alone, strict=True):
+        many = search.best(model, job, small, SOFT, CAL, 16, given)
+        for name in ("enumerated", "divisible", "feasible", "evaluated"):
+            assert getattr(one, name) == getattr(many, name), (name, given)
+        assert one.best() == many.best()
+        assert one.frugal == many.frugal
+        assert one.time == pytest.approx(many.time, rel=1e-12)
+        assert one.memory == pytest.approx(many.memory, rel=1e-12)
+        assert one.smallest_memory == pytest.approx(many.smallest_memory, rel=1e-12, nan_ok=True)
+    assert {one.feasible for one in alone} == {0, 1}
+    assert {one.divisible for one in alone} == {0, 1}

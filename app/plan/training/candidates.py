@@ -39,6 +39,8 @@ def cloud(found: search.Found) -> tuple[tuple[float, float], ...]:
 
 def alternatives(model: Shape, n: Numbers, found: search.Found, fixed: search.Given) -> tuple[Alternative, ...]:
     """The best configurations after the chosen one, one for each choice of degrees, with what costs them most."""
+    if len(found.time) < 2:
+        return ()
     seen: set[tuple[float, ...]] = set()
     rows: list[int] = []
     for row in range(min(len(found.time), 2000)):
