@@ -145,9 +145,11 @@ class Software:
     dropout: Array = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Calibration:
     """Constants of the model for one GPU, precision and stack. Times in seconds, the rest without unit.
+
+    Each equals itself alone, so that what follows from it can be kept.
 
     Attributes:
         linear: share of the peak that a large linear layer reaches.

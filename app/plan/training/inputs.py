@@ -1,6 +1,9 @@
 """Scenario and catalogue as what the step model takes: typical values, or draws."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,6 +17,11 @@ from app.plan.training.constants import calibration, kernels
 from app.plan.training.stacks import software, stack_traits
 from app.scenario import Scenario
 from app.transformer import Shape
+
+USUAL_JITTER = float(Scenario.model_fields["jitter"].default)
+"""The spread of a node's step for which the constant of stragglers holds [1]."""
+
+Part = TypeVar("Part", training.Hardware, training.Calibration)
 
 
 @dataclass
@@ -41,6 +49,57 @@ class Numbers:
     software: training.Software
     calibration: training.Calibration
 
+    @property
+    def typical(self) -> "Numbers":
+        """The same without draws: the first of each, which is its typical value."""
+        return replace(self, hardware=_first(self.hardware), calibration=_first_constants(self.calibration))
+
+
+def _first(part: Part) -> Part:
+    return type(part)(**{name: float(np.ravel(value)[0]) for name, value in vars(part).items()})
+
+
+_first_constants = lru_cache(maxsize=64)(_first)
+
+
+@dataclass(frozen=True)
+class _Constants:
+    """What a GPU, its precision and its software contribute, whatever the cluster and the job, and from what."""
+
+    calibration: training.Calibration
+    card: Mapping[str, Array]
+    used: Mapping[str, Estimate]
+
+
+@lru_cache(maxsize=64)
+def _constants(
+    catalog: Catalog,
+    gpu: str,
+    precision: str,
+    vendor_attention: float,
+    release: float,
+    jitter: float,
+    scale_out: str,
+    hops: int,
+    drawn: bool,
+) -> _Constants:
+    """The constants of the step, the same for every request about the same GPU, stack and length of path."""
+    read = _Reader(catalog, drawn, {})
+    kind = catalog.gpus[gpu]
+    found = calibration(read, kernels(catalog, kind, read), peaks(kind, precision)[2], vendor_attention, release)
+    latency = catalog.scale_out[scale_out].switch_latency
+    path = 0.0 if latency is None or not hops else hops * read.read(latency)
+    found = replace(
+        found,
+        straggler=found.straggler * (jitter / USUAL_JITTER),
+        scale_out_latency=found.scale_out_latency + path,
+    )
+    one = card(catalog, kind, precision, read.read)
+    for value in (*vars(found).values(), *one.values()):
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+    return _Constants(found, one, read.used)
+
 
 def numbers(
     scenario: Scenario,
@@ -58,40 +117,43 @@ def numbers(
     An oversubscribed fabric gives each GPU its rate over the taper; every switch on the way adds its latency once. The
     ideal profile takes links at their line rate, the calibrated one at what collectives reach on them.
     """
-    read = _Reader(catalog, drawn, {} if used is None else used)
     met: list[Estimate] = []
     machine = all_reduce.machine_of(
         hardware, scenario, catalog, reading=all_reduce.draws if drawn else all_reduce.typical, used=met
     )
-    read.used.update({estimate.key: estimate for estimate in met})
     up, out, peers = links(machine)
     if scenario.profile == "ideal":
         up, out = machine.scale_up_line, machine.scale_out_line
     trait = stack_traits(scenario, hardware, model, catalog)
-    size = peaks(hardware.gpu, scenario.precision)[2]
-    constants = calibration(
-        read, kernels(catalog, hardware.gpu, read), size, trait["vendor_attention"], trait["release"]
+    constants = _constants(
+        catalog,
+        hardware.gpu.key,
+        scenario.precision,
+        trait["vendor_attention"],
+        trait["release"],
+        scenario.jitter,
+        hardware.scale_out.key,
+        hops,
+        drawn,
     )
-    usual = float(type(scenario).model_fields["jitter"].default)
-    constants = replace(constants, straggler=constants.straggler * (scenario.jitter / usual))
-    latency = hardware.scale_out.switch_latency
-    if latency is not None and hops:
-        constants = replace(constants, scale_out_latency=constants.scale_out_latency + hops * read.read(latency))
+    if used is not None:
+        used.update({estimate.key: estimate for estimate in met})
+        used.update(constants.used)
     return Numbers(
         job=training.Job(
             sequence_length=float(scenario.sequence_length),
             global_batch=float(scenario.global_batch),
-            linear_bytes=size,
+            linear_bytes=peaks(hardware.gpu, scenario.precision)[2],
             gradient_bytes=2.0 if scenario.precision == "fp16" else 4.0,
             causal=float(scenario.attention == "causal"),
         ),
         hardware=training.Hardware(
-            **card(catalog, hardware.gpu, scenario.precision, read.read),
+            **constants.card,
             scale_up_bandwidth=up,
             scale_up_domain=float(hardware.domain),
             scale_out_bandwidth=np.asarray(out) / taper,
             mesh_peers=peers,
         ),
         software=software(trait),
-        calibration=constants,
+        calibration=constants.calibration,
     )

@@ -1,12 +1,13 @@
 """The parts of a step, the resource that bounds each, and what a better resource would save."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app import training
-from app.arrays import Array
+from app.arrays import Array, some
 from app.plan.parts import Resource
 from app.plan.training.inputs import Numbers
 from app.transformer import Shape
@@ -41,10 +42,9 @@ def step_parts(
     one: training.Layer, step: training.Step, par: training.Parallelism, n: Numbers
 ) -> list[tuple[str, Resource, Array]]:
     """The parts of a step by name, with the resource that bounds each; they add up to its time [s]."""
-    domain = np.asarray(n.hardware.scale_up_domain)
 
     def link(ranks: Array) -> Resource:
-        return "scale_out" if float(np.max(np.asarray(ranks) / domain)) > 1 else "scale_up"
+        return "scale_out" if some(ranks > n.hardware.scale_up_domain) else "scale_up"
 
     fixed = n.calibration.optimizer_overhead
     return [
@@ -60,29 +60,39 @@ def step_parts(
         ("data_parallel", link(par.tensor * par.context * par.data), step.data),
         ("bubble", "bubble", step.bubble),
         ("launches", "overhead", step.layers * one.host),
-        ("end_of_step", "overhead", fixed + 0 * np.asarray(step.time)),
+        ("end_of_step", "overhead", fixed),
         ("stragglers", "overhead", step.straggler),
     ]
 
 
+def _factors() -> dict[Resource, Floats]:
+    """How much better each resource is in the plan and its what-ifs: a first axis of one and the resources."""
+    factors = np.where(np.eye(len(RESOURCES), len(RESOURCES) + 1, 1) > 0, FACTOR, 1.0)[..., None]
+    factors.flags.writeable = False
+    return dict(zip(RESOURCES, factors, strict=True))
+
+
+BETTER = _factors()
+
+
 def improved(n: Numbers, par: training.Parallelism) -> tuple[Numbers, training.Parallelism]:
     """The plan as it is, and with each resource twice as good: a first axis of one and the resources."""
-
-    def scaled(resource: Resource) -> Array:
-        factors = np.ones((len(RESOURCES) + 1, 1))
-        factors[1 + RESOURCES.index(resource)] = FACTOR
-        return factors
-
     hardware = replace(
         n.hardware,
-        matrix_peak=n.hardware.matrix_peak * scaled("compute"),
-        linear_peak=n.hardware.linear_peak * scaled("compute"),
-        memory_bandwidth=n.hardware.memory_bandwidth * scaled("memory_bandwidth"),
-        scale_up_bandwidth=n.hardware.scale_up_bandwidth * scaled("scale_up"),
-        scale_out_bandwidth=n.hardware.scale_out_bandwidth * scaled("scale_out"),
+        matrix_peak=n.hardware.matrix_peak * BETTER["compute"],
+        linear_peak=n.hardware.linear_peak * BETTER["compute"],
+        memory_bandwidth=n.hardware.memory_bandwidth * BETTER["memory_bandwidth"],
+        scale_up_bandwidth=n.hardware.scale_up_bandwidth * BETTER["scale_up"],
+        scale_out_bandwidth=n.hardware.scale_out_bandwidth * BETTER["scale_out"],
     )
-    cal = replace(n.calibration, **{name: getattr(n.calibration, name) / scaled("overhead") for name in OVERHEADS})
-    return replace(n, hardware=hardware, calibration=cal), replace(par, bubble=par.bubble / scaled("bubble"))
+    better = replace(n, hardware=hardware, calibration=_quicker(n.calibration))
+    return better, replace(par, bubble=par.bubble / BETTER["bubble"])
+
+
+@lru_cache(maxsize=64)
+def _quicker(cal: training.Calibration) -> training.Calibration:
+    """The constants with the overheads of the what-ifs."""
+    return replace(cal, **{name: getattr(cal, name) / BETTER["overhead"] for name in OVERHEADS})
 
 
 @dataclass(frozen=True)
@@ -104,17 +114,27 @@ def timing_of(model: Shape, n: Numbers, par: training.Parallelism | None, width:
     one = training.layer(model, *arguments)
     head = training.head_time(model, better.job, better.hardware, spread, better.calibration)
     step = training.assemble(one, head, model, *arguments)
-    time = np.broadcast_to(step.time, (len(RESOURCES) + 1, width))
+    time = step.time + np.zeros((len(RESOURCES) + 1, width))
 
-    def own(value: Array) -> Floats:
-        """The plan itself: the first of the what-ifs, and all draws."""
-        return np.array(np.broadcast_to(value, time.shape)[0], float)
-
+    # The plan itself is the first of the what-ifs.
+    own = training.Layer(*map(_itself, vars(one).values())), training.Step(*map(_itself, vars(step).values()))
+    named = step_parts(*own, par, n)
+    table = np.empty((len(named), width))
+    for row, (_, _, value) in zip(table, named, strict=True):
+        row[:] = value
     parts = tuple(
-        (name, resource, own(value))
-        for name, resource, value in step_parts(one, step, par, better)
-        if float(np.max(own(value))) > 0
+        (name, resource, row)
+        for (name, resource, _), row, most in zip(named, table, table.max(axis=-1).tolist(), strict=True)
+        if most > 0
     )
-    sums = {resource: sum(float(part[0]) for _, kind, part in parts if kind == resource) for resource in RESOURCES}
+    sums = dict.fromkeys(RESOURCES, 0.0)
+    for _, resource, row in parts:
+        sums[resource] += float(row[0])
     first = max(RESOURCES, key=lambda resource: sums[resource])
-    return Timing(time, parts, own(step.straggler) / own(step.time), (first, sums[first] / float(time[0, 0])))
+    straggler = own[1].straggler / own[1].time + np.zeros(width)
+    return Timing(time, parts, straggler, (first, sums[first] / float(time[0, 0])))
+
+
+def _itself(value: Array) -> Array:
+    """The first of the what-ifs."""
+    return value[0] if isinstance(value, np.ndarray) and value.ndim > 1 else value
