@@ -13,13 +13,12 @@ Symbols: S message [B], n ranks [1], α latency of a step [s], B bandwidth of on
 one scale-up domain [1], M domains [1].
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = float | NDArray[np.float64]
+from app.arrays import Array, larger, smaller, some, where
 
 ALGORITHMS = ("ring", "tree", "nvls", "nvls-tree", "collnet")
 PROTOCOLS = ("ll", "ll128", "simple")
@@ -425,27 +424,26 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
     peer, and the slower of its shares inside and outside the domain.
     """
     m, c = machine, calibration
-    g, domains = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains, float)
+    g, domains, peers = _number(m.ranks_per_domain), _number(m.domains), _number(m.mesh_peers)
     ranks = g * domains
     several, beyond_pair = domains > 1, domains > 2
-    peers = np.asarray(m.mesh_peers, float)
-    links = np.where(peers > 0, np.minimum(1.0, (g - 1) / np.maximum(peers, 1)), 1.0)
-    inside = m.scale_up_rate * links * np.where((peers > 0) & several, c.mesh_across, 1.0)
-    node = m.scale_out_rate * np.minimum(g, m.exits)
-    hop = m.scale_up_hop * np.where(several, c.chain_across, 1.0)
+    links = where(peers > 0, smaller(1.0, (g - 1) / larger(peers, 1.0)), 1.0)
+    inside = m.scale_up_rate * links * where((peers > 0) & several, c.mesh_across, 1.0)
+    node = m.scale_out_rate * smaller(g, m.exits)
+    hop = m.scale_up_hop * where(several, c.chain_across, 1.0)
     # A ring enters and leaves each domain once, on every port at the same time.
-    narrow = np.where(several, np.where(g > 1, np.minimum(inside, node), node), inside)
-    chain = np.where(g > 8, 7 + c.rack_chain * np.log2(np.maximum(g, 8) / 8), g - 1)
-    fill = np.where(several, m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
-    cap = np.where(several, c.fill_cap_network, c.fill_cap_domain)
+    narrow = where(several, where(g > 1, smaller(inside, node), node), inside)
+    chain = where(g > 8, 7 + c.rack_chain * np.log2(larger(g, 8.0) / 8), g - 1)
+    fill = where(several, m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
+    cap = where(several, c.fill_cap_network, c.fill_cap_domain)
 
     # A slow transport keeps more chunks under way: it paces the pipeline by the geometric mean of its hop and
     # InfiniBand's. A ring saves the part of a tree's hop that the library spends, not the transport.
     pacing_hop = np.sqrt(m.scale_out_hop * m.reference_hop)
     saved = (1 - c.ring_hop) * m.reference_hop
-    ring_hop = np.maximum(m.scale_out_hop - saved, c.ring_hop * m.scale_out_hop / 2)
-    ring_pacing = np.maximum(pacing_hop - saved, c.ring_hop * pacing_hop / 2)
-    beyond = np.maximum(g - 1 - chain, 0.0)  # the pipeline passes every GPU of a rack, a small message does not
+    ring_hop = larger(m.scale_out_hop - saved, c.ring_hop * m.scale_out_hop / 2)
+    ring_pacing = larger(pacing_hop - saved, c.ring_hop * pacing_hop / 2)
+    beyond = larger(g - 1 - chain, 0.0)  # the pipeline passes every GPU of a rack, a small message does not
 
     def line(
         passes: Array,
@@ -464,57 +462,58 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
     if collective == "all-to-all":
         share_near = (g - 1) / ranks / inside
         share_far = (ranks - g) / ranks / m.scale_out_rate
-        near = m.base_latency + np.minimum(g - 1, 1) * hop + (ranks - 1) * c.peer_overhead
+        near = m.base_latency + smaller(g - 1, 1.0) * hop + (ranks - 1) * c.peer_overhead
         with np.errstate(divide="ignore"):
             rate = 1 / np.maximum(share_near, share_far)
-        crossing = np.where(several, 1.0, 0.0)
+        crossing = where(several, 1.0, 0.0)
         pace = near + crossing * pacing_hop
         return {"ring": _Line(near + crossing * m.scale_out_hop, rate, pace, fill, cap, c.fill_exponent)}
     if collective != "all-reduce":
         lone = m.ring_share * node
-        narrow = np.where(several, np.where(g > 1, np.minimum(inside, lone), lone), inside)
+        narrow = where(several, where(g > 1, smaller(inside, lone), lone), inside)
         with np.errstate(divide="ignore"):
             rate = narrow / bus_factor(collective, ranks)
         if collective in ("broadcast", "reduce"):
             # One call does not wait for the end of the one before: hops hide, and so does the filling of the pipeline
             # while messages fit its buffers, the more bytes the less so.
             whole = line(domains, rate, domains - 1, fill=c.broadcast_fill * fill, exponent=c.broadcast_exponent)
-            return {"ring": replace(whole, latency=np.broadcast_to(m.base_latency, np.shape(whole.latency)))}
+            return {"ring": replace(whole, latency=m.base_latency)}
         # Bytes pass every GPU once and none waits for a sum to come back: the pipeline fills as within one domain.
-        once = np.where(several & (g <= 1), m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
+        once = where(several & (g <= 1), m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
         return {"ring": line(c.gather_hop * domains, rate, domains - 1, fill=once)}
 
     with np.errstate(divide="ignore"):
         ring = narrow / bus_factor(collective, ranks)
-    alone = np.where(g > 1, c.tree_chain * inside / 2, np.inf)
-    pair = np.where((peers > 0) & (g - 1 > peers), np.minimum(ring, alone), np.minimum(node, alone))
-    many = c.tree_many * np.minimum(node, 2 * alone) / 2
-    tree = np.where(several, np.where(beyond_pair, many, pair), alone)
+    alone = where(g > 1, c.tree_chain * inside / 2, np.inf)
+    pair = where((peers > 0) & (g - 1 > peers), smaller(ring, alone), smaller(node, alone))
+    many = c.tree_many * smaller(node, 2 * alone) / 2
+    tree = where(several, where(beyond_pair, many, pair), alone)
     # With the sum made in the switch a rank sends 1 + 1/g of the message: 9/8 of it with 8 ranks.
-    multicast = np.where(g > 2, m.multicast_rate * np.minimum(1.0, 9 / 8 / (1 + 1 / g)), 0.0)
-    through = np.where(beyond_pair, c.multicast_many * node / 2, node)
-    sharp = np.where(several, np.asarray(m.in_network_reduction, float), 0.0)
-    rings_only = np.asarray(m.streamed) > 0
+    multicast = where(g > 2, m.multicast_rate * smaller(1.0, 9 / 8 / (1 + 1 / g)), 0.0)
+    joined = c.multicast_pair * multicast
+    through = where(beyond_pair, c.multicast_many * node / 2, node)
+    sharp = where(several, m.in_network_reduction, 0.0)
+    trees = 1.0 - _number(m.streamed)
     levels = np.log2(domains)
-    multicast_cap = np.where(several, c.fill_cap_multicast, c.fill_cap_domain)
-    direct = 2 / np.maximum(chain, 1)  # straight to the switch and back, not along the chain
-    return {
-        "ring": line(2 * domains, ring, 2 * (domains - 1), ring=True),
-        "tree": line(2.0, np.where(rings_only, 0.0, tree), 2 * levels),
-        "nvls": line(
-            np.where(several, direct, 2.0),
-            np.where(several, sharp * np.minimum(c.multicast_pair * multicast, node), multicast),
-            np.where(several, 2.0, 0.0),
-            cap=multicast_cap,
-        ),
-        "nvls-tree": line(
-            2.0,
-            np.where(several & ~rings_only, np.minimum(c.multicast_pair * multicast, through), 0.0),
-            2 * levels,
-            cap=multicast_cap,
-        ),
-        "collnet": line(direct, sharp * np.minimum(node, alone), 2.0),
-    }
+    multicast_cap = where(several, c.fill_cap_multicast, c.fill_cap_domain)
+    direct = 2 / larger(chain, 1.0)  # straight to the switch and back, not along the chain
+    found = {"ring": line(2 * domains, ring, 2 * (domains - 1), ring=True)}
+    if some((rate := trees * tree) > 0):
+        found["tree"] = line(2.0, rate, 2 * levels)
+    if some((rate := where(several, sharp * smaller(joined, node), multicast)) > 0):
+        passes, crossings = where(several, direct, 2.0), where(several, 2.0, 0.0)
+        found["nvls"] = line(passes, rate, crossings, cap=multicast_cap)
+    if some((rate := where(several, trees * smaller(joined, through), 0.0)) > 0):
+        found["nvls-tree"] = line(2.0, rate, 2 * levels, cap=multicast_cap)
+    if some((rate := sharp * smaller(node, alone)) > 0):
+        found["collnet"] = line(direct, rate, 2.0)
+    return found
+
+
+def _number(value: Array) -> Array:
+    """Any number as NumPy's own, whose division by zero is infinite; an array as it is."""
+    number: Array = np.asarray(value, float)[()]
+    return number
 
 
 def _fill(line: _Line, transfer: Array) -> tuple[Array, Array]:
@@ -532,54 +531,100 @@ def _fill(line: _Line, transfer: Array) -> tuple[Array, Array]:
 def _tangent(line: _Line, transfer: Array, low: Array, high: Array) -> Array:
     """L + X + F where ``low`` ≤ X ≤ ``high``, and the tangent from the nearer end outside [s]."""
     tiny = np.finfo(float).tiny
-    start: Array = np.clip(transfer, np.maximum(low, tiny), np.maximum(high, tiny))
+    start = smaller(larger(transfer, larger(low, tiny)), larger(high, tiny))
     fill, slope = _fill(line, start)
-    return line.latency + transfer + fill + slope * (np.maximum(transfer, tiny) / start - 1)
+    return line.latency + transfer + fill + slope * (larger(transfer, tiny) / start - 1)
 
 
 def _line_times(
-    name: str, line: _Line, message: Array, machine: Machine, calibration: Calibration
-) -> tuple[dict[str, Array], Array]:
-    """Time of one algorithm with each protocol it speaks [s], and its transfer time S/A [s]."""
-    c = calibration
-    transfer = _transfer(line, message)
-    first, last = c.ll_end * line.pace, c.simple_start * line.pace
+    name: str, line: _Line, transfer: Array, machine: Machine, calibration: Calibration
+) -> dict[str, Array]:
+    """Time of one algorithm with each protocol it speaks [s]; ``transfer`` is the message over its rate [s]."""
+    first, last = _stretches(line, calibration)
     if name in _MULTICAST:
-        return {"simple": _tangent(line, transfer, first, np.inf)}, transfer
+        return {"simple": _tangent(line, transfer, first, np.inf)}
     times = {
         "ll": _tangent(line, transfer, 0.0, first),
-        "ll128": np.where(np.asarray(machine.ll128) > 0, _tangent(line, transfer, first, last), np.nan),
+        "ll128": where(_number(machine.ll128) > 0, _tangent(line, transfer, first, last), np.nan),
         "simple": _tangent(line, transfer, last, np.inf),
     }
-    streamed = np.asarray(machine.streamed) > 0
-    if np.any(streamed):
+    streamed = _number(machine.streamed) > 0
+    if some(streamed):
         hidden = np.hypot(line.latency, transfer)
         times = {
-            protocol: np.where(streamed, hidden if protocol == "simple" else np.nan, time)
+            protocol: where(streamed, hidden if protocol == "simple" else np.nan, time)
             for protocol, time in times.items()
         }
-    return times, transfer
+    return times
+
+
+def _stretches(line: _Line, calibration: Calibration) -> tuple[Array, Array]:
+    """Transfer times up to which LL and from which on Simple is the best protocol; between them LL128 is [s]."""
+    return calibration.ll_end * line.pace, calibration.simple_start * line.pace
 
 
 def _transfer(line: _Line, message: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(np.asarray(line.rate) > 0, np.divide(message, line.rate), np.nan)
+        return where(line.rate > 0, message / line.rate, _number(np.nan))
 
 
-def _quickest(name: str, line: _Line, message: Array, machine: Machine, calibration: Calibration) -> Array:
-    """Time of one algorithm with its quickest protocol [s]: the curve itself where all three are to be had."""
-    if name in _MULTICAST or np.any(machine.streamed) or not np.all(machine.ll128):
-        times, _ = _line_times(name, line, message, machine, calibration)
-        return _least(list(times.values()))
-    transfer = _transfer(line, message)
-    return line.latency + transfer + _fill(line, transfer)[0]
+@dataclass(frozen=True)
+class _Run:
+    """One way to run a collective, or at each place of a sweep the quickest of several."""
+
+    time: Array  # before the least time of a call [s]
+    transfer: Array  # what of it moves bytes at the asymptotic rate [s]
+    latency: Array  # L [s]
+    algorithm: Array
+    protocol: Array
+
+    def or_quicker(self, other: "_Run") -> "_Run":
+        """This one, or the other where that is quicker, or known alone."""
+        quicker = (other.time < self.time) | (np.isnan(self.time) & ~np.isnan(other.time))
+        return _Run(
+            where(quicker, other.time, self.time),
+            where(quicker, other.transfer, self.transfer),
+            where(quicker, other.latency, self.latency),
+            where(quicker, other.algorithm, self.algorithm),
+            where(quicker, other.protocol, self.protocol),
+        )
 
 
-def _least(times: Sequence[Array]) -> Array:
-    least = times[0]
-    for time in times[1:]:
-        least = np.fmin(least, time)
-    return least
+def _runs(
+    collective: str,
+    message: Array,
+    machine: Machine,
+    calibration: Calibration,
+    algorithm: str = "",
+    protocol: str = "",
+) -> dict[str, _Run]:
+    """Each algorithm that the machine has, or the forced one, with its quickest protocol, or the forced one."""
+    found = {}
+    size = _number(message)
+    for name, line in _lines(collective, machine, calibration).items():
+        if algorithm in ("", name):
+            run = _run(name, line, size, machine, calibration, protocol)
+            if run:
+                found[name] = run
+    return found
+
+
+def _run(
+    name: str, line: _Line, message: Array, machine: Machine, calibration: Calibration, protocol: str
+) -> _Run | None:
+    """One algorithm with its quickest protocol: the curve itself where all three are to be had."""
+    transfer, which = _transfer(line, message), ALGORITHMS.index(name)
+    whole = not (name in _MULTICAST or some(machine.streamed > 0) or some(machine.ll128 <= 0))
+    if whole and not protocol:
+        first, last = _stretches(line, calibration)
+        spoken = where(transfer <= first, 0, where(transfer <= last, 1, 2))
+        return _Run(line.latency + transfer + _fill(line, transfer)[0], transfer, line.latency, which, spoken)
+    best = None
+    for spoken_here, time in _line_times(name, line, transfer, machine, calibration).items():
+        if protocol in ("", spoken_here):
+            run = _Run(time, transfer, line.latency, which, PROTOCOLS.index(spoken_here))
+            best = best.or_quicker(run) if best else run
+    return best
 
 
 def _floor(collective: str, machine: Machine, calibration: Calibration) -> Array:
@@ -587,17 +632,17 @@ def _floor(collective: str, machine: Machine, calibration: Calibration) -> Array
 
     An all-to-all is posted peer by peer, for one GPU of the process after the other.
     """
-    floor = np.asarray(machine.launch_floor, float)
+    floor = _number(machine.launch_floor)
     if collective != "all-to-all":
         return floor
-    g = np.asarray(machine.ranks_per_domain, float)
-    return np.where(floor > 0, floor + g * (g * machine.domains - 1) * calibration.peer_overhead, floor)
+    g = _number(machine.ranks_per_domain)
+    return where(floor > 0, floor + g * (g * machine.domains - 1) * calibration.peer_overhead, floor)
 
 
 def _finish(time: Array, machine: Machine, floor: Array) -> Array:
     """A call takes no less than its launch; one rank alone has nothing to do."""
-    alone = np.asarray(machine.ranks_per_domain) * np.asarray(machine.domains) <= 1
-    return np.where(alone, 0.0, np.maximum(time, floor))
+    alone = _number(machine.ranks_per_domain) * machine.domains <= 1
+    return where(alone, 0.0, larger(time, floor))
 
 
 def times(collective: str, message: Array, machine: Machine, calibration: Calibration) -> dict[tuple[str, str], Array]:
@@ -623,9 +668,8 @@ def times(collective: str, message: Array, machine: Machine, calibration: Calibr
     found: dict[tuple[str, str], Array] = {}
     floor = _floor(collective, machine, calibration)
     for name, line in _lines(collective, machine, calibration).items():
-        if np.any(np.asarray(line.rate) > 0):
-            by_protocol, _ = _line_times(name, line, message, machine, calibration)
-            found |= {(name, protocol): _finish(time, machine, floor) for protocol, time in by_protocol.items()}
+        by_protocol = _line_times(name, line, _transfer(line, _number(message)), machine, calibration)
+        found |= {(name, protocol): _finish(time, machine, floor) for protocol, time in by_protocol.items()}
     return found
 
 
@@ -641,19 +685,9 @@ def collective_time(
 
     Args and source as in :func:`times`. ``nan`` where the machine lacks what is forced.
     """
-    shape = np.broadcast(message, machine.ranks_per_domain, machine.domains).shape
-    found = []
-    for name, line in _lines(collective, machine, calibration).items():
-        if algorithm not in ("", name) or not np.any(np.asarray(line.rate) > 0):
-            continue
-        if protocol:
-            by_protocol, _ = _line_times(name, line, message, machine, calibration)
-            if protocol in by_protocol:
-                found.append(by_protocol[protocol])
-        else:
-            found.append(_quickest(name, line, message, machine, calibration))
+    runs = _runs(collective, message, machine, calibration, algorithm, protocol)
     floor = _floor(collective, machine, calibration)
-    return _finish(_least(found) if found else np.full(shape, np.nan), machine, floor)
+    return _finish(_quickest(runs.values(), message, machine).time, machine, floor)
 
 
 @dataclass(frozen=True)
@@ -661,8 +695,8 @@ class Choice:
     """What the quickest way costs and which it is."""
 
     time: Array  # [s]
-    algorithm: NDArray[np.intp]  # index into ALGORITHMS
-    protocol: NDArray[np.intp]  # index into PROTOCOLS
+    algorithm: Array  # index into ALGORITHMS
+    protocol: Array  # index into PROTOCOLS
     bandwidth_share: Array  # share of the time that moves bytes at the asymptotic rate [1]
     latency_share: Array  # the rest: hops, launch, filling the pipeline [1]
     fill_share: Array  # the part of the latency's share that fills the pipeline [1]
@@ -680,28 +714,56 @@ def choose(
 
     Args and source as in :func:`times`.
     """
-    shape = np.broadcast(message, machine.ranks_per_domain, machine.domains).shape
-    best, moving, hops = np.full(shape, np.inf), np.full(shape, np.nan), np.full(shape, np.nan)
-    chosen, spoken = np.zeros(shape, np.intp), np.zeros(shape, np.intp)
-    for name, line in _lines(collective, machine, calibration).items():
-        if algorithm not in ("", name) or not np.any(np.asarray(line.rate) > 0):
-            continue
-        by_protocol, transfer = _line_times(name, line, message, machine, calibration)
-        for spoken_here, time in by_protocol.items():
-            if protocol not in ("", spoken_here):
-                continue
-            quicker = time < best
-            moving = np.where(quicker, transfer, moving)
-            hops = np.where(quicker, line.latency, hops)
-            chosen = np.where(quicker, ALGORITHMS.index(name), chosen)
-            spoken = np.where(quicker, PROTOCOLS.index(spoken_here), spoken)
-            best = np.where(quicker, time, best)
+    runs = _runs(collective, message, machine, calibration, algorithm, protocol)
     floor = _floor(collective, machine, calibration)
-    time = _finish(np.where(np.isfinite(best), best, np.nan), machine, floor)
+    return _choice(_quickest(runs.values(), message, machine), machine, floor)
+
+
+def compare(
+    collective: str,
+    message: Array,
+    machine: Machine,
+    calibration: Calibration,
+    algorithm: str = "",
+    protocol: str = "",
+) -> tuple[Choice, dict[str, Choice]]:
+    """What :func:`choose` chooses, and every algorithm that the machine has by name.
+
+    Each of those takes its own quickest protocol; the forced algorithm takes the forced protocol.
+
+    Args and source as in :func:`times`.
+    """
+    runs = _runs(collective, message, machine, calibration)
+    asked = _runs(collective, message, machine, calibration, algorithm, protocol) if protocol else runs
+    if algorithm:
+        asked = {name: run for name, run in asked.items() if name == algorithm}
+        runs = {name: run for name, run in runs.items() if name != algorithm} | asked
+    floor = _floor(collective, machine, calibration)
+    best = _choice(_quickest(asked.values(), message, machine), machine, floor)
+    return best, {name: _choice(runs[name], machine, floor) for name in ALGORITHMS if name in runs}
+
+
+def _quickest(runs: Iterable[_Run], message: Array, machine: Machine) -> _Run:
+    """The quickest of some ways, at each place of a sweep; ``nan`` where there is none."""
+    best: _Run | None = None
+    for run in runs:
+        best = best.or_quicker(run) if best else run
+    if best:
+        return best
+    nothing = np.full(np.broadcast(message, machine.ranks_per_domain, machine.domains).shape, np.nan)
+    return _Run(nothing, nothing, nothing, 0, 0)
+
+
+def _choice(run: _Run, machine: Machine, floor: Array) -> Choice:
+    time = _finish(run.time, machine, floor)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.clip(moving / time, 0.0, 1.0)
-        fill = np.clip(1 - share - np.maximum(hops, floor) / time, 0.0, 1.0)
-    return Choice(time, chosen, spoken, share, 1 - share, fill)
+        share = _share(run.transfer / time)
+        fill = _share(1 - share - larger(run.latency, floor) / time)
+    return Choice(time, run.algorithm, run.protocol, share, 1 - share, fill)
+
+
+def _share(value: Array) -> Array:
+    return smaller(larger(value, 0.0), 1.0)
 
 
 def all_reduce(
@@ -864,7 +926,7 @@ def library_times(
         steps = (g - 1) * tables[f"{near}_tree_{protocol}"] + levels * tables[f"network_tree_{protocol}"]
         found["tree", protocol] = tables[f"base_tree_{protocol}"] + 2 * steps + message / (bus * factor / 2)
     sharp = several and bool(np.all(np.asarray(machine.in_network_reduction) > 0))
-    if np.all(np.asarray(machine.multicast_rate) > 0) and g > 2:
+    if f"nvls_{architecture}" in tables and np.all(np.asarray(machine.multicast_rate) > 0) and g > 2:
         inside = link * tables[f"nvls_{architecture}"] * 2
         if not several or sharp:
             bus = min(inside, node) if several else inside

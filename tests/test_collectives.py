@@ -277,6 +277,32 @@ def test_a_forced_ring_is_slower_than_nvls_on_large_messages():
     assert float(c.all_reduce(8e9, m, CALIBRATION, "ring")) > 1.25 * float(c.all_reduce(8e9, m, CALIBRATION, "nvls"))
 
 
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("forced", [("", ""), ("ring", ""), ("ring", "simple"), ("", "ll"), ("nvls", "")])
+def test_a_comparison_is_the_choice_and_every_algorithm_by_itself(name, forced):
+    sizes, m = np.geomspace(8, 1e10, 20), machine(name)
+    best, each = c.compare("all-reduce", sizes, m, CALIBRATION, *forced)
+    np.testing.assert_array_equal(best.time, c.choose("all-reduce", sizes, m, CALIBRATION, *forced).time)
+    for algorithm, choice in each.items():
+        protocol = forced[1] if algorithm == forced[0] else ""
+        alone = c.choose("all-reduce", sizes, m, CALIBRATION, algorithm, protocol)
+        np.testing.assert_array_equal(choice.time, alone.time)
+        np.testing.assert_array_equal(choice.bandwidth_share, alone.bandwidth_share)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_quickest_protocol_is_the_one_in_whose_stretch_a_message_falls(name):
+    sizes, m = np.geomspace(8, 1e11, 60), machine(name)
+    times = c.times("all-reduce", sizes, m, CALIBRATION)
+    for algorithm in {algorithm for algorithm, _ in times}:
+        choice = c.choose("all-reduce", sizes, m, CALIBRATION, algorithm)
+        protocols = [c.PROTOCOLS[int(index)] for index in np.broadcast_to(choice.protocol, sizes.shape)]
+        spoken = [np.broadcast_to(times[algorithm, one], sizes.shape)[at] for at, one in enumerate(protocols)]
+        least = np.nanmin([np.broadcast_to(time, sizes.shape) for (a, _), time in times.items() if a == algorithm], 0)
+        np.testing.assert_allclose(spoken, least, rtol=1e-9)
+        np.testing.assert_allclose(choice.time, least, rtol=1e-9)
+
+
 def test_pcie_boxes_have_no_ll128():
     m = machine("L40S through the host")
     assert np.isnan(c.all_reduce(1e6, m, CALIBRATION, "ring", "ll128"))
@@ -418,7 +444,9 @@ def test_the_formulas_know_neither_catalogue_nor_web():
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
     ]
-    assert all(name.split(".")[0] in ("collections", "dataclasses", "numpy") for name in modules)
+    assert all(
+        name.split(".")[0] in ("collections", "dataclasses", "numpy") or name == "app.arrays" for name in modules
+    )
 
 
 def test_every_constant_of_the_library_is_in_the_catalogue():

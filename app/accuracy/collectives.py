@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from app import units
 from app.accuracy import Statistics, grouped, statistics, table
+from app.arrays import Array
 from app.catalog import Catalog, Estimate
-from app.collectives import ALGORITHMS, COLLECTIVES, PROTOCOLS, Array, Choice, Machine, choose
+from app.collectives import ALGORITHMS, COLLECTIVES, PROTOCOLS, Choice, Machine, choose
 from app.plan import all_reduce
 from app.plan.bands import interval
 from app.units import parse

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from app.arrays import Array
 from app.catalog import Catalog, Estimate
 from app.catalog.types import Gpu, Platform, ScaleUp
 from app.collectives import (
     ALGORITHMS,
     IDEAL_ALGORITHMS,
     PROTOCOLS,
-    Array,
     Calibration,
     Choice,
     Machine,
     algorithm_bandwidth,
     bus_factor,
-    choose,
+    compare,
     ideal_all_reduce_times,
     library_times,
 )
@@ -425,12 +425,12 @@ def evaluate_all_reduce(
         constants = calibration(catalog, reading)
         used += [catalog.collectives["library"][entry.name] for entry in fields(Calibration)]
         forced, protocol = scenario.algorithm or "", scenario.protocol or ""
-        ways = []
-        for name in ALGORITHMS:
-            choice = choose("all-reduce", sizes, built, constants, name, protocol if name == forced else "")
-            if np.any(np.isfinite(choice.time)):
-                ways.append(_way(catalog, group, name, choice, spread))
-        own = choose("all-reduce", sizes, built, constants, forced, protocol)
+        own, each = compare("all-reduce", sizes, built, constants, forced, protocol)
+        ways = [
+            _way(catalog, group, name, choice, spread)
+            for name, choice in each.items()
+            if np.any(np.isfinite(choice.time))
+        ]
         best = _way(catalog, group, forced, own, spread)
         known = np.isfinite(best.time[..., 0])
         chosen = np.where(known, np.array(ALGORITHMS)[spread(own.algorithm)[..., 0].astype(int)], "")
