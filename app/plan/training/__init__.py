@@ -14,7 +14,7 @@ from app.plan.training.cards import PRECISION_BYTES, card, links, peaks
 from app.plan.training.constants import Kernels, Reading, architecture_group, calibration, kernels, residual
 from app.plan.training.degrees import SHARDING
 from app.plan.training.inputs import numbers
-from app.plan.training.job import TrainingDraft, draft
+from app.plan.training.job import TrainingDraft, draft, time_on
 from app.plan.training.parts import RESOURCES
 from app.plan.training.shapes import gradient_bytes, shape, shape_of
 from app.plan.training.stacks import DEFAULT_STACK, software, stack_key, traits
@@ -42,5 +42,6 @@ __all__ = [
     "shape_of",
     "software",
     "stack_key",
+    "time_on",
     "traits",
 ]

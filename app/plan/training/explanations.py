@@ -1,14 +1,12 @@
 """How the figures of the step came about."""
 
-from dataclasses import fields
+from collections.abc import Mapping
 
-from app import training, transformer
 from app.catalog import Catalog
+from app.plan.bands import Draws
 from app.plan.hardware import Hardware
-from app.plan.parts import Explanation, Term
+from app.plan.parts import Explanation, Parallelism, Term
 from app.plan.training.cards import peaks
-from app.plan.training.degrees import named
-from app.plan.training.inputs import Numbers
 from app.plan.training.parts import PART_NAMES, Timing
 from app.scenario import Scenario
 from app.transformer import Shape
@@ -17,36 +15,36 @@ from app.transformer import Shape
 def explanations(
     scenario: Scenario,
     hardware: Hardware,
+    catalog: Catalog,
     model: Shape,
-    n: Numbers,
+    parallelism: Parallelism | None,
     timing: Timing,
     share: float,
-    chosen: training.Parallelism | None,
-    catalog: Catalog,
+    flops: float,
+    memory: Mapping[str, Draws],
 ) -> dict[str, Explanation]:
     """How the figures came about, with the plan's own numbers."""
-    if chosen is None:
+    if parallelism is None:
         return {}
     time = float(timing.time[0, 0])
     tokens = float(scenario.global_batch * scenario.sequence_length)
-    flops = float(transformer.training_flops(model, n.job.sequence_length, n.job.causal))
-    named_ = named(chosen, n.job)
     wide, linear, _ = peaks(hardware.gpu, scenario.precision)
     efficiency = catalog.training["products"]["efficiency"]
     parts = tuple(Term(name, PART_NAMES[name], float(part[0]), "s") for name, _, part in timing.parts)
     used = Term("MFU", "model FLOPs utilisation", flops * tokens / (time * scenario.gpus * linear.typical), "1")
-    memory = training.memory(model, n.job, chosen, n.software, n.calibration)
     sizes = tuple(
-        Term(e.name, e.name, float(getattr(memory, e.name)), "B") for e in fields(training.Memory) if e.name != "total"
+        Term(part, part, float(draws.values[0]), "B")
+        for path, draws in memory.items()
+        if (part := path.removeprefix("memory.parts.")) != path
     )
     step = Term("T_step", "step time", time, "s")
     return {
         "training.step_time": Explanation(
             "training.assemble",
             (
-                Term("m", "micro-batches of a replica", float(named_.micro_batches), "1"),
-                Term("p", "pipeline stages", float(named_.pipeline_parallel), "1"),
-                Term("v", "model chunks on each", float(named_.virtual_pipeline), "1"),
+                Term("m", "micro-batches of a replica", float(parallelism.micro_batches), "1"),
+                Term("p", "pipeline stages", float(parallelism.pipeline_parallel), "1"),
+                Term("v", "model chunks on each", float(parallelism.virtual_pipeline), "1"),
                 Term("L", "layers", float(model.layers), "1"),
                 Term("R", "16-bit matrix rate of one GPU", wide.typical, "FLOP/s", wide.source),
                 Term("e", "share of it that a large product reaches", efficiency.typical, "1", efficiency.source),

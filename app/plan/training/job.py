@@ -1,12 +1,13 @@
 """The training job of a plan, from the scenario to results before they are folded to bands."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from app import transformer
+from app import training, transformer
 from app.catalog import Catalog, Estimate
 from app.plan.bands import Band, Draws
 from app.plan.hardware import Hardware
@@ -42,6 +43,7 @@ class TrainingDraft:
     """The training job before its results are folded to bands."""
 
     model: Shape
+    chosen: training.Parallelism | None
     parallelism: Parallelism | None
     searched: int
     feasible: int
@@ -59,7 +61,12 @@ class TrainingDraft:
     time_to_train: Floats
     quantities: Mapping[str, Draws]
     findings: tuple[Finding, ...]
-    explanations: Mapping[str, Explanation]
+    explain: Callable[[], Mapping[str, Explanation]]
+
+    @cached_property
+    def explanations(self) -> Mapping[str, Explanation]:
+        """How the figures came about, worked out for those who ask."""
+        return self.explain()
 
     @property
     def gradient_bytes(self) -> float:
@@ -124,7 +131,9 @@ def draft(
     ``taper`` is the fabric's oversubscription from leaf to top, ``hops`` the switches on its longest path.
     """
     model = shape(scenario, catalog)
-    scalar = numbers(scenario, hardware, model, catalog, taper=taper, hops=hops)
+    used: dict[str, Estimate] = {}
+    wide = numbers(scenario, hardware, model, catalog, taper=taper, hops=hops, drawn=True, used=used)
+    scalar = wide.typical
     fixed = given(scenario, catalog)
     budget = catalog.training["memory"]["budget"].typical
     found = search_with(scenario, model, scalar, fixed, budget)
@@ -133,8 +142,6 @@ def draft(
         # A configuration given whole may fill the memory to the brim.
         found = search_with(scenario, model, scalar, fixed, 1.0)
         chosen = found.best()
-    used: dict[str, Estimate] = {}
-    wide = numbers(scenario, hardware, model, catalog, taper=taper, hops=hops, drawn=True, used=used)
     width = np.size(catalog.training["products"]["efficiency"].draws())
     shown = chosen or found.frugal
     estimates = tuple(used.values())
@@ -145,15 +152,18 @@ def draft(
         bool(traits(catalog, scenario.stack or DEFAULT_STACK)["vendor_attention"]),
     )
     timing = timing_of(model, wide, chosen, width)
-    share, quantities = step_results(scenario, hardware, catalog, model, wide, chosen, timing, estimates, error)
+    flops = float(transformer.training_flops(model, scalar.job.sequence_length, scalar.job.causal))
+    share, quantities = step_results(scenario, hardware, catalog, model, wide, chosen, timing, flops, estimates, error)
     memory_names, fits, memory = memory_results(model, wide, shown, catalog, estimates)
     gains: tuple[float | None, ...] = (None,) * len(RESOURCES)
     if chosen is not None:
         typical = timing.time[:, 0]
         gains = tuple(float(1 - after / typical[0]) for after in typical[1:])
+    parallelism = None if chosen is None else named(chosen, scalar.job, fixed.bubble < 1)
     return TrainingDraft(
         model=model,
-        parallelism=None if chosen is None else named(chosen, scalar.job, fixed.bubble < 1),
+        chosen=chosen,
+        parallelism=parallelism,
         searched=found.enumerated,
         feasible=found.feasible,
         parts=tuple((name, resource) for name, resource, _ in timing.parts),
@@ -162,7 +172,7 @@ def draft(
         steps=scenario.training_tokens / (scenario.global_batch * scenario.sequence_length),
         availability=share,
         straggler=float(1 + timing.straggler[0]) if chosen is not None else 1.0,
-        flops_per_token=float(transformer.training_flops(model, scalar.job.sequence_length, scalar.job.causal)),
+        flops_per_token=flops,
         gains=gains,
         bottleneck=timing.bottleneck,
         alternatives=alternatives(model, scalar, found, fixed),
@@ -173,5 +183,19 @@ def draft(
             *findings(scenario, hardware, catalog, model, found, chosen, memory, budget),
             *interrupted(share),
         ),
-        explanations=explanations(scenario, hardware, model, scalar, timing, share, chosen, catalog),
+        explain=partial(explanations, scenario, hardware, catalog, model, parallelism, timing, share, flops, memory),
     )
+
+
+def time_on(
+    job: TrainingDraft, hardware: Hardware, scenario: Scenario, catalog: Catalog, *, taper: float, hops: int
+) -> float:
+    """What the same job, run the same way, takes on other hardware: typically, failures included [s].
+
+    The arguments are those of `draft`. NaN where the job does not run.
+    """
+    if job.chosen is None:
+        return float("nan")
+    n = numbers(scenario, hardware, job.model, catalog, taper=taper, hops=hops)
+    step = training.step(job.model, n.job, n.hardware, job.chosen, n.software, n.calibration)
+    return job.steps * float(step.time) / job.availability

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from app import training, transformer
+from app import training
 from app.catalog import Catalog, Estimate
 from app.plan.bands import Draws
 from app.plan.hardware import Hardware
@@ -23,13 +23,16 @@ def step_results(
     n: Numbers,
     par: training.Parallelism | None,
     timing: Timing,
+    counted: float,
     used: tuple[Estimate, ...],
     error: float,
 ) -> tuple[float, dict[str, Draws]]:
-    """The share of time that makes progress, and every result of the step as draws."""
+    """The share of time that makes progress, and every result of the step as draws.
+
+    ``counted`` are the model FLOPs of one token.
+    """
     time = timing.time[0]
     tokens = scenario.global_batch * scenario.sequence_length
-    counted = transformer.training_flops(model, n.job.sequence_length, n.job.causal)
     again = 0.0 if par is None else training.repeated_work(model, n.job, par, n.software)
     peak = n.hardware.linear_peak
     mfu = counted * tokens / (time * scenario.gpus * peak)

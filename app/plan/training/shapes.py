@@ -1,6 +1,7 @@
 """The shape of a model: what the catalogue or the scenario says of it."""
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,13 +48,20 @@ def shape_of(model: Model, prediction: bool = True) -> Shape:
     )
 
 
+@lru_cache(maxsize=256)
+def _listed(catalog: Catalog, model: str) -> Shape:
+    return shape_of(catalog.models[model])
+
+
 def shape(scenario: Scenario, catalog: Catalog) -> Shape:
     """The shape the scenario asks for: a catalogue model with the fields given beside it, or one of its own."""
-    given = {name: getattr(scenario, name) for name in SHAPE if getattr(scenario, name) is not None}
+    given = {name: value for name in SHAPE if (value := getattr(scenario, name)) is not None}
     names = {"tied_embeddings": "tied"}
     numbers = {names.get(name, name): float(value) for name, value in given.items()}
     if scenario.model in catalog.models:
-        own = shape_of(catalog.models[scenario.model])
+        own = _listed(catalog, scenario.model)
+        if not numbers:
+            return own
         if numbers.get("experts") or "layers" in numbers:
             share = float(np.max(own.dense_layers)) / float(np.max(own.layers)) if own.experts else 0.0
             layers = numbers.get("layers", float(np.max(own.layers)))

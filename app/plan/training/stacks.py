@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import lru_cache
 
 from app import training
 from app.arrays import Array
@@ -43,6 +44,7 @@ def stack_key(catalog: Catalog, name: str, release: float | None = None) -> str:
     return min(variants, key=lambda key: abs(catalog.training[f"stack-{key}"]["release"].typical - release))
 
 
+@lru_cache(maxsize=256)
 def traits(catalog: Catalog, stack: str) -> Mapping[str, float]:
     """The declared traits of a stack."""
     return {name: estimate.typical for name, estimate in catalog.training[f"stack-{stack}"].items()}
