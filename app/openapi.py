@@ -224,22 +224,29 @@ def _quantity(unit: str, bounds: Mapping[str, Any]) -> Schema:
     number: Schema = {"type": "number"}
     number |= {"exclusiveMinimum": bounds["gt"]} if "gt" in bounds else {"minimum": low}
     number |= {"maximum": high}
-    text = {"type": "string", "maxLength": 40, "pattern": _pattern(unit, low, high)}
+    text = {
+        "type": "string",
+        "maxLength": units.LONGEST,
+        "pattern": _pattern(unit, low, high, zero=low <= 0 and "gt" not in bounds),
+    }
     return {"anyOf": [number, text], "x-unit": unit}
 
 
-def _pattern(unit: str, low: float, high: float) -> str:
-    """Numbers with a unit, each with as many digits as stay below the bound."""
+def _pattern(unit: str, low: float, high: float, *, zero: bool) -> str:
+    """Numbers with a unit or in the base unit, each with as many digits as stay below the bound."""
     by_digits: dict[int, list[str]] = {}
-    for symbol in SYMBOLS[unit]:
+    symbols = {symbol: re.escape(symbol).replace(r"\ ", " ") for symbol in ("", *SYMBOLS[unit])}
+    for symbol, escaped in symbols.items():
         worth = units.parse(f"1 {symbol}", unit)
         digits = max((count for count in range(1, 10) if 10**count * worth <= high), default=0)
         if digits and worth >= low:
-            by_digits.setdefault(digits, []).append(re.escape(symbol).replace(r"\ ", " "))
+            by_digits.setdefault(digits, []).append(escaped)
     alternatives = [
-        rf"[1-9][0-9]{{0,{digits - 1}}}(\.[0-9]{{1,6}})? ?({'|'.join(symbols)})"
-        for digits, symbols in sorted(by_digits.items())
+        rf"0*[1-9][0-9]{{0,{digits - 1}}}(\.[0-9]{{1,6}})? ?({'|'.join(chosen)})"
+        for digits, chosen in sorted(by_digits.items())
     ]
+    if zero:
+        alternatives.append(rf"0+ ?({'|'.join(symbols.values())})")
     return rf"^({'|'.join(alternatives)})$"
 
 

@@ -85,6 +85,8 @@ _EXAMPLES = {
     "1": "“1024”, “15T” or “90 %”",
 }
 UNITS = frozenset(_PREFIXED)
+LONGEST = 40
+"""Characters that a quantity may have."""
 _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d,_ \u2009]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
 
 
@@ -104,9 +106,9 @@ def parse(text: str | float, unit: str) -> float:
         if not abs(text) < 1e300:
             raise ValueError(f"Type a finite number, like {_EXAMPLES[unit]}.")
         return float(text)
-    shown = text if len(text) <= 40 else text[:40] + "…"
+    shown = text if len(text) <= LONGEST else text[:LONGEST] + "…"
     match = _NUMBER.fullmatch(text.replace("$", "").replace("USD ", "", 1) if unit.startswith("USD") else text)
-    if not match or len(text) > 100:
+    if not match or len(text) > LONGEST:
         raise ValueError(f"“{shown}” is not a quantity. Type a number with a unit, like {_EXAMPLES[unit]}.")
     digits, symbol = re.sub(r"[,_ \u2009]", "", match[1]), " ".join(match[2].split())
     value = _scaled(digits, symbol, unit)
@@ -306,7 +308,7 @@ class Quantity:
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {
-            "anyOf": [{"type": "number"}, {"type": "string", "maxLength": 100}],
+            "anyOf": [{"type": "number"}, {"type": "string", "maxLength": LONGEST}],
             "description": f"A number in {self.unit}, or text with a unit: {_EXAMPLES[self.unit]}.",
             "x-unit": self.unit,
         }
