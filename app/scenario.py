@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
-from urllib.parse import urlencode
+from urllib.parse import quote_plus
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -258,16 +258,19 @@ class Scenario(BaseModel):
 
     def filled(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Every field, with these values where it was blank."""
-        return {name: values.get(name) if value is None else value for name, value in self}
+        return {name: values.get(name) if value is None else value for name, value in vars(self).items()}
 
     def asked(self) -> dict[str, Any]:
         """The fields that differ from the defaults."""
-        return {name: value for name, value in self if value != type(self).model_fields[name].default}
+        return {name: value for name, value in vars(self).items() if value != DEFAULTS[name]}
 
     def query(self, **changes: Any) -> str:
         """The shortest query string that asks this, with some fields changed."""
         fields = self.asked() | changes
-        return urlencode({name: _text(value) for name, value in fields.items() if value is not None})
+        return "&".join(f"{name}={quote_plus(_text(value))}" for name, value in fields.items() if value is not None)
+
+
+DEFAULTS = {name: field.default for name, field in Scenario.model_fields.items()}
 
 
 def _text(value: Any) -> str:

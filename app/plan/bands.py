@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,8 @@ from app.catalog import Estimate
 LOW, HIGH = 0.1, 0.9
 Z90 = 1.2815515655446004
 """The standard normal deviate of the 90th percentile: half the width of an 80 % interval."""
+EARLY = frozenset({"announced", "projected"})
+"""What is not on sale yet."""
 
 
 @dataclass(frozen=True)
@@ -47,55 +50,47 @@ def fold(results: Mapping[str, Draws]) -> dict[str, Band | None]:
     >>> fold({"t": Draws(np.full(257, 2.0), "s")})["t"]
     Band(low=2.0, typical=2.0, high=2.0, unit='s', sources=(), projected=False)
     """
-    names = list(results)
-    if not names:
+    if not results:
         return {}
-    width = max(np.size(draws.values) for draws in results.values())
-    table = np.empty((len(names), width))
-    for row, name in enumerate(names):
-        table[row] = results[name].values
-    typical = table[:, 0].copy()
-    low, high = _interval(np.sort(table, axis=-1))
+    draws = list(results.values())
+    table = np.empty((len(draws), max(np.size(row.values) for row in draws)))
+    for number, row in enumerate(draws):
+        table[number] = row.values
+    low, high = interval(table, np.array([row.residual for row in draws]))
+    rests: dict[int, tuple[tuple[str, ...], bool]] = {}  # results of one part of the plan share what they rest on
     bands: dict[str, Band | None] = {}
-    for row, name in enumerate(names):
-        draws = results[name]
-        value = float(typical[row])
-        if not np.isfinite(value):
+    for name, row, below, value, above in zip(
+        results, draws, low.tolist(), table[:, 0].tolist(), high.tolist(), strict=True
+    ):
+        if not isfinite(value):
             bands[name] = None
             continue
-        below, above = widen(value, float(low[row]), float(high[row]), draws.residual)
-        bands[name] = Band(below, value, above, draws.unit, *_provenance(draws.used))
+        if id(row.used) not in rests:
+            rests[id(row.used)] = _provenance(row.used)
+        bands[name] = Band(below, value, above, row.unit, *rests[id(row.used)])
     return bands
-
-
-def _interval(ordered: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The 10th and 90th percentile of values sorted along the last axis."""
-    last = ordered.shape[-1] - 1
-    return ordered[..., round(LOW * last)], ordered[..., round(HIGH * last)]
 
 
 def interval(
     values: NDArray[np.float64], residual: float | NDArray[np.float64] = 0.0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Low and high of each curve point: draws along the last axis, widened by the model's own error."""
-    low, high = _interval(np.sort(values, axis=-1))
+    """Low and high of each result or curve point: draws along the last axis, widened by the model's own error.
+
+    Where a value of zero or less allows no logarithm, the draws' own interval stands.
+    """
+    last = values.shape[-1] - 1
+    places = round(LOW * last), round(HIGH * last)
+    ordered = np.partition(values, places, axis=-1)
     typical = values[..., 0]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        below = np.hypot(np.log(typical / np.minimum(low, typical)), residual)
-        above = np.hypot(np.log(np.maximum(high, typical) / typical), residual)
-    return typical * np.exp(-below), typical * np.exp(above)
-
-
-def widen(typical: float, low: float, high: float, residual: float) -> tuple[float, float]:
-    """One interval widened by the model's own error, on the logarithm where the values allow it."""
-    low, high = min(low, typical), max(high, typical)
-    if residual == 0 or low <= 0:
-        return low, high
-    below = np.hypot(np.log(typical / low), residual)
-    above = np.hypot(np.log(high / typical), residual)
-    return float(typical * np.exp(-below)), float(typical * np.exp(above))
+    low, high = np.minimum(ordered[..., places[0]], typical), np.maximum(ordered[..., places[1]], typical)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        below = typical * np.exp(-np.hypot(np.log(typical / low), residual))
+        above = typical * np.exp(np.hypot(np.log(high / typical), residual))
+    exact = (np.asarray(residual) == 0) | (low <= 0)
+    return np.where(exact, low, below), np.where(exact, high, above)
 
 
 def _provenance(used: Iterable[Estimate]) -> tuple[tuple[str, ...], bool]:
-    sources = tuple(dict.fromkeys(estimate.source for estimate in used))
-    return sources, any(estimate.status in ("announced", "projected") for estimate in used)
+    used = list(used)
+    sources = tuple(dict.fromkeys([estimate.source for estimate in used]))
+    return sources, not EARLY.isdisjoint([estimate.status for estimate in used])
