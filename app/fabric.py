@@ -22,16 +22,21 @@ links and the number of spines; Kim, Dally, Scott, Abts, "Technology-driven, hig
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from bisect import bisect_left
+from collections.abc import Mapping
+from functools import lru_cache
+from math import floor
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = float | NDArray[np.float64]
+from app.arrays import Array, larger, smaller, some, where
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
+Booleans = Any
+"""True or false, or an array of them."""
 
 LAYOUTS: Final = (
     "rail-optimized",
@@ -57,12 +62,13 @@ REASONS: Final = (
 BUILT, NO_HOSTS, TAPER_TOO_WIDE, TOO_MANY_HOSTS, TOO_MANY_TIERS, RADIX_TOO_SMALL = range(len(REASONS))
 
 _MOST_TIERS: Final = 4
+_MOST: Final = 2**40
+"""Counts beyond this are cut off: no cluster has so many of anything."""
 _SLACK: Final = 1e-9  # a ratio such as 16/15 is not exact in binary
 
 
-@dataclass(frozen=True)
-class Design:
-    """Counts of a fabric, all planes together; every field is an array of the shape of the request.
+class Design(NamedTuple):
+    """Counts of a fabric, all planes together; every field is an array of the shape of the request, or a number.
 
     Attributes:
         reason: why it cannot be built, an index into ``REASONS``; 0 when it can.
@@ -115,12 +121,12 @@ class Design:
     bisection_leaf: Floats
     bisection_spine: Floats
     bisection_core: Floats
-    crosses_rails: Booleans
+    crosses_rails: NDArray[np.bool_]
     hops: Floats
     most_nodes: Floats
     spare_nodes: Floats
-    balanced: Booleans
-    enough_spines: Booleans
+    balanced: NDArray[np.bool_]
+    enough_spines: NDArray[np.bool_]
 
     @property
     def switches(self) -> Floats:
@@ -137,26 +143,35 @@ class Design:
         """Links' worth of host speed across the worst equal halves of the whole cluster, one way [1]."""
         return np.fmin(np.fmin(self.bisection_leaf, self.bisection_spine), self.bisection_core)
 
+    def at(self, *index: Any) -> Design:
+        """Some of an array of designs."""
+        return Design(*(field[index] for field in self))
 
-def _ceil_divide(dividend: ArrayLike, divisor: ArrayLike) -> Integers:
+
+def _ceil_divide(dividend: Array, divisor: Array) -> Array:
     """Smallest whole number not below the quotient.
 
-    >>> int(_ceil_divide(7, 2))
+    >>> _ceil_divide(7, 2)
     4
     """
-    return np.asarray(-(-np.asarray(dividend) // np.asarray(divisor)))
+    return -(-dividend // divisor)
 
 
-def _floor(value: ArrayLike) -> Integers:
+def _floor(value: Array) -> Array:
     """Whole part, forgiving the last bit of a ratio.
 
-    >>> int(_floor(64 / (16 / 15)))
+    >>> _floor(64 / (16 / 15))
     60
     """
-    return np.floor(np.asarray(value, dtype=np.float64) + _SLACK).astype(np.int64)
+    return np.floor(value + _SLACK).astype(np.int64) if isinstance(value, np.ndarray) else floor(value + _SLACK)
 
 
-def down_ports(radix: ArrayLike, oversubscription: ArrayLike) -> Integers:
+def _unless(condition: Booleans) -> Booleans:
+    """Where a condition does not hold."""
+    return ~condition if isinstance(condition, np.ndarray) else not condition
+
+
+def down_ports(radix: Array, oversubscription: Array) -> Array:
     """Ports of a switch that face down at a given taper, d = floor(k o / (1 + o)).
 
     Args:
@@ -168,10 +183,10 @@ def down_ports(radix: ArrayLike, oversubscription: ArrayLike) -> Integers:
     >>> [int(down_ports(64, taper)) for taper in (1, 2, 3)]
     [32, 42, 48]
     """
-    return _floor(np.asarray(radix) * np.asarray(oversubscription) / (1 + np.asarray(oversubscription)))
+    return _floor(radix * oversubscription / (1 + oversubscription))
 
 
-def full_tree_hosts(radix: ArrayLike, tiers: ArrayLike) -> Integers:
+def full_tree_hosts(radix: Array, tiers: Array) -> Array:
     """Hosts of a full non-blocking tree of t tiers of k-port switches, 2 (k/2)^t.
 
     >>> [int(full_tree_hosts(64, tiers)) for tiers in (1, 2, 3)]
@@ -179,19 +194,31 @@ def full_tree_hosts(radix: ArrayLike, tiers: ArrayLike) -> Integers:
     >>> int(full_tree_hosts(144, 2))
     10368
     """
-    return np.asarray(2 * (np.asarray(radix) // 2) ** np.asarray(tiers))
+    hosts: Array = 2 * (radix // 2) ** tiers
+    return hosts
 
 
-def full_tree_switches(radix: ArrayLike, tiers: ArrayLike) -> Integers:
+def full_tree_switches(radix: Array, tiers: Array) -> Array:
     """Switches of that full tree, (2t - 1) (k/2)^(t-1): k + k/2 for two tiers, 5k^2/4 for three.
 
     >>> [int(full_tree_switches(64, tiers)) for tiers in (1, 2, 3)]
     [1, 96, 5120]
     """
-    return np.asarray((2 * np.asarray(tiers) - 1) * (np.asarray(radix) // 2) ** (np.asarray(tiers) - 1))
+    switches: Array = (2 * tiers - 1) * (radix // 2) ** (tiers - 1)
+    return switches
 
 
-def smallest_divisor(number: ArrayLike, least: ArrayLike) -> Integers:
+@lru_cache(maxsize=1024)
+def _divisors(number: int) -> tuple[int, ...]:
+    """Numbers that divide another, smallest first.
+
+    >>> _divisors(12)
+    (1, 2, 3, 4, 6, 12)
+    """
+    return tuple(divisor for divisor in range(1, number + 1) if number % divisor == 0)
+
+
+def smallest_divisor(number: Array, least: Array) -> Array:
     """Smallest divisor of a number that is not below another; the number itself when none is.
 
     A leaf spreads its u uplinks evenly only over a number of spines that divides u. Uneven bundles unbalance adaptive
@@ -203,17 +230,18 @@ def smallest_divisor(number: ArrayLike, least: ArrayLike) -> Integers:
     >>> int(smallest_divisor(32, 12)), int(smallest_divisor(72, 32))
     (16, 36)
     """
-    numbers, floors = np.broadcast_arrays(np.asarray(number, dtype=np.int64), np.asarray(least, dtype=np.int64))
-    result = numbers.copy()
-    for value in np.unique(numbers[numbers > 0]):
-        candidates = np.arange(1, value + 1)
-        divisors = candidates[value % candidates == 0]
-        here = numbers == value
-        result[here] = divisors[np.minimum(np.searchsorted(divisors, floors[here]), len(divisors) - 1)]
-    return result
+    if isinstance(number, np.ndarray) or isinstance(least, np.ndarray):
+        one = np.frompyfunc(_smallest_divisor, 2, 1)
+        return np.asarray(one(number, least), dtype=np.int64)
+    return _smallest_divisor(int(number), least)
 
 
-def scale_up_bisection(gpus: ArrayLike, bandwidth: ArrayLike) -> Floats:
+def _smallest_divisor(number: int, least: float) -> int:
+    divisors = _divisors(number)
+    return divisors[min(bisect_left(divisors, least), len(divisors) - 1)] if divisors else number
+
+
+def scale_up_bisection(gpus: Array, bandwidth: Array) -> Array:
     """Bisection of a switched scale-up domain, one way: half its GPUs send at full rate, g/2 · B [B/s].
 
     Args:
@@ -225,10 +253,10 @@ def scale_up_bisection(gpus: ArrayLike, bandwidth: ArrayLike) -> Floats:
     >>> float(scale_up_bisection(8, 450e9))
     1800000000000.0
     """
-    return np.asarray(gpus) // 2 * np.asarray(bandwidth, dtype=np.float64)
+    return gpus // 2 * bandwidth
 
 
-def mesh_bisection(members: ArrayLike, bandwidth: ArrayLike) -> Floats:
+def mesh_bisection(members: Array, bandwidth: Array) -> Array:
     """Bisection of a full mesh, one way: each of one half has a link to each of the other [B/s].
 
     Args:
@@ -240,11 +268,10 @@ def mesh_bisection(members: ArrayLike, bandwidth: ArrayLike) -> Floats:
     >>> float(mesh_bisection(8, 64e9))
     1024000000000.0
     """
-    members = np.asarray(members)
-    return np.asarray(members // 2 * (members - members // 2) * np.asarray(bandwidth, dtype=np.float64))
+    return members // 2 * (members - members // 2) * bandwidth
 
 
-def twin_modules(links: ArrayLike, links_per_module: ArrayLike, boxes: ArrayLike = 1) -> Integers:
+def twin_modules(links: Array, links_per_module: Array, boxes: Array = 1) -> Array:
     """Modules at one side of some links, filled box by box, ceil(links per box / links per module) each.
 
     Args:
@@ -257,60 +284,85 @@ def twin_modules(links: ArrayLike, links_per_module: ArrayLike, boxes: ArrayLike
     >>> int(twin_modules(127 * 8, 2, 127)), int(twin_modules(48 * 64, 2, 48))
     (508, 1536)
     """
-    links, boxes = np.asarray(links, dtype=np.int64), np.maximum(np.asarray(boxes, dtype=np.int64), 1)
+    boxes = larger(boxes, 1)
     fuller = links % boxes
     each = links // boxes
-    per_module = np.asarray(links_per_module)
-    return np.asarray(fuller * _ceil_divide(each + 1, per_module) + (boxes - fuller) * _ceil_divide(each, per_module))
+    return fuller * _ceil_divide(each + 1, links_per_module) + (boxes - fuller) * _ceil_divide(each, links_per_module)
 
 
-@dataclass(frozen=True)
-class _Request:
-    """A broadcast request: integer arrays of one shape."""
+class _Request(NamedTuple):
+    """What is asked for: whole numbers or arrays of them, save for the tapers and whether rails have own spines."""
 
-    nodes: Integers
-    rails: Integers
-    radix: Integers
-    spine_radix: Integers
-    core_radix: Integers
-    hosts_per_port: Integers
-    planes: Integers
-    oversubscription: Floats
-    spine_oversubscription: Floats
-    nodes_per_unit: Integers
-    management_links: Integers
-    minimum_spines: Integers
+    nodes: Array
+    rails: Array
+    radix: Array
+    spine_radix: Array
+    core_radix: Array
+    hosts_per_port: Array
+    planes: Array
+    oversubscription: Array
+    spine_oversubscription: Array
+    nodes_per_unit: Array
+    management_links: Array
+    minimum_spines: Array
     rail_spines: Booleans
-    tiers: Integers
-    layout: Integers
+    tiers: Array
+    layout: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the answer."""
+        shapes = {field.shape for field in self if isinstance(field, np.ndarray)}
+        return shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
 
     @property
     def plain(self) -> Booleans:
         """A tree that knows no rails."""
-        return np.asarray(self.layout == FAT_TREE)
+        return self.layout == FAT_TREE
 
     @property
     def only(self) -> Booleans:
         """Rails that nothing joins."""
-        return np.asarray(self.layout == RAIL_ONLY)
+        return self.layout == RAIL_ONLY
 
     @property
     def apart(self) -> Booleans:
         """Each rail a tree of its own, up to the spines."""
-        return self.only | (self.rail_spines & ~self.plain)
+        return self.only | (self.rail_spines & _unless(self.plain))
 
     def made_safe(self, usable: Booleans) -> _Request:
         """The same with harmless numbers where the wish is unusable, so that arithmetic runs through."""
-        return replace(
-            self,
-            nodes=np.maximum(self.nodes, 1),
-            rails=np.maximum(self.rails, 1),
-            radix=np.maximum(self.radix, 2),
-            spine_radix=np.maximum(self.spine_radix, 2),
-            core_radix=np.maximum(self.core_radix, 2),
-            oversubscription=np.where(usable, self.oversubscription, 1.0),
-            spine_oversubscription=np.where(usable, self.spine_oversubscription, 1.0),
+        return self._replace(
+            nodes=larger(self.nodes, 1),
+            rails=larger(self.rails, 1),
+            radix=larger(self.radix, 2),
+            spine_radix=larger(self.spine_radix, 2),
+            core_radix=larger(self.core_radix, 2),
+            oversubscription=where(usable, self.oversubscription, 1.0),
+            spine_oversubscription=where(usable, self.spine_oversubscription, 1.0),
         )
+
+
+def _asked(value: ArrayLike) -> Any:
+    """A number as Python has it, or an array."""
+    if isinstance(value, int | float):
+        return value
+    array = np.asarray(value)
+    return array if array.ndim else array.item()
+
+
+def _whole(value: ArrayLike, least: int = -_MOST) -> Array:
+    """Whole numbers of a size that can be computed with; what is not a number counts as none."""
+    asked = _asked(value)
+    if isinstance(asked, np.ndarray):
+        counts: Floats = np.maximum(np.nan_to_num(np.clip(asked, -_MOST, _MOST), nan=0.0).astype(np.int64), least)
+        return counts
+    return int(max(least, min(asked, _MOST))) if asked == asked else max(least, 0)
+
+
+def _real(value: ArrayLike) -> Array:
+    asked = _asked(value)
+    return asked.astype(np.float64) if isinstance(asked, np.ndarray) else float(asked)
 
 
 def design(
@@ -373,71 +425,71 @@ def design(
     >>> [int(x) for x in (superpod.leaf_switches, superpod.spine_switches, superpod.node_leaf, superpod.leaf_spine)]
     [32, 16, 1020, 1024]
     """
-    given = np.broadcast_arrays(
-        nodes,
-        rails,
-        radix,
-        spine_radix,
-        core_radix,
-        hosts_per_port,
-        planes,
-        oversubscription,
-        spine_oversubscription,
-        nodes_per_unit,
-        management_links,
-        minimum_spines,
-        rail_spines,
-        tiers,
-        layout,
-    )
-    whole = [np.nan_to_num(np.clip(array, -(2**40), 2**40), nan=0.0).astype(np.int64) for array in given]
-    leaf_radix = np.maximum(whole[2], 0)
-    middle_radix = np.where(whole[3] > 0, whole[3], leaf_radix)
+    leaf_radix = _whole(radix, 0)
+    middle_radix, top_radix = _whole(spine_radix), _whole(core_radix)
+    middle_radix = where(middle_radix > 0, middle_radix, leaf_radix)
+    apart = _asked(rail_spines)
     request = _Request(
-        nodes=whole[0],
-        rails=np.maximum(whole[1], 0),
+        nodes=_whole(nodes),
+        rails=_whole(rails, 0),
         radix=leaf_radix,
         spine_radix=middle_radix,
-        core_radix=np.where(whole[4] > 0, whole[4], middle_radix),
-        hosts_per_port=np.maximum(whole[5], 1),
-        planes=np.maximum(whole[6], 1),
-        oversubscription=given[7].astype(np.float64),
-        spine_oversubscription=given[8].astype(np.float64),
-        nodes_per_unit=whole[9],
-        management_links=np.maximum(whole[10], 0),
-        minimum_spines=np.maximum(whole[11], 0),
-        rail_spines=given[12].astype(np.bool_),
-        tiers=whole[13],
-        layout=whole[14],
+        core_radix=where(top_radix > 0, top_radix, middle_radix),
+        hosts_per_port=_whole(hosts_per_port, 1),
+        planes=_whole(planes, 1),
+        oversubscription=_real(oversubscription),
+        spine_oversubscription=_real(spine_oversubscription),
+        nodes_per_unit=_whole(nodes_per_unit),
+        management_links=_whole(management_links, 0),
+        minimum_spines=_whole(minimum_spines, 0),
+        rail_spines=apart.astype(np.bool_) if isinstance(apart, np.ndarray) else bool(apart),
+        tiers=_whole(tiers),
+        layout=_whole(layout),
     )
-    tree = _tree(request)
-    direct = np.isin(request.layout, (TWO_SWITCH, *APPROXIMATE))
-    if not np.any(direct):
-        return tree
-    other = _direct(request)
-    return Design(
-        **{name: np.where(direct, getattr(other, name), getattr(tree, name)) for name in Design.__dataclass_fields__}
-    )
+    direct = (request.layout >= TWO_SWITCH) & (request.layout <= DRAGONFLY)
+    if not some(direct):
+        return _tree(request)
+    other = _direct(request) if request.shape else _direct(request).at(0)
+    if not some(_unless(direct)):
+        return other
+    return Design(*(np.where(direct, *values) for values in zip(other, _tree(request), strict=True)))
 
 
-def _usable(request: _Request) -> tuple[Integers, Booleans]:
+def _usable(request: _Request) -> tuple[Array, Booleans]:
     """First complaint about a request, before any switch is counted."""
-    tapers = (request.oversubscription, request.spine_oversubscription)
-    taper_ok = np.all([np.isfinite(taper) & (taper > 0) & (taper < 2**31) for taper in tapers], axis=0)
-    reason = np.select(
-        [
-            (request.nodes < 1) | (request.rails < 1),
-            (request.radix < 2) | (request.spine_radix < 2) | (request.core_radix < 2),
-            ~taper_ok,
-            (request.tiers > _MOST_TIERS) | (request.tiers < 0),
-        ],
-        [NO_HOSTS, RADIX_TOO_SMALL, TAPER_TOO_WIDE, TOO_MANY_TIERS],
-        BUILT,
-    ).astype(np.int64)
+    tapers_fit: Booleans = True
+    for taper in (request.oversubscription, request.spine_oversubscription):
+        tapers_fit = tapers_fit & (taper > 0) & (taper < 2**31)
+    reason = where(tapers_fit, where((request.tiers > _MOST_TIERS) | (request.tiers < 0), TOO_MANY_TIERS, BUILT),
+                   TAPER_TOO_WIDE)  # fmt: skip
+    for ports in (request.radix, request.spine_radix, request.core_radix):
+        reason = where(ports < 2, RADIX_TOO_SMALL, reason)
+    reason = where((request.nodes < 1) | (request.rails < 1), NO_HOSTS, reason)
     return reason, reason == BUILT
 
 
-def uplinks(hosts: ArrayLike, hosts_per_port: ArrayLike, oversubscription: ArrayLike, radix: ArrayLike) -> Integers:
+def _counted(
+    request: _Request, reason: Array, in_a_plane: Mapping[str, Array], once: Mapping[str, Array]
+) -> dict[str, Floats]:
+    """Counts by name: those of a plane for all planes together, the others as they are; none where nothing is built."""
+    shape = request.shape
+    table = np.empty((len(in_a_plane) + len(once), *shape))
+    for row, value in enumerate((*in_a_plane.values(), *once.values())):
+        table[row] = value
+    table[: len(in_a_plane)] *= request.planes
+    if some(reason != BUILT):
+        table[:, np.broadcast_to(reason != BUILT, shape)] = np.nan
+    return dict(zip((*in_a_plane, *once), table, strict=True))
+
+
+def _spread(values: Booleans | Array, shape: tuple[int, ...], kind: type) -> Any:
+    """Values of the shape of the request."""
+    if not shape:
+        return kind(values)
+    return values if np.shape(values) == shape else np.broadcast_to(values, shape)
+
+
+def uplinks(hosts: Array, hosts_per_port: Array, oversubscription: Array, radix: Array) -> Array:
     """Links up of a leaf that is built for some hosts, u = floor(ceil(h / b) / o), at least one.
 
     Args:
@@ -452,12 +504,10 @@ def uplinks(hosts: ArrayLike, hosts_per_port: ArrayLike, oversubscription: Array
     (8, 32)
     """
     ports = _ceil_divide(hosts, hosts_per_port)
-    return np.asarray(
-        np.clip(_floor(ports / np.asarray(oversubscription)), 1, np.maximum(np.asarray(radix) - ports, 1))
-    )
+    return smaller(larger(_floor(ports / oversubscription), 1), larger(radix - ports, 1))
 
 
-def two_tier_spines(leaves: ArrayLike, leaf_up: ArrayLike, radix: ArrayLike, minimum: ArrayLike = 0) -> Integers:
+def two_tier_spines(leaves: Array, leaf_up: Array, radix: Array, minimum: Array = 0) -> Array:
     """Spines over some leaves: the smallest divisor of a leaf's uplinks not below ceil(L u / k).
 
     Args:
@@ -471,11 +521,10 @@ def two_tier_spines(leaves: ArrayLike, leaf_up: ArrayLike, radix: ArrayLike, min
     >>> [int(two_tier_spines(leaves, 32, 64)) for leaves in (8, 24, 32, 64)]
     [4, 16, 16, 32]
     """
-    needed = _ceil_divide(np.asarray(leaves) * np.asarray(leaf_up), radix)
-    return smallest_divisor(leaf_up, np.maximum(needed, np.asarray(minimum)))
+    return smallest_divisor(leaf_up, larger(_ceil_divide(leaves * leaf_up, radix), minimum))
 
 
-def three_tier_spines(leaves: ArrayLike, leaf_up: ArrayLike, spine_down: ArrayLike, minimum: ArrayLike = 0) -> Integers:
+def three_tier_spines(leaves: Array, leaf_up: Array, spine_down: Array, minimum: Array = 0) -> Array:
     """Spines with cores above them: as many as the links from below fill, ceil(L u / d2).
 
     Args:
@@ -489,22 +538,19 @@ def three_tier_spines(leaves: ArrayLike, leaf_up: ArrayLike, spine_down: ArrayLi
     >>> int(three_tier_spines(256, 32, 32))
     256
     """
-    return np.asarray(
-        np.maximum(_ceil_divide(np.asarray(leaves) * np.asarray(leaf_up), spine_down), np.asarray(minimum))
-    )
+    return larger(_ceil_divide(leaves * leaf_up, spine_down), minimum)
 
 
-@dataclass(frozen=True)
-class _Leaves:
+class _Leaves(NamedTuple):
     """The lowest tier of a request, in one plane."""
 
-    hosts: Integers
-    unit: Integers
-    group: Integers
-    down: Integers
-    up: Integers
-    units: Integers
-    leaves: Integers
+    hosts: Array
+    unit: Array
+    group: Array
+    down: Array
+    up: Array
+    units: Array
+    leaves: Array
     taper_fits: Booleans
 
 
@@ -512,13 +558,13 @@ def _leaves(r: _Request) -> _Leaves:
     """Leaves of whole units; a plain tree packs hosts into leaves, or fills units of its own."""
     hosts = r.nodes * r.rails + r.management_links
     slots = r.nodes + _ceil_divide(r.management_links, r.rails)
-    ports_down = np.maximum(down_ports(r.radix, r.oversubscription), 1)
+    ports_down = larger(down_ports(r.radix, r.oversubscription), 1)
     down = ports_down * r.hosts_per_port
-    wished = np.maximum(r.nodes_per_unit, 1)
-    unit = np.where(r.nodes_per_unit > 0, np.minimum(wished, down), down)
-    group = np.where(r.plain, down, unit)
-    own_units = np.where(r.nodes_per_unit > 0, _ceil_divide(slots, wished), 1)
-    packed = np.where(r.nodes_per_unit > 0, own_units * _ceil_divide(wished * r.rails, down), _ceil_divide(hosts, down))
+    wished = larger(r.nodes_per_unit, 1)
+    unit = where(r.nodes_per_unit > 0, smaller(wished, down), down)
+    group = where(r.plain, down, unit)
+    own_units = where(r.nodes_per_unit > 0, _ceil_divide(slots, wished), 1)
+    packed = where(r.nodes_per_unit > 0, own_units * _ceil_divide(wished * r.rails, down), _ceil_divide(hosts, down))
     units = _ceil_divide(slots, unit)
     return _Leaves(
         hosts=hosts,
@@ -526,47 +572,46 @@ def _leaves(r: _Request) -> _Leaves:
         group=group,
         down=down,
         up=uplinks(group, r.hosts_per_port, r.oversubscription, r.radix),
-        units=np.where(r.plain, own_units, units),
-        leaves=np.where(r.plain, packed, r.rails * units),
+        units=where(r.plain, own_units, units),
+        leaves=where(r.plain, packed, r.rails * units),
         taper_fits=(ports_down < r.radix) & (ports_down / r.oversubscription > 1 - _SLACK),
     )
 
 
-def _reach(r: _Request, leaf: _Leaves, spine_down: Integers) -> dict[int, Integers]:
+def _reach(r: _Request, leaf: _Leaves, spine_down: Array) -> dict[int, Array]:
     """Most nodes that each number of tiers carries."""
     displaced = _ceil_divide(r.management_links, r.rails)
     alone = r.radix * r.hosts_per_port
-    most = {1: np.where(r.only, alone - displaced, (alone - r.management_links) // r.rails)}
+    most = {1: where(r.only, alone - displaced, (alone - r.management_links) // r.rails)}
     # A core has a link to every group of spines; groups of one rail's own share the cores with the other rails'.
     shared = r.apart & ~r.only
     most_leaves = {
         2: r.spine_radix,
-        3: spine_down * np.where(shared, r.core_radix // r.rails, r.core_radix),
+        3: spine_down * where(shared, r.core_radix // r.rails, r.core_radix),
         4: spine_down * (r.core_radix // 2) * r.core_radix,
     }
-    wished = np.maximum(r.nodes_per_unit, 1) * r.rails
+    wished = larger(r.nodes_per_unit, 1) * r.rails
     for tiers, leaves in most_leaves.items():
-        in_units = np.where(r.apart, leaves, leaves // r.rails) * leaf.unit - displaced
+        in_units = where(r.apart, leaves, leaves // r.rails) * leaf.unit - displaced
         whole = leaves // _ceil_divide(wished, leaf.down) * wished
-        packed = np.where(r.nodes_per_unit > 0, whole, leaves * leaf.down)
-        most[tiers] = np.where(r.plain, (packed - r.management_links) // r.rails, in_units)
+        packed = where(r.nodes_per_unit > 0, whole, leaves * leaf.down)
+        most[tiers] = where(r.plain, (packed - r.management_links) // r.rails, in_units)
     return most
 
 
-@dataclass(frozen=True)
-class _Upper:
+class _Upper(NamedTuple):
     """The tiers above the leaves, in one plane."""
 
-    spines: Integers
-    spine_down: Integers
-    spine_up: Integers
-    cores: Integers
-    core_up: Integers
-    tops: Integers
+    spines: Array
+    spine_down: Array
+    spine_up: Array
+    cores: Array
+    core_up: Array
+    tops: Array
     balanced: Booleans
 
 
-def _upper(r: _Request, tiers: Integers, leaves: Integers, leaf_up: Integers, down: Integers, up: Integers) -> _Upper:
+def _upper(r: _Request, tiers: Array, leaves: Array, leaf_up: Array, down: Array, up: Array) -> _Upper:
     """Spines, cores and what stands above them, for leaves and their uplinks.
 
     Args:
@@ -576,35 +621,36 @@ def _upper(r: _Request, tiers: Integers, leaves: Integers, leaf_up: Integers, do
         down, up: ports of a spine that face down and up where cores stand above it [1].
     """
     one, links = tiers == 1, leaves * leaf_up
-    trees = np.where(r.apart, r.rails, 1)
+    trees = where(r.apart, r.rails, 1)
     each, least = _ceil_divide(leaves, trees), _ceil_divide(r.minimum_spines, trees)
-    pods = np.maximum(_ceil_divide(each, down), 1)
+    pods = larger(_ceil_divide(each, down), 1)
     leaves_per_pod = _ceil_divide(each, pods)
     pod_spines = two_tier_spines(leaves_per_pod, leaf_up, down, least)
-    three = np.where(r.apart, pods * pod_spines, three_tier_spines(each, leaf_up, down, least))
-    spines = np.where(one, 0, trees * np.where(tiers == 2, two_tier_spines(each, leaf_up, r.spine_radix, least), three))
+    three = where(r.apart, pods * pod_spines, three_tier_spines(each, leaf_up, down, least))
+    spines = where(one, 0, trees * where(tiers == 2, two_tier_spines(each, leaf_up, r.spine_radix, least), three))
 
     # Spines of a rail's own pass on the links they were given; others are built whole.
-    given = _floor(_ceil_divide(links, np.maximum(spines, 1)) / r.spine_oversubscription)
-    spine_up = np.minimum(np.where(r.apart, np.maximum(given, 1), up), r.spine_radix - 1)
-    spine_up = np.where(tiers >= 3, spine_up, 0)
-    core_trees = np.where(r.only, r.rails, 1)
-    core_down = np.where(tiers == 4, r.core_radix // 2, r.core_radix)
-    cores = np.where(tiers >= 3, core_trees * _ceil_divide(_ceil_divide(spines * spine_up, core_trees), core_down), 0)
-    core_up = np.where(tiers == 4, core_down, 0)
+    given = _floor(_ceil_divide(links, larger(spines, 1)) / r.spine_oversubscription)
+    spine_up = smaller(where(r.apart, larger(given, 1), up), r.spine_radix - 1)
+    spine_up = where(tiers >= 3, spine_up, 0)
+    core_trees = where(r.only, r.rails, 1)
+    core_down = where(tiers == 4, r.core_radix // 2, r.core_radix)
+    cores = where(tiers >= 3, core_trees * _ceil_divide(_ceil_divide(spines * spine_up, core_trees), core_down), 0)
+    core_up = where(tiers == 4, core_down, 0)
     tops = core_trees * _ceil_divide(_ceil_divide(cores * core_up, core_trees), r.core_radix)
 
-    groups = np.asarray((leaves_per_pod * pods == each) & (pod_spines * spine_up % np.maximum(cores, 1) == 0))
-    even, tall = groups, (tiers >= 3) & ~r.apart
-    even[tall] = _even_groups(*(counts[tall] for counts in (leaves, leaf_up, spines, spine_up, cores)))
+    even = (leaves_per_pod * pods == each) & (pod_spines * spine_up % larger(cores, 1) == 0)
+    joined = (tiers >= 3) & _unless(r.apart)
+    if some(joined):
+        even = where(joined, _even_groups(leaves, leaf_up, spines, spine_up, cores), even)
     return _Upper(
         spines=spines,
-        spine_down=np.where(tiers >= 3, down, np.where(one, 0, r.spine_radix)),
+        spine_down=where(tiers >= 3, down, where(one, 0, r.spine_radix)),
         spine_up=spine_up,
         cores=cores,
         core_up=core_up,
         tops=tops,
-        balanced=np.where(tiers >= 3, even, links % np.maximum(spines, 1) == 0),
+        balanced=where(tiers >= 3, even, links % larger(spines, 1) == 0),
     )
 
 
@@ -613,94 +659,98 @@ def _tree(request: _Request) -> Design:
     reason, usable = _usable(request)
     r = request.made_safe(usable)
     leaf = _leaves(r)
-    spine_down = np.clip(down_ports(r.spine_radix, r.spine_oversubscription), 1, r.spine_radix - 1)
-    spine_up = np.clip(_floor(spine_down / r.spine_oversubscription), 1, r.spine_radix - spine_down)
+    spine_down = smaller(larger(down_ports(r.spine_radix, r.spine_oversubscription), 1), r.spine_radix - 1)
+    spine_up = smaller(larger(_floor(spine_down / r.spine_oversubscription), 1), r.spine_radix - spine_down)
 
     # The fewest tiers that carry the nodes, or the planner's own.
     reach = _reach(r, leaf, spine_down)
-    fewest = np.select([r.nodes <= most for most in reach.values()], list(reach), 0)
-    tiers = np.where(r.tiers > 0, np.clip(r.tiers, 1, _MOST_TIERS), fewest)
-    most = np.select([tiers == level for level in reach], list(reach.values()), 0)
-    no_taper = usable & ~leaf.taper_fits & (tiers != 1)
-    reason = np.where(no_taper, TAPER_TOO_WIDE, np.where(usable & (r.nodes > most), TOO_MANY_HOSTS, reason))
+    fewest: Array = 0
+    for level in reversed(reach):
+        fewest = where(r.nodes <= reach[level], level, fewest)
+    tiers = where(r.tiers > 0, smaller(r.tiers, _MOST_TIERS), fewest)
+    most: Array = 0
+    for level, nodes in reach.items():
+        most = where(tiers == level, nodes, most)
+    no_taper = usable & _unless(leaf.taper_fits) & (tiers != 1)
+    reason = where(no_taper, TAPER_TOO_WIDE, where(usable & (r.nodes > most), TOO_MANY_HOSTS, reason))
 
     # One tier is a single switch, or one for each rail, with every port facing down.
     one = tiers == 1
     alone = r.radix * r.hosts_per_port
-    leaves = np.where(one, np.where(r.only, r.rails, 1), leaf.leaves)
-    leaf_up = np.where(one, 0, leaf.up)
-    leaf_down = np.where(one, alone, leaf.down)
-    units = np.where(one, 1, leaf.units)
-    unit = np.where(one & ~r.plain, np.where(r.only, alone, alone // r.rails), leaf.unit)
+    leaves = where(one, where(r.only, r.rails, 1), leaf.leaves)
+    leaf_up = where(one, 0, leaf.up)
+    leaf_down = where(one, alone, leaf.down)
+    units = where(one, 1, leaf.units)
+    unit = where(one & _unless(r.plain), where(r.only, alone, alone // r.rails), leaf.unit)
     upper = _upper(r, tiers, leaves, leaf_up, spine_down, spine_up)
 
     leaf_links, spine_links, core_links = leaves * leaf_up, upper.spines * upper.spine_up, upper.cores * upper.core_up
     slots = r.nodes + _ceil_divide(r.management_links, r.rails)
-    room = np.where(r.plain, (leaves * leaf_down - leaf.hosts) // r.rails, units * unit - slots)
-    room = np.where(one & ~r.only, (alone - leaf.hosts) // r.rails, room)
+    room = where(r.plain, (leaves * leaf_down - leaf.hosts) // r.rails, units * unit - slots)
+    room = where(one & _unless(r.only), (alone - leaf.hosts) // r.rails, room)
     half = r.nodes * r.rails / 2
-    through_leaf = np.minimum(1.0, leaf_up * r.hosts_per_port / leaf.group)
-    from_below = np.where(r.apart, leaf_links, upper.spine_down * upper.spines)
-    through_spine = np.minimum(1.0, spine_links / np.maximum(from_below, 1))
-    built = reason == BUILT
-
-    def count(value: ArrayLike, per_plane: bool = True) -> Floats:
-        scaled = np.asarray(value, dtype=np.float64) * np.where(per_plane, r.planes, 1)
-        return np.where(built, scaled, np.nan)
-
+    through_leaf = smaller(1.0, leaf_up * r.hosts_per_port / leaf.group)
+    from_below = where(r.apart, leaf_links, upper.spine_down * upper.spines)
+    through_spine = smaller(1.0, spine_links / larger(from_below, 1))
+    shape = r.shape
+    counts = _counted(
+        r,
+        reason,
+        in_a_plane={
+            "leaf_switches": leaves,
+            "spine_switches": upper.spines,
+            "core_switches": upper.cores,
+            "super_core_switches": upper.tops,
+            "node_leaf": leaf.hosts,
+            "leaf_spine": leaf_links,
+            "spine_core": spine_links,
+            "core_super_core": core_links,
+            "peer": 0,
+            "leaf_free": leaves * r.radix - _ceil_divide(leaf.hosts, r.hosts_per_port) - leaf_links,
+            "spine_free": upper.spines * r.spine_radix - leaf_links - spine_links,
+            "core_free": upper.cores * r.core_radix - spine_links - core_links,
+            "super_core_free": upper.tops * r.core_radix - core_links,
+            "hosts": r.nodes * r.rails,
+            "bisection_leaf": half,
+            "bisection_spine": where(tiers >= 2, half * through_leaf, np.nan),
+            "bisection_core": where(tiers >= 3, half * through_leaf * through_spine, np.nan),
+        },
+        once={
+            "tiers": tiers,
+            "units": units,
+            "unit_nodes": unit,
+            "unit_hosts": leaf.group,
+            "leaf_down": leaf_down,
+            "leaf_up": leaf_up,
+            "spine_down": upper.spine_down,
+            "spine_up": upper.spine_up,
+            "core_up": upper.core_up,
+            "hops": 2 * tiers - 1,
+            "most_nodes": most,
+            "spare_nodes": room,
+        },
+    )
     return Design(
-        reason=reason,
-        tiers=count(tiers, False),
-        units=count(units, False),
-        unit_nodes=count(unit, False),
-        unit_hosts=count(leaf.group, False),
-        leaf_down=count(leaf_down, False),
-        leaf_up=count(leaf_up, False),
-        spine_down=count(upper.spine_down, False),
-        spine_up=count(upper.spine_up, False),
-        core_up=count(upper.core_up, False),
-        leaf_switches=count(leaves),
-        spine_switches=count(upper.spines),
-        core_switches=count(upper.cores),
-        super_core_switches=count(upper.tops),
-        node_leaf=count(leaf.hosts),
-        leaf_spine=count(leaf_links),
-        spine_core=count(spine_links),
-        core_super_core=count(core_links),
-        peer=count(np.zeros_like(leaves)),
-        leaf_free=count(leaves * r.radix - _ceil_divide(leaf.hosts, r.hosts_per_port) - leaf_links),
-        spine_free=count(upper.spines * r.spine_radix - leaf_links - spine_links),
-        core_free=count(upper.cores * r.core_radix - spine_links - core_links),
-        super_core_free=count(upper.tops * r.core_radix - core_links),
-        hosts=count(r.nodes * r.rails),
-        bisection_leaf=count(half),
-        bisection_spine=np.where(tiers >= 2, count(half * through_leaf), np.nan),
-        bisection_core=np.where(tiers >= 3, count(half * through_leaf * through_spine), np.nan),
-        crosses_rails=~r.only & ~(r.apart & (tiers == 2)),
-        hops=count(2 * tiers - 1, False),
-        most_nodes=count(most, False),
-        spare_nodes=count(room, False),
-        balanced=upper.balanced,
-        enough_spines=one | (upper.spines >= r.minimum_spines),
+        **counts,
+        reason=_spread(reason, shape, np.int64),
+        crosses_rails=_spread(_unless(r.only) & _unless(r.apart & (tiers == 2)), shape, np.bool_),
+        balanced=_spread(upper.balanced, shape, np.bool_),
+        enough_spines=_spread(one | (upper.spines >= r.minimum_spines), shape, np.bool_),
     )
 
 
-def _even_groups(
-    leaves: Integers, leaf_up: Integers, spines: Integers, spine_up: Integers, cores: Integers
-) -> Booleans:
+def _even_groups(leaves: Array, leaf_up: Array, spines: Array, spine_up: Array, cores: Array) -> Booleans:
     """Whether three tiers divide into equal groups of leaves and spines that each reach every core alike.
 
     A group has s spines, s a divisor of a leaf's uplinks; the groups share the leaves evenly, and the links up of a
     group divide by the cores.
     """
-    found = np.zeros(leaves.shape, dtype=np.bool_)
-    uplinks = np.unique(leaf_up[leaf_up > 0])
-    for size in range(1, int(uplinks.max(initial=0)) + 1):
-        if not np.any(uplinks % size == 0):
-            continue
-        groups = np.maximum(spines // size, 1)
+    found: Booleans = False
+    uplinks = np.unique(leaf_up).tolist() if isinstance(leaf_up, np.ndarray) else [leaf_up]
+    for size in sorted({size for many in uplinks for size in _divisors(int(many))}):
+        groups = larger(spines // size, 1)
         shared = (leaf_up % size == 0) & (spines % size == 0) & (leaves % groups == 0)
-        found |= shared & (size * spine_up % np.maximum(cores, 1) == 0)
+        found = found | (shared & (size * spine_up % larger(cores, 1) == 0))
     return found
 
 
@@ -710,7 +760,7 @@ def torus_sides(switches: ArrayLike, dimensions: int) -> list[Integers]:
     >>> [int(side) for side in torus_sides(4096, 3)], [int(side) for side in torus_sides(12, 2)]
     ([16, 16, 16], [4, 3])
     """
-    rest = np.maximum(np.asarray(switches, dtype=np.int64), 1)
+    rest: Any = np.maximum(np.asarray(switches, dtype=np.int64), 1)
     sides: list[Integers] = []
     for left in range(dimensions, 0, -1):
         side = np.ceil(rest ** (1 / left) - 1e-6).astype(np.int64)
@@ -721,7 +771,9 @@ def torus_sides(switches: ArrayLike, dimensions: int) -> list[Integers]:
 
 def _direct(request: _Request) -> Design:
     """Topologies without tiers: two switches side by side, and, approximate, full mesh, tori, dragonfly."""
-    r = request
+    wished: Any = request
+    r: Any = _Request(*np.broadcast_arrays(*np.atleast_1d(*wished)))
+    reason: Any
     reason, usable = _usable(r)
     taper = np.where(usable, r.oversubscription, 1.0)
     radix, rails, nodes = np.maximum(r.radix, 2), np.maximum(r.rails, 1), np.maximum(r.nodes, 1)
@@ -736,7 +788,7 @@ def _direct(request: _Request) -> Design:
 
     # Switches that carry d hosts and spend the rest on neighbours.
     ports_down = np.maximum(down_ports(radix, taper), 1)
-    switches = _ceil_divide(host_ports, ports_down)
+    switches: Any = _ceil_divide(host_ports, ports_down)
     ports_out = np.maximum(radix - ports_down, 0)
 
     mesh_width = np.where(switches > 1, ports_out // np.maximum(switches - 1, 1), 0)

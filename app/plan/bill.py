@@ -187,7 +187,7 @@ def parts(
             filled = links
         else:
             boxes = nodes if tier == "node" else switches[tier]
-            filled = fabric.twin_modules(links, cages.at(tier)[0][1], np.nan_to_num(boxes)).astype(np.float64)
+            filled = np.asarray(fabric.twin_modules(links, cages.at(tier)[0][1], np.nan_to_num(boxes)))
         role = f"{tier} module" if tier in ("node", "fabric-manager") else f"{tier} switch module"
         found[role, key] = found.get((role, key), 0.0) + filled
     for (level, key), many in runs.items():

@@ -258,8 +258,8 @@ def _quantities(
             within = fabric.mesh_bisection(hardware.domain, bandwidth.draws() / (hardware.domain - 1))
         else:
             within = fabric.scale_up_bisection(hardware.domain, bandwidth.draws())
-        results["fabric.bisection.scale_up.one_way"] = Draws(within, "B/s", (bandwidth,))
-        results["fabric.bisection.scale_up.both_ways"] = Draws(2 * within, "B/s", (bandwidth,))
+        results["fabric.bisection.scale_up.one_way"] = Draws(np.asarray(within), "B/s", (bandwidth,))
+        results["fabric.bisection.scale_up.both_ways"] = Draws(2 * np.asarray(within), "B/s", (bandwidth,))
     if design is not None:
         for tier in ("leaf", "spine", "core"):
             cut = getattr(design, f"bisection_{tier}")

@@ -175,7 +175,7 @@ def _chosen(
     found = designs(choices, hardware, scenario, nodes=nodes[:, None])
     best = cheapest(choices, found, catalog, prices)
     rows = np.arange(len(nodes))
-    return fabric.Design(**{name: getattr(found, name)[rows, best] for name in vars(found)}), best
+    return found.at(rows, best), best
 
 
 def _refused(found: fabric.Design, hardware: Hardware, scenario: Scenario) -> NDArray[np.bool_]:

@@ -109,7 +109,7 @@ def rough_cost(choices: list[Choice], found: fabric.Design, catalog: Catalog, pr
 
 def pick(found: fabric.Design, *index: Any) -> fabric.Design:
     """Some designs of an array of them."""
-    return fabric.Design(**{name: np.asarray(getattr(found, name))[(..., *index)] for name in vars(found)})
+    return found.at(..., *index)
 
 
 def cheapest(choices: list[Choice], found: fabric.Design, catalog: Catalog, prices: PriceList) -> NDArray[np.int64]:
