@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from app.catalog import current
 from app.plan import evaluate
 from app.plan.bands import Band
+from app.plan.outline import outline
 from app.plan.parts import Plan
+from app.plan.recommendation import counterpart, degrees, run_on
 from app.scenario import Scenario
 
 CATALOG = current()
@@ -200,3 +202,26 @@ def test_any_scenario_has_an_answer_in_which_every_gap_is_explained(**asked: Any
         assert band.low <= band.typical <= band.high, path
     if plan.training.step_time is None or plan.fabric.cost is None:
         assert any(finding.severity in ("error", "warning") for finding in plan.findings)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"scale_out": "roce-400", "model": "mixtral-8x7b", "gpus": 256, "oversubscription": 2},
+        {"gpu": "mi300x", "gpus": 512, "model": "llama-3-8b", "profile": "ideal", "schedule": "zero-bubble"},
+        {"gpus": 2048, "model": "llama-3-405b", "sharding": "parameters", "availability": 0.9},
+    ],
+)
+def test_the_recommendation_rests_on_what_a_plan_on_the_other_network_says(asked: dict[str, Any]) -> None:
+    scenario = Scenario.model_validate(asked)
+    own = outline(scenario, CATALOG)
+    assert own.job.parallelism is not None
+    network = counterpart(own.hardware.scale_out, CATALOG)
+    assert network is not None
+    time, cost = run_on(network, scenario, CATALOG, own)
+    same_way = {"scale_out": network.key, "switch": None, **degrees(own.job.parallelism)}
+    plan = evaluate(scenario.model_copy(update=same_way), CATALOG)
+    assert plan.training.parallelism == own.job.parallelism
+    assert time == pytest.approx(typical(plan.training.time_to_train), rel=1e-12)
+    assert cost == pytest.approx(typical(plan.costs.per_run), rel=1e-12)

@@ -1,8 +1,12 @@
 """Which network: computed by running the same job on the other family, beside the articles' rule of thumb."""
 
+import numpy as np
+
 from app.catalog import Catalog
 from app.catalog.types import ScaleOut
-from app.plan.outline import Outline, outline
+from app.plan import costs, fabric, training
+from app.plan.hardware import look_up
+from app.plan.outline import BEYOND, Outline
 from app.plan.parts import Parallelism, Recommendation
 from app.scenario import Scenario
 from app.units import percent
@@ -20,10 +24,9 @@ def recommend(scenario: Scenario, catalog: Catalog, own: Outline) -> Recommendat
     rival = counterpart(planned, catalog)
     if rival is None or own.job.parallelism is None or own.hardware.nodes < 2:
         return None
-    fields = {"scale_out": rival.key, "switch": None, **degrees(own.job.parallelism)}
-    other = outline(scenario.model_copy(update=fields), catalog)
-    dearer = other.typical("costs.per_run") / own.typical("costs.per_run") - 1
-    slower = float(other.job.time_to_train[0] / own.job.time_to_train[0] - 1)
+    time, cost = run_on(rival, scenario, catalog, own)
+    dearer = cost / own.typical("costs.per_run") - 1
+    slower = time / float(own.job.time_to_train[0]) - 1
     if not abs(dearer) < float("inf"):
         return None
     tie = abs(dearer) < TIE
@@ -42,6 +45,17 @@ def recommend(scenario: Scenario, catalog: Catalog, own: Outline) -> Recommendat
         rule_of_thumb=rule,
         agrees=agrees,
     )
+
+
+@BEYOND
+def run_on(network: ScaleOut, scenario: Scenario, catalog: Catalog, own: Outline) -> tuple[float, float]:
+    """Time [s] and owned cost [USD] of the planned run, run the same way on another network: typical values."""
+    other = scenario.model_copy(update={"scale_out": network.key, "switch": None})
+    hardware = look_up(other, catalog)
+    built = fabric.draft(hardware, other, catalog)
+    time = training.time_on(own.job, hardware, other, catalog, taper=built.taper, hops=built.hops)
+    money = costs.draft(hardware, other, catalog, fabric=built, time_to_train=np.array([time]))
+    return time, float(money.quantities["costs.per_run"].values[0])
 
 
 def counterpart(scale_out: ScaleOut, catalog: Catalog) -> ScaleOut | None:
