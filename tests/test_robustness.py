@@ -15,6 +15,10 @@ from app.scenario import Scenario
     [
         # An NVLink switch of Hopper's beside a GPU of Ampere's generation, for which the library has no NVLS.
         "/api/v1/all-reduce?gpu=l40s&scale_up=nvlink-4&gpus=93834",
+        # Parameters sharded across nodes that have no network.
+        "/api/v1/plan?nics_per_node=0&head_dim=1&ffn_hidden=1&tied_embeddings=true&micro_batch=1&sharding=parameters",
+        "/api/v1/plan?nics_per_node=0&tensor_parallel=8&pipeline_parallel=2&micro_batch=1&sharding=optimizer",
+        "/?nics_per_node=0",
     ],
 )
 def test_what_broke_once_is_answered(client: TestClient, address: str) -> None:

@@ -56,7 +56,12 @@ class Numbers:
 
 
 def _first(part: Part) -> Part:
-    return type(part)(**{name: float(np.ravel(value)[0]) for name, value in vars(part).items()})
+    return type(part)(**{name: _number(float(np.ravel(value)[0])) for name, value in vars(part).items()})
+
+
+def _number(value: float) -> float:
+    """A plain number is quicker; but by a zero, such as the rate of no network, only NumPy's divide without raising."""
+    return value or np.float64(0)
 
 
 _first_constants = lru_cache(maxsize=64)(_first)
