@@ -5,6 +5,7 @@ One builder, :func:`machine`, serves the plan, the explorer, the training step a
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,7 @@ class _Reader:
         return self.reading(estimate)
 
 
+@lru_cache(maxsize=16)
 def calibration(catalog: Catalog, reading: Reading = typical) -> Calibration:
     """The constants of the library, from the catalogue."""
     library = catalog.collectives["library"]
@@ -111,6 +113,70 @@ def machine(
         reading: typical values, or draws.
         used: collects the estimates that were read.
     """
+    wired = _wired(
+        catalog,
+        gpu,
+        scale_up,
+        wiring,
+        domain,
+        gpus_per_node,
+        transport,
+        rate,
+        gpudirect,
+        tuned,
+        in_network_reduction,
+        one_process,
+        reading,
+    )
+    if used is not None:
+        used += wired.used
+    return wired.joined(nodes)
+
+
+@dataclass(frozen=True)
+class _Wired:
+    """Hardware of one kind, of any number of nodes."""
+
+    machine: Machine
+    """One domain, full."""
+    gpus_per_node: int
+    across: tuple[Array, Array] | None
+    """Rate and hop inside a domain when others take part, where those differ."""
+    used: tuple[Estimate, ...]
+
+    def joined(self, nodes: float | NDArray[np.float64]) -> Machine:
+        """So many nodes of it."""
+        ranks = np.asarray(self.gpus_per_node * np.asarray(nodes, float))
+        inside = np.minimum(self.machine.ranks_per_domain, ranks)
+        domains = np.ceil(ranks / inside)
+        built = replace(self.machine, ranks_per_domain=inside, domains=domains)
+        if self.across is None:
+            return built
+        rate, hop = self.across
+        return replace(
+            built,
+            scale_up_rate=np.where(domains > 1, rate, built.scale_up_rate),
+            scale_up_hop=np.where(domains > 1, hop, built.scale_up_hop),
+        )
+
+
+@lru_cache(maxsize=512)
+def _wired(
+    catalog: Catalog,
+    gpu: str,
+    scale_up: str,
+    wiring: str,
+    domain: int,
+    gpus_per_node: int,
+    transport: str,
+    rate: float | Estimate | None,
+    gpudirect: bool,
+    tuned: bool,
+    in_network_reduction: bool,
+    one_process: bool,
+    reading: Reading,
+) -> _Wired:
+    """What :func:`machine` knows before it knows the number of nodes; its arguments."""
     get = _Reader(catalog, reading)
     card = catalog.gpus[gpu]
     platform = catalog.platforms[card.platform]
@@ -121,10 +187,6 @@ def machine(
         wiring = "peer-to-peer"
     domain = domain or platform.scale_up_domain
     wide = _spans_nodes(link, platform, domain, gpus_per_node)
-    ranks = np.asarray(gpus_per_node * np.asarray(nodes, float))
-    inside = np.minimum(float(domain if wide else gpus_per_node), ranks)
-    domains = np.ceil(ranks / inside)
-    several = domains > 1
 
     line = get.read(link.bandwidth)
     share = platform.nic_rate.times(platform.nics_per_node / platform.gpus_per_node) if rate is None else rate
@@ -141,6 +203,7 @@ def machine(
     generation = int(link.generation)
     multicast: Array = 0.0
     peers = 0.0
+    across = None
     if link.family == "nvlink":
         base = get("nvlink", "base_latency_to_2" if generation <= 2 else "base_latency")
         near = get("nvlink", "hop_to_3" if generation <= 3 else "hop_from_4")
@@ -171,18 +234,16 @@ def machine(
         ring = line * get("pcie", "usable" if wiring == "peer-to-peer" else "usable_host")
         if wiring == "no-peer-to-peer":
             # Across nodes every hop, even to the next GPU, goes through the network port.
-            ring = np.where(several, usable, ring)
-            near = np.where(several, hop * get("library", "ring_hop") / get("library", "chain_across"), near)
+            across = usable, hop * get("library", "ring_hop") / get("library", "chain_across")
     else:
         base, near = get("ualink", "base_latency"), get("ualink", "hop")
         fill = get("ualink", "fill") * fill_factor
         one_domain = fill * get("ualink", "fill_one_domain")
         ring = line * get("ualink", "usable")
-    if used is not None:
-        used += get.used
-    return Machine(
-        ranks_per_domain=inside,
-        domains=domains,
+    used = tuple(get.used)
+    built = Machine(
+        ranks_per_domain=float(domain if wide else gpus_per_node),
+        domains=1.0,
         scale_up_rate=ring,
         multicast_rate=multicast,
         mesh_peers=peers,
@@ -204,6 +265,10 @@ def machine(
         scale_up_line=line,
         scale_out_line=port,
     )
+    for value in vars(built).values():
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+    return _Wired(built, gpus_per_node, across, used)
 
 
 def _link(catalog: Catalog, card: Gpu, scale_up: str, wiring: str, domain: int, gpus_per_node: int) -> ScaleUp:
