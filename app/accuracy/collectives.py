@@ -253,10 +253,14 @@ def _or(first: Choice, second: Choice) -> Choice:
 
 
 def _stack(machines: Sequence[Machine], width: int) -> Machine:
-    """Many machines as one, on the first axis."""
+    """Many machines as one, on the first axis. Most of them stand there many times: a row for each message."""
+    different = list({id(machine): machine for machine in machines}.values())
+    places = {id(machine): place for place, machine in enumerate(different)}
+    rows = [places[id(machine)] for machine in machines]
 
     def one(name: str) -> Array:
-        return np.stack([np.broadcast_to(np.asarray(getattr(m, name), float).reshape(-1), width) for m in machines])
+        values = [np.broadcast_to(np.asarray(getattr(m, name), float).reshape(-1), width) for m in different]
+        return np.stack(values)[rows]
 
     return Machine(**{entry.name: one(entry.name) for entry in fields(Machine)})
 
@@ -431,16 +435,22 @@ def _bands(
     if not rows:
         return []
     typical, spread = predict(rows, catalog, reading), predict(rows, catalog, drawn).time
-    found = []
-    for index, row in enumerate(rows):
-        group = class_of(row, catalog)
-        choice = Choice(*(getattr(typical, entry.name)[index, 0] for entry in fields(Choice)))
-        error = float(all_reduce.residual(catalog, group, choice, row.configuration.collective))
-        values = np.append(choice.time, np.asarray(spread)[index, 1:])
-        (low, high), (drawn_low, drawn_high) = interval(values, error), interval(values)
-        edges = (float(low), float(high), float(drawn_low), float(drawn_high))
-        found.append(Prediction(row, float(choice.time), *edges, group, choice))
-    return found
+    groups = [class_of(row, catalog) for row in rows]
+    choices = [Choice(*(getattr(typical, name)[index, 0] for name in CHOSEN)) for index in range(len(rows))]
+    errors = [
+        float(all_reduce.residual(catalog, group, choice, row.configuration.collective))
+        for row, group, choice in zip(rows, groups, choices, strict=True)
+    ]
+    times = np.asarray(typical.time)[:, :1]
+    values = np.concatenate([times, np.asarray(spread)[:, 1:]], axis=1)
+    edges = np.stack([*interval(values, np.array(errors)), *interval(values)], axis=1).tolist()
+    return [
+        Prediction(row, float(choice.time), low, high, drawn_low, drawn_high, group, choice)
+        for row, choice, group, (low, high, drawn_low, drawn_high) in zip(rows, choices, groups, edges, strict=True)
+    ]
+
+
+CHOSEN = tuple(entry.name for entry in fields(Choice))
 
 
 def class_of(row: Measured, catalog: Catalog) -> str:
