@@ -13,6 +13,7 @@ Symbols: S message [B], n ranks [1], α latency of a step [s], B bandwidth of on
 one scale-up domain [1], M domains [1].
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -885,24 +886,28 @@ def library_times(
 
     Args:
         message: bytes, S [B].
-        machine: one cluster; its line rates, counts and switches are used.
+        machine: one cluster; its typical line rates, its counts and switches are used.
         tables: NCCL's latencies [s], LL limits [B/s] and shares [1] by name.
         correction: factor on a tree's bandwidth by protocol and message [1].
         architecture: volta, ampere, hopper or blackwell.
 
     Source: NVIDIA, NCCL 2.30, ``src/graph/tuning.cc``.
     """
-    g, domains = float(np.asarray(machine.ranks_per_domain).flat[0]), float(np.asarray(machine.domains).flat[0])
+
+    def one(value: Array) -> float:
+        return float(value if isinstance(value, float) else np.asarray(value).flat[0])
+
+    g, domains = one(machine.ranks_per_domain), one(machine.domains)
     ranks, several = g * domains, domains > 1
     count = "one" if not several else "two" if domains <= 2 else "many"
-    link = float(np.asarray(machine.scale_up_line).flat[0]) * tables[f"link_{architecture}"]
-    node = float(np.asarray(machine.scale_out_line).flat[0]) * tables["network"] * g
-    near = "nvlink" if np.all(np.asarray(machine.ll128) > 0) else "pci"
+    link = one(machine.scale_up_line) * tables[f"link_{architecture}"]
+    node = one(machine.scale_out_line) * tables["network"] * g
+    near = "nvlink" if one(machine.ll128) > 0 else "pci"
     ring_bus = min(link, node) if several and g > 1 else node if several else link
     tree_bus = min(link, 2 * node) if count == "two" and g > 1 else ring_bus
     ratio = ranks / (2 * (ranks - 1))
-    levels, post = np.floor(np.log2(domains)), tables["post"] if several else 0.0
-    size = int(np.clip(np.floor(np.log2(max(message, 64.0) / 64)), 0, 24))
+    levels, post = math.floor(math.log2(domains)), tables["post"] if several else 0.0
+    size = min(math.floor(math.log2(max(message, 64.0) / 64)), 24)
     found = {}
     for protocol in PROTOCOLS:
         if protocol == "ll128" and near == "pci":
@@ -925,8 +930,8 @@ def library_times(
         factor = correction[f"{protocol}_{size:02}"] if size < 24 else 1.0
         steps = (g - 1) * tables[f"{near}_tree_{protocol}"] + levels * tables[f"network_tree_{protocol}"]
         found["tree", protocol] = tables[f"base_tree_{protocol}"] + 2 * steps + message / (bus * factor / 2)
-    sharp = several and bool(np.all(np.asarray(machine.in_network_reduction) > 0))
-    if f"nvls_{architecture}" in tables and np.all(np.asarray(machine.multicast_rate) > 0) and g > 2:
+    sharp = several and one(machine.in_network_reduction) > 0
+    if f"nvls_{architecture}" in tables and one(machine.multicast_rate) > 0 and g > 2:
         inside = link * tables[f"nvls_{architecture}"] * 2
         if not several or sharp:
             bus = min(inside, node) if several else inside
@@ -939,7 +944,7 @@ def library_times(
     if sharp and near == "nvlink":
         latency = 2 * (tables["nvlink_collnet"] + (g - 1) * tables["local_collnet"]) + tables["network_collnet"]
         found["collnet", "simple"] = latency + message / (min(link, node) / 2)
-    return {pair: float(time) for pair, time in found.items()}
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -5,12 +5,13 @@ One builder, :func:`machine`, serves the plan, the explorer, the training step a
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.arrays import Array
+from app.arrays import Array, where
 from app.catalog import Catalog, Estimate
 from app.catalog.types import Gpu, Platform, ScaleUp
 from app.collectives import (
@@ -339,7 +340,8 @@ def residual(catalog: Catalog, group: str, choice: Choice, collective: str = "al
     Collectives other than the all-reduce, of which few runs are published, add one in quadrature.
     """
     table = catalog.collectives["residual"]
-    moving, filling = np.nan_to_num(choice.bandwidth_share), np.nan_to_num(choice.fill_share)
+    moving, filling = choice.bandwidth_share, choice.fill_share
+    moving, filling = where(np.isnan(moving), 0.0, moving), where(np.isnan(filling), 0.0, filling)
     own: Array = (
         table[group].typical * (1 - moving - filling)
         + table[f"{group}-fill"].typical * filling
@@ -475,11 +477,9 @@ def evaluate_all_reduce(
         transport=hardware.scale_out.family,
     )
 
-    def spread(values: Values) -> NDArray[np.float64]:
-        return np.array(np.broadcast_to(np.asarray(values, float), (*shape, width)))
-
+    sweep = _Sweep(shape, width)
     if scenario.profile == "ideal":
-        ways = _ideal(sizes, built, scenario, spread)
+        ways = _ideal(sizes, built, scenario, sweep)
         names = np.array([way.algorithm for way in ways])
         table = np.stack([np.where(np.isfinite(way.time[..., 0]), way.time[..., 0], np.inf) for way in ways])
         winner = np.argmin(table, axis=0)
@@ -491,15 +491,12 @@ def evaluate_all_reduce(
         used += [catalog.collectives["library"][entry.name] for entry in fields(Calibration)]
         forced, protocol = scenario.algorithm or "", scenario.protocol or ""
         own, each = compare("all-reduce", sizes, built, constants, forced, protocol)
-        ways = [
-            _way(catalog, group, name, choice, spread)
-            for name, choice in each.items()
-            if np.any(np.isfinite(choice.time))
-        ]
-        best = _way(catalog, group, forced, own, spread)
+        ways = [_way(catalog, group, name, choice, sweep) for name, choice in each.items()]
+        ways = [way for way in ways if np.isfinite(way.time).any()]
+        best = _way(catalog, group, forced, own, sweep)
         known = np.isfinite(best.time[..., 0])
-        chosen = np.where(known, np.array(ALGORITHMS)[spread(own.algorithm)[..., 0].astype(int)], "")
-        protocols = np.where(known, np.array(PROTOCOLS)[spread(own.protocol)[..., 0].astype(int)], "")
+        chosen = np.where(known, np.array(ALGORITHMS)[sweep.typical(own.algorithm).astype(int)], "")
+        protocols = np.where(known, np.array(PROTOCOLS)[sweep.typical(own.protocol).astype(int)], "")
     return Evaluation(
         message=np.asarray(message, float),
         ranks=ranks,
@@ -507,42 +504,57 @@ def evaluate_all_reduce(
         names=chosen,
         protocols=protocols,
         ways=tuple(ways),
-        used=tuple(dict.fromkeys(used)),
+        used=tuple(used),
         domains=np.asarray(built.domains, float),
         ranks_per_domain=np.asarray(built.ranks_per_domain, float),
         machine=built,
     )
 
 
-Values = float | NDArray[np.float64] | NDArray[np.intp]
-Spread = Callable[[Values], NDArray[np.float64]]
+@dataclass(frozen=True)
+class _Sweep:
+    """The shape of an evaluation: what is swept, and how many draws there are."""
+
+    shape: tuple[int, ...]
+    width: int
+
+    def drawn(self, values: Array) -> NDArray[np.float64]:
+        """Values at every place of the sweep, draws last."""
+        whole = (*self.shape, self.width)
+        drawn = np.asarray(values, float)
+        return drawn if drawn.shape == whole else np.array(np.broadcast_to(drawn, whole))
+
+    def typical(self, values: Array) -> NDArray[np.float64]:
+        """The typical values at every place of the sweep."""
+        drawn = np.asarray(values, float)
+        typical = drawn[..., 0] if drawn.ndim else drawn
+        return np.asarray(typical if typical.shape == self.shape else np.broadcast_to(typical, self.shape))
 
 
-def _way(catalog: Catalog, group: str, name: str, choice: Choice, spread: Spread) -> Way:
-    time, share = spread(choice.time), spread(choice.bandwidth_share)
-    spoken = spread(choice.protocol)[..., 0].astype(int)
-    one = np.unique(spoken[np.isfinite(time[..., 0])])
-    protocol = PROTOCOLS[int(one[0])] if one.size == 1 else ""
-    error = spread(residual(catalog, group, choice))[..., 0]
-    return Way(name, protocol, time, share[..., 0], error)
+def _way(catalog: Catalog, group: str, name: str, choice: Choice, sweep: _Sweep) -> Way:
+    typical = Choice(*map(sweep.typical, vars(choice).values()))
+    spoken = set(np.asarray(typical.protocol)[np.isfinite(typical.time)].tolist())
+    protocol = PROTOCOLS[int(spoken.pop())] if len(spoken) == 1 else ""
+    error = residual(catalog, group, typical)
+    return Way(name, protocol, sweep.drawn(choice.time), np.asarray(typical.bandwidth_share), np.asarray(error))
 
 
-def _ideal(sizes: Array, built: Machine, scenario: Scenario, spread: Spread) -> list[Way]:
+def _ideal(sizes: Array, built: Machine, scenario: Scenario, sweep: _Sweep) -> list[Way]:
     times = ideal_all_reduce_times(sizes, built)
     still = replace(built, scale_up_hop=0.0, scale_out_hop=0.0)
     moving = ideal_all_reduce_times(sizes, still)
     forced = scenario.algorithm
     ways = []
     for name in IDEAL_ALGORITHMS:
-        time = spread(times[name])
+        time = sweep.drawn(times[name])
         if forced not in (None, name):
             continue
         if np.any(np.isfinite(time)) or name == forced:
             with np.errstate(divide="ignore", invalid="ignore"):
-                share = spread(moving[name])[..., 0] / time[..., 0]
+                share = sweep.typical(moving[name]) / time[..., 0]
             ways.append(Way(name, "", time, share, np.zeros(time.shape[:-1])))
     if not ways:
-        nothing = spread(np.nan)
+        nothing = sweep.drawn(np.nan)
         ways.append(Way(forced or "", "", nothing, nothing[..., 0], np.zeros(nothing.shape[:-1])))
     return ways
 
@@ -579,7 +591,12 @@ class AllReduceDraft:
     library_choice: str
     quantities: Mapping[str, Draws]
     findings: tuple[Finding, ...]
-    explanations: Mapping[str, Explanation]
+    explain: Callable[[], Mapping[str, Explanation]]
+
+    @cached_property
+    def explanations(self) -> Mapping[str, Explanation]:
+        """How the figures came about, worked out for those who ask."""
+        return self.explain()
 
     def part(self, bands: Mapping[str, Band | None]) -> AllReduce:
         """The part of the plan, with its results as bands."""
@@ -617,66 +634,73 @@ class AllReduceDraft:
 def draft(hardware: Hardware, scenario: Scenario, catalog: Catalog, *, message: float) -> AllReduceDraft:
     """Time the plan's message by every algorithm and pick the quickest, or the forced one."""
     found = evaluate_all_reduce(hardware, scenario, catalog, message=message)
-    algorithm, protocol = str(found.names), str(found.protocols)
-    quantities = _quantities("all_reduce", found.best, message, hardware.gpus, found.used)
+    algorithm = str(found.names.item())
     ways = found.ways if hardware.gpus > 1 else ()
-    for way in ways:
-        quantities |= _quantities(f"all_reduce.alternatives.{way.algorithm}", way, message, hardware.gpus, found.used)
+    named = {"all_reduce": found.best} | {f"all_reduce.alternatives.{way.algorithm}": way for way in ways}
     share = _share(found.best)
     return AllReduceDraft(
         message=message,
         ranks=hardware.gpus,
         algorithm=algorithm,
-        protocol=protocol,
+        protocol=str(found.protocols.item()),
         latency_share=None if share is None else 1 - share,
         bandwidth_share=share,
         others=tuple((way.algorithm, way.protocol, _share(way)) for way in ways),
-        reason=_reason(found, scenario),
-        library_choice=_library_choice(found, hardware, scenario, catalog, message),
-        quantities=quantities,
+        reason=_reason(found, algorithm, scenario),
+        library_choice=_library_choice(found, algorithm, hardware, scenario, catalog, message),
+        quantities=_quantities(named, message, hardware.gpus, found.used),
         findings=tuple(_findings(found, hardware, scenario)),
-        explanations=_explanations(found, hardware, scenario, catalog, message),
+        explain=partial(_explanations, found, algorithm, hardware, scenario, message),
     )
 
 
 def _share(way: Way) -> float | None:
     value = float(way.bandwidth_share)
-    return value if np.isfinite(value) else None
+    return value if isfinite(value) else None
 
 
-def _quantities(prefix: str, way: Way, message: float, ranks: int, used: tuple[Estimate, ...]) -> dict[str, Draws]:
-    error = float(way.residual) if np.isfinite(way.residual) else 0.0
+def _quantities(ways: Mapping[str, Way], message: float, ranks: int, used: tuple[Estimate, ...]) -> dict[str, Draws]:
+    times = np.array([way.time for way in ways.values()])
     with np.errstate(divide="ignore", invalid="ignore"):
-        rate = np.asarray(algorithm_bandwidth(message, way.time))
-        rate = np.where(np.isfinite(rate), rate, np.nan)
-        bus = rate * np.asarray(bus_factor("all-reduce", float(ranks)))
-    return {
-        f"{prefix}.time": Draws(way.time, "s", used, error),
-        f"{prefix}.algorithm_bandwidth": Draws(rate, "B/s", used, error),
-        f"{prefix}.bus_bandwidth": Draws(bus, "B/s", used, error),
-    }
+        rates = np.asarray(algorithm_bandwidth(message, times))
+        rates = np.where(np.isfinite(rates), rates, np.nan)
+        buses = rates * np.asarray(bus_factor("all-reduce", float(ranks)))
+    found = {}
+    for (name, way), time, rate, bus in zip(ways.items(), times, rates, buses, strict=True):
+        error = float(way.residual) if isfinite(way.residual) else 0.0
+        found[f"{name}.time"] = Draws(time, "s", used, error)
+        found[f"{name}.algorithm_bandwidth"] = Draws(rate, "B/s", used, error)
+        found[f"{name}.bus_bandwidth"] = Draws(bus, "B/s", used, error)
+    return found
 
 
 ARCHITECTURES = {2: "volta", 3: "ampere", 4: "hopper"}
 """NVLink generation to the row of NCCL's tables; later generations have the last."""
 
 
-def _library_choice(found: Evaluation, hardware: Hardware, scenario: Scenario, catalog: Catalog, message: float) -> str:
+def _library_choice(
+    found: Evaluation, algorithm: str, hardware: Hardware, scenario: Scenario, catalog: Catalog, message: float
+) -> str:
     """The algorithm NCCL's own tables would choose; blank where they do not apply."""
-    if hardware.gpu.vendor != "NVIDIA" or scenario.profile == "ideal" or hardware.gpus <= 1 or not str(found.names):
+    if hardware.gpu.vendor != "NVIDIA" or scenario.profile == "ideal" or hardware.gpus <= 1 or not algorithm:
         return ""
     family = catalog.scale_up[hardware.gpu.scale_up]
     generation = int(family.generation) if family.family == "nvlink" else 3
     if family.family == "nvlink" and generation < 2:
         generation = 2
-    times = library_times(
-        message,
-        machine_of(hardware, scenario, catalog, reading=typical),
-        {name: estimate.typical for name, estimate in catalog.collectives["nccl-tables"].items()},
-        {name: estimate.typical for name, estimate in catalog.collectives["nccl-tree-correction"].items()},
-        ARCHITECTURES.get(generation, "blackwell"),
-    )
+    tables, correction = _library_tables(catalog)
+    times = library_times(message, found.machine, tables, correction, ARCHITECTURES.get(generation, "blackwell"))
     return min(times, key=lambda pair: times[pair])[0]
+
+
+@lru_cache(maxsize=8)
+def _library_tables(catalog: Catalog) -> tuple[dict[str, float], dict[str, float]]:
+    """NCCL's own tables, and its correction of trees."""
+    tables, correction = (
+        {name: estimate.typical for name, estimate in catalog.collectives[group].items()}
+        for group in ("nccl-tables", "nccl-tree-correction")
+    )
+    return tables, correction
 
 
 NAMES = {
@@ -690,9 +714,8 @@ NAMES = {
 }
 
 
-def _reason(found: Evaluation, scenario: Scenario) -> str:
+def _reason(found: Evaluation, algorithm: str, scenario: Scenario) -> str:
     """Why this algorithm, in one sentence."""
-    algorithm = str(found.names)
     if found.ranks <= 1:
         return "One GPU has nothing to reduce."
     if not algorithm:
@@ -766,7 +789,7 @@ def _missing(found: Evaluation, scenario: Scenario) -> str:
 
 
 def _explanations(
-    found: Evaluation, hardware: Hardware, scenario: Scenario, catalog: Catalog, message: float
+    found: Evaluation, algorithm: str, hardware: Hardware, scenario: Scenario, message: float
 ) -> dict[str, Explanation]:
     """The planner's own numbers in the formula."""
     m, ranks = found.machine, float(hardware.gpus)
@@ -790,7 +813,7 @@ def _explanations(
         key = {
             "ring": "ring_all_reduce", "tree": "double_binary_tree_all_reduce",
             "recursive-halving-doubling": "halving_doubling_all_reduce", "hierarchical": "hierarchical_all_reduce",
-        }.get(str(found.names), "in_network_all_reduce")  # fmt: skip
+        }.get(algorithm, "in_network_all_reduce")  # fmt: skip
     else:
         terms += (
             Term("B", f"what a ring sustains over {link.name}", first(m.scale_up_rate), "B/s", own),
