@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import cache
 from typing import Annotated, Any, Literal
 from urllib.parse import quote_plus
 
@@ -262,7 +263,8 @@ class Scenario(BaseModel):
 
     def asked(self) -> dict[str, Any]:
         """The fields that differ from the defaults."""
-        return {name: value for name, value in vars(self).items() if value != DEFAULTS[name]}
+        defaults = _defaults(type(self))
+        return {name: value for name, value in vars(self).items() if value != defaults[name]}
 
     def query(self, **changes: Any) -> str:
         """The shortest query string that asks this, with some fields changed."""
@@ -270,7 +272,10 @@ class Scenario(BaseModel):
         return "&".join(f"{name}={quote_plus(_text(value))}" for name, value in fields.items() if value is not None)
 
 
-DEFAULTS = {name: field.default for name, field in Scenario.model_fields.items()}
+@cache
+def _defaults(model: type[Scenario]) -> dict[str, Any]:
+    """Every field's default: a question that is more than a scenario has more of them."""
+    return {name: field.default for name, field in model.model_fields.items()}
 
 
 def _text(value: Any) -> str:

@@ -530,11 +530,46 @@ def test_a_generated_client_works(
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": path}, check=False)
     assert done.returncode == 0, done.stdout[:3000]
     monkeypatch.syspath_prepend(tmp_path)
-    module = importlib.import_module("railyard_client.api.railyard.post_plan")
-    scenario = importlib.import_module("railyard_client.models.scenario").Scenario
-    with importlib.import_module("railyard_client").Client(base_url=server) as connection:
-        plan = module.sync(client=connection, body=scenario.from_dict({"gpus": 512, "model": "llama-3-8b"}))
-        wrong = module.sync_detailed(client=connection, body=scenario.from_dict({"gpus": 0}))
-    assert plan.cluster.nodes == 64
+    models = importlib.import_module("railyard_client.models")
+    asked: dict[str, dict[str, Any]] = {
+        "get_plan": {"gpus": 512, "model": models.GetPlanModelType0.LLAMA_3_8B, "message": "1 GiB"},
+        "post_plan": {"body": models.Scenario.from_dict({"gpus": 512, "model": "llama-3-8b", "message": "1 GiB"})},
+        "get_all_reduce": {"gpus": [64, 512], "message": ["1 MiB", "1 GiB"]},
+        "post_all_reduce": {
+            "body": models.AllReduceQuestion.from_dict({"gpus": [64, 512], "message": ["1 MiB", "1 GiB"]})
+        },
+        "get_fabric": {"gpus": 512},
+        "post_fabric": {"body": models.Scenario.from_dict({"gpus": 512})},
+        "compare": {"body": models.Comparison.from_dict({"scenarios": [{}, {"scale_out": "roce-400"}]})},
+        "get_size": {"gpus": 512, "gpu": [models.GetSizeGpuItem.H100_SXM], "training_tokens": "1T"},
+        "post_size": {
+            "body": models.SizeQuestion.from_dict({"gpus": 512, "gpu": ["h100-sxm"], "training_tokens": "1T"})
+        },
+        "sweep": {"body": models.Grid.from_dict({"base": {}, "grid": {"gpus": [64, 128]}})},
+        "get_catalog": {},
+        "get_catalog_kind": {"kind": models.GetCatalogKindKind.GPUS},
+        "get_catalog_entry": {"kind": models.GetCatalogEntryKind.GPUS, "key": "h100-sxm"},
+        "get_accuracy": {},
+    }
+    assert set(asked) == {
+        one["operationId"] for path in json.loads(document.read_bytes())["paths"].values() for one in path.values()
+    }
+    found: dict[str, Any] = {}
+    with importlib.import_module("railyard_client").Client(base_url=server, timeout=60) as connection:
+        for name, arguments in asked.items():
+            operation = importlib.import_module(f"railyard_client.api.railyard.{name}")
+            found[name] = operation.sync(client=connection, **arguments)
+        post_plan = importlib.import_module("railyard_client.api.railyard.post_plan")
+        wrong = post_plan.sync_detailed(client=connection, body=models.Scenario.from_dict({"gpus": 0}))
+    assert found["get_plan"].cluster.nodes == found["post_plan"].cluster.nodes == 64
+    assert found["get_plan"].to_dict() == found["post_plan"].to_dict()
+    assert found["get_all_reduce"].to_dict() == found["post_all_reduce"].to_dict()
+    assert len(found["get_all_reduce"].results) == 4
+    assert found["get_fabric"].to_dict() == found["post_fabric"].to_dict()
+    assert len(found["compare"].plans) == 2
+    assert found["get_size"].cheapest.gpu == found["post_size"].cheapest.gpu == "h100-sxm"
+    assert len(found["sweep"].splitlines()) == 2
+    assert "h100-sxm" in found["get_catalog_kind"]["entries"]
+    assert found["get_catalog_entry"]["entry"]["name"] == "H100 SXM"
     assert wrong.status_code == 422
     assert wrong.parsed.errors[0].pointer == "#/gpus"
