@@ -12,7 +12,7 @@ import io
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
-from itertools import product
+from itertools import islice, product
 from math import prod
 from pathlib import Path
 from time import monotonic
@@ -327,33 +327,33 @@ async def size(request: Request) -> Response:
 async def sweep_grid(request: Request) -> Response:
     """One row for each point of a grid over any fields, as NDJSON, or as CSV for who accepts text/csv.
 
-    A sweep that takes longer than one request may is cut off: its last row says so in `error`.
+    A sweep that takes longer than one request may, or has more points, is cut off: its last row says so in `error`.
     """
-    grid = _grid(await reading.body(request), request.app.state.settings.max_sweep_points)
+    grid = _grid(await reading.body(request))
     settings: Settings = request.app.state.settings
     as_csv = "text/csv" in request.headers.get("accept", "")
     gate: Gate = request.app.state.gate
     gate.refuse_when_full()
-    _count(request, "sweep", grid.points())
+    _count(request, "sweep", min(grid.points(), settings.max_sweep_points))
     headers = {
         "cache-control": "no-store",
         "x-model-version": __version__,
         "x-catalog-version": request.app.state.catalog.version,
     }
     kind = "text/csv; charset=utf-8" if as_csv else "application/x-ndjson"
-    return StreamingResponse(_rows(grid, gate, settings.time_limit, as_csv), headers=headers, media_type=kind)
+    return StreamingResponse(_rows(grid, gate, settings, as_csv), headers=headers, media_type=kind)
 
 
 MOST_VALUES = 100_000
 
 
-def _grid(given: dict[str, Any], most: int) -> Grid:
+def _grid(given: dict[str, Any]) -> Grid:
     """The grid, each value of it checked: what is wrong is said before the first row."""
     grid = reading.check(Grid, given, strict=True)
     reading.check(Scenario, grid.base, strict=True, place=("base",))
-    points, values = grid.points(), sum(map(len, grid.grid.values()))
-    if points > most or values > MOST_VALUES:
-        detail = f"The grid has {points:,} points of {values:,} values; ask for at most {most:,} of {MOST_VALUES:,}."
+    values = sum(map(len, grid.grid.values()))
+    if values > MOST_VALUES:
+        detail = f"The grid has {values:,} values; give at most {MOST_VALUES:,}."
         raise problems.invalid([FieldProblem(pointer="#/grid", detail=detail)])
     wrong: list[FieldProblem] = []
     for name, several in grid.grid.items():
@@ -370,23 +370,26 @@ def _grid(given: dict[str, Any], most: int) -> Grid:
     return grid
 
 
-async def _rows(grid: Grid, gate: Gate, seconds: float, as_csv: bool) -> AsyncIterator[bytes]:
+async def _rows(grid: Grid, gate: Gate, settings: Settings, as_csv: bool) -> AsyncIterator[bytes]:
     """The rows of a sweep in batches, each computed beside the event loop."""
-    names = columns(list(grid.grid))
+    names, points = columns(list(grid.grid)), grid.points()
     async with gate.turn():
-        until = monotonic() + seconds
+        until = monotonic() + settings.time_limit
         if as_csv:
             yield _csv_line(names)
-        rows = sweep(grid)
+        rows = islice(sweep(grid), settings.max_sweep_points)
         done = 0
         while batch := await to_thread.run_sync(_batch, rows, until):
             done += len(batch)
             yield b"".join(_csv_line(list(one.values())) if as_csv else to_json(one) + b"\n" for one in batch)
-            if monotonic() > until and done < grid.points():
-                text = f"Cut off after {seconds:g} s: {done:,} of {grid.points():,} points are above. Ask for the rest."
-                last = row(dict.fromkeys(grid.grid), None, text)
-                yield _csv_line(list(last.values())) if as_csv else to_json(last) + b"\n"
-                return
+            if monotonic() > until:
+                break
+        if done < points:
+            most = done >= settings.max_sweep_points
+            limit = "at the most points of one request" if most else f"after {settings.time_limit:g} s"
+            text = f"Cut off {limit}: {done:,} of {points:,} points are above. Ask for the rest."
+            last = row(dict.fromkeys(grid.grid), None, text)
+            yield _csv_line(list(last.values())) if as_csv else to_json(last) + b"\n"
 
 
 def _batch(rows: Iterator[dict[str, Any]], until: float) -> list[dict[str, Any]]:

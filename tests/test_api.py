@@ -282,7 +282,7 @@ def test_every_wrong_field_is_named_at_once(client: TestClient) -> None:
         ("/sweep", {"grid": {"nonsense": [1]}}, "#/grid/nonsense"),
         ("/sweep", {"base": {"x": 1}, "grid": {"gpus": [1]}}, "#/base/x"),
         ("/sweep", {"grid": {"planes": [1, 2], "gpus": [8, 0, "x"]}}, "#/grid/gpus/1"),
-        ("/sweep", {"grid": {name: list(range(99)) for name in ("gpus", "planes", "tiers", "layers")}}, "#/grid"),
+        ("/sweep", {"grid": {name: list(range(60_000)) for name in ("gpus", "layers")}}, "#/grid"),
     ],
 )
 def test_wrong_bodies_are_pointed_to(client: TestClient, path: str, body: Any, pointer: str) -> None:

@@ -152,11 +152,16 @@ def test_a_sweep_is_cut_off_in_time_and_says_so() -> None:
     assert all(row["gpus"] for row in rows[:-1])
 
 
-def test_a_sweep_may_not_have_too_many_points() -> None:
+def test_a_sweep_is_cut_off_at_the_most_points_and_says_so() -> None:
+    """It is no error: a grid that the document allows is answered, as far as one request goes."""
     with made(max_sweep_points=10) as small:
         answer = small.post("/api/v1/sweep", json={"grid": {"gpus": list(range(8, 96, 8))}})
-    assert answer.status_code == 422
-    assert "11 points of 11 values; ask for at most 10" in answer.json()["detail"]
+        whole = small.post("/api/v1/sweep", json={"grid": {"gpus": list(range(8, 88, 8))}})
+    assert answer.status_code == 200
+    rows = [json.loads(line) for line in answer.text.splitlines()]
+    assert [one["gpus"] for one in rows] == [*range(8, 88, 8), None]
+    assert rows[-1]["error"].startswith("Cut off at the most points of one request: 10 of 11 points are above.")
+    assert len(whole.text.splitlines()) == 10
 
 
 def test_too_many_large_questions_are_turned_away() -> None:
