@@ -49,7 +49,9 @@ class Settings(BaseSettings):
     heavy_queue: int = Field(
         16, ge=0, le=10_000, description="How many more of them wait their turn; the next one gets a 503."
     )
-    max_sweep_points: int = Field(1_000_000, ge=1, le=100_000_000, description="Most points of one sweep; it is cut off there and says so.")
+    max_sweep_points: int = Field(
+        1_000_000, ge=1, le=100_000_000, description="Most points of one sweep; it is cut off there and says so."
+    )
     shutdown_drain: float = Field(
         1.0,
         ge=0,
