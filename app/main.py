@@ -51,9 +51,10 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     app.state.ready = False
     app.state.catalog = loaded
     app.state.gate = api.Gate(options)
+    # Routes are tried in this order: programs ask most often, and for answers that take least.
+    app.include_router(api.router)
     app.include_router(pages.router)
     app.include_router(content.router)
-    app.include_router(api.router)
     app.router.routes += [assets.route, *docs.routes]
     _operations(app)
     app.openapi = partial(openapi.document, app)  # type: ignore[method-assign]
