@@ -89,7 +89,7 @@ class Found:
         feasible: those that also fit in memory, of each that differ in recomputation only the least.
         evaluated: those timed; the other feasible ones are provably slower.
         parallelism: the timed ones, quickest first, as arrays.
-        time: their step times [s].
+        time: their step times [s]; NaN where everything is given, so that there is nothing to compare.
         memory: their memory [B].
         smallest_memory: where nothing fits, what the most frugal configuration needs [B]; NaN if none divides.
         frugal: that configuration, if there is one.
@@ -112,8 +112,9 @@ class Found:
 
 def pick(parallelism: Parallelism, index: int) -> Parallelism:
     """One configuration out of arrays of them."""
+    columns = vars(parallelism).items()
     return Parallelism(
-        **{name: float(column[index] if np.ndim(column) else column) for name, column in vars(parallelism).items()}
+        **{name: float(column[index] if isinstance(column, np.ndarray) else column) for name, column in columns}
     )
 
 
@@ -361,7 +362,7 @@ def best(
     given = given or Given()
     limit = budget * float(np.ravel(hw.memory_capacity)[0])
     if given.one:
-        return _one(shape, job, hw, sw, cal, gpus, given, limit)
+        return _one(shape, job, sw, cal, gpus, given, limit)
     grid = _grid(shape, job, hw, sw, gpus, given)
 
     # The least recomputation that fits is the quickest: the next level is only for what does not fit yet.
@@ -402,10 +403,8 @@ def best(
     )
 
 
-def _one(
-    shape: Shape, job: Job, hw: Hardware, sw: Software, cal: Calibration, gpus: int, given: Given, limit: float
-) -> Found:
-    """The search where everything is given: what there is to find is whether that divides and fits."""
+def _one(shape: Shape, job: Job, sw: Software, cal: Calibration, gpus: int, given: Given, limit: float) -> Found:
+    """The search where everything is given: all there is to find is whether that divides and fits."""
     t, p, v, c = given.tensor or 1, given.pipeline or 1, given.virtual_pipeline or 1, given.context or 1
     e, b = given.expert or 1, given.micro_batch or 1
     _, whole, even, rounds, spread = _division(gpus, int(job.global_batch), t, p, c, e, b)
@@ -430,10 +429,10 @@ def _one(
         enumerated=int(known and whole),
         divisible=int(divides),
         feasible=int(fits),
-        evaluated=int(fits),
+        evaluated=0,
         parallelism=par,
-        time=np.array([training.step(shape, job, hw, par, sw, cal).time] if fits else [], np.float64),
-        memory=np.array([size] if fits else []),
+        time=np.full(int(fits), np.nan),
+        memory=np.full(int(fits), size),
         smallest_memory=size,
         frugal=par if divides else None,
     )

@@ -53,6 +53,8 @@ class Hardware:
 
     def scale_up_rate(self, group: Array) -> Array:
         """Scale-up rate of one GPU in a group of so many [B/s]."""
+        if not some(self.mesh_peers > 0):
+            return self.scale_up_bandwidth
         peers = larger(self.mesh_peers, 1)
         wires = smaller(larger(group - 1, 1), peers) / peers
         return self.scale_up_bandwidth * where(self.mesh_peers > 0, wires, 1.0)
@@ -360,9 +362,10 @@ def collective(
     0.5
     """
     domains = larger(ranks / local, 1)
-    inside = volume * (ranks - 1) / ranks / scale_up_bandwidth
-    across = volume / local * (domains - 1) / domains / scale_out_bandwidth
-    return where(ranks > 1, larger(inside, across) + latency, 0.0)
+    time = volume * (ranks - 1) / ranks / scale_up_bandwidth
+    if some(domains > 1):
+        time = larger(time, volume / local * (domains - 1) / domains / scale_out_bandwidth)
+    return where(ranks > 1, time + latency, 0.0)
 
 
 def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, cal: Calibration) -> Layer:
@@ -387,7 +390,7 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
     waves = cal.wave * hw.multiprocessors * cal.tile**2
     memory = hw.memory_bandwidth * cal.memory
     share = shape.expert_layers / shape.layers
-    has_latent = some(shape.latent > 0)
+    has_experts, has_latent = some(share > 0), some(shape.latent > 0)
     recorded = 1 - sw.graphs * (1 - cal.graph_host)
 
     # Recomputation: the whole forward pass of a share of the layers, or only its cheap part.
@@ -418,7 +421,7 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
 
     grouped: Array = 0.0
     all_to_all: Array = 0.0
-    if some(share > 0):
+    if has_experts:
         # Each rank of a tensor-parallel group routes its own share of the tokens.
         width = shape.expert_ffn_hidden / par.expert_tensor
         routed = tokens / t * shape.experts_per_token * par.expert_tensor
@@ -493,14 +496,18 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
         passed = (par.context - 1) * 4 * tokens * kv_width / t
         context = cal.exposed_context * (passed * (3 + again)) / ring_bandwidth
 
-    products = matrix_products(linear, rate, cal.depth_half, waves) + grouped
+    products = matrix_products(linear, rate, cal.depth_half, waves)
+    if has_experts:
+        products = products + grouped
     expert = all_to_all * (4 + 2 * again)
     computing = products + attention + elementwise
-    total = computing + (tensor + context + expert)
+    total = computing + (context + expert + tensor)
 
     # The host launches kernels ahead of the GPU; it shows where they are shorter than their launches.
-    launches = (cal.host_layer * (1 - share) + cal.host_expert * share) * recorded
-    launches = launches * (1 + again / 3)
+    recorded = recorded * (1 + again / 3)
+    launches = cal.host_layer * ((1 - share) * recorded)
+    if has_experts:
+        launches = launches + cal.host_expert * (share * recorded)
     bounded = smooth_maximum(total, launches)
     return Layer(products, attention, elementwise, tensor, context, expert, bounded - total, computing, bounded)
 
@@ -589,13 +596,16 @@ def assemble(
     fsdp = where(par.sharding > 2, 1.0, 0.0)
     group = smaller(par.sharding_group, replicas)
     layer_time = one.total
-    if some(fsdp > 0):
+    has_fsdp = some(fsdp > 0)
+    if has_fsdp:
         latency = where(group * t > hw.scale_up_domain, cal.scale_out_latency + cal.hop * nodes, cal.scale_up_latency)
         gathered = 3 * collective(2 * held.layer, group, smaller(local, group), up, out, latency)
-        flat = 3 * (2 * held.layer * (group - 1) / group / out + latency)
         hidden = smooth_maximum(one.total, gathered) - one.total + cal.exposed_gather * cal.exposed_data * gathered
-        poor = np.power(np.power(one.total, 1.5) + np.power(flat, 1.5), 2 / 3) - one.total
-        per_layer = where(piped, gathered / micro_batches, where(sw.flat_sharding > 0, poor, hidden))
+        if some(sw.flat_sharding > 0):
+            flat = 3 * (2 * held.layer * (group - 1) / group / out + latency)
+            poor = np.power(np.power(one.total, 1.5) + np.power(flat, 1.5), 2 / 3) - one.total
+            hidden = where(sw.flat_sharding > 0, poor, hidden)
+        per_layer = where(piped, gathered / micro_batches, hidden)
         layer_time = one.total + fsdp * where(replicas > 1, per_layer, 0.0)
 
     layers = deep * layer_time
@@ -606,9 +616,9 @@ def assemble(
     send: Array = 0.0
     if some(piped):
         near = par.ranks <= hw.scale_up_domain
-        hop = activation / where(near, hw.scale_up_rate(2.0) * cal.scale_up, out) + cal.scale_out_latency
+        rate = where(near, hw.scale_up_rate(2.0) * cal.scale_up, out) if some(near) else out
         exposed = 1 - sw.overlap_pipeline * (1 - cal.exposed_pipeline)
-        send = where(piped, exposed * 2 * v * hop, 0.0)
+        send = where(piped, exposed * 2 * v * (activation / rate + cal.scale_out_latency), 0.0)
     bubble = (p - 1) / v * par.bubble * (depth / p * layer_time + send)
 
     # Gradients and weights of everything that is not FSDP, once a step.
@@ -624,35 +634,33 @@ def assemble(
         experts = collective(volume * held.expert, expert_replicas, local, up, out, alpha)
         exchange = exchange + where(held.expert > 0, experts, 0.0)
 
-    def visible(time: Array, cover: Array) -> Array:
-        """What shows of a transfer that runs under so much computation."""
-        shown = cal.exposed_data / v * time
-        shown = shown + larger((1 - cal.exposed_data / v) * time - cal.hiding * cover, 0)
-        return sw.overlap_data * shown + (1 - sw.overlap_data) * time
+    def visible(time: Array, stages: Array) -> Array:
+        """What shows of a transfer that runs under so many stages: what does not fit there, at least a share of it."""
+        shown = 1 - sw.overlap_data * (1 - cal.exposed_data / v)
+        return larger(time - sw.overlap_data * cal.hiding * stages * stage, shown * time)
 
     # Sharded gradients are reduced after every micro-batch, not only after the last.
-    whole = exchange
-    exchange = visible(whole, stage * smaller(micro_batches, p))
+    data = visible(exchange, smaller(micro_batches, p))
     if some(par.sharding == 2):
-        each = where(par.sharding == 2, whole * job.gradient_bytes / (job.gradient_bytes + 2), 0.0)
-        exchange = exchange + (micro_batches - 1) * visible(each, stage)
-    exchange = (1 - fsdp) * exchange
-    sharded = (layer_time - one.total) * (deep * micro_batches)
+        each = where(par.sharding == 2, exchange * job.gradient_bytes / (job.gradient_bytes + 2), 0.0)
+        data = data + (micro_batches - 1) * visible(each, 1.0)
+    if has_fsdp:
+        data = (1 - fsdp) * data
 
     sharers = where(par.sharding > 0, group, 1.0)
     expert_sharers = where(par.sharding > 0, smaller(expert_replicas, larger(group, 1)), 1.0)
     updated = held.dense / sharers + held.expert / expert_sharers
     optimizer = cal.optimizer_traffic * updated / hw.memory_bandwidth + cal.optimizer_overhead
 
-    steady = micro_batches * (stage + send) + bubble + exchange + optimizer
+    steady = micro_batches * (stage + send) + bubble + data + optimizer
     straggler = cal.straggler * np.log(larger(par.ranks / hw.scale_up_domain, 1)) * steady
     return Step(
         time=steady + straggler,
         layers=micro_batches * deep,
-        head=micro_batches * larger(stage - layers, 0),
+        head=micro_batches * (stage - layers),
         bubble=bubble,
         pipeline=micro_batches * send,
-        data=exchange + sharded,
+        data=data + (layer_time - one.total) * (deep * micro_batches) if has_fsdp else data,
         optimizer=optimizer,
         straggler=straggler,
     )

@@ -223,3 +223,9 @@ def test_gpus_of_a_measured_architecture_have_the_narrower_error():
     # Ampere's constants rest on published step times, Rubin's do not.
     assert adapter.residual(CATALOG, CATALOG.gpus["a100-sxm"], False, True) == pytest.approx(0.09)
     assert adapter.residual(CATALOG, CATALOG.gpus["rubin"], False, True) == pytest.approx((0.09**2 + 0.25**2) ** 0.5)
+
+
+def test_one_node_needs_no_network_card():
+    asked = {"gpus": 8, "model": "llama-3-8b", "tensor_parallel": 4, "sharding": "parameters"}
+    with_, without = draft(**asked), draft(**asked, nics_per_node=0)
+    assert typical(without, "training.step_time") == pytest.approx(typical(with_, "training.step_time"))

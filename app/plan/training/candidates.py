@@ -30,9 +30,11 @@ def search_with(scenario: Scenario, model: Shape, n: Numbers, fixed: search.Give
     return search.best(model, n.job, n.hardware, n.software, n.calibration, scenario.gpus, fixed, budget)
 
 
-def cloud(found: search.Found) -> tuple[tuple[float, float], ...]:
-    """Step time and memory of the configurations timed, thinned evenly, the quickest among them."""
+def cloud(found: search.Found, step: float) -> tuple[tuple[float, float], ...]:
+    """Step time and memory of the configurations timed, thinned evenly; the quickest, which takes ``step``, first."""
     count = len(found.time)
+    if count == 1:
+        return ((step, float(found.memory[0])),)
     rows = np.unique(np.linspace(0, count - 1, min(count, CLOUD)).astype(int)) if count else np.array([], int)
     return tuple(zip(found.time[rows].tolist(), found.memory[rows].tolist(), strict=True))
 

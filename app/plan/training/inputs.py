@@ -52,16 +52,16 @@ class Numbers:
     @property
     def typical(self) -> "Numbers":
         """The same without draws: the first of each, which is its typical value."""
-        return replace(self, hardware=_first(self.hardware), calibration=_first_constants(self.calibration))
+        return Numbers(self.job, _first(self.hardware), self.software, _first_constants(self.calibration))
 
 
 def _first(part: Part) -> Part:
-    return type(part)(**{name: _number(float(np.ravel(value)[0])) for name, value in vars(part).items()})
+    return type(part)(*map(_number, vars(part).values()))
 
 
-def _number(value: float) -> float:
+def _number(value: Array) -> float:
     """A plain number is quicker; but by a zero, such as the rate of no network, only NumPy's divide without raising."""
-    return value or np.float64(0)
+    return (value.item(0) if isinstance(value, np.ndarray) else value) or np.float64(0)
 
 
 _first_constants = lru_cache(maxsize=64)(_first)

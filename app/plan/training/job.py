@@ -176,7 +176,7 @@ def draft(
         gains=gains,
         bottleneck=timing.bottleneck,
         alternatives=alternatives(model, scalar, found, fixed),
-        cloud=cloud(found),
+        cloud=cloud(found, float(timing.time[0, 0])),
         time_to_train=quantities["training.time_to_train"].values,
         quantities=quantities | memory,
         findings=(
