@@ -23,8 +23,6 @@ from app.plan.cabling import Cable
 from app.plan.parts import AllReduce, Fabric, Plan
 
 Cell = str | int | float | bool | Band | None
-Sheet = tuple[str, Sequence[str], Iterable[Sequence[Any]]]
-"""A sheet of a workbook: its title, headings and rows."""
 
 
 @dataclass(frozen=True)
@@ -626,57 +624,13 @@ def plan_csv(plan: Plan, catalog: Catalog) -> Iterator[str]:
 
 def plan_xlsx(plan: Plan, catalog: Catalog) -> bytes:
     """All tables of a plan as a workbook: a sheet about the plan, then one for each table."""
-    sheets: list[Sheet] = [("About", ["about", "value"], about(plan))]
+    from app import workbook  # openpyxl takes a while to load, and few ask for a workbook
+
+    sheets: list[workbook.Sheet] = [("About", ["about", "value"], about(plan))]
     for table in tables(plan, catalog).values():
         if table.rows:
             sheets.append((table.title, table.headings(), table.flat()))
-    return workbook(sheets)
-
-
-def workbook(sheets: Sequence[Sheet]) -> bytes:
-    """An XLSX file: for each sheet its title, headings and rows. Text is never a formula."""
-    from openpyxl import Workbook
-    from openpyxl.cell import WriteOnlyCell
-    from openpyxl.styles import Font
-    from openpyxl.utils import get_column_letter
-
-    book = Workbook(write_only=True)
-    book.properties.creator = "Railyard"
-    used: set[str] = set()
-    for title, headings, rows in sheets:
-        sheet = book.create_sheet(_sheet_name(title, used))
-        sheet.freeze_panes = "A2"
-        listed = [list(row) for row in rows]
-        for index, heading in enumerate(headings):
-            longest = max([len(str(heading)), *(len(str(row[index])) for row in listed[:200])])
-            sheet.column_dimensions[get_column_letter(index + 1)].width = min(max(longest + 2, 10), 60)
-        bold = []
-        for heading in headings:
-            cell = WriteOnlyCell(sheet, value=heading)
-            cell.data_type = "s"
-            cell.font = Font(bold=True)
-            bold.append(cell)
-        sheet.append(bold)
-        for row in listed:
-            cells: list[Any] = []
-            for value in row:
-                cell = WriteOnlyCell(sheet, value=value)
-                if isinstance(value, str):
-                    cell.data_type = "s"
-                cells.append(cell)
-            sheet.append(cells)
-    buffer = io.BytesIO()
-    book.save(buffer)
-    return buffer.getvalue()
-
-
-def _sheet_name(title: str, used: set[str]) -> str:
-    """A name a workbook takes: at most 31 characters, none of []:*?/\\, not used before."""
-    name = "".join(" " if letter in "[]:*?/\\" else letter for letter in title)[:31].strip("' ") or "Sheet"
-    while name in used:
-        name = name[:28] + f" {len(used)}"
-    used.add(name)
-    return name
+    return workbook.written(sheets)
 
 
 def plan_json(plan: Plan, catalog: Catalog) -> bytes:
@@ -705,7 +659,9 @@ def table_json(table: Table) -> dict[str, Any]:
 
 def table_workbook(table: Table, plan: Plan) -> bytes:
     """One table as a workbook, with what it rests on."""
-    return workbook([(table.title, table.headings(), table.flat()), ("About", ["about", "value"], about(plan))])
+    from app import workbook
+
+    return workbook.written([(table.title, table.headings(), table.flat()), ("About", ["about", "value"], about(plan))])
 
 
 def file_name(plan: Plan, table: str, ending: str) -> str:

@@ -16,13 +16,15 @@ from app.plan.hardware import look_up
 from app.scenario import Scenario
 
 MOST_ROWS = 2000
+LONGEST_LINE = 500
+LARGEST = units.parse("1 PB", "B")
 LARGE = units.parse("32 MiB", "B")
 """From here on bandwidth decides, so that measured over predicted is an efficiency [B]."""
 
 _ROW = re.compile(
-    r"(?P<size>\d+)\s+\d+\s+(?:float|half|double|bfloat16|u?int\d*|u?char|f8\w*|fp8\w*)\s+\w+\s+(?P<rest>[-\d.eE+\s/NAnaif]+)$"
+    r"(?<!\d)(?P<size>\d+)\s+\d+\s+(?:float|half|double|bfloat16|u?int\d*|u?char|f8\w*|fp8\w*)\s+\w+\s+(?P<rest>[-\d.eE+\s/NAnaif]+)$"
 )
-_RANK = re.compile(r"#\s+Rank\s+(\d+)\b.*?\bon\s+(\S+)\s+device")
+_RANK = re.compile(r"#\s+Rank\s+(\d+)\b[^#]*?\bon\s+(\S+)\s+device")
 _NAME = re.compile(r"(all_reduce|all_gather|reduce_scatter|alltoall|broadcast|sendrecv|reduce|gather|scatter)_perf")
 
 
@@ -82,6 +84,8 @@ def read(text: str) -> Output:
     ranks: set[int] = set()
     hosts: set[str] = set()
     for line in text.splitlines():
+        if len(line) > LONGEST_LINE:
+            continue
         rank = _RANK.search(line)
         if rank:
             ranks.add(int(rank[1]))
@@ -90,7 +94,7 @@ def read(text: str) -> Output:
         match = _ROW.search(line.rstrip())
         if match and len(rows) < MOST_ROWS:
             time = _time(match["rest"].split())
-            if time is not None and float(match["size"]) > 0:
+            if time is not None and 0 < float(match["size"]) <= LARGEST:
                 rows.append(Measured(float(match["size"]), time))
     name = _NAME.search(text)
     collective = name[1] if name else "all_reduce"

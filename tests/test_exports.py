@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl import load_workbook
 
-from app import catalog, exports
+from app import catalog, exports, workbook
 from app.plan.bands import Band
 from tests.sample import sample_plan
 
@@ -84,7 +84,7 @@ def test_workbook_holds_numbers_as_numbers_and_text_as_text():
 
 def test_sheet_names_are_legal_and_differ():
     used: set[str] = set()
-    names = [exports._sheet_name(title, used) for title in ("A" * 40, "A" * 40, "a/b:c", "")]
+    names = [workbook.sheet_name(title, used) for title in ("A" * 40, "A" * 40, "a/b:c", "")]
     assert len(set(names)) == 4
     assert all(0 < len(name) <= 31 and not set(name) & set("[]:*?/\\") for name in names)
 

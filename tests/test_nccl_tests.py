@@ -1,5 +1,7 @@
 """Reading what users paste, and what it says of their cluster."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,3 +84,24 @@ def test_a_measured_efficiency_carried_into_the_plan_reproduces_the_measurement(
     plain = evaluate(Scenario(gpus=64, model="llama-3-8b", message=size), CATALOG).all_reduce.time.typical
     carried = Scenario(gpus=64, model="llama-3-8b", message=size, measured_efficiency=0.5)
     assert evaluate(carried, CATALOG).all_reduce.time.typical == pytest.approx(2 * plain, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "9" * 100_000,
+        "1 " * 50_000,
+        "1" + " " * 100_000,
+        "# Rank 1 " * 10_000,
+        "#  Rank " + "9" * 5000 + " Group  0 Pid 1 on   node-a device  0",
+        ROW.format(size="9" * 400, count=1, time=1.0),
+    ],
+)
+def test_what_is_no_output_is_read_in_no_time(line: str) -> None:
+    began = time.perf_counter()
+    assert nccl_tests.read("\n".join([line] * 10)).rows == ()
+    assert time.perf_counter() - began < 0.5
+    short = "\n".join(line[:499] for _ in range(2000))  # a megabyte of it
+    began = time.perf_counter()
+    nccl_tests.read(short)
+    assert time.perf_counter() - began < 1
