@@ -464,7 +464,7 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
         share_near = (g - 1) / ranks / inside
         share_far = (ranks - g) / ranks / m.scale_out_rate
         near = m.base_latency + smaller(g - 1, 1.0) * hop + (ranks - 1) * c.peer_overhead
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             rate = 1 / np.maximum(share_near, share_far)
         crossing = where(several, 1.0, 0.0)
         pace = near + crossing * pacing_hop
@@ -472,7 +472,7 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
     if collective != "all-reduce":
         lone = m.ring_share * node
         narrow = where(several, where(g > 1, smaller(inside, lone), lone), inside)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             rate = narrow / bus_factor(collective, ranks)
         if collective in ("broadcast", "reduce"):
             # One call does not wait for the end of the one before: hops hide, and so does the filling of the pipeline
@@ -483,7 +483,7 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
         once = where(several & (g <= 1), m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
         return {"ring": line(c.gather_hop * domains, rate, domains - 1, fill=once)}
 
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         ring = narrow / bus_factor(collective, ranks)
     alone = where(g > 1, c.tree_chain * inside / 2, np.inf)
     pair = where((peers > 0) & (g - 1 > peers), smaller(ring, alone), smaller(node, alone))
@@ -570,24 +570,43 @@ def _transfer(line: _Line, message: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _Run:
+class Choice:
     """One way to run a collective, or at each place of a sweep the quickest of several."""
 
-    time: Array  # before the least time of a call [s]
-    transfer: Array  # what of it moves bytes at the asymptotic rate [s]
-    latency: Array  # L [s]
-    algorithm: Array
-    protocol: Array
+    time: Array  # [s]
+    algorithm: Array  # index into ALGORITHMS
+    protocol: Array  # index into PROTOCOLS
+    transfer: Array  # what of the time moves bytes at the asymptotic rate [s]
+    latency: Array  # what of it is launch and hops [s]
 
-    def or_quicker(self, other: "_Run") -> "_Run":
+    @property
+    def bandwidth_share(self) -> Array:
+        """Share of the time that moves bytes at the asymptotic rate [1]."""
+        return self._share(self.transfer)
+
+    @property
+    def latency_share(self) -> Array:
+        """The rest: hops, launch, filling the pipeline [1]."""
+        return 1 - self.bandwidth_share
+
+    @property
+    def fill_share(self) -> Array:
+        """The part of the latency's share that fills the pipeline [1]."""
+        return self._share(self.time - self.transfer - self.latency)
+
+    def _share(self, part: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return smaller(larger(part / _number(self.time), 0.0), 1.0)
+
+    def or_quicker(self, other: "Choice") -> "Choice":
         """This one, or the other where that is quicker, or known alone."""
         quicker = (other.time < self.time) | (np.isnan(self.time) & ~np.isnan(other.time))
-        return _Run(
+        return Choice(
             where(quicker, other.time, self.time),
-            where(quicker, other.transfer, self.transfer),
-            where(quicker, other.latency, self.latency),
             where(quicker, other.algorithm, self.algorithm),
             where(quicker, other.protocol, self.protocol),
+            where(quicker, other.transfer, self.transfer),
+            where(quicker, other.latency, self.latency),
         )
 
 
@@ -598,7 +617,7 @@ def _runs(
     calibration: Calibration,
     algorithm: str = "",
     protocol: str = "",
-) -> dict[str, _Run]:
+) -> dict[str, Choice]:
     """Each algorithm that the machine has, or the forced one, with its quickest protocol, or the forced one."""
     found = {}
     size = _number(message)
@@ -612,18 +631,18 @@ def _runs(
 
 def _run(
     name: str, line: _Line, message: Array, machine: Machine, calibration: Calibration, protocol: str
-) -> _Run | None:
+) -> Choice | None:
     """One algorithm with its quickest protocol: the curve itself where all three are to be had."""
     transfer, which = _transfer(line, message), ALGORITHMS.index(name)
     whole = not (name in _MULTICAST or some(machine.streamed > 0) or some(machine.ll128 <= 0))
     if whole and not protocol:
         first, last = _stretches(line, calibration)
         spoken = where(transfer <= first, 0, where(transfer <= last, 1, 2))
-        return _Run(line.latency + transfer + _fill(line, transfer)[0], transfer, line.latency, which, spoken)
+        return Choice(line.latency + transfer + _fill(line, transfer)[0], which, spoken, transfer, line.latency)
     best = None
     for spoken_here, time in _line_times(name, line, transfer, machine, calibration).items():
         if protocol in ("", spoken_here):
-            run = _Run(time, transfer, line.latency, which, PROTOCOLS.index(spoken_here))
+            run = Choice(time, which, PROTOCOLS.index(spoken_here), transfer, line.latency)
             best = best.or_quicker(run) if best else run
     return best
 
@@ -691,18 +710,6 @@ def collective_time(
     return _finish(_quickest(runs.values(), message, machine).time, machine, floor)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What the quickest way costs and which it is."""
-
-    time: Array  # [s]
-    algorithm: Array  # index into ALGORITHMS
-    protocol: Array  # index into PROTOCOLS
-    bandwidth_share: Array  # share of the time that moves bytes at the asymptotic rate [1]
-    latency_share: Array  # the rest: hops, launch, filling the pipeline [1]
-    fill_share: Array  # the part of the latency's share that fills the pipeline [1]
-
-
 def choose(
     collective: str,
     message: Array,
@@ -717,7 +724,7 @@ def choose(
     """
     runs = _runs(collective, message, machine, calibration, algorithm, protocol)
     floor = _floor(collective, machine, calibration)
-    return _choice(_quickest(runs.values(), message, machine), machine, floor)
+    return _called(_quickest(runs.values(), message, machine), machine, floor)
 
 
 def compare(
@@ -740,31 +747,25 @@ def compare(
         asked = {name: run for name, run in asked.items() if name == algorithm}
         runs = {name: run for name, run in runs.items() if name != algorithm} | asked
     floor = _floor(collective, machine, calibration)
-    best = _choice(_quickest(asked.values(), message, machine), machine, floor)
-    return best, {name: _choice(runs[name], machine, floor) for name in ALGORITHMS if name in runs}
+    best = _called(_quickest(asked.values(), message, machine), machine, floor)
+    return best, {name: _called(runs[name], machine, floor) for name in ALGORITHMS if name in runs}
 
 
-def _quickest(runs: Iterable[_Run], message: Array, machine: Machine) -> _Run:
+def _quickest(runs: Iterable[Choice], message: Array, machine: Machine) -> Choice:
     """The quickest of some ways, at each place of a sweep; ``nan`` where there is none."""
-    best: _Run | None = None
+    best: Choice | None = None
     for run in runs:
         best = best.or_quicker(run) if best else run
     if best:
         return best
     nothing = np.full(np.broadcast(message, machine.ranks_per_domain, machine.domains).shape, np.nan)
-    return _Run(nothing, nothing, nothing, 0, 0)
+    return Choice(nothing, 0, 0, nothing, nothing)
 
 
-def _choice(run: _Run, machine: Machine, floor: Array) -> Choice:
-    time = _finish(run.time, machine, floor)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = _share(run.transfer / time)
-        fill = _share(1 - share - larger(run.latency, floor) / time)
-    return Choice(time, run.algorithm, run.protocol, share, 1 - share, fill)
-
-
-def _share(value: Array) -> Array:
-    return smaller(larger(value, 0.0), 1.0)
+def _called(run: Choice, machine: Machine, floor: Array) -> Choice:
+    """The way as it is called: see :func:`_finish`."""
+    time, latency = _finish(run.time, machine, floor), larger(run.latency, floor)
+    return Choice(time, run.algorithm, run.protocol, run.transfer, latency)
 
 
 def all_reduce(

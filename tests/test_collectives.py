@@ -311,6 +311,12 @@ def test_pcie_boxes_have_no_ll128():
     assert np.any(c.all_reduce(middle, m, CALIBRATION) > 1.02 * c.all_reduce(middle, with_it, CALIBRATION))
 
 
+@pytest.mark.parametrize("gpu", ["mi300x", "v100-sxm", "h100-sxm"])
+def test_one_gpu_alone_takes_no_time_by_any_way(gpu):
+    alone = plan.machine(CATALOG, gpu=gpu, gpus_per_node=1)
+    assert all(float(time) == 0.0 for time in c.times("all-reduce", 1e9, alone, CALIBRATION).values())
+
+
 def test_what_a_machine_lacks_is_not_a_number():
     assert np.isnan(c.all_reduce(1e9, machine("4 A100 nodes"), CALIBRATION, "nvls-tree"))
     assert np.isnan(c.all_reduce(1e9, machine("128 H100 nodes"), CALIBRATION, "nvls"))

@@ -495,8 +495,8 @@ def evaluate_all_reduce(
         ways = [way for way in ways if np.isfinite(way.time).any()]
         best = _way(catalog, group, forced, own, sweep)
         known = np.isfinite(best.time[..., 0])
-        chosen = np.where(known, np.array(ALGORITHMS)[sweep.typical(own.algorithm).astype(int)], "")
-        protocols = np.where(known, np.array(PROTOCOLS)[sweep.typical(own.protocol).astype(int)], "")
+        chosen = np.where(known, np.array(ALGORITHMS)[np.asarray(sweep.typical(own.algorithm)).astype(int)], "")
+        protocols = np.where(known, np.array(PROTOCOLS)[np.asarray(sweep.typical(own.protocol)).astype(int)], "")
     return Evaluation(
         message=np.asarray(message, float),
         ranks=ranks,
@@ -524,11 +524,12 @@ class _Sweep:
         drawn = np.asarray(values, float)
         return drawn if drawn.shape == whole else np.array(np.broadcast_to(drawn, whole))
 
-    def typical(self, values: Array) -> NDArray[np.float64]:
+    def typical(self, values: Array) -> Array:
         """The typical values at every place of the sweep."""
         drawn = np.asarray(values, float)
         typical = drawn[..., 0] if drawn.ndim else drawn
-        return np.asarray(typical if typical.shape == self.shape else np.broadcast_to(typical, self.shape))
+        one: Array = (typical if typical.shape == self.shape else np.broadcast_to(typical, self.shape))[()]
+        return one
 
 
 def _way(catalog: Catalog, group: str, name: str, choice: Choice, sweep: _Sweep) -> Way:
