@@ -1,8 +1,9 @@
 """From draws to ranges: each result is low ≤ typical ≤ high with a unit and the sources that fed it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ Z90 = 1.2815515655446004
 """The standard normal deviate of the 90th percentile: half the width of an 80 % interval."""
 EARLY = frozenset({"announced", "projected"})
 """What is not on sale yet."""
+_SOURCE, _STATUS = attrgetter("source"), attrgetter("status")
 
 
 @dataclass(frozen=True)
@@ -52,22 +54,24 @@ def fold(results: Mapping[str, Draws]) -> dict[str, Band | None]:
     """
     if not results:
         return {}
-    draws = list(results.values())
-    table = np.empty((len(draws), max(np.size(row.values) for row in draws)))
-    for number, row in enumerate(draws):
-        table[number] = row.values
-    low, high = interval(table, np.array([row.residual for row in draws]))
+    rows = results.values()
+    table = np.empty((len(rows), max([row.values.size for row in rows])))
+    for place, row in zip(table, rows, strict=True):
+        place[:] = row.values
+    low, high = interval(table, np.array([row.residual for row in rows]))
     rests: dict[int, tuple[tuple[str, ...], bool]] = {}  # results of one part of the plan share what they rest on
     bands: dict[str, Band | None] = {}
-    for name, row, below, value, above in zip(
-        results, draws, low.tolist(), table[:, 0].tolist(), high.tolist(), strict=True
+    for (name, row), below, value, above in zip(
+        results.items(), low.tolist(), table[:, 0].tolist(), high.tolist(), strict=True
     ):
         if not isfinite(value):
             bands[name] = None
             continue
-        if id(row.used) not in rests:
-            rests[id(row.used)] = _provenance(row.used)
-        bands[name] = Band(below, value, above, row.unit, *rests[id(row.used)])
+        used = row.used
+        if id(used) not in rests:
+            rests[id(used)] = _provenance(used)
+        sources, projected = rests[id(used)]
+        bands[name] = Band(below, value, above, row.unit, sources, projected)
     return bands
 
 
@@ -90,7 +94,5 @@ def interval(
     return np.where(exact, low, below), np.where(exact, high, above)
 
 
-def _provenance(used: Iterable[Estimate]) -> tuple[tuple[str, ...], bool]:
-    used = list(used)
-    sources = tuple(dict.fromkeys([estimate.source for estimate in used]))
-    return sources, not EARLY.isdisjoint([estimate.status for estimate in used])
+def _provenance(used: Sequence[Estimate]) -> tuple[tuple[str, ...], bool]:
+    return tuple(dict.fromkeys(map(_SOURCE, used))), not EARLY.isdisjoint(map(_STATUS, used))
