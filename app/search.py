@@ -18,7 +18,8 @@ What is left out is infeasible or provably not faster:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ Flags = Any
 NONE, OPTIMIZER, GRADIENTS, PARAMETERS = range(4)
 SHORTEST_SHARE = 512
 """Tokens of a sequence that context parallelism leaves on a rank at least; shorter shares only add communication."""
-ROWS_AT_ONCE = 40_000
+ROWS_AT_ONCE = 4_000
 """Configurations timed in one pass: their arrays stay in the processor's cache."""
 PROMISING = 4_000
 """Configurations timed first when there are many, those with the quickest layers."""
@@ -124,8 +125,13 @@ def divisors(number: int) -> list[int]:
     >>> divisors(12)
     [1, 2, 3, 4, 6, 12]
     """
+    return list(_divisors(number))
+
+
+@lru_cache(maxsize=4096)
+def _divisors(number: int) -> tuple[int, ...]:
     low = [i for i in range(1, int(number**0.5) + 1) if number % i == 0]
-    return low + [number // i for i in reversed(low) if i * i != number]
+    return tuple(low + [number // i for i in reversed(low) if i * i != number])
 
 
 def _choices(given: int | None, options: Sequence[int]) -> list[int]:
@@ -242,9 +248,9 @@ class _Grid:
         stages: columns of each stage.
         layers: columns of each layer.
         stage, layer, sharding: what each candidate is made of.
-        state, activity: the place of each candidate in `states` and in a table of `activations`.
+        state, activity: the place of each candidate in `states` and among the `busy`.
         states: memory of weights, gradients and optimizer [B].
-        busy: the axes of activations: pipeline and virtual pipeline, tensor, context, micro-batch.
+        busy: columns of the candidates that differ in more than experts and sharding.
         spare: marks sharded gradients that follow their own twin without.
         recompute: levels, ascending.
     """
@@ -265,12 +271,22 @@ class _Grid:
 
     def columns(self, rows: Whole) -> dict[str, Numbers]:
         """Some candidates, setting by setting."""
-        stage, layer = self.stage[rows], self.layer[rows]
         return (
-            {name: column[stage] for name, column in self.stages.items()}
-            | {name: column[layer] for name, column in self.layers.items()}
+            _rows(self.stages, self.stage[rows])
+            | _rows(self.layers, self.layer[rows])
             | {"sharding": self.sharding[rows]}
         )
+
+
+def _rows(columns: Mapping[str, Numbers], rows: Whole) -> dict[str, Numbers]:
+    return {name: column[rows] for name, column in columns.items()}
+
+
+def _distinct(places: Whole, most: int) -> tuple[Whole, Whole]:
+    """The different numbers among places below a limit, ascending, and where among them each place is."""
+    seen = np.zeros(most, bool)
+    seen[places] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[places]
 
 
 def _table(values: Array, axes: Mapping[str, Numbers]) -> Numbers:
@@ -303,34 +319,35 @@ def _grid(shape: Shape, job: Job, hw: Hardware, sw: Software, gpus: int, given: 
 
     # Where each finds its states and its activations.
     home = (kind * (len(t) * len(c) * len(e)))[stage] + ((tensor * len(c) + context) * len(e) + expert)[layer]
-    busy = stage * (len(t) * len(c) * len(b)) + ((tensor * len(c) + context) * len(b) + micro)[layer]
+    used, busy = _distinct(
+        stage * (len(t) * len(c) * len(b)) + ((tensor * len(c) + context) * len(b) + micro)[layer],
+        len(stages) * len(t) * len(c) * len(b),
+    )
+    across_stages, of_batch = np.divmod(used, len(b))
+    of_stage, of_ranks = np.divmod(across_stages, len(t) * len(c))
     parallel = np.where(t > 1, max(lists["sequence_parallel"]), 0).astype(np.float64)
     kept = dict(zip(("pipeline", "tensor", "context", "expert", "sharding"), _open(p, t, c, e, shardings), strict=True))
     states = training.states(shape, job, _parallelism(gpus, given, **kept))
-    alive = dict(zip(("pipeline", "tensor", "context", "micro_batch"), _open(stages[:, 0], t, c, b), strict=True))
-    alive["virtual_pipeline"] = stages[:, 1].astype(np.float64)[:, None, None, None]
-    alive["sequence_parallel"] = parallel[:, None, None]
+    of_stages = {"pipeline": stages[:, 0].astype(np.float64), "virtual_pipeline": stages[:, 1].astype(np.float64)}
+    of_layers = {
+        "tensor": t.astype(np.float64)[tensor],
+        "context": c.astype(np.float64)[context],
+        "expert": e.astype(np.float64)[expert],
+        "micro_batch": b.astype(np.float64)[micro],
+        "sequence_parallel": parallel[tensor],
+    }
     return _Grid(
         enumerated=int(whole[kind].sum()) * len(e) * len(b) * variants,
         divisible=len(found) * variants,
-        stages={
-            "pipeline": stages[:, 0].astype(np.float64),
-            "virtual_pipeline": stages[:, 1].astype(np.float64),
-        },
-        layers={
-            "tensor": t.astype(np.float64)[tensor],
-            "context": c.astype(np.float64)[context],
-            "expert": e.astype(np.float64)[expert],
-            "micro_batch": b.astype(np.float64)[micro],
-            "sequence_parallel": parallel[tensor],
-        },
+        stages=of_stages,
+        layers=of_layers,
         stage=stage[row],
         layer=layer[row],
         sharding=shardings.astype(np.float64)[sharding],
         state=home[row] * len(shardings) + sharding,
         activity=busy[row],
         states=_table(sum(states), kept),
-        busy=alive,
+        busy=_rows(of_stages, of_stage) | _rows(of_layers, of_ranks * (len(e) * len(b)) + of_batch),
         spare=(shardings == GRADIENTS)[sharding] & (given.sharding is None),
         recompute=sorted(lists["recompute"]),
     )
@@ -370,6 +387,8 @@ def best(
     kept: list[tuple[Whole, Whole, Numbers]] = []
     smallest, frugal = np.nan, None
     for value in grid.recompute:
+        if not left.any() and kept:
+            break
         busy = _parallelism(gpus, given, **grid.busy, recompute=value)
         activations = _table(sum(training.activity(shape, job, busy, sw, cal)), grid.busy)
         size = grid.states[grid.state] + activations[grid.activity]
@@ -457,23 +476,23 @@ def _times(
     """
     variants = 3
     key = grid.layer[chosen] * variants + recompute
-    seen = np.zeros(len(grid.layers["tensor"]) * variants, bool)
-    seen[key] = True
-    first, place = np.flatnonzero(seen), np.cumsum(seen) - 1
-    columns = {name: column[first // variants] for name, column in grid.layers.items()}
+    first, again = _distinct(key, len(grid.layers["tensor"]) * variants)
+    columns = _rows(grid.layers, first // variants)
     distinct = _parallelism(gpus, given, pipeline=1.0, **columns, recompute=first % variants)
     layers = _table(training.layer(shape, job, hw, distinct, sw, cal).total, columns)
     heads = _table(training.head_time(shape, job, hw, distinct, cal), columns)
-    again = place[key]
 
     def timed(rows: Whole) -> tuple[Parallelism, Numbers]:
         par = _parallelism(gpus, given, **grid.columns(chosen[rows]), recompute=recompute[rows])
         time = np.empty(len(rows))
-        for block in _blocks(len(rows)):
-            place = again[rows[block]]
-            # Only the sum enters the step; the parts of a layer are of interest for one plan.
-            one = Layer(*(layers[place] for _ in fields(Layer)))
-            time[block] = training.assemble(one, heads[place], shape, job, hw, take(par, block), sw, cal).time
+        for sharding in (NONE, OPTIMIZER, GRADIENTS, PARAMETERS):
+            alike = np.flatnonzero(par.sharding == sharding)
+            for block in _blocks(alike):
+                place = again[rows[block]]
+                # Only the sum enters the step; the parts of a layer are of interest for one plan.
+                one = Layer(*(layers[place] for _ in fields(Layer)))
+                some = replace(take(par, block), sharding=float(sharding))
+                time[block] = training.assemble(one, heads[place], shape, job, hw, some, sw, cal).time
         return par, time
 
     rows = np.arange(len(chosen))
@@ -487,5 +506,5 @@ def _times(
     return rows, *timed(rows)
 
 
-def _blocks(count: int) -> Iterator[slice]:
-    return (slice(start, start + ROWS_AT_ONCE) for start in range(0, count, ROWS_AT_ONCE))
+def _blocks(rows: Whole) -> Iterator[Whole]:
+    return (rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE))
