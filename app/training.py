@@ -124,6 +124,8 @@ class Software:
         fused: elementwise operators are fused (compiled, Transformer Engine, hand-written).
         flash: the attention core never writes its scores to memory.
         overlap_tensor: tensor-parallel communication runs under the matrix products.
+        async_tensor: at least that of the input's gradient does, under the product for the weights.
+        fused_accumulation: the gradients of several micro-batches are added up inside that product.
         overlap_data: gradients are reduced under the backward pass, weights gathered under the forward pass.
         overlap_pipeline: stages send while they compute.
         overlap_expert: the all-to-all of one micro-batch runs under the computation of another.
@@ -137,6 +139,8 @@ class Software:
     fused: Array = 1.0
     flash: Array = 1.0
     overlap_tensor: Array = 1.0
+    async_tensor: Array = 1.0
+    fused_accumulation: Array = 1.0
     overlap_data: Array = 1.0
     overlap_pipeline: Array = 1.0
     overlap_expert: Array = 0.0
@@ -187,6 +191,7 @@ class Calibration:
         expert_launch: time that each expert on a GPU adds to a layer, forward and backward, for its own kernels [s].
         graph_host: share of the host's and of each expert's launches that CUDA graphs leave.
         optimizer_traffic: bytes read and written for each parameter updated [B].
+        scaling_traffic: further bytes where 16-bit gradients are scaled against underflow [B].
         optimizer_overhead: fixed time at the end of a step [s].
         straggler: slow-down for each factor e of nodes.
         context_memory: bytes outside the allocator: CUDA context, communication buffers [B].
@@ -234,6 +239,7 @@ class Calibration:
     expert_launch: Array
     graph_host: Array
     optimizer_traffic: Array
+    scaling_traffic: Array
     optimizer_overhead: Array
     straggler: Array
     context_memory: Array
@@ -482,7 +488,11 @@ def layer(shape: Shape, job: Job, hw: Hardware, par: Parallelism, sw: Software, 
             hw.scale_out_bandwidth * cal.scale_out,
             where(t > hw.scale_up_domain, cal.scale_out_latency, cal.scale_up_latency),
         )
-        tensor = reduce * ((2 - share) * (1 - sw.overlap_tensor * (1 - cal.exposed_tensor)) * (2 + again))
+        # Backward, the input's gradient can be summed under the product for the weights.
+        hidden = 1 - cal.exposed_tensor
+        shown = (1 - sw.overlap_tensor * hidden) * (1 + again)
+        beside = 1 - larger(sw.overlap_tensor, sw.async_tensor) * hidden
+        tensor = reduce * ((2 - share) * (shown + beside))
     context: Array = 0.0
     if some(par.context > 1):
         ring_bandwidth = where(
@@ -525,6 +535,7 @@ class Step:
         head: output head and loss on the last stage, as far as it makes that stage the slowest.
         bubble: pipeline stages waiting.
         pipeline: activations sent from stage to stage.
+        accumulation: adding up the gradients of several micro-batches.
         data: gradients and weights exchanged by data parallelism, as far as visible.
         optimizer: updating the parameters.
         straggler: waiting for the slowest of many nodes.
@@ -535,6 +546,7 @@ class Step:
     head: Array
     bubble: Array
     pipeline: Array
+    accumulation: Array
     data: Array
     optimizer: Array
     straggler: Array
@@ -571,7 +583,9 @@ def assemble(
     """Time of the step from the time of a layer and of the head.
 
     T = m·(stage + p2p) + (p - 1)/v·(L/p·layer + p2p)·bubble + data + optimizer, times the straggler factor, where the
-    stage is the slowest one: ⌈L/p⌉ layers, or ⌊L/p⌋ and the head.
+    stage is the slowest one: ⌈L/p⌉ layers, or ⌊L/p⌋ and the head. Where the stack does not add up the gradients of
+    several micro-batches inside the matrix product, each layer moves 2 + 2·g bytes more for each of its parameters,
+    g the bytes of a gradient.
 
     Sources: Narayanan et al., SC21, section 2.2 (1F1B and interleaving); Qi et al., "Zero bubble pipeline
     parallelism", 2023, table 1 (ZB-H1: a third of the bubble); Rajbhandari et al., "ZeRO", 2020 (volumes).
@@ -595,8 +609,13 @@ def assemble(
     # FSDP: the parameters of each layer are gathered twice and its gradients reduced once, for every micro-batch.
     fsdp = where(par.sharding > 2, 1.0, 0.0)
     group = smaller(par.sharding_group, replicas)
-    layer_time = one.total
     has_fsdp = some(fsdp > 0)
+    added: Array = 0.0
+    if some(sw.fused_accumulation < 1):
+        several = (micro_batches > 1) & (piped | (fsdp == 0))
+        moved = (1 - sw.fused_accumulation) * (2 + 2 * job.gradient_bytes) * held.layer
+        added = where(several, moved, 0.0) / (hw.memory_bandwidth * cal.memory)
+    gathers: Array = 0.0
     if has_fsdp:
         latency = where(group * t > hw.scale_up_domain, cal.scale_out_latency + cal.hop * nodes, cal.scale_up_latency)
         gathered = 3 * collective(2 * held.layer, group, smaller(local, group), up, out, latency)
@@ -606,8 +625,9 @@ def assemble(
             poor = np.power(np.power(one.total, 1.5) + np.power(flat, 1.5), 2 / 3) - one.total
             hidden = where(sw.flat_sharding > 0, poor, hidden)
         per_layer = where(piped, gathered / micro_batches, hidden)
-        layer_time = one.total + fsdp * where(replicas > 1, per_layer, 0.0)
+        gathers = fsdp * where(replicas > 1, per_layer, 0.0)
 
+    layer_time = one.total + added + gathers
     layers = deep * layer_time
     stage = larger(layers, shallow * layer_time + visible_head)
 
@@ -650,7 +670,8 @@ def assemble(
     sharers = where(par.sharding > 0, group, 1.0)
     expert_sharers = where(par.sharding > 0, smaller(expert_replicas, larger(group, 1)), 1.0)
     updated = held.dense / sharers + held.expert / expert_sharers
-    optimizer = cal.optimizer_traffic * updated / hw.memory_bandwidth + cal.optimizer_overhead
+    traffic = cal.optimizer_traffic + where(job.gradient_bytes < 4, cal.scaling_traffic, 0.0)
+    optimizer = traffic * updated / hw.memory_bandwidth + cal.optimizer_overhead
 
     steady = micro_batches * (stage + send) + bubble + data + optimizer
     straggler = cal.straggler * np.log(larger(par.ranks / hw.scale_up_domain, 1)) * steady
@@ -660,7 +681,8 @@ def assemble(
         head=micro_batches * (stage - layers),
         bubble=bubble,
         pipeline=micro_batches * send,
-        data=data + (layer_time - one.total) * (deep * micro_batches) if has_fsdp else data,
+        accumulation=micro_batches * deep * added,
+        data=data + gathers * (deep * micro_batches),
         optimizer=optimizer,
         straggler=straggler,
     )

@@ -61,8 +61,10 @@ degrees = st.builds(
 models = st.sampled_from([LLAMA, QWEN])
 
 
-def step(par: Parallelism, hw: Hardware = H100, cal: Calibration = CAL, model=LLAMA, job: Job = JOB) -> training.Step:
-    return training.step(model, job, hw, par, SOFT, cal)
+def step(
+    par: Parallelism, hw: Hardware = H100, cal: Calibration = CAL, model=LLAMA, job: Job = JOB, soft: Software = SOFT
+) -> training.Step:
+    return training.step(model, job, hw, par, soft, cal)
 
 
 def test_formulas_import_only_one_another():
@@ -85,12 +87,13 @@ def test_a_step_of_one_gpu_has_no_communication():
     assert found.bubble == found.pipeline == found.data == found.straggler == 0
 
 
-@given(degrees, models)
-def test_the_parts_add_up(par: Parallelism, model):
-    one = training.layer(model, JOB, H100, par, SOFT, CAL)
-    found = step(par, model=model)
+@given(degrees, models, st.sampled_from([0.0, 1.0]))
+def test_the_parts_add_up(par: Parallelism, model, fused: float):
+    soft = replace(SOFT, fused_accumulation=fused)
+    one = training.layer(model, JOB, H100, par, soft, CAL)
+    found = step(par, model=model, soft=soft)
     parts = one.products + one.attention + one.elementwise + one.tensor + one.context + one.expert + one.host
-    total = found.layers * parts + found.head + found.bubble + found.pipeline + found.data
+    total = found.layers * parts + found.head + found.bubble + found.pipeline + found.accumulation + found.data
     assert total + found.optimizer + found.straggler == pytest.approx(found.time, rel=1e-9)
 
 
@@ -141,6 +144,39 @@ def test_arrays_and_draws_equal_scalars(configurations: list[Parallelism], model
     assert np.allclose(wide[:, 0], alone, rtol=1e-12)
     sizes = training.memory(model, JOB, together, SOFT, CAL).total[:, 0]
     assert np.allclose(sizes, [training.memory(model, JOB, one, SOFT, CAL).total for one in configurations])
+
+
+def test_what_each_stack_hides_of_tensor_parallel_traffic():
+    # As much forward as backward. Where hidden traffic shows 0.4 of itself: 2 if nothing is hidden, 1 + 0.4 if only the
+    # sum of the input's gradient runs under another product, 0.8 if everything does.
+    cal = replace(CAL, exposed_tensor=0.4)
+
+    def shown(overlap: float, beside: float) -> float:
+        soft = replace(SOFT, overlap_tensor=overlap, async_tensor=beside)
+        return float(training.layer(LLAMA, JOB, H100, replace(ALONE, tensor=8.0), soft, cal).tensor)
+
+    found = [shown(0, 0), shown(0, 1), shown(1, 1), shown(1, 0)]
+    assert np.array(found) / found[0] * 2 == pytest.approx([2, 1.4, 0.8, 0.8])
+
+
+def test_adding_up_gradients_by_a_kernel_of_its_own():
+    # 4 micro-batches: each adds 16-bit gradients to a 32-bit sum, 2 bytes read, 4 read, 4 written, for 8.03e9
+    # parameters less two tables of 128,256 x 4,096. One micro-batch has nothing to add to, and FSDP reduces at once.
+    par = replace(ALONE, data=64.0)
+    apart = replace(SOFT, fused_accumulation=0.0)
+    layers = 8_030_257_152 - 2 * 128256 * 4096 - 4096
+    assert float(step(par, soft=apart).accumulation) == pytest.approx(
+        4 * 10 * layers / (3.35e12 * CAL.memory), rel=1e-4
+    )
+    assert step(replace(par, data=256.0), soft=apart).accumulation == 0
+    assert step(replace(par, sharding=3.0, sharding_group=64.0), soft=apart).accumulation == 0
+    assert step(par).accumulation == 0
+
+
+def test_the_optimizer_moves_fifty_bytes_a_parameter_and_more_in_pure_16_bit_training():
+    found = [float(step(ALONE, job=replace(JOB, gradient_bytes=width)).optimizer) for width in (4.0, 2.0)]
+    moved = [(time - CAL.optimizer_overhead) * 3.35e12 / 8_030_257_152 for time in found]
+    assert moved == pytest.approx([50, 64])
 
 
 def test_the_bubble_of_a_plain_pipeline():

@@ -112,15 +112,27 @@ def number(text: str | None) -> float | None:
 def release_of(version: str, source: str) -> float | None:
     """Year of a software release, from a version such as 25.04 or a year; ``None`` where neither is printed.
 
+    A bare year is made more precise by the arXiv number of a paper, which describes the code of its own month.
+
     >>> round(release_of("NeMo 24.07", ""), 2), release_of("Megatron-LM 2021", ""), release_of("torchtitan", "")
     (2024.54, 2021.5, None)
+    >>> round(release_of("Megatron-LM 2021", "SC21 (arXiv 2104.04473) Table 1"), 2)
+    2021.29
     """
     for text in (version, source):
         match = re.search(r"(?<![\d.])v?(2[0-9])\.(0?[1-9]|1[0-2])(?![\d])", text)
         if match:
-            return 2000 + int(match[1]) + (int(match[2]) - 0.5) / 12
+            return _year(match)
     match = re.search(r"(?<![\d.])(20[12]\d)(?![\d.])", version)
-    return float(match[1]) + 0.5 if match else None
+    if not match:
+        return None
+    paper = re.search(r"arXiv[: ](\d\d)(0[1-9]|1[0-2])\.\d{4,5}", source)
+    return _year(paper) if paper else float(match[1]) + 0.5
+
+
+def _year(match: re.Match[str]) -> float:
+    """The middle of a month, from two digits of the year and the month."""
+    return 2000 + int(match[1]) + (int(match[2]) - 0.5) / 12
 
 
 def said(note: str) -> dict[str, float]:

@@ -27,9 +27,9 @@ WITHIN = 0.86
 
 def shown(value: float, unit: str) -> str:
     if unit != "s":
-        return f"{value:.3g}"
+        return f"{value:.4g}"
     scale, symbol = (1e6, "us") if value < 1e-3 else (1e3, "ms")
-    return f'"{value * scale:.3g} {symbol}"'
+    return f'"{value * scale:.4g} {symbol}"'
 
 
 def write(text: str, group: str, name: str, **numbers: str) -> str:

@@ -104,6 +104,7 @@ def calibration(
         expert_launch=read("experts", "launch"),
         graph_host=read("host", "graphs"),
         optimizer_traffic=read("step", "optimizer_traffic"),
+        scaling_traffic=read("step", "scaling_traffic"),
         optimizer_overhead=read("step", "optimizer_overhead"),
         straggler=read("step", "straggler"),
         context_memory=read("memory", "context"),
