@@ -9,8 +9,13 @@ operating cost, PUE); NVIDIA DGX SuperPOD RA-11333 table 8 (what a fabric's bill
 
 from __future__ import annotations
 
+from math import floor
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from app.arrays import Array, larger, smaller, where
 
 Floats = NDArray[np.float64]
 
@@ -19,17 +24,16 @@ def _floats(value: ArrayLike) -> Floats:
     return np.asarray(value, dtype=np.float64)
 
 
-def per(amount: ArrayLike, count: ArrayLike) -> Floats:
+def per(amount: Array, count: Array) -> Array:
     """An amount shared out evenly; ``nan`` where there is nobody to share it.
 
     >>> float(per(6.0e6, 1000)), float(per(1.0, 0))
     (6000.0, nan)
     """
-    amount, count = _floats(amount), _floats(count)
-    return np.where(count > 0, amount / np.where(count > 0, count, 1.0), np.nan)
+    return amount / where(count > 0, count, np.nan)
 
 
-def line(count: ArrayLike, price: ArrayLike) -> Floats:
+def line(count: Array, price: Array) -> Array:
     """One line of a bill of materials, count · price [USD].
 
     A part that is not needed costs nothing, even when its price is unknown.
@@ -37,26 +41,25 @@ def line(count: ArrayLike, price: ArrayLike) -> Floats:
     >>> float(line(48, 35_000.0)), float(line(0, float("nan")))
     (1680000.0, 0.0)
     """
-    count, price = _floats(count), _floats(price)
-    return np.where(count == 0, 0.0, count * price)
+    return where(count == 0, 0.0, count * price)
 
 
-def with_spares(parts: ArrayLike, spares: ArrayLike) -> Floats:
+def with_spares(parts: Array, spares: Array) -> Array:
     """Price of parts and of the share of them that is kept in stock, C (1 + s) [USD].
 
     >>> float(with_spares(100.0, 0.03))
     103.0
     """
-    return _floats(parts) * (1 + _floats(spares))
+    return parts * (1 + spares)
 
 
 def switch_power(
-    switches: ArrayLike,
-    box: ArrayLike,
-    modules: ArrayLike,
-    module: ArrayLike,
-    modules_included: ArrayLike = False,
-) -> Floats:
+    switches: Array,
+    box: Array,
+    modules: Array,
+    module: Array,
+    modules_included: Any = False,
+) -> Array:
     """Power of switches with their optical modules [W].
 
     A datasheet's maximum often holds the modules already; those are not added a second time.
@@ -73,21 +76,19 @@ def switch_power(
     >>> float(switch_power(48, 1720.0, 1536, 17.0, modules_included=True))
     82560.0
     """
-    added = np.where(_floats(modules) == 0, 0.0, _floats(modules) * _floats(module))
-    boxes = np.where(_floats(switches) == 0, 0.0, _floats(switches) * _floats(box))
-    return boxes + np.where(np.asarray(modules_included), 0.0, added)
+    return line(switches, box) + where(modules_included, 0.0, line(modules, module))
 
 
-def facility_power(equipment: ArrayLike, pue: ArrayLike) -> Floats:
+def facility_power(equipment: Array, pue: Array) -> Array:
     """What the site draws for its equipment, P · PUE [W].
 
     >>> float(facility_power(1e6, 1.25))
     1250000.0
     """
-    return _floats(equipment) * _floats(pue)
+    return equipment * pue
 
 
-def energy_cost(power: ArrayLike, time: ArrayLike, electricity: ArrayLike) -> Floats:
+def energy_cost(power: Array, time: Array, electricity: Array) -> Array:
     """Price of drawing a power for a time, P · t · e [USD].
 
     Args:
@@ -100,12 +101,10 @@ def energy_cost(power: ArrayLike, time: ArrayLike, electricity: ArrayLike) -> Fl
     >>> round(float(energy_cost(1e6, 3.6e6, 0.08 / 3.6e6)))
     80000
     """
-    return _floats(power) * _floats(time) * _floats(electricity)
+    return power * time * electricity
 
 
-def operating(
-    power: ArrayLike, pue: ArrayLike, electricity: ArrayLike, capital: ArrayLike, support: ArrayLike, year: ArrayLike
-) -> Floats:
+def operating(power: Array, pue: Array, electricity: Array, capital: Array, support: Array, year: Array) -> Array:
     """Cost of keeping a cluster for a year: energy, and support as a share of its capital [USD].
 
     P · PUE · e · T + r · C.
@@ -121,37 +120,37 @@ def operating(
     >>> round(float(operating(1e6, 1.0, 0.1 / 3.6e6, 1e6, 0.05, 3.6e6)))
     150000
     """
-    return energy_cost(facility_power(power, pue), year, electricity) + _floats(support) * _floats(capital)
+    return energy_cost(facility_power(power, pue), year, electricity) + support * capital
 
 
-def total(capital: ArrayLike, operating_per_year: ArrayLike, lifetime: ArrayLike, year: ArrayLike) -> Floats:
+def total(capital: Array, operating_per_year: Array, lifetime: Array, year: Array) -> Array:
     """Cost of buying a cluster and keeping it for its life, C + O · T / year [USD].
 
     >>> float(total(100.0, 10.0, 5.0, 1.0))
     150.0
     """
-    return _floats(capital) + _floats(operating_per_year) * _floats(lifetime) / _floats(year)
+    return capital + operating_per_year * lifetime / year
 
 
-def per_gpu_time(total_cost: ArrayLike, gpus: ArrayLike, lifetime: ArrayLike, time: ArrayLike) -> Floats:
+def per_gpu_time(total_cost: Array, gpus: Array, lifetime: Array, time: Array) -> Array:
     """What one GPU costs for some time when the whole is spread evenly over its life, C t / (n T) [USD].
 
     >>> float(per_gpu_time(8.76e6, 100, 8760.0, 1.0))
     10.0
     """
-    return per(_floats(total_cost) * _floats(time), _floats(gpus) * _floats(lifetime))
+    return per(total_cost * time, gpus * lifetime)
 
 
-def run(total_cost: ArrayLike, lifetime: ArrayLike, time: ArrayLike) -> Floats:
+def run(total_cost: Array, lifetime: Array, time: Array) -> Array:
     """Share of a cluster's whole cost that a run of some length uses up, C t / T [USD].
 
     >>> float(run(1000.0, 5.0, 0.5))
     100.0
     """
-    return per(_floats(total_cost) * _floats(time), lifetime)
+    return per(total_cost * time, lifetime)
 
 
-def rental(gpus: ArrayLike, rate: ArrayLike, time: ArrayLike) -> Floats:
+def rental(gpus: Array, rate: Array, time: Array) -> Array:
     """The same run on rented GPUs, n · p · t [USD].
 
     Args:
@@ -162,10 +161,10 @@ def rental(gpus: ArrayLike, rate: ArrayLike, time: ArrayLike) -> Floats:
     >>> float(rental(8, 3.0 / 3600, 7200))
     48.0
     """
-    return _floats(gpus) * _floats(rate) * _floats(time)
+    return gpus * rate * time
 
 
-def racks(items: ArrayLike, per_rack: ArrayLike, power: ArrayLike, power_per_rack: ArrayLike) -> Floats:
+def racks(items: Array, per_rack: Array, power: Array, power_per_rack: Array) -> Array:
     """Racks for equal items, by what fits in height and by what a rack may draw, the larger of the two [1].
 
     Args:
@@ -179,11 +178,16 @@ def racks(items: ArrayLike, per_rack: ArrayLike, power: ArrayLike, power_per_rac
     >>> int(racks(127, 4, 127 * 10.2e3, 45e3)), int(racks(127, 4, 127 * 10.2e3, 25e3))
     (32, 64)
     """
-    items, power, limit = _floats(items), _floats(power), _floats(power_per_rack)
     each = per(power, items)
-    allowed = np.where((limit > 0) & (each > 0), np.floor(limit / np.where(each > 0, each, 1.0) + 1e-9), np.inf)
-    fit = np.minimum(_floats(per_rack), np.maximum(allowed, 1.0))
-    return np.where(items > 0, np.ceil(items / np.where(fit > 0, fit, 1.0) - 1e-9), 0.0)
+    fits = (power_per_rack > 0) & (each > 0)
+    allowed = where(fits, _whole(power_per_rack / where(each > 0, each, 1.0) + 1e-9), np.inf)
+    fit = smaller(per_rack, larger(allowed, 1.0))
+    return where(items > 0, -_whole(-(items / where(fit > 0, fit, 1.0) - 1e-9)), 0.0)
+
+
+def _whole(value: Array) -> Array:
+    """The largest whole number not above another."""
+    return np.floor(value) if isinstance(value, np.ndarray) else floor(value)
 
 
 def cable_length(

@@ -82,7 +82,7 @@ def test_two_planes_match_the_published_b300():
 def test_the_planner_s_own_price_takes_the_place_of_the_book_s():
     draft = drafted(price_switch=10_000)
     boxes = [line for line in draft.network.lines if line.role.endswith(" switch")]
-    assert all(set(line.price) == {10_000} for line in boxes)
+    assert all(set(line.price.draws()) == {10_000} for line in boxes)
     assert "planner" in {used.source for used in draft.quantities["fabric.cost"].used}
 
 

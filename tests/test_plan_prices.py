@@ -10,7 +10,7 @@ CATALOG = load()
 
 
 def prices(catalog=CATALOG, **wish) -> PriceList:
-    return PriceList(Scenario(**wish), catalog)
+    return PriceList.of(Scenario(**wish), catalog)
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,11 @@ def test_the_articles_edition_counts_ports_whatever_their_rate():
     assert book.switch(CATALOG.switches["sn4600c"]).typical == 64 * 300
     assert book.nic(CATALOG.nics["connectx-7"], "infiniband").typical == 4000
     assert book.nic(CATALOG.nics["connectx-7"], "roce").typical == 1500
-    assert not book.borrowed
-    assert book.node(CATALOG.platforms["hgx-h100"], 8).typical == 290_000
-    assert book.borrowed == {"node-h100"}
+    assert not book.borrowed(book.nic(CATALOG.nics["connectx-7"], "roce"))
+    node = book.node(CATALOG.platforms["hgx-h100"], 8)
+    assert node.typical == 290_000
+    assert book.borrowed(node)
+    assert not prices().borrowed(node)
 
 
 def test_a_rack_s_price_is_shared_by_its_nodes():
@@ -60,7 +62,9 @@ def test_a_part_without_a_price_is_taken_by_its_rate_and_remembered():
     whole = book.switch(CATALOG.switches["projected-gdr-144"])
     assert whole.typical == pytest.approx(144 * 4 * 550)  # 1.6 Tb/s is four ports of 400
     assert whole.status == "projected"
-    assert CATALOG.switches["projected-gdr-144"].name in book.scaled
+    assert book.by_rate(CATALOG.switches["projected-gdr-144"])
+    assert not book.by_rate(CATALOG.switches["qm9700"])
+    assert not prices(price_switch=1.0).by_rate(CATALOG.switches["projected-gdr-144"])
 
 
 def test_a_rent_is_found_by_the_longest_name_that_has_one():

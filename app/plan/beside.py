@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,11 @@ from numpy.typing import NDArray
 
 from app import costs, fabric
 from app.catalog import Catalog, Estimate
-from app.plan.bill import Line, Network, build, drawn
+from app.plan.bill import Network, build, drawn
 from app.plan.hardware import Hardware
 from app.plan.parts import Links
 from app.plan.prices import PriceList
-from app.plan.switching import candidates, cheapest, designs, pick
+from app.plan.switching import candidates, chosen
 from app.scenario import Scenario
 
 Floats = NDArray[np.float64]
@@ -29,23 +28,13 @@ class Beside:
     leaf_switches: int
     spine_switches: int
     links: Links
-    lines: tuple[Line, ...]
+    cost: Floats
+    power: Floats
+    """Maximum power of switches with their modules [W]."""
     typical_power: Floats
     rack_units: int
+    used: tuple[Estimate, ...]
     power_sources: tuple[Estimate, ...]
-
-    @cached_property
-    def cost(self) -> Floats:
-        return np.asarray(sum(line.cost for line in self.lines), dtype=np.float64)
-
-    @cached_property
-    def power(self) -> Floats:
-        """Maximum power of switches with their modules [W]."""
-        return np.asarray(sum(line.power for line in self.lines), dtype=np.float64)
-
-    @property
-    def used(self) -> tuple[Estimate, ...]:
-        return tuple({estimate.key: estimate for line in self.lines for estimate in line.used}.values())
 
 
 def networks(
@@ -57,7 +46,7 @@ def networks(
         "tiers": None, "minimum_spines": 1, "spine_policy": "shared", "spine_oversubscription": 1.0,
     }  # fmt: skip
     racks = -(-hardware.nodes // hardware.platform.nodes_per_rack)
-    boxes = sum(line.quantity for line in own.lines if line.role.endswith(" switch")) if own else 0
+    boxes = sum(line.quantity for line in own.parts if line.role.endswith(" switch")) if own else 0
     if scenario.storage_network:
         rates = catalog.operations["storage"]
         links = hardware.platform.storage_nics
@@ -89,12 +78,10 @@ def _sized(
     choices = candidates(hardware, scenario, catalog)
     if not choices or hardware.nics_per_node < 1:
         return
-    found = designs(choices, hardware, scenario)
-    best = int(cheapest(choices, found, catalog, prices))
-    design = pick(found, best)
+    choice, design = chosen(choices, hardware, scenario, prices)
     if int(design.reason) != fabric.BUILT:
         return
-    network = build(hardware, scenario, catalog, prices, choices[best], design, adapters)
+    network = build(hardware, scenario, catalog, prices, choice, design, adapters)
     counts = network.counts
     links = Links(int(design.node_leaf), int(design.leaf_spine), int(design.spine_core))
     yield Beside(
@@ -103,9 +90,11 @@ def _sized(
         leaf_switches=counts.leaves,
         spine_switches=counts.spines + counts.cores,
         links=links,
-        lines=network.lines,
+        cost=network.cost,
+        power=network.power,
         typical_power=network.typical_power,
         rack_units=network.rack_units,
+        used=network.used,
         power_sources=network.power_sources,
     )
 
@@ -115,14 +104,19 @@ def _out_of_band(ports: int, uplinks: int, catalog: Catalog, prices: PriceList) 
     switch, cable = catalog.switches["sn2201"], catalog.optics["cat6"]
     boxes = -(-ports // switch.ports)
     power = boxes * drawn(switch.power)
-    box, run = prices.switch(switch), prices.optic(cable)
     runs = ports + boxes * uplinks
-    lines = (
-        Line("leaf switch", switch.name, switch.key, boxes, drawn(box), costs.line(boxes, drawn(box)), power,
-             (box,) if box else ()),
-        Line("cable", cable.name, cable.key, runs, drawn(run), costs.line(runs, drawn(run)), np.zeros(257),
-             (run,) if run else ()),
-    )  # fmt: skip
-    sources = (switch.power,) if switch.power else ()
-    return Beside("out-of-band management", switch.key, boxes, 0, Links(ports, boxes * uplinks, 0), lines, power,
-                  boxes * (switch.rack_units or 1), sources)  # fmt: skip
+    prices_paid = prices.switch(switch), prices.optic(cable)
+    cost = sum(costs.line(many, drawn(price)) for many, price in zip((boxes, runs), prices_paid, strict=True))
+    return Beside(
+        role="out-of-band management",
+        switch=switch.key,
+        leaf_switches=boxes,
+        spine_switches=0,
+        links=Links(ports, boxes * uplinks, 0),
+        cost=np.asarray(cost),
+        power=power + np.zeros(257),
+        typical_power=power,
+        rack_units=boxes * (switch.rack_units or 1),
+        used=tuple(price for price in prices_paid if price),
+        power_sources=(switch.power,) if switch.power else (),
+    )

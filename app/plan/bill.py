@@ -1,15 +1,16 @@
 """The bill of materials: how many of each part a design needs, and what they cost and draw."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app import costs, fabric
+from app.arrays import Array, where
 from app.catalog import Catalog, Estimate
-from app.catalog.types import Switch
 from app.plan.cabling import Cabling, Counts, Floor, Medium, media, switch_cage
 from app.plan.hardware import Hardware
 from app.plan.prices import PriceList
@@ -17,7 +18,6 @@ from app.plan.switching import Choice
 from app.scenario import Scenario
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 LEVELS = ("node_leaf", "leaf_spine", "spine_core", "core_super_core", "peer")
 ENDS = {
     "node_leaf": ("node", "leaf"),
@@ -29,26 +29,32 @@ ENDS = {
 TIERS = ("leaf", "spine", "core", "super-core")
 
 
+UNKNOWN = np.full(257, np.nan)
+UNKNOWN.flags.writeable = False
+
+
 def drawn(estimate: Estimate | None) -> Floats:
     """Draws of an estimate; not a number where there is none."""
-    return estimate.draws() if estimate else np.full(257, np.nan)
+    return estimate.draws() if estimate else UNKNOWN
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of the bill of materials before its prices are folded."""
+class Line(NamedTuple):
+    """A line of the bill of materials: so many of a part, and what all of them draw at most."""
 
     role: str
     part: str
     key: str
     quantity: int
-    price: Floats
-    cost: Floats
-    power: Floats
-    used: tuple[Estimate, ...] = ()
+    price: Estimate | None
+    power: Floats | None = None
+
+    @property
+    def cost(self) -> Array:
+        """Price of all of them [USD]."""
+        return costs.line(self.quantity, drawn(self.price))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Network:
     """A designed and priced network: the compute fabric, or one beside it."""
 
@@ -57,30 +63,102 @@ class Network:
     counts: Counts
     cabling: Cabling
     media: Mapping[str, Medium | None]
-    lines: tuple[Line, ...]
-    rack_units: int
-    cages: Mapping[str, int]
+    cages: "Cages"
+    parts: tuple[Line, ...]
+    """What is bought, a level's cables on one line."""
+    modules: Mapping[str, Array]
+    """Power of the modules in the switches of each tier [W]."""
+    spares: Estimate
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """What is bought, cables by their length."""
+        return tuple(self._by_length())
+
+    def _by_length(self) -> Iterator[Line]:
+        for line in self.parts:
+            if not line.role.startswith("cable "):
+                yield line
+                continue
+            level = line.role.removeprefix("cable ")
+            name = level.replace("_", "–", 1).replace("_", " ")
+            per_cable = self.cages.per_cable(level, self.media[level])
+            for metres, pieces in _by_length(getattr(self.cabling, level), per_cable):
+                yield line._replace(role=f"{name}, {metres:g} m", quantity=pieces)
+
+    @cached_property
+    def stock(self) -> Floats:
+        """Price of the parts kept in stock [USD]."""
+        return spare_cost(self._bought, self.spares)
 
     @cached_property
     def cost(self) -> Floats:
-        return np.asarray(sum(line.cost for line in self.lines), dtype=np.float64)
+        return self._bought + self.stock
+
+    @cached_property
+    def _bought(self) -> Floats:
+        return np.asarray(sum(line.cost for line in self.parts), dtype=np.float64)
 
     @cached_property
     def power(self) -> Floats:
         """Maximum power of switches with their modules [W]."""
-        return np.asarray(sum(line.power for line in self.lines), dtype=np.float64)
+        return np.asarray(sum((line.power for line in self.parts if line.power is not None), NOTHING))
 
-    typical_power: Floats = field(default_factory=lambda: np.full(257, np.nan))
+    @cached_property
+    def typical_power(self) -> Floats:
+        """Usual power of switches with their modules [W]."""
+        counts = self.counts
+        above = counts.spines + counts.cores + counts.super_cores
+        boxes = ((self.choice.leaf, counts.leaves), (self.choice.spine, above))
+        drawing = [costs.line(-(-many // box.switches_per_box), drawn(box.power)) for box, many in boxes]
+        return np.asarray(sum((*self.modules.values(), *drawing), NOTHING))
 
-    @property
+    @cached_property
+    def rack_units(self) -> int:
+        counts, (leaf, spine) = self.counts, (self.choice.leaf, self.choice.spine)
+        above = counts.spines + counts.cores + counts.super_cores
+        heights = [(box.rack_units or 1) / box.switches_per_box for box in (leaf, spine)]
+        return round(counts.leaves * heights[0] + above * heights[1])
+
+    @cached_property
     def used(self) -> tuple[Estimate, ...]:
-        return tuple({estimate.key: estimate for line in self.lines for estimate in line.used}.values())
+        """What the cost rests on."""
+        prices = [line.price for line in self.parts if line.price]
+        return tuple({price.key: price for price in (*prices, self.spares)}.values())
 
-    @property
+    @cached_property
     def power_sources(self) -> tuple[Estimate, ...]:
-        boxes = {self.choice.leaf.key: self.choice.leaf, self.choice.spine.key: self.choice.spine}
-        powers = [power for box in boxes.values() for power in (box.maximum_power, box.power)]
-        return tuple(power for power in powers if power)
+        return powers(self.choice)
+
+    def cages_used(self) -> dict[str, int]:
+        """Cages that hold a cable or module, at the nodes and in the switches of each tier."""
+        counts = self.counts
+        boxes = {
+            "node": counts.nodes, "leaf": counts.leaves, "spine": counts.spines, "core": counts.cores,
+            "super-core": counts.super_cores,
+        }  # fmt: skip
+        ends = dict.fromkeys(boxes, 0)
+        for level in LEVELS:
+            for tier in ENDS[level]:
+                ends[tier] += int(getattr(self.design, level))
+        ends["node"] = int(self.design.hosts)
+        return {
+            tier: int(fabric.twin_modules(links, self.cages.at(tier)[0][1], boxes[tier]))
+            for tier, links in ends.items()
+            if links
+        }
+
+
+NOTHING = np.zeros(257)
+NOTHING.flags.writeable = False
+
+
+@lru_cache(maxsize=1024)
+def powers(choice: Choice) -> tuple[Estimate, ...]:
+    """What the power of some switches rests on."""
+    boxes = {choice.leaf.key: choice.leaf, choice.spine.key: choice.spine}
+    powers = [power for box in boxes.values() for power in (box.maximum_power, box.power)]
+    return tuple(power for power in powers if power)
 
 
 @dataclass(frozen=True)
@@ -99,18 +177,7 @@ class Cages:
 
         How many links share a cage of the node is known for the node's own adapters; with others each has its own.
         """
-        known = catalog.operations["node_cage_links"]
-        own = hardware.scale_out.port_rate.typical == hardware.platform.nic_rate.typical
-        each = int(known.get(hardware.platform.key if own else "default", known["default"]).typical)
-        rate = hardware.scale_out.port_rate.typical / scenario.planes
-        links = each * scenario.planes
-        return Cages(
-            (rate * links, links),
-            switch_cage(choice.leaf, choice.leaf_split),
-            switch_cage(choice.spine, choice.spine_split),
-            choice.leaf.co_packaged,
-            choice.spine.co_packaged,
-        )
+        return _cages(choice, catalog, hardware.platform.key, hardware.scale_out.key, scenario.planes)
 
     def at(self, tier: str) -> tuple[tuple[float, int], bool]:
         """The cage at one end of a link, and whether its optics are inside the box."""
@@ -118,94 +185,97 @@ class Cages:
             return self.node, False
         return (self.leaf, self.leaf_packaged) if tier == "leaf" else (self.spine, self.spine_packaged)
 
-    def medium(self, catalog: Catalog, prices: PriceList, level: str, length: float) -> Medium | None:
+    def per_cable(self, level: str, medium: Medium | None) -> int:
+        """Links that one cable of a level carries."""
+        return 1 if medium and medium.kind == "optical" else self.at(ENDS[level][1])[0][1]
+
+    def medium(self, prices: PriceList, level: str, length: float) -> Medium | None:
         """What carries the links of a level whose longest run is so long: one kind, so that spares fit everywhere."""
         (near, near_inside), (far, far_inside) = (self.at(tier) for tier in ENDS[level])
-        return media(catalog, prices, length, near, far, (near_inside, far_inside))
+        return media(prices, length, near, far, (near_inside, far_inside))
 
 
-def links_of(design: fabric.Design) -> dict[str, Floats]:
-    """Links of every level, as arrays of one axis."""
-    return {level: np.atleast_1d(getattr(design, level)) for level in LEVELS}
+@lru_cache(maxsize=1024)
+def _cages(choice: Choice, catalog: Catalog, platform: str, scale_out: str, planes: int) -> Cages:
+    known = catalog.operations["node_cage_links"]
+    port = catalog.scale_out[scale_out].port_rate.typical
+    own = port == catalog.platforms[platform].nic_rate.typical
+    links = int(known.get(platform if own else "default", known["default"]).typical) * planes
+    return Cages(
+        (port / planes * links, links),
+        switch_cage(choice.leaf, choice.leaf_split),
+        switch_cage(choice.spine, choice.spine_split),
+        choice.leaf.co_packaged,
+        choice.spine.co_packaged,
+    )
 
 
-def boxes_of(switch: Switch, switches: Floats) -> Floats:
-    """Boxes that hold some switches."""
-    return np.ceil(switches / switch.switches_per_box)
+Carried = Mapping[str, Sequence[tuple[Medium, Any]]]
+"""The media of each level, and where each is used: true, or an array that says it for each design."""
 
 
 def parts(
     choice: Choice,
     cages: Cages,
     design: fabric.Design,
-    nodes: Floats,
-    adapters: Floats,
-    manager_links: Floats,
-    carried: Mapping[str, Sequence[Medium | None]],
-) -> dict[tuple[str, str], Floats]:
-    """How many of each part some designs need, by role and key; arrays of one axis.
+    nodes: Array,
+    adapters: Array,
+    manager_links: Array,
+    carried: Carried,
+) -> dict[tuple[str, str], Array]:
+    """How many of each part a design needs, or an array of designs, by role and key.
 
     Cages are filled box by box: a twin-port module for every two links of a box. A link over copper needs no modules.
 
     Args:
         choice, cages: the switches, and what fits them.
-        design: the designs, an array of one axis.
+        design: the designs.
         nodes, adapters, manager_links: nodes, NICs to buy, and links of fabric managers [1].
-        carried: the medium of each level, for each design.
+        carried: the media of each level.
     """
-    found: dict[tuple[str, str], Floats] = {("NIC", ""): adapters}
-    switches = dict(
-        zip(
-            TIERS,
-            map(
-                np.atleast_1d,
-                (design.leaf_switches, design.spine_switches, design.core_switches, design.super_core_switches),
-            ),
-            strict=True,
-        )
-    )
+    found: dict[tuple[str, str], Array] = {("NIC", ""): adapters}
+    counts = (design.leaf_switches, design.spine_switches, design.core_switches, design.super_core_switches)
+    switches = dict(zip(TIERS, counts, strict=True))
     for tier, many in switches.items():
         box = choice.leaf if tier == "leaf" else choice.spine
-        found[f"{tier} switch", box.key] = boxes_of(box, many)
-    ends: dict[tuple[str, str], Floats] = {}
-    runs: dict[tuple[str, str], Floats] = {}
-    for level, links in links_of(design).items():
-        for medium in {id(one): one for one in carried.get(level, ()) if one}.values():
-            here = np.array([one is medium for one in carried[level]])
-            mine = np.where(here & (links > 0), links, 0.0)
-            per_cable = 1 if medium.kind == "optical" else cages.at(ENDS[level][1])[0][1]
+        found[f"{tier} switch", box.key] = -(-many // box.switches_per_box)
+    ends: dict[tuple[str, str], Array] = {}
+    runs: dict[tuple[str, str], Array] = {}
+    for level, kinds in carried.items():
+        links = getattr(design, level)
+        for medium, here in kinds:
+            mine = where(here, links, 0.0)
             run = (level, medium.cable.key)
-            runs[run] = runs.get(run, 0.0) + np.ceil(mine / per_cable)
+            runs[run] = runs.get(run, 0.0) + -(-mine // cages.per_cable(level, medium))
             for tier, module in zip(ENDS[level], (medium.near, medium.far), strict=True):
                 if module is None:
                     continue
-                managers = np.where(mine > 0, manager_links, 0.0) if tier == "node" else np.zeros_like(mine)
+                managers = where(mine > 0, manager_links, 0.0) if tier == "node" else 0.0
                 ends[tier, module.key] = ends.get((tier, module.key), 0.0) + mine - managers
                 ends["fabric-manager", module.key] = ends.get(("fabric-manager", module.key), 0.0) + managers
     for (tier, key), links in ends.items():
-        if tier == "fabric-manager":
-            filled = links
-        else:
-            boxes = nodes if tier == "node" else switches[tier]
-            filled = np.asarray(fabric.twin_modules(links, cages.at(tier)[0][1], np.nan_to_num(boxes)))
+        boxes = nodes if tier == "node" else switches.get(tier, 1)
+        per_module = 1 if tier == "fabric-manager" else cages.at(tier)[0][1]
+        filled = fabric.twin_modules(links, per_module, boxes)
         role = f"{tier} module" if tier in ("node", "fabric-manager") else f"{tier} switch module"
         found[role, key] = found.get((role, key), 0.0) + filled
-    for (level, key), many in runs.items():
-        found[f"cable {level}", key] = many
+    for (level, key), pieces in runs.items():
+        found[f"cable {level}", key] = pieces
     return found
 
 
+@lru_cache(maxsize=4096)
 def price_of(
-    role: str, key: str, choice: Choice, hardware: Hardware, catalog: Catalog, prices: PriceList
+    role: str, key: str, choice: Choice, nic: str | None, family: str, prices: PriceList
 ) -> tuple[str, str, Estimate | None]:
     """Name, key and price of a part."""
     if role == "NIC":
-        nic = hardware.nic
-        return (nic.name if nic else "NIC"), (nic.key if nic else ""), prices.nic(nic, hardware.scale_out.family)
+        adapter = prices.catalog.nics[nic] if nic else None
+        return (adapter.name if adapter else "NIC"), nic or "", prices.nic(adapter, family)
     if role.endswith(" switch"):
         box = choice.leaf if role == "leaf switch" else choice.spine
         return box.name, box.key, prices.switch(box)
-    optic = catalog.optics[key]
+    optic = prices.catalog.optics[key]
     return optic.name, key, prices.optic(optic)
 
 
@@ -255,108 +325,45 @@ def build(
     cabling = laid_out(design, choice, hardware, scenario, catalog)
     counts, cages = cabling.counts, Cages.of(choice, hardware, scenario, catalog)
     carried = {
-        level: cages.medium(catalog, prices, level, cabling.longest(level))
-        for level, links in links_of(design).items()
-        if links[0] > 0
+        level: cages.medium(prices, level, cabling.longest(level)) for level in LEVELS if getattr(design, level) > 0
     }
     needed = parts(
         choice,
         cages,
         design,
-        np.atleast_1d(float(hardware.nodes)),
-        np.atleast_1d(float(counts.nodes * counts.rails if adapters is None else adapters)),
-        np.atleast_1d(float(scenario.management_links * scenario.planes)),
-        {level: [medium] for level, medium in carried.items()},
+        counts.nodes,
+        counts.nodes * counts.rails if adapters is None else adapters,
+        scenario.management_links * scenario.planes,
+        {level: [(medium, True)] for level, medium in carried.items() if medium},
     )
-    lines = list(_lines(needed, choice, hardware, catalog, prices, cabling, cages, carried))
-    modules = _held(needed, catalog)
-    above = counts.spines + counts.cores + counts.super_cores
-    typical = np.asarray(sum(modules.values(), np.zeros(257)))
-    for box, many in ((choice.leaf, counts.leaves), (choice.spine, above)):
-        typical = typical + costs.line(-(-many // box.switches_per_box), drawn(box.power))
-    heights = [(box.rack_units or 1) / box.switches_per_box for box in (choice.leaf, choice.spine)]
-    return Network(
-        choice=choice,
-        design=design,
-        counts=counts,
-        cabling=cabling,
-        media=carried,
-        lines=tuple(lines),
-        rack_units=round(counts.leaves * heights[0] + above * heights[1]),
-        cages=_cages_used(design, counts, cages),
-        typical_power=typical,
-    )
+    modules = held(needed, catalog)
+    nic, family = hardware.nic.key if hardware.nic else None, hardware.scale_out.family
+    lines = []
+    for (role, key), many in needed.items():
+        if many:
+            name, own_key, price = price_of(role, key, choice, nic, family, prices)
+            power = _switch_power(choice, role, int(many), modules) if role.endswith(" switch") else None
+            lines.append(Line(role, name, own_key, int(many), price, power))
+    return Network(choice, design, counts, cabling, carried, cages, tuple(lines), modules, prices.rate("spares"))
 
 
-def _cages_used(design: fabric.Design, counts: Counts, cages: Cages) -> dict[str, int]:
-    """Cages that hold a cable or module, at the nodes and in the switches of each tier."""
-    boxes = {
-        "node": counts.nodes, "leaf": counts.leaves, "spine": counts.spines, "core": counts.cores,
-        "super-core": counts.super_cores,
-    }  # fmt: skip
-    ends = dict.fromkeys(boxes, 0)
-    for level, links in links_of(design).items():
-        for tier in ENDS[level]:
-            ends[tier] += int(links[0])
-    ends["node"] = int(design.hosts)
-    return {
-        tier: int(fabric.twin_modules(links, cages.at(tier)[0][1], boxes[tier]))
-        for tier, links in ends.items()
-        if links
-    }
+def _switch_power(choice: Choice, role: str, boxes: int, modules: Mapping[str, Array]) -> Floats:
+    """Maximum power of the switches of a tier with their modules [W]."""
+    box = choice.leaf if role == "leaf switch" else choice.spine
+    most = box.maximum_power or box.power
+    included = bool(box.maximum_power and box.maximum_power_includes_modules)
+    inside = modules.get(role.removesuffix(" switch"), 0.0)
+    return np.asarray(costs.switch_power(boxes, drawn(most), 1, inside, included))
 
 
-def _held(needed: Mapping[tuple[str, str], Floats], catalog: Catalog) -> dict[str, Floats]:
+def held(needed: Mapping[tuple[str, str], Array], catalog: Catalog) -> dict[str, Array]:
     """Power of the modules in the switches of each tier [W]."""
-    held = dict.fromkeys(TIERS, np.zeros(257))
+    found: dict[str, Array] = {}
     for (role, key), many in needed.items():
         if role.endswith(" switch module"):
             tier = role.removesuffix(" switch module")
-            held[tier] = held[tier] + costs.line(many[0], drawn(catalog.optics[key].power))
-    return held
-
-
-def _lines(
-    needed: Mapping[tuple[str, str], Floats],
-    choice: Choice,
-    hardware: Hardware,
-    catalog: Catalog,
-    prices: PriceList,
-    cabling: Cabling,
-    cages: Cages,
-    carried: Mapping[str, Medium | None],
-) -> Iterator[Line]:
-    """The parts of one design as lines: cables by length, and the spares at the end."""
-    zero = np.zeros(257)
-    held = _held(needed, catalog)
-    made: list[Line] = []
-    for (role, key), many in needed.items():
-        quantity = int(many[0])
-        if not quantity:
-            continue
-        name, own_key, price = price_of(role, key, choice, hardware, catalog, prices)
-        used: tuple[Estimate, ...] = (price,) if price else ()
-        each, power = drawn(price), zero
-        if role.endswith(" switch"):
-            box = choice.leaf if role == "leaf switch" else choice.spine
-            most = box.maximum_power or box.power
-            included = bool(box.maximum_power and box.maximum_power_includes_modules)
-            power = costs.switch_power(quantity, drawn(most), 1, held[role.removesuffix(" switch")], included)
-        if role.startswith("cable "):
-            level = role.removeprefix("cable ")
-            medium = carried[level]
-            per_cable = 1 if medium and medium.kind == "optical" else cages.at(ENDS[level][1])[0][1]
-            for metres, pieces in _by_length(getattr(cabling, level), per_cable):
-                cost = costs.line(pieces, each)
-                made.append(Line(f"{level.replace('_', '–', 1).replace('_', ' ')}, {metres:g} m", name, own_key, pieces,
-                                 each, cost, zero, used))  # fmt: skip
-            continue
-        made.append(Line(role, name, own_key, quantity, each, costs.line(quantity, each), power, used))
-    yield from made
-    spares = prices.rate("spares")
-    extra = spare_cost(np.asarray(sum((line.cost for line in made), zero)), spares)
-    rested = (spares, *(estimate for line in made for estimate in line.used))
-    yield Line("spares", f"{100 * spares.typical:g} % of all parts", "spares", 1, extra, extra, zero, rested)
+            found[tier] = found.get(tier, 0.0) + costs.line(many, drawn(catalog.optics[key].power))
+    return found
 
 
 def spare_cost(parts_cost: Floats, spares: Estimate) -> Floats:

@@ -6,7 +6,8 @@ cores stand beside the leaves in the middle of the hall. A cable goes up to the 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from math import gcd
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -78,7 +79,7 @@ class Counts:
         return -(-(self.nodes * self.rails + self.management_links) // max(self.leaves_per_plane, 1))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Floor:
     """The grid of racks, from the catalogue's figures."""
 
@@ -92,6 +93,7 @@ class Floor:
     network_units: float
 
     @staticmethod
+    @lru_cache(maxsize=256)
     def of(catalog: Catalog, nodes_per_rack: int) -> "Floor":
         """The floor for nodes that stand so many to a rack."""
         racks, cables = catalog.operations["racks"], catalog.operations["cables"]
@@ -106,28 +108,60 @@ class Floor:
             network_units=racks["network_units"].typical,
         )
 
-    def lengths_between(self, one: ArrayLike, other: ArrayLike) -> Floats:
-        """Length as sold of a cable between two racks by their numbers; the longest on sale where none reaches [m]."""
-        a, b = np.asarray(one, dtype=np.int64), np.asarray(other, dtype=np.int64)
-        along = np.abs(a % self.per_row - b % self.per_row)
-        across = np.abs(a // self.per_row - b // self.per_row)
+    @cached_property
+    def _stride(self) -> int:
+        """From one row to the next, counted so that racks apart by so much are so far along and so far across."""
+        return 2 * self.per_row
+
+    @cached_property
+    def _sold(self) -> Integers:
+        """Which of the lengths on sale joins racks so many rows and places apart, as `_apart` counts; beyond the
+        longest, the longest."""
+        rows = int(max(self.lengths) / max(self.pitch + self.row_pitch, 0.1)) + 2
+        counted = np.arange(-rows * self._stride, rows * self._stride + 1)
+        across = (counted + self.per_row) // self._stride
+        along = np.abs(counted - across * self._stride)
+        across = np.abs(across)
         length = costs.cable_length(along + across, self.pitch, self.drop, self.slack, across * self.row_pitch)
         sold = costs.length_class(length, self.lengths)
-        return np.where(np.isfinite(sold), sold, max(self.lengths))
+        places = np.searchsorted(self.lengths, np.where(np.isfinite(sold), sold, max(self.lengths)))
+        places.flags.writeable = False
+        return places
+
+    def _apart(self, one: ArrayLike, other: ArrayLike) -> Integers:
+        """Rows and places between two racks by their numbers, in one number: an index into `_sold`."""
+        a, b = np.asarray(one, dtype=np.int64), np.asarray(other, dtype=np.int64)
+        apart = (a + a // self.per_row * self.per_row) - (b + b // self.per_row * self.per_row)
+        middle = len(self._sold) // 2
+        return np.asarray(np.minimum(np.maximum(apart, -middle), middle) + middle)
+
+    def lengths_between(self, one: ArrayLike, other: ArrayLike) -> Floats:
+        """Length as sold of a cable between two racks by their numbers; the longest on sale where none reaches [m]."""
+        return np.asarray(self.lengths)[self._sold[self._apart(one, other)]]
+
+    def links_between(self, one: ArrayLike, other: ArrayLike, each: int) -> dict[float, int]:
+        """Links of each length between pairs of racks, so many a pair."""
+        pairs = np.bincount(self._apart(one, other).ravel(), minlength=len(self._sold))
+        found = np.bincount(self._sold, weights=pairs, minlength=len(self.lengths))
+        return {length: int(many) * each for length, many in zip(self.lengths, found.tolist(), strict=True) if many}
+
+    def farthest(self, one: ArrayLike, other: ArrayLike) -> float:
+        """The longest length as sold between pairs of racks [m]."""
+        return self.lengths[int(self._sold[self._apart(one, other)].max())]
 
     def longest_between(self, some: Integers, others: Integers) -> float:
         """The longest length as sold from any of some racks to any of others [m].
 
         Along and across the rows distances add up, so the farthest pair is at the ends of one of the two diagonals.
         """
-        across, along = self.pitch + self.row_pitch, self.pitch
-        farthest = 0.0
-        for sign in (1.0, -1.0):
-            ends = [
-                along * (racks % self.per_row) + sign * across * (racks // self.per_row) for racks in (some, others)
-            ]
-            farthest = max(farthest, ends[0].max() - ends[1].min(), ends[1].max() - ends[0].min())
-        length = costs.cable_length(farthest / self.pitch, self.pitch, self.drop, self.slack)
+        rising, falling = [], []
+        for racks in (some, others):
+            rows = racks // self.per_row
+            along, across = self.pitch * (racks - rows * self.per_row), (self.pitch + self.row_pitch) * rows
+            rising.append(along + across)
+            falling.append(along - across)
+        farthest = max(max(float(a.max() - b.min()), float(b.max() - a.min())) for a, b in (rising, falling))
+        length = costs.cable_length(max(farthest, 0.0) / self.pitch, self.pitch, self.drop, self.slack)
         sold = float(costs.length_class(length, self.lengths))
         return sold if np.isfinite(sold) else max(self.lengths)
 
@@ -190,9 +224,8 @@ class Cabling:
         nodes, rails, weight = np.arange(counts.nodes), _bundle(counts.nodes, counts.rails), 1
         if counts.by_rail or len(rails) < counts.rails:
             rails, weight = rails[len(rails) // 2 :][:1], counts.rails
-        leaf = self.leaf_of(nodes[:, None], rails)
-        lengths = self.floor.lengths_between(self.node_rack(nodes)[:, None], self.leaf_rack(leaf))
-        table = _histogram(lengths, weight * counts.planes)
+        racks = self.leaf_rack(self.leaf_of(nodes[:, None], rails))
+        table = self.floor.links_between(self.node_rack(nodes)[:, None], racks, weight * counts.planes)
         if counts.management_links:
             near = float(self.floor.lengths_between(0, 1))
             table[near] = table.get(near, 0) + counts.management_links * counts.planes
@@ -205,10 +238,10 @@ class Cabling:
         if not counts.spines_per_plane:
             return {}
         leaves, uplinks = np.arange(counts.leaves_per_plane), _bundle(counts.leaves_per_plane, counts.leaf_up)
-        spines = self.spine_of(leaves[:, None], uplinks)
-        there = self.spread(spines, counts.spines_per_plane)
-        lengths = self.floor.lengths_between(self.leaf_rack(leaves)[:, None], there)
-        return _histogram(lengths, counts.leaf_up // len(uplinks) * counts.planes)
+        racks = self.spread(np.arange(counts.spines_per_plane), counts.spines_per_plane)
+        there = racks[self.spine_of(leaves[:, None], uplinks)]
+        each = counts.leaf_up // len(uplinks) * counts.planes
+        return self.floor.links_between(self.leaf_rack(leaves)[:, None], there, each)
 
     @cached_property
     def spine_core(self) -> dict[float, int]:
@@ -225,33 +258,42 @@ class Cabling:
         if not upper:
             return {}
         below, uplinks = np.arange(lower), _bundle(lower, up)
-        above = self.upper_of(below[:, None], uplinks, up, (lower, upper))
-        ends = self.spread(below, lower)[:, None], self.spread(above, upper)
-        return _histogram(self.floor.lengths_between(*ends), up // len(uplinks) * self.counts.planes)
+        above = self.spread(np.arange(upper), upper)[self.upper_of(below[:, None], uplinks, up, (lower, upper))]
+        return self.floor.links_between(
+            self.spread(below, lower)[:, None], above, up // len(uplinks) * self.counts.planes
+        )
 
     def longest(self, level: str) -> float:
         """The longest run of a level as sold: from every rack of one end to every rack of the other [m]."""
         counts, floor = self.counts, self.floor
         if level == "node_leaf":
-            nodes = np.arange(counts.nodes)
-            ends = [
-                floor.lengths_between(self.node_rack(nodes), self.leaf_rack(self.leaf_of(nodes, rail)))
-                for rail in ([0] if counts.by_rail else [0, counts.rails - 1])
-            ]
+            # By rail, as many nodes as share a rack and a unit are alike.
+            alike = gcd(floor.nodes_per_rack, counts.unit_nodes) if counts.by_rail else 1
+            nodes = np.arange(0, counts.nodes, alike)
+            racks = self.node_rack(nodes)
+            ends = {0} if counts.by_rail else {0, counts.rails - 1}
             near = [float(floor.lengths_between(0, 1))] if counts.management_links else []
-            return max([float(end.max()) for end in ends] + near)
+            return max([floor.farthest(racks, self.leaf_rack(self.leaf_of(nodes, rail))) for rail in ends] + near)
         if level == "peer":
             return max(self.peer, default=0.0)
         spines, cores = counts.spines_per_plane, counts.cores_per_plane
         tops = counts.super_cores // counts.planes
-        lower = {
-            "leaf_spine": lambda: self.leaf_rack(np.arange(counts.leaves_per_plane)),
-            "spine_core": lambda: self.spread(np.arange(spines), spines),
-            "core_super_core": lambda: self.spread(np.arange(cores), cores),
-        }[level]()
-        many = {"leaf_spine": spines, "spine_core": cores, "core_super_core": tops}[level]
-        upper = self.spread(np.arange(many), many)
-        return floor.longest_between(lower, upper)
+        below = {"leaf_spine": 0, "spine_core": spines, "core_super_core": cores}[level]
+        above = {"leaf_spine": spines, "spine_core": cores, "core_super_core": tops}[level]
+        return floor.longest_between(self.hall(below) if below else self.leaf_racks, self.hall(above))
+
+    @cached_property
+    def leaf_racks(self) -> Integers:
+        """Numbers of the racks beside which the leaves of a plane stand."""
+        counts = self.counts
+        if counts.by_rail:
+            return self.unit_rack(np.arange(-(-counts.leaves_per_plane // counts.rails)))
+        return self.leaf_rack(np.arange(counts.leaves_per_plane))
+
+    def hall(self, switches: int) -> Integers:
+        """Numbers of the racks in the middle of the hall that so many spines or cores fill, one after another."""
+        first, last = self.spread(np.array([0, switches - 1]), switches).tolist()
+        return np.arange(first, last + 1)
 
     @cached_property
     def peer(self) -> dict[float, int]:
@@ -308,12 +350,7 @@ def _bundle(boxes: int, links: int) -> Integers:
     return np.arange(links) if boxes * links <= MOST_RUNS else np.arange(links // 2, links // 2 + 1)
 
 
-def _histogram(lengths: Floats, weight: int) -> dict[float, int]:
-    values, times = np.unique(lengths, return_counts=True)
-    return {float(value): int(count) * weight for value, count in zip(values, times, strict=True)}
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Medium:
     """What carries one link: a cable with its ends, or fibre between two modules."""
 
@@ -323,8 +360,8 @@ class Medium:
     far: Optic | None = None
 
 
+@lru_cache(maxsize=4096)
 def media(
-    catalog: Catalog,
     prices: PriceList,
     length: float,
     near_cage: tuple[float, int],
@@ -339,6 +376,7 @@ def media(
         co_packaged: whether an end has its optics inside.
     """
     best: tuple[float, Medium] | None = None
+    catalog = prices.catalog
     optics = catalog.optics.values()
 
     def offer(cost: float, medium: Medium) -> None:

@@ -2,50 +2,159 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import isfinite
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app import costs, units
+from app.arrays import Array
 from app.catalog import Catalog, Estimate
 from app.plan.bands import Band, Draws
-from app.plan.fabric import FabricDraft, drawn
+from app.plan.beside import Beside
+from app.plan.bill import Network, drawn
+from app.plan.fabric import FabricDraft
 from app.plan.hardware import Hardware
 from app.plan.parts import Cluster, CostLine, Costs, Explanation, Finding, Term
 from app.plan.prices import PriceList
 from app.scenario import Scenario
 
 Floats = NDArray[np.float64]
+HOUR = units.parse("1 h", "s")
 PARTS = ("nodes", "fabric", "storage", "management", "infrastructure")
 
 
-@dataclass(frozen=True)
+class Rates(NamedTuple):
+    """What money is reckoned with: prices, and how a site is run."""
+
+    node: Estimate | None
+    electricity: Estimate | None
+    rent: Estimate | None
+    pue: Estimate
+    lifetime: Estimate
+    support: Estimate
+    infrastructure: Estimate
+    year: float
+    bought_at: tuple[Estimate, ...]
+    """What capital rests on besides the fabric."""
+    run_at: tuple[Estimate, ...]
+    """What a year's cost rests on besides capital and power."""
+
+
+@lru_cache(maxsize=1024)
+def _rates(prices: PriceList, platform: str, gpus_per_node: int, gpu: str) -> Rates:
+    node, electricity = prices.node(prices.catalog.platforms[platform], gpus_per_node), prices.electricity()
+    pue, support, infrastructure = (prices.rate(name) for name in ("pue", "support", "infrastructure"))
+    return Rates(
+        node=node,
+        electricity=electricity,
+        rent=prices.gpu_hour(gpu),
+        pue=pue,
+        lifetime=prices.rate("lifetime", "s"),
+        support=support,
+        infrastructure=infrastructure,
+        year=prices.catalog.operations["site"]["year"].typical,
+        bought_at=_known(node, infrastructure),
+        run_at=_known(electricity, pue, support),
+    )
+
+
+class Racks(NamedTuple):
+    """Racks in all; compute racks by height, and by power; racks of switches."""
+
+    all: int
+    by_height: int
+    by_power: int
+    network: int
+
+
+@dataclass(frozen=True, eq=False)
 class CostsDraft:
     """The money, power and racks of a plan before its results are folded to bands."""
 
     hardware: Hardware
-    racks: int
-    racks_by_height: int
-    racks_by_power: int
-    network_racks: int
-    quantities: Mapping[str, Draws]
-    findings: tuple[Finding, ...]
-    explanations: Mapping[str, Explanation]
+    catalog: Catalog
+    fabric: FabricDraft
+    time_to_train: Floats
+    prices: PriceList
+    rates: Rates
+
+    @cached_property
+    def power(self) -> tuple[Floats, Floats, tuple[Estimate, ...]]:
+        """Maximum and typical power of nodes and networks [W], and what they rest on."""
+        return _power(self.hardware, self.catalog, self.fabric)
+
+    @cached_property
+    def racks(self) -> Racks:
+        return _racks(self.hardware, self.catalog, self.fabric)
+
+    @cached_property
+    def nodes(self) -> Array:
+        """Price of all nodes [USD]."""
+        return costs.line(self.hardware.nodes, drawn(self.rates.node))
+
+    @cached_property
+    def building(self) -> Floats:
+        """Price of the building, its power and its cooling [USD]."""
+        return self.rates.infrastructure.draws() * self.power[0]
+
+    @cached_property
+    def equipment(self) -> Array:
+        """Price of nodes and networks [USD]."""
+        return self.nodes + sum((network.cost for network in self.fabric.others), self.fabric.cost)
+
+    @cached_property
+    def capital(self) -> Array:
+        return self.equipment + self.building
+
+    @cached_property
+    def operating(self) -> Array:
+        """Cost of a year [USD]."""
+        rates = self.rates
+        pue, electricity, support = rates.pue.draws(), drawn(rates.electricity), rates.support.draws()
+        return costs.operating(self.power[1], pue, electricity, self.equipment, support, rates.year)
+
+    @cached_property
+    def total(self) -> Array:
+        """Cost of buying the cluster and keeping it for its life [USD]."""
+        return costs.total(self.capital, self.operating, self.rates.lifetime.draws(), self.rates.year)
+
+    @cached_property
+    def per_run(self) -> Array:
+        """What the run costs on a cluster of one's own [USD]."""
+        return costs.run(self.total, self.rates.lifetime.draws(), self.time_to_train)
+
+    @cached_property
+    def quantities(self) -> Mapping[str, Draws]:
+        """Every figure of money, power and memory that is a band, by its name on the wire."""
+        return _quantities(self)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is left open, and why."""
+        return tuple(_findings(self))
+
+    @cached_property
+    def explanations(self) -> Mapping[str, Explanation]:
+        """How some figures were computed, by their name on the wire."""
+        return _explanations(self)
 
     def cluster_part(self, bands: Mapping[str, Band | None]) -> Cluster:
         """The cluster as every reader gets it."""
         return Cluster(
             nodes=self.hardware.nodes,
             gpus=self.hardware.gpus,
-            racks=self.racks,
+            racks=self.racks.all,
             power=bands["cluster.power"],
             gpus_per_node=self.hardware.gpus_per_node,
             scale_up_domain=self.hardware.domain,
             nodes_per_rack=self.hardware.platform.nodes_per_rack,
             memory=bands["cluster.memory"],
             typical_power=bands["cluster.typical_power"],
-            racks_by_height=self.racks_by_height,
-            racks_by_power=self.racks_by_power,
+            racks_by_height=self.racks.by_height,
+            racks_by_power=self.racks.by_power,
         )
 
     def part(self, bands: Mapping[str, Band | None]) -> Costs:
@@ -74,66 +183,44 @@ def draft(
     hardware: Hardware, scenario: Scenario, catalog: Catalog, *, fabric: FabricDraft, time_to_train: Floats
 ) -> CostsDraft:
     """Price the cluster, and the run that lasts ``time_to_train`` [s]."""
-    prices = PriceList(scenario, catalog)
-    site = catalog.operations["site"]
-    year = site["year"].typical
-    hour = units.parse("1 h", "s")
-    node, electricity, rent = (
-        prices.node(hardware.platform, hardware.gpus_per_node),
-        prices.electricity(),
-        prices.gpu_hour(hardware.gpu.key),
-    )
-    pue, lifetime, support = prices.rate("pue"), prices.rate("lifetime", "s"), prices.rate("support")
-    infrastructure = prices.rate("infrastructure")
+    prices = PriceList.of(scenario, catalog)
+    rates = _rates(prices, hardware.platform.key, hardware.gpus_per_node, hardware.gpu.key)
+    return CostsDraft(hardware, catalog, fabric, np.asarray(time_to_train), prices, rates)
 
-    most, typical, power_used = _power(hardware, catalog, fabric)
-    racks, by_height, by_power, network_racks = _racks(hardware, catalog, fabric, float(most[0]))
 
-    nodes = costs.line(hardware.nodes, drawn(node))
-    beside = {network.role: network.cost for network in fabric.others}
-    building = infrastructure.draws() * most
-    network = fabric.cost + sum(beside.values(), np.zeros(1))
-    equipment = nodes + network
-    capital = equipment + building
-    energy = costs.energy_cost(costs.facility_power(typical, pue.draws()), year, drawn(electricity))
-    care = support.draws() * equipment
-    operating = costs.operating(typical, pue.draws(), drawn(electricity), equipment, support.draws(), year)
-    total = costs.total(capital, operating, lifetime.draws(), year)
-
-    bought = _known(node, infrastructure) + fabric.quantities["fabric.cost"].used
-    run_by = _known(electricity, pue, support) + power_used
-    spent = bought + run_by + (lifetime,)
-    run = np.asarray(time_to_train, dtype=np.float64)
+def _quantities(made: CostsDraft) -> dict[str, Draws]:
+    hardware, fabric, rates = made.hardware, made.fabric, made.rates
+    most, typical, powered = made.power
+    pue, electricity = rates.pue.draws(), drawn(rates.electricity)
+    energy = costs.energy_cost(costs.facility_power(typical, pue), rates.year, electricity)
     memory = hardware.gpu.memory
-    quantities = {
-        "cluster.power": Draws(most, "W", power_used),
-        "cluster.typical_power": Draws(typical, "W", power_used),
-        "cluster.memory": Draws(memory.draws() * hardware.gpus, "B", (memory,)),
-        "costs.capital": Draws(capital, "USD", bought),
-        "costs.operating": Draws(operating, "USD", run_by + bought),
-        "costs.total": Draws(total, "USD", spent),
-        "costs.per_gpu_hour": Draws(costs.per_gpu_time(total, hardware.gpus, lifetime.draws(), hour), "USD", spent),
-        "costs.per_run": Draws(costs.run(total, lifetime.draws(), run), "USD", spent),
-        "costs.rental": Draws(costs.rental(hardware.gpus, drawn(rent), run), "USD", _known(rent)),
-        "costs.energy": Draws(energy, "USD", _known(electricity, pue) + power_used),
-        "costs.fabric_share": Draws(costs.per(fabric.cost, capital), "1", bought),
-        "costs.capital_parts.nodes": Draws(nodes, "USD", _known(node)),
-        "costs.capital_parts.fabric": fabric.quantities["fabric.cost"],
-        **{f"costs.capital_parts.{role} network": Draws(cost, "USD") for role, cost in beside.items()},
-        "costs.capital_parts.infrastructure": Draws(building, "USD", (infrastructure, *power_used)),
-        "costs.operating_parts.energy": Draws(energy, "USD", _known(electricity, pue) + power_used),
-        "costs.operating_parts.support": Draws(care, "USD", (support, *bought)),
+    bought = rates.bought_at + fabric.used
+    run_by = rates.run_at + powered
+    spent = (*bought, *run_by, rates.lifetime)
+    energy_from = _known(rates.electricity, rates.pue) + powered
+    hour = costs.per_gpu_time(made.total, hardware.gpus, rates.lifetime.draws(), HOUR)
+    rental = costs.rental(hardware.gpus, drawn(rates.rent), made.time_to_train)
+    beside = {f"{network.role} network": network.cost for network in fabric.others}
+    found: dict[str, tuple[Array, str, tuple[Estimate, ...]]] = {
+        "cluster.power": (most, "W", powered),
+        "cluster.typical_power": (typical, "W", powered),
+        "cluster.memory": (memory.draws() * hardware.gpus, "B", (memory,)),
+        "costs.capital": (made.capital, "USD", bought),
+        "costs.operating": (made.operating, "USD", run_by + bought),
+        "costs.total": (made.total, "USD", spent),
+        "costs.per_gpu_hour": (hour, "USD", spent),
+        "costs.per_run": (made.per_run, "USD", spent),
+        "costs.rental": (rental, "USD", _known(rates.rent)),
+        "costs.energy": (energy, "USD", energy_from),
+        "costs.fabric_share": (costs.per(fabric.cost, made.capital), "1", bought),
+        "costs.capital_parts.nodes": (made.nodes, "USD", _known(rates.node)),
+        "costs.capital_parts.fabric": (fabric.cost, "USD", fabric.used),
+        **{f"costs.capital_parts.{name}": (cost, "USD", ()) for name, cost in beside.items()},
+        "costs.capital_parts.infrastructure": (made.building, "USD", (rates.infrastructure, *powered)),
+        "costs.operating_parts.energy": (energy, "USD", energy_from),
+        "costs.operating_parts.support": (rates.support.draws() * made.equipment, "USD", (rates.support, *bought)),
     }
-    return CostsDraft(
-        hardware=hardware,
-        racks=racks,
-        racks_by_height=by_height,
-        racks_by_power=by_power,
-        network_racks=network_racks,
-        quantities=quantities,
-        findings=tuple(_findings(hardware, catalog, prices, node, rent)),
-        explanations=_explanations(hardware, capital, operating, total, lifetime, run, rent, year),
-    )
+    return {name: Draws(np.asarray(values), unit, used) for name, (values, unit, used) in found.items()}
 
 
 def _known(*estimates: Estimate | None) -> tuple[Estimate, ...]:
@@ -150,17 +237,21 @@ def _power(hardware: Hardware, catalog: Catalog, fabric: FabricDraft) -> tuple[F
     most = hardware.nodes * part * each.draws()
     typical = hardware.nodes * part * usual
     for of_most, of_typical in [
-        (fabric.quantities["fabric.power"].values, fabric.quantities["fabric.typical_power"].values),
+        (fabric.power, fabric.typical_power),
         *((network.power, network.typical_power) for network in fabric.others),
     ]:
-        most = most + np.where(np.isfinite(of_most), of_most, 0.0)
-        typical = typical + np.where(np.isfinite(of_typical), of_typical, 0.0)
-    used = (each, platform.typical_power or share, *fabric.quantities["fabric.power"].used)
+        most = most + _where_known(of_most)
+        typical = typical + _where_known(of_typical)
+    used = (each, platform.typical_power or share, *fabric.power_sources)
     return most, np.minimum(typical, most), used
 
 
-def _racks(hardware: Hardware, catalog: Catalog, fabric: FabricDraft, power: float) -> tuple[int, int, int, int]:
-    """Racks in all; compute racks by height, and by power; racks of switches."""
+def _where_known(power: Floats) -> Floats:
+    """A power, and nothing where it is unknown [W]."""
+    return np.where(np.isfinite(power), power, 0.0)
+
+
+def _racks(hardware: Hardware, catalog: Catalog, fabric: FabricDraft) -> Racks:
     floor = catalog.operations["racks"]
     platform = hardware.platform
     per_node = platform.power.typical * hardware.gpus_per_node / platform.gpus_per_node
@@ -172,20 +263,20 @@ def _racks(hardware: Hardware, catalog: Catalog, fabric: FabricDraft, power: flo
     by_height = int(costs.racks(nodes, platform.nodes_per_rack, nodes * per_node, 0.0))
     by_power = int(costs.racks(nodes, nodes, nodes * per_node, limit)) if limit else by_height
     compute = int(costs.racks(nodes, platform.nodes_per_rack, nodes * per_node, limit))
-    sizes = [(network.rack_units, float(network.power[0])) for network in fabric.others]
+    networks: list[Beside | Network] = [*fabric.others]
     if fabric.network:
-        sizes.append((fabric.network.rack_units, float(fabric.network.power[0])))
-    heights = sum(height for height, _ in sizes)
-    drawn_power = sum(power for _, power in sizes if np.isfinite(power))
+        networks.append(fabric.network)
+    heights = sum(network.rack_units for network in networks)
+    powers = [float(network.power[0]) for network in networks]
+    drawn_power = sum(filter(isfinite, powers))
     switches = int(costs.racks(heights, floor["network_units"].typical, drawn_power, floor["power"].typical))
-    return compute + switches, by_height, by_power, switches
+    return Racks(compute + switches, by_height, by_power, switches)
 
 
-def _findings(
-    hardware: Hardware, catalog: Catalog, prices: PriceList, node: Estimate | None, rent: Estimate | None
-) -> list[Finding]:
+def _findings(made: CostsDraft) -> list[Finding]:
+    hardware, rates, prices = made.hardware, made.rates, made.prices
     found = []
-    if node is None:
+    if rates.node is None:
         found.append(
             Finding(
                 "warning",
@@ -195,7 +286,7 @@ def _findings(
                 "Type the price you were quoted for a node.",
             )
         )
-    if rent is None:
+    if rates.rent is None:
         found.append(
             Finding(
                 "note",
@@ -205,8 +296,8 @@ def _findings(
                 "Type the rent of one GPU, such as 2.95 USD/h.",
             )
         )
-    if prices.borrowed:
-        book = catalog.prices[prices.scenario.price_book]
+    if any(map(prices.borrowed, (rates.node, rates.electricity, rates.rent))):
+        book = made.catalog.prices[prices.edition]
         found.append(
             Finding(
                 "note",
@@ -218,26 +309,18 @@ def _findings(
     return found
 
 
-def _explanations(
-    hardware: Hardware,
-    capital: Floats,
-    operating: Floats,
-    total: Floats,
-    lifetime: Estimate,
-    run: Floats,
-    rent: Estimate | None,
-    year: float,
-) -> dict[str, Explanation]:
-    def money(symbol: str, meaning: str, values: Floats) -> Term:
+def _explanations(made: CostsDraft) -> dict[str, Explanation]:
+    def money(symbol: str, meaning: str, values: Array) -> Term:
         return Term(symbol, meaning, float(np.ravel(values)[0]), "USD")
 
+    lifetime, rent = made.rates.lifetime, made.rates.rent
     life = Term("T", "lifetime", lifetime.typical, "s", lifetime.source)
-    whole = money("C", "whole cost", total)
-    time = Term("t", "length of the run", float(np.ravel(run)[0]), "s")
-    gpus = Term("n", "GPUs", float(hardware.gpus), "1")
+    whole = money("C", "whole cost", made.total)
+    time = Term("t", "length of the run", float(np.ravel(made.time_to_train)[0]), "s")
+    gpus = Term("n", "GPUs", float(made.hardware.gpus), "1")
     explained = {
         "costs.total": Explanation(
-            "costs.total", (money("C", "capital", capital), money("O", "operating, a year", operating), life)
+            "costs.total", (money("C", "capital", made.capital), money("O", "operating, a year", made.operating), life)
         ),
         "costs.per_gpu_hour": Explanation("costs.per_gpu_time", (whole, gpus, life)),
         "costs.per_run": Explanation("costs.run", (whole, time, life)),

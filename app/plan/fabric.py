@@ -5,22 +5,22 @@ The planner's switch and tiers are used where given; otherwise the cheapest swit
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app import costs, fabric, units
-from app.catalog import Catalog
+from app.catalog import Catalog, Estimate
 from app.plan import beside, fabric_findings, published
-from app.plan.bands import Band, Draws
+from app.plan.bands import Band, Draws, fold
 from app.plan.beside import Beside
-from app.plan.bill import LEVELS, Network, build, drawn
+from app.plan.bill import LEVELS, NOTHING, UNKNOWN, Network, build, drawn
 from app.plan.cabling import Cable, cable_list
 from app.plan.hardware import Hardware
 from app.plan.parts import BillLine, Bisection, Explanation, Fabric, FabricShape, Finding, Links, OtherNetwork, Term
 from app.plan.prices import PriceList
-from app.plan.switching import candidates, cheapest, designs, pick
+from app.plan.switching import Choice, candidates, chosen
 from app.scenario import Scenario
 
 __all__ = ["FabricDraft", "draft", "drawn"]
@@ -28,36 +28,102 @@ __all__ = ["FabricDraft", "draft", "drawn"]
 Floats = NDArray[np.float64]
 LIGHT = 299_792_458.0
 """Speed of light in vacuum [m/s]."""
+GIGABIT = units.parse("1 Gb/s", "B/s")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FabricDraft:
     """The fabric of a plan before its results are folded to bands."""
 
     hardware: Hardware
     scenario: Scenario
+    catalog: Catalog
+    prices: PriceList
+    choices: tuple[Choice, ...]
+    wish: tuple[Choice, fabric.Design] | None
+    """The switches chosen and what they make, buildable or not; ``None`` where there is nothing to design."""
     network: Network | None
-    others: tuple[Beside, ...]
-    switch: str
-    tiers: int | None
-    nodes_per_unit: int | None
-    taper: float
-    hops: int
-    quantities: Mapping[str, Draws]
-    findings: tuple[Finding, ...]
-    explanations: Mapping[str, Explanation]
-    matches: tuple[str, ...]
+
+    @cached_property
+    def others(self) -> tuple[Beside, ...]:
+        """The networks beside it that are switched on."""
+        return tuple(beside.networks(self.hardware, self.scenario, self.catalog, self.prices, self.network))
 
     @property
+    def switch(self) -> str:
+        """Key of the leaf switch."""
+        if self.network:
+            return self.network.choice.leaf.key
+        return self.choices[0].leaf.key if self.choices else self.scenario.switch or ""
+
+    @property
+    def tiers(self) -> int | None:
+        return self.network.counts.tiers if self.network else None
+
+    @property
+    def nodes_per_unit(self) -> int | None:
+        return self.network.counts.unit_nodes if self.network else self.scenario.nodes_per_unit
+
+    @property
+    def taper(self) -> float:
+        """Taper across the whole fabric: what hosts can offer over what the worst cut carries, at least 1 [1]."""
+        design = self.network.design if self.network else None
+        return max(1.0, float(design.bisection_leaf / design.bisection)) if design and design.bisection > 0 else 1.0
+
+    @property
+    def hops(self) -> int:
+        """Switches on the longest shortest path [1]."""
+        return int(self.network.design.hops) if self.network else 0
+
+    @cached_property
     def cost(self) -> Floats:
         """Price of the compute fabric [USD]."""
-        return self.quantities["fabric.cost"].values
+        return self.network.cost if self.network else self._without
+
+    @cached_property
+    def power(self) -> Floats:
+        """Maximum power of switches with their modules [W]."""
+        return self.network.power if self.network else self._without
+
+    @cached_property
+    def typical_power(self) -> Floats:
+        """Usual power of switches with their modules [W]."""
+        return self.network.typical_power if self.network else self._without
+
+    @property
+    def _without(self) -> Floats:
+        """What a fabric that is not built costs and draws: nothing where none is needed."""
+        return NOTHING if self.hardware.nodes <= 1 else UNKNOWN
+
+    @property
+    def used(self) -> tuple[Estimate, ...]:
+        """What the cost rests on."""
+        return self.network.used if self.network else ()
+
+    @property
+    def power_sources(self) -> tuple[Estimate, ...]:
+        """What the power rests on."""
+        return self.network.power_sources if self.network else ()
+
+    @cached_property
+    def quantities(self) -> Mapping[str, Draws]:
+        """Every figure of the fabric that is a band, by its name on the wire."""
+        return _quantities(self)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong or remarkable."""
+        return tuple(_findings(self))
+
+    @cached_property
+    def explanations(self) -> Mapping[str, Explanation]:
+        """How some figures were computed, by their name on the wire."""
+        return _explanations(self.network, self.scenario, self.hardware) if self.network else {}
 
     def part(self, bands: Mapping[str, Band | None]) -> Fabric:
         """The fabric as every reader gets it."""
         network = self.network
         design, counts = (network.design, network.counts) if network else (None, None)
-        named = {name.removeprefix("fabric."): band for name, band in bands.items() if name.startswith("fabric.")}
         return Fabric(
             topology=self.scenario.topology,
             approximate=fabric.LAYOUTS.index(self.scenario.topology) in fabric.APPROXIMATE,
@@ -69,44 +135,50 @@ class FabricDraft:
             core_switches=counts.cores + counts.super_cores if counts else None,
             links=_links(design),
             bisection=tuple(
-                Bisection(tier, named[f"bisection.{tier}.one_way"], named[f"bisection.{tier}.both_ways"])
+                Bisection(tier, bands[name], bands[f"fabric.bisection.{tier}.both_ways"])
                 for tier in ("scale_up", "leaf", "spine", "core")
-                if f"bisection.{tier}.one_way" in named
+                if (name := f"fabric.bisection.{tier}.one_way") in bands
             ),
-            bisection_per_gpu=named["bisection_per_gpu"],
+            bisection_per_gpu=bands["fabric.bisection_per_gpu"],
             ports_free=_ports_free(design),
             largest_cluster=_largest(design, self.hardware.gpus_per_node),
             hops=self.hops if network else None,
-            latency=named["latency"],
-            cost=named["cost"],
-            cost_per_host_port=named["cost_per_host_port"],
-            cost_per_switch_port=named["cost_per_switch_port"],
-            cost_per_gpu=named["cost_per_gpu"],
-            cost_per_bisection=named["cost_per_bisection"],
+            latency=bands["fabric.latency"],
+            cost=bands["fabric.cost"],
+            cost_per_host_port=bands["fabric.cost_per_host_port"],
+            cost_per_switch_port=bands["fabric.cost_per_switch_port"],
+            cost_per_gpu=bands["fabric.cost_per_gpu"],
+            cost_per_bisection=bands["fabric.cost_per_bisection"],
             share_of_capital=bands.get("costs.fabric_share"),
             host_ports=int(design.hosts) if design else None,
             switch_ports=_switch_ports(network),
-            power=named["power"],
-            typical_power=named["typical_power"],
-            bill_of_materials=tuple(self._bill(named)),
-            matches=self.matches,
-            networks=tuple(_other(other, named) for other in self.others),
+            power=bands["fabric.power"],
+            typical_power=bands["fabric.typical_power"],
+            bill_of_materials=tuple(self._bill(bands)),
+            matches=_matches(network, self.hardware) if network else (),
+            networks=tuple(_other(other, bands) for other in self.others),
             shape=_shape(network, self.hardware, self.scenario) if network else None,
-            cages=network.cages if network else {},
-            modules=sum(line.quantity for line in network.lines if line.role.endswith("module")) if network else None,
+            cages=network.cages_used() if network else {},
+            modules=sum(line.quantity for line in network.parts if line.role.endswith("module")) if network else None,
         )
 
-    def _bill(self, named: Mapping[str, Band | None]) -> Iterator[BillLine]:
-        for number, line in enumerate(self.network.lines if self.network else ()):
-            yield BillLine(
-                role=line.role,
-                part=line.part,
-                key=line.key,
-                quantity=line.quantity,
-                unit_price=named[f"bill.{number}.price"],
-                cost=named[f"bill.{number}.cost"],
-                power=named[f"bill.{number}.power"],
-            )
+    def _bill(self, bands: Mapping[str, Band | None]) -> Iterator[BillLine]:
+        """What is bought. A line costs its quantity times the price of one, at both ends of the price's range."""
+        network = self.network
+        if network is None:
+            return
+        for line in network.lines:
+            price = _band(line.price)
+            cost = price
+            if price:
+                low, typical, high = (costs.line(line.quantity, end) for end in (price.low, price.typical, price.high))
+                cost = Band(float(low), float(typical), float(high), price.unit, price.sources, price.projected)
+            power = NO_POWER if line.power is None else bands[f"fabric.bill.{line.role}.power"]
+            yield BillLine(line.role, line.part, line.key, line.quantity, price, cost, power)
+        stock = bands["fabric.spares"]
+        yield BillLine(
+            "spares", f"{100 * network.spares.typical:g} % of all parts", "spares", 1, stock, stock, NO_POWER
+        )
 
     def cables(self) -> Iterator[Cable]:
         """The point-to-point list of the compute fabric, row by row."""
@@ -179,76 +251,63 @@ def _switch_ports(network: Network | None) -> int | None:
     return counts.leaves * network.choice.radix + above * network.choice.spine_radix
 
 
-def _other(network: Beside, named: Mapping[str, Band | None]) -> OtherNetwork:
+def _other(network: Beside, bands: Mapping[str, Band | None]) -> OtherNetwork:
     return OtherNetwork(
         role=network.role,
         switch=network.switch,
         leaf_switches=network.leaf_switches,
         spine_switches=network.spine_switches,
         links=network.links,
-        cost=named[f"{network.role}.cost"],
-        power=named[f"{network.role}.power"],
+        cost=bands[f"fabric.{network.role}.cost"],
+        power=bands[f"fabric.{network.role}.power"],
     )
 
 
 def draft(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> FabricDraft:
     """Design and price the scenario's fabric, and the networks beside it that are switched on."""
-    prices = PriceList(scenario, catalog)
-    findings: list[Finding] = []
-    network: Network | None = None
+    prices = PriceList.of(scenario, catalog)
     choices = candidates(hardware, scenario, catalog)
+    wish: tuple[Choice, fabric.Design] | None = None
+    network: Network | None = None
+    if hardware.nodes > 1 and hardware.nics_per_node > 0 and choices:
+        wish = chosen(choices, hardware, scenario, prices)
+        if not fabric_findings.refused(wish[1], hardware, scenario, catalog):
+            network = build(hardware, scenario, catalog, prices, *wish)
+    return FabricDraft(hardware, scenario, catalog, prices, choices, wish, network)
+
+
+def _findings(made: FabricDraft) -> Iterator[Finding]:
+    hardware, scenario, catalog, network = made.hardware, made.scenario, made.catalog, made.network
     if hardware.nodes > 1 and hardware.nics_per_node > 0:
-        findings += fabric_findings.of_request(hardware, scenario, catalog)
-        if choices:
-            found = designs(choices, hardware, scenario)
-            best = int(cheapest(choices, found, catalog, prices))
-            choice, design = choices[best], pick(found, best)
-            findings += fabric_findings.of_design(choice, design, hardware, scenario, catalog)
-            refused = any(finding.severity == "error" for finding in findings)
-            network = None if refused else build(hardware, scenario, catalog, prices, choice, design)
+        yield from fabric_findings.of_request(hardware, scenario, catalog)
+        if made.wish:
+            yield from fabric_findings.of_design(*made.wish, hardware, scenario, catalog)
         else:
-            findings.append(fabric_findings.too_slow(hardware, scenario, catalog))
+            yield fabric_findings.too_slow(hardware, scenario, catalog)
     elif hardware.nodes <= 1:
         text = f"All {hardware.gpus} GPUs stand in one node: no network between nodes is needed or priced."
-        findings.append(Finding("note", "one-node", text, ("gpus",)))
+        yield Finding("note", "one-node", text, ("gpus",))
     if network:
-        findings += fabric_findings.of_prices(prices, network)
-        findings += fabric_findings.of_size(network, hardware, scenario)
-    others = tuple(beside.networks(hardware, scenario, catalog, prices, network))
-    built = network.design if network else None
-    taper = float(built.bisection_leaf / built.bisection) if built and built.bisection > 0 else 1.0
-    return FabricDraft(
-        hardware=hardware,
-        scenario=scenario,
-        network=network,
-        others=others,
-        switch=network.choice.leaf.key if network else (choices[0].leaf.key if choices else scenario.switch or ""),
-        tiers=network.counts.tiers if network else None,
-        nodes_per_unit=network.counts.unit_nodes if network else scenario.nodes_per_unit,
-        taper=max(1.0, taper),
-        hops=int(built.hops) if built else 0,
-        quantities=_quantities(hardware, scenario, catalog, network, others),
-        findings=tuple(findings),
-        explanations=_explanations(network, scenario, hardware) if network else {},
-        matches=_matches(network, hardware, scenario) if network else (),
-    )
+        yield from fabric_findings.of_prices(made.prices, made.choices, network, hardware)
+        yield from fabric_findings.of_size(network, hardware, scenario)
 
 
 # Results --------------------------------------------------------------------------------------------------------------
 
 
-def _quantities(
-    hardware: Hardware,
-    scenario: Scenario,
-    catalog: Catalog,
-    network: Network | None,
-    others: tuple[Beside, ...],
-) -> dict[str, Draws]:
-    """Every figure of the fabric that is a band, by its name on the wire."""
-    nothing, none_needed = np.full(257, np.nan), np.zeros(257)
+NO_POWER = Band(0.0, 0.0, 0.0, "W")
+
+
+@lru_cache(maxsize=4096)
+def _band(price: Estimate | None) -> Band | None:
+    """The range of a price."""
+    return fold({"price": Draws(price.draws(), "USD", (price,))})["price"] if price else None
+
+
+def _quantities(made: FabricDraft) -> dict[str, Draws]:
+    hardware, scenario, catalog, network = made.hardware, made.scenario, made.catalog, made.network
     results: dict[str, Draws] = {}
     design = network.design if network else None
-    alone = hardware.nodes <= 1
     rate = hardware.scale_out.port_rate
     link = rate.draws() / scenario.planes
 
@@ -266,32 +325,31 @@ def _quantities(
             if np.isfinite(cut):
                 results[f"fabric.bisection.{tier}.one_way"] = Draws(cut * link, "B/s", (rate,))
                 results[f"fabric.bisection.{tier}.both_ways"] = Draws(2 * cut * link, "B/s", (rate,))
-    whole = design.bisection * link if design is not None else nothing
+    whole = design.bisection * link if design is not None else UNKNOWN
     results["fabric.bisection_per_gpu"] = Draws(whole / hardware.gpus, "B/s", (rate,))
 
-    cost = network.cost if network else (none_needed if alone else nothing)
-    used = network.used if network else ()
+    cost, used = made.cost, made.used
     ports, switch_ports = (
         (float(design.hosts), float(_switch_ports(network) or 0)) if design is not None else (0.0, 0.0)
     )
-    gigabit = units.parse("1 Gb/s", "B/s")
-    results |= {
-        "fabric.cost": Draws(cost, "USD", used),
-        "fabric.cost_per_host_port": Draws(costs.per(cost, ports), "USD", used),
-        "fabric.cost_per_switch_port": Draws(costs.per(cost, switch_ports), "USD", used),
-        "fabric.cost_per_gpu": Draws(costs.per(cost, hardware.gpus), "USD", used),
-        "fabric.cost_per_bisection": Draws(costs.per(cost, whole / gigabit), "USD", used),
+    shares = {
+        "fabric.cost": cost,
+        "fabric.cost_per_host_port": costs.per(cost, ports),
+        "fabric.cost_per_switch_port": costs.per(cost, switch_ports),
+        "fabric.cost_per_gpu": costs.per(cost, hardware.gpus),
+        "fabric.cost_per_bisection": costs.per(cost, whole / GIGABIT),
     }
-    switches = network.power_sources if network else ()
-    results["fabric.power"] = Draws(network.power if network else (none_needed if alone else nothing), "W", switches)
-    typical = network.typical_power if network else (none_needed if alone else nothing)
-    results["fabric.typical_power"] = Draws(typical, "W", switches)
+    results |= {name: Draws(np.asarray(values), "USD", used) for name, values in shares.items()}
+    if network:
+        results["fabric.spares"] = Draws(network.stock, "USD", (network.spares, *used))
+    sources = made.power_sources
+    results["fabric.power"] = Draws(made.power, "W", sources)
+    results["fabric.typical_power"] = Draws(made.typical_power, "W", sources)
     results["fabric.latency"] = _latency(hardware, catalog, network)
-    for number, line in enumerate(network.lines if network else ()):
-        results[f"fabric.bill.{number}.price"] = Draws(line.price, "USD", line.used)
-        results[f"fabric.bill.{number}.cost"] = Draws(line.cost, "USD", line.used)
-        results[f"fabric.bill.{number}.power"] = Draws(line.power, "W", switches if line.power.any() else ())
-    for other in others:
+    for line in network.parts if network else ():
+        if line.power is not None:
+            results[f"fabric.bill.{line.role}.power"] = Draws(line.power, "W", sources if line.power.any() else ())
+    for other in made.others:
         results[f"fabric.{other.role}.cost"] = Draws(other.cost, "USD", other.used)
         results[f"fabric.{other.role}.power"] = Draws(other.power, "W", other.power_sources)
     return results
@@ -300,7 +358,7 @@ def _quantities(
 def _latency(hardware: Hardware, catalog: Catalog, network: Network | None) -> Draws:
     """Longest shortest path: every switch on it, and light in the longest cable of every level, up and down."""
     if network is None:
-        return Draws(np.full(257, np.nan), "s")
+        return Draws(UNKNOWN, "s")
     leaf = network.choice.leaf.latency or hardware.scale_out.switch_latency
     spine = network.choice.spine.latency or hardware.scale_out.switch_latency
     speed = catalog.operations["cables"]["signal_speed"]
@@ -309,50 +367,24 @@ def _latency(hardware: Hardware, catalog: Catalog, network: Network | None) -> D
     hops = int(network.design.hops)
     above = max(hops - 2, 0) if network.counts.spines else 0
     switches = costs.line(hops - above, drawn(leaf)) + costs.line(above, drawn(spine))
-    return Draws(switches + light, "s", tuple(used for used in (leaf, spine, speed) if used))
+    return Draws(np.asarray(switches + light), "s", tuple(used for used in (leaf, spine, speed) if used))
 
 
 # Published designs ----------------------------------------------------------------------------------------------------
 
 
-@cache
-def _published() -> tuple[published.Row, ...]:
-    return tuple(published.read())
-
-
-def _matches(network: Network, hardware: Hardware, scenario: Scenario) -> tuple[str, ...]:
+def _matches(network: Network, hardware: Hardware) -> tuple[str, ...]:
     """Names of the published designs that this one equals in nodes, rates, switches and links."""
     counts, design = network.counts, network.design
-    mine = {
-        "n_nodes": counts.nodes,
-        "nics_per_node": counts.rails,
-        "planes": counts.planes,
-        "leaf": counts.leaves,
-        "spine": counts.spines,
-        "core": counts.cores,
-        "node_leaf_cables": int(design.node_leaf),
-        "leaf_spine_cables": int(design.leaf_spine),
-        "spine_core_cables": int(design.spine_core),
-    }
-    found = []
-    for row in _published():
-        if row.text("role") != "compute" or row.number("leaf") is None or row.number("spine") is None:
-            continue
-        rate = row.number("nic_gbps")
-        if rate is None or units.parse(f"{rate} Gb/s", "B/s") != hardware.scale_out.port_rate.typical:
-            continue
-        ethernet = row.text("fabric").startswith("Ethernet")
-        if ethernet == (hardware.scale_out.family == "infiniband"):
-            continue
-        per_cable = row.number("links_per_cable") or 1
-        printed = {
-            name: value * (per_cable if name.endswith("_cables") else 1)
-            for name in mine
-            if (value := row.number(name)) is not None
-        }
-        if all(mine[name] == value for name, value in printed.items()):
-            found.append(row.title)
-    return tuple(found)
+    links = (int(design.node_leaf), int(design.leaf_spine), int(design.spine_core))
+    sizes = (counts.nodes, counts.rails, counts.planes, counts.leaves, counts.spines, counts.cores)
+    mine = dict(zip(published.COUNTS, (*sizes, *links), strict=True))
+    kind = hardware.scale_out.port_rate.typical, hardware.scale_out.family == "infiniband"
+    return tuple(
+        reference.title
+        for reference in published.references().get(kind, ())
+        if all(mine[name] == value for name, value in reference.printed.items())
+    )
 
 
 def _explanations(network: Network, scenario: Scenario, hardware: Hardware) -> dict[str, Explanation]:
@@ -384,12 +416,14 @@ def _explanations(network: Network, scenario: Scenario, hardware: Hardware) -> d
         Term(
             "C",
             f"{line.quantity:,} × {line.part}",
-            float(line.cost[0]),
+            float(drawn(line.price)[0] * line.quantity),
             "USD",
-            line.used[0].source if line.used else "",
+            line.price.source if line.price else "",
         )
         for line in network.lines
     )
+    stock = f"1 × {100 * network.spares.typical:g} % of all parts"
+    money += (Term("C", stock, float(network.stock[0]), "USD", network.spares.source),)
     return {
         "fabric.leaf_switches": Explanation("fabric.design", sized),
         "fabric.spine_switches": Explanation("fabric.smallest_divisor", spines),

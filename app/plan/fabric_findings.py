@@ -1,17 +1,42 @@
 """What a network architect would say about a wish for a fabric, and about the design that answers it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from app import fabric, units
 from app.catalog import Catalog
+from app.catalog.types import Switch
 from app.plan.bill import Network
 from app.plan.hardware import Hardware
 from app.plan.parts import Finding
 from app.plan.prices import PriceList
-from app.plan.switching import Choice, designs
+from app.plan.switching import Choice, designed
 from app.scenario import Scenario
+
+
+def refused(design: fabric.Design, hardware: Hardware, scenario: Scenario, catalog: Catalog) -> bool:
+    """Whether a design cannot be built as wished: an error is among its findings."""
+    limit = hardware.scale_out.address_limit
+    return (
+        int(design.reason) != fabric.BUILT
+        or _foreign_switch(hardware, scenario, catalog) is not None
+        or (limit is not None and _addresses(design, scenario) > limit.typical)
+    )
+
+
+def _foreign_switch(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Switch | None:
+    """The switch wished for, where the network cannot run on it."""
+    switch = catalog.switches[scenario.switch] if scenario.switch else None
+    family = "infiniband" if hardware.scale_out.family == "infiniband" else "ethernet"
+    if switch is None or switch.family == family or hardware.scale_out.family == switch.family == "slingshot":
+        return None
+    return switch
+
+
+def _addresses(design: fabric.Design, scenario: Scenario) -> int:
+    """Ports and switches of a subnet that need an address; a plane is a subnet."""
+    return int((design.node_leaf + design.switches) / scenario.planes)
 
 
 def of_request(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
@@ -27,17 +52,15 @@ def of_request(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Iter
             ("scale_out", "platform"),
             "Choose a slower network, or a node with a newer PCIe generation.",
         )
-    if scenario.switch:
-        switch = catalog.switches[scenario.switch]
-        family = "infiniband" if hardware.scale_out.family == "infiniband" else "ethernet"
-        if switch.family != family and not (hardware.scale_out.family == switch.family == "slingshot"):
-            yield Finding(
-                "error",
-                "switch-of-another-family",
-                f"{switch.name} is an {switch.family} switch; {hardware.scale_out.name} cannot run on it.",
-                ("switch", "scale_out"),
-                f"Leave the switch blank, or choose one of: {', '.join(hardware.scale_out.switches)}.",
-            )
+    switch = _foreign_switch(hardware, scenario, catalog)
+    if switch:
+        yield Finding(
+            "error",
+            "switch-of-another-family",
+            f"{switch.name} is an {switch.family} switch; {hardware.scale_out.name} cannot run on it.",
+            ("switch", "scale_out"),
+            f"Leave the switch blank, or choose one of: {', '.join(hardware.scale_out.switches)}.",
+        )
     if scenario.spine_oversubscription > 1 and (scenario.tiers or 3) < 3:
         yield Finding(
             "note",
@@ -108,8 +131,7 @@ def of_design(
 
 def _too_many(choice: Choice, hardware: Hardware, scenario: Scenario, hosts: int) -> Finding:
     def most(tiers: int) -> int:
-        found = designs([choice], hardware, scenario, nodes=1, tiers=tiers)
-        reach = float(found.most_nodes[0])
+        reach = float(designed(choice.ports, hardware, scenario, 1, tiers=tiers).most_nodes)
         return int(reach) if np.isfinite(reach) else 0
 
     asked = scenario.tiers
@@ -143,7 +165,7 @@ def _of_addresses(design: fabric.Design, hardware: Hardware, scenario: Scenario,
     limit = hardware.scale_out.address_limit
     if limit is None:
         return
-    needed = int((design.node_leaf + design.switches) / scenario.planes)
+    needed = _addresses(design, scenario)
     rounded = catalog.operations["infiniband"]["articles_addresses"].typical
     if needed > limit.typical:
         yield Finding(
@@ -236,21 +258,22 @@ def of_size(network: Network, hardware: Hardware, scenario: Scenario) -> Iterato
     room = counts.units * counts.unit_nodes
     if counts.by_rail and counts.tiers > 1 and scenario.nodes_per_unit is None and hardware.nodes < 0.6 * room:
         plain = scenario.model_copy(update={"topology": "fat-tree"})
-        other = designs([network.choice], hardware, plain)
-        if int(other.reason[0]) == fabric.BUILT and other.switches[0] < network.design.switches:
+        other = designed(network.choice.ports, hardware, plain, hardware.nodes)
+        if int(other.reason) == fabric.BUILT and other.switches < network.design.switches:
             yield Finding(
                 "note",
                 "units-partly-filled",
                 f"Leaves are built for whole units, {room:,} nodes; {hardware.nodes:,} are there. A plain fat tree "
-                f"needs {int(other.switches[0]):,} switches rather than {int(network.design.switches):,}.",
+                f"needs {int(other.switches):,} switches rather than {int(network.design.switches):,}.",
                 ("topology",),
                 "Keep it where the cluster will grow; else use a plain fat tree.",
                 {"topology": "fat-tree"},
             )
 
 
-def of_prices(prices: PriceList, network: Network) -> Iterator[Finding]:
-    missing = [line.part for line in network.lines if line.key != "spares" and not np.isfinite(line.price[0])]
+def of_prices(prices: PriceList, choices: Sequence[Choice], network: Network, hardware: Hardware) -> Iterator[Finding]:
+    """Prices that nobody publishes, of what is bought and of the switches it was chosen among."""
+    missing = [line.part for line in network.parts if line.price is None]
     if missing:
         yield Finding(
             "warning",
@@ -267,10 +290,14 @@ def of_prices(prices: PriceList, network: Network) -> Iterator[Finding]:
             f"The catalogue has no module or cable for the links {' and '.join(uncabled)}; they are not priced.",
             ("switch",),
         )
-    if prices.scaled:
+    asked = {id(switch): switch for choice in choices for switch in (choice.leaf, choice.spine)}
+    scaled = {switch.name for switch in asked.values() if prices.by_rate(switch)}
+    if hardware.nic and prices.by_rate(hardware.nic) and any(line.role == "NIC" for line in network.parts):
+        scaled.add(hardware.nic.name)
+    if scaled:
         yield Finding(
             "note",
             "price-by-rate",
-            f"No price is published for {', '.join(sorted(prices.scaled))}: taken by the rate of a port.",
+            f"No price is published for {', '.join(sorted(scaled))}: taken by the rate of a port.",
             ("price_switch", "price_nic"),
         )

@@ -8,14 +8,15 @@ from numpy.typing import NDArray
 
 from app import costs, fabric, units
 from app.catalog import Catalog, Estimate
-from app.plan.bill import LEVELS, Cages, drawn, laid_out, links_of, parts, price_of, spare_cost
+from app.plan.bill import LEVELS, Cages, drawn, laid_out, parts, price_of, spare_cost
 from app.plan.cabling import Medium
 from app.plan.hardware import Hardware, look_up
 from app.plan.prices import PriceList
-from app.plan.switching import Choice, candidates, cheapest, designs, pick
+from app.plan.switching import Choice, candidates, cheapest, designs
 from app.scenario import Scenario
 
 Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
 SMALLEST, LARGEST = 8, 100_000
 FAMILIES = ("infiniband", "roce")
 
@@ -50,22 +51,22 @@ class PortCurve:
     @property
     def cost_per_host_port(self) -> Floats:
         """Price of the fabric for each NIC port [USD]; sizes, draws."""
-        return costs.per(self.cost, self.host_ports[:, None])
+        return np.asarray(costs.per(self.cost, self.host_ports[:, None]))
 
     @property
     def cost_per_switch_port(self) -> Floats:
         """Price of the fabric for each port of all switches [USD]; sizes, draws."""
-        return costs.per(self.cost, self.switch_ports[:, None])
+        return np.asarray(costs.per(self.cost, self.switch_ports[:, None]))
 
     @property
     def cost_per_gpu(self) -> Floats:
         """Price of the fabric for each GPU [USD]; sizes, draws."""
-        return costs.per(self.cost, self.gpus[:, None])
+        return np.asarray(costs.per(self.cost, self.gpus[:, None]))
 
     @property
     def cost_per_bisection(self) -> Floats:
         """Price of the fabric for each Gb/s of bisection, one way [USD]; sizes, draws."""
-        return costs.per(self.cost, self.bisection[:, None] / units.parse("1 Gb/s", "B/s"))
+        return np.asarray(costs.per(self.cost, self.bisection[:, None] / units.parse("1 Gb/s", "B/s")))
 
 
 def generations(scenario: Scenario, catalog: Catalog) -> tuple[str, ...]:
@@ -113,7 +114,7 @@ def by_size(
 
 
 def _curve(hardware: Hardware, scenario: Scenario, catalog: Catalog, gpus: Sequence[int]) -> PortCurve | None:
-    prices = PriceList(scenario, catalog)
+    prices = PriceList.of(scenario, catalog)
     choices = candidates(hardware, scenario, catalog)
     if not choices or hardware.nics_per_node < 1:
         return None
@@ -135,7 +136,7 @@ def _curve(hardware: Hardware, scenario: Scenario, catalog: Catalog, gpus: Seque
     for index, choice in enumerate(choices):
         here = np.flatnonzero(built & (best == index))
         if len(here):
-            cost[here] = _cost(hardware, scenario, catalog, prices, choice, pick(found, here), nodes[here], used)
+            cost[here] = _cost(hardware, scenario, catalog, prices, choice, found.at(here), nodes[here], used)
     radix = np.array([choice.radix for choice in choices])[best]
     spine_radix = np.array([choice.spine_radix for choice in choices])[best]
     ports = found.leaf_switches * radix + (found.switches - found.leaf_switches) * spine_radix
@@ -168,14 +169,14 @@ def _chosen(
     scenario: Scenario,
     catalog: Catalog,
     prices: PriceList,
-    choices: list[Choice],
+    choices: tuple[Choice, ...],
     nodes: NDArray[np.int64],
 ) -> tuple[fabric.Design, NDArray[np.int64]]:
     """The design of every size, and which choice it is."""
-    found = designs(choices, hardware, scenario, nodes=nodes[:, None])
-    best = cheapest(choices, found, catalog, prices)
+    found = designs(choices, hardware, scenario, nodes=nodes)
+    best = cheapest(choices, found, prices)
     rows = np.arange(len(nodes))
-    return found.at(rows, best), best
+    return fabric.Design(*(np.array(fields)[best, rows] for fields in zip(*found, strict=True))), best
 
 
 def _refused(found: fabric.Design, hardware: Hardware, scenario: Scenario) -> NDArray[np.bool_]:
@@ -211,19 +212,14 @@ def _cost(
 ) -> Floats:
     """Price of some designs of one choice of switches [USD]; sizes, draws."""
     cages = Cages.of(choice, hardware, scenario, catalog)
-    known: dict[tuple[str, float], Medium | None] = {}
-    carried: dict[str, list[Medium | None]] = {level: [] for level in LEVELS}
+    carried: dict[str, dict[Medium, Booleans]] = {level: {} for level in LEVELS}
     for place, many in enumerate(nodes.tolist()):
-        one = pick(design, place)
+        one = design.at(place)
         cabling = laid_out(one, choice, replace(hardware, nodes=many), scenario, catalog)
-        for level, links in links_of(one).items():
-            medium = None
-            if links[0] > 0:
-                run = (level, cabling.longest(level))
-                if run not in known:
-                    known[run] = cages.medium(catalog, prices, *run)
-                medium = known[run]
-            carried[level].append(medium)
+        for level in LEVELS:
+            medium = cages.medium(prices, level, cabling.longest(level)) if getattr(one, level) > 0 else None
+            if medium:
+                carried[level].setdefault(medium, np.zeros(len(nodes), dtype=np.bool_))[place] = True
     size = nodes.astype(np.float64)
     needed = parts(
         choice,
@@ -232,13 +228,14 @@ def _cost(
         size,
         size * hardware.nics_per_node,
         np.full(len(nodes), float(scenario.management_links * scenario.planes)),
-        carried,
+        {level: tuple(media.items()) for level, media in carried.items()},
     )
+    nic = hardware.nic.key if hardware.nic else None
     whole = np.zeros((len(nodes), 257))
     for (role, key), many in needed.items():
         if np.any(many):
-            *_, price = price_of(role, key, choice, hardware, catalog, prices)
-            whole = whole + costs.line(many[:, None], drawn(price))
+            *_, price = price_of(role, key, choice, nic, hardware.scale_out.family, prices)
+            whole = whole + costs.line(np.asarray(many)[:, None], drawn(price))
             if price:
                 used[price.key] = price
     return whole + spare_cost(whole, prices.rate("spares"))
@@ -250,7 +247,7 @@ def _cliffs(
     best: NDArray[np.int64],
     built: NDArray[np.bool_],
     refused: NDArray[np.bool_],
-    choices: list[Choice],
+    choices: tuple[Choice, ...],
 ) -> list[Cliff]:
     """Where tiers or the switch change, and where the cluster no longer fits."""
     cliffs = []

@@ -1,7 +1,9 @@
 """Which price goes for a part: the planner's own, the chosen edition's, or the market's."""
 
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import attrgetter
 
 from app.catalog import Catalog, Estimate
 from app.catalog.types import Nic, Optic, Platform, Status, Switch
@@ -9,45 +11,53 @@ from app.scenario import Scenario
 
 MARKET = "market"
 OWN = "planner"
+FIELDS = (
+    "price_switch", "price_nic", "price_transceiver", "price_cable", "price_copper_cable", "price_node",
+    "price_gpu_hour", "electricity", "pue", "lifetime", "spares", "support", "infrastructure",
+)  # fmt: skip
+"""The prices a scenario may give."""
+_given = attrgetter("price_book", *FIELDS)
 
 
+@lru_cache(maxsize=512)
 def own(value: float, unit: str, key: str) -> Estimate:
     """A figure the planner typed: exact, and cited as such."""
     return Estimate(typical=value, unit=unit, source=OWN, key=f"planner.{key}", note="Given in the scenario.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PriceList:
     """Prices in force for one scenario. A price nobody publishes is ``None``.
 
     A ``price_*`` field of the scenario goes before the edition it names; what that edition does not name comes from the
-    market edition, and ``borrowed`` remembers it.
+    market edition. A list equals itself alone, and scenarios with the same prices share one, so that it can be part of
+    a cache's key.
     """
 
-    scenario: Scenario
     catalog: Catalog
-    borrowed: set[str] = field(default_factory=set)
-    missing: set[str] = field(default_factory=set)
-    scaled: set[str] = field(default_factory=set)
+    edition: str
+    given: Mapping[str, float]
 
-    @cached_property
-    def _market(self) -> bool:
-        return self.scenario.price_book == MARKET
+    @staticmethod
+    def of(scenario: Scenario, catalog: Catalog) -> "PriceList":
+        """The prices in force for a scenario."""
+        return _listed(catalog, *_given(scenario))
 
     def book(self, *keys: str) -> Estimate | None:
         """The first of some keys that the edition has, then that the market has."""
-        for edition in dict.fromkeys((self.scenario.price_book, MARKET)):
+        for edition in (self.edition, MARKET):
             prices = self.catalog.prices[edition].prices if edition in self.catalog.prices else {}
             for key in keys:
                 if key in prices:
-                    if edition != self.scenario.price_book:
-                        self.borrowed.add(key)
                     return prices[key]
-        self.missing.add(keys[0])
         return None
 
+    def borrowed(self, price: Estimate | None) -> bool:
+        """Whether a price is the market edition's for want of one in the edition asked for."""
+        return price is not None and self.edition != MARKET and price.key.startswith(f"prices.{MARKET}.")
+
     def _own(self, name: str, unit: str = "USD") -> Estimate | None:
-        value = getattr(self.scenario, name)
+        value = self.given.get(name)
         return None if value is None else own(value, unit, name)
 
     def switch(self, switch: Switch) -> Estimate | None:
@@ -55,40 +65,31 @@ class PriceList:
         given = self._own("price_switch")
         if given:
             return given
-        family = "infiniband" if switch.family == "infiniband" else "ethernet"
-        ports = switch.ports * switch.switches_per_box
-        if not self._market:
-            per_port = self.book(f"switch-port-{family}")
+        generic, ports = _generic(switch), switch.ports * switch.switches_per_box
+        if self.edition != MARKET:
+            per_port = self.book(generic)
             return per_port.times(ports) if per_port else None
-        prices = self.catalog.prices[MARKET].prices
-        if switch.key in prices:
-            return self.book(switch.key)
-        return self._by_rate(f"switch-port-{family}", switch, ports)
+        return _by_rate(self.catalog, generic, switch, ports) if self.by_rate(switch) else self.book(switch.key)
 
     def nic(self, nic: Nic | None, family: str) -> Estimate | None:
         """One adapter [USD]."""
         generic = "nic-infiniband" if family == "infiniband" else "nic-ethernet"
         given = self._own("price_nic")
-        if given or nic is None or not self._market or nic.key in self.catalog.prices[MARKET].prices:
-            return given or self.book(*((nic.key, generic) if nic and self._market else (generic,)))
-        return self._by_rate(generic, nic, nic.ports)
+        if given or nic is None or self.edition != MARKET:
+            return given or self.book(generic)
+        return _by_rate(self.catalog, generic, nic, nic.ports) if self.by_rate(nic) else self.book(nic.key)
 
-    def _by_rate(self, key: str, part: Switch | Nic, ports: int) -> Estimate | None:
-        """The price of a usual 400 Gb/s port, scaled to a part nobody prints a price for."""
-        price = self.book(key)
-        if price is None:
-            return None
-        self.scaled.add(part.name)
-        share = ports * part.port_rate.typical / self.catalog.scale_out["infiniband-ndr"].port_rate.typical
-        status: Status = "projected" if part.status in ("announced", "projected") else "estimate"
-        return replace(price.times(share, "No price is published: by the rate of its ports."), status=status)
+    def by_rate(self, part: Switch | Nic) -> bool:
+        """Whether nobody prints a price of a part, so that it is taken by the rate of its ports."""
+        given = "price_switch" if isinstance(part, Switch) else "price_nic"
+        return self.edition == MARKET and given not in self.given and part.key not in self.catalog.prices[MARKET].prices
 
     def optic(self, optic: Optic) -> Estimate | None:
         """One module or cable [USD]."""
         fields = {"transceiver": "price_transceiver", "fibre": "price_cable"}
         given = self._own(fields.get(optic.kind, "price_copper_cable"))
         generic = "transceiver" if optic.kind == "transceiver" else "cable"
-        return given or self.book(*((optic.key,) if self._market else (generic,)))
+        return given or self.book(optic.key if self.edition == MARKET else generic)
 
     def node(self, platform: Platform, gpus_per_node: int) -> Estimate | None:
         """One node; a rack's price is shared out over its GPUs [USD]."""
@@ -114,3 +115,24 @@ class PriceList:
     def rate(self, name: str, unit: str = "1") -> Estimate:
         """An operating figure: pue, lifetime, spares, support or infrastructure."""
         return self._own(name, unit) or self.catalog.operations["site"][name]
+
+
+@lru_cache(maxsize=256)
+def _listed(catalog: Catalog, edition: str, *values: float | None) -> PriceList:
+    given = {name: value for name, value in zip(FIELDS, values, strict=True) if value is not None}
+    return PriceList(catalog, edition, given)
+
+
+def _generic(switch: Switch) -> str:
+    """The key of a port of a usual switch."""
+    return "switch-port-infiniband" if switch.family == "infiniband" else "switch-port-ethernet"
+
+
+def _by_rate(catalog: Catalog, key: str, part: Switch | Nic, ports: int) -> Estimate | None:
+    """The market's price of a usual 400 Gb/s port, scaled to a part nobody prints a price for."""
+    price = catalog.prices[MARKET].prices.get(key)
+    if price is None:
+        return None
+    share = ports * part.port_rate.typical / catalog.scale_out["infiniband-ndr"].port_rate.typical
+    status: Status = "projected" if part.status in ("announced", "projected") else "estimate"
+    return replace(price.times(share, "No price is published: by the rate of its ports."), status=status)

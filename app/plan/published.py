@@ -1,9 +1,12 @@
 """Published reference designs: rows of a table with the columns of ``measurements/fabric.csv``."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from app import units
 
 MOST = 1e9
 """No design has more of anything."""
@@ -41,3 +44,37 @@ def read(path: Path = FILE) -> Iterator[Row]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         for cells in csv.DictReader(file):
             yield Row({str(key): value or "" for key, value in cells.items() if key is not None})
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A published compute fabric, read once: what a design must equal to be the same."""
+
+    title: str
+    printed: Mapping[str, int]
+
+
+COUNTS = (
+    "n_nodes", "nics_per_node", "planes", "leaf", "spine", "core", "node_leaf_cables", "leaf_spine_cables",
+    "spine_core_cables",
+)  # fmt: skip
+"""What a design is compared in, where the source prints it; cables as links."""
+
+
+@cache
+def references() -> Mapping[tuple[float, bool], tuple[Reference, ...]]:
+    """The published compute fabrics by the rate of a NIC [B/s] and whether they are InfiniBand."""
+    found: dict[tuple[float, bool], list[Reference]] = {}
+    for row in read():
+        rate = row.number("nic_gbps")
+        if row.text("role") != "compute" or rate is None or row.number("leaf") is None or row.number("spine") is None:
+            continue
+        per_cable = row.number("links_per_cable") or 1
+        printed = {
+            name: value * (per_cable if name.endswith("_cables") else 1)
+            for name in COUNTS
+            if (value := row.number(name)) is not None
+        }
+        kind = units.parse(f"{rate} Gb/s", "B/s"), not row.text("fabric").startswith("Ethernet")
+        found.setdefault(kind, []).append(Reference(row.title, printed))
+    return {kind: tuple(references) for kind, references in found.items()}

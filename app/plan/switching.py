@@ -1,12 +1,15 @@
 """Choosing a switch: the planner's own, or the cheapest of the generation that works."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app import costs, fabric
+from app.arrays import Array, larger, smaller
 from app.catalog import Catalog
 from app.catalog.types import Switch
 from app.plan.cabling import switch_cage
@@ -15,22 +18,30 @@ from app.plan.prices import PriceList
 from app.scenario import Scenario
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Choice:
-    """A switch for the leaves and one for the tiers above, and how each port is split into links."""
+    """A switch for the leaves and one for the tiers above, and how each port is split into links.
+
+    A choice equals itself alone, so that it can be part of a cache's key.
+    """
 
     leaf: Switch
     spine: Switch
     leaf_split: int
     spine_split: int
 
-    @property
+    @cached_property
     def radix(self) -> int:
         return self.leaf.ports * self.leaf_split
 
-    @property
+    @cached_property
     def spine_radix(self) -> int:
         return self.spine.ports * self.spine_split
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        """Ports of a leaf and of a switch above: all that a design needs to know of them."""
+        return self.radix, self.spine_radix
 
 
 def splits(switch: Switch, rate: float) -> int:
@@ -40,30 +51,50 @@ def splits(switch: Switch, rate: float) -> int:
     return max(fitting, default=0)
 
 
-def candidates(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> list[Choice]:
+def candidates(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> tuple[Choice, ...]:
     """Leaf and spine switches worth trying, the usual one first."""
-    rate = hardware.scale_out.port_rate.typical / scenario.planes
-    if scenario.switch:
-        switches = [catalog.switches[scenario.switch]]
+    return _candidates(catalog, hardware.scale_out.key, scenario.planes, scenario.switch)
+
+
+@lru_cache(maxsize=1024)
+def _candidates(catalog: Catalog, scale_out: str, planes: int, switch: str | None) -> tuple[Choice, ...]:
+    network = catalog.scale_out[scale_out]
+    rate = network.port_rate.typical / planes
+    if switch:
+        switches = [catalog.switches[switch]]
     else:
-        switches = [catalog.switches[key] for key in hardware.scale_out.switches]
-        shipping = [switch for switch in switches if switch.status not in ("announced", "projected")]
+        switches = [catalog.switches[key] for key in network.switches]
+        shipping = [entry for entry in switches if entry.status not in ("announced", "projected")]
         switches = shipping or switches
-    switches = [switch for switch in switches if splits(switch, rate)]
-    leaves = [switch for switch in switches if not switch.chassis] or switches
-    chosen = []
-    for leaf in leaves:
-        for spine in [leaf, *(switch for switch in switches if switch.chassis and switch is not leaf)]:
-            chosen.append(Choice(leaf, spine, splits(leaf, rate), splits(spine, rate)))
-    return chosen
+    switches = [entry for entry in switches if splits(entry, rate)]
+    leaves = [entry for entry in switches if not entry.chassis] or switches
+    return tuple(
+        Choice(leaf, spine, splits(leaf, rate), splits(spine, rate))
+        for leaf in leaves
+        for spine in [leaf, *(entry for entry in switches if entry.chassis and entry is not leaf)]
+    )
 
 
 def designs(
-    choices: list[Choice], hardware: Hardware, scenario: Scenario, nodes: Any = None, **changes: Any
+    choices: Sequence[Choice], hardware: Hardware, scenario: Scenario, nodes: Any = None, **changes: Any
+) -> list[fabric.Design]:
+    """The fabric of every choice; ``nodes`` may be an array. Choices of as many ports share one."""
+    ports = list(dict.fromkeys([choice.ports for choice in choices]))
+    if nodes is None:
+        each = {pair: designed(pair, hardware, scenario, hardware.nodes, **changes) for pair in ports}
+    else:
+        radixes, spine_radixes = np.array(ports).T
+        found = designed((radixes, spine_radixes), hardware, scenario, np.asarray(nodes)[..., None], **changes)
+        each = {pair: found.at(..., place) for place, pair in enumerate(ports)}
+    return [each[choice.ports] for choice in choices]
+
+
+def designed(
+    ports: tuple[Any, Any], hardware: Hardware, scenario: Scenario, nodes: Any, **changes: Any
 ) -> fabric.Design:
-    """The fabric of every choice, last axis; ``nodes`` may be an array with an axis of its own before it."""
+    """The fabric of switches of so many ports, at the leaves and above."""
+    radix, spine_radix = ports
     arguments: dict[str, Any] = {
-        "spine_radix": np.array([choice.spine_radix for choice in choices]),
         "planes": scenario.planes,
         "oversubscription": scenario.oversubscription,
         "spine_oversubscription": scenario.spine_oversubscription,
@@ -73,14 +104,31 @@ def designs(
         "rail_spines": scenario.spine_policy == "rail",
         "tiers": scenario.tiers or 0,
         "layout": fabric.LAYOUTS.index(scenario.topology),
+        **changes,
     }
-    radix = np.array([choice.radix for choice in choices])
-    at = hardware.nodes if nodes is None else nodes
-    return fabric.design(at, hardware.nics_per_node, radix, **(arguments | changes))
+    return fabric.design(nodes, hardware.nics_per_node, radix, spine_radix=spine_radix, **arguments)
 
 
-def rough_cost(choices: list[Choice], found: fabric.Design, catalog: Catalog, prices: PriceList) -> NDArray[np.float64]:
-    """Typical price of switches and the modules in them, for choosing among them [USD]."""
+class Offer(NamedTuple):
+    """Typical prices of what a choice of switches needs [USD]: a leaf, a switch above, and a link's end in each."""
+
+    leaf: float
+    spine: float
+    leaf_end: float
+    spine_end: float
+
+    def cost(self, found: fabric.Design) -> Array:
+        """Rough price of a design: its switches and the modules in them."""
+        above = found.switches - found.leaf_switches
+        upper_ends = found.leaf_spine + 2 * (found.spine_core + found.core_super_core)
+        leaf_ends = found.node_leaf + found.leaf_spine + 2 * found.peer
+        boxes = costs.line(found.leaf_switches, self.leaf) + costs.line(above, self.spine)
+        return boxes + leaf_ends * self.leaf_end + upper_ends * self.spine_end
+
+
+@lru_cache(maxsize=1024)
+def offers(choices: tuple[Choice, ...], prices: PriceList) -> tuple[Offer | None, ...]:
+    """The offer of every choice; ``None`` where another of as many ports is cheaper whatever is built of them."""
 
     def box(switch: Switch) -> float:
         price = prices.switch(switch)
@@ -90,37 +138,96 @@ def rough_cost(choices: list[Choice], found: fabric.Design, catalog: Catalog, pr
         if switch.co_packaged:
             return 0.0
         rate, links = switch_cage(switch, split)
-        fitting = [
-            optic for optic in catalog.optics.values() if optic.kind == "transceiver" and optic.rate.typical == rate
-        ]
+        optics = prices.catalog.optics.values()
+        fitting = [optic for optic in optics if optic.kind == "transceiver" and optic.rate.typical == rate]
         known = [price.typical for price in map(prices.optic, fitting) if price]
         return min(known, default=0.0) / links
 
-    leaf = np.array([box(choice.leaf) for choice in choices])
-    spine = np.array([box(choice.spine) for choice in choices])
-    leaf_end = np.array([end(choice.leaf, choice.leaf_split) for choice in choices])
-    spine_end = np.array([end(choice.spine, choice.spine_split) for choice in choices])
-    above = found.switches - found.leaf_switches
-    upper_ends = found.leaf_spine + 2 * (found.spine_core + found.core_super_core)
-    leaf_ends = found.node_leaf + found.leaf_spine + 2 * found.peer
-    boxes = costs.line(found.leaf_switches, leaf) + costs.line(above, spine)
-    return np.asarray(boxes + leaf_ends * leaf_end + upper_ends * spine_end)
+    made = [
+        Offer(box(choice.leaf), box(choice.spine), end(choice.leaf, choice.leaf_split),
+              end(choice.spine, choice.spine_split))
+        for choice in choices
+    ]  # fmt: skip
+    beaten = {
+        place
+        for place, offer in enumerate(made)
+        for other in (one for one, choice in zip(made, choices, strict=True) if choice.ports == choices[place].ports)
+        if other.leaf < offer.leaf and all(theirs <= own for theirs, own in zip(other, offer, strict=True))
+    }
+    return tuple(None if place in beaten else offer for place, offer in enumerate(made))
 
 
-def pick(found: fabric.Design, *index: Any) -> fabric.Design:
-    """Some designs of an array of them."""
-    return found.at(..., *index)
+@lru_cache(maxsize=1024)
+def _floors(
+    choices: tuple[Choice, ...], prices: PriceList, oversubscription: float, nodes_per_unit: int
+) -> tuple[tuple[int, Offer, float, float], ...]:
+    """Place and offer of the choices worth trying, and the least that each costs for a host [USD].
+
+    Without spines a host takes a port of a leaf and an end in it. With spines, a leaf that carries as many hosts as it
+    can has its uplinks as well, each with two ends and a port of a spine.
+    """
+    found = []
+    for place, (choice, offer) in enumerate(zip(choices, offers(choices, prices), strict=True)):
+        if offer is None:
+            continue
+        down = fabric.down_ports(choice.radix, oversubscription)
+        hosts = larger(smaller(nodes_per_unit or down, down), 1)
+        up = fabric.uplinks(hosts, 1, oversubscription, choice.radix)
+        link = offer.leaf_end + offer.spine_end + offer.spine / choice.spine_radix
+        alone = offer.leaf / choice.radix + offer.leaf_end
+        found.append((place, offer, alone, float((offer.leaf + up * link) / hosts + offer.leaf_end)))
+    return tuple(found)
 
 
-def cheapest(choices: list[Choice], found: fabric.Design, catalog: Catalog, prices: PriceList) -> NDArray[np.int64]:
-    """Index of the choice to build, along the last axis: the cheapest that works.
+def chosen(
+    choices: tuple[Choice, ...], hardware: Hardware, scenario: Scenario, prices: PriceList
+) -> tuple[Choice, fabric.Design]:
+    """The choice to build, and its design: as `cheapest`, but what cannot be it is not designed.
+
+    The others are designed by the least they can cost, until that is more than the cheapest so far.
+    """
+    if len(choices) == 1:
+        return choices[0], designed(choices[0].ports, hardware, scenario, hardware.nodes)
+    units = scenario.nodes_per_unit or 0 if scenario.topology == "rail-optimized" else 0
+    tree = scenario.topology in ("rail-optimized", "fat-tree")
+    hosts = hardware.nodes * hardware.nics_per_node + scenario.management_links
+    floors = [
+        (scenario.planes * hosts * (many if tree and hosts > choices[place].radix else alone), place, offer)
+        for place, offer, alone, many in _floors(choices, prices, scenario.oversubscription, units)
+    ]
+    known: dict[tuple[int, int], fabric.Design] = {}
+    best = (np.inf, len(choices))
+    for least, place, offer in sorted(floors):
+        if least > best[0] * (1 + 1e-9):
+            break
+        ports = choices[place].ports
+        if ports not in known:
+            known[ports] = designed(ports, hardware, scenario, hardware.nodes)
+        if known[ports].reason == fabric.BUILT:
+            best = min(best, (float(offer.cost(known[ports])), place))
+    if best[0] < np.inf:
+        return choices[best[1]], known[choices[best[1]].ports]
+    found = designs(choices, hardware, scenario)
+    place = int(cheapest(choices, found, prices))
+    return choices[place], found[place]
+
+
+def cheapest(choices: tuple[Choice, ...], found: Sequence[fabric.Design], prices: PriceList) -> NDArray[np.int64]:
+    """Index of the choice to build: the cheapest that works.
 
     Where none has a price, the one with fewest switches; where none works, the one that comes nearest.
     """
-    built = found.reason == fabric.BUILT
-    cost = np.where(built, rough_cost(choices, found, catalog, prices), np.inf)
-    priced = np.isfinite(cost).any(axis=-1, keepdims=True)
-    cost = np.where(priced, cost, np.where(built, found.switches, np.inf))
-    hopeless = ~built.any(axis=-1, keepdims=True)
-    radix = np.array([choice.radix for choice in choices])
-    return np.asarray(np.argmin(np.where(hopeless, found.reason * 2.0**32 - radix, cost), axis=-1))
+    if len(choices) == 1:
+        return np.zeros(found[0].reason.shape, dtype=np.int64)
+    built = np.array([design.reason == fabric.BUILT for design in found])
+    dear = np.full(found[0].reason.shape, np.inf)
+    made = offers(choices, prices)
+    rough = [dear if offer is None else offer.cost(design) for offer, design in zip(made, found, strict=True)]
+    cost = np.where(built, np.array(rough), np.inf)
+    priced = np.isfinite(cost).any(axis=0)
+    if priced.all():
+        return np.asarray(cost.argmin(axis=0))
+    switches = np.array([design.switches for design in found])
+    cost = np.where(priced, cost, np.where(built, switches, np.inf))
+    nearest = np.array([design.reason * 2.0**32 - choice.radix for design, choice in zip(found, choices, strict=True)])
+    return np.asarray(np.where(built.any(axis=0), cost, nearest).argmin(axis=0))
