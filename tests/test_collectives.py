@@ -451,7 +451,7 @@ def test_the_formulas_know_neither_catalogue_nor_web():
         for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
     ]
     assert all(
-        name.split(".")[0] in ("collections", "dataclasses", "math", "numpy") or name == "app.arrays"
+        name.split(".")[0] in ("collections", "dataclasses", "functools", "math", "numpy") or name == "app.arrays"
         for name in modules
     )
 

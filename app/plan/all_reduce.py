@@ -371,7 +371,7 @@ class Evaluation:
     """All-reduce times over swept messages and GPU counts; the swept axes come first, draws last.
 
     ``ways`` holds each algorithm with its quickest protocol; blank protocols mean it changes along the sweep, or that
-    the profile knows none. ``best`` holds the quickest way, or the forced one.
+    the profile knows none. ``best`` holds the quickest way, or the forced one; it is nameless where it changes.
     """
 
     message: NDArray[np.float64]
@@ -492,8 +492,9 @@ def evaluate_all_reduce(
         forced, protocol = scenario.algorithm or "", scenario.protocol or ""
         own, each = compare("all-reduce", sizes, built, constants, forced, protocol)
         ways = [_way(catalog, group, name, choice, sweep) for name, choice in each.items()]
+        same = [way for way, choice in zip(ways, each.values(), strict=True) if choice is own]
+        best = same[0] if same else _way(catalog, group, forced, own, sweep)
         ways = [way for way in ways if np.isfinite(way.time).any()]
-        best = _way(catalog, group, forced, own, sweep)
         known = np.isfinite(best.time[..., 0])
         chosen = np.where(known, np.array(ALGORITHMS)[np.asarray(sweep.typical(own.algorithm)).astype(int)], "")
         protocols = np.where(known, np.array(PROTOCOLS)[np.asarray(sweep.typical(own.protocol)).astype(int)], "")
