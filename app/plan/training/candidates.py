@@ -17,6 +17,8 @@ CLOUD = 400
 """Configurations drawn as points."""
 ALTERNATIVES = 6
 """Runners-up shown."""
+BEHIND = 2000
+"""Configurations among which they are looked for."""
 
 
 def searched(scenario: Scenario, hardware: Hardware, catalog: Catalog) -> search.Found:
@@ -43,18 +45,15 @@ def alternatives(model: Shape, n: Numbers, found: search.Found, fixed: search.Gi
     """The best configurations after the chosen one, one for each choice of degrees, with what costs them most."""
     if len(found.time) < 2:
         return ()
-    seen: set[tuple[float, ...]] = set()
-    rows: list[int] = []
-    for row in range(min(len(found.time), 2000)):
-        par = found.parallelism
-        degrees = tuple(float(getattr(par, name)[row]) for name in ("tensor", "pipeline", "context", "expert"))
-        if degrees not in seen:
-            seen.add(degrees)
-            rows.append(row)
-        if len(rows) > ALTERNATIVES:
+    first: dict[tuple[float, ...], int] = {}
+    columns = [getattr(found.parallelism, name) for name in ("tensor", "pipeline", "context", "expert")]
+    for row, degrees in enumerate(zip(*(column[:BEHIND].tolist() for column in columns), strict=True)):
+        first.setdefault(degrees, row)
+        if len(first) > ALTERNATIVES:
             break
-    if len(rows) < 2:
+    if len(first) < 2:
         return ()
+    rows = list(first.values())
     some = search.take(found.parallelism, np.array(rows))
     arguments = (n.job, n.hardware, some, n.software, n.calibration)
     one = training.layer(model, *arguments)

@@ -14,7 +14,7 @@ from app.plan import all_reduce
 from app.plan.hardware import Hardware
 from app.plan.training.cards import card, links, peaks
 from app.plan.training.constants import calibration, kernels
-from app.plan.training.stacks import software, stack_traits
+from app.plan.training.stacks import stack_of
 from app.scenario import Scenario
 from app.transformer import Shape
 
@@ -129,13 +129,13 @@ def numbers(
     up, out, peers = links(machine)
     if scenario.profile == "ideal":
         up, out = machine.scale_up_line, machine.scale_out_line
-    trait = stack_traits(scenario, hardware, model, catalog)
+    stack = stack_of(scenario, hardware, model, catalog)
     constants = _constants(
         catalog,
         hardware.gpu.key,
         scenario.precision,
-        trait["vendor_attention"],
-        trait["release"],
+        stack.vendor_attention,
+        stack.release,
         scenario.jitter,
         hardware.scale_out.key,
         hops,
@@ -159,6 +159,6 @@ def numbers(
             scale_out_bandwidth=np.asarray(out) / taper,
             mesh_peers=peers,
         ),
-        software=software(trait),
+        software=stack.software,
         calibration=constants.calibration,
     )

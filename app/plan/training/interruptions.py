@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app import training
-from app.arrays import Array
+from app.arrays import Array, larger, some
 from app.catalog import Catalog, Estimate
 from app.scenario import Scenario
 
@@ -22,10 +22,10 @@ def goodput(scenario: Scenario, catalog: Catalog) -> tuple[NDArray[np.float64], 
         used.append(table[name])
         return table[name].draws()
 
-    failures = scenario.gpus * np.asarray(value(scenario.failure_rate, "rate"))
-    if not np.any(failures > 0):
+    failures = scenario.gpus * value(scenario.failure_rate, "rate")
+    if not some(failures > 0):
         return np.array([1.0]), tuple(used)
     checkpoint = value(scenario.checkpoint_time, "checkpoint_time")
     restart = value(scenario.restart_time, "restart")
-    interval = scenario.checkpoint_interval or training.checkpoint_interval(failures, np.maximum(checkpoint, 1e-3))
+    interval = scenario.checkpoint_interval or training.checkpoint_interval(failures, larger(checkpoint, 1e-3))
     return np.atleast_1d(training.goodput(failures, checkpoint, interval, restart)), tuple(used)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 from app import training
@@ -55,14 +55,29 @@ def software(trait: Mapping[str, Array]) -> training.Software:
     return training.Software(**{entry.name: trait[entry.name] for entry in fields(training.Software)})
 
 
-def stack_traits(scenario: Scenario, hardware: Hardware, model: Shape, catalog: Catalog) -> dict[str, float]:
-    """The traits of the scenario's stack, as far as the GPU and the model allow them and the scenario changes them."""
-    trait = dict(traits(catalog, scenario.stack or DEFAULT_STACK))
-    for name in ("overlap_tensor", "overlap_data", "overlap_pipeline"):
-        asked = getattr(scenario, name)
-        trait[name] = trait[name] if asked is None else float(asked)
-    group = architecture_group(catalog, hardware.gpu, "flash")
+@dataclass(frozen=True)
+class Stack:
+    """A stack as it runs one model on one GPU: what the step model reads of it, and what its constants depend on."""
+
+    software: training.Software
+    vendor_attention: float
+    release: float
+
+
+def stack_of(scenario: Scenario, hardware: Hardware, model: Shape, catalog: Catalog) -> Stack:
+    """The scenario's stack, as far as the GPU and the model allow its traits and the scenario changes them."""
+    overlaps = (scenario.overlap_tensor, scenario.overlap_data, scenario.overlap_pipeline)
+    odd = bool(model.experts and model.biases)
+    return _stack(catalog, scenario.stack or DEFAULT_STACK, hardware.gpu.key, overlaps, odd)
+
+
+@lru_cache(maxsize=256)
+def _stack(catalog: Catalog, name: str, gpu: str, overlaps: tuple[bool | None, ...], odd: bool) -> Stack:
+    """A stack on a GPU, for a model that is odd, a mixture of experts with biases, or not."""
+    trait = dict(traits(catalog, name))
+    for overlap, asked in zip(("overlap_tensor", "overlap_data", "overlap_pipeline"), overlaps, strict=True):
+        trait[overlap] = trait[overlap] if asked is None else float(asked)
+    group = architecture_group(catalog, catalog.gpus[gpu], "flash")
     trait["flash"] *= catalog.training[group]["flash"].typical
-    known = not (model.experts and model.biases) or trait["release"] >= catalog.training["maturity"]["biases"].typical
-    trait["fused"] *= known
-    return trait
+    trait["fused"] *= not odd or trait["release"] >= catalog.training["maturity"]["biases"].typical
+    return Stack(software(trait), trait["vendor_attention"], trait["release"])
