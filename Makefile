@@ -1,5 +1,6 @@
 # make run    serve the calculator        make test   every test, the browser ones too
 # make check  format, lint, types         make bench  speed, side by side with a bare endpoint
+# make fuzz   20,000 hostile requests and every check of the API's contract (an hour); make fuzz ARGS=--help
 # make install  the environment alone     make lock   choose new versions of the dependencies
 # make audit  known vulnerabilities in the locked versions (asks a public database: needs a way out)
 
@@ -11,7 +12,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONUTF8 := 1
 
-.PHONY: run test check bench install install-dev browser lock audit clean
+.PHONY: run test check bench fuzz install install-dev browser lock audit clean
 .DEFAULT_GOAL := run
 
 run: install
@@ -27,6 +28,9 @@ check: install-dev
 
 bench: install-dev
 	$(BIN)/python -m tests.bench $(ARGS)
+
+fuzz: install-dev
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 audit: install-dev
 	$(BIN)/pip-audit --require-hashes --disable-pip --requirement requirements.lock

@@ -1,0 +1,1 @@
+"""Requests that nobody should send, by the thousand: make fuzz."""
