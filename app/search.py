@@ -18,7 +18,7 @@ What is left out is infeasible or provably not faster:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
@@ -383,7 +383,8 @@ def best(
     grid = _grid(shape, job, hw, sw, gpus, given)
 
     # The least recomputation that fits is the quickest: the next level is only for what does not fit yet.
-    left = np.ones(len(grid.layer), bool)
+    states = grid.states[grid.state]
+    left = np.ones(len(states), bool)
     kept: list[tuple[Whole, Whole, Numbers]] = []
     smallest, frugal = np.nan, None
     for value in grid.recompute:
@@ -391,7 +392,7 @@ def best(
             break
         busy = _parallelism(gpus, given, **grid.busy, recompute=value)
         activations = _table(sum(training.activity(shape, job, busy, sw, cal)), grid.busy)
-        size = grid.states[grid.state] + activations[grid.activity]
+        size = states + activations[grid.activity]
         if left.any():
             at = np.argmin(np.where(left, size, np.inf), keepdims=True)
             if not size[at[0]] >= smallest:
@@ -407,16 +408,17 @@ def best(
             kept.append((now, np.full(len(now), value), size[now]))
     chosen, recompute, memory = (np.concatenate(column) for column in zip(*kept, strict=True))
 
-    rows, fitting, time = _times(shape, job, hw, sw, cal, gpus, given, grid, chosen, recompute)
+    rows, time = _times(shape, job, hw, sw, cal, gpus, given, grid, chosen, recompute)
     order = np.argsort(time, kind="stable")
+    rows, time = rows[order], time[order]
     return Found(
         enumerated=grid.enumerated,
         divisible=grid.divisible,
         feasible=len(chosen),
         evaluated=len(time),
-        parallelism=take(fitting, order),
-        time=time[order],
-        memory=memory[rows[order]],
+        parallelism=_parallelism(gpus, given, **grid.columns(chosen[rows]), recompute=recompute[rows]),
+        time=time,
+        memory=memory[rows],
         smallest_memory=smallest,
         frugal=frugal,
     )
@@ -468,8 +470,8 @@ def _times(
     grid: _Grid,
     chosen: Whole,
     recompute: Whole,
-) -> tuple[Whole, Parallelism, Numbers]:
-    """Which of the chosen candidates are worth timing, as configurations, and their step times [s].
+) -> tuple[Whole, Numbers]:
+    """Which of the chosen candidates are worth timing, and their step times [s].
 
     Equal layers are timed once. A step takes at least the layers of its deepest stage for every micro-batch. Where
     that alone is `HOPELESS` times the best step found among the most promising, the rest is not worked out.
@@ -482,18 +484,18 @@ def _times(
     layers = _table(training.layer(shape, job, hw, distinct, sw, cal).total, columns)
     heads = _table(training.head_time(shape, job, hw, distinct, cal), columns)
 
-    def timed(rows: Whole) -> tuple[Parallelism, Numbers]:
-        par = _parallelism(gpus, given, **grid.columns(chosen[rows]), recompute=recompute[rows])
-        time = np.empty(len(rows))
+    time = np.full(len(chosen), np.nan)
+
+    def clock(rows: Whole) -> None:
+        shardings = grid.sharding[chosen[rows]]
         for sharding in (NONE, OPTIMIZER, GRADIENTS, PARAMETERS):
-            alike = np.flatnonzero(par.sharding == sharding)
-            for block in _blocks(alike):
-                place = again[rows[block]]
+            for block in _blocks(rows[shardings == sharding]):
+                settings = grid.columns(chosen[block]) | {"sharding": float(sharding)}
+                par = _parallelism(gpus, given, **settings, recompute=recompute[block])
                 # Only the sum enters the step; the parts of a layer are of interest for one plan.
-                one = Layer(*(layers[place] for _ in fields(Layer)))
-                some = replace(take(par, block), sharding=float(sharding))
-                time[block] = training.assemble(one, heads[place], shape, job, hw, some, sw, cal).time
-        return par, time
+                total, head = layers[again[block]], heads[again[block]]
+                one = Layer(*(total for _ in fields(Layer)))
+                time[block] = training.assemble(one, head, shape, job, hw, par, sw, cal).time
 
     rows = np.arange(len(chosen))
     if len(rows) > PROMISING:
@@ -502,8 +504,10 @@ def _times(
         rounds = _table(training.least_time(1.0, depth, job.global_batch, busy), grid.busy)
         least = rounds[grid.activity[chosen]] * layers[again]
         promising = np.argpartition(least, PROMISING)[:PROMISING]
-        rows = np.flatnonzero(least <= HOPELESS * timed(promising)[1].min())
-    return rows, *timed(rows)
+        clock(promising)
+        rows = np.flatnonzero(least <= HOPELESS * time[promising].min())
+    clock(rows[np.isnan(time[rows])])
+    return rows, time[rows]
 
 
 def _blocks(rows: Whole) -> Iterator[Whole]:
