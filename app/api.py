@@ -103,7 +103,7 @@ def reply(request: Request, content: bytes, media_type: str = "application/json"
     headers = dict(CACHING)
     suffix = ""
     if len(content) > 1000 and "gzip" in request.headers.get("accept-encoding", ""):
-        content = gzip.compress(content, 4, mtime=0)
+        content = gzip.compress(content, 1, mtime=0)  # level 4 takes twice the time and spares a tenth of the bytes
         headers["content-encoding"] = "gzip"
         suffix = "-gzip"
     if request.method == "GET":

@@ -269,7 +269,7 @@ class Scenario(BaseModel):
     def query(self, **changes: Any) -> str:
         """The shortest query string that asks this, with some fields changed."""
         fields = self.asked() | changes
-        return "&".join(f"{name}={quote_plus(_text(value))}" for name, value in fields.items() if value is not None)
+        return "&".join([f"{name}={_text(value)}" for name, value in fields.items() if value is not None])
 
 
 @cache
@@ -279,8 +279,10 @@ def _defaults(model: type[Scenario]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """A value as the shortest text that reads back the same."""
+    """A value as the shortest text that reads back the same, as a query string has it."""
     if isinstance(value, bool):
-        return str(value).lower()
-    short = f"{value:g}" if isinstance(value, float) else str(value)
-    return short if not isinstance(value, float) or float(short) == value else repr(value)
+        return "true" if value else "false"
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return quote_plus(short if float(short) == value else repr(value))
+    return str(value) if isinstance(value, int) else quote_plus(str(value))
