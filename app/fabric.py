@@ -291,7 +291,7 @@ def twin_modules(links: Array, links_per_module: Array, boxes: Array = 1) -> Arr
 
 
 class _Request(NamedTuple):
-    """What is asked for: whole numbers or arrays of them, save for the tapers and whether rails have own spines."""
+    """What is asked for: numbers or arrays, whole save for the tapers."""
 
     nodes: Array
     rails: Array
@@ -305,30 +305,20 @@ class _Request(NamedTuple):
     nodes_per_unit: Array
     management_links: Array
     minimum_spines: Array
-    rail_spines: Booleans
     tiers: Array
     layout: Array
+    plain: Booleans
+    """A tree that knows no rails."""
+    only: Booleans
+    """Rails that nothing joins."""
+    apart: Booleans
+    """Each rail a tree of its own, up to the spines."""
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the answer."""
         shapes = {field.shape for field in self if isinstance(field, np.ndarray)}
         return shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
-
-    @property
-    def plain(self) -> Booleans:
-        """A tree that knows no rails."""
-        return self.layout == FAT_TREE
-
-    @property
-    def only(self) -> Booleans:
-        """Rails that nothing joins."""
-        return self.layout == RAIL_ONLY
-
-    @property
-    def apart(self) -> Booleans:
-        """Each rail a tree of its own, up to the spines."""
-        return self.only | (self.rail_spines & _unless(self.plain))
 
     def made_safe(self, usable: Booleans) -> _Request:
         """The same with harmless numbers where the wish is unusable, so that arithmetic runs through."""
@@ -353,11 +343,13 @@ def _asked(value: ArrayLike) -> Any:
 
 def _whole(value: ArrayLike, least: int = -_MOST) -> Array:
     """Whole numbers of a size that can be computed with; what is not a number counts as none."""
+    if isinstance(value, int):
+        return max(least, min(value, _MOST))
     asked = _asked(value)
     if isinstance(asked, np.ndarray):
         counts: Floats = np.maximum(np.nan_to_num(np.clip(asked, -_MOST, _MOST), nan=0.0).astype(np.int64), least)
         return counts
-    return int(max(least, min(asked, _MOST))) if asked == asked else max(least, 0)
+    return max(least, int(min(asked, _MOST))) if asked == asked else max(least, 0)
 
 
 def _real(value: ArrayLike) -> Array:
@@ -428,7 +420,8 @@ def design(
     leaf_radix = _whole(radix, 0)
     middle_radix, top_radix = _whole(spine_radix), _whole(core_radix)
     middle_radix = where(middle_radix > 0, middle_radix, leaf_radix)
-    apart = _asked(rail_spines)
+    kind, own_spines = _whole(layout), _whole(rail_spines) != 0
+    plain, only = kind == FAT_TREE, kind == RAIL_ONLY
     request = _Request(
         nodes=_whole(nodes),
         rails=_whole(rails, 0),
@@ -442,9 +435,11 @@ def design(
         nodes_per_unit=_whole(nodes_per_unit),
         management_links=_whole(management_links, 0),
         minimum_spines=_whole(minimum_spines, 0),
-        rail_spines=apart.astype(np.bool_) if isinstance(apart, np.ndarray) else bool(apart),
         tiers=_whole(tiers),
-        layout=_whole(layout),
+        layout=kind,
+        plain=plain,
+        only=only,
+        apart=only | (own_spines & _unless(plain)),
     )
     direct = (request.layout >= TWO_SWITCH) & (request.layout <= DRAGONFLY)
     if not some(direct):

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app import fabric as fabric_design
 from app.catalog import load
-from app.plan import costs, fabric
+from app.plan import costs, fabric, switching
 from app.plan.bands import fold
 from app.plan.hardware import look_up
 from app.plan.port_curve import by_size
+from app.plan.prices import PriceList
 from app.scenario import Scenario
 
 CATALOG = load()
@@ -101,6 +103,38 @@ def test_one_node_needs_no_network():
     assert draft.cost[0] == 0
     assert draft.network is None
     assert "one-node" in codes(draft)
+
+
+def priced(design, offer):
+    return float(offer.cost(design)) if int(design.reason) == fabric_design.BUILT else np.inf
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    gpus=st.integers(9, 400_000),
+    scale_out=st.sampled_from(["roce-400", "roce-200", "infiniband-xdr", "tcp-400"]),
+    topology=st.sampled_from(["rail-optimized", "fat-tree", "rail-only", "mesh", "dragonfly"]),
+    oversubscription=st.sampled_from([1.0, 1.5, 2.0, 7.0]),
+    spine_oversubscription=st.sampled_from([1.0, 3.0]),
+    nodes_per_unit=st.sampled_from([None, 4, 20, 32]),
+    spine_policy=st.sampled_from(["shared", "rail"]),
+    tiers=st.sampled_from([None, 1, 2, 3, 4]),
+    planes=st.sampled_from([1, 2]),
+    management_links=st.sampled_from([0, 4]),
+)
+def test_the_switch_built_is_the_cheapest_of_all_though_not_all_are_designed(**wish):
+    scenario = Scenario(**wish)
+    hardware, prices = look_up(scenario, CATALOG), PriceList.of(scenario, CATALOG)
+    choices = switching.candidates(hardware, scenario, CATALOG)
+    found = switching.designs(choices, hardware, scenario)
+    offers = switching.offers(choices, prices)
+    known = [(choice, design, offer) for choice, design, offer in zip(choices, found, offers, strict=True) if offer]
+    for choice, design, offer in known:
+        assert switching.least(choice, offer, hardware, scenario) <= priced(design, offer) * (1 + 1e-12)
+    choice, design = switching.chosen(choices, hardware, scenario, prices)
+    place = int(switching.cheapest(choices, found, prices))
+    assert choice is choices[place]
+    assert np.array_equal(np.array(design), np.array(found[place]), equal_nan=True)
 
 
 # What cannot be built is refused, and the finding says what to change

@@ -109,45 +109,44 @@ class Floor:
         )
 
     @cached_property
-    def _stride(self) -> int:
-        """From one row to the next, counted so that racks apart by so much are so far along and so far across."""
-        return 2 * self.per_row
-
-    @cached_property
     def _sold(self) -> Integers:
-        """Which of the lengths on sale joins racks so many rows and places apart, as `_apart` counts; beyond the
-        longest, the longest."""
+        """Which of the lengths on sale joins two racks, by how far their places are apart; see `place`.
+
+        The middle entry is for racks no distance apart. Beyond the longest, the longest.
+        """
+        stride = 2 * self.per_row
         rows = int(max(self.lengths) / max(self.pitch + self.row_pitch, 0.1)) + 2
-        counted = np.arange(-rows * self._stride, rows * self._stride + 1)
-        across = (counted + self.per_row) // self._stride
-        along = np.abs(counted - across * self._stride)
+        apart = np.arange(-rows * stride, rows * stride + 1)
+        across = (apart + self.per_row) // stride
+        along = np.abs(apart - across * stride)
         across = np.abs(across)
         length = costs.cable_length(along + across, self.pitch, self.drop, self.slack, across * self.row_pitch)
         sold = costs.length_class(length, self.lengths)
-        places = np.searchsorted(self.lengths, np.where(np.isfinite(sold), sold, max(self.lengths)))
-        places.flags.writeable = False
-        return places
+        found = np.searchsorted(self.lengths, np.where(np.isfinite(sold), sold, max(self.lengths)))
+        found.flags.writeable = False
+        return found
 
-    def _apart(self, one: ArrayLike, other: ArrayLike) -> Integers:
-        """Rows and places between two racks by their numbers, in one number: an index into `_sold`."""
-        a, b = np.asarray(one, dtype=np.int64), np.asarray(other, dtype=np.int64)
-        apart = (a + a // self.per_row * self.per_row) - (b + b // self.per_row * self.per_row)
-        middle = len(self._sold) // 2
-        return np.asarray(np.minimum(np.maximum(apart, -middle), middle) + middle)
+    def place(self, rack: ArrayLike) -> Integers:
+        """A rack's place in one number, so that the difference of two says how far they are along and across."""
+        rack = np.asarray(rack, dtype=np.int64)
+        return np.asarray(rack + rack // self.per_row * self.per_row)
+
+    def _between(self, one: Integers, other: Integers) -> Integers:
+        """Which of the lengths on sale joins two places; the longest where none reaches."""
+        return self._sold.take(one + len(self._sold) // 2 - other, mode="clip")
 
     def lengths_between(self, one: ArrayLike, other: ArrayLike) -> Floats:
         """Length as sold of a cable between two racks by their numbers; the longest on sale where none reaches [m]."""
-        return np.asarray(self.lengths)[self._sold[self._apart(one, other)]]
+        return np.asarray(self.lengths)[self._between(self.place(one), self.place(other))]
 
-    def links_between(self, one: ArrayLike, other: ArrayLike, each: int) -> dict[float, int]:
-        """Links of each length between pairs of racks, so many a pair."""
-        pairs = np.bincount(self._apart(one, other).ravel(), minlength=len(self._sold))
-        found = np.bincount(self._sold, weights=pairs, minlength=len(self.lengths))
-        return {length: int(many) * each for length, many in zip(self.lengths, found.tolist(), strict=True) if many}
+    def links_between(self, one: Integers, other: Integers, each: int) -> dict[float, int]:
+        """Links of each length between pairs of places, so many a pair."""
+        pairs = np.bincount(self._between(one, other).ravel(), minlength=len(self.lengths))
+        return {length: many * each for length, many in zip(self.lengths, pairs.tolist(), strict=True) if many}
 
-    def farthest(self, one: ArrayLike, other: ArrayLike) -> float:
-        """The longest length as sold between pairs of racks [m]."""
-        return self.lengths[int(self._sold[self._apart(one, other)].max())]
+    def farthest(self, one: Integers, other: Integers) -> float:
+        """The longest length as sold between pairs of places [m]."""
+        return self.lengths[int(self._between(one, other).max())]
 
     def longest_between(self, some: Integers, others: Integers) -> float:
         """The longest length as sold from any of some racks to any of others [m].
@@ -224,8 +223,9 @@ class Cabling:
         nodes, rails, weight = np.arange(counts.nodes), _bundle(counts.nodes, counts.rails), 1
         if counts.by_rail or len(rails) < counts.rails:
             rails, weight = rails[len(rails) // 2 :][:1], counts.rails
-        racks = self.leaf_rack(self.leaf_of(nodes[:, None], rails))
-        table = self.floor.links_between(self.node_rack(nodes)[:, None], racks, weight * counts.planes)
+        here = self.floor.place(self.node_rack(nodes))[:, None]
+        there = self.floor.place(self.leaf_rack(self.leaf_of(nodes[:, None], rails)))
+        table = self.floor.links_between(here, there, weight * counts.planes)
         if counts.management_links:
             near = float(self.floor.lengths_between(0, 1))
             table[near] = table.get(near, 0) + counts.management_links * counts.planes
@@ -238,10 +238,10 @@ class Cabling:
         if not counts.spines_per_plane:
             return {}
         leaves, uplinks = np.arange(counts.leaves_per_plane), _bundle(counts.leaves_per_plane, counts.leaf_up)
-        racks = self.spread(np.arange(counts.spines_per_plane), counts.spines_per_plane)
-        there = racks[self.spine_of(leaves[:, None], uplinks)]
+        spines = self.floor.place(self.spread(np.arange(counts.spines_per_plane), counts.spines_per_plane))
+        there = spines[self.spine_of(leaves[:, None], uplinks)]
         each = counts.leaf_up // len(uplinks) * counts.planes
-        return self.floor.links_between(self.leaf_rack(leaves)[:, None], there, each)
+        return self.floor.links_between(self.floor.place(self.leaf_rack(leaves))[:, None], there, each)
 
     @cached_property
     def spine_core(self) -> dict[float, int]:
@@ -258,10 +258,9 @@ class Cabling:
         if not upper:
             return {}
         below, uplinks = np.arange(lower), _bundle(lower, up)
-        above = self.spread(np.arange(upper), upper)[self.upper_of(below[:, None], uplinks, up, (lower, upper))]
-        return self.floor.links_between(
-            self.spread(below, lower)[:, None], above, up // len(uplinks) * self.counts.planes
-        )
+        lowers, uppers = (self.floor.place(self.spread(np.arange(many), many)) for many in (lower, upper))
+        there = uppers[self.upper_of(below[:, None], uplinks, up, (lower, upper))]
+        return self.floor.links_between(lowers[:, None], there, up // len(uplinks) * self.counts.planes)
 
     def longest(self, level: str) -> float:
         """The longest run of a level as sold: from every rack of one end to every rack of the other [m]."""
@@ -270,10 +269,10 @@ class Cabling:
             # By rail, as many nodes as share a rack and a unit are alike.
             alike = gcd(floor.nodes_per_rack, counts.unit_nodes) if counts.by_rail else 1
             nodes = np.arange(0, counts.nodes, alike)
-            racks = self.node_rack(nodes)
-            ends = {0} if counts.by_rail else {0, counts.rails - 1}
+            here = floor.place(self.node_rack(nodes))
+            leaves = [self.leaf_of(nodes, rail) for rail in ({0} if counts.by_rail else {0, counts.rails - 1})]
             near = [float(floor.lengths_between(0, 1))] if counts.management_links else []
-            return max([floor.farthest(racks, self.leaf_rack(self.leaf_of(nodes, rail))) for rail in ends] + near)
+            return max([floor.farthest(here, floor.place(self.leaf_rack(leaf))) for leaf in leaves] + near)
         if level == "peer":
             return max(self.peer, default=0.0)
         spines, cores = counts.spines_per_plane, counts.cores_per_plane
@@ -328,7 +327,8 @@ class Cabling:
             size, width = counts.spine_down, counts.leaf_up
         group = leaf // size
         here = np.where(group == groups - 1, spines - width * (groups - 1), width)
-        return np.asarray(group * width + (leaf % size * counts.leaf_up + uplink) % np.maximum(here, 1))
+        here = np.maximum(here, 1)
+        return np.asarray(group * width + _dealt(leaf % size * counts.leaf_up % here + uplink, here))
 
     def upper_of(self, lower: ArrayLike, uplink: ArrayLike, up: int, many: tuple[int, int]) -> Integers:
         """Core within a plane that an uplink of a spine goes to (or top core, of a core): dealt out one after another.
@@ -338,7 +338,19 @@ class Cabling:
         lower, uplink = np.asarray(lower, dtype=np.int64), np.asarray(uplink, dtype=np.int64)
         trees = self.counts.rails if self.counts.layout == fabric.RAIL_ONLY else 1
         below, above = max(many[0] // trees, 1), max(many[1] // trees, 1)
-        return np.asarray(lower // below * above + (lower % below * up + uplink) % above)
+        return np.asarray(lower // below * above + _dealt(lower % below * up % above + uplink, above))
+
+
+def _dealt(turn: Integers, many: ArrayLike) -> Integers:
+    """Remainders, turn mod many; without a division where none goes round twice.
+
+    >>> _dealt(np.array([3, 4, 7]), 4).tolist(), _dealt(np.array([3, 9]), 4).tolist()
+    ([3, 0, 3], [3, 1])
+    """
+    many = np.asarray(many)
+    if (turn < 2 * many).all():
+        return np.where(turn < many, turn, turn - many)
+    return np.asarray(turn % many)
 
 
 def _bundle(boxes: int, links: int) -> Integers:

@@ -1,11 +1,13 @@
 """The drafts of a plan, before its results are folded to bands: what a plan, its rivals and a search all need."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from app.catalog import Catalog
 from app.plan import costs, fabric, training
+from app.plan.bands import Draws
 from app.plan.hardware import Hardware, look_up
 from app.plan.parts import Finding
 from app.scenario import Scenario
@@ -25,9 +27,13 @@ class Outline:
 
     def typical(self, name: str) -> float:
         """The typical value of one result, by its name on the wire; NaN where it cannot be computed."""
-        drafts = (self.network, self.job, self.money)
-        draws = next(draft.quantities[name] for draft in drafts if name in draft.quantities)
-        return float(draws.values.flat[0])
+        part = name.partition(".")[0]
+        quantities: Mapping[str, Draws]
+        if part == "fabric":
+            quantities = self.network.quantities
+        else:
+            quantities = self.money.quantities if part in ("cluster", "costs") else self.job.quantities
+        return float(quantities[name].values.flat[0])
 
 
 BEYOND = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")

@@ -55,7 +55,7 @@ def run_on(network: ScaleOut, scenario: Scenario, catalog: Catalog, own: Outline
     built = fabric.draft(hardware, other, catalog)
     time = training.time_on(own.job, hardware, other, catalog, taper=built.taper, hops=built.hops)
     money = costs.draft(hardware, other, catalog, fabric=built, time_to_train=np.array([time]))
-    return time, float(money.quantities["costs.per_run"].values[0])
+    return time, float(np.ravel(money.per_run)[0])
 
 
 def counterpart(scale_out: ScaleOut, catalog: Catalog) -> ScaleOut | None:

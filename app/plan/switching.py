@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app import costs, fabric
-from app.arrays import Array, larger, smaller
+from app.arrays import Array
 from app.catalog import Catalog
 from app.catalog.types import Switch
 from app.plan.cabling import switch_cage
@@ -158,25 +158,41 @@ def offers(choices: tuple[Choice, ...], prices: PriceList) -> tuple[Offer | None
 
 
 @lru_cache(maxsize=1024)
-def _floors(
-    choices: tuple[Choice, ...], prices: PriceList, oversubscription: float, nodes_per_unit: int
-) -> tuple[tuple[int, Offer, float, float], ...]:
-    """Place and offer of the choices worth trying, and the least that each costs for a host [USD].
+def _leaf(radix: int, oversubscription: float, wished: int) -> tuple[int, int]:
+    """Most hosts that a leaf carries where it has uplinks, and how many it has."""
+    down = max(int(fabric.down_ports(radix, oversubscription)), 1)
+    hosts = min(wished or down, down)
+    return hosts, int(fabric.uplinks(hosts, 1, oversubscription, radix))
 
-    Without spines a host takes a port of a leaf and an end in it. With spines, a leaf that carries as many hosts as it
-    can has its uplinks as well, each with two ends and a port of a spine.
+
+@lru_cache(maxsize=1024)
+def _spine(radix: int, oversubscription: float) -> tuple[int, int]:
+    """Ports down and up of a spine with cores above it."""
+    down = max(min(int(fabric.down_ports(radix, oversubscription)), radix - 1), 1)
+    return down, max(min(int(down / oversubscription), radix - down), 1)
+
+
+def least(choice: Choice, offer: Offer, hardware: Hardware, scenario: Scenario) -> float:
+    """The least that a choice of switches can cost [USD].
+
+    A host takes a port of a leaf and an end in it. In a tree of more than one switch every leaf has its uplinks, each
+    with two ends, and spines enough for them; where the leaves are more than a spine reaches, cores as well.
     """
-    found = []
-    for place, (choice, offer) in enumerate(zip(choices, offers(choices, prices), strict=True)):
-        if offer is None:
-            continue
-        down = fabric.down_ports(choice.radix, oversubscription)
-        hosts = larger(smaller(nodes_per_unit or down, down), 1)
-        up = fabric.uplinks(hosts, 1, oversubscription, choice.radix)
-        link = offer.leaf_end + offer.spine_end + offer.spine / choice.spine_radix
-        alone = offer.leaf / choice.radix + offer.leaf_end
-        found.append((place, offer, alone, float((offer.leaf + up * link) / hosts + offer.leaf_end)))
-    return tuple(found)
+    rails, by_rail = hardware.nics_per_node, scenario.topology == "rail-optimized"
+    hosts = hardware.nodes * rails + scenario.management_links
+    if hosts <= choice.radix or not (by_rail or scenario.topology == "fat-tree"):
+        return scenario.planes * hosts * (offer.leaf / choice.radix + offer.leaf_end)
+    unit, up = _leaf(choice.radix, scenario.oversubscription, scenario.nodes_per_unit or 0 if by_rail else 0)
+    leaves = rails * -(-hardware.nodes // unit) if by_rail else -(-hosts // unit)
+    links = leaves * up
+    above, upper_links = -(-links // choice.spine_radix), 0
+    if leaves > choice.spine_radix and not (by_rail and scenario.spine_policy == "rail"):
+        spine_down, spine_up = _spine(choice.spine_radix, scenario.spine_oversubscription)
+        spines = -(-links // spine_down)
+        upper_links = spines * spine_up
+        above = spines + -(-upper_links // choice.spine_radix)
+    ends = (hosts + links) * offer.leaf_end + (links + 2 * upper_links) * offer.spine_end
+    return scenario.planes * (leaves * offer.leaf + above * offer.spine + ends)
 
 
 def chosen(
@@ -188,17 +204,12 @@ def chosen(
     """
     if len(choices) == 1:
         return choices[0], designed(choices[0].ports, hardware, scenario, hardware.nodes)
-    units = scenario.nodes_per_unit or 0 if scenario.topology == "rail-optimized" else 0
-    tree = scenario.topology in ("rail-optimized", "fat-tree")
-    hosts = hardware.nodes * hardware.nics_per_node + scenario.management_links
-    floors = [
-        (scenario.planes * hosts * (many if tree and hosts > choices[place].radix else alone), place, offer)
-        for place, offer, alone, many in _floors(choices, prices, scenario.oversubscription, units)
-    ]
+    made = [(place, offer) for place, offer in enumerate(offers(choices, prices)) if offer]
+    floors = [0.0] if len(made) == 1 else [least(choices[place], offer, hardware, scenario) for place, offer in made]
     known: dict[tuple[int, int], fabric.Design] = {}
     best = (np.inf, len(choices))
-    for least, place, offer in sorted(floors):
-        if least > best[0] * (1 + 1e-9):
+    for floor, (place, offer) in sorted(zip(floors, made, strict=True)):
+        if floor > best[0] * (1 + 1e-9):
             break
         ports = choices[place].ports
         if ports not in known:
