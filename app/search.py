@@ -90,7 +90,7 @@ class Found:
         feasible: those that also fit in memory, of each that differ in recomputation only the least.
         evaluated: those timed; the other feasible ones are provably slower.
         parallelism: the timed ones, quickest first, as arrays.
-        time: their step times [s]; NaN where everything is given, so that there is nothing to compare.
+        time: their step times [s]; NaN where nobody asked, or everything is given and there is nothing to compare.
         memory: their memory [B].
         smallest_memory: where nothing fits, what the most frugal configuration needs [B]; NaN if none divides.
         frugal: that configuration, if there is one.
@@ -367,6 +367,7 @@ def best(
     gpus: int,
     given: Given | None = None,
     budget: float = 1.0,
+    timed: bool = True,
 ) -> Found:
     """Enumerate, reject, prune and time.
 
@@ -375,6 +376,7 @@ def best(
         gpus: GPUs that train, all of them used.
         given: settings that are fixed.
         budget: share of the memory capacity that may be filled.
+        timed: whether to time what fits, or only to say what does.
     """
     given = given or Given()
     limit = budget * float(np.ravel(hw.memory_capacity)[0])
@@ -408,14 +410,16 @@ def best(
             kept.append((now, np.full(len(now), value), size[now]))
     chosen, recompute, memory = (np.concatenate(column) for column in zip(*kept, strict=True))
 
-    rows, time = _times(shape, job, hw, sw, cal, gpus, given, grid, chosen, recompute)
+    rows, time = np.arange(len(chosen)), np.full(len(chosen), np.nan)
+    if timed:
+        rows, time = _times(shape, job, hw, sw, cal, gpus, given, grid, chosen, recompute)
     order = np.argsort(time, kind="stable")
     rows, time = rows[order], time[order]
     return Found(
         enumerated=grid.enumerated,
         divisible=grid.divisible,
         feasible=len(chosen),
-        evaluated=len(time),
+        evaluated=len(time) if timed else 0,
         parallelism=_parallelism(gpus, given, **grid.columns(chosen[rows]), recompute=recompute[rows]),
         time=time,
         memory=memory[rows],

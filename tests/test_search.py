@@ -168,3 +168,11 @@ def test_everything_given_is_the_search_of_one(model, monkeypatch: pytest.Monkey
         assert one.smallest_memory == pytest.approx(many.smallest_memory, rel=1e-12, nan_ok=True)
     assert {one.feasible for one in alone} == {0, 1}
     assert {one.divisible for one in alone} == {0, 1}
+
+
+def test_what_fits_is_known_without_timing_it():
+    job = Job(2048.0, 512.0)
+    timed, untimed = (search.best(GPT, job, A100, SOFT, CAL, 512, timed=wanted) for wanted in (True, False))
+    for name in ("enumerated", "divisible", "feasible", "smallest_memory", "frugal"):
+        assert getattr(timed, name) == getattr(untimed, name)
+    assert np.isnan(untimed.time).all()

@@ -28,8 +28,10 @@ def searched(scenario: Scenario, hardware: Hardware, catalog: Catalog) -> search
     return search_with(scenario, model, numbers(scenario, hardware, model, catalog), given(scenario, catalog), budget)
 
 
-def search_with(scenario: Scenario, model: Shape, n: Numbers, fixed: search.Given, budget: float) -> search.Found:
-    return search.best(model, n.job, n.hardware, n.software, n.calibration, scenario.gpus, fixed, budget)
+def search_with(
+    scenario: Scenario, model: Shape, n: Numbers, fixed: search.Given, budget: float, timed: bool = True
+) -> search.Found:
+    return search.best(model, n.job, n.hardware, n.software, n.calibration, scenario.gpus, fixed, budget, timed)
 
 
 def cloud(found: search.Found, step: float) -> tuple[tuple[float, float], ...]:

@@ -106,7 +106,7 @@ def _divisible_batch(
     for candidate in sorted(nearest - {batch}, key=lambda value: abs(value - batch)):
         other = scenario.model_copy(update={"global_batch": candidate})
         n = numbers(other, hardware, model, catalog)
-        if search_with(other, model, n, given(other, catalog), budget).feasible:
+        if search_with(other, model, n, given(other, catalog), budget, timed=False).feasible:
             return candidate
     return None
 
@@ -144,7 +144,7 @@ def _enough(scenario: Scenario, hardware: Hardware, catalog: Catalog, model: Sha
             return None
         larger = replace(hardware, gpus=more.gpus, nodes=-(-more.gpus // hardware.gpus_per_node))
         n = numbers(more, larger, model, catalog)
-        if search_with(more, model, n, given(more, catalog), budget).feasible:
+        if search_with(more, model, n, given(more, catalog), budget, timed=False).feasible:
             return more.gpus
     return None
 
