@@ -851,6 +851,8 @@ def goodput(failures: Array, checkpoint_time: Array, interval: Array, restart_ti
 
 def repeated_work(shape: Shape, job: Job, par: Parallelism, sw: Software) -> Array:
     """Work that recomputation repeats for one token: forward passes of layers, or their cheap part [FLOP]."""
+    if not some(par.recompute + par.recompute_core > 0):
+        return 0.0
     forward = transformer.forward_flops(shape, job.sequence_length, job.causal)
     core = shape.layers * transformer.attention_flops(shape, job.sequence_length, job.causal)
     cheap = par.recompute_core * (1 - par.recompute)

@@ -68,10 +68,15 @@ class TrainingDraft:
         """How the figures came about, worked out for those who ask."""
         return self.explain()
 
+    @cached_property
+    def parameters(self) -> float:
+        """Parameters of the model [1]."""
+        return float(transformer.parameters(self.model))
+
     @property
     def gradient_bytes(self) -> float:
         """Bytes of the model's gradients in 16-bit [B]."""
-        return 2 * float(transformer.parameters(self.model))
+        return 2 * self.parameters
 
     @property
     def shape_fields(self) -> dict[str, Any]:
@@ -93,7 +98,7 @@ class TrainingDraft:
             steps=self.steps,
             availability=self.availability,
             straggler=self.straggler,
-            parameters=float(transformer.parameters(self.model)),
+            parameters=self.parameters,
             active_parameters=float(transformer.active_parameters(self.model)),
             flops_per_token=self.flops_per_token,
             alternatives=self.alternatives,

@@ -89,8 +89,8 @@ def shape(scenario: Scenario, catalog: Catalog) -> Shape:
 
 def shape_fields(model: Shape) -> dict[str, Any]:
     """The shape under the scenario's names."""
-    fields_ = {name: int(float(getattr(model, {"tied_embeddings": "tied"}.get(name, name)))) for name in SHAPE}
-    return fields_ | {"gated": bool(model.gated), "tied_embeddings": bool(model.tied)}
+    flags = {"gated": bool(model.gated), "tied_embeddings": bool(model.tied)}
+    return {name: flags[name] if name in flags else int(getattr(model, name)) for name in SHAPE}
 
 
 def gradient_bytes(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> float:
