@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.arrays import Array, larger, smaller, some, where
 
@@ -530,12 +531,17 @@ def _fill(line: _Line, transfer: Array) -> tuple[Array, Array]:
     return fill, line.exponent * fill / bend
 
 
-def _tangent(line: _Line, transfer: Array, low: Array, high: Array) -> Array:
-    """L + X + F where ``low`` ≤ X ≤ ``high``, and the tangent from the nearer end outside [s]."""
-    tiny = np.finfo(float).tiny
-    start = smaller(larger(transfer, larger(low, tiny)), larger(high, tiny))
+def _tangent(line: _Line, transfer: Array, start: Array) -> Array:
+    """L + X + F where X is ``start``, and the tangent from there elsewhere [s]."""
     fill, slope = _fill(line, start)
-    return line.latency + transfer + fill + slope * (larger(transfer, tiny) / start - 1)
+    return line.latency + transfer + fill + slope * (_some_bytes(transfer) / start - 1)
+
+
+def _some_bytes(transfer: Array) -> Array:
+    return larger(transfer, _TINY)
+
+
+_TINY = float(np.finfo(float).tiny)
 
 
 def _line_times(
@@ -543,12 +549,14 @@ def _line_times(
 ) -> dict[str, Array]:
     """Time of one algorithm with each protocol it speaks [s]; ``transfer`` is the message over its rate [s]."""
     first, last = _stretches(line, calibration)
+    some_bytes = _some_bytes(transfer)
     if name in _MULTICAST:
-        return {"simple": _tangent(line, transfer, first, np.inf)}
+        return {"simple": _tangent(line, transfer, larger(some_bytes, first))}
+    between = smaller(larger(some_bytes, first), last)
     times = {
-        "ll": _tangent(line, transfer, 0.0, first),
-        "ll128": where(_number(machine.ll128) > 0, _tangent(line, transfer, first, last), np.nan),
-        "simple": _tangent(line, transfer, last, np.inf),
+        "ll": _tangent(line, transfer, smaller(some_bytes, first)),
+        "ll128": where(_number(machine.ll128) > 0, _tangent(line, transfer, between), np.nan),
+        "simple": _tangent(line, transfer, larger(some_bytes, last)),
     }
     streamed = _number(machine.streamed) > 0
     if some(streamed):
@@ -596,8 +604,7 @@ class Choice:
         return self._share(self.time - self.transfer - self.latency)
 
     def _share(self, part: Array) -> Array:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return smaller(larger(part / _number(self.time), 0.0), 1.0)
+        return smaller(larger(part / where(self.time > 0, self.time, np.nan), 0.0), 1.0)
 
     def or_quicker(self, other: "Choice") -> "Choice":
         """This one, or the other where that is quicker, or known alone; one of the two where it is so throughout."""
@@ -660,8 +667,13 @@ def _floor(collective: str, machine: Machine, calibration: Calibration) -> Array
 
 def _finish(time: Array, machine: Machine, floor: Array) -> Array:
     """A call takes no less than its launch; one rank alone has nothing to do."""
-    alone = _number(machine.ranks_per_domain) * machine.domains <= 1
-    return where(alone, 0.0, larger(time, floor))
+    return where(_alone(machine), 0.0, larger(time, floor))
+
+
+def _alone(machine: Machine) -> bool | NDArray[np.bool_]:
+    """Where there is one rank."""
+    alone: bool | NDArray[np.bool_] = _number(machine.ranks_per_domain) * machine.domains <= 1
+    return alone
 
 
 def times(collective: str, message: Array, machine: Machine, calibration: Calibration) -> dict[tuple[str, str], Array]:
@@ -765,6 +777,8 @@ def _quickest(runs: Iterable[Choice], message: Array, machine: Machine) -> Choic
 
 def _called(run: Choice, machine: Machine, floor: Array) -> Choice:
     """The way as it is called: see :func:`_finish`."""
+    if not (some(floor > 0) or some(_alone(machine))):
+        return run
     time, latency = _finish(run.time, machine, floor), larger(run.latency, floor)
     return Choice(time, run.algorithm, run.protocol, run.transfer, latency)
 
