@@ -7,6 +7,7 @@ what they are.
 from __future__ import annotations
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import NDArray
 
 Array = float | NDArray[np.float64]
@@ -18,7 +19,7 @@ def where(condition: bool | NDArray[np.bool_], yes: Array, no: Array) -> Array:
     >>> where(8 > 4, 1.0, np.zeros(3)), where(np.array([True, False]), 1.0, 2.0)
     (1.0, array([1., 2.]))
     """
-    if isinstance(condition, np.ndarray):
+    if isinstance(condition, ndarray):
         return np.where(condition, yes, no)
     return yes if condition else no
 
@@ -29,7 +30,7 @@ def larger(first: Array, second: Array) -> Array:
     >>> larger(2.0, 1), larger(np.array([0.0, 2.0]), 1)
     (2.0, array([1., 2.]))
     """
-    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+    if isinstance(first, ndarray) or isinstance(second, ndarray):
         return np.maximum(first, second)
     return first if first >= second or first != first else second
 
@@ -40,7 +41,7 @@ def smaller(first: Array, second: Array) -> Array:
     >>> smaller(2.0, 1), smaller(np.array([0.0, 2.0]), 1)
     (1, array([0., 1.]))
     """
-    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+    if isinstance(first, ndarray) or isinstance(second, ndarray):
         return np.minimum(first, second)
     return first if first <= second or first != first else second
 
@@ -51,4 +52,4 @@ def some(condition: bool | NDArray[np.bool_]) -> bool:
     >>> some(1 > 2), some(np.array([False, True]))
     (False, True)
     """
-    return bool(condition.any() if isinstance(condition, np.ndarray) else condition)
+    return bool(condition.any() if isinstance(condition, ndarray) else condition)
