@@ -9,19 +9,14 @@ operating cost, PUE); NVIDIA DGX SuperPOD RA-11333 table 8 (what a fabric's bill
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from math import floor
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from app.arrays import Array, larger, smaller, where
-
-Floats = NDArray[np.float64]
-
-
-def _floats(value: ArrayLike) -> Floats:
-    return np.asarray(value, dtype=np.float64)
 
 
 def per(amount: Array, count: Array) -> Array:
@@ -190,9 +185,7 @@ def _whole(value: Array) -> Array:
     return np.floor(value) if isinstance(value, np.ndarray) else floor(value)
 
 
-def cable_length(
-    rack_distance: ArrayLike, pitch: ArrayLike, drop: ArrayLike, slack: ArrayLike, overhead: ArrayLike = 0.0
-) -> Floats:
+def cable_length(rack_distance: Array, pitch: Array, drop: Array, slack: Array, overhead: Array = 0.0) -> Array:
     """Length of a cable between two racks of a row: down or up in both, along the row, and some slack [m].
 
     (2 · drop + pitch · racks between + overhead) · (1 + slack); within one rack the drop alone.
@@ -207,17 +200,18 @@ def cable_length(
     >>> float(cable_length(10, 0.6, 2.0, 0.15)), float(cable_length(0, 0.6, 2.0, 0.0))
     (11.5, 2.0)
     """
-    distance, drop = _floats(rack_distance), _floats(drop)
-    straight = np.where(distance > 0, 2 * drop + _floats(pitch) * distance + _floats(overhead), drop)
-    return straight * (1 + _floats(slack))
+    straight = where(rack_distance > 0, 2 * drop + pitch * rack_distance + overhead, drop)
+    return straight * (1 + slack)
 
 
-def length_class(length: ArrayLike, classes: ArrayLike) -> Floats:
+def length_class(length: Array, classes: Sequence[float]) -> Array:
     """The shortest length sold that reaches; ``nan`` beyond the longest [m].
 
-    >>> [float(x) for x in length_class([0.4, 11.5, 99.0], [1, 2, 3, 5, 10, 15, 20, 30, 50])]
+    >>> [float(x) for x in length_class(np.array([0.4, 11.5, 99.0]), [1, 2, 3, 5, 10, 15, 20, 30, 50])]
     [1.0, 15.0, nan]
     """
-    sold, length = np.sort(_floats(classes)), _floats(length)
-    place = np.searchsorted(sold, length - 1e-9)
-    return np.where(place < len(sold), sold[np.minimum(place, len(sold) - 1)], np.nan)
+    sold = sorted(classes)
+    if not isinstance(length, np.ndarray):
+        place = bisect_left(sold, length - 1e-9)
+        return sold[place] if place < len(sold) else np.nan
+    return np.array([*sold, np.nan])[np.searchsorted(sold, length - 1e-9)]

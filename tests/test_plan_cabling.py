@@ -21,4 +21,10 @@ def test_a_cable_goes_up_along_and_down():
 
 @given(RACKS, RACKS)
 def test_the_longest_run_is_the_longest_of_all_pairs(some, others):
-    assert FLOOR.longest_between(some, others) == FLOOR.lengths_between(some[:, None], others).max()
+    longest = FLOOR.longest_between(FLOOR.extent(some), FLOOR.extent(others))
+    assert longest == FLOOR.lengths_between(some[:, None], others).max()
+
+
+@given(st.integers(0, 300), st.integers(0, 100))
+def test_racks_side_by_side_reach_as_far_as_all_of_them(first, more):
+    assert FLOOR.stretch(first, first + more) == FLOOR.extent(np.arange(first, first + more + 1))

@@ -7,12 +7,14 @@ cores stand beside the leaves in the middle of the hall. A cable goes up to the 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import gcd
+from math import isfinite
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from app import costs, fabric
+from app.arrays import larger, smaller
 from app.catalog import Catalog
 from app.catalog.types import Optic, Switch
 from app.plan.prices import PriceList
@@ -117,25 +119,24 @@ class Floor:
         stride = 2 * self.per_row
         rows = int(max(self.lengths) / max(self.pitch + self.row_pitch, 0.1)) + 2
         apart = np.arange(-rows * stride, rows * stride + 1)
-        across = (apart + self.per_row) // stride
-        along = np.abs(apart - across * stride)
-        across = np.abs(across)
+        rows_apart = (apart + self.per_row) // stride
+        along = np.abs(apart - rows_apart * stride)
+        across: Any = np.abs(rows_apart)
         length = costs.cable_length(along + across, self.pitch, self.drop, self.slack, across * self.row_pitch)
         sold = costs.length_class(length, self.lengths)
         found = np.searchsorted(self.lengths, np.where(np.isfinite(sold), sold, max(self.lengths)))
         found.flags.writeable = False
         return found
 
-    def place(self, rack: ArrayLike) -> Integers:
+    def place(self, rack: Any) -> Any:
         """A rack's place in one number, so that the difference of two says how far they are along and across."""
-        rack = np.asarray(rack, dtype=np.int64)
-        return np.asarray(rack + rack // self.per_row * self.per_row)
+        return rack + rack // self.per_row * self.per_row
 
     def _between(self, one: Integers, other: Integers) -> Integers:
         """Which of the lengths on sale joins two places; the longest where none reaches."""
         return self._sold.take(one + len(self._sold) // 2 - other, mode="clip")
 
-    def lengths_between(self, one: ArrayLike, other: ArrayLike) -> Floats:
+    def lengths_between(self, one: Any, other: Any) -> Floats:
         """Length as sold of a cable between two racks by their numbers; the longest on sale where none reaches [m]."""
         return np.asarray(self.lengths)[self._between(self.place(one), self.place(other))]
 
@@ -144,25 +145,54 @@ class Floor:
         pairs = np.bincount(self._between(one, other).ravel(), minlength=len(self.lengths))
         return {length: many * each for length, many in zip(self.lengths, pairs.tolist(), strict=True) if many}
 
-    def farthest(self, one: Integers, other: Integers) -> float:
-        """The longest length as sold between pairs of places [m]."""
-        return self.lengths[int(self._between(one, other).max())]
+    def _diagonals(self, rack: Any) -> tuple[Any, Any]:
+        """Where a rack stands on the two diagonals of the floor [m]."""
+        row = rack // self.per_row
+        along, across = self.pitch * (rack - row * self.per_row), (self.pitch + self.row_pitch) * row
+        return along + across, along - across
 
-    def longest_between(self, some: Integers, others: Integers) -> float:
+    def extent(self, racks: Integers) -> "Extent":
+        """How far some racks reach."""
+        rising, falling = self._diagonals(racks)
+        return Extent(float(rising.min()), float(rising.max()), float(falling.min()), float(falling.max()))
+
+    def stretch(self, first: int, last: int) -> "Extent":
+        """How far racks side by side reach: the first and the last, and the ends of the rows between them."""
+        ends = [first, last]
+        top, bottom = first // self.per_row, last // self.per_row
+        if bottom > top:
+            ends += [
+                (top + 1) * self.per_row - 1,
+                (top + 1) * self.per_row,
+                bottom * self.per_row - 1,
+                bottom * self.per_row,
+            ]
+        rising, falling = zip(*map(self._diagonals, ends), strict=True)
+        return Extent(min(rising), max(rising), min(falling), max(falling))
+
+    def longest_between(self, some: "Extent", others: "Extent") -> float:
         """The longest length as sold from any of some racks to any of others [m].
 
         Along and across the rows distances add up, so the farthest pair is at the ends of one of the two diagonals.
         """
-        rising, falling = [], []
-        for racks in (some, others):
-            rows = racks // self.per_row
-            along, across = self.pitch * (racks - rows * self.per_row), (self.pitch + self.row_pitch) * rows
-            rising.append(along + across)
-            falling.append(along - across)
-        farthest = max(max(float(a.max() - b.min()), float(b.max() - a.min())) for a, b in (rising, falling))
+        farthest = max(
+            some.highest - others.lowest,
+            others.highest - some.lowest,
+            some.rightmost - others.leftmost,
+            others.rightmost - some.leftmost,
+        )
         length = costs.cable_length(max(farthest, 0.0) / self.pitch, self.pitch, self.drop, self.slack)
         sold = float(costs.length_class(length, self.lengths))
-        return sold if np.isfinite(sold) else max(self.lengths)
+        return sold if isfinite(sold) else max(self.lengths)
+
+
+class Extent(NamedTuple):
+    """The ends of some racks on the two diagonals of the floor [m]."""
+
+    lowest: float
+    highest: float
+    leftmost: float
+    rightmost: float
 
 
 @dataclass(frozen=True)
@@ -180,41 +210,40 @@ class Cabling:
     @cached_property
     def centre(self) -> int:
         """The rack beside which spines and cores stand: where the middle leaf does."""
-        return int(self.leaf_rack(self.counts.leaves_per_plane // 2))
+        return int(self.leaf_racks[self.counts.leaves_per_plane // 2])
 
-    def node_rack(self, node: ArrayLike) -> Integers:
-        """Number of the rack a node stands in."""
-        return np.asarray(node, dtype=np.int64) // self.floor.nodes_per_rack
-
-    def unit_rack(self, unit: ArrayLike) -> Integers:
-        """Number of the rack beside which a unit's leaves stand: the middle of the unit's own."""
-        unit = np.asarray(unit, dtype=np.int64)
-        first = self.node_rack(unit * self.counts.unit_nodes)
-        last = self.node_rack(np.minimum((unit + 1) * self.counts.unit_nodes, self.counts.nodes) - 1)
-        return np.asarray((first + np.maximum(last, first)) // 2)
-
-    def leaf_rack(self, leaf: ArrayLike) -> Integers:
-        """Number of the rack beside which a leaf of a plane stands."""
-        counts, leaf = self.counts, np.asarray(leaf, dtype=np.int64)
+    @cached_property
+    def leaf_racks(self) -> Integers:
+        """Numbers of the racks beside which the leaves of a plane stand: the middle of their unit's or hosts' own."""
+        counts, leaves = self.counts, self.counts.leaves_per_plane
         if counts.by_rail:
-            return self.unit_rack(leaf // counts.rails)
-        node = (leaf * counts.hosts_per_leaf + counts.hosts_per_leaf // 2) // max(counts.rails, 1)
-        return self.node_rack(np.minimum(node, max(counts.nodes - 1, 0)))
+            return np.repeat(self.unit_rack(np.arange(-(-leaves // counts.rails))), counts.rails)[:leaves]
+        node = (np.arange(leaves) * counts.hosts_per_leaf + counts.hosts_per_leaf // 2) // max(counts.rails, 1)
+        return np.asarray(self.node_rack(np.minimum(node, max(counts.nodes - 1, 0))))
 
-    def spread(self, index: ArrayLike, switches: int) -> Integers:
+    def node_rack(self, node: Any) -> Any:
+        """Number of the rack a node stands in."""
+        return node // self.floor.nodes_per_rack
+
+    def unit_rack(self, unit: Any) -> Any:
+        """Number of the rack beside which a unit's leaves stand: the middle of the unit's own."""
+        first = self.node_rack(unit * self.counts.unit_nodes)
+        last = self.node_rack(smaller((unit + 1) * self.counts.unit_nodes, self.counts.nodes) - 1)
+        return (first + larger(last, first)) // 2
+
+    def spread(self, index: Any, switches: int) -> Any:
         """Number of the network rack in the middle of the hall that a spine or core stands in."""
         per_rack = max(1, int(self.floor.network_units // max(self.rack_units, 1)))
         racks = -(-switches // per_rack)
-        return np.asarray(self.centre + np.asarray(index, dtype=np.int64) // per_rack - racks // 2).clip(0)
+        return larger(self.centre + index // per_rack - racks // 2, 0)
 
-    def leaf_of(self, node: ArrayLike, rail: ArrayLike) -> Integers:
+    def leaf_of(self, node: Any, rail: Any) -> Any:
         """Leaf within a plane that a host plugs into."""
         counts = self.counts
-        node, rail = np.asarray(node, dtype=np.int64), np.asarray(rail, dtype=np.int64)
         if counts.by_rail:
-            return np.asarray(np.minimum(node // counts.unit_nodes, counts.units - 1) * counts.rails + rail)
+            return smaller(node // counts.unit_nodes, counts.units - 1) * counts.rails + rail
         host = node * counts.rails + rail
-        return np.asarray(np.minimum(host // max(counts.hosts_per_leaf, 1), counts.leaves_per_plane - 1))
+        return smaller(host // max(counts.hosts_per_leaf, 1), counts.leaves_per_plane - 1)
 
     @cached_property
     def node_leaf(self) -> dict[float, int]:
@@ -224,7 +253,7 @@ class Cabling:
         if counts.by_rail or len(rails) < counts.rails:
             rails, weight = rails[len(rails) // 2 :][:1], counts.rails
         here = self.floor.place(self.node_rack(nodes))[:, None]
-        there = self.floor.place(self.leaf_rack(self.leaf_of(nodes[:, None], rails)))
+        there = self.floor.place(self.leaf_racks)[self.leaf_of(nodes[:, None], rails)]
         table = self.floor.links_between(here, there, weight * counts.planes)
         if counts.management_links:
             near = float(self.floor.lengths_between(0, 1))
@@ -241,7 +270,7 @@ class Cabling:
         spines = self.floor.place(self.spread(np.arange(counts.spines_per_plane), counts.spines_per_plane))
         there = spines[self.spine_of(leaves[:, None], uplinks)]
         each = counts.leaf_up // len(uplinks) * counts.planes
-        return self.floor.links_between(self.floor.place(self.leaf_rack(leaves))[:, None], there, each)
+        return self.floor.links_between(self.floor.place(self.leaf_racks)[:, None], there, each)
 
     @cached_property
     def spine_core(self) -> dict[float, int]:
@@ -265,34 +294,24 @@ class Cabling:
     def longest(self, level: str) -> float:
         """The longest run of a level as sold: from every rack of one end to every rack of the other [m]."""
         counts, floor = self.counts, self.floor
+        if level == "peer" or (level == "node_leaf" and counts.by_rail):
+            return float(max(getattr(self, level)))
         if level == "node_leaf":
-            # By rail, as many nodes as share a rack and a unit are alike.
-            alike = gcd(floor.nodes_per_rack, counts.unit_nodes) if counts.by_rail else 1
-            nodes = np.arange(0, counts.nodes, alike)
-            here = floor.place(self.node_rack(nodes))
-            leaves = [self.leaf_of(nodes, rail) for rail in ({0} if counts.by_rail else {0, counts.rails - 1})]
+            nodes, places = np.arange(counts.nodes), floor.place(self.leaf_racks)
             near = [float(floor.lengths_between(0, 1))] if counts.management_links else []
-            return max([floor.farthest(here, floor.place(self.leaf_rack(leaf))) for leaf in leaves] + near)
-        if level == "peer":
-            return max(self.peer, default=0.0)
+            ends = [places[self.leaf_of(nodes, rail)] for rail in (0, counts.rails - 1)]
+            return max(*(max(floor.links_between(floor.place(self.node_rack(nodes)), end, 1)) for end in ends), *near)
         spines, cores = counts.spines_per_plane, counts.cores_per_plane
         tops = counts.super_cores // counts.planes
-        below = {"leaf_spine": 0, "spine_core": spines, "core_super_core": cores}[level]
-        above = {"leaf_spine": spines, "spine_core": cores, "core_super_core": tops}[level]
-        return floor.longest_between(self.hall(below) if below else self.leaf_racks, self.hall(above))
+        below, above = {"leaf_spine": (0, spines), "spine_core": (spines, cores), "core_super_core": (cores, tops)}[
+            level
+        ]
+        leaves = self.leaf_racks[:: counts.rails] if counts.by_rail else self.leaf_racks
+        return floor.longest_between(self.hall(below) if below else floor.extent(leaves), self.hall(above))
 
-    @cached_property
-    def leaf_racks(self) -> Integers:
-        """Numbers of the racks beside which the leaves of a plane stand."""
-        counts = self.counts
-        if counts.by_rail:
-            return self.unit_rack(np.arange(-(-counts.leaves_per_plane // counts.rails)))
-        return self.leaf_rack(np.arange(counts.leaves_per_plane))
-
-    def hall(self, switches: int) -> Integers:
-        """Numbers of the racks in the middle of the hall that so many spines or cores fill, one after another."""
-        first, last = self.spread(np.array([0, switches - 1]), switches).tolist()
-        return np.arange(first, last + 1)
+    def hall(self, switches: int) -> Extent:
+        """How far the racks in the middle of the hall reach that so many spines or cores fill."""
+        return self.floor.stretch(self.spread(0, switches), self.spread(switches - 1, switches))
 
     @cached_property
     def peer(self) -> dict[float, int]:
@@ -302,14 +321,13 @@ class Cabling:
         length = float(self.floor.lengths_between(0, max(1, self.compute_racks // 2)))
         return {length: self.counts.peers}
 
-    def spine_of(self, leaf: ArrayLike, uplink: ArrayLike) -> Integers:
+    def spine_of(self, leaf: Any, uplink: Integers) -> Integers:
         """Spine within a plane that an uplink of a leaf goes to.
 
         In two tiers every spine gets the same number of a leaf's links, side by side. In three tiers leaves form groups
         as large as a spine's down-ports, and each group has spines of its own.
         """
         counts = self.counts
-        leaf, uplink = np.asarray(leaf, dtype=np.int64), np.asarray(uplink, dtype=np.int64)
         spines = counts.spines_per_plane
         if counts.rail_spines and counts.by_rail:
             each = spines // counts.rails
@@ -317,7 +335,7 @@ class Cabling:
             return np.asarray(rail * each + self._in_group(place, uplink, each, counts.units))
         return self._in_group(leaf, uplink, spines, counts.leaves_per_plane)
 
-    def _in_group(self, leaf: Integers, uplink: Integers, spines: int, leaves: int) -> Integers:
+    def _in_group(self, leaf: Any, uplink: Integers, spines: int, leaves: int) -> Integers:
         counts = self.counts
         if counts.tiers == 2:
             return np.asarray(uplink * spines // max(counts.leaf_up, 1) + 0 * leaf)
@@ -330,12 +348,11 @@ class Cabling:
         here = np.maximum(here, 1)
         return np.asarray(group * width + _dealt(leaf % size * counts.leaf_up % here + uplink, here))
 
-    def upper_of(self, lower: ArrayLike, uplink: ArrayLike, up: int, many: tuple[int, int]) -> Integers:
+    def upper_of(self, lower: Any, uplink: Integers, up: int, many: tuple[int, int]) -> Integers:
         """Core within a plane that an uplink of a spine goes to (or top core, of a core): dealt out one after another.
 
         Rails that nothing joins are dealt to cores of their own. ``many`` is how many stand below and above.
         """
-        lower, uplink = np.asarray(lower, dtype=np.int64), np.asarray(uplink, dtype=np.int64)
         trees = self.counts.rails if self.counts.layout == fabric.RAIL_ONLY else 1
         below, above = max(many[0] // trees, 1), max(many[1] // trees, 1)
         return np.asarray(lower // below * above + _dealt(lower % below * up % above + uplink, above))
@@ -461,7 +478,7 @@ def _host_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> Iter
     counts = cabling.counts
     nodes, rails = np.arange(counts.nodes), np.arange(counts.rails)
     leaf = cabling.leaf_of(nodes[:, None], rails)
-    length = cabling.floor.lengths_between(cabling.node_rack(nodes)[:, None], cabling.leaf_rack(leaf))
+    length = cabling.floor.lengths_between(cabling.node_rack(nodes)[:, None], cabling.leaf_racks[leaf])
     taken: dict[int, int] = {}
     for node in range(counts.nodes):
         for rail in range(counts.rails):
@@ -505,7 +522,7 @@ def _uplink_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> It
     uplinks = np.arange(counts.leaf_up)
     taken = [0] * spines
     for leaf in range(counts.leaves_per_plane):
-        rack = cabling.leaf_rack(leaf)
+        rack = cabling.leaf_racks[leaf]
         there = cabling.spine_of(leaf, uplinks)
         lengths = cabling.floor.lengths_between(rack, cabling.spread(there, spines))
         for uplink, (spine, metres) in enumerate(zip(there.tolist(), lengths.tolist(), strict=True)):
