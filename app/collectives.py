@@ -395,8 +395,8 @@ class _Line:
     """What an algorithm amounts to on a machine. A rate of 0 means it is not to be had there."""
 
     latency: Array  # L [s]
-    rate: Array  # message over transfer time [B/s]
     pace: Array  # the part of L that lengthens the pipeline, L₀ [s]
+    rate: Array  # message over transfer time [B/s]
     fill: Array  # c [1]
     cap: Array  # k [1]
     exponent: Array  # q [1]
@@ -448,19 +448,11 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
     ring_pacing = larger(pacing_hop - saved, c.ring_hop * pacing_hop / 2)
     beyond = larger(g - 1 - chain, 0.0)  # the pipeline passes every GPU of a rack, a small message does not
 
-    def line(
-        passes: Array,
-        rate: Array,
-        crossings: Array,
-        ring: bool = False,
-        cap: Array = cap,
-        fill: Array = fill,
-        exponent: Array = c.fill_exponent,
-    ) -> _Line:
+    def path(passes: Array, crossings: Array, ring: bool = False) -> tuple[Array, Array]:
+        """Latency and pace of so many passes through a domain and so many crossings between domains [s]."""
         near = m.base_latency + passes * chain * hop
         network, pacing = (ring_hop, ring_pacing) if ring else (m.scale_out_hop, pacing_hop)
-        pace = near + passes * beyond * hop + crossings * pacing
-        return _Line(near + crossings * network, rate, pace, fill, cap, exponent)
+        return near + crossings * network, near + passes * beyond * hop + crossings * pacing
 
     if collective == "all-to-all":
         share_near = (g - 1) / ranks / inside
@@ -470,7 +462,7 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
             rate = 1 / np.maximum(share_near, share_far)
         crossing = where(several, 1.0, 0.0)
         pace = near + crossing * pacing_hop
-        return {"ring": _Line(near + crossing * m.scale_out_hop, rate, pace, fill, cap, c.fill_exponent)}
+        return {"ring": _Line(near + crossing * m.scale_out_hop, pace, rate, fill, cap, c.fill_exponent)}
     if collective != "all-reduce":
         lone = m.ring_share * node
         narrow = where(several, where(g > 1, smaller(inside, lone), lone), inside)
@@ -479,11 +471,11 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
         if collective in ("broadcast", "reduce"):
             # One call does not wait for the end of the one before: hops hide, and so does the filling of the pipeline
             # while messages fit its buffers, the more bytes the less so.
-            whole = line(domains, rate, domains - 1, fill=c.broadcast_fill * fill, exponent=c.broadcast_exponent)
-            return {"ring": replace(whole, latency=m.base_latency)}
+            _, paced = path(domains, domains - 1)
+            return {"ring": _Line(m.base_latency, paced, rate, c.broadcast_fill * fill, cap, c.broadcast_exponent)}
         # Bytes pass every GPU once and none waits for a sum to come back: the pipeline fills as within one domain.
         once = where(several & (g <= 1), m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
-        return {"ring": line(c.gather_hop * domains, rate, domains - 1, fill=once)}
+        return {"ring": _Line(*path(c.gather_hop * domains, domains - 1), rate, once, cap, c.fill_exponent)}
 
     with np.errstate(divide="ignore", invalid="ignore"):
         ring = narrow / bus_factor(collective, ranks)
@@ -500,16 +492,17 @@ def _lines(collective: str, machine: Machine, calibration: Calibration) -> dict[
     levels = np.log2(domains)
     multicast_cap = where(several, c.fill_cap_multicast, c.fill_cap_domain)
     direct = 2 / larger(chain, 1.0)  # straight to the switch and back, not along the chain
-    found = {"ring": line(2 * domains, ring, 2 * (domains - 1), ring=True)}
+    around, up_and_down = path(2 * domains, 2 * (domains - 1), ring=True), path(2.0, 2 * levels)
+    found = {"ring": _Line(*around, ring, fill, cap, c.fill_exponent)}
     if some((rate := trees * tree) > 0):
-        found["tree"] = line(2.0, rate, 2 * levels)
+        found["tree"] = _Line(*up_and_down, rate, fill, cap, c.fill_exponent)
     if some((rate := where(several, sharp * smaller(joined, node), multicast)) > 0):
-        passes, crossings = where(several, direct, 2.0), where(several, 2.0, 0.0)
-        found["nvls"] = line(passes, rate, crossings, cap=multicast_cap)
+        through_switch = path(where(several, direct, 2.0), where(several, 2.0, 0.0))
+        found["nvls"] = _Line(*through_switch, rate, fill, multicast_cap, c.fill_exponent)
     if some((rate := where(several, trees * smaller(joined, through), 0.0)) > 0):
-        found["nvls-tree"] = line(2.0, rate, 2 * levels, cap=multicast_cap)
+        found["nvls-tree"] = _Line(*up_and_down, rate, fill, multicast_cap, c.fill_exponent)
     if some((rate := sharp * smaller(node, alone)) > 0):
-        found["collnet"] = line(direct, rate, 2.0)
+        found["collnet"] = _Line(*path(direct, 2.0), rate, fill, cap, c.fill_exponent)
     return found
 
 

@@ -35,6 +35,7 @@ from app.scenario import Scenario
 Reading = Callable[[Estimate], Array]
 """What to take of an estimate: its typical value, its draws, or something a fit is trying."""
 
+_ALGORITHMS, _PROTOCOLS = np.array(ALGORITHMS), np.array(PROTOCOLS)
 RDMA_ETHERNET = ("roce", "spectrum-x", "ultra-ethernet")
 TRANSPORTS = ("infiniband", "efa", "slingshot", "gpudirect-tcp", "tcp", "omni-path")
 
@@ -496,8 +497,8 @@ def evaluate_all_reduce(
         best = same[0] if same else _way(catalog, group, forced, own, sweep)
         ways = [way for way in ways if np.isfinite(way.time).any()]
         known = np.isfinite(best.time[..., 0])
-        chosen = np.where(known, np.array(ALGORITHMS)[np.asarray(sweep.typical(own.algorithm)).astype(int)], "")
-        protocols = np.where(known, np.array(PROTOCOLS)[np.asarray(sweep.typical(own.protocol)).astype(int)], "")
+        chosen = np.where(known, _ALGORITHMS[np.asarray(sweep.typical(own.algorithm)).astype(int)], "")
+        protocols = np.where(known, _PROTOCOLS[np.asarray(sweep.typical(own.protocol)).astype(int)], "")
     return Evaluation(
         message=np.asarray(message, float),
         ranks=ranks,
