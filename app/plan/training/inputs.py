@@ -144,7 +144,7 @@ def numbers(
     if used is not None:
         used.update({estimate.key: estimate for estimate in met})
         used.update(constants.used)
-    return Numbers(
+    made = Numbers(
         job=training.Job(
             sequence_length=float(scenario.sequence_length),
             global_batch=float(scenario.global_batch),
@@ -162,3 +162,4 @@ def numbers(
         software=stack.software,
         calibration=constants.calibration,
     )
+    return made if drawn else made.typical
