@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,7 @@ class Band:
     projected: bool = False
 
 
-@dataclass(frozen=True)
-class Draws:
+class Draws(NamedTuple):
     """A result before it is folded: draws along the last axis, the typical value first.
 
     ``residual`` is the model's own relative error: the half-width of its 80 % interval on the logarithm.
