@@ -84,7 +84,7 @@ class Network:
             name = level.replace("_", "–", 1).replace("_", " ")
             per_cable = self.cages.per_cable(level, self.media[level])
             for metres, pieces in _by_length(getattr(self.cabling, level), per_cable):
-                yield line._replace(role=f"{name}, {metres:g} m", quantity=pieces)
+                yield Line(f"{name}, {metres:g} m", line.part, line.key, pieces, line.price)
 
     @cached_property
     def stock(self) -> Floats:

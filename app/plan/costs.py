@@ -162,9 +162,8 @@ class CostsDraft:
 
         def lines(kind: str) -> tuple[CostLine, ...]:
             prefix = f"costs.{kind}."
-            return tuple(
-                CostLine(name.removeprefix(prefix), band) for name, band in bands.items() if name.startswith(prefix)
-            )
+            names = [name for name in self.quantities if name.startswith(prefix)]
+            return tuple(CostLine(name.removeprefix(prefix), bands[name]) for name in names)
 
         return Costs(
             capital=bands["costs.capital"],

@@ -167,12 +167,13 @@ class FabricDraft:
         network = self.network
         if network is None:
             return
-        for line in network.lines:
-            price = _band(line.price)
-            cost = price
-            if price:
-                low, typical, high = (costs.line(line.quantity, end) for end in (price.low, price.typical, price.high))
-                cost = Band(float(low), float(typical), float(high), price.unit, price.sources, price.projected)
+        lines = network.lines
+        prices = [_band(line.price) for line in lines]
+        ends = np.array([(price.low, price.typical, price.high) if price else NO_PRICE for price in prices])
+        many = np.array([line.quantity for line in lines])
+        costing = np.asarray(costs.line(many[:, None], ends)).tolist()
+        for line, price, (low, typical, high) in zip(lines, prices, costing, strict=True):
+            cost = Band(low, typical, high, price.unit, price.sources, price.projected) if price else None
             power = NO_POWER if line.power is None else bands[f"fabric.bill.{line.role}.power"]
             yield BillLine(line.role, line.part, line.key, line.quantity, price, cost, power)
         stock = bands["fabric.spares"]
@@ -296,6 +297,7 @@ def _findings(made: FabricDraft) -> Iterator[Finding]:
 
 
 NO_POWER = Band(0.0, 0.0, 0.0, "W")
+NO_PRICE = (np.nan, np.nan, np.nan)
 
 
 @lru_cache(maxsize=4096)
@@ -310,6 +312,7 @@ def _quantities(made: FabricDraft) -> dict[str, Draws]:
     design = network.design if network else None
     rate = hardware.scale_out.port_rate
     link = rate.draws() / scenario.planes
+    by_rate = (rate,)
 
     if hardware.domain > 1:
         bandwidth = hardware.scale_up.bandwidth
@@ -323,10 +326,10 @@ def _quantities(made: FabricDraft) -> dict[str, Draws]:
         for tier in ("leaf", "spine", "core"):
             cut = getattr(design, f"bisection_{tier}")
             if np.isfinite(cut):
-                results[f"fabric.bisection.{tier}.one_way"] = Draws(cut * link, "B/s", (rate,))
-                results[f"fabric.bisection.{tier}.both_ways"] = Draws(2 * cut * link, "B/s", (rate,))
+                results[f"fabric.bisection.{tier}.one_way"] = Draws(cut * link, "B/s", by_rate)
+                results[f"fabric.bisection.{tier}.both_ways"] = Draws(2 * cut * link, "B/s", by_rate)
     whole = design.bisection * link if design is not None else UNKNOWN
-    results["fabric.bisection_per_gpu"] = Draws(whole / hardware.gpus, "B/s", (rate,))
+    results["fabric.bisection_per_gpu"] = Draws(whole / hardware.gpus, "B/s", by_rate)
 
     cost, used = made.cost, made.used
     ports, switch_ports = (
@@ -416,7 +419,7 @@ def _explanations(network: Network, scenario: Scenario, hardware: Hardware) -> d
         Term(
             "C",
             f"{line.quantity:,} × {line.part}",
-            float(drawn(line.price)[0] * line.quantity),
+            float(costs.line(line.quantity, line.price.typical if line.price else np.nan)),
             "USD",
             line.price.source if line.price else "",
         )
