@@ -12,6 +12,9 @@ from app.plan.hardware import Hardware, look_up
 from app.plan.parts import Finding
 from app.scenario import Scenario
 
+BEYOND = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
+"""Outside a formula's range the result is NaN or infinite, which is no error here: it becomes ``None``."""
+
 
 @dataclass(frozen=True)
 class Outline:
@@ -21,6 +24,7 @@ class Outline:
     money: costs.CostsDraft
 
     @property
+    @BEYOND
     def findings(self) -> tuple[Finding, ...]:
         """What the drafts found."""
         return self.network.findings + self.job.findings + self.money.findings
@@ -34,10 +38,6 @@ class Outline:
         else:
             quantities = self.money.quantities if part in ("cluster", "costs") else self.job.quantities
         return float(quantities[name].values.flat[0])
-
-
-BEYOND = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
-"""Outside a formula's range the result is NaN or infinite, which is no error here: it becomes ``None``."""
 
 
 @BEYOND

@@ -8,6 +8,7 @@ from app.plan.hardware import Hardware
 from app.plan.parts import Explanation, Parallelism, Term
 from app.plan.training.cards import peaks
 from app.plan.training.parts import PART_NAMES, Timing
+from app.plan.training.results import MEMORY_PART
 from app.scenario import Scenario
 from app.transformer import Shape
 
@@ -35,7 +36,7 @@ def explanations(
     sizes = tuple(
         Term(part, part, float(draws.values[0]), "B")
         for path, draws in memory.items()
-        if (part := path.removeprefix("memory.parts.")) != path
+        if (part := path.removeprefix(MEMORY_PART)) != path
     )
     step = Term("T_step", "step time", time, "s")
     return {

@@ -1,13 +1,13 @@
 """The training job of a plan, from the scenario to results before they are folded to bands."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from app import training, transformer
+from app import search, training, transformer
 from app.catalog import Catalog, Estimate
 from app.plan.bands import Band, Draws
 from app.plan.hardware import Hardware
@@ -29,9 +29,9 @@ from app.plan.training.constants import residual
 from app.plan.training.degrees import given, named
 from app.plan.training.explanations import explanations
 from app.plan.training.findings import findings, interrupted
-from app.plan.training.inputs import numbers
-from app.plan.training.parts import FACTOR, RESOURCES, Floats, timing_of
-from app.plan.training.results import memory_results, step_results
+from app.plan.training.inputs import Numbers, numbers
+from app.plan.training.parts import FACTOR, RESOURCES, Floats, Timing, timing_of
+from app.plan.training.results import MEMORY_PART, memory_results, step_results
 from app.plan.training.shapes import shape, shape_fields
 from app.plan.training.stacks import DEFAULT_STACK, traits
 from app.scenario import Scenario
@@ -40,33 +40,83 @@ from app.transformer import Shape
 
 @dataclass(frozen=True)
 class TrainingDraft:
-    """The training job before its results are folded to bands."""
+    """The training job before its results are folded to bands. What few read is worked out when they do."""
 
+    hardware: Hardware
+    scenario: Scenario
+    catalog: Catalog
     model: Shape
+    numbers: Numbers
+    fixed: search.Given
+    budget: float
+    found: search.Found
     chosen: training.Parallelism | None
     parallelism: Parallelism | None
-    searched: int
-    feasible: int
-    parts: tuple[tuple[str, Resource], ...]
-    memory_parts: tuple[str, ...]
-    fits: bool | None
-    steps: float
+    timing: Timing
     availability: float
-    straggler: float
     flops_per_token: float
-    gains: tuple[float | None, ...]
-    bottleneck: tuple[Resource, float] | None
-    alternatives: tuple[Alternative, ...]
-    cloud: tuple[tuple[float, float], ...]
-    time_to_train: Floats
+    fits: bool | None
+    memory: Mapping[str, Draws]
     quantities: Mapping[str, Draws]
-    findings: tuple[Finding, ...]
-    explain: Callable[[], Mapping[str, Explanation]]
+
+    @property
+    def time_to_train(self) -> Floats:
+        """Time of the whole run, failures included, as draws [s]."""
+        return self.quantities["training.time_to_train"].values
+
+    @property
+    def steps(self) -> float:
+        """Steps of the whole run [1]."""
+        return self.scenario.training_tokens / (self.scenario.global_batch * self.scenario.sequence_length)
+
+    @property
+    def parts(self) -> tuple[tuple[str, Resource], ...]:
+        """What the step is made of, and the resource that bounds each part."""
+        return tuple((name, resource) for name, resource, _ in self.timing.parts)
+
+    @property
+    def bottleneck(self) -> tuple[Resource, float] | None:
+        """The resource that bounds the step, and its share of it."""
+        return self.timing.bottleneck
+
+    @property
+    def gains(self) -> tuple[float | None, ...]:
+        """Share of the step that each resource saves if it is twice as good."""
+        if self.chosen is None:
+            return (None,) * len(RESOURCES)
+        own, *better = self.timing.time[:, 0].tolist()
+        return tuple(1 - after / own for after in better)
+
+    @cached_property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """The best ways to run the job after the chosen one."""
+        return alternatives(self.model, self.numbers, self.found, self.fixed)
+
+    @cached_property
+    def cloud(self) -> tuple[tuple[float, float], ...]:
+        """Step time and memory of many ways to run it."""
+        return cloud(self.found, float(self.timing.time[0, 0]))
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What keeps the job from running, what it runs instead, and what is tight."""
+        job = (self.scenario, self.hardware, self.catalog, self.model, self.found, self.chosen)
+        return (*findings(*job, self.memory, self.budget), *interrupted(self.availability))
 
     @cached_property
     def explanations(self) -> Mapping[str, Explanation]:
-        """How the figures came about, worked out for those who ask."""
-        return self.explain()
+        """How the figures came about."""
+        return explanations(
+            self.scenario,
+            self.hardware,
+            self.catalog,
+            self.model,
+            self.parallelism,
+            self.timing,
+            self.availability,
+            self.flops_per_token,
+            self.memory,
+        )
 
     @cached_property
     def parameters(self) -> float:
@@ -87,8 +137,8 @@ class TrainingDraft:
         """The step, as every reader gets it."""
         return Training(
             parallelism=self.parallelism,
-            searched=self.searched,
-            feasible=self.feasible,
+            searched=self.found.enumerated,
+            feasible=self.found.feasible,
             step_time=bands["training.step_time"],
             parts=tuple(StepPart(name, kind, bands[f"training.parts.{name}"]) for name, kind in self.parts),
             mfu=bands["training.mfu"],
@@ -97,7 +147,7 @@ class TrainingDraft:
             time_to_train=bands["training.time_to_train"],
             steps=self.steps,
             availability=self.availability,
-            straggler=self.straggler,
+            straggler=1.0 if self.chosen is None else float(1 + self.timing.straggler[0]),
             parameters=self.parameters,
             active_parameters=float(transformer.active_parameters(self.model)),
             flops_per_token=self.flops_per_token,
@@ -108,7 +158,9 @@ class TrainingDraft:
     def memory_part(self, bands: Mapping[str, Band | None]) -> Memory:
         """Memory of the fullest GPU, as every reader gets it."""
         return Memory(
-            parts=tuple(MemoryPart(name, bands[f"memory.parts.{name}"]) for name in self.memory_parts),
+            parts=tuple(
+                MemoryPart(path.rpartition(".")[2], bands[path]) for path in self.memory if path.startswith(MEMORY_PART)
+            ),
             total=bands["memory.total"],
             capacity=bands["memory.capacity"],
             headroom=bands["memory.headroom"],
@@ -148,7 +200,6 @@ def draft(
         found = search_with(scenario, model, scalar, fixed, 1.0)
         chosen = found.best()
     width = np.size(catalog.training["products"]["efficiency"].draws())
-    shown = chosen or found.frugal
     estimates = tuple(used.values())
     error = residual(
         catalog,
@@ -159,36 +210,24 @@ def draft(
     timing = timing_of(model, wide, chosen, width)
     flops = float(transformer.training_flops(model, scalar.job.sequence_length, scalar.job.causal))
     share, quantities = step_results(scenario, hardware, catalog, model, wide, chosen, timing, flops, estimates, error)
-    memory_names, fits, memory = memory_results(model, wide, shown, catalog, estimates)
-    gains: tuple[float | None, ...] = (None,) * len(RESOURCES)
-    if chosen is not None:
-        typical = timing.time[:, 0]
-        gains = tuple(float(1 - after / typical[0]) for after in typical[1:])
-    parallelism = None if chosen is None else named(chosen, scalar.job, fixed.bubble < 1)
+    fits, memory = memory_results(model, wide, chosen or found.frugal, catalog, estimates)
     return TrainingDraft(
+        hardware=hardware,
+        scenario=scenario,
+        catalog=catalog,
         model=model,
+        numbers=scalar,
+        fixed=fixed,
+        budget=budget,
+        found=found,
         chosen=chosen,
-        parallelism=parallelism,
-        searched=found.enumerated,
-        feasible=found.feasible,
-        parts=tuple((name, resource) for name, resource, _ in timing.parts),
-        memory_parts=memory_names,
-        fits=fits,
-        steps=scenario.training_tokens / (scenario.global_batch * scenario.sequence_length),
+        parallelism=None if chosen is None else named(chosen, scalar.job, fixed.bubble < 1),
+        timing=timing,
         availability=share,
-        straggler=float(1 + timing.straggler[0]) if chosen is not None else 1.0,
         flops_per_token=flops,
-        gains=gains,
-        bottleneck=timing.bottleneck,
-        alternatives=alternatives(model, scalar, found, fixed),
-        cloud=cloud(found, float(timing.time[0, 0])),
-        time_to_train=quantities["training.time_to_train"].values,
+        fits=fits,
+        memory=memory,
         quantities=quantities | memory,
-        findings=(
-            *findings(scenario, hardware, catalog, model, found, chosen, memory, budget),
-            *interrupted(share),
-        ),
-        explain=partial(explanations, scenario, hardware, catalog, model, parallelism, timing, share, flops, memory),
     )
 
 

@@ -1,7 +1,5 @@
 """The results of the step and of its memory, as draws."""
 
-from dataclasses import fields
-
 import numpy as np
 
 from app import training
@@ -13,6 +11,8 @@ from app.plan.training.interruptions import goodput
 from app.plan.training.parts import RESOURCES, Timing
 from app.scenario import Scenario
 from app.transformer import Shape
+
+MEMORY_PART = "memory.parts."
 
 
 def step_results(
@@ -54,30 +54,26 @@ def step_results(
 
 def memory_results(
     model: Shape, n: Numbers, par: training.Parallelism | None, catalog: Catalog, used: tuple[Estimate, ...]
-) -> tuple[tuple[str, ...], bool | None, dict[str, Draws]]:
+) -> tuple[bool | None, dict[str, Draws]]:
+    """Whether the job fits, and every result of the memory as draws."""
     error = catalog.training["residual"]["memory"].typical
     capacity = np.atleast_1d(n.hardware.memory_capacity)
     if par is None:
         nothing = Draws(np.full(capacity.shape, np.nan), "B")
-        return (
-            (),
-            None,
-            {"memory.total": nothing, "memory.capacity": Draws(capacity, "B", used), "memory.headroom": nothing},
-        )
-    held = training.memory(model, n.job, par, n.software, n.calibration)
-    total = np.atleast_1d(held.total)
-    names = tuple(e.name for e in fields(training.Memory) if e.name != "total")
-    fits = bool(total[0] <= capacity[0])
-    return (
-        names,
-        fits,
-        {
-            **{
-                f"memory.parts.{name}": Draws(np.atleast_1d(np.asarray(getattr(held, name), float)), "B", used, error)
-                for name in names
-            },
-            "memory.total": Draws(total, "B", used, error),
+        return None, {
+            "memory.total": nothing,
             "memory.capacity": Draws(capacity, "B", used),
-            "memory.headroom": Draws(capacity - total, "B", used),
+            "memory.headroom": nothing,
+        }
+    held = vars(training.memory(model, n.job, par, n.software, n.calibration))
+    total = np.atleast_1d(held["total"])
+    return bool(total[0] <= capacity[0]), {
+        **{
+            f"{MEMORY_PART}{name}": Draws(np.atleast_1d(np.asarray(size, float)), "B", used, error)
+            for name, size in held.items()
+            if name != "total"
         },
-    )
+        "memory.total": Draws(total, "B", used, error),
+        "memory.capacity": Draws(capacity, "B", used),
+        "memory.headroom": Draws(capacity - total, "B", used),
+    }
