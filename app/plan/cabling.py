@@ -7,11 +7,11 @@ cores stand beside the leaves in the middle of the hall. A cable goes up to the 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import isfinite
+from math import gcd, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from app import costs, fabric
 from app.arrays import larger, smaller
@@ -68,6 +68,11 @@ class Counts:
         if self.layout == fabric.RAIL_ONLY:
             return True
         return self.layout == fabric.RAIL_OPTIMIZED and self.tiers > 1
+
+    @property
+    def rails_apart(self) -> bool:
+        """Whether every rail has spines of its own."""
+        return self.rail_spines and self.by_rail
 
     @property
     def leaves_per_unit(self) -> int:
@@ -140,10 +145,17 @@ class Floor:
         """Length as sold of a cable between two racks by their numbers; the longest on sale where none reaches [m]."""
         return np.asarray(self.lengths)[self._between(self.place(one), self.place(other))]
 
-    def links_between(self, one: Integers, other: Integers, each: int) -> dict[float, int]:
-        """Links of each length between pairs of places, so many a pair."""
-        pairs = np.bincount(self._between(one, other).ravel(), minlength=len(self.lengths))
-        return {length: many * each for length, many in zip(self.lengths, pairs.tolist(), strict=True) if many}
+    def links_between(self, one: Integers, other: Integers, links: Integers) -> dict[float, int]:
+        """Links of each length between pairs of places that have so many."""
+        between = self._between(one, other)
+        if links.shape != between.shape:
+            links = np.full(between.shape, links)
+        pairs = np.bincount(between.ravel(), links.ravel(), len(self.lengths))
+        return {length: int(many) for length, many in zip(self.lengths, pairs.tolist(), strict=True) if many}
+
+    def farthest(self, one: Integers, other: Integers) -> float:
+        """The longest length as sold between pairs of places [m]."""
+        return self.lengths[int(self._between(one, other).max())]
 
     def _diagonals(self, rack: Any) -> tuple[Any, Any]:
         """Where a rack stands on the two diagonals of the floor [m]."""
@@ -248,13 +260,19 @@ class Cabling:
     @cached_property
     def node_leaf(self) -> dict[float, int]:
         """Links of each length between nodes and leaves, of all planes, management links among them."""
-        counts = self.counts
-        nodes, rails, weight = np.arange(counts.nodes), _bundle(counts.nodes, counts.rails), 1
-        if counts.by_rail or len(rails) < counts.rails:
-            rails, weight = rails[len(rails) // 2 :][:1], counts.rails
-        here = self.floor.place(self.node_rack(nodes))[:, None]
-        there = self.floor.place(self.leaf_racks)[self.leaf_of(nodes[:, None], rails)]
-        table = self.floor.links_between(here, there, weight * counts.planes)
+        counts, place = self.counts, self.floor.place
+        if counts.by_rail:  # as many nodes as share a rack and a unit are alike
+            nodes = np.arange(0, counts.nodes, gcd(self.floor.nodes_per_rack, counts.unit_nodes))
+            alike = _until_next(nodes, counts.nodes)
+            units = place(self.leaf_racks[:: counts.rails])
+            there = units[np.minimum(nodes // counts.unit_nodes, counts.units - 1)]
+            links = alike * (counts.rails * counts.planes)
+            table = self.floor.links_between(place(self.node_rack(nodes)), there, links)
+        else:
+            nodes, rails = np.arange(counts.nodes)[:, None], _bundle(counts.nodes, counts.rails)
+            each = np.array(counts.rails // len(rails) * counts.planes)
+            there = place(self.leaf_racks)[self.leaf_of(nodes, rails)]
+            table = self.floor.links_between(place(self.node_rack(nodes)), there, each)
         if counts.management_links:
             near = float(self.floor.lengths_between(0, 1))
             table[near] = table.get(near, 0) + counts.management_links * counts.planes
@@ -266,11 +284,15 @@ class Cabling:
         counts = self.counts
         if not counts.spines_per_plane:
             return {}
-        leaves, uplinks = np.arange(counts.leaves_per_plane), _bundle(counts.leaves_per_plane, counts.leaf_up)
-        spines = self.floor.place(self.spread(np.arange(counts.spines_per_plane), counts.spines_per_plane))
-        there = spines[self.spine_of(leaves[:, None], uplinks)]
-        each = counts.leaf_up // len(uplinks) * counts.planes
-        return self.floor.links_between(self.floor.place(self.leaf_racks)[:, None], there, each)
+        leaves, spines, up = counts.leaves_per_plane, counts.spines_per_plane, counts.leaf_up
+        below = self.floor.place(self.leaf_racks)
+        above = self.floor.place(self.spread(np.arange(spines), spines))
+        if counts.rails_apart or leaves * up > MOST_RUNS:
+            uplinks = _bundle(leaves, up)
+            each = np.array(up // len(uplinks) * counts.planes)
+            there = above[self.spine_of(np.arange(leaves)[:, None], uplinks)]
+            return self.floor.links_between(below[:, None], there, each)
+        return self._dealt_out(below, above, up, *self._groups(spines, leaves))
 
     @cached_property
     def spine_core(self) -> dict[float, int]:
@@ -286,10 +308,41 @@ class Cabling:
     def _upper(self, lower: int, up: int, upper: int) -> dict[float, int]:
         if not upper:
             return {}
-        below, uplinks = np.arange(lower), _bundle(lower, up)
-        lowers, uppers = (self.floor.place(self.spread(np.arange(many), many)) for many in (lower, upper))
-        there = uppers[self.upper_of(below[:, None], uplinks, up, (lower, upper))]
-        return self.floor.links_between(lowers[:, None], there, up // len(uplinks) * self.counts.planes)
+        below, above = (self.floor.place(self.spread(np.arange(many), many)) for many in (lower, upper))
+        if lower * up > MOST_RUNS:
+            uplinks = _bundle(lower, up)
+            there = above[self.upper_of(np.arange(lower)[:, None], uplinks, up, (lower, upper))]
+            return self.floor.links_between(below[:, None], there, np.array(up // len(uplinks) * self.counts.planes))
+        size, width = self._trees(lower, upper)
+        return self._dealt_out(below, above, up, size, width, width)
+
+    def _dealt_out(
+        self, below: Integers, above: Integers, up: int, size: int, width: int, last: int
+    ) -> dict[float, int]:
+        """Links of each length where boxes deal out their links one after another, in groups of their own above.
+
+        Boxes side by side, in one place and one group, deal as one: round after round, and what is left over.
+
+        Args:
+            below, above: place of each box, and of each switch above.
+            up: links up of a box.
+            size, width, last: boxes of a group and switches above it, and those above the last group.
+        """
+        group = np.arange(len(below)) // size
+        change = np.flatnonzero((below[1:] != below[:-1]) | (group[1:] != group[:-1])) + 1
+        first = np.concatenate(([0], change))
+        links = _until_next(first, len(below))[:, None] * up
+        group = group[first]
+        here = np.where(group == group[-1], last, width)[:, None]
+        switch = np.arange(max(width, last))
+        dealt, left = links // here, links % here
+        if left.any():
+            turn = switch - (first % size * up)[:, None] % here
+            dealt = dealt + (np.where(turn < 0, turn + here, turn) < left)
+        if width != last:
+            dealt = np.where(switch < here, dealt, 0)
+        there = above[np.minimum(group[:, None] * width + switch, len(above) - 1)]
+        return self.floor.links_between(below[first][:, None], there, dealt * self.counts.planes)
 
     def longest(self, level: str) -> float:
         """The longest run of a level as sold: from every rack of one end to every rack of the other [m]."""
@@ -300,7 +353,7 @@ class Cabling:
             nodes, places = np.arange(counts.nodes), floor.place(self.leaf_racks)
             near = [float(floor.lengths_between(0, 1))] if counts.management_links else []
             ends = [places[self.leaf_of(nodes, rail)] for rail in (0, counts.rails - 1)]
-            return max(*(max(floor.links_between(floor.place(self.node_rack(nodes)), end, 1)) for end in ends), *near)
+            return max(*(floor.farthest(floor.place(self.node_rack(nodes)), end) for end in ends), *near)
         spines, cores = counts.spines_per_plane, counts.cores_per_plane
         tops = counts.super_cores // counts.planes
         below, above = {"leaf_spine": (0, spines), "spine_core": (spines, cores), "core_super_core": (cores, tops)}[
@@ -329,45 +382,53 @@ class Cabling:
         """
         counts = self.counts
         spines = counts.spines_per_plane
-        if counts.rail_spines and counts.by_rail:
+        if counts.rails_apart:
             each = spines // counts.rails
             rail, place = leaf % counts.rails, leaf // counts.rails
             return np.asarray(rail * each + self._in_group(place, uplink, each, counts.units))
         return self._in_group(leaf, uplink, spines, counts.leaves_per_plane)
 
-    def _in_group(self, leaf: Any, uplink: Integers, spines: int, leaves: int) -> Integers:
+    def _groups(self, spines: int, leaves: int) -> tuple[int, int, int]:
+        """Leaves of a group that has spines of its own, its spines, and those of the last group."""
         counts = self.counts
         if counts.tiers == 2:
-            return np.asarray(uplink * spines // max(counts.leaf_up, 1) + 0 * leaf)
+            return leaves, spines, spines
         groups = max(1, -(-leaves // max(counts.spine_down, 1)))
         size, width = -(-leaves // groups), spines // groups
         if spines % groups or size * counts.leaf_up > width * counts.spine_down:
             size, width = counts.spine_down, counts.leaf_up
+        return size, width, max(spines - width * (groups - 1), 1)
+
+    def _in_group(self, leaf: Any, uplink: Integers, spines: int, leaves: int) -> Integers:
+        counts = self.counts
+        if counts.tiers == 2:
+            return np.asarray(uplink * spines // max(counts.leaf_up, 1) + 0 * leaf)
+        size, width, last = self._groups(spines, leaves)
         group = leaf // size
-        here = np.where(group == groups - 1, spines - width * (groups - 1), width)
-        here = np.maximum(here, 1)
-        return np.asarray(group * width + _dealt(leaf % size * counts.leaf_up % here + uplink, here))
+        here = np.where(group == (leaves - 1) // size, last, max(width, 1))
+        return np.asarray(group * width + (leaf % size * counts.leaf_up + uplink) % here)
 
     def upper_of(self, lower: Any, uplink: Integers, up: int, many: tuple[int, int]) -> Integers:
         """Core within a plane that an uplink of a spine goes to (or top core, of a core): dealt out one after another.
 
         Rails that nothing joins are dealt to cores of their own. ``many`` is how many stand below and above.
         """
+        below, above = self._trees(*many)
+        return np.asarray(lower // below * above + (lower % below * up + uplink) % above)
+
+    def _trees(self, below: int, above: int) -> tuple[int, int]:
+        """Boxes of a tree, and what stands above them: rails that nothing joins are trees of their own."""
         trees = self.counts.rails if self.counts.layout == fabric.RAIL_ONLY else 1
-        below, above = max(many[0] // trees, 1), max(many[1] // trees, 1)
-        return np.asarray(lower // below * above + _dealt(lower % below * up % above + uplink, above))
+        return max(below // trees, 1), max(above // trees, 1)
 
 
-def _dealt(turn: Integers, many: ArrayLike) -> Integers:
-    """Remainders, turn mod many; without a division where none goes round twice.
+def _until_next(first: Integers, end: int) -> Integers:
+    """Items of each run, from its first to the next run's or the end.
 
-    >>> _dealt(np.array([3, 4, 7]), 4).tolist(), _dealt(np.array([3, 9]), 4).tolist()
-    ([3, 0, 3], [3, 1])
+    >>> _until_next(np.array([0, 3, 7]), 8).tolist()
+    [3, 4, 1]
     """
-    many = np.asarray(many)
-    if (turn < 2 * many).all():
-        return np.where(turn < many, turn, turn - many)
-    return np.asarray(turn % many)
+    return np.concatenate((first[1:], [end])) - first
 
 
 def _bundle(boxes: int, links: int) -> Integers:
