@@ -312,7 +312,7 @@ def _grid(shape: Shape, job: Job, hw: Hardware, sw: Software, gpus: int, given: 
     # Nothing can be shared by one replica; among several, sharing the optimizer state never loses.
     tensor, context, expert, micro = (axis.ravel() for axis in np.indices((len(t), len(c), len(e), len(b))))
     several = (data * across[2] > 1).reshape(len(p), len(t) * len(c))[kind[stage], (tensor * len(c) + context)[layer]]
-    useful = np.where(several[:, None], shardings > NONE, shardings == NONE)
+    useful = several[:, None] == (shardings > NONE)
     row, sharding = np.divmod(
         np.flatnonzero(useful if given.sharding is None else np.ones_like(useful)), len(shardings)
     )
