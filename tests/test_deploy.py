@@ -110,6 +110,23 @@ def test_making_haste_cuts_the_drain_short(tmp_path: Path) -> None:
     assert running.process.wait(10) is not None
 
 
+def test_a_broken_override_stops_the_next_start_and_leaves_the_running_service_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "overrides"
+    folder.mkdir()
+    (folder / "gpus.toml").write_text('[h100-sxm]\npower = "500 W"\n')
+    running = Server(tmp_path / "log", RAILYARD_OVERRIDES=str(folder))
+    try:
+        address = f"{running.url()}/api/v1/catalog/gpus/h100-sxm"
+        before = httpx.get(address).json()
+        (folder / "gpus.toml").write_text("[h100-sxm]\npower = 'lots'\n")
+        assert Server(tmp_path / "next", RAILYARD_OVERRIDES=str(folder)).process.wait(30) == 2
+        assert httpx.get(address).json() == before
+        assert before["entry"]["power"]["typical"] == 500.0
+        assert httpx.get(f"{running.url()}/readyz").status_code == 200
+    finally:
+        running.stop()
+
+
 # Behind nginx ---------------------------------------------------------------------------------------------------------
 
 
