@@ -94,7 +94,10 @@ def improved(n: Numbers, par: training.Parallelism) -> tuple[Numbers, training.P
 @lru_cache(maxsize=64)
 def _quicker(cal: training.Calibration) -> training.Calibration:
     """The constants with the overheads of the what-ifs."""
-    return replace(cal, **{name: getattr(cal, name) / BETTER["overhead"] for name in OVERHEADS})
+    quicker: dict[str, Floats] = {name: getattr(cal, name) / BETTER["overhead"] for name in OVERHEADS}
+    for values in quicker.values():
+        values.flags.writeable = False
+    return replace(cal, **quicker)
 
 
 @dataclass(frozen=True)
