@@ -321,28 +321,28 @@ class Cabling:
     ) -> dict[float, int]:
         """Links of each length where boxes deal out their links one after another, in groups of their own above.
 
-        Boxes side by side, in one place and one group, deal as one: round after round, and what is left over.
+        Boxes side by side, in one rack and one group, deal as one: round after round, and then to some in a row. So a
+        rack above gets as many of each round as it has switches, and of the rest what falls on them.
 
         Args:
             below, above: place of each box, and of each switch above.
             up: links up of a box.
             size, width, last: boxes of a group and switches above it, and those above the last group.
         """
-        group = np.arange(len(below)) // size
-        change = np.flatnonzero((below[1:] != below[:-1]) | (group[1:] != group[:-1])) + 1
-        first = np.concatenate(([0], change))
-        links = _until_next(first, len(below))[:, None] * up
-        group = group[first]
+        first, boxes = _racks(below, size)
+        rack, switches = _racks(above, len(above))
+        group = first // size
         here = np.where(group == group[-1], last, width)[:, None]
-        switch = np.arange(max(width, last))
-        dealt, left = links // here, links % here
-        if left.any():
-            turn = switch - (first % size * up)[:, None] % here
-            dealt = dealt + (np.where(turn < 0, turn + here, turn) < left)
-        if width != last:
-            dealt = np.where(switch < here, dealt, 0)
-        there = above[np.minimum(group[:, None] * width + switch, len(above) - 1)]
-        return self.floor.links_between(below[first][:, None], there, dealt * self.counts.planes)
+        start = (first % size * up)[:, None] % here
+        links = (boxes * up)[:, None]
+        end = start + links % here
+        low = rack - (group * width)[:, None]
+        high = np.minimum(low + switches, here)
+        low = np.minimum(np.maximum(low, 0), high)
+        left = np.maximum(np.minimum(high, end) - np.maximum(low, start), 0)
+        wrapped = np.maximum(np.minimum(high, end - here) - low, 0)
+        dealt = links // here * np.maximum(high - low, 0) + left + wrapped
+        return self.floor.links_between(below[first][:, None], above[rack], dealt * self.counts.planes)
 
     def longest(self, level: str) -> float:
         """The longest run of a level as sold: from every rack of one end to every rack of the other [m]."""
@@ -420,6 +420,18 @@ class Cabling:
         """Boxes of a tree, and what stands above them: rails that nothing joins are trees of their own."""
         trees = self.counts.rails if self.counts.layout == fabric.RAIL_ONLY else 1
         return max(below // trees, 1), max(above // trees, 1)
+
+
+def _racks(places: Integers, size: int) -> tuple[Integers, Integers]:
+    """The first and the number of each run of boxes side by side, in one place and in one group of so many.
+
+    >>> [runs.tolist() for runs in _racks(np.array([5, 5, 5, 5, 6]), 3)]
+    [[0, 3, 4], [3, 1, 1]]
+    """
+    group = np.arange(len(places)) // size
+    change = np.flatnonzero((places[1:] != places[:-1]) | (group[1:] != group[:-1])) + 1
+    first = np.concatenate(([0], change))
+    return first, _until_next(first, len(places))
 
 
 def _until_next(first: Integers, end: int) -> Integers:
