@@ -2,7 +2,6 @@
 
 import asyncio
 import ctypes
-import gc
 import logging
 import os
 import signal
@@ -170,9 +169,6 @@ def serve(host: str | None = None, port: int | None = None) -> int:
         ),
         app,
     )
-    # What is loaded by now stays: the garbage collector need not look through it again and again.
-    gc.collect()
-    gc.freeze()
     try:
         server.run()
     except KeyboardInterrupt:
