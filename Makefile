@@ -33,7 +33,7 @@ fuzz: install-dev
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
 audit: install-dev
-	$(BIN)/pip-audit --require-hashes --disable-pip --requirement requirements.lock
+	$(BIN)/pip-audit --strict --require-hashes --disable-pip --requirement requirements.lock
 
 install: .venv/installed
 install-dev: .venv/installed-dev
