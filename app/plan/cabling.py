@@ -243,11 +243,15 @@ class Cabling:
         last = self.node_rack(smaller((unit + 1) * self.counts.unit_nodes, self.counts.nodes) - 1)
         return (first + larger(last, first)) // 2
 
+    @cached_property
+    def switches_per_rack(self) -> int:
+        """Spines or cores that a rack of switches holds."""
+        return max(1, int(self.floor.network_units // max(self.rack_units, 1)))
+
     def spread(self, index: Any, switches: int) -> Any:
         """Number of the network rack in the middle of the hall that a spine or core stands in."""
-        per_rack = max(1, int(self.floor.network_units // max(self.rack_units, 1)))
-        racks = -(-switches // per_rack)
-        return larger(self.centre + index // per_rack - racks // 2, 0)
+        racks = -(-switches // self.switches_per_rack)
+        return larger(self.centre + index // self.switches_per_rack - racks // 2, 0)
 
     def leaf_of(self, node: Any, rail: Any) -> Any:
         """Leaf within a plane that a host plugs into."""
@@ -285,14 +289,12 @@ class Cabling:
         if not counts.spines_per_plane:
             return {}
         leaves, spines, up = counts.leaves_per_plane, counts.spines_per_plane, counts.leaf_up
-        below = self.floor.place(self.leaf_racks)
-        above = self.floor.place(self.spread(np.arange(spines), spines))
         if counts.rails_apart or leaves * up > MOST_RUNS:
             uplinks = _bundle(leaves, up)
-            each = np.array(up // len(uplinks) * counts.planes)
-            there = above[self.spine_of(np.arange(leaves)[:, None], uplinks)]
-            return self.floor.links_between(below[:, None], there, each)
-        return self._dealt_out(below, above, up, *self._groups(spines, leaves))
+            there = self.spread(self.spine_of(np.arange(leaves)[:, None], uplinks), spines)
+            return self._joined(self.leaf_racks[:, None], there, np.array(up // len(uplinks)))
+        size, width, last = self._groups(spines, leaves)
+        return self._dealt_out(_runs(self.leaf_racks, size), self._hall_racks(spines), up, size, width, last)
 
     @cached_property
     def spine_core(self) -> dict[float, int]:
@@ -308,41 +310,49 @@ class Cabling:
     def _upper(self, lower: int, up: int, upper: int) -> dict[float, int]:
         if not upper:
             return {}
-        below, above = (self.floor.place(self.spread(np.arange(many), many)) for many in (lower, upper))
         if lower * up > MOST_RUNS:
             uplinks = _bundle(lower, up)
-            there = above[self.upper_of(np.arange(lower)[:, None], uplinks, up, (lower, upper))]
-            return self.floor.links_between(below[:, None], there, np.array(up // len(uplinks) * self.counts.planes))
+            there = self.spread(self.upper_of(np.arange(lower)[:, None], uplinks, up, (lower, upper)), upper)
+            here = self.spread(np.arange(lower), lower)[:, None]
+            return self._joined(here, there, np.array(up // len(uplinks)))
         size, width = self._trees(lower, upper)
-        return self._dealt_out(below, above, up, size, width, width)
+        below = self._hall_racks(lower) if size == lower else _runs(self.spread(np.arange(lower), lower), size)
+        return self._dealt_out(below, self._hall_racks(upper), up, size, width, width)
 
-    def _dealt_out(
-        self, below: Integers, above: Integers, up: int, size: int, width: int, last: int
-    ) -> dict[float, int]:
+    def _joined(self, one: Integers, other: Integers, links: Integers) -> dict[float, int]:
+        """Links of each length between racks that have so many in a plane, of all planes."""
+        place = self.floor.place
+        return self.floor.links_between(place(one), place(other), links * self.counts.planes)
+
+    def _hall_racks(self, switches: int) -> "Runs":
+        """Switches in the middle of the hall, rack by rack."""
+        first = np.arange(0, switches, self.switches_per_rack)
+        return Runs(first, _until_next(first, switches), self.spread(first, switches))
+
+    def _dealt_out(self, below: "Runs", above: "Runs", up: int, size: int, width: int, last: int) -> dict[float, int]:
         """Links of each length where boxes deal out their links one after another, in groups of their own above.
 
-        Boxes side by side, in one rack and one group, deal as one: round after round, and then to some in a row. So a
-        rack above gets as many of each round as it has switches, and of the rest what falls on them.
+        The boxes of a run deal as one: round after round, and then to some in a row. So a rack above gets as many of
+        each round as it has switches, and of the rest what falls on them.
 
         Args:
-            below, above: place of each box, and of each switch above.
+            below: the boxes, by rack and group.
+            above: the switches above, by rack.
             up: links up of a box.
             size, width, last: boxes of a group and switches above it, and those above the last group.
         """
-        first, boxes = _racks(below, size)
-        rack, switches = _racks(above, len(above))
-        group = first // size
+        group = below.first // size
         here = np.where(group == group[-1], last, width)[:, None]
-        start = (first % size * up)[:, None] % here
-        links = (boxes * up)[:, None]
+        start = (below.first % size * up)[:, None] % here
+        links = (below.boxes * up)[:, None]
         end = start + links % here
-        low = rack - (group * width)[:, None]
-        high = np.minimum(low + switches, here)
+        low = above.first - (group * width)[:, None]
+        high = np.minimum(low + above.boxes, here)
         low = np.minimum(np.maximum(low, 0), high)
         left = np.maximum(np.minimum(high, end) - np.maximum(low, start), 0)
         wrapped = np.maximum(np.minimum(high, end - here) - low, 0)
-        dealt = links // here * np.maximum(high - low, 0) + left + wrapped
-        return self.floor.links_between(below[first][:, None], above[rack], dealt * self.counts.planes)
+        dealt = links // here * (high - low) + left + wrapped
+        return self._joined(below.rack[:, None], above.rack, dealt)
 
     def longest(self, level: str) -> float:
         """The longest run of a level as sold: from every rack of one end to every rack of the other [m]."""
@@ -422,16 +432,24 @@ class Cabling:
         return max(below // trees, 1), max(above // trees, 1)
 
 
-def _racks(places: Integers, size: int) -> tuple[Integers, Integers]:
-    """The first and the number of each run of boxes side by side, in one place and in one group of so many.
+class Runs(NamedTuple):
+    """Boxes side by side in one rack: the first of each run, how many, and the rack's number."""
 
-    >>> [runs.tolist() for runs in _racks(np.array([5, 5, 5, 5, 6]), 3)]
-    [[0, 3, 4], [3, 1, 1]]
+    first: Integers
+    boxes: Integers
+    rack: Integers
+
+
+def _runs(racks: Integers, size: int) -> Runs:
+    """Boxes by their racks, as runs that lie in one group of so many.
+
+    >>> [run.tolist() for run in _runs(np.array([5, 5, 5, 5, 6]), 3)]
+    [[0, 3, 4], [3, 1, 1], [5, 5, 6]]
     """
-    group = np.arange(len(places)) // size
-    change = np.flatnonzero((places[1:] != places[:-1]) | (group[1:] != group[:-1])) + 1
+    group = np.arange(len(racks)) // size
+    change = np.flatnonzero((racks[1:] != racks[:-1]) | (group[1:] != group[:-1])) + 1
     first = np.concatenate(([0], change))
-    return first, _until_next(first, len(places))
+    return Runs(first, _until_next(first, len(racks)), racks[first])
 
 
 def _until_next(first: Integers, end: int) -> Integers:
