@@ -3,14 +3,17 @@
 The planner's switch and tiers are used where given; otherwise the cheapest switch of the generation that works.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
+from math import isfinite
+from operator import mul
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app import costs, fabric, units
+from app.arrays import Array
 from app.catalog import Catalog, Estimate
 from app.plan import beside, fabric_findings, published
 from app.plan.bands import Band, Draws, fold
@@ -134,11 +137,7 @@ class FabricDraft:
             spine_switches=counts.spines if counts else None,
             core_switches=counts.cores + counts.super_cores if counts else None,
             links=_links(design),
-            bisection=tuple(
-                Bisection(tier, bands[name], bands[f"fabric.bisection.{tier}.both_ways"])
-                for tier in ("scale_up", "leaf", "spine", "core")
-                if (name := f"fabric.bisection.{tier}.one_way") in bands
-            ),
+            bisection=tuple(_bisections(self)),
             bisection_per_gpu=bands["fabric.bisection_per_gpu"],
             ports_free=_ports_free(design),
             largest_cluster=_largest(design, self.hardware.gpus_per_node),
@@ -301,9 +300,35 @@ NO_PRICE = (np.nan, np.nan, np.nan)
 
 
 @lru_cache(maxsize=4096)
-def _band(price: Estimate | None) -> Band | None:
-    """The range of a price."""
-    return fold({"price": Draws(price.draws(), "USD", (price,))})["price"] if price else None
+def _band(estimate: Estimate | None) -> Band | None:
+    """The range of one constant."""
+    return fold({"it": Draws(estimate.draws(), estimate.unit, (estimate,))})["it"] if estimate else None
+
+
+def _bisections(made: FabricDraft) -> Iterator[Bisection]:
+    """The cut at every tier. Each grows with the rate of one kind of link, so its range is that of the rate."""
+    hardware, design = made.hardware, made.network.design if made.network else None
+
+    def cut(tier: str, rate: Estimate, across: Callable[[float], Array]) -> Bisection:
+        band = _band(rate)
+        if band is None:
+            return Bisection(tier, None, None)
+        low, typical, high = (float(across(end)) for end in (band.low, band.typical, band.high))
+        both = Band(2 * low, 2 * typical, 2 * high, band.unit, band.sources, band.projected)
+        return Bisection(tier, Band(low, typical, high, band.unit, band.sources, band.projected), both)
+
+    domain = hardware.domain
+    if domain > 1 and hardware.wiring == "mesh":
+        wires = domain - 1
+        yield cut("scale_up", hardware.scale_up.bandwidth, lambda rate: fabric.mesh_bisection(domain, rate / wires))
+    elif domain > 1:
+        yield cut("scale_up", hardware.scale_up.bandwidth, lambda rate: fabric.scale_up_bisection(domain, rate))
+    if design is not None:
+        cuts = {"leaf": design.bisection_leaf, "spine": design.bisection_spine, "core": design.bisection_core}
+        for tier, links in cuts.items():
+            if isfinite(links):
+                share = float(links) / made.scenario.planes
+                yield cut(tier, hardware.scale_out.port_rate, partial(mul, share))
 
 
 def _quantities(made: FabricDraft) -> dict[str, Draws]:
@@ -312,24 +337,9 @@ def _quantities(made: FabricDraft) -> dict[str, Draws]:
     design = network.design if network else None
     rate = hardware.scale_out.port_rate
     link = rate.draws() / scenario.planes
-    by_rate = (rate,)
 
-    if hardware.domain > 1:
-        bandwidth = hardware.scale_up.bandwidth
-        if hardware.wiring == "mesh":
-            within = fabric.mesh_bisection(hardware.domain, bandwidth.draws() / (hardware.domain - 1))
-        else:
-            within = fabric.scale_up_bisection(hardware.domain, bandwidth.draws())
-        results["fabric.bisection.scale_up.one_way"] = Draws(np.asarray(within), "B/s", (bandwidth,))
-        results["fabric.bisection.scale_up.both_ways"] = Draws(2 * np.asarray(within), "B/s", (bandwidth,))
-    if design is not None:
-        for tier in ("leaf", "spine", "core"):
-            cut = getattr(design, f"bisection_{tier}")
-            if np.isfinite(cut):
-                results[f"fabric.bisection.{tier}.one_way"] = Draws(cut * link, "B/s", by_rate)
-                results[f"fabric.bisection.{tier}.both_ways"] = Draws(2 * cut * link, "B/s", by_rate)
     whole = design.bisection * link if design is not None else UNKNOWN
-    results["fabric.bisection_per_gpu"] = Draws(whole / hardware.gpus, "B/s", by_rate)
+    results["fabric.bisection_per_gpu"] = Draws(whole / hardware.gpus, "B/s", (rate,))
 
     cost, used = made.cost, made.used
     ports, switch_ports = (
