@@ -27,7 +27,7 @@ from tests.conftest import Server
 LIMIT = 1.0  # seconds
 OWN_LIMIT = 2.0  # seconds that /size and /sweep are given
 EVERY = 2_000
-GROWTH = 25.0  # MB that the process may gain after the first third: caches that fill up, and the allocator's share
+GROWTH = 10.0  # MB that the process may gain after the first third, when its caches are full
 
 PLANS = ("/", "/curves", "/all-reduce", "/fabric", "/acceptance", "/acceptance.json", "/compare")
 TABLES = (
