@@ -480,7 +480,7 @@ class Medium:
     far: Optic | None = None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def media(
     prices: PriceList,
     length: float,

@@ -299,7 +299,7 @@ NO_POWER = Band(0.0, 0.0, 0.0, "W")
 NO_PRICE = (np.nan, np.nan, np.nan)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _band(estimate: Estimate | None) -> Band | None:
     """The range of one constant."""
     return fold({"it": Draws(estimate.draws(), estimate.unit, (estimate,))})["it"] if estimate else None
