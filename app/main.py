@@ -53,6 +53,7 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     app.state.catalog = loaded
     app.state.gate = api.Gate(options)
     # Routes are tried in this order: programs ask most often, and for answers that take least.
+    app.router.routes += api.direct
     app.include_router(api.router)
     app.include_router(pages.router)
     app.include_router(content.router)
