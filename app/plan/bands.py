@@ -58,12 +58,11 @@ def fold(results: Mapping[str, Draws]) -> dict[str, Band | None]:
     table = np.empty((len(rows), max([row.values.size for row in rows])))
     for place, row in zip(table, rows, strict=True):
         place[:] = row.values
-    low, high = interval(table, np.array([row.residual for row in rows]))
+    typical = table[:, 0].tolist()
+    low, high = _sorted_interval(table, np.array([row.residual for row in rows]))
     rests: dict[int, tuple[tuple[str, ...], bool]] = {}  # results of one part of the plan share what they rest on
     bands: dict[str, Band | None] = {}
-    for (name, row), below, value, above in zip(
-        results.items(), low.tolist(), table[:, 0].tolist(), high.tolist(), strict=True
-    ):
+    for (name, row), below, value, above in zip(results.items(), low.tolist(), typical, high.tolist(), strict=True):
         if not isfinite(value):
             bands[name] = None
             continue
@@ -82,11 +81,18 @@ def interval(
 
     Where a value of zero or less allows no logarithm, the draws' own interval stands.
     """
+    return _sorted_interval(values.copy(), residual)
+
+
+def _sorted_interval(
+    values: NDArray[np.float64], residual: float | NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The same, which leaves the draws in another order."""
+    typical = values[..., 0].copy()
     last = values.shape[-1] - 1
     places = round(LOW * last), round(HIGH * last)
-    ordered = np.partition(values, places, axis=-1)
-    typical = values[..., 0]
-    low, high = np.minimum(ordered[..., places[0]], typical), np.maximum(ordered[..., places[1]], typical)
+    values.partition(places, axis=-1)
+    low, high = np.minimum(values[..., places[0]], typical), np.maximum(values[..., places[1]], typical)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         below = typical * np.exp(-np.hypot(np.log(typical / low), residual))
         above = typical * np.exp(np.hypot(np.log(high / typical), residual))
