@@ -14,8 +14,8 @@ APP = Path(method.__file__).parent
 MODULES = ("collectives", "fabric", "transformer", "training", "costs")
 HELPERS = {
     # Choices between formulas that are listed, and the plumbing of arrays.
-    "collectives": {"group", "choose", "compare", "collective_time", "all_reduce", "all_gather", "reduce_scatter", "all_to_all",
-                    "broadcast"},
+    "collectives": {"group", "choose", "compare", "collective_time", "all_reduce", "all_gather", "reduce_scatter",
+                    "all_to_all", "broadcast"},
 }  # fmt: skip
 
 
