@@ -118,8 +118,8 @@ def reduce_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> ReduceAnsw
 @BEYOND
 def fabric_answer(scenario: Scenario, catalog: Catalog) -> FabricAnswer:
     """The fabric of one scenario, priced."""
-    hardware = look_up(scenario, catalog)
-    network = fabric.draft(hardware, scenario, catalog)
+    network = fabric.draft(scenario, catalog)
+    hardware = network.hardware
     money = costs.draft(hardware, scenario, catalog, fabric=network, time_to_train=np.full(257, np.nan))
     found = (*hardware_findings.of_hardware(hardware, scenario, catalog), *network.findings)
     chosen = {"switch": network.switch, "tiers": network.tiers, "nodes_per_unit": network.nodes_per_unit}

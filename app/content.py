@@ -222,8 +222,8 @@ def fabrics(request: Request) -> Response:
     scenario, loaded = asked.scenario, catalog.current()
     if scenario is None:
         return page(request, "fabric.html", {**_question(asked, None, DESIGNED), "part": None}, status=422)
-    hardware = look_up(scenario, loaded)
-    network = fabric.draft(hardware, scenario, loaded)
+    network = fabric.draft(scenario, loaded)
+    hardware = network.hardware
     money = costs.draft(hardware, scenario, loaded, fabric=network, time_to_train=np.full(257, np.nan))
     bands = fold({**network.quantities, **money.quantities})
     part, cluster = network.part(bands), money.cluster_part(bands)
@@ -299,7 +299,7 @@ def _accuracy(version: str) -> Mapping[str, Any]:
 
 def _sheet(scenario: Scenario) -> acceptance.Sheet:
     loaded = catalog.current()
-    network = fabric.draft(look_up(scenario, loaded), scenario, loaded)
+    network = fabric.draft(scenario, loaded)
     return acceptance.sheet(scenario, loaded, network.nodes_per_unit)
 
 
@@ -336,7 +336,7 @@ def _scenario(request: Request) -> Scenario:
 def cables(request: Request) -> Response:
     """The point-to-point cable list, written as it is read: it may have hundreds of thousands of rows."""
     scenario, loaded = _scenario(request), catalog.current()
-    network = fabric.draft(look_up(scenario, loaded), scenario, loaded)
+    network = fabric.draft(scenario, loaded)
     name = f"railyard-{scenario.gpus}-{scenario.gpu}-{scenario.scale_out}-cables.csv"
     return _download(exports.cable_csv(network.cables()), CSV, name)
 

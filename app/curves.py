@@ -385,9 +385,8 @@ def _fixed(scenario: Scenario, chosen: Parallelism) -> Scenario:
 
 def _job(scenario: Scenario, catalog: Catalog, network: FabricDraft | None = None) -> TrainingDraft:
     """The training job of a scenario, on its own fabric or one that was designed before."""
-    hardware = look_up(scenario, catalog)
-    network = network or fabric.draft(hardware, scenario, catalog)
-    return training.draft(hardware, scenario, catalog, taper=network.taper, hops=network.hops)
+    network = network or fabric.draft(scenario, catalog)
+    return training.draft(network.hardware, scenario, catalog, taper=network.taper, hops=network.hops)
 
 
 def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
@@ -409,15 +408,13 @@ def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
         group = min(chosen.sharding_group, share * chosen.context_parallel) if chosen.sharding != "none" else 1
         update = {"gpus": gpus, "sharding_group": share if chosen.sharding_group == replicas else group}
         grown = scenario.global_batch * share / replicas
-        network: FabricDraft | None = None
         for batch, found in ((grown, weak), (float(scenario.global_batch), strong)):
             whole = batch >= share * chosen.micro_batch and batch % (share * chosen.micro_batch) == 0
             if not whole:
                 found.append(missing)
                 continue
             asked = _fixed(scenario, chosen).model_copy(update=update | {"global_batch": int(batch)})
-            network = network or fabric.draft(look_up(asked, catalog), asked, catalog)
-            rate = _job(asked, catalog, network).quantities["training.tokens_per_second"].values
+            rate = _job(asked, catalog).quantities["training.tokens_per_second"].values
             found.append(np.broadcast_to(rate, missing.shape) / gpus)
     x = np.array(counts, float)
     lines = []
@@ -455,7 +452,7 @@ def tail(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
     hardware = look_up(scenario, catalog)
     spreads = np.unique(np.append(np.linspace(0.0, 0.1, 11), scenario.jitter))
     fixed = _fixed(scenario, chosen)
-    network = fabric.draft(hardware, fixed, catalog)
+    network = fabric.draft(fixed, catalog)
     jobs = [_job(fixed.model_copy(update={"jitter": float(spread)}), catalog, network) for spread in spreads]
     table = np.stack([np.broadcast_to(job.quantities["training.step_time"].values, (257,)) for job in jobs])
     low, high = interval(table)

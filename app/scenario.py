@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote_plus
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
@@ -257,6 +257,14 @@ class Scenario(BaseModel):
             if getattr(self, name) is None and not (name == "ffn_hidden" and self.expert_ffn_hidden)
         )
 
+    def only(self, *groups: str) -> Self:
+        """The question as far as some groups of fields go; every other field is its default.
+
+        >>> Scenario(gpus=64, model="llama-3-8b").only("cluster").asked()
+        {'gpus': 64}
+        """
+        return self.model_copy(update=_defaults_outside(type(self), groups))
+
     def filled(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Every field, with these values where it was blank."""
         return {name: values.get(name) if value is None else value for name, value in vars(self).items()}
@@ -276,6 +284,17 @@ class Scenario(BaseModel):
 def _defaults(model: type[Scenario]) -> dict[str, Any]:
     """Every field's default: a question that is more than a scenario has more of them."""
     return {name: field.default for name, field in model.model_fields.items()}
+
+
+@cache
+def _defaults_outside(model: type[Scenario], groups: tuple[str, ...]) -> dict[str, Any]:
+    """The defaults of all fields but those of some groups."""
+    grouped = {name: field.json_schema_extra for name, field in model.model_fields.items()}
+    return {
+        name: default
+        for name, default in _defaults(model).items()
+        if not (isinstance(extra := grouped[name], dict) and extra.get("group") in groups)
+    }
 
 
 def _text(value: Any) -> str:

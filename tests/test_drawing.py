@@ -20,7 +20,7 @@ CATALOG = load()
 def drawn(**wish):
     scenario = Scenario(**wish)
     hardware = look_up(scenario, CATALOG)
-    network = fabric.draft(hardware, scenario, CATALOG)
+    network = fabric.draft(scenario, CATALOG)
     money = costs.draft(hardware, scenario, CATALOG, fabric=network, time_to_train=np.full(257, np.nan))
     bands = fold({**network.quantities, **money.quantities})
     return draw(network.part(bands), money.cluster_part(bands), network.switch, hardware.scale_up.name)

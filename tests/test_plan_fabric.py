@@ -22,13 +22,13 @@ SUPERPOD = {"gpus": 1016, "management_links": 4, "nodes_per_unit": 32}
 
 def drafted(**wish):
     scenario = Scenario(**wish)
-    return fabric.draft(look_up(scenario, CATALOG), scenario, CATALOG)
+    return fabric.draft(scenario, CATALOG)
 
 
 def planned(**wish):
     scenario = Scenario(**wish)
     hardware = look_up(scenario, CATALOG)
-    network = fabric.draft(hardware, scenario, CATALOG)
+    network = fabric.draft(scenario, CATALOG)
     money = costs.draft(hardware, scenario, CATALOG, fabric=network, time_to_train=np.full(257, 1e7))
     bands = fold({**network.quantities, **money.quantities})
     return network.part(bands), money.cluster_part(bands), money.part(bands)
@@ -302,7 +302,7 @@ def test_the_curve_passes_through_the_plan():
         scenario = Scenario(scale_out=scale_out, gpus=2048, spares=0.02)
         (curve,) = by_size(scenario, CATALOG, [scale_out])
         place = curve.gpus.tolist().index(2048)
-        draft = fabric.draft(look_up(scenario, CATALOG), scenario, CATALOG)
+        draft = fabric.draft(scenario, CATALOG)
         assert np.allclose(curve.cost[place], draft.cost, rtol=1e-12)
         assert np.allclose(
             curve.cost_per_host_port[place], draft.quantities["fabric.cost_per_host_port"].values, rtol=1e-12
@@ -327,3 +327,13 @@ def test_the_curve_names_its_cliffs():
     assert 45_000 < found["no more addresses in a subnet"] < 48_000
     assert curves["roce-400"].gpus[-1] == 100_000
     assert np.isfinite(curves["roce-400"].cost[-1]).all()
+
+
+def test_a_fabric_is_designed_once_for_every_job_that_runs_on_it():
+    asked = Scenario(gpus=640, price_switch=30_000)
+    job = asked.model_copy(
+        update={"model": "llama-3-8b", "training_tokens": 1e12, "stack": "nemo", "tensor_parallel": 4}
+    )
+    assert fabric.draft(job, CATALOG) is fabric.draft(asked, CATALOG)
+    for change in ({"gpus": 648}, {"planes": 2}, {"price_switch": 20_000}):
+        assert fabric.draft(asked.model_copy(update=change), CATALOG) is not fabric.draft(asked, CATALOG)

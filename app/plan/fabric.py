@@ -20,7 +20,7 @@ from app.plan.bands import Band, Draws, fold
 from app.plan.beside import Beside
 from app.plan.bill import LEVELS, NOTHING, UNKNOWN, Network, build, drawn
 from app.plan.cabling import Cable, cable_list
-from app.plan.hardware import Hardware
+from app.plan.hardware import Hardware, look_up
 from app.plan.parts import BillLine, Bisection, Explanation, Fabric, FabricShape, Finding, Links, OtherNetwork, Term
 from app.plan.prices import PriceList
 from app.plan.switching import Choice, candidates, chosen
@@ -119,6 +119,11 @@ class FabricDraft:
         return tuple(_findings(self))
 
     @cached_property
+    def matches(self) -> tuple[str, ...]:
+        """Names of the published designs that this one equals."""
+        return _matches(self.network, self.hardware) if self.network else ()
+
+    @cached_property
     def explanations(self) -> Mapping[str, Explanation]:
         """How some figures were computed, by their name on the wire."""
         return _explanations(self.network, self.scenario, self.hardware) if self.network else {}
@@ -154,7 +159,7 @@ class FabricDraft:
             power=bands["fabric.power"],
             typical_power=bands["fabric.typical_power"],
             bill_of_materials=tuple(self._bill(bands)),
-            matches=_matches(network, self.hardware) if network else (),
+            matches=self.matches,
             networks=tuple(_other(other, bands) for other in self.others),
             shape=_shape(network, self.hardware, self.scenario) if network else None,
             cages=network.cages_used() if network else {},
@@ -263,8 +268,15 @@ def _other(network: Beside, bands: Mapping[str, Band | None]) -> OtherNetwork:
     )
 
 
-def draft(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> FabricDraft:
+def draft(scenario: Scenario, catalog: Catalog) -> FabricDraft:
     """Design and price the scenario's fabric, and the networks beside it that are switched on."""
+    return _draft(scenario.only("cluster", "network", "prices"), catalog)
+
+
+@lru_cache(maxsize=64)
+def _draft(scenario: Scenario, catalog: Catalog) -> FabricDraft:
+    """The fabric is the same for every model that runs on it: who changes the model only, has it already."""
+    hardware = look_up(scenario, catalog)
     prices = PriceList.of(scenario, catalog)
     choices = candidates(hardware, scenario, catalog)
     wish: tuple[Choice, fabric.Design] | None = None

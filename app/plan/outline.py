@@ -8,7 +8,7 @@ import numpy as np
 from app.catalog import Catalog
 from app.plan import costs, fabric, training
 from app.plan.bands import Draws
-from app.plan.hardware import Hardware, look_up
+from app.plan.hardware import Hardware
 from app.plan.parts import Finding
 from app.scenario import Scenario
 
@@ -43,8 +43,8 @@ class Outline:
 @BEYOND
 def outline(scenario: Scenario, catalog: Catalog) -> Outline:
     """Size the fabric, run the model on it, price it."""
-    hardware = look_up(scenario, catalog)
-    network = fabric.draft(hardware, scenario, catalog)
+    network = fabric.draft(scenario, catalog)
+    hardware = network.hardware
     job = training.draft(hardware, scenario, catalog, taper=network.taper, hops=network.hops)
     money = costs.draft(hardware, scenario, catalog, fabric=network, time_to_train=job.time_to_train)
     return Outline(hardware, network, job, money)

@@ -7,7 +7,6 @@ import numpy as np
 from app.catalog import Catalog
 from app.catalog.types import ScaleOut
 from app.plan import costs, fabric, training
-from app.plan.hardware import look_up
 from app.plan.outline import BEYOND, Outline
 from app.plan.parts import Parallelism, Recommendation
 from app.scenario import Scenario
@@ -53,10 +52,9 @@ def recommend(scenario: Scenario, catalog: Catalog, own: Outline) -> Recommendat
 def run_on(network: ScaleOut, scenario: Scenario, catalog: Catalog, own: Outline) -> tuple[float, float]:
     """Time [s] and owned cost [USD] of the planned run, run the same way on another network: typical values."""
     other = scenario.model_copy(update={"scale_out": network.key, "switch": None})
-    hardware = look_up(other, catalog)
-    built = fabric.draft(hardware, other, catalog)
-    time = training.time_on(own.job, hardware, other, catalog, taper=built.taper, hops=built.hops)
-    money = costs.draft(hardware, other, catalog, fabric=built, time_to_train=np.array([time]))
+    built = fabric.draft(other, catalog)
+    time = training.time_on(own.job, built.hardware, other, catalog, taper=built.taper, hops=built.hops)
+    money = costs.draft(built.hardware, other, catalog, fabric=built, time_to_train=np.array([time]))
     return time, float(np.ravel(money.per_run)[0])
 
 
