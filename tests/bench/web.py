@@ -4,6 +4,7 @@ BENCH_SECONDS is the length of each measurement; the endurance run takes ten tim
 """
 
 import os
+import random
 import socket
 import tempfile
 import time
@@ -55,10 +56,15 @@ def resident(pid: int) -> float:
 
 
 def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    """A port nobody listens on, below those that the system gives to outgoing connections: it stays free."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def wait(port: int) -> None:

@@ -13,7 +13,7 @@ import httpx
 
 from tests.conftest import Server
 
-BOUNDED = {"RAILYARD_TIME_LIMIT": "1"}  # what /size and /sweep take is their own limit: a short one here
+BOUNDED = {"RAILYARD_TIME_LIMIT": "2"}  # what /size and /sweep take is their own limit: a short one here
 
 
 def run(options: argparse.Namespace) -> Iterator[str]:
