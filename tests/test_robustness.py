@@ -28,6 +28,10 @@ from tests.fuzz import contract, hostile
         "/api/v1/plan?nics_per_node=0&head_dim=1&ffn_hidden=1&tied_embeddings=true&micro_batch=1&sharding=parameters",
         "/api/v1/plan?nics_per_node=0&tensor_parallel=8&pipeline_parallel=2&micro_batch=1&sharding=optimizer",
         "/?nics_per_node=0",
+        # A run that takes no time, and one that costs nothing.
+        "/api/v1/plan?training_tokens=5e-324",
+        "/api/v1/plan?price_node=0&price_nic=0&price_switch=0&price_transceiver=0&price_cable=0&price_copper_cable=0"
+        "&electricity=0&infrastructure=0&support=0",
     ],
 )
 def test_what_broke_once_is_answered(client: TestClient, address: str) -> None:

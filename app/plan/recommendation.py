@@ -25,9 +25,11 @@ def recommend(scenario: Scenario, catalog: Catalog, own: Outline) -> Recommendat
     rival = counterpart(planned, catalog)
     if rival is None or own.job.parallelism is None or own.hardware.nodes < 2:
         return None
+    spent, taken = own.typical("costs.per_run"), float(own.job.time_to_train[0])
+    if not (spent > 0 and taken > 0):  # nothing to train, or all of it for nothing
+        return None
     time, cost = run_on(rival, scenario, catalog, own)
-    dearer = cost / own.typical("costs.per_run") - 1
-    slower = time / float(own.job.time_to_train[0]) - 1
+    dearer, slower = cost / spent - 1, time / taken - 1
     if not abs(dearer) < float("inf"):
         return None
     tie = abs(dearer) < TIE
