@@ -242,7 +242,6 @@ def _wired(
         fill = get("ualink", "fill") * fill_factor
         one_domain = fill * get("ualink", "fill_one_domain")
         ring = line * get("ualink", "usable")
-    used = tuple(get.used)
     built = Machine(
         ranks_per_domain=float(domain if wide else gpus_per_node),
         domains=1.0,
@@ -270,7 +269,7 @@ def _wired(
     for value in vars(built).values():
         if isinstance(value, np.ndarray):
             value.flags.writeable = False
-    return _Wired(built, gpus_per_node, across, used)
+    return _Wired(built, gpus_per_node, across, tuple(get.used))
 
 
 def _link(catalog: Catalog, card: Gpu, scale_up: str, wiring: str, domain: int, gpus_per_node: int) -> ScaleUp:
