@@ -546,3 +546,12 @@ def test_sharp_on_ethernet_is_left_out_and_said_so():
 def test_the_library_would_choose_the_same_for_large_messages():
     draft, _, _ = drafted(message=1e9, gpus=8)
     assert draft.library_choice == draft.algorithm == "nvls"
+
+
+def test_jobs_that_exchange_as_many_bytes_on_a_cluster_share_its_reduction():
+    asked = Scenario(gpus=640, in_network_reduction=True)
+    job = asked.model_copy(update={"training_tokens": 1e12, "global_batch": 640, "price_node": 100_000.0})
+    shared = plan.of_plan(asked, CATALOG, 1e9)
+    assert plan.of_plan(job, CATALOG, 1e9) is shared
+    for other, message in ((asked, 2e9), (asked.model_copy(update={"profile": "ideal"}), 1e9)):
+        assert plan.of_plan(other, CATALOG, message) is not shared

@@ -28,7 +28,7 @@ from app.collectives import (
     library_times,
 )
 from app.plan.bands import Band, Draws
-from app.plan.hardware import Hardware
+from app.plan.hardware import Hardware, look_up
 from app.plan.parts import AllReduce, Explanation, Finding, Quantity, Term, Timing
 from app.scenario import Scenario
 
@@ -654,6 +654,16 @@ def draft(hardware: Hardware, scenario: Scenario, catalog: Catalog, *, message: 
         findings=tuple(_findings(found, hardware, scenario)),
         explain=partial(_explanations, found, algorithm, hardware, scenario, message),
     )
+
+
+def of_plan(scenario: Scenario, catalog: Catalog, message: float) -> AllReduceDraft:
+    """The same for the cluster of a plan: every job that exchanges as many bytes there shares it."""
+    return _of_plan(scenario.only("cluster", "network", "collective"), catalog, message)
+
+
+@lru_cache(maxsize=64)
+def _of_plan(scenario: Scenario, catalog: Catalog, message: float) -> AllReduceDraft:
+    return draft(look_up(scenario, catalog), scenario, catalog, message=message)
 
 
 def _share(way: Way) -> float | None:

@@ -26,7 +26,7 @@ def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
     own = outline(scenario, catalog)
     hardware, network, job, money = own.hardware, own.network, own.job, own.money
     message = scenario.message or job.gradient_bytes
-    reduction = all_reduce.draft(hardware, scenario, catalog, message=message)
+    reduction = all_reduce.of_plan(scenario, catalog, message)
     drafts = (network, job, reduction, money)
 
     quantities: dict[str, Draws] = {}
