@@ -4,6 +4,7 @@ import asyncio
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 AFTER_A_FAILURE = 0.05  # seconds until a connection asks again, as a client does: a failure at once is no rate
@@ -79,8 +80,9 @@ async def _drive(port: int, paths: Iterator[str], connections: int, seconds: flo
 
 
 def load(port: int, paths: Callable[[], Iterator[str]], connections: int, seconds: float) -> Tally:
-    """Ask for so many seconds over so many connections."""
-    return asyncio.run(_drive(port, paths(), connections, seconds))
+    """Ask for so many seconds over so many connections, from a thread that has no event loop yet."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, _drive(port, paths(), connections, seconds)).result()
 
 
 def in_process(target: Callable[..., None], *arguments: object) -> multiprocessing.Process:
