@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 import orjson
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 from starlette import routing
@@ -117,9 +117,14 @@ def reply(request: Request, content: bytes, media_type: str = "application/json"
 
 
 class Gate:
-    """Lets only a few heavy questions compute at a time, and only some more wait."""
+    """Lets only a few heavy questions compute at a time, and only some more wait.
+
+    ``threads`` are all that compute: beside the heavy questions one for the others. More would share the one
+    interpreter, and pay for the sharing.
+    """
 
     def __init__(self, settings: Settings) -> None:
+        self.threads = CapacityLimiter(settings.heavy_workers + 1)
         self.turns = asyncio.Semaphore(settings.heavy_workers)
         self.most = settings.heavy_workers + settings.heavy_queue
         self.inside = 0
@@ -145,10 +150,11 @@ class Gate:
 
 async def compute(request: Request, work: Callable[[], T], seconds: float | None = None) -> T:
     """Run work beside the event loop, for no longer than a request may take."""
-    seconds = seconds or request.app.state.settings.time_limit
+    state = request.app.state
+    seconds = seconds or state.settings.time_limit
     try:
         async with asyncio.timeout(seconds):
-            return await to_thread.run_sync(work, abandon_on_cancel=True)
+            return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=state.gate.threads)
     except TimeoutError:
         raise ProblemError(
             503,
