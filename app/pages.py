@@ -386,7 +386,7 @@ def more_or_less(value: float, more: str, less: str) -> str:
     """A relative change in words.
 
     >>> more_or_less(-0.012, "more", "less")
-    '1.2\u2009% less'
+    '1.2\u202f% less'
     """
     return f"{percent(abs(value))} {more if value > 0 else less}"
 

@@ -46,7 +46,7 @@ def band(value: Band | None) -> str:
     """A band as text: the typical value and its 80 % range.
 
     >>> band(Band(13.4e6, 15.12e6, 17.3e6, "s"))
-    '175\u2009days (155–200)'
+    '175\u202fdays (155–200)'
     >>> band(None)
     '–'
     """
@@ -57,29 +57,29 @@ def percent(value: float | None, digits: int = 2) -> str:
     """A share as per cent.
 
     >>> percent(0.0623), percent(None)
-    ('6.2\u2009%', '–')
+    ('6.2\u202f%', '–')
     """
-    return "–" if value is None else show(value * 100, "1", digits) + "\u2009%"
+    return "–" if value is None else show(value * 100, "1", digits) + "\u202f%"
 
 
 def percent_band(value: Band | None) -> str:
     """A band of a share as per cent.
 
     >>> percent_band(Band(0.36, 0.405, 0.45, "1"))
-    '40.5\u2009% (36–45)'
+    '40.5\u202f% (36–45)'
     """
     if value is None:
         return "–"
     text = show_range(value.low * 100, value.typical * 100, value.high * 100, "1")
     number, gap, ends = text.partition(" ")
-    return f"{number}\u2009%{gap}{ends}"
+    return f"{number}\u202f%{gap}{ends}"
 
 
 def change(value: float | None) -> str:
     """A relative change, with its sign.
 
     >>> change(0.0613), change(-0.5), change(1.5)
-    ('+6.1\u2009%', '−50\u2009%', '+150\u2009%')
+    ('+6.1\u202f%', '−50\u202f%', '+150\u202f%')
     """
     return "" if not value else ("+" if value > 0 else "−") + percent(abs(value))
 
@@ -88,7 +88,7 @@ def plain_band(value: Band | None) -> str:
     """A band as a bare number, for where the unit stands beside it.
 
     >>> plain_band(Band(1.0e6, 1.18e6, 1.3e6, "1/s"))
-    '1.18\u2009M (1–1.3)'
+    '1.18\u202fM (1–1.3)'
     """
     return "–" if value is None else show_range(value.low, value.typical, value.high, "1")
 

@@ -9,7 +9,7 @@
 >>> parse("5 us", "s")
 5e-06
 >>> show(5e10, "B/s")
-'50\u2009GB/s'
+'50\u202fGB/s'
 """
 
 import math
@@ -20,7 +20,8 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from typing_extensions import TypeAliasType
 
-THIN = "\u2009"
+THIN = "\u202f"
+"""A narrow space at which no line breaks."""
 
 DECIMAL = {
     "n": -9,
@@ -87,7 +88,7 @@ _EXAMPLES = {
 UNITS = frozenset(_PREFIXED)
 LONGEST = 40
 """Characters that a quantity may have."""
-_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d,_ \u2009]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
+_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d,_ \u2009\u202f]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
 
 
 def parse(text: str | float, unit: str) -> float:
@@ -110,7 +111,7 @@ def parse(text: str | float, unit: str) -> float:
     match = _NUMBER.fullmatch(text.replace("$", "").replace("USD ", "", 1) if unit.startswith("USD") else text)
     if not match or len(text) > LONGEST:
         raise ValueError(f"“{shown}” is not a quantity. Type a number with a unit, like {_EXAMPLES[unit]}.")
-    digits, symbol = re.sub(r"[,_ \u2009]", "", match[1]), " ".join(match[2].split())
+    digits, symbol = re.sub(r"[,_ \u2009\u202f]", "", match[1]), " ".join(match[2].split())
     value = _scaled(digits, symbol, unit)
     if value is None:
         raise ValueError(f"“{shown}”: the unit “{symbol[:20]}” does not fit. Type it like {_EXAMPLES[unit]}.")
@@ -201,7 +202,7 @@ def show(value: float | None, unit: str, digits: int = 3) -> str:
     """Write a quantity for people: about three significant digits and an SI prefix; a dash for what is unknown.
 
     >>> show(15120000.0, "s"), show(6100.0, "USD"), show(None, "s"), show(5e10, "b/s")
-    ('175\u2009days', '$6,100', '–', '400\u2009Gb/s')
+    ('175\u202fdays', '$6,100', '–', '400\u202fGb/s')
     """
     if value is None or not math.isfinite(value):
         return "–"
@@ -213,11 +214,11 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     """Write a band with no more digits than its range supports.
 
     >>> show_range(13.4e6, 15.12e6, 17.3e6, "s")
-    '175\u2009days (155–200)'
+    '175\u202fdays (155–200)'
     >>> show_range(5.0, 5.0, 5.0, "s")
-    '5\u2009s'
+    '5\u202fs'
     >>> show_range(290e3, 432e3, float("nan"), "s")  # some draws never end
-    '5\u2009days (3.4–∞)'
+    '5\u202fdays (3.4–∞)'
     """
     if typical is None or low is None or high is None or not math.isfinite(typical):
         return "–"
@@ -235,7 +236,7 @@ def marks(low: float, high: float, unit: str, count: int = 5) -> list[tuple[floa
     """Round values between two ends for an axis, with their text, all in the unit that suits the upper end.
 
     >>> marks(0.0, 2.3, "s", 4)
-    [(0.0, '0'), (0.5, '0.5\u2009s'), (1.0, '1\u2009s'), (1.5, '1.5\u2009s'), (2.0, '2\u2009s')]
+    [(0.0, '0'), (0.5, '0.5\u202fs'), (1.0, '1\u202fs'), (1.5, '1.5\u202fs'), (2.0, '2\u202fs')]
     """
     if not (math.isfinite(low) and math.isfinite(high) and high > low):
         return []
@@ -253,9 +254,9 @@ def decades(low: float, high: float, unit: str, count: int = 6) -> list[tuple[fl
     many; 1, 2 and 5 in one unit where the ends are near each other.
 
     >>> decades(8.0, 64e9, "B")
-    [(1000.0, '1\u2009kB'), (1000000.0, '1\u2009MB'), (1000000000.0, '1\u2009GB')]
+    [(1000.0, '1\u202fkB'), (1000000.0, '1\u202fMB'), (1000000000.0, '1\u202fGB')]
     >>> [text for _, text in decades(9.0, 210.0, "s")]
-    ['10\u2009s', '20\u2009s', '50\u2009s', '100\u2009s', '200\u2009s']
+    ['10\u202fs', '20\u202fs', '50\u202fs', '100\u202fs', '200\u202fs']
     """
     if not 0 < low < high < math.inf:
         return []
@@ -273,7 +274,7 @@ def percent(share: float, digits: int = 0) -> str:
     """Write a share as per cent.
 
     >>> percent(0.034), percent(0.034, 1)
-    ('3\u2009%', '3.4\u2009%')
+    ('3\u202f%', '3.4\u202f%')
     """
     return f"{share * 100:.{digits}f}{THIN}%"
 
@@ -282,7 +283,7 @@ def show_span(low: float, high: float, unit: str) -> str:
     """Write two ends of a range in one unit.
 
     >>> show_span(4.84e6, 7.02e6, "USD"), show_span(0.9e6, 1.1e6, "USD"), show_span(8.64e5, 1.3e6, "s")
-    ('$4.84–7.02\u2009M', '$0.9–1.1\u2009M', '10–15\u2009days')
+    ('$4.84–7.02\u202fM', '$0.9–1.1\u202fM', '10–15\u202fdays')
     """
     worth, name = _scale(high, unit)
     return _dress(f"{_digits(low / worth, 3)}–{_digits(high / worth, 3)}", unit, name)

@@ -191,7 +191,7 @@ def test_what_cannot_be_read_is_said_beside_the_field(planner: Page) -> None:
     field.fill("10T")
     field.press("Enter")
     expect(planner.locator("#errors")).to_have_count(0)
-    expect(planner.locator("#verdict")).to_contain_text("10\u2009T tokens")
+    expect(planner.locator("#verdict")).to_contain_text("10\u202fT tokens")
     assert query(planner) == {"training_tokens": ["10T"]}
 
 

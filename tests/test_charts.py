@@ -106,9 +106,9 @@ def test_titles_state_what_the_numbers_say():
     # compute 10 s of 16 s, memory traffic 3 s of 16 s
     assert (
         charts.step_breakdown(PLAN).layout.title.text
-        == "Compute takes 62\u2009% of the step, memory traffic 19\u2009%."
+        == "Compute takes 62\u202f% of the step, memory traffic 19\u202f%."
     )
-    assert "31\u2009%" in charts.what_if(PLAN).layout.title.text
+    assert "31\u202f%" in charts.what_if(PLAN).layout.title.text
     tight = replace(PLAN, memory=replace(PLAN.memory, fits=False))
     assert charts.memory(tight).layout.title.text.startswith("Does not fit: needs 61")
 

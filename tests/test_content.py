@@ -47,7 +47,7 @@ SCENARIOS = (
 def text(html: str) -> str:
     """What a reader sees of a page."""
     bare = re.sub(r"<script.*?</script>|<style.*?</style>", " ", html, flags=re.DOTALL)
-    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", bare))).replace("\u2009", " ")
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", bare))).replace("\u202f", " ")
 
 
 @pytest.mark.parametrize("path", ["/all-reduce", "/fabric", "/acceptance", "/acceptance.json", "/export/plan.csv"])
@@ -96,7 +96,7 @@ def test_every_entry_has_a_page_that_shows_every_constant(client, catalogue: str
             entry = listing.listed(kind, key, CATALOG)
             shown = text(page.text)
             for constant in entry.constants.values():
-                assert constant.typical.replace("\u2009", " ") in shown
+                assert constant.typical.replace("\u202f", " ") in shown
                 assert f"source-{constant.source}" in page.text
 
 
@@ -149,7 +149,7 @@ def test_every_explanation_of_a_plan_leads_to_a_formula(query: dict[str, object]
 def test_the_explorer_shows_the_number_of_the_plan_and_of_the_api(client):
     page = text(client.get("/all-reduce?message=1GiB").text)
     band = client.get("/api/v1/all-reduce?message=1GiB").json()["all_reduce"]["time"]
-    assert show_range(band["low"], band["typical"], band["high"], "s").replace("\u2009", " ") in page
+    assert show_range(band["low"], band["typical"], band["high"], "s").replace("\u202f", " ") in page
     plan = evaluate(Scenario(message=2.0**30), CATALOG)
     assert band["typical"] == plan.all_reduce.time.typical
 

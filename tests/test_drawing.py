@@ -67,7 +67,7 @@ def test_the_drawing_says_what_the_plan_says():
     drawing = drawn()
     words = [label.text for label in drawing.labels]
     assert {"32 leaves", "16 spines", "128 nodes", "8 GPUs each on NVLink 4"} <= set(words)
-    assert "32 × 400\u2009Gb/s up, 2 to a spine" in words
+    assert "32 × 400\u202fGb/s up, 2 to a spine" in words
     assert drawing.title == "4 units of 32 nodes under 2 tiers of switches, non-blocking"
     assert "32 leaves (qm9700)" in drawing.description
 

@@ -58,16 +58,16 @@ def test_numbers_that_are_not_finite_are_refused(value: float) -> None:
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (5e10, "B/s", "50\u2009GB/s"),
-        (5e10, "b/s", "400\u2009Gb/s"),
-        (640e9, "B", "640\u2009GB"),
-        (15_120_000.0, "s", "175\u2009days"),
-        (0.0123, "s", "12.3\u2009ms"),
+        (5e10, "B/s", "50\u202fGB/s"),
+        (5e10, "b/s", "400\u202fGb/s"),
+        (640e9, "B", "640\u202fGB"),
+        (15_120_000.0, "s", "175\u202fdays"),
+        (0.0123, "s", "12.3\u202fms"),
         (6100.0, "USD", "$6,100"),
-        (13.4e6, "USD", "$13.4\u2009M"),
+        (13.4e6, "USD", "$13.4\u202fM"),
         (2.95 / 3600, "USD/s", "$2.95/h"),
         (0.08 / 3.6e6, "USD/J", "$0.08/kWh"),
-        (0.0, "s", "0\u2009ns"),
+        (0.0, "s", "0\u202fns"),
         (math.nan, "s", "–"),
         (None, "s", "–"),
     ],
@@ -77,7 +77,7 @@ def test_quantities_are_shown_with_three_digits_and_a_prefix(value: float | None
 
 
 def test_a_range_has_no_more_digits_than_it_supports() -> None:
-    assert show_range(13.4e6, 15.12e6, 17.3e6, "s") == "175\u2009days (155–200)"
+    assert show_range(13.4e6, 15.12e6, 17.3e6, "s") == "175\u202fdays (155–200)"
     assert show_range(4000, 6123, 9000, "USD") == "$6,100 (4,000–9,000)"
 
 

@@ -44,6 +44,6 @@ def _networks(bottleneck: Bottleneck, hardware: Hardware) -> str:
     names = {"scale_up": hardware.scale_up.name, "scale_out": hardware.scale_out.name}
     gains = {entry.resource: entry.gain or 0.0 for entry in bottleneck.what_if if entry.resource in names}
     if not gains or max(gains.values()) < 0.005:
-        return "doubling a network would save less than 1\u2009%."
+        return "doubling a network would save less than 1\u202f%."
     first = max(gains, key=lambda resource: gains[resource])
     return f"of the networks {names[first]} comes first: doubling it would save {percent(gains[first])}."

@@ -85,7 +85,7 @@ def main() -> None:
         _, group, name = key.split(".")
         now = catalog.collectives[group][name]
         seconds = now.unit == "s"
-        shown = f'"{show(value, "s")}"'.replace("\u2009", " ").replace("µ", "u") if seconds else f"{value:.3g}"
+        shown = f'"{show(value, "s")}"'.replace("\u202f", " ").replace("µ", "u") if seconds else f"{value:.3g}"
         print(f"{key:50} {now.typical:12.6g} -> {shown:12} [{now.low:.4g}, {now.high:.4g}]", end="")
         print("" if now.low <= value <= now.high else "   outside its range")
         text = put(text, group, name, shown)
