@@ -84,7 +84,7 @@ class Estimate:
         return _scaled(self, factor, note or self.note)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _scaled(estimate: Estimate, factor: float, note: str) -> Estimate:
     """Kept, so that the draws are made once."""
     return replace(

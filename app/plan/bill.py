@@ -264,7 +264,7 @@ def parts(
     return found
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=512)
 def price_of(
     role: str, key: str, choice: Choice, nic: str | None, family: str, prices: PriceList
 ) -> tuple[str, str, Estimate | None]:
