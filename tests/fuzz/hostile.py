@@ -27,7 +27,7 @@ from tests.conftest import Server
 LIMIT = 1.0  # seconds
 OWN_LIMIT = 5.0  # seconds that /size and /sweep are given
 EVERY = 2_000
-GROWTH = 10.0  # MB that the process may gain after the first third, when its caches are full
+GROWTH = 10.0  # MB that the process may gain after the first half, when its caches are full
 
 PLANS = ("/", "/curves", "/all-reduce", "/fabric", "/acceptance", "/acceptance.json", "/compare")
 TABLES = (
@@ -442,7 +442,7 @@ def attack(server: Server, seed: int, requests: int, limit: float = LIMIT) -> It
         if trouble:
             failures.append(f"{trouble}: {request}")
             yield f"   request {number}: {failures[-1]}"
-        if number == max(1, requests // 3):
+        if number == max(1, requests // 2):
             settled = resident(pid)
         if number % EVERY == 0:
             yield f"   {number:,} requests: {resident(pid):.0f} MB resident, {len(failures)} failures"
@@ -451,6 +451,6 @@ def attack(server: Server, seed: int, requests: int, limit: float = LIMIT) -> It
     worst = sorted(slowest.values(), reverse=True)[:3]
     yield f"   {requests:,} requests, seed {seed}: " + ", ".join(f"{n:,} × {s}" for s, n in sorted(statuses.items()))
     yield from (f"   slowest: {seconds:.2f} s {what[:200]}" for seconds, what in worst)
-    yield f"   memory {settled:.0f} MB after a third, {settled + grown:.0f} MB at the end"
+    yield f"   memory {settled:.0f} MB after half, {settled + grown:.0f} MB at the end"
     assert not failures, f"{len(failures)} of {requests:,} requests"
     assert grown < GROWTH or requests < 3 * EVERY, f"memory grew by {grown:.0f} MB"  # before, caches still fill
