@@ -398,7 +398,7 @@ async def _rows(grid: Grid, gate: Gate, settings: Settings, as_csv: bool) -> Asy
             yield _csv_line(names)
         rows = islice(sweep(grid), settings.max_sweep_points)
         done = 0
-        while batch := await to_thread.run_sync(_batch, rows, until):
+        while batch := await to_thread.run_sync(_batch, rows, until, limiter=gate.threads):
             done += len(batch)
             yield b"".join(_csv_line(list(one.values())) if as_csv else to_json(one) + b"\n" for one in batch)
             if monotonic() > until:

@@ -709,9 +709,7 @@ def collective_time(
 
     Args and source as in :func:`times`. ``nan`` where the machine lacks what is forced.
     """
-    runs = _runs(collective, message, machine, calibration, algorithm, protocol)
-    floor = _floor(collective, machine, calibration)
-    return _finish(_quickest(runs.values(), message, machine).time, machine, floor)
+    return choose(collective, message, machine, calibration, algorithm, protocol).time
 
 
 def choose(

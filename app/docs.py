@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from app import assets, openapi
 from app.form import GROUPS
-from app.scenario import Scenario
+from app.scenario import Scenario, group_of
 from app.templating import Memory, page
 
 Schema = Mapping[str, Any]
@@ -71,9 +71,9 @@ def described(document: Schema) -> dict[str, Any]:
     """What the page prints of an OpenAPI document."""
     schemas = document["components"]["schemas"]
     scenario = schemas["Scenario"]["properties"]
-    group_of = {name: str(field.json_schema_extra["group"]) for name, field in Scenario.model_fields.items()}  # type: ignore[index]
+    own = group_of(Scenario)
     groups = [
-        (title, [_row(name, schema) for name, schema in scenario.items() if group_of[name] == group])
+        (title, [_row(name, schema) for name, schema in scenario.items() if own[name] == group])
         for group, title in GROUPS.items()
     ]
     return {

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from app import problems, units
 from app.catalog import Catalog
-from app.scenario import Key, Scenario
+from app.scenario import Key, Scenario, group_of
 from app.units import Quantity
 
 GROUPS = {
@@ -166,9 +166,7 @@ def form(asked: Asked, catalog: Catalog, resolved: Mapping[str, Any] | None = No
     groups = []
     for key, title in GROUPS.items():
         controls = [
-            _control(name, asked, catalog, resolved or {})
-            for name, field in Scenario.model_fields.items()
-            if _extra(field.json_schema_extra)["group"] == key
+            _control(name, asked, catalog, resolved or {}) for name, group in group_of(Scenario).items() if group == key
         ]
         first = tuple(control for control in controls if control.name in FIRST)
         groups.append(Group(key, title, first, tuple(control for control in controls if control.name not in FIRST)))
@@ -251,10 +249,6 @@ def _unit(name: str, kind: type[Scenario] = Scenario) -> str | None:
     """The base unit of a field that is a quantity."""
     field = kind.model_fields[name]
     return next((mark.unit for mark in _marks(field.annotation, field.metadata) if isinstance(mark, Quantity)), None)
-
-
-def _extra(extra: Any) -> Mapping[str, Any]:
-    return extra if isinstance(extra, dict) else {"group": ""}
 
 
 def _control(name: str, asked: Asked, catalog: Catalog, resolved: Mapping[str, Any]) -> Control:

@@ -287,14 +287,15 @@ def _defaults(model: type[Scenario]) -> dict[str, Any]:
 
 
 @cache
+def group_of(model: type[Scenario]) -> dict[str, str]:
+    """The group that each field belongs to."""
+    return {name: str(field.json_schema_extra["group"]) for name, field in model.model_fields.items()}  # type: ignore[index]
+
+
+@cache
 def _defaults_outside(model: type[Scenario], groups: tuple[str, ...]) -> dict[str, Any]:
     """The defaults of all fields but those of some groups."""
-    grouped = {name: field.json_schema_extra for name, field in model.model_fields.items()}
-    return {
-        name: default
-        for name, default in _defaults(model).items()
-        if not (isinstance(extra := grouped[name], dict) and extra.get("group") in groups)
-    }
+    return {name: value for name, value in _defaults(model).items() if group_of(model)[name] not in groups}
 
 
 def _text(value: Any) -> str:

@@ -185,9 +185,7 @@ def embed(figure: Any) -> Markup:
 
 def _to_size(scenario: Scenario | None) -> dict[str, Any]:
     """The question for a cluster that does this scenario's job, with a deadline to start from."""
-    groups = {name: field.json_schema_extra["group"] for name, field in Scenario.model_fields.items()}  # type: ignore[index]
-    asked = scenario.asked() if scenario else {}
-    return {"deadline": "90 days"} | {name: value for name, value in asked.items() if groups[name] in OF_THE_JOB}
+    return {"deadline": "90 days"} | (scenario.only(*OF_THE_JOB).asked() if scenario else {})
 
 
 def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
