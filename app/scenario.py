@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import quote_plus
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
@@ -24,6 +24,7 @@ Taper = Annotated[float, Field(ge=1, le=64)]
 Degree = Annotated[int, Field(ge=1, le=65536)]
 Size = Annotated[int, Field(ge=1, le=1_000_000)]
 Money = Annotated[Dollars, Field(ge=0, le=1e9)]
+Part = TypeVar("Part", bound="Request")
 
 
 SHAPE = (
@@ -71,12 +72,15 @@ def _field(group: str, title: str, description: str = "", default: Any = None, *
     return Field(default, title=title, description=description, json_schema_extra={"group": group}, **more)
 
 
-class Scenario(BaseModel):
-    """One question to the calculator. Every field has a default; blank means the default."""
+class Request(BaseModel):
+    """Some fields of a question. Every one has a default; blank means the default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    # Cluster
+
+class ClusterRequest(Request):
+    """Which GPUs, how many, in which servers."""
+
     gpu: Annotated[str, Key("gpus")] = _field("cluster", "GPU", "Key of an accelerator in the catalogue.", "h100-sxm")
     gpus: int = _field("cluster", "GPUs", "How many GPUs train the model.", 1024, ge=1, le=1_000_000)
     platform: Annotated[str, Key("platforms")] | None = _field("cluster", "Server", "Blank: the GPU's usual platform.")
@@ -91,7 +95,10 @@ class Scenario(BaseModel):
     )
     scale_up_wiring: Wiring | None = _field("cluster", "Scale-up wiring", "Blank: the platform's own.")
 
-    # Network
+
+class NetworkRequest(Request):
+    """What joins the nodes."""
+
     scale_out: Annotated[str, Key("scale_out")] = _field(
         "network", "Network", "InfiniBand or Ethernet generation.", "infiniband-ndr"
     )
@@ -125,7 +132,10 @@ class Scenario(BaseModel):
     storage_network: bool = _field("network", "Storage network", "Size it too.", False)
     management_network: bool = _field("network", "Management network", "Size it too.", False)
 
-    # Model
+
+class ModelRequest(Request):
+    """What is trained, on how many tokens."""
+
     model: Annotated[str, Key("models", "custom")] = _field(
         "model",
         "Model",
@@ -150,7 +160,10 @@ class Scenario(BaseModel):
     global_batch: int = _field("model", "Global batch", "Sequences in one step.", 2048, ge=1, le=10_000_000)
     precision: Precision = _field("model", "Precision", "Of the layers' matrix work.", "bf16")
 
-    # Parallelism
+
+class ParallelismRequest(Request):
+    """How the model is spread; blank: find the best."""
+
     micro_batch: Annotated[int, Field(ge=1, le=65536)] | None = _field(
         "parallelism", "Micro-batch", "Sequences at a time. Blank: find the best."
     )
@@ -171,14 +184,20 @@ class Scenario(BaseModel):
     )
     recompute: Recompute | None = _field("parallelism", "Recompute activations", "Blank: find the best.")
 
-    # Software
+
+class SoftwareRequest(Request):
+    """What the step runs on, and what it hides."""
+
     stack: Annotated[str, Key("stacks")] | None = _field("software", "Software stack", "Blank: well tuned and current.")
     attention: Literal["causal", "full"] = _field("software", "Attention", "What the kernel computes.", "causal")
     overlap_tensor: bool | None = _field("software", "Hide tensor-parallel traffic", "Blank: as the stack does.")
     overlap_data: bool | None = _field("software", "Hide data-parallel traffic", "Blank: as the stack does.")
     overlap_pipeline: bool | None = _field("software", "Hide pipeline traffic", "Blank: as the stack does.")
 
-    # Collective
+
+class CollectiveRequest(Request):
+    """The message to reduce, and how it is timed."""
+
     message: Annotated[Bytes, Field(gt=0, le=1e15)] | None = _field(
         "collective", "Message to reduce", "Bytes on each GPU. Blank: the model's gradients."
     )
@@ -193,7 +212,10 @@ class Scenario(BaseModel):
         "What your own nccl-tests reached over what is predicted, for large messages. Blank: as calibrated.",
     )
 
-    # Operation
+
+class OperationRequest(Request):
+    """What failures and checkpoints take."""
+
     availability: Annotated[Number, Field(gt=0, le=1)] | None = _field(
         "operation", "Availability", "Share of time that makes progress. Blank: from failures and checkpoints."
     )
@@ -206,7 +228,10 @@ class Scenario(BaseModel):
     checkpoint_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field("operation", "Time to write a checkpoint")
     restart_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field("operation", "Time to restart")
 
-    # Prices
+
+class PriceRequest(Request):
+    """The price book, and prices of one's own."""
+
     price_book: Annotated[str, Key("prices")] = _field(
         "prices", "Price book", "market: dated street prices; rule-of-thumb: the articles' figures.", "market"
     )
@@ -237,6 +262,19 @@ class Scenario(BaseModel):
         "prices", "Catalogue edition", "The edition a link was made with.", pattern=r"^[A-Za-z0-9.+-]{1,60}$"
     )
 
+
+class Scenario(
+    PriceRequest,
+    OperationRequest,
+    CollectiveRequest,
+    SoftwareRequest,
+    ParallelismRequest,
+    ModelRequest,
+    NetworkRequest,
+    ClusterRequest,
+):
+    """One question to the calculator: the sum of its parts, whose fields come in the order from last to first."""
+
     @model_validator(mode="before")
     @classmethod
     def _blank_means_default(cls, data: Any) -> Any:
@@ -256,6 +294,16 @@ class Scenario(BaseModel):
             for name in NEEDED
             if getattr(self, name) is None and not (name == "ffn_hidden" and self.expert_ffn_hidden)
         )
+
+    def part(self, kind: type[Part]) -> Part:
+        """One part of the question, for a function that reads no other.
+
+        >>> Scenario(gpus=64).part(ClusterRequest).gpus
+        64
+        """
+        own = vars(self)
+        part: Part = kind.model_construct(**{name: own[name] for name in kind.model_fields})  # type: ignore[assignment]
+        return part
 
     def only(self, *groups: str) -> Self:
         """The question as far as some groups of fields go; every other field is its default.

@@ -1,12 +1,16 @@
 """Ranges: draws in, 80 % intervals out."""
 
+from dataclasses import fields, is_dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.catalog import Estimate
-from app.plan.bands import Draws, fold, interval
+from app.plan import parts
+from app.plan.bands import Band, Draws, declaration, fold, interval
+from app.plan.parts import Bisection, CostLine
 
 
 def estimate(key: str, typical: float = 10.0, low: float | None = 5.0, high: float | None = 30.0) -> Estimate:
@@ -69,3 +73,19 @@ def test_a_band_names_its_sources_once_and_marks_what_is_not_on_sale() -> None:
     band = fold({"t": Draws(one.draws(), "s", used=(one, announced, one))})["t"]
     assert band is not None
     assert (band.sources, band.projected) == (("a-paper", "a-keynote"), True)
+
+
+def test_a_result_is_folded_as_a_tree_each_quantity_in_the_unit_its_field_declares():
+    ten = Draws(np.full(257, 10.0))
+    costs: CostLine[Draws] = CostLine("nodes", ten)
+    bisection: Bisection[Draws] = Bisection("leaf", ten, Draws(np.full(257, np.nan)))
+    folded = fold({"lines": (costs, costs), "cut": bisection, "count": 3})
+    assert folded["count"] == 3
+    assert [line.cost for line in folded["lines"]] == [Band(10, 10, 10, "USD")] * 2
+    assert folded["cut"] == Bisection("leaf", Band(10, 10, 10, "B/s"), None)
+
+
+def test_every_field_of_every_part_of_a_plan_says_what_it_is():
+    records = [kind for kind in vars(parts).values() if isinstance(kind, type) and is_dataclass(kind)]
+    bare = [f"{kind.__name__}.{entry.name}" for kind in records for entry in fields(kind) if not declaration(entry)]
+    assert not bare
