@@ -23,6 +23,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Match
 
 from app import __version__, api, assets, catalog, content, docs, logs, openapi, pages, problems, settings
+from app.connections import BACKLOG, Connection, Connections
 from app.middleware import Edge, Metrics
 
 log = logging.getLogger("railyard")
@@ -158,14 +159,15 @@ def serve(host: str | None = None, port: int | None = None) -> int:
             host=host,
             port=port,
             loop="auto",
-            http="auto",
+            http=partial(Connection, Connections(options, app.state.metrics)),  # type: ignore[arg-type]
             ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
             proxy_headers=True,
             forwarded_allow_ips=options.trusted_proxies,
-            timeout_keep_alive=75,
+            backlog=BACKLOG,
+            timeout_keep_alive=options.keep_alive,
             timeout_graceful_shutdown=options.shutdown_grace,
         ),
         app,

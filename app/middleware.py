@@ -72,6 +72,13 @@ class Metrics:
             "railyard_evaluations_total", "Scenarios evaluated", ("endpoint",), registry=registry
         )
         self.errors = Counter("railyard_errors_total", "Requests that failed on our side", registry=registry)
+        self.connections = Gauge("railyard_connections", "Open connections", registry=registry)
+        self.connections_closed = Counter(
+            "railyard_connections_closed_total",
+            "Connections closed on our side before a request or its answer was complete, or to make room",
+            ("reason",),
+            registry=registry,
+        )
         self._pairs: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:

@@ -40,6 +40,28 @@ class Settings(BaseSettings):
     access_log: bool = Field(True, description="Log one line for every request.")
     max_body: int = Field(1_048_576, ge=1024, le=104_857_600, description="Largest request body, in bytes.")
     max_query: int = Field(16_384, ge=1024, le=65_536, description="Longest query string, in bytes.")
+    max_headers: int = Field(100, ge=20, le=10_000, description="Most headers of one request.")
+    max_header_size: int = Field(
+        32_768, ge=4096, le=1_048_576, description="Most bytes that the headers of one request take together."
+    )
+    max_connections: int = Field(
+        2000,
+        ge=1,
+        le=100_000,
+        description="Most open connections, or as many as the limit on open files leaves room for. For one more, the "
+        "oldest that has not sent its whole request is closed, or else the one that is idle longest.",
+    )
+    header_timeout: float = Field(
+        10.0, gt=0, le=3600, description="Seconds in which a client sends a request's first line and headers."
+    )
+    body_timeout: float = Field(60.0, gt=0, le=3600, description="Seconds in which it sends the whole body.")
+    send_timeout: float = Field(60.0, gt=0, le=3600, description="Seconds that it may read nothing of its answer.")
+    keep_alive: int = Field(
+        75,
+        ge=0,
+        le=3600,
+        description="Seconds that a connection stays open between two requests; longer than a proxy's.",
+    )
     time_limit: float = Field(
         30.0, gt=0, le=3600, description="Seconds one request may compute; a sweep is cut off there and says so."
     )

@@ -43,6 +43,7 @@ class Server:
 
     def __init__(self, log: Path, port: int = 0, **variables: str) -> None:
         self.log = log
+        self.address = ""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAILYARD_")}
         environment["RAILYARD_SHUTDOWN_DRAIN"] = "0"  # nobody but the test asks; tests of the drain set their own
         command = [sys.executable, "-m", "app", "serve", "--host", "127.0.0.1", "--port", str(port)]
@@ -54,11 +55,14 @@ class Server:
 
     def url(self, seconds: float = 30) -> str:
         """Its address, once it serves."""
+        if self.address:
+            return self.address
         while time.monotonic() < self.began + seconds:
             found = re.search(r"Railyard is at (http://\S+?)/[\"\s]", self.log.read_text())
             if found:
                 self.seconds_to_start = time.monotonic() - self.began
-                return found[1]
+                self.address = found[1]
+                return self.address
             if self.process.poll() is not None:
                 break
             time.sleep(0.02)
