@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.requests import ClientDisconnect
 
 from app import problems
 from app.settings import Settings
@@ -22,6 +23,9 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger("railyard.request")
+
+CLIENT_CLOSED_REQUEST = 499
+"""Counted and logged, never sent: the client was gone, or cut off, before its body had arrived (nginx's number)."""
 
 # Plotly writes its rules into an empty <style> element (hence the hash of nothing) and sets style attributes.
 EMPTY_STYLE = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
@@ -116,6 +120,8 @@ class Edge:
                 await self.app(exchange.scope, exchange.receive, exchange.send)
         except problems.ProblemError as error:  # found while the body was read
             await exchange.answer(error)
+        except ClientDisconnect:
+            exchange.status = CLIENT_CLOSED_REQUEST
         except Exception:
             self.metrics.errors.inc()
             log.exception("request failed", extra={"fields": {"id": exchange.request_id, "path": scope["path"]}})

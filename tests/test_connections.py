@@ -278,3 +278,25 @@ def test_the_limit_on_open_files_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> 
     assert limits["now"] == (1024, 1024)
     limits["now"] = (256, resource.RLIM_INFINITY)
     assert connections.room_for(2000) == 2000
+
+
+# Clients that go -----------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_hangs_up_is_no_failure_of_ours(strict: Server) -> None:
+    errors = metric(strict, "railyard_errors_total")
+    sample = 'railyard_requests_total{{method="POST",route="{}",status="499"}}'
+    for path in ("/api/v1/plan", "/api/v1/compare", "/api/v1/sweep"):
+        with connect(strict) as client:
+            client.sendall(QUESTION.replace(b"/api/v1/plan", path.encode()) + b'{"gpus"')
+            time.sleep(0.1)
+        until = time.monotonic() + 5
+        while metric(strict, sample.format(path)) == 0 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert metric(strict, sample.format(path)) >= 1
+    assert metric(strict, "railyard_errors_total") == errors
+    text = strict.log.read_text()
+    assert "Traceback" not in text
+    events = [json.loads(line) for line in text.splitlines()]
+    left = [one for one in events if one.get("status") == 499]
+    assert {one["level"] for one in left} == {"info"}
