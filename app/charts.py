@@ -447,10 +447,12 @@ def costs(plan: Plan) -> go.Figure:
 def operating(plan: Plan) -> go.Figure:
     """Running cost of a year, by part."""
     subtitle = "Running cost of one year by part, with 80 % ranges"
-    return _money(plan.costs.operating, plan.costs.operating_parts, subtitle, "of a year's running cost")
+    return _money(
+        plan.costs.operating, plan.costs.operating_parts, subtitle, "of a year's running cost", "US dollars a year"
+    )
 
 
-def _money(total: Band | None, lines: Sequence[Any], subtitle: str, of: str) -> go.Figure:
+def _money(total: Band | None, lines: Sequence[Any], subtitle: str, of: str, axis: str = "US dollars") -> go.Figure:
     priced = [line for line in lines if line.cost is not None and line.cost.typical > 0]
     if total is None or not priced:
         return _nothing("The price is not known.", subtitle)
@@ -458,7 +460,7 @@ def _money(total: Band | None, lines: Sequence[Any], subtitle: str, of: str) -> 
     share = largest.cost.typical / total.typical
     title = f"{_words(largest.name)}: {_share(share)} {of}, {_text(total)}"
     bars = [Bar(_words(line.name), line.cost, LOOKS["money"]) for line in priced]
-    return _bars(_sentence(title), subtitle, bars, "US dollars")
+    return _bars(_sentence(title), subtitle, bars, axis)
 
 
 def power(plan: Plan) -> go.Figure:

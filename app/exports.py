@@ -91,7 +91,7 @@ def tables(plan: Plan, catalog: Catalog) -> dict[str, Table]:
         all_reduce_table(plan.all_reduce),
         *fabric_tables(plan.fabric).values(),
         _lines("capital", "Capital", plan.costs.capital_parts, plan.costs.capital),
-        _lines("operating", "Running cost of a year", plan.costs.operating_parts, plan.costs.operating),
+        _lines("operating", "Running cost of a year", plan.costs.operating_parts, plan.costs.operating, "USD/year"),
         _cost_figures(plan),
         _power(plan),
         _findings(plan),
@@ -296,8 +296,8 @@ def _networks(fabric: Fabric) -> Table:
     return Table("networks", "Storage and management networks", columns, rows)
 
 
-def _lines(key: str, title: str, lines: Sequence[Any], total: Band | None) -> Table:
-    columns = (Column("part", "Part"), Column("cost", "Cost", "USD", band=True))
+def _lines(key: str, title: str, lines: Sequence[Any], total: Band | None, unit: str = "USD") -> Table:
+    columns = (Column("part", "Part"), Column("cost", "Cost", unit, band=True))
     rows: list[tuple[Cell, ...]] = [(named(line.name), line.cost) for line in lines]
     return Table(key, title, columns, (*rows, ("Total", total)))
 
@@ -604,7 +604,7 @@ def about(plan: Plan) -> list[tuple[str, str]]:
         ("Railyard", plan.model_version),
         ("Catalogue", plan.catalog_version),
         ("Link", plan.permalink),
-        ("Ranges", "low and high hold four cases of five (80 %); units in brackets are base units"),
+        ("Ranges", "low and high hold four cases of five (80 %); numbers are in the units in brackets"),
     ]
     lines += [
         (f"{found.severity}: {found.code}", f"{found.message} {found.suggestion}".strip()) for found in plan.findings

@@ -26,8 +26,9 @@ Sizing calculator for GPU clusters. Ask with a query string or with a JSON body:
 
 Every field has a default, so a bare `GET /api/v1/plan` is answered. Quantities are numbers in base units
 (s, B, B/s, W, USD, FLOP/s) or text with a unit: `400 Gb/s`, `256 MiB`, `60 days`. Results are bands,
-`{"low", "typical", "high", "unit", "sources"}`, in base units; what cannot be computed is `null`, and a finding says
-why. Errors are problem documents (RFC 9457) that point to each wrong field.
+`{"low", "typical", "high", "unit", "sources"}`, in base units, and rates of money as their unit says (USD/h, USD/year);
+what cannot be computed is `null`, and a finding says why. Errors are problem documents (RFC 9457) that point to each
+wrong field.
 """
 EXAMPLES: dict[str, dict[str, Schema]] = {
     "plan": {

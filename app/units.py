@@ -57,6 +57,9 @@ _PREFIXED: dict[str, dict[str, float]] = {
     "1/s": {"1/s": 1.0, "/s": 1.0, "Hz": 1.0},
     "USD/J": {},
     "USD/s": {},
+    "USD/h": {},
+    "USD/year": {},
+    "USD/(Gb/s)": {},
     "USD": {},
     "1": {},
 }
@@ -67,8 +70,11 @@ _WORDS: dict[str, dict[str, float]] = {
         "years": YEAR, "y": YEAR, "second": 1.0, "seconds": 1.0,
     },
     "1/s": {"1/h": 1 / HOUR, "/h": 1 / HOUR, "1/year": 1 / YEAR, "/year": 1 / YEAR, "1/day": 1 / DAY, "/day": 1 / DAY},
-    "USD/J": {"USD/kWh": 1 / KILOWATT_HOUR, "/kWh": 1 / KILOWATT_HOUR, "USD/MWh": 1e-3 / KILOWATT_HOUR, "USD/J": 1.0},
-    "USD/s": {"USD/h": 1 / HOUR, "/h": 1 / HOUR, "USD/year": 1 / YEAR, "/year": 1 / YEAR, "USD/s": 1.0},
+    "USD/J": {"/kWh": 1 / KILOWATT_HOUR, "/MWh": 1e-3 / KILOWATT_HOUR, "/J": 1.0},
+    "USD/s": {"/s": 1.0, "/h": 1 / HOUR, "/day": 1 / DAY, "/month": 12 / YEAR, "/year": 1 / YEAR},
+    "USD/h": {"/s": HOUR, "/h": 1.0, "/day": HOUR / DAY, "/month": 12 * HOUR / YEAR, "/year": HOUR / YEAR},
+    "USD/year": {"/s": YEAR, "/h": YEAR / HOUR, "/day": YEAR / DAY, "/month": 12.0, "/year": 1.0},
+    "USD/(Gb/s)": {"/(Gb/s)": 1.0},
     "1": {"%": 0.01, "tokens": 1.0, "token": 1.0, "GPUs": 1.0, "sequences": 1.0, "GPU": 1.0, "x": 1.0},
 }  # fmt: skip
 _EXAMPLES = {
@@ -83,9 +89,15 @@ _EXAMPLES = {
     "USD": "“$35,000” or “13M USD”",
     "USD/J": "“0.08 USD/kWh”",
     "USD/s": "“2.95 USD/h”",
+    "USD/h": "“2.95 USD/h”",
+    "USD/year": "“2M USD/year”",
+    "USD/(Gb/s)": "“29 USD/(Gb/s)”",
     "1": "“1024”, “15T” or “90 %”",
 }
-UNITS = frozenset(_PREFIXED)
+PRINTED = frozenset({"USD/h", "USD/year", "USD/(Gb/s)"})
+"""Units of results that are no base units: a rate of money is printed as people quote it."""
+UNITS = frozenset(_PREFIXED) - PRINTED
+"""The base units."""
 LONGEST = 40
 """Characters that a quantity may have."""
 _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d,_ \u2009\u202f]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
@@ -94,12 +106,14 @@ _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d,_ \u2009\u202f]*\.?\d*|\.\d+)(?:[eE][+-
 def parse(text: str | float, unit: str) -> float:
     """Read a quantity as a float in the base unit.
 
-    A bare number is in the base unit already. Raises ``ValueError`` whose text says what to type.
+    A bare number is in that unit already. Raises ``ValueError`` whose text says what to type.
 
     >>> parse("$13M", "USD"), parse("15T tokens", "1"), parse("3.6 USD/kWh", "USD/J")
     (13000000.0, 15000000000000.0, 1e-06)
+    >>> parse("1.61 USD/h", "USD/h"), parse("$2.5 M/year", "USD/year"), parse("3.6 USD/h", "USD/s")
+    (1.61, 2500000.0, 0.001)
     """
-    if unit not in UNITS:
+    if unit not in _PREFIXED:
         raise KeyError(f"no unit {unit!r}")
     if isinstance(text, bool):
         raise ValueError(f"Type a number with a unit, like {_EXAMPLES[unit]}.")
@@ -132,6 +146,11 @@ def _scaled(digits: str, symbol: str, unit: str) -> float | None:
             return float(_shift(digits, DECIMAL[prefix])) * worth
         if prefix in BINARY:
             return float(digits) * worth * 2.0 ** BINARY[prefix]
+    if unit.startswith("USD/"):
+        amount, slash, per = symbol.partition("/")
+        suffix = amount.strip().removesuffix("USD").strip()
+        if suffix in COUNT and slash + per in words:
+            return float(_shift(digits, COUNT[suffix])) * words[slash + per]
     if unit in ("1", "USD"):
         suffix = symbol.removesuffix("USD").strip() if unit == "USD" else symbol.split(" ")[0]
         rest = "" if unit == "USD" else symbol.removeprefix(suffix).strip()
@@ -166,6 +185,7 @@ _SHOWN: dict[str, tuple[tuple[float, str], ...]] = {
 }  # fmt: skip
 _WORTH = {"years": YEAR, "days": DAY, "h": HOUR, "min": MINUTE}
 _RATES = {"1/s": ((1 / HOUR, "/h"),), "USD/J": ((1 / KILOWATT_HOUR, "/kWh"),), "USD/s": ((1 / HOUR, "/h"),)}
+_SHOWN |= {unit: tuple((worth, name + unit.removeprefix("USD")) for worth, name in _SHOWN["USD"]) for unit in PRINTED}
 
 
 def _scale(value: float, unit: str) -> tuple[float, str]:
@@ -176,7 +196,7 @@ def _scale(value: float, unit: str) -> tuple[float, str]:
         raise KeyError(f"no unit {unit!r}")
     for threshold, name in _SHOWN[unit]:
         if abs(value) >= threshold * 0.9995:
-            return (_WORTH.get(name, 10**3 if name == "K" else threshold), name)
+            return (_WORTH.get(name, 10**3 if name.startswith("K") else threshold), name)
     threshold, name = _SHOWN[unit][-1]
     return (threshold, name)
 
@@ -194,7 +214,7 @@ def _digits(value: float, digits: int) -> str:
 
 def _dress(number: str, unit: str, name: str) -> str:
     money = "$" if unit.startswith("USD") else ""
-    glue = "" if not name or unit in _RATES else THIN
+    glue = "" if not name or name.startswith("/") else THIN
     return f"{money}{number}{glue}{name}"
 
 
@@ -203,6 +223,8 @@ def show(value: float | None, unit: str, digits: int = 3) -> str:
 
     >>> show(15120000.0, "s"), show(6100.0, "USD"), show(None, "s"), show(5e10, "b/s")
     ('175\u202fdays', '$6,100', '–', '400\u202fGb/s')
+    >>> show(1.61, "USD/h"), show(2.02e6, "USD/year")
+    ('$1.61/h', '$2.02\u202fM/year')
     """
     if value is None or not math.isfinite(value):
         return "–"

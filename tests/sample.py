@@ -18,6 +18,7 @@ from app.plan.parts import (
     Parallelism,
     Plan,
     Recommendation,
+    RunningCostLine,
     StepPart,
     Term,
     Timing,
@@ -73,7 +74,7 @@ def sample_plan() -> Plan:
             cost_per_host_port=band(5900.0, "USD"),
             cost_per_switch_port=band(1950.0, "USD"),
             cost_per_gpu=band(5900.0, "USD"),
-            cost_per_bisection=band(29.0, "USD"),
+            cost_per_bisection=band(29.0, "USD/(Gb/s)"),
             share_of_capital=0.14,  # type: ignore[arg-type]
             host_ports=1024,
             switch_ports=3072,
@@ -113,11 +114,11 @@ def sample_plan() -> Plan:
             (WhatIf("compute", 2.0, band(11.0, "s"), 0.31), WhatIf("scale_out", 2.0, band(15.7, "s"), 0.02)),
         ),
         costs=Costs(
-            band(4.2e7, "USD"), band(2e6, "USD"), band(5e7, "USD"), band(1.4, "USD"), band(1.3e7, "USD"),
+            band(4.2e7, "USD"), band(2e6, "USD/year"), band(5e7, "USD"), band(1.4, "USD/h"), band(1.3e7, "USD"),
             band(1.5e7, "USD"),
             (CostLine("nodes", band(3.6e7, "USD")), CostLine("fabric", band(6e6, "USD"))),
-            (CostLine("electricity", band(1e6, "USD")), CostLine("support", band(1e6, "USD"))),
-            band(3.6e13, "J"),
+            (RunningCostLine("electricity", band(1e6, "USD/year")), RunningCostLine("support", band(1e6, "USD/year"))),
+            band(1e6, "USD/year"),
         ),
         recommendation=Recommendation("infiniband-ndr", "RoCE is 1 % slower.", "InfiniBand above 1,000.", True),
         explanations={

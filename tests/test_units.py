@@ -95,3 +95,59 @@ def test_a_field_takes_text_or_number_and_names_its_unit_in_the_schema() -> None
     assert Size.model_json_schema()["$defs"]["Bytes"]["x-unit"] == "B"
     with pytest.raises(ValidationError, match="256 MiB"):
         Size.model_validate({"size": "12 bananas"})
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("1.61 USD/h", "USD/h", 1.61),
+        ("$1.61/h", "USD/h", 1.61),
+        ("14113.26 USD/year", "USD/h", 1.61),  # 8,766 hours a year
+        ("1.61 USD/h", "USD/s", 1.61 / 3600),
+        ("2.02e6 USD/year", "USD/year", 2.02e6),
+        ("$2.02\u202fM/year", "USD/year", 2.02e6),
+        ("2.02M USD/year", "USD/s", 2.02e6 / 31557600),
+        ("0.1 USD/s", "USD/h", 360),
+        ("24 USD/day", "USD/h", 1),
+        ("730.5 USD/month", "USD/h", 1),  # a twelfth of 8,766 hours
+        ("29 USD/(Gb/s)", "USD/(Gb/s)", 29),
+        (7, "USD/year", 7),
+    ],
+)
+def test_rates_of_money_are_read_as_they_are_printed(text: str | float, unit: str, value: float) -> None:
+    assert parse(text, unit) == pytest.approx(value, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"), [("5 USD", "USD/h"), ("5 USD/h", "USD"), ("5 h", "USD/h"), ("5/kWh", "USD/h")]
+)
+def test_an_amount_is_no_rate_and_a_rate_no_amount(text: str, unit: str) -> None:
+    with pytest.raises(ValueError, match="does not fit"):
+        parse(text, unit)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (1.61, "USD/h", "$1.61/h"),
+        (10620.0, "USD/h", "$10.6\u202fK/h"),
+        (6100.0, "USD/year", "$6,100/year"),
+        (2.02e6, "USD/year", "$2.02\u202fM/year"),
+        (29.0, "USD/(Gb/s)", "$29/(Gb/s)"),
+    ],
+)
+def test_rates_of_money_are_shown_as_people_quote_them(value: float, unit: str, text: str) -> None:
+    assert show(value, unit) == text
+    assert show_range(value, value, value, unit) == text
+
+
+@given(st.floats(min_value=1e-3, max_value=1e11), st.sampled_from(sorted(units.UNITS | units.PRINTED)))
+def test_a_number_with_the_unit_of_an_answer_is_read_back_the_same(value: float, unit: str) -> None:
+    text = f"{value!r} {unit}" if unit != "1" else repr(value)
+    assert parse(text, unit) == value
+    assert parse(value, unit) == value
+
+
+@given(st.floats(min_value=1e-2, max_value=9e11), st.sampled_from(["USD", "USD/h", "USD/year", "USD/(Gb/s)", "USD/s"]))
+def test_money_that_is_shown_can_be_typed_again(value: float, unit: str) -> None:
+    assert parse(show(value, unit, digits=7), unit) == pytest.approx(value, rel=1e-6)

@@ -23,7 +23,7 @@ _SOURCE, _STATUS = attrgetter("source"), attrgetter("status")
 
 @dataclass(frozen=True)
 class Band:
-    """An 80 % interval about a typical value, in a base unit, with the keys of the sources it rests on."""
+    """An 80 % interval about a typical value, in ``unit``, with the keys of the sources it rests on."""
 
     low: float
     typical: float
@@ -62,7 +62,8 @@ class Declaration:
     """What a result is, said once for page, API, files and comparison.
 
     Attributes:
-        unit: base unit of a quantity; "1" for counts, shares and factors; blank for words, flags and parts.
+        unit: of a quantity, a base unit or, for a rate of money, such as USD/h; "1" for counts, shares and factors;
+            blank for words, flags and parts.
         label: name of a row or column.
         meaning: one sentence.
         formula: key of the formula on the method page.

@@ -17,7 +17,7 @@ from app.plan.beside import Beside
 from app.plan.bill import Network, drawn
 from app.plan.fabric import FabricDraft
 from app.plan.hardware import Hardware
-from app.plan.parts import Cluster, CostLine, Costs, Explanation, Finding, Term
+from app.plan.parts import Cluster, CostLine, Costs, Explanation, Finding, RunningCostLine, Term
 from app.plan.prices import PriceList
 from app.scenario import Scenario
 
@@ -160,10 +160,9 @@ class CostsDraft:
     def part(self, bands: Mapping[str, Band | None]) -> Costs:
         """The costs as every reader gets them."""
 
-        def lines(kind: str) -> tuple[CostLine, ...]:
+        def lines(kind: str) -> list[tuple[str, Band | None]]:
             prefix = f"costs.{kind}."
-            names = [name for name in self.quantities if name.startswith(prefix)]
-            return tuple(CostLine(name.removeprefix(prefix), bands[name]) for name in names)
+            return [(name.removeprefix(prefix), bands[name]) for name in self.quantities if name.startswith(prefix)]
 
         return Costs(
             capital=bands["costs.capital"],
@@ -172,8 +171,8 @@ class CostsDraft:
             per_gpu_hour=bands["costs.per_gpu_hour"],
             per_run=bands["costs.per_run"],
             rental=bands["costs.rental"],
-            capital_parts=lines("capital_parts"),
-            operating_parts=lines("operating_parts"),
+            capital_parts=tuple(CostLine(*line) for line in lines("capital_parts")),
+            operating_parts=tuple(RunningCostLine(*line) for line in lines("operating_parts")),
             energy=bands["costs.energy"],
         )
 
@@ -198,6 +197,7 @@ def _quantities(made: CostsDraft) -> dict[str, Draws]:
     spent = (*bought, *run_by, rates.lifetime)
     energy_from = _known(rates.electricity, rates.pue) + powered
     hour = costs.per_gpu_time(made.total, hardware.gpus, rates.lifetime.draws(), HOUR)
+    support = rates.support.draws() * made.equipment
     rental = costs.rental(hardware.gpus, drawn(rates.rent), made.time_to_train)
     beside = {f"{network.role} network": network.cost for network in fabric.others}
     found: dict[str, tuple[Array, str, tuple[Estimate, ...]]] = {
@@ -205,19 +205,19 @@ def _quantities(made: CostsDraft) -> dict[str, Draws]:
         "cluster.typical_power": (typical, "W", powered),
         "cluster.memory": (memory.draws() * hardware.gpus, "B", (memory,)),
         "costs.capital": (made.capital, "USD", bought),
-        "costs.operating": (made.operating, "USD", run_by + bought),
+        "costs.operating": (made.operating, "USD/year", run_by + bought),
         "costs.total": (made.total, "USD", spent),
-        "costs.per_gpu_hour": (hour, "USD", spent),
+        "costs.per_gpu_hour": (hour, "USD/h", spent),
         "costs.per_run": (made.per_run, "USD", spent),
         "costs.rental": (rental, "USD", _known(rates.rent)),
-        "costs.energy": (energy, "USD", energy_from),
+        "costs.energy": (energy, "USD/year", energy_from),
         "costs.fabric_share": (costs.per(fabric.cost, made.capital), "1", bought),
         "costs.capital_parts.nodes": (made.nodes, "USD", _known(rates.node)),
         "costs.capital_parts.fabric": (fabric.cost, "USD", fabric.used),
         **{f"costs.capital_parts.{name}": (cost, "USD", ()) for name, cost in beside.items()},
         "costs.capital_parts.infrastructure": (made.building, "USD", (rates.infrastructure, *powered)),
-        "costs.operating_parts.energy": (energy, "USD", energy_from),
-        "costs.operating_parts.support": (rates.support.draws() * made.equipment, "USD", (rates.support, *bought)),
+        "costs.operating_parts.energy": (energy, "USD/year", energy_from),
+        "costs.operating_parts.support": (support, "USD/year", (rates.support, *bought)),
     }
     return {name: Draws(np.asarray(values), unit, used) for name, (values, unit, used) in found.items()}
 
@@ -309,18 +309,17 @@ def _findings(made: CostsDraft) -> list[Finding]:
 
 
 def _explanations(made: CostsDraft) -> dict[str, Explanation]:
-    def money(symbol: str, meaning: str, values: Array) -> Term:
-        return Term(symbol, meaning, float(np.ravel(values)[0]), "USD")
+    def money(symbol: str, meaning: str, values: Array, unit: str = "USD") -> Term:
+        return Term(symbol, meaning, float(np.ravel(values)[0]), unit)
 
     lifetime, rent = made.rates.lifetime, made.rates.rent
     life = Term("T", "lifetime", lifetime.typical, "s", lifetime.source)
     whole = money("C", "whole cost", made.total)
     time = Term("t", "length of the run", float(np.ravel(made.time_to_train)[0]), "s")
     gpus = Term("n", "GPUs", float(made.hardware.gpus), "1")
+    yearly = money("O", "operating", made.operating, "USD/year")
     explained = {
-        "costs.total": Explanation(
-            "costs.total", (money("C", "capital", made.capital), money("O", "operating, a year", made.operating), life)
-        ),
+        "costs.total": Explanation("costs.total", (money("C", "capital", made.capital), yearly, life)),
         "costs.per_gpu_hour": Explanation("costs.per_gpu_time", (whole, gpus, life)),
         "costs.per_run": Explanation("costs.run", (whole, time, life)),
     }

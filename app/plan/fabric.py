@@ -362,9 +362,10 @@ def _quantities(made: FabricDraft) -> dict[str, Draws]:
         "fabric.cost_per_host_port": costs.per(cost, ports),
         "fabric.cost_per_switch_port": costs.per(cost, switch_ports),
         "fabric.cost_per_gpu": costs.per(cost, hardware.gpus),
-        "fabric.cost_per_bisection": costs.per(cost, whole / GIGABIT),
     }
     results |= {name: Draws(np.asarray(values), "USD", used) for name, values in shares.items()}
+    per_gigabit = np.asarray(costs.per(cost, whole / GIGABIT))
+    results["fabric.cost_per_bisection"] = Draws(per_gigabit, "USD/(Gb/s)", used)
     if network:
         results["fabric.spares"] = Draws(network.stock, "USD", (network.spares, *used))
     sources = made.power_sources

@@ -184,7 +184,7 @@ class Fabric(Generic[Q]):
     )
     cost_per_gpu: Q = result("USD", "Fabric cost per GPU", "Fabric cost over all GPUs.", formula="costs.per")
     cost_per_bisection: Q = result(
-        "USD",
+        "USD/(Gb/s)",
         "Fabric cost per Gb/s of bisection",
         "Fabric cost over the worst cut's rate, one way, in Gb/s.",
         formula="costs.per",
@@ -392,23 +392,36 @@ class Bottleneck(Generic[Q]):
 
 @record
 class CostLine(Generic[Q]):
-    """A part of capital or of running cost."""
+    """A part of capital."""
 
     name: str = result("", "Part", "What is paid for.")
     cost: Q = result("USD", "Cost", "What it costs.")
 
 
 @record
+class RunningCostLine(Generic[Q]):
+    """A part of the running cost."""
+
+    name: str = result("", "Part", "What is paid for.")
+    cost: Q = result("USD/year", "Cost", "What it costs a year.")
+
+
+@record
 class Costs(Generic[Q]):
-    """``operating`` is a year's; ``per_gpu_hour`` is dollars for one GPU for one hour, owned."""
+    """``operating``, its parts and ``energy`` are dollars a year; ``per_gpu_hour`` is of one GPU, owned."""
 
     capital: Q = result("USD", "Capital", "Nodes, networks and the building they need, bought.")
-    operating: Q = result("USD", "Running cost of a year", "Energy and support of a year.", formula="costs.operating")
+    operating: Q = result(
+        "USD/year", "Running cost of a year", "Energy and support of a year.", formula="costs.operating"
+    )
     total: Q = result(
         "USD", "Total over the lifetime", "Capital and running cost over the lifetime.", formula="costs.total"
     )
     per_gpu_hour: Q = result(
-        "USD", "One GPU for one hour, owned", "Total over GPUs and hours of the lifetime.", formula="costs.per_gpu_time"
+        "USD/h",
+        "One GPU for one hour, owned",
+        "Total over GPUs and hours of the lifetime.",
+        formula="costs.per_gpu_time",
     )
     per_run: Q = result(
         "USD", "Cost of this run, owned", "The run's share of the lifetime's total.", formula="costs.run"
@@ -417,9 +430,11 @@ class Costs(Generic[Q]):
         "USD", "Cost of this run, rented", "GPU-hours of the run at the rent of one.", formula="costs.rental"
     )
     capital_parts: tuple[CostLine[Q], ...] = result("", "Capital", "What capital is made of.")
-    operating_parts: tuple[CostLine[Q], ...] = result("", "Running cost of a year", "What a year's cost is made of.")
+    operating_parts: tuple[RunningCostLine[Q], ...] = result(
+        "", "Running cost of a year", "What a year's cost is made of."
+    )
     energy: Q = result(
-        "USD", "Energy of a year", "Electricity of a year at typical power.", formula="costs.energy_cost"
+        "USD/year", "Energy of a year", "Electricity of a year at typical power.", formula="costs.energy_cost"
     )
 
 
