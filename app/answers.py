@@ -22,6 +22,7 @@ from app.plan.bands import fold
 from app.plan.hardware import Hardware, look_up
 from app.plan.outline import BEYOND
 from app.plan.parts import AllReduce, Fabric, Finding, Plan
+from app.plan.unusual_values import unusual_values
 from app.scenario import Scenario
 from app.size import Answer, Question, size
 
@@ -167,6 +168,7 @@ def size_answer(question: Question, catalog: Catalog, seconds: float) -> SizeAns
     if not answer.complete:
         text = f"Cut off after {seconds:g} s: {answer.considered} clusters were tried, larger ones were not."
         findings.append(Finding("warning", "cut-off", text, ("gpu", "scale_out"), "Name fewer candidates."))
+    findings += _unusual(question, catalog)
     asked = [
         (name, one)
         for name, value in question.asked().items()
@@ -181,6 +183,14 @@ def size_answer(question: Question, catalog: Catalog, seconds: float) -> SizeAns
         permalink="/size?" + urlencode(asked),
         **vars(answer),
     )
+
+
+def _unusual(question: Question, catalog: Catalog) -> list[Finding]:
+    """Values that are far from usual for every candidate."""
+    scale_out = question.scale_out[0] if question.scale_out else Scenario().scale_out
+    clusters = [look_up(question.scenario(gpu, scale_out, question.gpus), catalog) for gpu in question.gpu]
+    found = [{finding.fields: finding for finding in unusual_values(each, question, catalog)} for each in clusters]
+    return [finding for fields, finding in found[0].items() if all(fields in others for others in found)]
 
 
 @lru_cache(maxsize=1)

@@ -27,8 +27,9 @@ Sizing calculator for GPU clusters. Ask with a query string or with a JSON body:
 Every field has a default, so a bare `GET /api/v1/plan` is answered. Quantities are numbers in base units
 (s, B, B/s, W, USD, FLOP/s) or text with a unit: `400 Gb/s`, `256 MiB`, `60 days`. Results are bands,
 `{"low", "typical", "high", "unit", "sources"}`, in base units, and rates of money as their unit says (USD/h, USD/year);
-what cannot be computed is `null`, and a finding says why. Errors are problem documents (RFC 9457) that point to each
-wrong field.
+what cannot be computed is `null`, and a finding says why. A value ten times or more outside what is usual, mostly one
+whose unit was left out, is the finding `unusual-value` with the text that was probably meant in `changes`. Errors are
+problem documents (RFC 9457) that point to each wrong field.
 """
 EXAMPLES: dict[str, dict[str, Schema]] = {
     "plan": {
@@ -199,7 +200,9 @@ def fields(model: type[BaseModel]) -> dict[str, Schema]:
 def _field(schema: Schema, named: Mapping[str, Schema]) -> Schema:
     """One field with its references filled in and quantities spelled out."""
     about = {key: schema[key] for key in ("title", "description", "default") if schema.get(key) not in (None, "", [])}
-    core = {key: value for key, value in schema.items() if key not in ("title", "description", "default", "group")}
+    core = {
+        key: value for key, value in schema.items() if key not in ("title", "description", "default", "group", "usual")
+    }
     return about | _core(core, named)
 
 

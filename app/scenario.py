@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 from urllib.parse import quote_plus
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from app import catalog
+from app import catalog, units
 from app.units import Bytes, Dollars, DollarsPerJoule, DollarsPerSecond, Number, PerSecond, Seconds
 
 Topology = Literal["rail-optimized", "fat-tree", "rail-only", "mesh", "torus-2d", "torus-3d", "dragonfly"]
@@ -68,8 +68,34 @@ class Key:
         return {"type": "string", "enum": self.keys()}
 
 
-def _field(group: str, title: str, description: str = "", default: Any = None, **more: Any) -> Any:
-    return Field(default, title=title, description=description, json_schema_extra={"group": group}, **more)
+class Usual(NamedTuple):
+    """The least, the typical and the greatest value met in practice [unit]; ``book`` is the price book that says so."""
+
+    low: float
+    typical: float
+    high: float
+    unit: str
+    book: str = ""
+
+    @classmethod
+    def read(cls, low: str, typical: str, high: str, unit: str) -> Self:
+        """From text with units.
+
+        >>> Usual.read("5 min", "1 h", "8 h", "s")
+        Usual(low=300.0, typical=3600.0, high=28800.0, unit='s', book='')
+        """
+        return cls(units.parse(low, unit), units.parse(typical, unit), units.parse(high, unit), unit)
+
+
+def about(group: str, usual: Usual | None = None) -> dict[str, Any]:
+    """What a field says of itself besides its type: its group; what is usual, where the catalogue does not say it."""
+    return {"group": group} | ({"usual": usual} if usual else {})
+
+
+def _field(
+    group: str, title: str, description: str = "", default: Any = None, usual: Usual | None = None, **more: Any
+) -> Any:
+    return Field(default, title=title, description=description, json_schema_extra=about(group, usual), **more)
 
 
 class Request(BaseModel):
@@ -155,7 +181,9 @@ class ModelRequest(Request):
     experts_per_token: Annotated[int, Field(ge=0, le=65536)] | None = _field("shape", "Experts per token")
     expert_ffn_hidden: Annotated[int, Field(ge=0, le=1_000_000)] | None = _field("shape", "Expert feed-forward size")
     shared_experts: Annotated[int, Field(ge=0, le=1024)] | None = _field("shape", "Shared experts")
-    training_tokens: Annotated[Number, Field(gt=0, le=1e17)] = _field("model", "Training tokens", "Such as 15T.", 15e12)
+    training_tokens: Annotated[Number, Field(gt=0, le=1e17)] = _field(
+        "model", "Training tokens", "Such as 15T.", 15e12, usual=Usual.read("1B", "15T", "50T", "1")
+    )
     sequence_length: int = _field("model", "Sequence length", "Tokens in one sequence.", 8192, ge=1, le=100_000_000)
     global_batch: int = _field("model", "Global batch", "Sequences in one step.", 2048, ge=1, le=10_000_000)
     precision: Precision = _field("model", "Precision", "Of the layers' matrix work.", "bf16")
@@ -223,7 +251,7 @@ class OperationRequest(Request):
         "operation", "Failures per GPU", "Interruptions for each GPU and hour, such as 2e-5 /h. Blank: published rate."
     )
     checkpoint_interval: Annotated[Seconds, Field(gt=0, le=1e8)] | None = _field(
-        "operation", "Checkpoint interval", "Blank: the best one."
+        "operation", "Checkpoint interval", "Blank: the best one.", usual=Usual.read("5 min", "1 h", "8 h", "s")
     )
     checkpoint_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field("operation", "Time to write a checkpoint")
     restart_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field("operation", "Time to restart")
@@ -249,7 +277,7 @@ class PriceRequest(Request):
     )
     pue: Annotated[Number, Field(ge=1, le=10)] | None = _field("prices", "PUE", "Facility power over IT power.")
     lifetime: Annotated[Seconds, Field(gt=0, le=1e10)] | None = _field(
-        "prices", "Lifetime", "Over which capital is spread."
+        "prices", "Lifetime", "Over which capital is spread.", usual=Usual.read("3 years", "5 years", "8 years", "s")
     )
     spares: Annotated[Number, Field(ge=0, le=1)] | None = _field(
         "prices", "Spares", "Share of network parts kept in stock."

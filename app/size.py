@@ -12,7 +12,7 @@ from app.catalog import Catalog, without_ranges
 from app.plan.outline import outline
 from app.plan.parts import Parallelism
 from app.plan.recommendation import rule_of_thumb
-from app.scenario import Key, Scenario
+from app.scenario import Key, Scenario, Usual, about
 from app.units import Dollars, Seconds, Watts
 
 Kind = Literal["capital", "rental", "run"]
@@ -40,10 +40,16 @@ class Question(Scenario):
         json_schema_extra={"group": "network"},
     )
     deadline: Annotated[Seconds, Field(gt=0, le=1e10)] | None = Field(
-        None, title="Deadline", description="Such as 60 days.", json_schema_extra={"group": "limits"}
+        None,
+        title="Deadline",
+        description="Such as 60 days.",
+        json_schema_extra=about("limits", Usual.read("12 h", "60 days", "1 year", "s")),
     )
     budget: Annotated[Dollars, Field(gt=0, le=1e13)] | None = Field(
-        None, title="Budget", description="Such as $20M.", json_schema_extra={"group": "limits"}
+        None,
+        title="Budget",
+        description="Such as $20M.",
+        json_schema_extra=about("limits", Usual.read("$10K", "$20M", "$10B", "USD")),
     )
     budget_kind: Kind = Field(
         "capital",
@@ -52,7 +58,10 @@ class Question(Scenario):
         json_schema_extra={"group": "limits"},
     )
     power_limit: Annotated[Watts, Field(gt=0, le=1e12)] | None = Field(
-        None, title="Power limit", description="Such as 5 MW of IT power.", json_schema_extra={"group": "limits"}
+        None,
+        title="Power limit",
+        description="Such as 5 MW of IT power.",
+        json_schema_extra=about("limits", Usual.read("10 kW", "5 MW", "2 GW", "W")),
     )
 
     def scenario(self, gpu: str, scale_out: str, gpus: int) -> Scenario:

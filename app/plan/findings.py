@@ -5,15 +5,17 @@ from collections.abc import Iterator
 from app.catalog import Catalog
 from app.plan.hardware import Hardware
 from app.plan.parts import Finding
+from app.plan.unusual_values import unusual_values
 from app.scenario import Scenario
 
 
 def of_hardware(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
-    """What does not fit together, what is not on sale yet, what a link was made with."""
+    """What does not fit together, what is not on sale yet, what is far from usual, what a link was made with."""
     yield from _nodes(hardware)
     yield from _links(hardware, scenario)
     yield from _status(hardware)
     yield from _shape(scenario, catalog)
+    yield from unusual_values(hardware, scenario, catalog)
     if scenario.catalog_version and scenario.catalog_version != catalog.version:
         yield Finding(
             "note",

@@ -43,6 +43,10 @@ class PriceList:
         """The prices in force for a scenario."""
         return _listed(catalog, *_given(scenario))
 
+    def published(self, edition: str = "") -> "PriceList":
+        """The same edition, or another, without the planner's own prices."""
+        return _listed(self.catalog, edition or self.edition, *(None for _ in FIELDS))
+
     def book(self, *keys: str) -> Estimate | None:
         """The first of some keys that the edition has, then that the market has."""
         for edition in (self.edition, MARKET):

@@ -1,0 +1,219 @@
+"""Values far from what is met in practice: mostly a number whose unit was left out or mistaken."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from math import isclose, log
+from typing import Any
+
+from app import units
+from app.catalog import Catalog, Estimate
+from app.plan.hardware import Hardware
+from app.plan.parts import Finding
+from app.plan.prices import MARKET, PriceList
+from app.scenario import Scenario, Usual
+
+FAR = 10.0
+"""How many times outside the usual range a value is before it is called unusual."""
+TIDY = 5
+"""Significant digits of a number that somebody typed; one that comes of a conversion has more."""
+SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "s": ("ms", "s", "min", "h", "days", "weeks", "months", "years"),
+    "1/s": ("/h", "/day", "/year"),
+    "W": ("kW", "MW", "GW"),
+    "USD": ("k", "M", "B"),
+    "USD/J": ("USD/kWh", "USD/MWh"),
+    "USD/s": ("USD/h", "USD/day", "USD/month", "USD/year"),
+    "1": ("%", "k", "M", "B", "T"),
+}
+"""What people write after the number of a quantity, by its base unit."""
+PER = {"USD/s": "a second", "USD/J": "a joule", "1/s": "a second"}
+"""What a rate in its base unit is per."""
+
+
+def unusual_values(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
+    """Prices, rates and durations that lie ten times or more outside what is usual, and what was probably meant.
+
+    Zero is no such value: it says that there are no failures, or that nothing is paid.
+    """
+    fields = type(scenario).model_fields
+    for name, value in vars(scenario).items():
+        if not isinstance(value, float) or value <= 0:
+            continue
+        field = fields[name]
+        if name in CATALOGUED:
+            usual = CATALOGUED[name](hardware, scenario, catalog)
+        else:
+            usual = _declared(field.json_schema_extra)
+        if usual and (value * FAR <= usual.low or value >= usual.high * FAR):
+            yield _finding(name, field.title or name, value, usual)
+
+
+# What is usual -------------------------------------------------------------------------------------------------------
+
+
+def _declared(about: Any) -> Usual | None:
+    """The range that a field declares."""
+    usual = about.get("usual") if isinstance(about, dict) else None
+    return usual if isinstance(usual, Usual) else None
+
+
+def _span(estimates: Iterable[Estimate | None], catalog: Catalog) -> Usual | None:
+    """From the least to the greatest of some estimates; ``None`` where there is none above zero."""
+    known = [estimate for estimate in estimates if estimate and estimate.typical > 0]
+    if not known:
+        return None
+    middle = sorted(known, key=lambda estimate: estimate.typical)[len(known) // 2]
+    kind, edition, _ = known[0].key.split(".", 2)
+    return Usual(
+        min(estimate.typical if estimate.low is None else estimate.low for estimate in known),
+        middle.typical,
+        max(estimate.typical if estimate.high is None else estimate.high for estimate in known),
+        middle.unit,
+        catalog.prices[edition].name if kind == "prices" else "",
+    )
+
+
+def _node(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+    """Of this server; of all where nobody publishes its price."""
+    book = PriceList.of(scenario, catalog).published()
+    return _span([book.node(hardware.platform, hardware.gpus_per_node)], catalog) or _span(
+        (book.node(platform, platform.gpus_per_node) for platform in catalog.platforms.values()), catalog
+    )
+
+
+def _nic(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+    book = PriceList.of(scenario, catalog).published()
+    return _span([book.nic(hardware.nic, hardware.scale_out.family)], catalog)
+
+
+def _switch(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+    """Of the switch asked for; of all that the network may be built of where none is."""
+    book = PriceList.of(scenario, catalog).published()
+    keys = [scenario.switch] if scenario.switch else hardware.scale_out.switches
+    return _span((book.switch(catalog.switches[key]) for key in keys), catalog) or _span(
+        map(book.switch, catalog.switches.values()), catalog
+    )
+
+
+def _optic(kinds: tuple[str, ...], hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+    """Of all modules or cables of some kinds; the market's where an edition counts them as part of the port."""
+    book = PriceList.of(scenario, catalog).published()
+    optics = [optic for optic in catalog.optics.values() if optic.kind in kinds]
+    return _span(map(book.optic, optics), catalog) or _span(map(book.published(MARKET).optic, optics), catalog)
+
+
+def _rent(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+    """Of this GPU; of all where nobody publishes its rent."""
+    book = PriceList.of(scenario, catalog).published()
+    return _span([book.gpu_hour(hardware.gpu.key)], catalog) or _span(map(book.gpu_hour, catalog.gpus), catalog)
+
+
+def _electricity(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+    return _span([PriceList.of(scenario, catalog).published().electricity()], catalog)
+
+
+def _site(name: str, hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+    return _span([catalog.operations["site"][name]], catalog)
+
+
+def _failures(name: str, hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+    return _span([catalog.training["failures"][name]], catalog)
+
+
+CATALOGUED: Mapping[str, Callable[[Hardware, Scenario, Catalog], Usual | None]] = {
+    "failure_rate": partial(_failures, "rate"),
+    "checkpoint_time": partial(_failures, "checkpoint_time"),
+    "restart_time": partial(_failures, "restart"),
+    "price_node": _node,
+    "price_nic": _nic,
+    "price_switch": _switch,
+    "price_transceiver": partial(_optic, ("transceiver",)),
+    "price_cable": partial(_optic, ("fibre",)),
+    "price_copper_cable": partial(_optic, ("dac", "acc", "aoc")),
+    "price_gpu_hour": _rent,
+    "electricity": _electricity,
+    "spares": partial(_site, "spares"),
+    "support": partial(_site, "support"),
+    "infrastructure": partial(_site, "infrastructure"),
+}
+"""Fields whose usual range is that of a constant of the catalogue; other fields declare their own."""
+
+
+# What was probably meant ---------------------------------------------------------------------------------------------
+
+
+def _finding(name: str, title: str, value: float, usual: Usual) -> Finding:
+    bare, meant = _meant(value, usual)
+    called = f"{title} price" if name.startswith("price_") and usual.unit == "USD" else title
+    shown = units.show(value, usual.unit, 4)
+    if bare and usual.unit in PER:
+        amount = units.show(value, "USD", 4) if usual.unit.startswith("USD") else _text(value)
+        read = f"{_text(value)} was read as {amount} {PER[usual.unit]}, that is {shown}"
+    elif bare:
+        read = f"{_text(value)} was read as {shown}" if shown != _text(value) else f"{shown} was taken as it stands"
+    else:
+        read = f"{shown} is far from what is met in practice"
+    practice = f"the {usual.book} book’s range is" if usual.book else "usual is"
+    return Finding(
+        "warning",
+        "unusual-value",
+        f"{called}: {read}; {practice} {_span_text(usual)}.",
+        (name,),
+        f"Use {meant}, if that was meant." if meant else "Check the number and its unit.",
+        {name: meant} if meant else {},
+    )
+
+
+def _span_text(usual: Usual) -> str:
+    """The usual range for people: in one unit where the ends are near each other."""
+    low, high, unit = usual.low, usual.high, usual.unit
+    if low == high:
+        return units.show(low, unit)
+    if high <= 60 * low:
+        return units.show_span(low, high, unit)
+    return f"{units.show(low, unit)}–{units.show(high, unit)}"
+
+
+def _meant(value: float, usual: Usual) -> tuple[bool, str]:
+    """Whether a value looks like a number without its unit, and the text that was probably meant; blank if unknown.
+
+    The number is given each unit that people write; it may itself have been typed with another of them, where that
+    makes it shorter. What falls into the usual range goes first, then what is at least not unusual.
+
+    >>> rent = Usual.read("1.99 USD/h", "2.95 USD/h", "5 USD/h", "USD/s")
+    >>> [_meant(units.parse(text, "USD/s"), rent) for text in ("2.95", "21500 USD/h", "300 USD/h")]
+    [(True, '2.95 USD/h'), (False, '21500 USD/year'), (False, '')]
+    """
+    spellings = [text for text in SPELLINGS[usual.unit] if text != "%" or usual.high <= 1]
+    worths = {text: units.parse(f"1 {text}", usual.unit) for text in spellings}
+
+    def nearest(number: float, slack: float) -> str:
+        """The unit that brings a number nearest to the typical value."""
+        fitting = [text for text in spellings if usual.low < number * worths[text] * slack * (1 + 1e-9)]
+        fitting = [text for text in fitting if number * worths[text] < usual.high * slack * (1 + 1e-9)]
+        return min(fitting, key=lambda text: abs(log(number * worths[text] / usual.typical)), default="")
+
+    bare = [value] if _tidy(value) else []
+    typed = [value / worth for worth in worths.values() if _tidy(value / worth)]
+    shorter = [number for number in typed if not bare or len(_text(number)) < len(_text(value))]
+    for numbers, slack in ((bare, 1.0), (sorted(shorter, key=lambda number: len(_text(number))), 1.0), (bare, FAR)):
+        for number in numbers:
+            unit = nearest(number, slack)
+            if unit:
+                return numbers is bare, _written(number, unit, worths[unit], usual.unit)
+    return False, ""
+
+
+def _tidy(number: float) -> bool:
+    return isclose(number, float(f"{number:.{TIDY}g}"), rel_tol=1e-12)
+
+
+def _text(number: float) -> str:
+    return f"{float(f'{number:.{TIDY + 3}g}'):.12g}".replace("e-0", "e-").replace("e+", "e")
+
+
+def _written(number: float, unit: str, worth: float, base: str) -> str:
+    """A number with its unit, as one would type it: money in full, counts with their letter."""
+    if base == "USD":
+        return f"{_text(number * worth)} USD"
+    return f"{_text(number)}{unit}" if base == "1" and unit != "%" else f"{_text(number)} {unit}"
