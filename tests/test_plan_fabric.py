@@ -1,5 +1,7 @@
 """A fabric from a scenario: switches, bill of materials, cables, findings, prices, and the curve over sizes."""
 
+import itertools
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -239,9 +241,9 @@ def test_every_cable_has_two_ports_of_its_own(nodes, topology, switch, managers,
     )  # fmt: skip
     if draft.network is None:
         return
-    counts, design = draft.network.counts, draft.network.design
+    counts = draft.network.counts
     cables = list(draft.cables())
-    assert len(cables) == int(design.node_leaf + design.leaf_spine + design.spine_core + design.core_super_core)
+    assert len(cables) == draft.cable_count()
     ends = [(cable.a_end, cable.a_port) for cable in cables] + [(cable.z_end, cable.z_port) for cable in cables]
     assert max(Counter(ends).values()) == 1
     used = Counter(name for name, _ in ends)
@@ -260,6 +262,33 @@ def test_every_cable_has_two_ports_of_its_own(nodes, topology, switch, managers,
         if level != "management_leaf":
             known = getattr(draft.network.cabling, level)
             assert known[metres] >= many if level == "node_leaf" else known[metres] == many
+
+
+def test_the_cable_list_takes_no_more_memory_for_a_larger_fabric():
+    """57.6 million links of nodes: eight bytes for each, several times over, would be some 2 GB."""
+    draft = drafted(gpus=100_000, nics_per_node=576, gpus_per_node=1, scale_out="roce-400")
+    assert draft.network.cabling.leaf_racks.size == draft.network.counts.leaves
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in itertools.islice(draft.cables(), 40_000)) == 40_000
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10e6
+
+
+def test_leaves_are_held_against_their_own_spines_only():
+    """19,608 leaves in groups with spines of their own: beside every rack of spines they would take a gigabyte."""
+    draft = drafted(gpu="h800-sxm", gpus=1_000_000, scale_out="spectrum-x-800", topology="fat-tree", oversubscription=4)
+    cabling, design = draft.network.cabling, draft.network.design
+    assert cabling.leaf_racks.size == draft.network.counts.leaves
+    tracemalloc.start()
+    try:
+        assert sum(cabling.leaf_spine.values()) == design.leaf_spine
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 50e6
 
 
 def test_rails_of_a_rail_only_fabric_never_meet():

@@ -22,6 +22,8 @@ from app.plan.prices import PriceList
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 COPPER = ("dac", "acc")
+CABLES_AT_ONCE = 2**14
+"""Cables of the list that are looked at together."""
 MOST_RUNS = 2**18
 """Beyond so many links of a level, every bundle takes the length of the link in its middle."""
 
@@ -261,6 +263,13 @@ class Cabling:
         host = node * counts.rails + rail
         return smaller(host // max(counts.hosts_per_leaf, 1), counts.leaves_per_plane - 1)
 
+    def hosts_before(self, node: Any, rail: Any, leaf: Any) -> Any:
+        """Hosts of a leaf that come before a node's, which thereby has the next port."""
+        counts = self.counts
+        if counts.by_rail:
+            return node - leaf // counts.rails * counts.unit_nodes
+        return node * counts.rails + rail - leaf * max(counts.hosts_per_leaf, 1)
+
     @cached_property
     def node_leaf(self) -> dict[float, int]:
         """Links of each length between nodes and leaves, of all planes, management links among them."""
@@ -346,13 +355,17 @@ class Cabling:
         start = (below.first % size * up)[:, None] % here
         links = (below.boxes * up)[:, None]
         end = start + links % here
-        low = above.first - (group * width)[:, None]
-        high = np.minimum(low + above.boxes, here)
+        # Only the racks that a group's own switches stand in: with many groups they are few of all.
+        begin, most = (group * width)[:, None], max(width, last)
+        rack = begin // self.switches_per_rack + np.arange(-(-most // self.switches_per_rack) + 1)
+        there = np.minimum(rack, len(above.first) - 1)
+        low = above.first[there] - begin
+        high = np.minimum(low + np.where(rack == there, above.boxes[there], 0), here)
         low = np.minimum(np.maximum(low, 0), high)
         left = np.maximum(np.minimum(high, end) - np.maximum(low, start), 0)
         wrapped = np.maximum(np.minimum(high, end - here) - low, 0)
         dealt = links // here * (high - low) + left + wrapped
-        return self._joined(below.rack[:, None], above.rack, dealt)
+        return self._joined(below.rack[:, None], above.rack[there], dealt)
 
     def longest(self, level: str) -> float:
         """The longest run of a level as sold: from every rack of one end to every rack of the other [m]."""
@@ -555,43 +568,45 @@ class Cable:
 def cable_list(cabling: Cabling, kinds: Mapping[str, str]) -> Iterator[Cable]:
     """Every cable, one after another: hosts by unit and node, then leaves to spines, then spines to cores.
 
-    ``kinds`` names the medium of each level. A hundred thousand rows come one at a time.
+    ``kinds`` names the medium of each level. However many cables there are, the list takes no more memory than the
+    numbers of the switches and `CABLES_AT_ONCE` cables.
     """
     counts = cabling.counts
     for plane in range(1, counts.planes + 1):
         yield from _host_cables(cabling, kinds, plane)
+        yield from _management_cables(cabling, kinds, plane)
         yield from _uplink_cables(cabling, kinds, plane)
         yield from _upper_cables(cabling, kinds, plane, "spine_core")
         yield from _upper_cables(cabling, kinds, plane, "core_super_core")
 
 
 def _host_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> Iterator[Cable]:
+    counts, floor, kind = cabling.counts, cabling.floor, kinds.get("node_leaf", "")
+    rails = np.arange(counts.rails)
+    nodes_at_once = max(1, CABLES_AT_ONCE // max(counts.rails, 1))
+    for begin in range(0, counts.nodes, nodes_at_once):
+        nodes = np.arange(begin, min(begin + nodes_at_once, counts.nodes))[:, None]
+        leaf = cabling.leaf_of(nodes, rails)
+        port = cabling.hosts_before(nodes, rails, leaf) + 1
+        length = floor.lengths_between(cabling.node_rack(nodes), cabling.leaf_racks[leaf])
+        rows = zip(leaf.tolist(), port.tolist(), length.tolist(), strict=True)
+        for node, (leaves, ports, lengths) in enumerate(rows, begin + 1):
+            ends = zip(leaves, ports, lengths, strict=True)
+            for rail, (here, there, metres) in enumerate(ends, 1):
+                name = leaf_name(counts, plane, here)
+                yield Cable(f"node-{node:05d}", rail, name, there, plane, rail, "node-leaf", metres, kind)
+
+
+def _management_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> Iterator[Cable]:
+    """Cables of the fabric managers: to the last unit's leaves, rail by rail, or to the last leaf."""
     counts = cabling.counts
-    nodes, rails = np.arange(counts.nodes), np.arange(counts.rails)
-    leaf = cabling.leaf_of(nodes[:, None], rails)
-    length = cabling.floor.lengths_between(cabling.node_rack(nodes)[:, None], cabling.leaf_racks[leaf])
-    taken: dict[int, int] = {}
-    for node in range(counts.nodes):
-        for rail in range(counts.rails):
-            here, metres = int(leaf[node, rail]), float(length[node, rail])
-            port = taken[here] = taken.get(here, 0) + 1
-            yield Cable(
-                f"node-{node + 1:05d}",
-                rail + 1,
-                leaf_name(counts, plane, here),
-                port,
-                plane,
-                rail + 1,
-                "node-leaf",
-                metres,
-                kinds.get("node_leaf", ""),
-            )
     near = float(cabling.floor.lengths_between(0, 1))
-    first = (counts.units - 1) * counts.rails if counts.by_rail else 0
+    taken: dict[int, int] = {}
     for link in range(counts.management_links):
         rail = link % counts.rails
-        here = first + rail if counts.by_rail else counts.leaves_per_plane - 1
-        port = taken[here] = taken.get(here, 0) + 1
+        here = (counts.units - 1) * counts.rails + rail if counts.by_rail else counts.leaves_per_plane - 1
+        hosts = max(int(cabling.hosts_before(counts.nodes, rail if counts.by_rail else 0, here)), 0)
+        port = taken[here] = taken.get(here, hosts) + 1
         yield Cable(
             f"fabric-manager-{link + 1}",
             1,

@@ -185,6 +185,13 @@ class FabricDraft:
             "spares", f"{100 * network.spares.typical:g} % of all parts", "spares", 1, stock, stock, NO_POWER
         )
 
+    def cable_count(self) -> int:
+        """How many rows `cables` has."""
+        if self.network is None:
+            return 0
+        design = self.network.design
+        return int(design.node_leaf + design.leaf_spine + design.spine_core + design.core_super_core)
+
     def cables(self) -> Iterator[Cable]:
         """The point-to-point list of the compute fabric, row by row."""
         if self.network is None:
