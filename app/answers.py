@@ -1,6 +1,6 @@
 """Answers that are one part of a plan, or several plans: each with the envelope that every answer carries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -159,14 +159,16 @@ def compare_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> CompareAn
 
 
 @BEYOND
-def size_answer(question: Question, catalog: Catalog, seconds: float) -> SizeAnswer:
+def size_answer(
+    question: Question, catalog: Catalog, seconds: float, stopped: Callable[[], bool] = lambda: False
+) -> SizeAnswer:
     """The inverse question."""
-    answer: Answer = size(question, seconds)
+    answer: Answer = size(question, seconds, stopped)
     findings = []
     if answer.message:
         findings.append(Finding("error", "no-cluster", answer.message, ("deadline", "budget", "gpus", "gpu")))
     if not answer.complete:
-        text = f"Cut off after {seconds:g} s: {answer.considered} clusters were tried, larger ones were not."
+        text = f"Cut off after {seconds:.3g} s: {answer.considered} clusters were tried, larger ones were not."
         findings.append(Finding("warning", "cut-off", text, ("gpu", "scale_out"), "Name fewer candidates."))
     findings += _unusual(question, catalog)
     asked = [

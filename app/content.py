@@ -8,7 +8,6 @@ from urllib.parse import parse_qsl
 import numpy as np
 import orjson
 from fastapi import APIRouter, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from app import acceptance, catalog, charts, curves, drawing, exports, form, listing, method, nccl_tests, reading
@@ -16,13 +15,15 @@ from app.accuracy import collectives as collective_accuracy
 from app.accuracy import fabric as fabric_accuracy
 from app.accuracy import training as training_accuracy
 from app.answers import MEASUREMENTS
+from app.api import Gate, Stopped, compute, hosts, is_heavy
 from app.plan import all_reduce, costs, fabric, port_curve, training
 from app.plan import findings as hardware_findings
 from app.plan.bands import Band, fold
+from app.plan.cabling import Cable
 from app.plan.evaluation import evaluate
 from app.plan.hardware import Hardware, look_up
 from app.plan.parts import Finding, Plan
-from app.problems import ProblemError
+from app.problems import FieldProblem, ProblemError, invalid, pointer
 from app.scenario import Scenario
 from app.templating import page
 
@@ -43,28 +44,36 @@ def _listing(version: str) -> Mapping[str, Any]:
 
 
 @router.get("/catalog")
-def catalogue(request: Request) -> Response:
+async def catalogue(request: Request) -> Response:
     """Every entry and every source."""
-    return page(request, "catalog.html", _listing(catalog.current().version))
+    return await compute(request, lambda _: page(request, "catalog.html", _listing(catalog.current().version)))
 
 
 @router.get("/catalog/{kind}/{key}")
-def entry(request: Request, kind: str, key: str) -> Response:
+async def entry(request: Request, kind: str, key: str) -> Response:
     """One entry with every constant, its range and its source."""
     loaded = catalog.current()
     if kind not in listing.TITLES or kind == "sources" or key not in loaded.kind(kind):
         raise ProblemError(404, "The catalogue has no such entry. /catalog lists all.")
-    values = {"entry": listing.listed(kind, key, loaded), "kind_title": listing.TITLES[kind]}
-    return page(request, "catalog_entry.html", values)
+
+    def work(_: Stopped) -> Response:
+        values = {"entry": listing.listed(kind, key, loaded), "kind_title": listing.TITLES[kind]}
+        return page(request, "catalog_entry.html", values)
+
+    return await compute(request, work)
 
 
 # Method --------------------------------------------------------------------------------------------------------------
 
 
 @router.get("/method")
-def methods(request: Request) -> Response:
+async def methods(request: Request) -> Response:
     """Every formula."""
-    return page(request, "method.html", {"groups": method.grouped(), "introductions": method.introductions()})
+
+    def work(_: Stopped) -> Response:
+        return page(request, "method.html", {"groups": method.grouped(), "introductions": method.introductions()})
+
+    return await compute(request, work)
 
 
 # What pages about a scenario share -----------------------------------------------------------------------------------
@@ -113,17 +122,21 @@ EXPLORED = (
 
 
 @router.get("/all-reduce")
-def explore(request: Request) -> Response:
+async def explore(request: Request) -> Response:
     """Time and bandwidth of an all-reduce, swept over everything that matters."""
-    return _explorer(request, request.query_params.multi_items())
+    return await compute(request, lambda _: _explorer(request, request.query_params.multi_items()))
 
 
 @router.post("/all-reduce")
 async def paste(request: Request) -> Response:
     """The same page with a measurement beside it."""
-    text = (await request.body()).decode("utf-8", "replace")
-    pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=500)
-    return await run_in_threadpool(_explorer, request, pairs)
+    body = await request.body()
+
+    def work(_: Stopped) -> Response:
+        pairs = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=500)
+        return _explorer(request, pairs)
+
+    return await compute(request, work)
 
 
 def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
@@ -216,9 +229,14 @@ DESIGNED = (
 
 
 @router.get("/fabric")
-def fabrics(request: Request) -> Response:
+async def fabrics(request: Request) -> Response:
     """The fabric: drawing, counts, cut in half, what it costs and how that grows."""
     asked = form.read(request.query_params.multi_items())
+    heavy = asked.scenario is not None and is_heavy(asked.scenario, catalog.current())
+    return await compute(request, lambda _: _fabrics(request, asked), heavy=heavy)
+
+
+def _fabrics(request: Request, asked: form.Asked) -> Response:
     scenario, loaded = asked.scenario, catalog.current()
     if scenario is None:
         return page(request, "fabric.html", {**_question(asked, None, DESIGNED), "part": None}, status=422)
@@ -264,9 +282,11 @@ def fabrics(request: Request) -> Response:
 
 
 @router.get("/accuracy")
-def accuracy(request: Request) -> Response:
+async def accuracy(request: Request) -> Response:
     """Predictions held against published measurements, good and bad."""
-    return page(request, "accuracy.html", _accuracy(catalog.current().version))
+    made = _accuracy.cache_info().currsize > 0  # once for all requests, and the first may come too late for it
+    version = catalog.current().version
+    return await compute(request, lambda _: page(request, "accuracy.html", _accuracy(version)), heavy=not made)
 
 
 @lru_cache(maxsize=1)
@@ -304,23 +324,31 @@ def _sheet(scenario: Scenario) -> acceptance.Sheet:
 
 
 @router.get("/acceptance")
-def acceptance_page(request: Request) -> Response:
+async def acceptance_page(request: Request) -> Response:
     """The acceptance sheet, to print."""
-    scenario = _scenario(request)
-    summary = form.summary(scenario, catalog.current())
-    return page(request, "acceptance.html", {"acceptance": _sheet(scenario), "summary": summary}, scenario=scenario)
+    scenario, loaded = _scenario(request), catalog.current()
+
+    def work(_: Stopped) -> Response:
+        values = {"acceptance": _sheet(scenario), "summary": form.summary(scenario, loaded)}
+        return page(request, "acceptance.html", values, scenario=scenario)
+
+    return await compute(request, work, heavy=is_heavy(scenario, loaded))
 
 
 @router.get("/acceptance.json")
-def acceptance_json(request: Request) -> Response:
+async def acceptance_json(request: Request) -> Response:
     """The acceptance sheet, for a script that checks a cluster."""
-    scenario = _scenario(request)
-    body = {
-        "catalog_version": catalog.current().version,
-        "permalink": "/acceptance?" + scenario.query(catalog_version=catalog.current().version),
-        "acceptance": _sheet(scenario),
-    }
-    return Response(orjson.dumps(body), media_type="application/json", headers={"cache-control": "no-cache"})
+    scenario, loaded = _scenario(request), catalog.current()
+
+    def work(_: Stopped) -> Response:
+        body = {
+            "catalog_version": loaded.version,
+            "permalink": "/acceptance?" + scenario.query(catalog_version=loaded.version),
+            "acceptance": _sheet(scenario),
+        }
+        return Response(orjson.dumps(body), media_type="application/json", headers={"cache-control": "no-cache"})
+
+    return await compute(request, work, heavy=is_heavy(scenario, loaded))
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
@@ -333,21 +361,45 @@ def _scenario(request: Request) -> Scenario:
 
 
 @router.get("/export/cables.csv")
-def cables(request: Request) -> Response:
-    """The point-to-point cable list, written as it is read: it may have hundreds of thousands of rows."""
+async def cables(request: Request) -> Response:
+    """The point-to-point cable list, written as it is read: it may have millions of rows."""
     scenario, loaded = _scenario(request), catalog.current()
-    network = fabric.draft(scenario, loaded)
+    most: int = request.app.state.settings.max_cables
+    if (fewest := hosts(scenario, loaded)) > most:  # seen before the fabric is designed, which may take seconds
+        raise _too_many(fewest, most)
+
+    def work(_: Stopped) -> Iterator[Cable]:
+        network = fabric.draft(scenario, loaded)
+        if network.cable_count() > most:
+            raise _too_many(network.cable_count(), most)
+        return network.cables()
+
+    rows = await compute(request, work, heavy=True)
+    gate: Gate = request.app.state.gate
     name = f"railyard-{scenario.gpus}-{scenario.gpu}-{scenario.scale_out}-cables.csv"
-    return _download(exports.cable_csv(network.cables()), CSV, name)
+    return StreamingResponse(gate.stream(exports.cable_csv(rows)), media_type=CSV, headers=_attached(name))
+
+
+def _too_many(cables: int, most: int) -> ProblemError:
+    detail = (
+        f"The list would have {cables:,} cables or more; it may have {most:,}. Ask for fewer GPUs or NICs a node; "
+        "/fabric counts the cables of any size by length."
+    )
+    return invalid([FieldProblem(pointer=pointer([name]), detail=detail) for name in ("gpus", "nics_per_node")])
 
 
 @router.get("/export/{name}.{ending}")
-def export(request: Request, name: str, ending: str) -> Response:
+async def export(request: Request, name: str, ending: str) -> Response:
     """A whole plan, or one of its tables, as CSV, XLSX or JSON."""
     if ending not in ("csv", "xlsx", "json"):
         raise ProblemError(404, "There are files that end in .csv, .xlsx and .json.")
+    scenario = _scenario(request)
+    return await compute(request, lambda _: _export(scenario, name, ending), heavy=True)
+
+
+def _export(scenario: Scenario, name: str, ending: str) -> Response:
     loaded = catalog.current()
-    plan = evaluate(_scenario(request), loaded)
+    plan = evaluate(scenario, loaded)
     if name == "plan":
         return _whole(plan, ending)
     table = exports.tables(plan, loaded).get(name.replace("-", "_"))
@@ -356,21 +408,24 @@ def export(request: Request, name: str, ending: str) -> Response:
         raise ProblemError(404, f"A plan has no table of that name. It has {known}; “plan” is all of them.")
     file = exports.file_name(plan, table.key, ending)
     if ending == "csv":
-        return _download(exports.table_csv(table, plan), CSV, file)
+        return _download("".join(exports.table_csv(table, plan)), CSV, file)
     if ending == "xlsx":
-        return _download(iter([exports.table_workbook(table, plan)]), XLSX, file)
-    return _download(iter([orjson.dumps(exports.table_json(table))]), "application/json", file)
+        return _download(exports.table_workbook(table, plan), XLSX, file)
+    return _download(orjson.dumps(exports.table_json(table)), "application/json", file)
 
 
 def _whole(plan: Plan, ending: str) -> Response:
     loaded, file = catalog.current(), exports.file_name(plan, "plan", ending)
     if ending == "csv":
-        return _download(exports.plan_csv(plan, loaded), CSV, file)
+        return _download("".join(exports.plan_csv(plan, loaded)), CSV, file)
     if ending == "xlsx":
-        return _download(iter([exports.plan_xlsx(plan, loaded)]), XLSX, file)
-    return _download(iter([exports.plan_json(plan, loaded)]), "application/json", file)
+        return _download(exports.plan_xlsx(plan, loaded), XLSX, file)
+    return _download(exports.plan_json(plan, loaded), "application/json", file)
 
 
-def _download(content: Iterator[str] | Iterator[bytes], kind: str, name: str) -> Response:
-    headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-cache"}
-    return StreamingResponse(content, media_type=kind, headers=headers)
+def _download(content: str | bytes, kind: str, name: str) -> Response:
+    return Response(content, media_type=kind, headers=_attached(name))
+
+
+def _attached(name: str) -> dict[str, str]:
+    return {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-cache"}

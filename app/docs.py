@@ -64,7 +64,9 @@ def reference(request: Request) -> Response:
     if not hasattr(state, "reference"):
         state.reference = described(request.app.openapi())
     base = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
-    return _MEMORY.answer(request, lambda: page(request, "docs.html", {**state.reference, "base": base}))
+    return _MEMORY.known(request) or _MEMORY.keep(
+        request, page(request, "docs.html", {**state.reference, "base": base})
+    )
 
 
 def described(document: Schema) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from time import monotonic
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
 from app import acceptance, charts, compare, curves, drawing, exports, form, method
-from app.api import compute
+from app.api import Stopped, compute, is_heavy, share_of
 from app.catalog import Catalog
 from app.plan.bands import Band
 from app.plan.evaluation import evaluate
@@ -55,14 +55,17 @@ class Slice:
 @router.get("/")
 async def plan(request: Request) -> Response:
     """The planner."""
-    return await compute(request, lambda: MEMORY.answer(request, lambda: _plan(request)))
-
-
-def _plan(request: Request) -> Response:
+    if known := MEMORY.known(request):
+        return known
     pairs = request.query_params.multi_items()
     if any(not value.strip() for _, value in pairs):
         return _without_blanks(request, pairs)
     asked = form.read(pairs)
+    heavy = asked.scenario is not None and is_heavy(asked.scenario, request.app.state.catalog)
+    return await compute(request, lambda _: MEMORY.keep(request, _plan(request, asked)), heavy=heavy)
+
+
+def _plan(request: Request, asked: form.Asked) -> Response:
     catalog: Catalog = request.app.state.catalog
     if asked.scenario is None:
         return _refused(request, asked, catalog)
@@ -200,7 +203,9 @@ def _address(request: Request, path: str, query: str) -> str:
 @router.get("/curves")
 async def plan_curves(request: Request) -> Response:
     """How a plan scales: curves that take longer than a plan; the planner fetches them when they come into view."""
-    return await compute(request, lambda: MEMORY.answer(request, lambda: _curves(request)))
+    if known := MEMORY.known(request):
+        return known
+    return await compute(request, lambda _: MEMORY.keep(request, _curves(request)), heavy=True)
 
 
 def _curves(request: Request) -> Response:
@@ -269,7 +274,9 @@ class ComparedPlan:
 @router.get("/compare")
 async def compare_plans(request: Request) -> Response:
     """Two to four plans side by side. Fields without a letter hold for every plan."""
-    return await compute(request, lambda: MEMORY.answer(request, lambda: _compare(request)))
+    if known := MEMORY.known(request):
+        return known
+    return await compute(request, lambda _: MEMORY.keep(request, _compare(request)), heavy=True)
 
 
 def _compare(request: Request) -> Response:
@@ -415,26 +422,23 @@ COSTS = {"capital": "Capital", "rental": "Rent of the run", "run": "Owned cost o
 @router.get("/size")
 async def size_cluster(request: Request) -> Response:
     """The inverse question: which cluster, by this date, for this money."""
+    if known := MEMORY.known(request):
+        return known
     pairs = request.query_params.multi_items()
     asked = form.read(pairs, kind=Question, repeatable=CANDIDATES)
     if any(not value.strip() for _, value in pairs):
         return RedirectResponse(_address(request, "/size", urlencode(_without_defaults(pairs))), 303)
     question = asked.scenario
     if not isinstance(question, Question):
-        return page(request, "size.html", _sizing(request, asked, None), status=422)
-    seconds = request.app.state.settings.time_limit * SHARE_OF_LIMIT
-    async with request.app.state.gate.turn():
-        answer = await compute(request, lambda: _sized(question, request.app.state.catalog.version, seconds))
-    return page(request, "size.html", _sizing(request, asked, answer))
+        return await compute(request, lambda _: page(request, "size.html", _sizing(request, asked, None), status=422))
+    until = monotonic() + request.app.state.settings.time_limit
 
+    def work(stopped: Stopped) -> Response:
+        answer = size(question, share_of(until), stopped)
+        made = page(request, "size.html", _sizing(request, asked, answer))
+        return MEMORY.keep(request, made) if answer.complete else made
 
-SHARE_OF_LIMIT = 0.8
-
-
-@lru_cache(maxsize=64)
-def _sized(question: Question, version: str, seconds: float) -> Answer:
-    """Answers are kept for as long as the process lives: the catalogue does not change in it."""
-    return size(question, seconds)
+    return await compute(request, work, heavy=True)
 
 
 def _without_defaults(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -75,6 +75,9 @@ async def body(request: Request) -> Fields:
 
 def check(model: type[Model], fields: Mapping[str, Any], *, strict: bool, place: Sequence[object] = ()) -> Model:
     """The fields as a model. JSON has types, so there a number is not text (`strict`); a query string has none."""
+    if len(fields) > MOST_FIELDS:
+        detail = f"More than {MOST_FIELDS} fields. /docs lists all there are."
+        raise problems.invalid([FieldProblem(pointer=problems.pointer(place), detail=detail)])
     if strict:
         fields = {name: _whole(value) for name, value in fields.items()}
         blank = [name for name, value in fields.items() if isinstance(value, str) and not value.strip()]

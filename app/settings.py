@@ -63,16 +63,26 @@ class Settings(BaseSettings):
         description="Seconds that a connection stays open between two requests; longer than a proxy's.",
     )
     time_limit: float = Field(
-        30.0, gt=0, le=3600, description="Seconds one request may compute; a sweep is cut off there and says so."
+        30.0,
+        gt=0,
+        le=3600,
+        description="Seconds one request may wait its turn and compute; a sweep is cut off there and says so.",
     )
     heavy_workers: int = Field(
-        1, ge=1, le=64, description="How many size, sweep and compare requests compute at the same time."
+        1,
+        ge=1,
+        le=64,
+        description="How many large questions compute at the same time: size, sweep, compare, curves, files, and what "
+        "is asked about very large fabrics.",
     )
     heavy_queue: int = Field(
         16, ge=0, le=10_000, description="How many more of them wait their turn; the next one gets a 503."
     )
     max_sweep_points: int = Field(
         1_000_000, ge=1, le=100_000_000, description="Most points of one sweep; it is cut off there and says so."
+    )
+    max_cables: int = Field(
+        5_000_000, ge=1, le=1_000_000_000, description="Most cables of one list; a larger one gets a 422."
     )
     shutdown_drain: float = Field(
         1.0,

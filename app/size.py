@@ -1,7 +1,7 @@
 """The inverse question: which cluster trains this model by this date for this money?"""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Annotated, Literal
@@ -117,22 +117,26 @@ class Answer:
     message: str
 
 
-def size(question: Question, seconds: float = 20.0) -> Answer:
+def size(question: Question, seconds: float = 20.0, stopped: Callable[[], bool] = lambda: False) -> Answer:
     """Try clusters of every candidate GPU and network, in sizes that double, then finely about the limits.
 
-    Stops after ``seconds`` and says so in ``complete``.
+    Tries no more after ``seconds``, or once it is ``stopped``, and says so in ``complete``.
     """
     catalog = without_ranges()
     until = monotonic() + seconds
     tried: dict[tuple[str, str, int], Candidate | None] = {}
+
+    def go_on() -> bool:
+        return monotonic() < until and not stopped()
+
     pairs = list(_pairs(question, catalog))
     for gpu, scale_out in pairs:
         counts = list(_doubling(catalog, gpu, question.gpus))
         for gpus in counts:
-            if monotonic() < until:
+            if go_on():
                 tried[gpu, scale_out, gpus] = _candidate(question, catalog, gpu, scale_out, gpus)
         for gpus in _about_limits(question, [(n, tried.get((gpu, scale_out, n))) for n in counts]):
-            if monotonic() < until:
+            if go_on():
                 tried[gpu, scale_out, gpus] = _candidate(question, catalog, gpu, scale_out, gpus)
     feasible = [candidate for candidate in tried.values() if candidate]
     meeting = [candidate for candidate in feasible if candidate.meets]
@@ -145,7 +149,7 @@ def size(question: Question, seconds: float = 20.0) -> Answer:
         break_even=tuple(_break_even(catalog, gpu, feasible) for gpu in question.gpu),
         considered=len(tried),
         feasible=len(feasible),
-        complete=monotonic() < until,
+        complete=go_on(),
         message=_message(question, feasible, meeting),
     )
 

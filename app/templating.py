@@ -6,7 +6,7 @@ Templates print what a plan found: filters here write numbers for people, and no
 import gzip
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -225,26 +225,32 @@ class Memory:
         self.held: OrderedDict[tuple[Any, ...], tuple[bytes, dict[str, str]]] = OrderedDict()
         self.lock = Lock()
 
-    def answer(self, request: Request, make: Callable[[], Response]) -> Response:
-        """The page at this address: as it was answered before, or made now."""
-        gzipped = "gzip" in request.headers.get("accept-encoding", "")
-        key = (str(request.url), request.scope.get("root_path", ""), catalog.current().version, gzipped)
+    def known(self, request: Request) -> Response | None:
+        """The page at this address as it was answered before."""
+        key = self._key(request)
         with self.lock:
             known = self.held.get(key)
             if known:
                 self.held.move_to_end(key)
-        if known:
-            body, headers = known
-            if headers["etag"] in request.headers.get("if-none-match", ""):
-                return Response(status_code=304, headers=_bare(headers))
-            return Response(body, headers=headers)
-        made = make()
+        if known is None:
+            return None
+        body, headers = known
+        if headers["etag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=_bare(headers))
+        return Response(body, headers=headers)
+
+    def keep(self, request: Request, made: Response) -> Response:
+        """The page, kept for who asks for it again."""
         if made.status_code == 200:
             with self.lock:
-                self.held[key] = (bytes(made.body), dict(made.headers))
+                self.held[self._key(request)] = (bytes(made.body), dict(made.headers))
                 while len(self.held) > self.most:
                     self.held.popitem(last=False)
         return made
+
+    def _key(self, request: Request) -> tuple[Any, ...]:
+        gzipped = "gzip" in request.headers.get("accept-encoding", "")
+        return str(request.url), request.scope.get("root_path", ""), catalog.current().version, gzipped
 
 
 def _bare(headers: Mapping[str, str]) -> dict[str, str]:

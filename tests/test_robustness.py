@@ -71,6 +71,15 @@ def test_a_sample_of_hostile_requests_breaks_nothing(tmp_path: Path) -> None:
     assert "150 requests, seed 7" in "".join(told)
 
 
+def test_clients_who_ask_for_much_and_leave_take_nothing_from_others(tmp_path: Path) -> None:
+    running = Server(tmp_path / "log", RAILYARD_TIME_LIMIT="30")
+    try:
+        told = list(hostile.siege(running, times=2, limit=3.0))  # other tests' servers take their share
+    finally:
+        running.stop()
+    assert "18 clients who left" in told[0]
+
+
 def test_the_search_for_hostile_answers_would_notice_them() -> None:
     request = hostile.Request("GET", "/api/v1/plan?gpu=x")
     page = f"<html><script>{hostile.MARK}</script>".encode()

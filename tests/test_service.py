@@ -2,13 +2,16 @@
 
 import asyncio
 import html
+import itertools
 import json
 import re
 import shlex
 import threading
 import time
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -164,19 +167,249 @@ def test_a_sweep_is_cut_off_at_the_most_points_and_says_so() -> None:
     assert len(whole.text.splitlines()) == 10
 
 
+def run_apart(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine returns; the browser tests leave an event loop in this thread."""
+    with ThreadPoolExecutor(1) as apart:
+        return apart.submit(asyncio.run, coroutine).result()
+
+
+class Visit:
+    """One request, given to an application without a server between: its client reads and leaves as it is told."""
+
+    def __init__(self, app: Any, target: str, body: bytes | None = None) -> None:
+        path, _, query = target.partition("?")
+        self.scope = {
+            "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1",
+            "method": "GET" if body is None else "POST", "scheme": "http", "path": path, "raw_path": path.encode(),
+            "query_string": query.encode(), "root_path": "", "headers": [(b"content-type", b"application/json")],
+            "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+        }  # fmt: skip
+        self.body = body or b""
+        self.app = app
+        self.asked = False
+        self.gone, self.reads, self.begun = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.reads.set()
+        self.status = 0
+        self.answer = b""
+
+    async def receive(self) -> dict[str, Any]:
+        if not self.asked:
+            self.asked = True
+            return {"type": "http.request", "body": self.body, "more_body": False}
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        self.status = message.get("status", self.status)
+        if message["type"] == "http.response.body":
+            self.answer += message["body"]
+            self.begun.set()
+            await self.reads.wait()
+
+    async def ask(self) -> "Visit":
+        await self.app(self.scope, self.receive, self.send)
+        return self
+
+
+GRID = json.dumps({"grid": {"gpus": list(range(8, 80_000, 8))}}).encode()
+LARGE = "gpu=h800-sxm&gpus=1000000&scale_out=spectrum-x-800&topology=fat-tree"
+GIVEN = "tensor_parallel=8&pipeline_parallel=1&micro_batch=1&global_batch=1000000"
+
+
+@pytest.mark.parametrize(
+    ("work", "target", "body"),
+    [
+        ("app.api.evaluate", f"/api/v1/plan?{LARGE}&{GIVEN}", None),
+        ("app.api.evaluate", "/api/v1/plan", None),
+        ("app.answers.fabric_answer", f"/api/v1/fabric?{LARGE}", None),
+        ("app.answers.reduce_answer", "/api/v1/all-reduce?gpus=8&gpus=16&gpus=24&gpus=32", None),
+        ("app.answers.size_answer", "/api/v1/size", None),
+        ("app.answers.compare_answer", "/api/v1/compare", b'{"scenarios": [{}, {"gpus": 64}]}'),
+        ("app.api._check_values", "/api/v1/sweep", GRID),
+        ("app.api._batch", "/api/v1/sweep", GRID),
+        ("app.pages.evaluate", "/", None),
+        ("app.pages._curves", "/curves", None),
+        ("app.pages._compare", "/compare", None),
+        ("app.pages.size", "/size", None),
+        ("app.content._explorer", "/all-reduce", None),
+        ("app.content.fabric.draft", "/fabric", None),
+        ("app.content.fabric.draft", "/export/cables.csv", None),
+        ("app.content.evaluate", "/export/plan.csv", None),
+        ("app.content._sheet", "/acceptance", None),
+        ("app.content._sheet", "/acceptance.json", None),
+        ("app.content._accuracy", "/accuracy", None),
+        ("app.content._listing", "/catalog", None),
+    ],
+)
+def test_others_are_answered_while_a_question_is_computed(
+    monkeypatch: pytest.MonkeyPatch, work: str, target: str, body: bytes | None
+) -> None:
+    begun, answered = threading.Event(), threading.Event()
+    threads: list[str] = []
+
+    def slow(*_: Any, **__: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        begun.set()
+        assert answered.wait(5)
+        raise ProblemError(422, "Computed.")
+
+    slow.cache_info = lambda: SimpleNamespace(currsize=0)
+    app = made().app
+    monkeypatch.setattr(work, slow)
+
+    async def both() -> Visit:
+        computing = asyncio.create_task(Visit(app, target, body).ask())
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        assert (await Visit(app, "/healthz").ask()).status == 200
+        answered.set()
+        return await computing
+
+    assert run_apart(both()).status == 422
+    assert threads[0].startswith(("heavy", "light"))
+
+
+def test_a_size_stops_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def slowly(*asked: Any) -> None:
+        tried.append(asked[-1])
+        time.sleep(0.05)
+
+    monkeypatch.setattr("app.size._candidate", slowly)
+    app = made().app
+
+    async def leave() -> int:
+        visit = Visit(app, "/api/v1/size?gpus=131072")
+        asking = asyncio.create_task(visit.ask())
+        while not tried:
+            await asyncio.sleep(0.01)
+        visit.gone.set()
+        await asyncio.wait([asking], timeout=1)
+        assert asking.done()
+        known = len(tried)
+        await asyncio.sleep(0.4)
+        return len(tried) - known
+
+    assert run_apart(leave()) <= 1  # the one it was at
+
+
+def test_what_waits_its_turn_is_never_begun_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Event()
+    monkeypatch.setattr("app.answers.size_answer", lambda *_: begun.set())
+    app, done = made().app, threading.Event()
+
+    async def leave() -> None:
+        occupied = asyncio.create_task(app.state.gate.run(lambda: done.wait(5), heavy=True))
+        visit = Visit(app, "/api/v1/size")
+        asking = asyncio.create_task(visit.ask())
+        await asyncio.sleep(0.2)
+        assert app.state.gate.inside == 2
+        visit.gone.set()
+        await asyncio.wait([asking], timeout=1)
+        assert asking.done()
+        assert app.state.gate.inside == 1
+        done.set()
+        await occupied
+        await app.state.gate.run(lambda: None, heavy=True)  # whatever waited before has had its turn
+
+    run_apart(leave())
+    assert not begun.is_set()
+
+
+@pytest.mark.parametrize("target", ["/api/v1/size", "/api/v1/sweep", "/size", "/export/plan.csv", f"/fabric?{LARGE}"])
+def test_waiting_for_a_turn_ends_with_the_time_of_a_request(target: str) -> None:
+    app, done = made(time_limit=0.3).app, threading.Event()
+
+    async def wait() -> Visit:
+        occupied = asyncio.create_task(app.state.gate.run(lambda: done.wait(10), heavy=True))
+        await asyncio.sleep(0)
+        try:
+            body = b'{"grid": {"gpus": [8]}}' if "sweep" in target else None
+            return await asyncio.wait_for(Visit(app, target, body).ask(), 5)
+        finally:
+            done.set()
+            await occupied
+
+    found = run_apart(wait())
+    assert found.status == 503
+    assert b"Not finished within 0.3 s" in found.answer
+
+
+def test_who_does_not_read_a_stream_keeps_nobody_waiting() -> None:
+    app = made().app
+
+    async def crowd() -> list[int]:
+        streams = [Visit(app, "/api/v1/sweep", GRID) for _ in range(3)]
+        streams += [Visit(app, "/export/cables.csv?gpus=65536") for _ in range(3)]
+        for one in streams:
+            one.reads.clear()
+        asking = [asyncio.create_task(one.ask()) for one in streams]
+        await asyncio.gather(*(one.begun.wait() for one in streams))
+        others = ("/api/v1/plan?gpus=64", "/export/capital.csv?gpus=64", "/export/cables.csv?gpus=64")
+        found = [(await asyncio.wait_for(Visit(app, other).ask(), 10)).status for other in others]
+        assert app.state.gate.inside == 0
+        for one in streams:
+            one.gone.set()
+        await asyncio.wait(asking, timeout=5)
+        assert all(one.done() for one in asking)
+        return found
+
+    assert run_apart(crowd()) == [200, 200, 200]
+
+
+def test_a_stream_stops_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_parts: list[int] = []
+
+    def endless(_: Any) -> Iterator[str]:
+        for number in itertools.count():
+            made_parts.append(number)
+            yield "a line\r\n"
+
+    monkeypatch.setattr("app.exports.cable_csv", endless)
+    app = made().app
+
+    async def leave() -> int:
+        visit = Visit(app, "/export/cables.csv")
+        asking = asyncio.create_task(visit.ask())
+        await visit.begun.wait()
+        visit.gone.set()
+        await asyncio.wait([asking], timeout=2)
+        assert asking.done()
+        known = len(made_parts)
+        await asyncio.sleep(0.1)
+        return len(made_parts) - known
+
+    assert run_apart(leave()) <= 1
+
+
+def test_a_cable_list_without_measure_is_refused_with_what_to_change(client: TestClient) -> None:
+    for asked in ("gpus=1000000&nics_per_node=576&gpus_per_node=1&scale_out=roce-400", f"{LARGE}&nics_per_node=72"):
+        began = time.monotonic()
+        answer = client.get(f"/export/cables.csv?{asked}")
+        assert answer.status_code == 422, asked
+        assert "Ask for fewer GPUs" in answer.json()["detail"]
+        assert time.monotonic() - began < 10
+    with made(max_cables=2047) as small:
+        assert small.get("/export/cables.csv").status_code == 422
+    with made(max_cables=2048) as enough:
+        assert len(enough.get("/export/cables.csv").text.splitlines()) == 1 + 2048
+
+
+def test_a_body_of_countless_fields_is_refused_before_they_are_looked_at(client: TestClient) -> None:
+    fields = {f"field{number}": 1 for number in range(60_000)}
+    for path, body in (("plan", fields), ("compare", {"scenarios": [fields, {}]})):
+        errors = client.post(f"/api/v1/{path}", json=body).json()["errors"]
+        assert [one["detail"] for one in errors] == ["More than 500 fields. /docs lists all there are."]
+
+
 def test_too_many_large_questions_are_turned_away() -> None:
     async def crowd() -> list[object]:
         gate = api.Gate(settings.Settings(heavy_workers=1, heavy_queue=1))
+        four = [gate.run(lambda: time.sleep(0.01) or "done", heavy=True) for _ in range(4)]
+        return await asyncio.gather(*four, return_exceptions=True)
 
-        async def one() -> str:
-            async with gate.turn():
-                await asyncio.sleep(0.01)
-            return "done"
-
-        return await asyncio.gather(*(one() for _ in range(4)), return_exceptions=True)
-
-    with ThreadPoolExecutor(1) as apart:  # the browser tests leave an event loop in this thread
-        found = apart.submit(lambda: asyncio.run(crowd())).result()
+    found = run_apart(crowd())
     assert found[:2] == ["done", "done"]
     for refused in found[2:]:
         assert isinstance(refused, ProblemError)

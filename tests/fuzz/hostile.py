@@ -1,7 +1,8 @@
 """Random and hostile requests to every page and the API: no 5xx, nothing over a second, no growth of memory.
 
 Half of them are valid and extreme, so that they are computed; the others are wrong in every way that comes to mind.
-`/size` and `/sweep` are bounded by a limit of their own, which the server is given as five seconds here.
+`/size` and `/sweep` are bounded by a limit of their own, which the server is given as five seconds here. In the end a
+crowd asks for much and leaves.
 """
 
 import argparse
@@ -42,6 +43,25 @@ FIXED = (
     "/api/v1/catalog", "/api/v1/accuracy", "/static/app.js", "/static/style.css", "/nowhere", "/api/v1/nowhere",
 )  # fmt: skip
 BOUNDED = ("/size", "/api/v1/size", "/api/v1/sweep")
+
+VAST = "gpu=h800-sxm&gpus=1000000&scale_out=spectrum-x-800&topology=fat-tree&oversubscription=4"
+MANY = "&".join(
+    [f"gpu={key}" for key in ("h100-sxm", "h200-sxm", "b200-sxm", "gb200")]
+    + [f"scale_out={key}" for key in ("infiniband-ndr", "roce-400", "spectrum-x-400", "tcp-400")]
+)
+LOADS = (
+    f"/api/v1/size?gpus=131072&global_batch=720720&{MANY}",
+    f"/size?gpus=131072&global_batch=720720&{MANY}",
+    "/export/cables.csv?gpus=1000000&nics_per_node=576&gpus_per_node=1&scale_out=roce-400",
+    f"/export/cables.csv?{VAST}",
+    f"/api/v1/plan?{VAST}&tensor_parallel=8&pipeline_parallel=1&micro_batch=1&global_batch=1000000",
+    f"/api/v1/fabric?{VAST}&nics_per_node=72",
+    "/export/plan.xlsx?gpus=131072",
+    "/curves?gpus=131072",
+    "/all-reduce?gpus=131072",
+)
+"""Questions that take long, and files that have no end."""
+LARGEST = 512.0  # MB of memory that a container of deploy/ has
 
 MARK = "zq7xk"
 SUM = "99991*99989*10007"
@@ -351,6 +371,16 @@ class Connection:
 
     def _ask(self, request: Request) -> Answer:
         began = time.monotonic()
+        answer = http.client.HTTPResponse(self.send(request), method=request.method)
+        answer.begin()
+        body = answer.read()
+        seconds = time.monotonic() - began
+        if answer.will_close:
+            self.close()
+        return Answer(answer.status, answer.headers.get("content-type", ""), body, seconds)
+
+    def send(self, request: Request) -> socket.socket:
+        """Send one request; its answer is to be read from the socket."""
         if self.socket is None:
             self.socket = socket.create_connection((self.host, self.port), 60)
         lines = [f"{request.method} {request.target} HTTP/1.1"]
@@ -360,13 +390,7 @@ class Connection:
         lines += [] if request.body is None else [f"content-length: {len(request.body)}"]
         head = "\r\n".join([*lines, "", ""]).encode("utf-8", "replace")
         self.socket.sendall(head + (request.body or b""))
-        answer = http.client.HTTPResponse(self.socket, method=request.method)
-        answer.begin()
-        body = answer.read()
-        seconds = time.monotonic() - began
-        if answer.will_close:
-            self.close()
-        return Answer(answer.status, answer.headers.get("content-type", ""), body, seconds)
+        return self.socket
 
     def close(self) -> None:
         """Begin anew with the next request."""
@@ -413,8 +437,34 @@ def run(options: argparse.Namespace) -> Iterator[str]:
         server = Server(Path(folder) / "log", RAILYARD_TIME_LIMIT=str(OWN_LIMIT))
         try:
             yield from attack(server, options.seed, options.requests)
+            yield from siege(server)
         finally:
             server.stop()
+
+
+def siege(server: Server, times: int = 3, limit: float = LIMIT) -> Iterator[str]:
+    """Clients who ask for much and leave: others are answered meanwhile, and afterwards nothing of it goes on."""
+    watcher, quick = Connection(server.url()), Request("GET", "/healthz")
+    impatient = [Connection(server.url()) for _ in range(times * len(LOADS))]
+    for connection, target in zip(impatient, LOADS * times, strict=True):
+        connection.send(Request("GET", target))
+    waits, until = [], time.monotonic() + 1.0
+    while time.monotonic() < until:
+        waits.append(watcher.ask(quick).seconds)
+        time.sleep(0.02)
+    for connection in impatient:
+        connection.close()
+    time.sleep(1.0)  # until the server has seen it
+    size = watcher.ask(Request("GET", "/api/v1/size?gpu=h100-sxm&gpus=64"))
+    memory = resident(server.process.pid)
+    yield (
+        f"   {len(impatient)} clients who left: /healthz within {max(waits):.2f} s meanwhile, "
+        f"a small size {size.seconds:.2f} s after them, {memory:.0f} MB"
+    )
+    assert max(waits) < limit, f"/healthz took {max(waits):.2f} s"
+    assert size.status == 200, f"status {size.status} for a small size"
+    assert memory < LARGEST, f"{memory:.0f} MB"
+    watcher.close()
 
 
 def attack(server: Server, seed: int, requests: int, limit: float = LIMIT) -> Iterator[str]:
