@@ -1,5 +1,5 @@
 # make run    serve the calculator        make test   every test, the browser ones too
-# make check  format, lint, types         make bench  speed, side by side with a bare endpoint
+# make check  format, lint, types, imports   make bench  speed, side by side with a bare endpoint
 # make fuzz   20,000 hostile requests and every check of the API's contract (an hour); make fuzz ARGS=--help
 # make install  the environment alone     make lock   choose new versions of the dependencies
 # make audit  known vulnerabilities in the locked versions (asks a public database: needs a way out)
@@ -25,6 +25,7 @@ check: install-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 bench: install-dev
 	$(BIN)/python -m tests.bench $(ARGS)

@@ -1,4 +1,4 @@
-"""The command line: serve the pages, answer one scenario, or hold the models against measurements."""
+"""The command line: serve the pages, answer one scenario, hold the models against measurements, fit their constants."""
 
 import argparse
 import json
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from app import catalog as catalogue
+from app.catalog.load import current
 
-KINDS = ("collectives", "fabric", "training")
+KINDS = {"collectives": "collective_runs", "fabric": "design_counts", "training": "training_runs"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,25 +22,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan = commands.add_parser("plan", help="answer one scenario as JSON")
     plan.add_argument("fields", nargs="*", metavar="field=value", help="such as gpus=512 scale_out=roce-400")
     accuracy = commands.add_parser("accuracy", help="predict every row of a file of published results")
-    accuracy.add_argument("kind", choices=KINDS)
+    accuracy.add_argument("kind", choices=tuple(KINDS))
     accuracy.add_argument("file", type=Path)
     accuracy.add_argument("--json", action="store_true", help="print the whole report as JSON")
     accuracy.add_argument("--leave-one-out", action="store_true", help="refit without each system or source in turn")
+    fit = commands.add_parser("fit", help="fit the constants to the published measurements")
+    fit.add_argument("what", choices=("collectives", "training", "left-out"))
+    fit.add_argument("--write", action="store_true", help="write the constants into the catalogue")
     options = parser.parse_args(arguments)
     if options.command == "serve":
-        from app.main import serve as run
+        from app.web.server import serve as run
 
         return run(options.host, options.port)
     if options.command == "plan":
         return _plan(options.fields)
+    if options.command == "fit":
+        return _fit(options.what, options.write)
     return _accuracy(options.kind, options.file, options.json, options.leave_one_out)
 
 
 def _plan(fields: Sequence[str]) -> int:
     from pydantic import ValidationError
 
-    from app.api import plan_json
-    from app.scenario import Scenario
+    from app.plan.scenario import Scenario
+    from app.web.api import plan_json
 
     pairs = [field.partition("=") for field in fields]
     try:
@@ -53,12 +58,22 @@ def _plan(fields: Sequence[str]) -> int:
     return 0
 
 
+def _fit(what: str, save: bool) -> int:
+    from app.validation import fit
+
+    if what == "left-out":
+        fit.write_left_out()
+    else:
+        {"collectives": fit.fit_collectives, "training": fit.fit_training}[what](save)
+    return 0
+
+
 def _accuracy(kind: str, file: Path, as_json: bool, leave_one_out: bool) -> int:
-    module = import_module(f"app.accuracy.{kind}")
+    module = import_module(f"app.validation.{KINDS[kind]}")
     if not file.is_file():
         print(f"{file}: no such file", file=sys.stderr)
         return 2
-    report = module.report(file, catalogue.current(), leave_one_out=leave_one_out)
+    report = module.report(file, current(), leave_one_out=leave_one_out)
     print(json.dumps(report, indent=1, allow_nan=False) if as_json else module.text(report))
     return 0
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from app.main import create_app
-from app.settings import Settings
+from app.web.application import create_app
+from app.web.settings import Settings
 
 FILE = Path(__file__).parent / "answers.json"
 FIGURES = (

@@ -1,7 +1,7 @@
 """A small plan with round numbers, for tests of what shows plans."""
 
-from app.plan.bands import Band
-from app.plan.parts import (
+from app.plan.band import Band
+from app.plan.result import (
     AllReduce,
     BillLine,
     Bisection,

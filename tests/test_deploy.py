@@ -15,9 +15,9 @@ import pytest
 import uvicorn
 import yaml
 
-from app import main
-from app.main import create_app
-from app.settings import Settings
+from app.web import server as web_server
+from app.web.application import create_app
+from app.web.settings import Settings
 from tests.bench import faults
 from tests.conftest import ROOT, Server
 
@@ -80,7 +80,7 @@ def test_a_connection_that_the_kernel_has_taken_is_answered() -> None:
 
     async def late() -> bytes:
         app = create_app(Settings(access_log=False))
-        server = main.Server(uvicorn.Config(app, port=0, log_config=None, loop="asyncio"), app)
+        server = web_server.Server(uvicorn.Config(app, port=0, log_config=None, loop="asyncio"), app)
         server.config.load()
         server.lifespan = server.config.lifespan_class(server.config)
         await server.startup()

@@ -1,15 +1,15 @@
-"""The repository as a stranger finds it: locks, layers, deployment files, README."""
+"""The repository as a stranger finds it: locks, rooms, deployment files, README."""
 
-import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import yaml
 
-from app import settings
+from app.web import settings
 
 ROOT = Path(__file__).parent.parent
 LOCKS = ("requirements.lock", "requirements-dev.lock")
@@ -40,67 +40,15 @@ def test_every_dependency_is_locked() -> None:
         assert re.search(rf"^{re.escape(name)}(\[[\w,-]+\])?==", locked, re.MULTILINE), name
 
 
-# Who may import whom: each layer only what stands below it.
-FORMULAS = {"arrays", "collectives", "fabric", "transformer", "training", "search", "costs"}
-LAYERS: dict[str, set[str]] = {
-    "units": set(),
-    "arrays": set(),
-    "collectives": {"arrays"},
-    "fabric": {"arrays", "costs"},
-    "transformer": {"arrays"},
-    "costs": {"arrays", "fabric"},
-    "training": {"arrays", "collectives", "transformer"},
-    "search": {"arrays", "training", "collectives", "transformer"},
-    "catalog": {"units"},
-    "scenario": {"units", "catalog"},
-    "plan": {*FORMULAS, "units", "catalog", "scenario"},
-}
-BELOW_THE_WEB = {*LAYERS, "accuracy", "size", "sweep", "compare", "curves"}
-WEB = {"fastapi", "starlette", "uvicorn", "jinja2", "prometheus_client"}
-
-
-def imports(path: Path) -> set[str]:
-    """What a module imports: our own modules by their first name below `app`, others by their first name."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            assert node.level == 0, f"{path.name}: relative import"
-            found |= {f"app.{alias.name}" for alias in node.names} if node.module == "app" else {node.module}
-    return found
-
-
-def modules(name: str) -> list[Path]:
-    path = ROOT / "app" / name
-    return sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
-
-
-@pytest.mark.parametrize("name", sorted(LAYERS))
-def test_imports_point_down(name: str) -> None:
-    for path in modules(name):
-        own = {one.split(".")[1] for one in imports(path) if one.startswith("app.")}
-        assert own <= {*LAYERS[name], name, "__version__"}, path
-
-
-@pytest.mark.parametrize("name", sorted(FORMULAS))
-def test_formulas_know_numbers_only(name: str) -> None:
-    for path in modules(name):
-        others = {one.split(".")[0] for one in imports(path)} - {"app", *sys.stdlib_module_names}
-        assert others <= {"numpy"}, path
-
-
-@pytest.mark.parametrize("name", sorted(BELOW_THE_WEB))
-def test_models_do_not_know_the_web(name: str) -> None:
-    for path in modules(name):
-        found = imports(path)
-        assert not {one.split(".")[0] for one in found} & WEB, path
-        assert not {one.split(".")[1] for one in found if one.startswith("app.")} & {"main", "api", "pages", "problems"}
+def test_no_two_modules_share_a_name() -> None:
+    names = Counter(path.stem for path in (ROOT / "app").rglob("*.py") if not path.stem.startswith("__"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_nothing_needed_only_now_and_then_is_loaded_at_start() -> None:
     code = (
-        "import sys, app.main; print(*(m for m in ('plotly', 'openpyxl', 'xlsxwriter', 'scipy') if m in sys.modules))"
+        "import sys, app.web.server; "
+        "print(*(m for m in ('plotly', 'openpyxl', 'xlsxwriter', 'scipy') if m in sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert found.stdout.split() == []

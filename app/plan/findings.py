@@ -1,12 +1,20 @@
-"""Findings about the hardware as such, before anything is computed."""
+"""What does not fit together in a cluster and its network, and what to change."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from app.catalog import Catalog
-from app.plan.hardware import Hardware
-from app.plan.parts import Finding
+import numpy as np
+
+from app import units
+from app.catalog.entries import Switch
+from app.catalog.load import Catalog
+from app.formulas.fabric import layouts
+from app.plan.bill_of_materials import Network
+from app.plan.cluster import Hardware
+from app.plan.prices import PriceList
+from app.plan.result import Finding
+from app.plan.scenario import Scenario
+from app.plan.switches import SwitchPair, designed
 from app.plan.unusual_values import unusual_values
-from app.scenario import Scenario
 
 
 def of_hardware(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
@@ -107,4 +115,296 @@ def _shape(scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
             f"Your own model does not say its {titles}: {stand_in.name}'s stand in.",
             borrowed,
             "Fill them in, or choose a model.",
+        )
+
+
+def refused(design: layouts.Design, hardware: Hardware, scenario: Scenario, catalog: Catalog) -> bool:
+    """Whether a design cannot be built as wished: an error is among its findings."""
+    limit = hardware.scale_out.address_limit
+    return (
+        int(design.reason) != layouts.BUILT
+        or _foreign_switch(hardware, scenario, catalog) is not None
+        or (limit is not None and _addresses(design, scenario) > limit.typical)
+    )
+
+
+def _foreign_switch(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Switch | None:
+    """The switch wished for, where the network cannot run on it."""
+    switch = catalog.switches[scenario.switch] if scenario.switch else None
+    family = "infiniband" if hardware.scale_out.family == "infiniband" else "ethernet"
+    if switch is None or switch.family == family or hardware.scale_out.family == switch.family == "slingshot":
+        return None
+    return switch
+
+
+def _addresses(design: layouts.Design, scenario: Scenario) -> int:
+    """Ports and switches of a subnet that need an address; a plane is a subnet."""
+    return int((design.node_leaf + design.switches) / scenario.planes)
+
+
+def of_request(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
+    """What is wrong or remarkable about the wish, before a switch is counted."""
+    rate = hardware.scale_out.port_rate
+    slot = hardware.pcie.bandwidth
+    if rate.typical > slot.typical * (1 + 1e-9):
+        yield Finding(
+            "warning",
+            "pcie-too-slow",
+            f"A NIC of {units.show(rate.typical, 'b/s')} needs more than the node's {hardware.pcie.name} slot carries, "
+            f"{units.show(slot.typical, 'b/s')} each way.",
+            ("scale_out", "platform"),
+            "Choose a slower network, or a node with a newer PCIe generation.",
+        )
+    switch = _foreign_switch(hardware, scenario, catalog)
+    if switch:
+        yield Finding(
+            "error",
+            "switch-of-another-family",
+            f"{switch.name} is an {switch.family} switch; {hardware.scale_out.name} cannot run on it.",
+            ("switch", "scale_out"),
+            f"Leave the switch blank, or choose one of: {', '.join(hardware.scale_out.switches)}.",
+        )
+    if scenario.spine_oversubscription > 1 and (scenario.tiers or 3) < 3:
+        yield Finding(
+            "note",
+            "no-spine-taper",
+            f"With {scenario.tiers} tiers nothing stands above the spines, so their taper has no effect.",
+            ("spine_oversubscription", "tiers"),
+        )
+
+
+def too_slow(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Finding:
+    rate = hardware.scale_out.port_rate.typical / scenario.planes
+    if scenario.switch:
+        switch = catalog.switches[scenario.switch]
+        text = f"A port of {switch.name} carries {units.show(switch.port_rate.typical, 'b/s')}"
+    else:
+        text = f"No switch of {hardware.scale_out.name} in the catalogue has ports that carry"
+    return Finding(
+        "error",
+        "switch-too-slow",
+        f"{text}, and a link needs {units.show(rate, 'b/s')}."
+        if scenario.switch
+        else f"{text} {units.show(rate, 'b/s')}.",
+        ("switch", "scale_out"),
+        "Leave the switch blank, or use more planes: each then carries a smaller share of the NIC.",
+    )
+
+
+def of_design(
+    choice: SwitchPair, design: layouts.Design, hardware: Hardware, scenario: Scenario, catalog: Catalog
+) -> Iterator[Finding]:
+    """Why a design cannot be built, or what a network architect would say about it."""
+    reason = int(design.reason)
+    hosts = hardware.nodes * hardware.nics_per_node + scenario.management_links
+    if reason == layouts.TOO_MANY_HOSTS:
+        yield _too_many(choice, hardware, scenario, hosts)
+    elif reason == layouts.TAPER_TOO_WIDE:
+        widest = choice.radix - 1
+        yield Finding(
+            "error",
+            "taper-too-wide",
+            f"An oversubscription of {scenario.oversubscription:g} leaves no uplink on a leaf of {choice.radix} ports.",
+            ("oversubscription",),
+            f"Use at most {widest}.",
+            {"oversubscription": widest},
+        )
+    elif reason == layouts.TOO_MANY_TIERS:
+        yield Finding(
+            "error",
+            "tiers-not-for-topology",
+            f"A {scenario.topology} has no {scenario.tiers} tiers.",
+            ("tiers", "topology"),
+            "Leave the tiers blank.",
+        )
+    elif reason == layouts.RADIX_TOO_SMALL:
+        yield Finding(
+            "error",
+            "radix-too-small",
+            f"{choice.leaf.name} has {choice.radix} ports a switch: too few for hosts and every neighbour "
+            f"of a {scenario.topology}.",
+            ("switch", "oversubscription", "topology"),
+            "Use a larger switch, or a smaller oversubscription.",
+        )
+    if reason != layouts.BUILT:
+        return
+    yield from _of_addresses(design, hardware, scenario, catalog)
+    yield from _of_shape(choice, design, hardware, scenario)
+
+
+def _too_many(choice: SwitchPair, hardware: Hardware, scenario: Scenario, hosts: int) -> Finding:
+    def most(tiers: int) -> int:
+        reach = float(designed(choice.ports, hardware, scenario, 1, tiers=tiers).most_nodes)
+        return int(reach) if np.isfinite(reach) else 0
+
+    asked = scenario.tiers
+    works = [tiers for tiers in range(1, 5) if most(tiers) >= hardware.nodes]
+    limit = most(asked) if asked else max(most(tiers) for tiers in range(1, 5))
+    text = (
+        f"{hosts:,} hosts do not fit: {scenario.topology} of {asked or 4} tier{'s' if (asked or 4) > 1 else ''} of "
+        f"{choice.radix}-port switches carries {limit:,} nodes of {hardware.nics_per_node} NICs, "
+        f"not {hardware.nodes:,}."
+    )
+    if scenario.topology in ("mesh", "dragonfly"):
+        limit = most(1)
+        text = (
+            f"{hosts:,} hosts do not fit: a {scenario.topology} of {choice.radix}-port switches carries {limit:,} "
+            f"nodes of {hardware.nics_per_node} NICs, not {hardware.nodes:,}."
+        )
+        return Finding("error", "too-many-hosts", text, ("gpus", "topology"),
+                       "Use a rail-optimized or plain fat tree.", {"topology": "rail-optimized"})  # fmt: skip
+    if works and asked:
+        fewest = min(works)
+        return Finding("error", "too-many-hosts", text, ("tiers", "gpus"), f"Use {fewest} tiers.", {"tiers": fewest})
+    gpus = limit * hardware.gpus_per_node
+    advice = f"Use at most {gpus:,} GPUs, a switch with more ports, or more planes."
+    return Finding(
+        "error", "too-many-hosts", text, ("gpus", "switch", "planes"), advice, {"gpus": gpus} if gpus else {}
+    )
+
+
+def _of_addresses(
+    design: layouts.Design, hardware: Hardware, scenario: Scenario, catalog: Catalog
+) -> Iterator[Finding]:
+    """InfiniBand gives every port of a host and every switch of a subnet one local identifier; a plane is a subnet."""
+    limit = hardware.scale_out.address_limit
+    if limit is None:
+        return
+    needed = _addresses(design, scenario)
+    rounded = catalog.operations["infiniband"]["articles_addresses"].typical
+    if needed > limit.typical:
+        yield Finding(
+            "error",
+            "infiniband-addresses",
+            f"{needed:,} ports and switches need an address, and a subnet has {limit.typical:,.0f} unicast local "
+            f"identifiers (the articles say {rounded:,.0f} devices).",
+            ("gpus", "scale_out", "planes"),
+            "Split the cluster into subnets joined by InfiniBand routers and plan each by itself, or use Ethernet.",
+        )
+    elif needed > 0.8 * limit.typical:
+        yield Finding(
+            "note",
+            "infiniband-addresses-nearly",
+            f"{needed:,} of a subnet's {limit.typical:,.0f} unicast local identifiers are taken "
+            f"(the articles say {rounded:,.0f} devices).",
+            ("gpus",),
+        )
+
+
+def _of_shape(choice: SwitchPair, design: layouts.Design, hardware: Hardware, scenario: Scenario) -> Iterator[Finding]:
+    layout = layouts.LAYOUTS.index(scenario.topology)
+    if layout in layouts.APPROXIMATE:
+        yield Finding(
+            "note",
+            "approximate-topology",
+            f"Switches, links and bisection of a {scenario.topology} are approximate: real ones are laid out by hand.",
+            ("topology",),
+        )
+    elif not bool(design.crosses_rails) and design.tiers <= 2 and hardware.nics_per_node > 1:
+        yield Finding(
+            "note",
+            "rails-apart",
+            "No switch joins two rails: traffic between rails goes over the scale-up link of a node, and the bisection "
+            "shown is the sum over the rails.",
+            ("topology", "spine_policy"),
+        )
+    if scenario.management_links and choice.leaf.management_port:
+        yield Finding(
+            "note",
+            "manager-port",
+            f"{choice.leaf.name} has a port of its own for the fabric manager; its links need not take host ports.",
+            ("management_links",),
+            "Set the fabric-manager links to 0.",
+            {"management_links": 0},
+        )
+    unit = scenario.nodes_per_unit or 0
+    if layout == layouts.RAIL_OPTIMIZED and design.tiers > 1 and unit > design.leaf_down:
+        yield Finding(
+            "note",
+            "unit-larger-than-leaf",
+            f"A leaf takes {int(design.leaf_down)} nodes of a rail, so units of {unit} are built as groups of "
+            f"{int(design.leaf_down)}.",
+            ("nodes_per_unit",),
+        )
+    if not bool(design.enough_spines):
+        yield Finding(
+            "warning",
+            "fewer-spines",
+            f"A leaf has {int(design.leaf_up)} uplinks, so at most {int(design.spine_switches)} spines get one each; "
+            f"{scenario.minimum_spines} were asked for.",
+            ("minimum_spines",),
+            f"Ask for at most {int(design.leaf_up)}.",
+        )
+    if not bool(design.balanced) and design.tiers >= 3:
+        yield Finding(
+            "note",
+            "uneven-links",
+            "Links do not divide evenly over the spines and cores of this size; adaptive routing and reduction in the "
+            "switch work best where they do.",
+            ("nodes_per_unit", "spine_policy"),
+            "Give each rail its own spines, or fill whole groups of units.",
+            {"spine_policy": "rail"},
+        )
+    asked, down, up = scenario.oversubscription, float(design.leaf_down), float(design.leaf_up)
+    group = min(float(scenario.nodes_per_unit or down), down) if layout == layouts.RAIL_OPTIMIZED else down
+    if design.tiers > 1 and layout not in layouts.APPROXIMATE and up and abs(group / up / asked - 1) > 0.02:
+        yield Finding(
+            "note",
+            "taper-rounded",
+            f"A leaf of {choice.radix} ports gets {group:.0f} down and {up:.0f} up: {group / up:.2f} rather than "
+            f"{asked:g} down for each up.",
+            ("oversubscription",),
+        )
+
+
+def of_size(network: Network, hardware: Hardware, scenario: Scenario) -> Iterator[Finding]:
+    """Leaves built for many more nodes than there are."""
+    counts = network.counts
+    room = counts.units * counts.unit_nodes
+    if counts.by_rail and counts.tiers > 1 and scenario.nodes_per_unit is None and hardware.nodes < 0.6 * room:
+        plain = scenario.model_copy(update={"topology": "fat-tree"})
+        other = designed(network.choice.ports, hardware, plain, hardware.nodes)
+        if int(other.reason) == layouts.BUILT and other.switches < network.design.switches:
+            yield Finding(
+                "note",
+                "units-partly-filled",
+                f"Leaves are built for whole units, {room:,} nodes; {hardware.nodes:,} are there. A plain fat tree "
+                f"needs {int(other.switches):,} switches rather than {int(network.design.switches):,}.",
+                ("topology",),
+                "Keep it where the cluster will grow; else use a plain fat tree.",
+                {"topology": "fat-tree"},
+            )
+
+
+def of_prices(
+    prices: PriceList, choices: Sequence[SwitchPair], network: Network, hardware: Hardware
+) -> Iterator[Finding]:
+    """Prices that nobody publishes, of what is bought and of the switches it was chosen among."""
+    missing = [line.part for line in network.parts if line.price is None]
+    if missing:
+        yield Finding(
+            "warning",
+            "no-price",
+            f"Nobody publishes a price of {', '.join(dict.fromkeys(missing))}, so the fabric's cost is left open.",
+            ("price_switch", "price_transceiver"),
+            "Type the price you were quoted.",
+        )
+    uncabled = [level.replace("_", "-") for level, medium in network.media.items() if medium is None]
+    if uncabled:
+        yield Finding(
+            "warning",
+            "no-cable",
+            f"The catalogue has no module or cable for the links {' and '.join(uncabled)}; they are not priced.",
+            ("switch",),
+        )
+    asked = {id(switch): switch for choice in choices for switch in (choice.leaf, choice.spine)}
+    scaled = {switch.name for switch in asked.values() if prices.by_rate(switch)}
+    if hardware.nic and prices.by_rate(hardware.nic) and any(line.role == "NIC" for line in network.parts):
+        scaled.add(hardware.nic.name)
+    if scaled:
+        yield Finding(
+            "note",
+            "price-by-rate",
+            f"No price is published for {', '.join(sorted(scaled))}: taken by the rate of a port.",
+            ("price_switch", "price_nic"),
         )

@@ -5,26 +5,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.catalog import Catalog
-from app.plan import costs, fabric, training
-from app.plan.bands import Draws
-from app.plan.hardware import Hardware
-from app.plan.parts import Finding
-from app.scenario import Scenario
+from app.catalog.load import Catalog
+from app.plan import network as compute_network
+from app.plan import total_cost
+from app.plan.band import Draws
+from app.plan.cluster import Hardware
+from app.plan.job import job as training_job
+from app.plan.result import Finding
+from app.plan.scenario import Scenario
 
-BEYOND = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
+nan_is_an_answer = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
 """Outside a formula's range the result is NaN or infinite, which is no error here: it becomes ``None``."""
 
 
 @dataclass(frozen=True)
 class Outline:
     hardware: Hardware
-    network: fabric.FabricDraft
-    job: training.TrainingDraft
-    money: costs.CostsDraft
+    network: compute_network.FabricDraft
+    job: training_job.TrainingDraft
+    money: total_cost.CostsDraft
 
     @property
-    @BEYOND
+    @nan_is_an_answer
     def findings(self) -> tuple[Finding, ...]:
         """What the drafts found."""
         return self.network.findings + self.job.findings + self.money.findings
@@ -40,11 +42,11 @@ class Outline:
         return float(quantities[name].values.flat[0])
 
 
-@BEYOND
+@nan_is_an_answer
 def outline(scenario: Scenario, catalog: Catalog) -> Outline:
     """Size the fabric, run the model on it, price it."""
-    network = fabric.draft(scenario, catalog)
+    network = compute_network.draft(scenario, catalog)
     hardware = network.hardware
-    job = training.draft(hardware, scenario, catalog, taper=network.taper, hops=network.hops)
-    money = costs.draft(hardware, scenario, catalog, fabric=network, time_to_train=job.time_to_train)
+    job = training_job.draft(hardware, scenario, catalog, taper=network.taper, hops=network.hops)
+    money = total_cost.draft(hardware, scenario, catalog, fabric=network, time_to_train=job.time_to_train)
     return Outline(hardware, network, job, money)

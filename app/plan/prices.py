@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
 
-from app.catalog import Catalog, Estimate
-from app.catalog.types import Nic, Optic, Platform, Status, Switch
-from app.scenario import Scenario
+from app.catalog.entries import Nic, Optic, Platform, Switch
+from app.catalog.estimate import Estimate, Status
+from app.catalog.load import Catalog
+from app.plan.scenario import Scenario
 
 MARKET = "market"
 OWN = "planner"

@@ -4,12 +4,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from app.catalog import Catalog
-from app.catalog.types import ScaleOut
-from app.plan import costs, fabric, training
-from app.plan.outline import BEYOND, Outline
-from app.plan.parts import Parallelism, Recommendation
-from app.scenario import Scenario
+from app.catalog.entries import ScaleOut
+from app.catalog.load import Catalog
+from app.plan import network as compute_network
+from app.plan import total_cost
+from app.plan.job import job
+from app.plan.outline import Outline, nan_is_an_answer
+from app.plan.result import Parallelism, Recommendation
+from app.plan.scenario import Scenario
 from app.units import percent
 
 TIE = 0.02
@@ -50,13 +52,13 @@ def recommend(scenario: Scenario, catalog: Catalog, own: Outline) -> Recommendat
     )
 
 
-@BEYOND
+@nan_is_an_answer
 def run_on(network: ScaleOut, scenario: Scenario, catalog: Catalog, own: Outline) -> tuple[float, float]:
     """Time [s] and owned cost [USD] of the planned run, run the same way on another network: typical values."""
     other = scenario.model_copy(update={"scale_out": network.key, "switch": None})
-    built = fabric.draft(other, catalog)
-    time = training.time_on(own.job, built.hardware, other, catalog, taper=built.taper, hops=built.hops)
-    money = costs.draft(built.hardware, other, catalog, fabric=built, time_to_train=np.array([time]))
+    built = compute_network.draft(other, catalog)
+    time = job.time_on(own.job, built.hardware, other, catalog, taper=built.taper, hops=built.hops)
+    money = total_cost.draft(built.hardware, other, catalog, fabric=built, time_to_train=np.array([time]))
     return time, float(np.ravel(money.per_run)[0])
 
 

@@ -6,11 +6,12 @@ from math import isclose, log
 from typing import Any
 
 from app import units
-from app.catalog import Catalog, Estimate
-from app.plan.hardware import Hardware
-from app.plan.parts import Finding
+from app.catalog.estimate import Estimate
+from app.catalog.load import Catalog
+from app.plan.cluster import Hardware
 from app.plan.prices import MARKET, PriceList
-from app.scenario import Scenario, Usual
+from app.plan.result import Finding
+from app.plan.scenario import Scenario, Usual
 
 FAR = 10.0
 """How many times outside the usual range a value is before it is called unusual."""

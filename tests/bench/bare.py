@@ -5,7 +5,7 @@ from typing import Annotated
 import uvicorn
 from fastapi import FastAPI, Query, Response
 
-from app.scenario import Scenario
+from app.plan.scenario import Scenario
 
 
 def serve(port: int, lengths: dict[str, int]) -> None:

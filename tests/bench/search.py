@@ -3,10 +3,10 @@
 import time
 from collections.abc import Iterator
 
-from app import catalog
-from app.plan import training
-from app.plan.hardware import look_up
-from app.scenario import Scenario
+from app.catalog.load import load_catalog
+from app.plan.cluster import look_up
+from app.plan.job import candidates, job
+from app.plan.scenario import Scenario
 
 CASES = {
     "GPT-3 175B, 4,096 A100, batch 4,096": {
@@ -24,17 +24,17 @@ SECONDS = 1.0
 
 def run() -> Iterator[str]:
     """Search each case for a second."""
-    book = catalog.load()
+    book = load_catalog()
     for name, asked in CASES.items():
         scenario = Scenario(**asked)
         hardware = look_up(scenario, book)
         rounds, began = 0, time.perf_counter()
         while time.perf_counter() - began < SECONDS:
-            found = training.searched(scenario, hardware, book)
+            found = candidates.searched(scenario, hardware, book)
             rounds += 1
         each = (time.perf_counter() - began) / rounds
         draft = time.perf_counter()
-        training.draft(hardware, scenario, book)
+        job.draft(hardware, scenario, book)
         draft = time.perf_counter() - draft
         yield (
             f"{name}: {1e3 * each:.1f} ms; {found.enumerated:,} enumerated ({found.enumerated / each:,.0f}/s), "

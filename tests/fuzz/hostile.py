@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from app import catalog
-from app.scenario import Scenario
+from app.catalog.load import load_catalog
+from app.plan.scenario import Scenario
 from tests.bench.web import resident
 from tests.conftest import Server
 
@@ -82,7 +82,7 @@ HOSTILE = (
 """Values that have broken something somewhere."""
 
 PATHS = (
-    "//", "/./", "/../", "/..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/static/../app/main.py",
+    "//", "/./", "/../", "/..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/static/../app/web/server.py",
     "/static/..%2fapp",
     "/static/%00", "/export/../../etc/passwd.csv", "/export/.csv", "/export/plan.", "/export/%2e%2e.csv",
     "/export/a.b.csv",
@@ -154,7 +154,7 @@ class Generator:
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
-        loaded = catalog.load()
+        loaded = load_catalog()
         self.entries = [f"{kind}/{key}" for kind in ("gpus", "scale_out", "switches", "models", "prices")
                         for key in loaded.kind(kind)]  # fmt: skip
 

@@ -1,0 +1,55 @@
+"""Formulas take numbers and arrays alike.
+
+NumPy's own functions turn numbers into small arrays, which are ten times as dear to compute with. These leave numbers
+what they are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy import ndarray
+from numpy.typing import NDArray
+
+Array = float | NDArray[np.float64]
+
+
+def where(condition: bool | NDArray[np.bool_], yes: Array, no: Array) -> Array:
+    """``yes`` where the condition holds, ``no`` elsewhere.
+
+    >>> where(8 > 4, 1.0, np.zeros(3)), where(np.array([True, False]), 1.0, 2.0)
+    (1.0, array([1., 2.]))
+    """
+    if isinstance(condition, ndarray):
+        return np.where(condition, yes, no)
+    return yes if condition else no
+
+
+def maximum(first: Array, second: Array) -> Array:
+    """The larger of two; NaN if either is.
+
+    >>> maximum(2.0, 1), maximum(np.array([0.0, 2.0]), 1)
+    (2.0, array([1., 2.]))
+    """
+    if isinstance(first, ndarray) or isinstance(second, ndarray):
+        return np.maximum(first, second)
+    return first if first >= second or first != first else second
+
+
+def minimum(first: Array, second: Array) -> Array:
+    """The smaller of two; NaN if either is.
+
+    >>> minimum(2.0, 1), minimum(np.array([0.0, 2.0]), 1)
+    (1, array([0., 1.]))
+    """
+    if isinstance(first, ndarray) or isinstance(second, ndarray):
+        return np.minimum(first, second)
+    return first if first <= second or first != first else second
+
+
+def any_(condition: bool | NDArray[np.bool_]) -> bool:
+    """Whether the condition holds anywhere, so that what it decides is worth computing.
+
+    >>> any_(1 > 2), any_(np.array([False, True]))
+    (False, True)
+    """
+    return bool(condition.any() if isinstance(condition, ndarray) else condition)

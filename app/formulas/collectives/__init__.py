@@ -1,0 +1,1 @@
+"""Collectives: by the textbook, as libraries deliver them, as NCCL would choose."""

@@ -1,0 +1,403 @@
+"""Collectives by the textbook: α–β forms, lower bounds, and the forms on a cluster's own links."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.formulas.arrays import Array
+
+ALGORITHMS = ("ring", "tree", "nvls", "nvls-tree", "collnet")
+PROTOCOLS = ("ll", "ll128", "simple")
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce")
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Ideal profile: textbook closed forms
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def ring_all_reduce(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of a ring all-reduce.
+
+    Each rank sends a share of the message to its neighbour 2(n - 1) times, so the time is
+    2(n - 1)α + 2(n - 1)/n · S/B.
+
+    Args:
+        message: bytes each rank contributes, S [B].
+        ranks: ranks in the ring, n [1].
+        latency: time before the first byte of a step arrives, α [s].
+        bandwidth: what one rank sends in one direction, B [B/s].
+
+    Returns:
+        Time until every rank holds the sum [s]. One rank needs none.
+
+    Source: Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+    J. Parallel Distrib. Comput. 69(2), 2009, pp. 117-124. doi:10.1016/j.jpdc.2008.09.002
+
+    >>> float(ring_all_reduce(message=8e9, ranks=8, latency=0, bandwidth=1e9))
+    14.0
+    """
+    steps = 2 * (ranks - 1)
+    return steps * latency + steps / ranks * message / bandwidth
+
+
+def double_binary_tree_all_reduce(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of a double binary tree all-reduce with perfect pipelining.
+
+    Two trees carry half the message each, and every rank is inside at most one of them, so up and down together move
+    2S per rank: 2⌈log₂ n⌉α + 2S/B. The cost of filling the pipeline, of order √(log n · α · S/B), is left out here.
+
+    Args:
+        message: bytes each rank contributes, S [B].
+        ranks: ranks, n [1].
+        latency: time before the first byte of a step arrives, α [s].
+        bandwidth: what one rank sends in one direction, B [B/s].
+
+    Returns:
+        Time until every rank holds the sum [s]. One rank needs none.
+
+    Source: Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
+    Parallel Computing 35(12), 2009, pp. 581-594. doi:10.1016/j.parco.2009.09.001
+
+    >>> float(double_binary_tree_all_reduce(message=8e9, ranks=8, latency=1, bandwidth=1e9))
+    22.0
+    """
+    return 2 * _log2_steps(ranks) * latency + np.where(np.asarray(ranks) > 1, 2 * message / bandwidth, 0.0)
+
+
+def halving_doubling_all_reduce(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of a recursive halving-doubling (Rabenseifner) all-reduce.
+
+    Halving distances scatter the sum and doubling distances gather it: 2 log₂ n · α + 2(n - 1)/n · S/B. When n is no
+    power of two the ranks beyond the power p below it first fold onto a partner and are sent the result at the end,
+    which adds 2α + 2S/B to the time of p ranks.
+
+    Args:
+        message: bytes each rank contributes, S [B].
+        ranks: ranks, n [1].
+        latency: time before the first byte of a step arrives, α [s].
+        bandwidth: what one rank sends in one direction, B [B/s].
+
+    Returns:
+        Time until every rank holds the sum [s]. One rank needs none.
+
+    Source: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH",
+    Int. J. High Perform. Comput. Appl. 19(1), 2005, pp. 49-66. doi:10.1177/1094342005051521
+
+    >>> float(halving_doubling_all_reduce(message=8e9, ranks=8, latency=1, bandwidth=1e9))
+    20.0
+    >>> float(halving_doubling_all_reduce(message=8e9, ranks=9, latency=1, bandwidth=1e9))
+    38.0
+    """
+    rounds = np.floor(np.log2(ranks))
+    power = 2.0**rounds
+    folded = np.where(power < ranks, 2 * latency + 2 * message / bandwidth, 0.0)
+    return 2 * rounds * latency + 2 * (power - 1) / power * message / bandwidth + folded
+
+
+def hierarchical_all_reduce(
+    message: Array,
+    ranks_per_domain: Array,
+    domains: Array,
+    latency: Array,
+    bandwidth: Array,
+    scale_out_latency: Array,
+    scale_out_bandwidth: Array,
+) -> Array:
+    """Time of a two-level all-reduce: reduce-scatter inside, all-reduce across, all-gather inside.
+
+    2(g - 1)α + 2(g - 1)/g · S/B inside the domains, and a ring over M domains of the S/g bytes that each rank then
+    owns, all ranks of a domain at once on their own network port.
+
+    Args:
+        message: bytes each rank contributes, S [B].
+        ranks_per_domain: ranks that share a scale-up domain, g [1].
+        domains: scale-up domains, M [1].
+        latency: latency of a step inside a domain [s].
+        bandwidth: what one rank sends in one direction inside its domain [B/s].
+        scale_out_latency: latency of a step between domains [s].
+        scale_out_bandwidth: what one rank sends in one direction between domains [B/s].
+
+    Returns:
+        Time until every rank holds the sum, levels one after the other [s].
+
+    Source: Cho, Finkler, Kung, Hunter, "BlueConnect: decomposing all-reduce for deep learning on heterogeneous network
+    hierarchy", Proc. MLSys 1, 2019, pp. 241-251.
+
+    >>> float(hierarchical_all_reduce(8e9, 8, 1, 0, 1e9, 0, 1e8))  # one domain: the ring inside it
+    14.0
+    >>> float(hierarchical_all_reduce(8e9, 8, 2, 0, 1e9, 0, 1e9))  # and 1 GB each across: 2 · 1/2 · 1
+    15.0
+    """
+    inside = ring_all_reduce(message, ranks_per_domain, latency, bandwidth)
+    across = ring_all_reduce(message / ranks_per_domain, domains, scale_out_latency, scale_out_bandwidth)
+    return inside + across
+
+
+def in_network_all_reduce(message: Array, ranks: Array, levels: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of an all-reduce summed inside the switches (SHARP, NVLink SHARP).
+
+    Each rank sends its vector once, up a tree of switches, and receives the sum once: 2 · levels · α + S/B.
+
+    Args:
+        message: bytes each rank contributes, S [B].
+        ranks: ranks, n [1].
+        levels: levels of switches between a rank and the root of the tree [1].
+        latency: latency of one level, α [s].
+        bandwidth: what one rank sends in one direction, B [B/s].
+
+    Returns:
+        Time until every rank holds the sum [s]. One rank needs none.
+
+    Source: Graham et al., "Scalable Hierarchical Aggregation Protocol (SHArP)", COMHPC 2016, pp. 1-10.
+    doi:10.1109/COMHPC.2016.006
+
+    >>> float(in_network_all_reduce(message=8e9, ranks=64, levels=2, latency=0, bandwidth=1e9))
+    8.0
+    """
+    return np.where(np.asarray(ranks) > 1, 2 * levels * latency + message / bandwidth, 0.0)
+
+
+def ring_all_gather(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of a ring all-gather, and of a ring reduce-scatter, its mirror image.
+
+    Each rank passes on n - 1 shares: (n - 1)α + (n - 1)/n · S/B.
+
+    Args:
+        message: the gathered total, S [B].
+        ranks: ranks in the ring, n [1].
+        latency: latency of a step, α [s].
+        bandwidth: what one rank sends in one direction, B [B/s].
+
+    Returns:
+        Time until every rank holds everything [s].
+
+    Source: Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice, and experience",
+    Concurrency Comput. Pract. Exper. 19(13), 2007, pp. 1749-1783. doi:10.1002/cpe.1206
+
+    >>> float(ring_all_gather(message=8e9, ranks=8, latency=0, bandwidth=1e9))
+    7.0
+    """
+    steps = ranks - 1
+    return steps * latency + steps / ranks * message / bandwidth
+
+
+def ring_reduce_scatter(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of a ring reduce-scatter: (n - 1)α + (n - 1)/n · S/B, S the total each rank brings.
+
+    Args and source as in :func:`ring_all_gather`.
+
+    >>> float(ring_reduce_scatter(message=8e9, ranks=8, latency=0, bandwidth=1e9))
+    7.0
+    """
+    return ring_all_gather(message, ranks, latency, bandwidth)
+
+
+def pairwise_all_to_all(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of an all-to-all by pairwise exchange: (n - 1)α + (n - 1)/n · S/B.
+
+    Args:
+        message: total each rank brings for all others and itself, S [B].
+        ranks: ranks, n [1].
+        latency: latency of a step, α [s].
+        bandwidth: what one rank sends in one direction, B [B/s].
+
+    Returns:
+        Time until every rank holds its share of every other [s].
+
+    Source: Thakur, Rabenseifner, Gropp 2005, section 3.4 (long messages). doi:10.1177/1094342005051521
+
+    >>> float(pairwise_all_to_all(message=8e9, ranks=8, latency=0, bandwidth=1e9))
+    7.0
+    """
+    steps = ranks - 1
+    return steps * latency + steps / ranks * message / bandwidth
+
+
+def pipelined_broadcast(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """Time of a broadcast by two pipelined binary trees: ⌈log₂ n⌉α + S/B.
+
+    Args:
+        message: bytes the root holds, S [B].
+        ranks: ranks, n [1].
+        latency: latency of a step, α [s].
+        bandwidth: what one rank sends in one direction, B [B/s].
+
+    Returns:
+        Time until every rank holds the message [s]. One rank needs none.
+
+    Source: Sanders, Speck, Träff 2009, as for :func:`double_binary_tree_all_reduce`.
+
+    >>> float(pipelined_broadcast(message=8e9, ranks=8, latency=1, bandwidth=1e9))
+    11.0
+    """
+    return _log2_steps(ranks) * latency + np.where(np.asarray(ranks) > 1, message / bandwidth, 0.0)
+
+
+def all_reduce_lower_bound(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
+    """The least time of any all-reduce between ranks: the larger of ⌈log₂ n⌉α and 2(n - 1)/n · S/B.
+
+    Source: Patarasuk, Yuan 2009, Theorem 1 (bandwidth); Chan et al. 2007, section 3 (latency).
+
+    >>> float(all_reduce_lower_bound(message=8e9, ranks=8, latency=1, bandwidth=1e9))
+    14.0
+    """
+    return np.maximum(_log2_steps(ranks) * latency, 2 * (ranks - 1) / ranks * message / bandwidth)
+
+
+def in_network_lower_bound(message: Array, ranks: Array, bandwidth: Array) -> Array:
+    """The least time of an all-reduce summed in the switches: each rank sends its vector once, S/B.
+
+    Source: Graham et al. 2016, as for :func:`in_network_all_reduce`.
+
+    >>> float(in_network_lower_bound(message=8e9, ranks=8, bandwidth=1e9))
+    8.0
+    """
+    return np.where(np.asarray(ranks) > 1, message / bandwidth, 0.0)
+
+
+def algorithm_bandwidth(message: Array, time: Array) -> Array:
+    """Message over time [B/s].
+
+    Source: NVIDIA, nccl-tests, doc/PERFORMANCE.md.
+
+    >>> float(algorithm_bandwidth(message=8e9, time=2.0))
+    4000000000.0
+    """
+    return np.divide(message, time)
+
+
+def bus_factor(collective: str, ranks: Array) -> Array:
+    """Bus bandwidth over algorithm bandwidth [1].
+
+    2(n - 1)/n for an all-reduce, (n - 1)/n for all-gather, reduce-scatter and all-to-all, 1 for broadcast and reduce.
+
+    Source: NVIDIA, nccl-tests, doc/PERFORMANCE.md.
+
+    >>> float(bus_factor("all-reduce", 8))
+    1.75
+    """
+    share = (ranks - 1) / ranks
+    if collective == "all-reduce":
+        return 2 * share
+    return np.where(share > 0, 1.0, 0.0) if collective in ("broadcast", "reduce") else share
+
+
+def bus_bandwidth(message: Array, time: Array, ranks: Array, collective: str = "all-reduce") -> Array:
+    """Algorithm bandwidth times the bus factor: what each rank's link must have carried, were it a ring [B/s].
+
+    Source: NVIDIA, nccl-tests, doc/PERFORMANCE.md.
+
+    >>> float(bus_bandwidth(message=8e9, time=2.0, ranks=8))
+    7000000000.0
+    """
+    return algorithm_bandwidth(message, time) * bus_factor(collective, ranks)
+
+
+def _log2_steps(ranks: Array) -> Array:
+    return np.ceil(np.log2(ranks))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Calibrated profile: what NCCL and RCCL deliver
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The cluster as one collective sees it. Numbers only; every field may be an array.
+
+    Rates are per GPU and one direction, after protocol overhead. A group of ranks inside a larger job is the same
+    machine with fewer ranks: see :func:`group`.
+    """
+
+    ranks_per_domain: Array  # g: ranks that reach one another over the scale-up link [1]
+    domains: Array  # M: such groups, joined by the scale-out network [1]
+    scale_up_rate: Array  # what a ring sustains inside a domain, B [B/s]
+    multicast_rate: Array  # message over time when the scale-up switch sums for 8 ranks; 0 where it cannot [B/s]
+    mesh_peers: Array  # ranks that a rank of a mesh has direct links to; 0 with a switch or a bus [1]
+    scale_out_rate: Array  # what a GPU's share of the network ports sustains [B/s]
+    base_latency: Array  # launch of the kernel [s]
+    scale_up_hop: Array  # one hop inside a domain [s]
+    scale_out_hop: Array  # one hop between domains [s]
+    reference_hop: Array  # one hop between domains if they were joined by InfiniBand [s]
+    fill: Array  # size of the pipeline fill across domains, c [1]
+    fill_one_domain: Array  # the same when all ranks share one domain [1]
+    launch_floor: Array = 0.0  # least time of a call where one process drives all GPUs of a node [s]
+    ll128: Array = 1.0  # 1 where links keep 128-byte stores whole (NVLink), else 0
+    in_network_reduction: Array = 0.0  # share of the rate left when scale-out switches sum (SHARP); 0 where none do [1]
+    streamed: Array = (
+        0.0  # 1 where the transport hides latency behind bytes and uses rings only (GPUDirect-TCP), else 0
+    )
+    ring_share: Array = 1.0  # share of the network rate that a lone ring sustains, in all but the all-reduce [1]
+    exits: Array = np.inf  # GPUs of a domain whose network ports one collective uses at a time [1]
+    scale_up_line: Array = 0.0  # line rate of the scale-up link, for the ideal profile [B/s]
+    scale_out_line: Array = 0.0  # line rate of the GPU's network share, for the ideal profile [B/s]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The ideal profile of a machine
+# ---------------------------------------------------------------------------------------------------------------------
+
+IDEAL_ALGORITHMS = ("ring", "tree", "recursive-halving-doubling", "hierarchical", "nvls", "collnet")
+
+
+def ideal_all_reduce_times(message: Array, machine: Machine) -> dict[str, Array]:
+    """Time of an all-reduce by each textbook algorithm at the line rates of a machine [s].
+
+    Flat algorithms run at the narrower of a GPU's scale-up link and the network ports of its whole domain, and pay the
+    network's latency on every step once there is more than one domain. Sums in the switch are to be had where the
+    machine has them: in the scale-up switch for one domain, in the network between domains.
+
+    Args:
+        message: bytes each rank contributes, S [B].
+        machine: the cluster; line rates and hops of its fields are used, calibrated rates are not.
+
+    Returns:
+        Times by name; ``nan`` where the machine cannot run one.
+
+    Source: the textbook forms above, each with its own.
+    """
+    m = machine
+    g, domains = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains, float)
+    ranks, several = g * domains, np.asarray(m.domains) > 1
+    peers = np.asarray(m.mesh_peers, float)
+    inside = m.scale_up_line * np.where(peers > 0, np.minimum(1.0, (g - 1) / np.maximum(peers, 1)), 1.0)
+    port = m.scale_out_line
+    slowest = np.where(several, np.where(g > 1, np.minimum(inside, g * port), port), inside)
+    latency = np.where(several, m.scale_out_hop, m.scale_up_hop)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        flat = (message, ranks, latency, slowest)
+        halves = ring_all_reduce(message, g, m.scale_up_hop, inside)
+        across = in_network_all_reduce(message / g, domains, 1, m.scale_out_hop, port)
+        summed = np.where((np.asarray(m.multicast_rate) > 0) & ~several, 1.0, np.nan)
+        sharp = np.where((np.asarray(m.in_network_reduction) > 0) & several, 1.0, np.nan)
+        found = {
+            "ring": ring_all_reduce(*flat),
+            "tree": double_binary_tree_all_reduce(*flat),
+            "recursive-halving-doubling": halving_doubling_all_reduce(*flat),
+            "hierarchical": hierarchical_all_reduce(message, g, domains, m.scale_up_hop, inside, m.scale_out_hop, port),
+            "nvls": summed * in_network_all_reduce(message, ranks, 1, m.scale_up_hop, inside),
+            "collnet": sharp * (np.where(g > 1, halves, 0.0) + across),
+        }
+        return {name: np.where(ranks > 1, time, 0.0) for name, time in found.items()}
+
+
+def ideal_lower_bound(message: Array, machine: Machine) -> Array:
+    """The least time of an all-reduce at the line rates of a machine [s].
+
+    Between ranks the larger of two bounds: 2(n - 1)/n · S through all links of one rank, and 2(M - 1)/M · S through the
+    ports of one domain. Where switches sum, S through either.
+
+    Source: Patarasuk, Yuan 2009, Theorem 1, for a rank and for a domain taken as one rank.
+    """
+    m = machine
+    g, domains = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains, float)
+    ranks, several = g * domains, np.asarray(m.domains) > 1
+    own = np.where(g > 1, m.scale_up_line, 0.0) + np.where(several, m.scale_out_line, 0.0)
+    ports = np.where(several, m.scale_out_line * g, np.inf)
+    sums = np.where(several, np.asarray(m.in_network_reduction) > 0, np.asarray(m.multicast_rate) > 0)
+    rank_share = np.where(sums, 1.0, 2 * (ranks - 1) / ranks)
+    domain_share = np.where(sums, 1.0, 2 * (domains - 1) / domains)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bound = np.maximum(rank_share * message / own, domain_share * message / ports)
+    return np.where(ranks > 1, bound, 0.0)

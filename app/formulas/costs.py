@@ -1,0 +1,217 @@
+"""What a cluster costs: to buy, to run, for each port, GPU, hour and training run.
+
+Money is in dollars of the price book's year, without interest or resale. Powers are of the equipment; the facility's
+own use is the factor PUE. Every function works elementwise on arrays: swept quantities first, draws of prices last.
+
+Sources: Barroso, Hölzle, Ranganathan, "The datacenter as a computer", 3rd edition, 2018, chapter 6 (capital,
+operating cost, PUE); NVIDIA DGX SuperPOD RA-11333 table 8 (what a fabric's bill of materials lists).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from app.formulas.arrays import Array, maximum, minimum, where
+
+
+def per(amount: Array, count: Array) -> Array:
+    """An amount shared out evenly; ``nan`` where there is nobody to share it.
+
+    >>> float(per(6.0e6, 1000)), float(per(1.0, 0))
+    (6000.0, nan)
+    """
+    return amount / where(count > 0, count, np.nan)
+
+
+def line(count: Array, price: Array) -> Array:
+    """One line of a bill of materials, count · price [USD].
+
+    A part that is not needed costs nothing, even when its price is unknown.
+
+    >>> float(line(48, 35_000.0)), float(line(0, float("nan")))
+    (1680000.0, 0.0)
+    """
+    return where(count == 0, 0.0, count * price)
+
+
+def with_spares(parts: Array, spares: Array) -> Array:
+    """Price of parts and of the share of them that is kept in stock, C (1 + s) [USD].
+
+    >>> float(with_spares(100.0, 0.03))
+    103.0
+    """
+    return parts * (1 + spares)
+
+
+def switch_power(
+    switches: Array,
+    box: Array,
+    modules: Array,
+    module: Array,
+    modules_included: Any = False,
+) -> Array:
+    """Power of switches with their optical modules [W].
+
+    A datasheet's maximum often holds the modules already; those are not added a second time.
+
+    Args:
+        switches: how many [1].
+        box: power of one [W].
+        modules: modules in all of them [1].
+        module: power of one module [W].
+        modules_included: whether ``box`` has active modules in it.
+
+    Source: the QM9700's maximum of 1,720 W is with active cables.
+
+    >>> float(switch_power(48, 1720.0, 1536, 17.0, modules_included=True))
+    82560.0
+    """
+    return line(switches, box) + where(modules_included, 0.0, line(modules, module))
+
+
+def facility_power(equipment: Array, pue: Array) -> Array:
+    """What the site draws for its equipment, P · PUE [W].
+
+    >>> float(facility_power(1e6, 1.25))
+    1250000.0
+    """
+    return equipment * pue
+
+
+def energy_cost(power: Array, time: Array, electricity: Array) -> Array:
+    """Price of drawing a power for a time, P · t · e [USD].
+
+    Args:
+        power: at the meter [W].
+        time: how long [s].
+        electricity: price of energy [USD/J].
+
+    1 MW for 1,000 hours is 1 GWh; at 8 cents a kilowatt-hour that is $80,000:
+
+    >>> round(float(energy_cost(1e6, 3.6e6, 0.08 / 3.6e6)))
+    80000
+    """
+    return power * time * electricity
+
+
+def operating(power: Array, pue: Array, electricity: Array, capital: Array, support: Array, year: Array) -> Array:
+    """Cost of keeping a cluster for a year: energy, and support as a share of its capital [USD].
+
+    P · PUE · e · T + r · C.
+
+    Args:
+        power: average of the equipment [W].
+        pue: site power over equipment power [1].
+        electricity: price of energy [USD/J].
+        capital: what support is reckoned on [USD].
+        support: share of it a year [1].
+        year: seconds of a year [s].
+
+    >>> round(float(operating(1e6, 1.0, 0.1 / 3.6e6, 1e6, 0.05, 3.6e6)))
+    150000
+    """
+    return energy_cost(facility_power(power, pue), year, electricity) + support * capital
+
+
+def total(capital: Array, operating_per_year: Array, lifetime: Array, year: Array) -> Array:
+    """Cost of buying a cluster and keeping it for its life, C + O · T / year [USD].
+
+    >>> float(total(100.0, 10.0, 5.0, 1.0))
+    150.0
+    """
+    return capital + operating_per_year * lifetime / year
+
+
+def per_gpu_time(total_cost: Array, gpus: Array, lifetime: Array, time: Array) -> Array:
+    """What one GPU costs for some time when the whole is spread evenly over its life, C t / (n T) [USD].
+
+    >>> float(per_gpu_time(8.76e6, 100, 8760.0, 1.0))
+    10.0
+    """
+    return per(total_cost * time, gpus * lifetime)
+
+
+def run(total_cost: Array, lifetime: Array, time: Array) -> Array:
+    """Share of a cluster's whole cost that a run of some length uses up, C t / T [USD].
+
+    >>> float(run(1000.0, 5.0, 0.5))
+    100.0
+    """
+    return per(total_cost * time, lifetime)
+
+
+def rental(gpus: Array, rate: Array, time: Array) -> Array:
+    """The same run on rented GPUs, n · p · t [USD].
+
+    Args:
+        gpus: how many [1].
+        rate: rent of one [USD/s].
+        time: how long [s].
+
+    >>> float(rental(8, 3.0 / 3600, 7200))
+    48.0
+    """
+    return gpus * rate * time
+
+
+def racks(items: Array, per_rack: Array, power: Array, power_per_rack: Array) -> Array:
+    """Racks for equal items, by what fits in height and by what a rack may draw, the larger of the two [1].
+
+    Args:
+        items: nodes, or rack units of switches [1].
+        per_rack: how many fit in height [1].
+        power: of all of them [W].
+        power_per_rack: what the site gives one rack; 0 means no limit [W].
+
+    Source: RA-11333 table 7: 127 nodes at 4 a rack stand in 32 racks.
+
+    >>> int(racks(127, 4, 127 * 10.2e3, 45e3)), int(racks(127, 4, 127 * 10.2e3, 25e3))
+    (32, 64)
+    """
+    each = per(power, items)
+    fits = (power_per_rack > 0) & (each > 0)
+    allowed = where(fits, _whole(power_per_rack / where(each > 0, each, 1.0) + 1e-9), np.inf)
+    fit = minimum(per_rack, maximum(allowed, 1.0))
+    return where(items > 0, -_whole(-(items / where(fit > 0, fit, 1.0) - 1e-9)), 0.0)
+
+
+def _whole(value: Array) -> Array:
+    """The largest whole number not above another."""
+    return np.floor(value) if isinstance(value, np.ndarray) else floor(value)
+
+
+def cable_length(rack_distance: Array, pitch: Array, drop: Array, slack: Array, overhead: Array = 0.0) -> Array:
+    """Length of a cable between two racks of a row: down or up in both, along the row, and some slack [m].
+
+    (2 · drop + pitch · racks between + overhead) · (1 + slack); within one rack the drop alone.
+
+    Args:
+        rack_distance: racks from one end to the other, 0 within a rack [1].
+        pitch: from one rack to the next [m].
+        drop: from a port to the tray [m].
+        slack: share added for dressing [1].
+        overhead: across aisles, where rows differ [m].
+
+    >>> float(cable_length(10, 0.6, 2.0, 0.15)), float(cable_length(0, 0.6, 2.0, 0.0))
+    (11.5, 2.0)
+    """
+    straight = where(rack_distance > 0, 2 * drop + pitch * rack_distance + overhead, drop)
+    return straight * (1 + slack)
+
+
+def length_class(length: Array, classes: Sequence[float]) -> Array:
+    """The shortest length sold that reaches; ``nan`` beyond the longest [m].
+
+    >>> [float(x) for x in length_class(np.array([0.4, 11.5, 99.0]), [1, 2, 3, 5, 10, 15, 20, 30, 50])]
+    [1.0, 15.0, nan]
+    """
+    sold = sorted(classes)
+    if not isinstance(length, np.ndarray):
+        place = bisect_left(sold, length - 1e-9)
+        return sold[place] if place < len(sold) else np.nan
+    return np.array([*sold, np.nan])[np.searchsorted(sold, length - 1e-9)]

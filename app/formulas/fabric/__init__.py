@@ -1,0 +1,1 @@
+"""The network: switches, links, bisection, cables on a floor."""

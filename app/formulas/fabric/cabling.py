@@ -1,0 +1,461 @@
+"""Where racks stand and how long cables are.
+
+The floor is a grid of racks. A unit's nodes fill racks side by side, its leaves stand beside the middle one; spines and
+cores stand beside the leaves in the middle of the hall. A cable goes up to the tray, along the racks, and down.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd, isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.formulas import costs
+from app.formulas.arrays import maximum, minimum
+from app.formulas.fabric import layouts
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+MOST_RUNS = 2**18
+"""Beyond so many links of a level, every bundle takes the length of the link in its middle."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """One design in plain numbers: the whole numbers of ``fabric.Design`` that cabling and drawing need."""
+
+    layout: int
+    nodes: int
+    rails: int
+    planes: int
+    tiers: int
+    units: int
+    unit_nodes: int
+    leaf_down: int
+    leaf_up: int
+    spine_down: int
+    spine_up: int
+    core_up: int
+    leaves: int
+    spines: int
+    cores: int
+    super_cores: int
+    management_links: int
+    peers: int
+    rail_spines: bool
+
+    @property
+    def leaves_per_plane(self) -> int:
+        return self.leaves // self.planes
+
+    @property
+    def spines_per_plane(self) -> int:
+        return self.spines // self.planes
+
+    @property
+    def cores_per_plane(self) -> int:
+        return self.cores // self.planes
+
+    @property
+    def by_rail(self) -> bool:
+        """Whether NIC i of every node of a unit goes to leaf i."""
+        if self.layout == layouts.RAIL_ONLY:
+            return True
+        return self.layout == layouts.RAIL_OPTIMIZED and self.tiers > 1
+
+    @property
+    def rails_apart(self) -> bool:
+        """Whether every rail has spines of its own."""
+        return self.rail_spines and self.by_rail
+
+    @property
+    def leaves_per_unit(self) -> int:
+        return self.rails if self.by_rail else max(1, -(-self.leaves_per_plane // max(self.units, 1)))
+
+    @property
+    def hosts_per_leaf(self) -> int:
+        """Hosts a leaf gets before the next one is begun, where leaves are not by rail."""
+        if self.tiers > 1 or self.layout in (layouts.FAT_TREE,):
+            return self.leaf_down
+        return -(-(self.nodes * self.rails + self.management_links) // max(self.leaves_per_plane, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Floor:
+    """The grid of racks: lengths in metres, heights in rack units."""
+
+    nodes_per_rack: int
+    per_row: int
+    pitch: float
+    row_pitch: float
+    drop: float
+    slack: float
+    lengths: tuple[float, ...]
+    network_units: float
+
+    @cached_property
+    def _sold(self) -> Integers:
+        """Which of the lengths on sale joins two racks, by how far their places are apart; see `place`.
+
+        The middle entry is for racks no distance apart. Beyond the longest, the longest.
+        """
+        stride = 2 * self.per_row
+        rows = int(max(self.lengths) / max(self.pitch + self.row_pitch, 0.1)) + 2
+        apart = np.arange(-rows * stride, rows * stride + 1)
+        rows_apart = (apart + self.per_row) // stride
+        along = np.abs(apart - rows_apart * stride)
+        across: Any = np.abs(rows_apart)
+        length = costs.cable_length(along + across, self.pitch, self.drop, self.slack, across * self.row_pitch)
+        sold = costs.length_class(length, self.lengths)
+        found = np.searchsorted(self.lengths, np.where(np.isfinite(sold), sold, max(self.lengths)))
+        found.flags.writeable = False
+        return found
+
+    def place(self, rack: Any) -> Any:
+        """A rack's place in one number, so that the difference of two says how far they are along and across."""
+        return rack + rack // self.per_row * self.per_row
+
+    def _between(self, one: Integers, other: Integers) -> Integers:
+        """Which of the lengths on sale joins two places; the longest where none reaches."""
+        return self._sold.take(one + len(self._sold) // 2 - other, mode="clip")
+
+    def lengths_between(self, one: Any, other: Any) -> Floats:
+        """Length as sold of a cable between two racks by their numbers; the longest on sale where none reaches [m]."""
+        return np.asarray(self.lengths)[self._between(self.place(one), self.place(other))]
+
+    def links_between(self, one: Integers, other: Integers, links: Integers) -> dict[float, int]:
+        """Links of each length between pairs of places that have so many."""
+        between = self._between(one, other)
+        if links.shape != between.shape:
+            links = np.full(between.shape, links)
+        pairs = np.bincount(between.ravel(), links.ravel(), len(self.lengths))
+        return {length: int(many) for length, many in zip(self.lengths, pairs.tolist(), strict=True) if many}
+
+    def farthest(self, one: Integers, other: Integers) -> float:
+        """The longest length as sold between pairs of places [m]."""
+        return self.lengths[int(self._between(one, other).max())]
+
+    def _diagonals(self, rack: Any) -> tuple[Any, Any]:
+        """Where a rack stands on the two diagonals of the floor [m]."""
+        row = rack // self.per_row
+        along, across = self.pitch * (rack - row * self.per_row), (self.pitch + self.row_pitch) * row
+        return along + across, along - across
+
+    def extent(self, racks: Integers) -> "Extent":
+        """How far some racks reach."""
+        rising, falling = self._diagonals(racks)
+        return Extent(float(rising.min()), float(rising.max()), float(falling.min()), float(falling.max()))
+
+    def stretch(self, first: int, last: int) -> "Extent":
+        """How far racks side by side reach: the first and the last, and the ends of the rows between them."""
+        ends = [first, last]
+        top, bottom = first // self.per_row, last // self.per_row
+        if bottom > top:
+            ends += [
+                (top + 1) * self.per_row - 1,
+                (top + 1) * self.per_row,
+                bottom * self.per_row - 1,
+                bottom * self.per_row,
+            ]
+        rising, falling = zip(*map(self._diagonals, ends), strict=True)
+        return Extent(min(rising), max(rising), min(falling), max(falling))
+
+    def longest_between(self, some: "Extent", others: "Extent") -> float:
+        """The longest length as sold from any of some racks to any of others [m].
+
+        Along and across the rows distances add up, so the farthest pair is at the ends of one of the two diagonals.
+        """
+        farthest = max(
+            some.highest - others.lowest,
+            others.highest - some.lowest,
+            some.rightmost - others.leftmost,
+            others.rightmost - some.leftmost,
+        )
+        length = costs.cable_length(max(farthest, 0.0) / self.pitch, self.pitch, self.drop, self.slack)
+        sold = float(costs.length_class(length, self.lengths))
+        return sold if isfinite(sold) else max(self.lengths)
+
+
+class Extent(NamedTuple):
+    """The ends of some racks on the two diagonals of the floor [m]."""
+
+    lowest: float
+    highest: float
+    leftmost: float
+    rightmost: float
+
+
+@dataclass(frozen=True)
+class Cabling:
+    """The lengths of all links of a design on a floor."""
+
+    counts: Counts
+    floor: Floor
+    rack_units: int
+
+    @cached_property
+    def compute_racks(self) -> int:
+        return -(-self.counts.nodes // self.floor.nodes_per_rack)
+
+    @cached_property
+    def centre(self) -> int:
+        """The rack beside which spines and cores stand: where the middle leaf does."""
+        return int(self.leaf_racks[self.counts.leaves_per_plane // 2])
+
+    @cached_property
+    def leaf_racks(self) -> Integers:
+        """Numbers of the racks beside which the leaves of a plane stand: the middle of their unit's or hosts' own."""
+        counts, leaves = self.counts, self.counts.leaves_per_plane
+        if counts.by_rail:
+            return np.repeat(self.unit_rack(np.arange(-(-leaves // counts.rails))), counts.rails)[:leaves]
+        node = (np.arange(leaves) * counts.hosts_per_leaf + counts.hosts_per_leaf // 2) // max(counts.rails, 1)
+        return np.asarray(self.node_rack(np.minimum(node, max(counts.nodes - 1, 0))))
+
+    def node_rack(self, node: Any) -> Any:
+        """Number of the rack a node stands in."""
+        return node // self.floor.nodes_per_rack
+
+    def unit_rack(self, unit: Any) -> Any:
+        """Number of the rack beside which a unit's leaves stand: the middle of the unit's own."""
+        first = self.node_rack(unit * self.counts.unit_nodes)
+        last = self.node_rack(minimum((unit + 1) * self.counts.unit_nodes, self.counts.nodes) - 1)
+        return (first + maximum(last, first)) // 2
+
+    @cached_property
+    def switches_per_rack(self) -> int:
+        """Spines or cores that a rack of switches holds."""
+        return max(1, int(self.floor.network_units // max(self.rack_units, 1)))
+
+    def spine_rack(self, index: Any, switches: int) -> Any:
+        """Number of the network rack in the middle of the hall that a spine or core stands in."""
+        racks = -(-switches // self.switches_per_rack)
+        return maximum(self.centre + index // self.switches_per_rack - racks // 2, 0)
+
+    def leaf_of(self, node: Any, rail: Any) -> Any:
+        """Leaf within a plane that a host plugs into."""
+        counts = self.counts
+        if counts.by_rail:
+            return minimum(node // counts.unit_nodes, counts.units - 1) * counts.rails + rail
+        host = node * counts.rails + rail
+        return minimum(host // max(counts.hosts_per_leaf, 1), counts.leaves_per_plane - 1)
+
+    def hosts_before(self, node: Any, rail: Any, leaf: Any) -> Any:
+        """Hosts of a leaf that come before a node's, which thereby has the next port."""
+        counts = self.counts
+        if counts.by_rail:
+            return node - leaf // counts.rails * counts.unit_nodes
+        return node * counts.rails + rail - leaf * max(counts.hosts_per_leaf, 1)
+
+    @cached_property
+    def node_leaf(self) -> dict[float, int]:
+        """Links of each length between nodes and leaves, of all planes, management links among them."""
+        counts, place = self.counts, self.floor.place
+        if counts.by_rail:  # as many nodes as share a rack and a unit are alike
+            nodes = np.arange(0, counts.nodes, gcd(self.floor.nodes_per_rack, counts.unit_nodes))
+            alike = _until_next(nodes, counts.nodes)
+            units = place(self.leaf_racks[:: counts.rails])
+            there = units[np.minimum(nodes // counts.unit_nodes, counts.units - 1)]
+            links = alike * (counts.rails * counts.planes)
+            table = self.floor.links_between(place(self.node_rack(nodes)), there, links)
+        else:
+            nodes, rails = np.arange(counts.nodes)[:, None], sampled_links(counts.nodes, counts.rails)
+            each = np.array(counts.rails // len(rails) * counts.planes)
+            there = place(self.leaf_racks)[self.leaf_of(nodes, rails)]
+            table = self.floor.links_between(place(self.node_rack(nodes)), there, each)
+        if counts.management_links:
+            near = float(self.floor.lengths_between(0, 1))
+            table[near] = table.get(near, 0) + counts.management_links * counts.planes
+        return dict(sorted(table.items()))
+
+    @cached_property
+    def leaf_spine(self) -> dict[float, int]:
+        """Links of each length between leaves and spines, of all planes."""
+        counts = self.counts
+        if not counts.spines_per_plane:
+            return {}
+        leaves, spines, up = counts.leaves_per_plane, counts.spines_per_plane, counts.leaf_up
+        if counts.rails_apart or leaves * up > MOST_RUNS:
+            uplinks = sampled_links(leaves, up)
+            there = self.spine_rack(self.spine_of(np.arange(leaves)[:, None], uplinks), spines)
+            return self._joined(self.leaf_racks[:, None], there, np.array(up // len(uplinks)))
+        size, width, last = self._groups(spines, leaves)
+        return self._round_robin(_runs(self.leaf_racks, size), self._network_row(spines), up, size, width, last)
+
+    @cached_property
+    def spine_core(self) -> dict[float, int]:
+        """Links of each length between spines and cores, of all planes."""
+        return self._upper(self.counts.spines_per_plane, self.counts.spine_up, self.counts.cores_per_plane)
+
+    @cached_property
+    def core_super_core(self) -> dict[float, int]:
+        """Links of each length above the cores, of all planes."""
+        counts = self.counts
+        return self._upper(counts.cores_per_plane, counts.core_up, counts.super_cores // counts.planes)
+
+    def _upper(self, lower: int, up: int, upper: int) -> dict[float, int]:
+        if not upper:
+            return {}
+        if lower * up > MOST_RUNS:
+            uplinks = sampled_links(lower, up)
+            there = self.spine_rack(self.upper_of(np.arange(lower)[:, None], uplinks, up, (lower, upper)), upper)
+            here = self.spine_rack(np.arange(lower), lower)[:, None]
+            return self._joined(here, there, np.array(up // len(uplinks)))
+        size, width = self._trees(lower, upper)
+        below = self._network_row(lower) if size == lower else _runs(self.spine_rack(np.arange(lower), lower), size)
+        return self._round_robin(below, self._network_row(upper), up, size, width, width)
+
+    def _joined(self, one: Integers, other: Integers, links: Integers) -> dict[float, int]:
+        """Links of each length between racks that have so many in a plane, of all planes."""
+        place = self.floor.place
+        return self.floor.links_between(place(one), place(other), links * self.counts.planes)
+
+    def _network_row(self, switches: int) -> "Runs":
+        """Switches in the middle of the hall, rack by rack."""
+        first = np.arange(0, switches, self.switches_per_rack)
+        return Runs(first, _until_next(first, switches), self.spine_rack(first, switches))
+
+    def _round_robin(self, below: "Runs", above: "Runs", up: int, size: int, width: int, last: int) -> dict[float, int]:
+        """Links of each length where boxes deal out their links one after another, in groups of their own above.
+
+        The boxes of a run deal as one: round after round, and then to some in a row. So a rack above gets as many of
+        each round as it has switches, and of the rest what falls on them.
+
+        Args:
+            below: the boxes, by rack and group.
+            above: the switches above, by rack.
+            up: links up of a box.
+            size, width, last: boxes of a group and switches above it, and those above the last group.
+        """
+        group = below.first // size
+        here = np.where(group == group[-1], last, width)[:, None]
+        start = (below.first % size * up)[:, None] % here
+        links = (below.boxes * up)[:, None]
+        end = start + links % here
+        # Only the racks that a group's own switches stand in: with many groups they are few of all.
+        begin, most = (group * width)[:, None], max(width, last)
+        rack = begin // self.switches_per_rack + np.arange(-(-most // self.switches_per_rack) + 1)
+        there = np.minimum(rack, len(above.first) - 1)
+        low = above.first[there] - begin
+        high = np.minimum(low + np.where(rack == there, above.boxes[there], 0), here)
+        low = np.minimum(np.maximum(low, 0), high)
+        left = np.maximum(np.minimum(high, end) - np.maximum(low, start), 0)
+        wrapped = np.maximum(np.minimum(high, end - here) - low, 0)
+        dealt = links // here * (high - low) + left + wrapped
+        return self._joined(below.rack[:, None], above.rack[there], dealt)
+
+    def longest(self, level: str) -> float:
+        """The longest run of a level as sold: from every rack of one end to every rack of the other [m]."""
+        counts, floor = self.counts, self.floor
+        if level == "peer" or (level == "node_leaf" and counts.by_rail):
+            return float(max(getattr(self, level)))
+        if level == "node_leaf":
+            nodes, places = np.arange(counts.nodes), floor.place(self.leaf_racks)
+            near = [float(floor.lengths_between(0, 1))] if counts.management_links else []
+            ends = [places[self.leaf_of(nodes, rail)] for rail in (0, counts.rails - 1)]
+            return max(*(floor.farthest(floor.place(self.node_rack(nodes)), end) for end in ends), *near)
+        spines, cores = counts.spines_per_plane, counts.cores_per_plane
+        tops = counts.super_cores // counts.planes
+        below, above = {"leaf_spine": (0, spines), "spine_core": (spines, cores), "core_super_core": (cores, tops)}[
+            level
+        ]
+        leaves = self.leaf_racks[:: counts.rails] if counts.by_rail else self.leaf_racks
+        return floor.longest_between(self.hall(below) if below else floor.extent(leaves), self.hall(above))
+
+    def hall(self, switches: int) -> Extent:
+        """How far the racks in the middle of the hall reach that so many spines or cores fill."""
+        return self.floor.stretch(self.spine_rack(0, switches), self.spine_rack(switches - 1, switches))
+
+    @cached_property
+    def peer(self) -> dict[float, int]:
+        """Links of each length between equals: half the hall apart on average."""
+        if not self.counts.peers:
+            return {}
+        length = float(self.floor.lengths_between(0, max(1, self.compute_racks // 2)))
+        return {length: self.counts.peers}
+
+    def spine_of(self, leaf: Any, uplink: Integers) -> Integers:
+        """Spine within a plane that an uplink of a leaf goes to.
+
+        In two tiers every spine gets the same number of a leaf's links, side by side. In three tiers leaves form groups
+        as large as a spine's down-ports, and each group has spines of its own.
+        """
+        counts = self.counts
+        spines = counts.spines_per_plane
+        if counts.rails_apart:
+            each = spines // counts.rails
+            rail, place = leaf % counts.rails, leaf // counts.rails
+            return np.asarray(rail * each + self._in_group(place, uplink, each, counts.units))
+        return self._in_group(leaf, uplink, spines, counts.leaves_per_plane)
+
+    def _groups(self, spines: int, leaves: int) -> tuple[int, int, int]:
+        """Leaves of a group that has spines of its own, its spines, and those of the last group."""
+        counts = self.counts
+        if counts.tiers == 2:
+            return leaves, spines, spines
+        groups = max(1, -(-leaves // max(counts.spine_down, 1)))
+        size, width = -(-leaves // groups), spines // groups
+        if spines % groups or size * counts.leaf_up > width * counts.spine_down:
+            size, width = counts.spine_down, counts.leaf_up
+        return size, width, max(spines - width * (groups - 1), 1)
+
+    def _in_group(self, leaf: Any, uplink: Integers, spines: int, leaves: int) -> Integers:
+        counts = self.counts
+        if counts.tiers == 2:
+            return np.asarray(uplink * spines // max(counts.leaf_up, 1) + 0 * leaf)
+        size, width, last = self._groups(spines, leaves)
+        group = leaf // size
+        here = np.where(group == (leaves - 1) // size, last, max(width, 1))
+        return np.asarray(group * width + (leaf % size * counts.leaf_up + uplink) % here)
+
+    def upper_of(self, lower: Any, uplink: Integers, up: int, many: tuple[int, int]) -> Integers:
+        """Core within a plane that an uplink of a spine goes to (or top core, of a core): dealt out one after another.
+
+        Rails that nothing joins are dealt to cores of their own. ``many`` is how many stand below and above.
+        """
+        below, above = self._trees(*many)
+        return np.asarray(lower // below * above + (lower % below * up + uplink) % above)
+
+    def _trees(self, below: int, above: int) -> tuple[int, int]:
+        """Boxes of a tree, and what stands above them: rails that nothing joins are trees of their own."""
+        trees = self.counts.rails if self.counts.layout == layouts.RAIL_ONLY else 1
+        return max(below // trees, 1), max(above // trees, 1)
+
+
+class Runs(NamedTuple):
+    """Boxes side by side in one rack: the first of each run, how many, and the rack's number."""
+
+    first: Integers
+    boxes: Integers
+    rack: Integers
+
+
+def _runs(racks: Integers, size: int) -> Runs:
+    """Boxes by their racks, as runs that lie in one group of so many.
+
+    >>> [run.tolist() for run in _runs(np.array([5, 5, 5, 5, 6]), 3)]
+    [[0, 3, 4], [3, 1, 1], [5, 5, 6]]
+    """
+    group = np.arange(len(racks)) // size
+    change = np.flatnonzero((racks[1:] != racks[:-1]) | (group[1:] != group[:-1])) + 1
+    first = np.concatenate(([0], change))
+    return Runs(first, _until_next(first, len(racks)), racks[first])
+
+
+def _until_next(first: Integers, end: int) -> Integers:
+    """Items of each run, from its first to the next run's or the end.
+
+    >>> _until_next(np.array([0, 3, 7]), 8).tolist()
+    [3, 4, 1]
+    """
+    return np.concatenate((first[1:], [end])) - first
+
+
+def sampled_links(boxes: int, links: int) -> Integers:
+    """Numbers of a box's links to look at: all, or, where they are too many, the one in the middle.
+
+    >>> sampled_links(32, 3).tolist(), sampled_links(10**6, 64).tolist()
+    ([0, 1, 2], [32])
+    """
+    return np.arange(links) if boxes * links <= MOST_RUNS else np.arange(links // 2, links // 2 + 1)

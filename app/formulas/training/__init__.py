@@ -1,0 +1,1 @@
+"""The training step: time, memory, progress, and the best parallelism."""

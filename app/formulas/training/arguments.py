@@ -1,0 +1,230 @@
+"""What the formulas of a training step take: rates of a GPU, the job, the parallelism, the software, the constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.formulas.arrays import Array, any_, maximum, minimum, where
+
+
+@dataclass(frozen=True)
+class GpuRates:
+    """What the step needs to know of the machine, per GPU.
+
+    Attributes:
+        matrix_peak: dense 16-bit matrix rate of the datasheet [FLOP/s].
+        linear_peak: dense matrix rate at the precision of the linear layers [FLOP/s].
+        memory_bandwidth: [B/s].
+        memory_capacity: bytes a program can use [B].
+        multiprocessors: SMs or compute units that share one matrix product [1].
+        clock: share of the datasheet's clock that the power limit allows [1].
+        scale_up_bandwidth: what a collective alone reaches in the scale-up domain, one direction [B/s].
+        scale_up_domain: GPUs that reach one another over the scale-up link [1].
+        scale_out_bandwidth: what a collective alone reaches on the network, one direction [B/s].
+        mesh_peers: peers each GPU is wired to directly, 0 behind a switch: a smaller group has only its own wires [1].
+    """
+
+    matrix_peak: Array
+    linear_peak: Array
+    memory_bandwidth: Array
+    memory_capacity: Array
+    multiprocessors: Array
+    clock: Array
+    scale_up_bandwidth: Array
+    scale_up_domain: Array
+    scale_out_bandwidth: Array
+    mesh_peers: Array = 0.0
+
+    def scale_up_rate(self, group: Array) -> Array:
+        """Scale-up rate of one GPU in a group of so many [B/s]."""
+        if not any_(self.mesh_peers > 0):
+            return self.scale_up_bandwidth
+        peers = maximum(self.mesh_peers, 1)
+        wires = minimum(maximum(group - 1, 1), peers) / peers
+        return self.scale_up_bandwidth * where(self.mesh_peers > 0, wires, 1.0)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one step computes.
+
+    Attributes:
+        sequence_length: tokens in a sequence, s [1].
+        global_batch: sequences in a step, B [1].
+        linear_bytes: bytes of an operand of the linear layers: 2, 1 (FP8) or 0.5 (FP4) [B].
+        gradient_bytes: bytes of a gradient when it is reduced: 4 or 2 [B].
+        causal: 1 if the attention mask is causal, else 0.
+    """
+
+    sequence_length: Array
+    global_batch: Array
+    linear_bytes: Array = 2.0
+    gradient_bytes: Array = 4.0
+    causal: Array = 1.0
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """How the step is spread over the GPUs.
+
+    Attributes:
+        tensor, pipeline, virtual_pipeline, context, expert, data: degrees t, p, v, c, e, d [1].
+        expert_tensor: GPUs over which each expert is cut, t_e [1].
+        micro_batch: sequences, b [1].
+        sharding: 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters (ZeRO stages; 3 is FSDP).
+        sharding_group: ranks over which that state is spread, at most d·c [1].
+        sequence_parallel: 1 if norms and residuals are split over the tensor-parallel ranks, else 0.
+        recompute: share of the layers whose whole forward pass is repeated [1].
+        recompute_core: 1 if only the attention core (or the cheap operators) is recomputed, else 0.
+        bubble: bubble of the schedule relative to 1F1B; a third for zero-bubble [1].
+    """
+
+    tensor: Array
+    pipeline: Array
+    virtual_pipeline: Array
+    context: Array
+    expert: Array
+    data: Array
+    expert_tensor: Array
+    micro_batch: Array
+    sharding: Array
+    sharding_group: Array
+    sequence_parallel: Array
+    recompute: Array
+    recompute_core: Array
+    bubble: Array = 1.0
+
+    @property
+    def ranks(self) -> Array:
+        """GPUs in use, t·p·c·d [1]."""
+        return self.tensor * self.pipeline * self.context * self.data
+
+
+@dataclass(frozen=True)
+class Software:
+    """The stack, as properties that a reader can check. Each is 1 for yes and 0 for no, or a share between.
+
+    Attributes:
+        fused: elementwise operators are fused (compiled, Transformer Engine, hand-written).
+        flash: the attention core never writes its scores to memory.
+        overlap_tensor: tensor-parallel communication runs under the matrix products.
+        async_tensor: at least that of the input's gradient does, under the product for the weights.
+        fused_accumulation: the gradients of several micro-batches are added up inside that product.
+        overlap_data: gradients are reduced under the backward pass, weights gathered under the forward pass.
+        overlap_pipeline: stages send while they compute.
+        overlap_expert: the all-to-all of one micro-batch runs under the computation of another.
+        graphs: launches are recorded once (CUDA graphs).
+        flat_sharding: parameters are gathered in one flat ring over one network card, as in 2021.
+        selective_linear: share of the linear work that "selective" recomputation repeats (0 in Megatron).
+        selective_memory: share of the activations that it saves (0 in Megatron with a flash kernel).
+        dropout: dropout masks are kept.
+    """
+
+    fused: Array = 1.0
+    flash: Array = 1.0
+    overlap_tensor: Array = 1.0
+    async_tensor: Array = 1.0
+    fused_accumulation: Array = 1.0
+    overlap_data: Array = 1.0
+    overlap_pipeline: Array = 1.0
+    overlap_expert: Array = 0.0
+    graphs: Array = 0.0
+    flat_sharding: Array = 0.0
+    selective_linear: Array = 0.0
+    selective_memory: Array = 0.0
+    dropout: Array = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Constants of the model for one GPU, precision and stack. Times in seconds, the rest without unit.
+
+    Each equals itself alone, so that what follows from it can be kept.
+
+    Attributes:
+        linear: share of the peak that a large linear layer reaches.
+        head: the same for the 16-bit output head.
+        depth_half: depth K of a product M×N×K at which half of the efficiency is gone, K₀.
+        wave: cost of the last, partly filled wave of tiles.
+        tile: rows and columns of the output tile that one multiprocessor works on [1].
+        attention: share of the peak of the flash forward kernel, causal work counted.
+        attention_half: sequence length at which half of that is gone, s₀.
+        attention_backward: backward over forward work of the flash kernel.
+        narrow_head: width under which a head counts as small [1].
+        small_head: efficiency of small heads relative to wider ones.
+        unfused_attention: share of the peak of attention as batched products.
+        softmax_traffic: scale of the bytes each score costs without a flash kernel.
+        memory: share of the memory bandwidth that elementwise kernels reach.
+        elementwise: scale of the elementwise bytes of a fused stack.
+        unfused: how many times more an unfused stack moves.
+        quantize: scale of the bytes that FP8 and FP4 conversion costs.
+        scale_up, scale_out: share of the nominal rate that collectives reach.
+        scale_up_latency, scale_out_latency: start-up of one collective [s].
+        hop: further latency for each node in a group [s].
+        exposed_tensor, exposed_context, exposed_pipeline, exposed_data, exposed_expert: share of that
+            communication that remains visible when the stack overlaps it.
+        exposed_gather: the same for parameters gathered layer by layer, relative to `exposed_data`.
+        hiding: share of the computation under which gradients can be exchanged.
+        bucket: bytes that data parallelism exchanges at a time [B].
+        head_imbalance: share of the head's time by which the last stage is the slowest.
+        head_spared: the same where that stage has fewer layers, relative to `head_imbalance`.
+        expert_scale_up, expert_scale_out: all-to-all traffic relative to the ideal.
+        grouped, grouped_low: efficiency of grouped products relative to linear layers, 16-bit and below.
+        permute: scale of the bytes of routing tokens.
+        host_layer, host_expert: time the host needs to launch a layer, dense and mixture of experts [s].
+        expert_launch: time that each expert on a GPU adds to a layer, forward and backward, for its own kernels [s].
+        graph_host: share of the host's and of each expert's launches that CUDA graphs leave.
+        optimizer_traffic: bytes read and written for each parameter updated [B].
+        scaling_traffic: further bytes where 16-bit gradients are scaled against underflow [B].
+        optimizer_overhead: fixed time at the end of a step [s].
+        straggler: slow-down for each factor e of nodes.
+        context_memory: bytes outside the allocator: CUDA context, communication buffers [B].
+        fragmentation: share by which reserved memory exceeds allocated memory.
+    """
+
+    linear: Array
+    head: Array
+    depth_half: Array
+    wave: Array
+    tile: Array
+    attention: Array
+    attention_half: Array
+    attention_backward: Array
+    narrow_head: Array
+    small_head: Array
+    unfused_attention: Array
+    softmax_traffic: Array
+    memory: Array
+    elementwise: Array
+    unfused: Array
+    quantize: Array
+    scale_up: Array
+    scale_out: Array
+    scale_up_latency: Array
+    scale_out_latency: Array
+    hop: Array
+    exposed_tensor: Array
+    exposed_context: Array
+    exposed_pipeline: Array
+    exposed_data: Array
+    exposed_expert: Array
+    exposed_gather: Array
+    hiding: Array
+    bucket: Array
+    head_imbalance: Array
+    head_spared: Array
+    expert_scale_up: Array
+    expert_scale_out: Array
+    grouped: Array
+    grouped_low: Array
+    permute: Array
+    host_layer: Array
+    host_expert: Array
+    expert_launch: Array
+    graph_host: Array
+    optimizer_traffic: Array
+    scaling_traffic: Array
+    optimizer_overhead: Array
+    straggler: Array
+    context_memory: Array
+    fragmentation: Array

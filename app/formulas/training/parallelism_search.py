@@ -1,0 +1,524 @@
+"""The best way to spread a training step over a cluster.
+
+Every combination of tensor, pipeline, virtual-pipeline, context, expert and data parallel degree, micro-batch,
+sharding, recomputation and sequence parallelism is enumerated. Those that do not divide, then those that do not fit in
+memory, are rejected before any step is timed; the rest are timed as arrays by the very functions that time a single
+plan.
+
+What is left out is infeasible or provably not faster:
+
+- more recomputation than fits needs is slower, all else equal, since it adds work and nothing else;
+- sequence parallelism moves the same bytes over the links and fewer through memory, and stores less;
+- sharding the optimizer state sends no more bytes than not sharding it, updates fewer parameters and stores less;
+- sharding gradients too only adds to what sharding the optimizer state sends, and matters where that does not fit;
+- recomputing a flash attention core repeats nothing that the kernel does not repeat anyway;
+- in large spaces, what needs twice the best step for its layers alone is slower than twice the best step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.formulas.arrays import Array, minimum
+from app.formulas.training import compute, step
+from app.formulas.training import memory as training_memory
+from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
+from app.formulas.training.compute import Layer
+from app.formulas.transformer import Shape
+
+Whole = NDArray[np.int64]
+Numbers = NDArray[np.float64]
+Counts = Any
+"""Integers, or arrays of them."""
+Flags = Any
+"""Booleans, or arrays of them."""
+
+NONE, OPTIMIZER, GRADIENTS, PARAMETERS = range(4)
+SHORTEST_SHARE = 512
+"""Tokens of a sequence that context parallelism leaves on a rank at least; shorter shares only add communication."""
+ROWS_AT_ONCE = 4_000
+"""Configurations timed in one pass: their arrays stay in the processor's cache."""
+FIRST_BATCH = 4_000
+"""Configurations timed first when there are many, those with the quickest layers."""
+PRUNE_FACTOR = 2.0
+"""Times the best step beyond which a configuration is not timed to the end."""
+
+
+@dataclass(frozen=True)
+class FixedDegrees:
+    """Settings that are fixed; ``None`` means: find the best.
+
+    `recompute` is 0 none, 1 selective, 2 full; `sharding` a ZeRO stage.
+    """
+
+    tensor: int | None = None
+    pipeline: int | None = None
+    virtual_pipeline: int | None = None
+    context: int | None = None
+    expert: int | None = None
+    micro_batch: int | None = None
+    sharding: int | None = None
+    sharding_group: int | None = None
+    sequence_parallel: bool | None = None
+    recompute: int | None = None
+    bubble: float = 1.0
+    largest_tensor: int | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything that decides the memory is given."""
+        settings = (self.tensor, self.pipeline, self.context, self.micro_batch, self.sharding, self.recompute)
+        return None not in settings
+
+    @property
+    def one(self) -> bool:
+        """Whether everything is given, so that there is one configuration at most."""
+        return self.whole and None not in (self.virtual_pipeline, self.expert, self.sequence_parallel)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What the search saw, quickest first.
+
+    Attributes:
+        enumerated: whole configurations whose degrees multiply to the cluster.
+        divisible: those whose layers, heads, batch and experts divide.
+        feasible: those that also fit in memory, of each that differ in recomputation only the least.
+        evaluated: those timed; the other feasible ones are provably slower.
+        parallelism: the timed ones, quickest first, as arrays.
+        time: their step times [s]; NaN where nobody asked, or everything is given and there is nothing to compare.
+        memory: their memory [B].
+        smallest_memory: where nothing fits, what the most frugal configuration needs [B]; NaN if none divides.
+        frugal: that configuration, if there is one.
+    """
+
+    enumerated: int
+    divisible: int
+    feasible: int
+    evaluated: int
+    parallelism: Parallelism
+    time: NDArray[np.float64]
+    memory: NDArray[np.float64]
+    smallest_memory: float
+    smallest: Parallelism | None
+
+    def best(self, rank: int = 0) -> Parallelism | None:
+        """The configuration of this rank; ``None`` where so many did not fit."""
+        return row(self.parallelism, rank) if rank < len(self.time) else None
+
+
+def row(parallelism: Parallelism, index: int) -> Parallelism:
+    """One configuration out of arrays of them."""
+    columns = vars(parallelism).items()
+    return Parallelism(
+        **{name: float(column[index] if isinstance(column, np.ndarray) else column) for name, column in columns}
+    )
+
+
+def divisors(number: int) -> list[int]:
+    """All divisors, ascending.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    return list(_divisors(number))
+
+
+@lru_cache(maxsize=4096)
+def _divisors(number: int) -> tuple[int, ...]:
+    low = [i for i in range(1, int(number**0.5) + 1) if number % i == 0]
+    return tuple(low + [number // i for i in reversed(low) if i * i != number])
+
+
+def _choices(given: int | None, options: Sequence[int]) -> list[int]:
+    return list(options) if given is None else [given]
+
+
+def _degrees(
+    shape: Shape, job: Job, hw: GpuRates, sw: Software, gpus: int, given: FixedDegrees
+) -> dict[str, list[int]]:
+    """Candidate values of each setting, before they are combined."""
+    heads, kv_heads, experts = int(shape.heads), int(shape.kv_heads), int(shape.experts)
+    sequence, batch = int(job.sequence_length), int(job.global_batch)
+    most = given.largest_tensor or max(int(hw.scale_up_domain), 1) * 4
+    tensor = [
+        t for t in divisors(heads) if gpus % t == 0 and t <= most and (kv_heads % t == 0 or t % max(kv_heads, 1) == 0)
+    ]
+    depth = int(shape.layers + shape.prediction_layers)
+    pipeline = [p for p in divisors(gpus) if p <= depth]
+    context = [c for c in divisors(gpus) if sequence % (2 * c) == 0 and sequence // c >= SHORTEST_SHARE] or [1]
+    selective = float(sw.flash) < 1 or float(sw.selective_linear) > 0
+    return {
+        "tensor": _choices(given.tensor, tensor),
+        "pipeline": _choices(given.pipeline, pipeline),
+        "context": _choices(given.context, context),
+        "expert": _choices(given.expert, [e for e in divisors(experts) if gpus % e == 0] if experts else [1]),
+        "micro_batch": _choices(given.micro_batch, divisors(batch)),
+        "sharding": _choices(given.sharding, [NONE, OPTIMIZER, GRADIENTS, PARAMETERS]),
+        "recompute": _choices(given.recompute, [0, 1, 2] if selective else [0, 2]),
+        "sequence_parallel": [0, 1] if given.sequence_parallel is None else [int(given.sequence_parallel)],
+    }
+
+
+def _stages(shape: Shape, degrees: Sequence[int], given: FixedDegrees) -> list[tuple[int, int]]:
+    """Pipeline and virtual-pipeline degrees: chunks divide the layers, with or without the embedding and the head."""
+    depth = int(shape.layers + shape.prediction_layers)
+    found = []
+    for p in degrees:
+        whole = [d for d in (depth, depth + 2) if p > 1 and d % p == 0][:1]
+        chunks = sorted({1, *(v for d in whole for v in divisors(d // p))})
+        found += [(p, v) for v in chunks if given.virtual_pipeline in (None, v)]
+    return found
+
+
+def _division(
+    gpus: int, batch: int, tensor: Counts, pipeline: Counts, context: Counts, expert: Counts, micro_batch: Counts
+) -> tuple[Counts, Flags, Flags, Flags, Flags]:
+    """What configurations divide.
+
+    Returns:
+        Their replicas, rounded down; whether their degrees multiply to the cluster; whether the batch divides into
+        their micro-batches too, and those into rounds of an interleaved schedule; whether their ranks divide into
+        groups of experts.
+    """
+    model = tensor * pipeline * context
+    data = gpus // model
+    whole = gpus % model == 0
+    per_step = np.maximum(data * micro_batch, 1)
+    even = whole & (batch % per_step == 0)
+    rounds = even & (batch // per_step % pipeline == 0)
+    return data, whole, even, rounds, data * tensor * context % expert == 0
+
+
+def _parallelism(
+    gpus: int,
+    given: FixedDegrees,
+    *,
+    tensor: Array,
+    pipeline: Array,
+    context: Array,
+    virtual_pipeline: Array = 1.0,
+    expert: Array = 1.0,
+    micro_batch: Array = 1.0,
+    sharding: Array = 1.0,
+    sequence_parallel: Array = 1.0,
+    recompute: Array | Whole = 0,
+) -> Parallelism:
+    """Configurations of all GPUs; what a formula does not read may be left out."""
+    data = gpus / (tensor * pipeline * context)
+    replicas = data * context
+    group = replicas if given.sharding_group is None else minimum(float(given.sharding_group), replicas)
+    return Parallelism(
+        tensor=tensor,
+        pipeline=pipeline,
+        virtual_pipeline=virtual_pipeline,
+        context=context,
+        expert=expert,
+        data=data,
+        expert_tensor=1.0,
+        micro_batch=micro_batch,
+        sharding=sharding,
+        sharding_group=group,
+        sequence_parallel=sequence_parallel,
+        recompute=(recompute == 2) * 1.0,
+        recompute_core=(recompute == 1) * 1.0,
+        bubble=given.bubble,
+    )
+
+
+def rows(parallelism: Parallelism, rows: Whole | slice) -> Parallelism:
+    """Some configurations out of arrays of them; a number is the same for all."""
+    columns = vars(parallelism).items()
+    return Parallelism(**{name: column[rows] if isinstance(column, np.ndarray) else column for name, column in columns})
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Candidates that divide, recomputation apart, as places in small tables of what they are made of.
+
+    A configuration is a stage (pipeline and virtual-pipeline degree), a layer (tensor, context and expert degree and
+    micro-batch: all that the time of a layer depends on besides recomputation) and a sharding. Its memory is that of
+    its states, which neither the micro-batch nor the virtual pipeline changes, and that of its activations, which
+    neither the experts' degree nor the sharding changes.
+
+    Attributes:
+        enumerated, divisible: as in `SearchResult`.
+        stages: columns of each stage.
+        layers: columns of each layer.
+        stage, layer, sharding: what each candidate is made of.
+        state, activity: the place of each candidate in `states` and among the `busy`.
+        states: memory of weights, gradients and optimizer [B].
+        busy: columns of the candidates that differ in more than experts and sharding.
+        spare: marks sharded gradients that follow their own twin without.
+        recompute: levels, ascending.
+    """
+
+    enumerated: int
+    divisible: int
+    stages: Mapping[str, Numbers]
+    layers: Mapping[str, Numbers]
+    stage: Whole
+    layer: Whole
+    sharding: Numbers
+    state: Whole
+    activity: Whole
+    states: Numbers
+    busy: Mapping[str, Numbers]
+    spare: NDArray[np.bool_]
+    recompute: list[int]
+
+    def columns(self, rows: Whole) -> dict[str, Numbers]:
+        """Some candidates, setting by setting."""
+        return (
+            _rows(self.stages, self.stage[rows])
+            | _rows(self.layers, self.layer[rows])
+            | {"sharding": self.sharding[rows]}
+        )
+
+
+def _rows(columns: Mapping[str, Numbers], rows: Whole) -> dict[str, Numbers]:
+    return {name: column[rows] for name, column in columns.items()}
+
+
+def _distinct(places: Whole, most: int) -> tuple[Whole, Whole]:
+    """The different numbers among places below a limit, ascending, and where among them each place is."""
+    seen = np.zeros(most, bool)
+    seen[places] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[places]
+
+
+def _table(values: Array, axes: Mapping[str, Numbers]) -> Numbers:
+    """Values over open axes, written out and flattened."""
+    whole = np.broadcast_shapes(*(np.shape(axis) for axis in axes.values()))
+    return np.broadcast_to(np.asarray(values, np.float64), whole).ravel()
+
+
+def _grid(shape: Shape, job: Job, hw: GpuRates, sw: Software, gpus: int, given: FixedDegrees) -> _Grid:
+    lists = _degrees(shape, job, hw, sw, gpus, given)
+    stages = np.array(_stages(shape, lists["pipeline"], given), np.int64).reshape(-1, 2)
+    p, kind = np.unique(stages[:, 0], return_inverse=True)
+    t, c, e, b = (np.array(lists[name], np.int64) for name in ("tensor", "context", "expert", "micro_batch"))
+    shardings = np.array(lists["sharding"], np.int64)
+    variants = len(shardings) * len(lists["recompute"]) * len(lists["sequence_parallel"])
+
+    across = t[:, None, None], p[:, None, None, None], c[:, None]
+    data, whole, even, rounds, spread = _division(gpus, int(job.global_batch), *across, e, b)
+    divides = np.where((stages[:, 1] > 1)[:, None, None, None], rounds[kind], even[kind])[:, :, :, None]
+    found = np.flatnonzero(divides & spread[kind][..., None])
+    stage, layer = np.divmod(found, len(t) * len(c) * len(e) * len(b))
+
+    # Nothing can be shared by one replica; among several, sharing the optimizer state never loses.
+    tensor, context, expert, micro = (axis.ravel() for axis in np.indices((len(t), len(c), len(e), len(b))))
+    several = (data * across[2] > 1).reshape(len(p), len(t) * len(c))[kind[stage], (tensor * len(c) + context)[layer]]
+    useful = several[:, None] == (shardings > NONE)
+    row, sharding = np.divmod(
+        np.flatnonzero(useful if given.sharding is None else np.ones_like(useful)), len(shardings)
+    )
+
+    # Where each finds its states and its activations.
+    home = (kind * (len(t) * len(c) * len(e)))[stage] + ((tensor * len(c) + context) * len(e) + expert)[layer]
+    used, busy = _distinct(
+        stage * (len(t) * len(c) * len(b)) + ((tensor * len(c) + context) * len(b) + micro)[layer],
+        len(stages) * len(t) * len(c) * len(b),
+    )
+    across_stages, of_batch = np.divmod(used, len(b))
+    of_stage, of_ranks = np.divmod(across_stages, len(t) * len(c))
+    parallel = np.where(t > 1, max(lists["sequence_parallel"]), 0).astype(np.float64)
+    kept = dict(zip(("pipeline", "tensor", "context", "expert", "sharding"), _open(p, t, c, e, shardings), strict=True))
+    states = training_memory.states(shape, job, _parallelism(gpus, given, **kept))
+    of_stages = {"pipeline": stages[:, 0].astype(np.float64), "virtual_pipeline": stages[:, 1].astype(np.float64)}
+    of_layers = {
+        "tensor": t.astype(np.float64)[tensor],
+        "context": c.astype(np.float64)[context],
+        "expert": e.astype(np.float64)[expert],
+        "micro_batch": b.astype(np.float64)[micro],
+        "sequence_parallel": parallel[tensor],
+    }
+    return _Grid(
+        enumerated=int(whole[kind].sum()) * len(e) * len(b) * variants,
+        divisible=len(found) * variants,
+        stages=of_stages,
+        layers=of_layers,
+        stage=stage[row],
+        layer=layer[row],
+        sharding=shardings.astype(np.float64)[sharding],
+        state=home[row] * len(shardings) + sharding,
+        activity=busy[row],
+        states=_table(sum(states), kept),
+        busy=_rows(of_stages, of_stage) | _rows(of_layers, of_ranks * (len(e) * len(b)) + of_batch),
+        spare=(shardings == GRADIENTS)[sharding] & (given.sharding is None),
+        recompute=sorted(lists["recompute"]),
+    )
+
+
+def _open(*axes: Whole) -> list[Numbers]:
+    """Axes that broadcast against one another."""
+    return [axis.astype(np.float64) for axis in np.ix_(*axes)]
+
+
+def best(
+    shape: Shape,
+    job: Job,
+    hw: GpuRates,
+    sw: Software,
+    cal: Calibration,
+    gpus: int,
+    given: FixedDegrees | None = None,
+    budget: float = 1.0,
+    timed: bool = True,
+) -> SearchResult:
+    """Enumerate, reject, prune and time.
+
+    Args:
+        shape, job, hw, sw, cal: the job, the machine and the stack, as scalars.
+        gpus: GPUs that train, all of them used.
+        given: settings that are fixed.
+        budget: share of the memory capacity that may be filled.
+        timed: whether to time what fits, or only to say what does.
+    """
+    given = given or FixedDegrees()
+    limit = budget * float(np.ravel(hw.memory_capacity)[0])
+    if given.one:
+        return _one(shape, job, sw, cal, gpus, given, limit)
+    grid = _grid(shape, job, hw, sw, gpus, given)
+
+    # The least recomputation that fits is the quickest: the next level is only for what does not fit yet.
+    states = grid.states[grid.state]
+    left = np.ones(len(states), bool)
+    kept: list[tuple[Whole, Whole, Numbers]] = []
+    smallest, frugal = np.nan, None
+    for value in grid.recompute:
+        if not left.any() and kept:
+            break
+        busy = _parallelism(gpus, given, **grid.busy, recompute=value)
+        activations = _table(sum(training_memory.activity(shape, job, busy, sw, cal)), grid.busy)
+        size = states + activations[grid.activity]
+        if left.any():
+            at = np.argmin(np.where(left, size, np.inf), keepdims=True)
+            if not size[at[0]] >= smallest:
+                smallest = float(size[at[0]])
+                frugal = row(_parallelism(gpus, given, **grid.columns(at), recompute=value), 0)
+        # Sharding the gradients too costs time: it is for what does not fit with the optimizer state sharded.
+        fits = left & (size <= limit)
+        plain = fits & ~grid.spare
+        fits[1:] &= ~(plain[:-1] & grid.spare[1:])
+        left &= ~fits
+        left[1:] &= ~(plain[:-1] & grid.spare[1:])
+        for now in (np.flatnonzero(plain), np.flatnonzero(fits & grid.spare)):
+            kept.append((now, np.full(len(now), value), size[now]))
+    chosen, recompute, memory = (np.concatenate(column) for column in zip(*kept, strict=True))
+
+    rows, time = np.arange(len(chosen)), np.full(len(chosen), np.nan)
+    if timed:
+        rows, time = _times(shape, job, hw, sw, cal, gpus, given, grid, chosen, recompute)
+    order = np.argsort(time, kind="stable")
+    rows, time = rows[order], time[order]
+    return SearchResult(
+        enumerated=grid.enumerated,
+        divisible=grid.divisible,
+        feasible=len(chosen),
+        evaluated=len(time) if timed else 0,
+        parallelism=_parallelism(gpus, given, **grid.columns(chosen[rows]), recompute=recompute[rows]),
+        time=time,
+        memory=memory[rows],
+        smallest_memory=smallest,
+        smallest=frugal,
+    )
+
+
+def _one(
+    shape: Shape, job: Job, sw: Software, cal: Calibration, gpus: int, given: FixedDegrees, limit: float
+) -> SearchResult:
+    """The search where everything is given: all there is to find is whether that divides and fits."""
+    t, p, v, c = given.tensor or 1, given.pipeline or 1, given.virtual_pipeline or 1, given.context or 1
+    e, b = given.expert or 1, given.micro_batch or 1
+    _, whole, even, rounds, spread = _division(gpus, int(job.global_batch), t, p, c, e, b)
+    known = bool(_stages(shape, [p], given))
+    par = _parallelism(
+        gpus,
+        given,
+        tensor=float(t),
+        pipeline=float(p),
+        virtual_pipeline=float(v),
+        context=float(c),
+        expert=float(e),
+        micro_batch=float(b),
+        sharding=float(given.sharding or NONE),
+        sequence_parallel=float(t > 1 and bool(given.sequence_parallel)),
+        recompute=given.recompute or 0,
+    )
+    divides = bool(known and (rounds if v > 1 else even) and spread)
+    size = float(training_memory.memory(shape, job, par, sw, cal).total) if divides else np.nan
+    fits = size <= limit
+    return SearchResult(
+        enumerated=int(known and whole),
+        divisible=int(divides),
+        feasible=int(fits),
+        evaluated=0,
+        parallelism=par,
+        time=np.full(int(fits), np.nan),
+        memory=np.full(int(fits), size),
+        smallest_memory=size,
+        smallest=par if divides else None,
+    )
+
+
+def _times(
+    shape: Shape,
+    job: Job,
+    hw: GpuRates,
+    sw: Software,
+    cal: Calibration,
+    gpus: int,
+    given: FixedDegrees,
+    grid: _Grid,
+    chosen: Whole,
+    recompute: Whole,
+) -> tuple[Whole, Numbers]:
+    """Which of the chosen candidates are worth timing, and their step times [s].
+
+    Equal layers are timed once. A step takes at least the layers of its deepest stage for every micro-batch. Where
+    that alone is `PRUNE_FACTOR` times the best step found among the most promising, the rest is not worked out.
+    """
+    variants = 3
+    key = grid.layer[chosen] * variants + recompute
+    first, again = _distinct(key, len(grid.layers["tensor"]) * variants)
+    columns = _rows(grid.layers, first // variants)
+    distinct = _parallelism(gpus, given, pipeline=1.0, **columns, recompute=first % variants)
+    layers = _table(compute.layer(shape, job, hw, distinct, sw, cal).total, columns)
+    heads = _table(step.head_time(shape, job, hw, distinct, cal), columns)
+
+    time = np.full(len(chosen), np.nan)
+
+    def clock(rows: Whole) -> None:
+        shardings = grid.sharding[chosen[rows]]
+        for sharding in (NONE, OPTIMIZER, GRADIENTS, PARAMETERS):
+            for block in _blocks(rows[shardings == sharding]):
+                settings = grid.columns(chosen[block]) | {"sharding": float(sharding)}
+                par = _parallelism(gpus, given, **settings, recompute=recompute[block])
+                # Only the sum enters the step; the parts of a layer are of interest for one plan.
+                total, head = layers[again[block]], heads[again[block]]
+                one = Layer(*(total for _ in fields(Layer)))
+                time[block] = step.assemble(one, head, shape, job, hw, par, sw, cal).time
+
+    rows = np.arange(len(chosen))
+    if len(rows) > FIRST_BATCH:
+        depth = shape.layers + shape.prediction_layers
+        busy = _parallelism(gpus, given, **grid.busy)
+        rounds = _table(step.least_time(1.0, depth, job.global_batch, busy), grid.busy)
+        least = rounds[grid.activity[chosen]] * layers[again]
+        promising = np.argpartition(least, FIRST_BATCH)[:FIRST_BATCH]
+        clock(promising)
+        rows = np.flatnonzero(least <= PRUNE_FACTOR * time[promising].min())
+    clock(rows[np.isnan(time[rows])])
+    return rows, time[rows]
+
+
+def _blocks(rows: Whole) -> Iterator[Whole]:
+    return (rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE))

@@ -1,0 +1,424 @@
+"""What a transformer is made of: parameters, work and bytes, as pure functions of its shape.
+
+Symbols, used in the docstrings below:
+
+    s sequence length        h hidden size            L layers            V vocabulary
+    H query heads            K key-value heads        d_h head dimension
+    f feed-forward width     g 3 if gated (SwiGLU), 2 if plain (GELU, squared ReLU)
+    E routed experts         k experts per token      f_e expert width
+    t, p, c, d, e            tensor, pipeline, context, data and expert parallel degrees
+
+Every function takes numbers or arrays and broadcasts them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.formulas.arrays import Array, maximum, minimum, where
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The numbers that define a transformer. Every field is a number or an array; zero means "has none".
+
+    Attributes:
+        layers: transformer layers, L [1].
+        hidden: width of the residual stream, h [1].
+        heads: query heads, H [1].
+        head_dim: width of one head, d_h [1]. Not always h/H.
+        kv_heads: key-value heads, K [1]. K = H is multi-head, K < H grouped-query attention.
+        ffn_hidden: width of a dense feed-forward block, f [1].
+        gated: 1 if the feed-forward block has a gate (three matrices), else 0 (two).
+        vocabulary: rows of the embedding, V [1].
+        tied: 1 if input and output embeddings are one matrix, else 0.
+        experts: routed experts in a mixture-of-experts layer, E [1].
+        experts_per_token: routed experts each token visits, k [1].
+        expert_ffn_hidden: width of one expert, f_e [1].
+        shared_experts: experts that every token visits [1].
+        dense_layers: layers with a dense block among the L; all of them in a dense model [1].
+        query_rank: rank of the compressed query, r_q, multi-head latent attention only [1].
+        kv_rank: rank of the compressed keys and values, r_kv; positive means latent attention [1].
+        rope_dim: width of the part of a latent-attention key that carries position [1].
+        value_dim: width of a latent-attention value head [1].
+        window: keys seen by a sliding-window layer [1].
+        window_share: share of the layers with a sliding window [1].
+        prediction_layers: extra multi-token-prediction modules [1].
+        shared_ffn_hidden: width of all shared experts together; zero means shared_experts · f_e [1].
+        biases: 1 if every linear layer and norm has a bias, as in GPT-3.
+        qkv_bias: 1 if only queries, keys and values have one, as in Qwen2.
+        positions: rows of a learned position embedding [1].
+        parallel_block: 1 if attention and feed-forward block share one norm, as in GPT-NeoX.
+    """
+
+    layers: Array
+    hidden: Array
+    heads: Array
+    head_dim: Array
+    kv_heads: Array
+    ffn_hidden: Array
+    gated: Array
+    vocabulary: Array
+    tied: Array = 0.0
+    experts: Array = 0.0
+    experts_per_token: Array = 0.0
+    expert_ffn_hidden: Array = 0.0
+    shared_experts: Array = 0.0
+    dense_layers: Array = np.inf
+    query_rank: Array = 0.0
+    kv_rank: Array = 0.0
+    rope_dim: Array = 0.0
+    value_dim: Array = 0.0
+    window: Array = 0.0
+    window_share: Array = 0.0
+    prediction_layers: Array = 0.0
+    shared_ffn_hidden: Array = 0.0
+    biases: Array = 0.0
+    qkv_bias: Array = 0.0
+    positions: Array = 0.0
+    parallel_block: Array = 0.0
+
+    @property
+    def shared_width(self) -> Array:
+        """Width of all shared experts together [1]."""
+        stated = self.shared_ffn_hidden > 0
+        return where(stated, self.shared_ffn_hidden, self.shared_experts * self.expert_ffn_hidden)
+
+    @property
+    def expert_layers(self) -> Array:
+        """Layers whose feed-forward block is a mixture of experts [1]."""
+        return where(self.experts > 0, maximum(self.layers - self.dense_layers, 0), 0)
+
+    @property
+    def latent(self) -> Array:
+        """1 where attention is multi-head latent attention, else 0."""
+        return where(self.kv_rank > 0, 1.0, 0.0)
+
+    @property
+    def score_dim(self) -> Array:
+        """Width of a query-key product: d_h, or d_h + d_rope in latent attention [1]."""
+        return self.head_dim + self.rope_dim
+
+    @property
+    def output_dim(self) -> Array:
+        """Width of a value head: d_h unless latent attention says otherwise [1]."""
+        return where(self.kv_rank > 0, self.value_dim, self.head_dim)
+
+
+# Parameters ----------------------------------------------------------------------------------------------------------
+
+
+def attention_parameters(shape: Shape) -> Array:
+    """Parameters of one attention block.
+
+    Multi-head and grouped-query: h·H·d_h (query) + 2·h·K·d_h (key, value) + H·d_h·h (output).
+    Latent: h·r_q + r_q·H·(d_h + d_rope) + h·(r_kv + d_rope) + r_kv·H·(d_h + d_v) + H·d_v·h, the query directly
+    from h where r_q = 0.
+
+    Returns:
+        Parameters [1].
+
+    Source: Vaswani et al., "Attention is all you need", 2017; DeepSeek-AI, "DeepSeek-V2", 2024, section 2.1.
+
+    >>> llama_3_8b = Shape(32, 4096, 32, 128, 8, 14336, 1, 128256)
+    >>> float(attention_parameters(llama_3_8b))  # 4096·4096·2 + 2·4096·1024
+    41943040.0
+    """
+    grouped = 2 * shape.hidden * shape.heads * shape.head_dim + 2 * shape.hidden * shape.kv_heads * shape.head_dim
+    query = where(
+        shape.query_rank > 0,
+        shape.hidden * shape.query_rank + shape.query_rank * shape.heads * shape.score_dim,
+        shape.hidden * shape.heads * shape.score_dim,
+    )
+    latent = (
+        query
+        + shape.hidden * (shape.kv_rank + shape.rope_dim)
+        + shape.kv_rank * shape.heads * (shape.head_dim + shape.value_dim)
+        + shape.heads * shape.value_dim * shape.hidden
+    )
+    return where(shape.latent > 0, latent, grouped)
+
+
+def dense_ffn_parameters(shape: Shape) -> Array:
+    """Parameters of one dense feed-forward block, g·h·f [1].
+
+    >>> float(dense_ffn_parameters(Shape(32, 4096, 32, 128, 8, 14336, 1, 128256)))  # 3·4096·14336
+    176160768.0
+    """
+    return (2 + shape.gated) * shape.hidden * shape.ffn_hidden
+
+
+def expert_parameters(shape: Shape) -> Array:
+    """Parameters of one routed expert, g·h·f_e [1]."""
+    return (2 + shape.gated) * shape.hidden * shape.expert_ffn_hidden
+
+
+def shared_expert_parameters(shape: Shape) -> Array:
+    """Parameters of the experts that every token visits, together [1]."""
+    return (2 + shape.gated) * shape.hidden * shape.shared_width
+
+
+def small_parameters(shape: Shape) -> Array:
+    """Norms and biases of one layer.
+
+    Two norms of h (one where attention and feed-forward share it), each with a bias if the model has biases; then also
+    (H + 2K)·d_h for queries, keys and values, h for the attention output, f and h for the feed-forward block.
+
+    Returns:
+        Parameters [1].
+    """
+    norms = (2 - shape.parallel_block) * shape.hidden * (1 + shape.biases)
+    qkv = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
+    return norms + maximum(shape.biases, shape.qkv_bias) * qkv + shape.biases * (2 * shape.hidden + shape.ffn_hidden)
+
+
+def parameters(shape: Shape) -> Array:
+    """All parameters of the model.
+
+    L·(attention + norms) + dense layers·g·h·f + expert layers·(E·g·h·f_e + shared + h·E of the router) + the final
+    norm + embeddings V·h (once if tied, else twice). Multi-token-prediction modules are not counted, as in published
+    counts.
+
+    Returns:
+        Parameters [1].
+
+    >>> float(parameters(Shape(32, 4096, 32, 128, 8, 14336, 1, 128256))) / 1e9  # Llama 3 8B
+    8.030261248
+    """
+    attention = attention_parameters(shape) + small_parameters(shape)
+    experts = shape.expert_layers
+    mixture = shape.experts * expert_parameters(shape) + shared_expert_parameters(shape) + shape.hidden * shape.experts
+    return (
+        shape.layers * attention
+        + (shape.layers - experts) * dense_ffn_parameters(shape)
+        + experts * mixture
+        + shape.hidden * (1 + shape.biases)
+        + (2 - shape.tied) * shape.vocabulary * shape.hidden
+        + shape.positions * shape.hidden
+    )
+
+
+def active_parameters(shape: Shape) -> Array:
+    """Parameters one token passes through: as `parameters`, with k routed experts in place of E.
+
+    >>> mixtral = Shape(32, 4096, 32, 128, 8, 14336, 1, 32000, 0, 8, 2, 14336, 0, 0)
+    >>> round(float(parameters(mixtral)) / 1e9, 1), round(float(active_parameters(mixtral)) / 1e9, 1)
+    (46.7, 12.9)
+    """
+    idle = maximum(shape.experts - shape.experts_per_token, 0) * expert_parameters(shape)
+    return parameters(shape) - shape.expert_layers * idle
+
+
+# Work ----------------------------------------------------------------------------------------------------------------
+
+
+def keys_per_query(sequence_length: Array, window: Array, causal: Array) -> Array:
+    """Keys a query is multiplied with, averaged over the sequence.
+
+    The full square has s. A causal kernel does w - w²/2s with w = min(s, window): half the square without a window.
+
+    Args:
+        sequence_length: s [1].
+        window: sliding window, 0 for none [1].
+        causal: 1 counts the work of a causal kernel, 0 the full square.
+
+    Returns:
+        Keys [1].
+
+    >>> [float(keys_per_query(8192, window, causal)) for window, causal in ((0, 0), (0, 1), (128, 1))]
+    [8192.0, 4096.0, 127.0]
+    """
+    reach = where(window > 0, minimum(window, sequence_length), sequence_length)
+    return where(causal > 0, reach - reach**2 / (2 * sequence_length), reach)
+
+
+def attention_flops(shape: Shape, sequence_length: Array, causal: Array = 1.0) -> Array:
+    """Work of the attention core of one layer, forward, for one token: 2·keys·H·(d_qk + d_v).
+
+    Args:
+        shape: the model.
+        sequence_length: s [1].
+        causal: 1 counts half the square, which is what a flash kernel does; 0 all of it.
+
+    Returns:
+        Floating-point operations, a multiply-add counted as two [FLOP].
+
+    Source: Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022, appendix A.
+
+    >>> float(attention_flops(Shape(32, 4096, 32, 128, 8, 14336, 1, 128256), 8192))  # 4·(8192/2)·4096
+    67108864.0
+    """
+    keys = (1 - shape.window_share) * keys_per_query(sequence_length, 0.0, causal)
+    keys = keys + shape.window_share * keys_per_query(sequence_length, shape.window, causal)
+    return 2 * keys * shape.heads * (shape.score_dim + shape.output_dim)
+
+
+def forward_flops(shape: Shape, sequence_length: Array, causal: Array = 1.0) -> Array:
+    """Work of one token's forward pass, without the output head.
+
+    2 per parameter of attention and of the active feed-forward blocks, and the attention core.
+
+    Returns:
+        Floating-point operations [FLOP].
+    """
+    experts = shape.expert_layers
+    active = shape.experts_per_token * expert_parameters(shape) + shared_expert_parameters(shape)
+    active = active + shape.hidden * shape.experts
+    last = where(experts > 0, active, dense_ffn_parameters(shape))
+    core = attention_flops(shape, sequence_length, causal)
+    prediction = 2 * (attention_parameters(shape) + last + 2 * shape.hidden * shape.hidden) + core
+    return (
+        shape.layers * (2 * attention_parameters(shape) + core)
+        + 2 * (shape.layers - experts) * dense_ffn_parameters(shape)
+        + 2 * experts * active
+        + shape.prediction_layers * prediction
+    )
+
+
+def head_flops(shape: Shape) -> Array:
+    """Work of one token's forward pass through the output head, 2·h·V for each prediction [FLOP]."""
+    return 2 * shape.hidden * shape.vocabulary * (1 + shape.prediction_layers)
+
+
+def training_flops(shape: Shape, sequence_length: Array, causal: Array = 1.0) -> Array:
+    """Model FLOPs of training on one token: three times the forward pass, recomputation not counted.
+
+    The input embedding is a look-up and counts nothing. `causal=1` is the convention of Megatron-Bridge since
+    2025, `causal=0` that of PaLM and of most papers before.
+
+    Returns:
+        Floating-point operations [FLOP].
+
+    Source: Kaplan et al., "Scaling laws for neural language models", 2020, table 1; Chowdhery et al., "PaLM", 2022,
+    appendix B.
+
+    >>> shape = Shape(32, 4096, 32, 128, 8, 14336, 1, 128256)
+    >>> round(float(training_flops(shape, 8192)) / 1e9, 1)  # 6·(8.03 - 0.53) G + 6·32·4096·8192
+    51.5
+    """
+    return 3 * (forward_flops(shape, sequence_length, causal) + head_flops(shape))
+
+
+# Memory --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Held:
+    """Parameters that one GPU holds, on the stage that holds most.
+
+    Attributes:
+        dense: parameters shared by all data-parallel ranks: attention, dense blocks, shared experts, embeddings [1].
+        expert: routed-expert parameters, shared only by the ranks that hold the same experts [1].
+        layer: parameters of one average layer, as sharded by tensor and expert parallelism [1].
+    """
+
+    dense: Array
+    expert: Array
+    layer: Array
+
+
+def held_parameters(
+    shape: Shape, tensor: Array, pipeline: Array, expert: Array, expert_tensor: Array, stage_layers: Array
+) -> Held:
+    """Parameters that one GPU holds on the fullest pipeline stage.
+
+    Tensor parallelism divides attention, dense blocks and embeddings by t, experts by the degrees e and t_e; the
+    pipeline leaves ⌈L/p⌉ layers and one of the two embeddings on the first stage.
+
+    Args:
+        shape: the model.
+        tensor: t [1].
+        pipeline: p [1].
+        expert: e, ranks over which the experts are spread [1].
+        expert_tensor: t_e, ranks over which each expert is cut [1].
+        stage_layers: layers on the fullest stage [1].
+
+    >>> shape = Shape(32, 4096, 32, 128, 8, 14336, 1, 128256)
+    >>> float(held_parameters(shape, 1, 1, 1, 1, 32).dense) / 1e9
+    8.030257152
+    """
+    share = shape.expert_layers / shape.layers
+    block = attention_parameters(shape) + (1 - share) * dense_ffn_parameters(shape)
+    block = block + share * shared_expert_parameters(shape)
+    routed = share * shape.experts * expert_parameters(shape) / (expert * expert_tensor)
+    table = shape.vocabulary * shape.hidden / tensor
+    embeddings = where(pipeline > 1, table, (2 - shape.tied) * table)
+    replicated = 2 * shape.hidden + share * shape.hidden * shape.experts
+    dense_layer = block / tensor + replicated
+    return Held(stage_layers * dense_layer + embeddings, stage_layers * routed, dense_layer + routed)
+
+
+def layer_activations(
+    shape: Shape,
+    sequence_length: Array,
+    tensor: Array,
+    sequence_parallel: Array,
+    expert_tensor: Array,
+    element: Array,
+    unfused_attention: Array,
+    dropout: Array,
+) -> Array:
+    """Bytes one token leaves in one average layer for the backward pass, nothing recomputed.
+
+    In units of the h, the residual stream is kept at the two norms (2 + 2 inputs, 2 + 2 outputs: 8h bytes, divided by
+    t under sequence parallelism); queries, keys, values and the attention output (2·(2H + 2K)·d_h) and the inner
+    activations of the feed-forward block (6f gated, 4f plain) are divided by t. Dropout masks add 2h. Unfused
+    attention keeps 5·H·s more. A mixture of experts keeps its k routed copies of the input and of the inner
+    activations. With plain multi-head attention this is the 34·h of the source.
+
+    Args:
+        shape: the model.
+        sequence_length: s [1].
+        tensor: t [1].
+        sequence_parallel: 1 if norms and residuals are split over t, else 0.
+        expert_tensor: ranks over which each expert is cut [1].
+        element: bytes of the inputs kept for the weight gradients: 2 in 16-bit, 1 in FP8 [B].
+        unfused_attention: 1 if scores are written to memory, else 0.
+        dropout: 1 if dropout masks are kept, else 0.
+
+    Returns:
+        Bytes for one token and layer [B].
+
+    Source: Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022, table 2.
+
+    >>> gpt = Shape(96, 12288, 96, 128, 96, 49152, 0, 51200)
+    >>> float(layer_activations(gpt, 2048, 1, 0, 1, 2, 0, 1)) / 12288
+    34.0
+    >>> float(layer_activations(gpt, 2048, 8, 1, 1, 2, 0, 1)) / 12288  # 34/8
+    4.25
+    """
+    norms = where(sequence_parallel > 0, tensor, 1.0)
+    residual = (4 + 2 * element + 2 * dropout) * shape.hidden / norms
+    qkv = 2 * shape.heads * (shape.score_dim + shape.output_dim) / 2
+    latent = 2 * (shape.query_rank + shape.kv_rank + shape.rope_dim)
+    keys = where(
+        shape.latent > 0,
+        2 * shape.heads * (shape.score_dim + shape.output_dim) / 2,
+        2 * shape.kv_heads * shape.head_dim,
+    )
+    core = 2 * (qkv + keys) / tensor + where(shape.latent > 0, latent, 0.0)
+    scores = unfused_attention * 5 * shape.heads * sequence_length / tensor
+    inner = (2 + 2 * shape.gated) + element
+    dense = inner * shape.ffn_hidden / tensor
+    routed = shape.experts_per_token * (element * shape.hidden / tensor + inner * shape.expert_ffn_hidden / tensor)
+    shared = inner * shape.shared_width / tensor
+    share = shape.expert_layers / shape.layers
+    gathered = share * where(expert_tensor > 1, shape.hidden * element, 0.0)
+    return residual + core + scores + (1 - share) * dense + share * (routed + shared) + gathered
+
+
+def micro_batches_in_flight(micro_batches: Array, pipeline: Array, virtual_pipeline: Array) -> Array:
+    """Micro-batches whose activations the first stage holds at once, in units of a whole stage.
+
+    1F1B keeps min(m, p) of them. Interleaving v model chunks keeps 1 + (p - 1)/(p·v) times as many.
+
+    Source: Korthikanti et al., 2022, section 4.2.3.
+
+    >>> float(micro_batches_in_flight(16, 8, 1)), float(micro_batches_in_flight(16, 8, 2))
+    (8.0, 11.5)
+    """
+    depth = minimum(micro_batches, pipeline)
+    interleaved = depth * (1 + (pipeline - 1) / (pipeline * virtual_pipeline))
+    return minimum(micro_batches, where(virtual_pipeline > 1, interleaved, depth))

@@ -1,0 +1,207 @@
+"""From draws to ranges: each result is low ≤ typical ≤ high with a unit and the sources that fed it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import Field, dataclass, field, fields, is_dataclass
+from functools import cache
+from math import isfinite
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import TypeVar, dataclass_transform
+
+from app.catalog.estimate import Estimate
+
+LOW, HIGH = 0.1, 0.9
+Z90 = 1.2815515655446004
+"""The standard normal deviate of the 90th percentile: half the width of an 80 % interval."""
+EARLY = frozenset({"announced", "projected"})
+"""What is not on sale yet."""
+_SOURCE, _STATUS = attrgetter("source"), attrgetter("status")
+
+
+@dataclass(frozen=True)
+class Band:
+    """An 80 % interval about a typical value, in ``unit``, with the keys of the sources it rests on."""
+
+    low: float
+    typical: float
+    high: float
+    unit: str
+    sources: tuple[str, ...] = ()
+    projected: bool = False
+
+
+class Draws(NamedTuple):
+    """A result before it is folded: draws along the last axis, the typical value first.
+
+    ``residual`` is the model's own relative error: the half-width of its 80 % interval on the logarithm.
+    """
+
+    values: NDArray[np.float64]
+    unit: str = ""
+    used: tuple[Estimate, ...] = ()
+    residual: float = 0.0
+
+    @property
+    def typical(self) -> float:
+        """The typical value alone."""
+        return float(self.values.flat[0])
+
+
+Quantity = Band | None
+"""A band; ``None`` where the value cannot be computed, and a finding says why."""
+T = TypeVar("T")
+Q = TypeVar("Q", default=Quantity)
+"""What a result's quantities are: bands for every reader, draws until they are folded."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a result is, said once for page, API, files and comparison.
+
+    Attributes:
+        unit: of a quantity, a base unit or, for a rate of money, such as USD/h; "1" for counts, shares and factors;
+            blank for words, flags and parts.
+        label: name of a row or column.
+        meaning: one sentence.
+        formula: key of the formula on the method page.
+    """
+
+    unit: str
+    label: str
+    meaning: str
+    formula: str = ""
+
+
+def result(unit: str, label: str, meaning: str, *, formula: str = "", **more: Any) -> Any:
+    """A field of a result with its declaration; ``more`` goes to `dataclasses.field`."""
+    return field(metadata={"result": Declaration(unit, label, meaning, formula)}, **more)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field, result))
+def record(kind: type[T]) -> type[T]:
+    """A frozen dataclass whose fields declare themselves with `result`."""
+    return dataclass(frozen=True)(kind)
+
+
+def declaration(entry: Field[Any]) -> Declaration | None:
+    """What a field declares; ``None`` where it declares nothing."""
+    declared: Declaration | None = entry.metadata.get("result")
+    return declared
+
+
+def unit_of(entry: Field[Any]) -> str:
+    """The unit a field declares; blank where it declares none."""
+    declared = declaration(entry)
+    return declared.unit if declared else ""
+
+
+def fold(part: Any) -> Any:
+    """A result whose quantities are draws, as the same result with bands, in one sort.
+
+    Walks records, tuples and mappings. A quantity has the unit that its field declares (see `result`). The interval
+    holds 80 % of the draws; the model's own error widens it on the logarithm, √(draws² + residual²), each side by
+    itself. What is not a number is ``None``.
+
+    >>> fold({"t": Draws(np.full(257, 2.0), "s")})["t"]
+    Band(low=2.0, typical=2.0, high=2.0, unit='s', sources=(), projected=False)
+    """
+    found: list[tuple[Draws, str]] = []
+    _collect(part, "", found)
+    return _rebuilt(part, iter(_bands(found))) if found else part
+
+
+PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+def _collect(part: Any, unit: str, found: list[tuple[Draws, str]]) -> None:
+    """Every quantity inside a result, with its unit, in the order of `_rebuilt`."""
+    kind: Any = type(part)
+    if kind in PLAIN:
+        return
+    if kind is Draws:
+        found.append((part, unit or part.unit))
+    elif kind is tuple:
+        for inner in part:
+            _collect(inner, unit, found)
+    elif kind is dict:
+        for inner in part.values():
+            _collect(inner, unit, found)
+    elif is_dataclass(part):
+        for name, own in _units(kind):
+            _collect(getattr(part, name), own, found)
+
+
+def _rebuilt(part: Any, bands: Iterator[Band | None]) -> Any:
+    """The same result with the next bands in place of its draws."""
+    kind: Any = type(part)
+    if kind in PLAIN:
+        return part
+    if kind is Draws:
+        return next(bands)
+    if kind is tuple:
+        return tuple([_rebuilt(inner, bands) for inner in part])
+    if kind is dict:
+        return {name: _rebuilt(inner, bands) for name, inner in part.items()}
+    if is_dataclass(part):
+        return kind(*[_rebuilt(getattr(part, name), bands) for name, _ in _units(kind)])
+    return part
+
+
+@cache
+def _units(kind: Any) -> tuple[tuple[str, str], ...]:
+    """The fields of a record, in order, each with the unit it declares; blank where it declares none."""
+    return tuple((entry.name, unit_of(entry)) for entry in fields(kind))
+
+
+def _bands(found: Sequence[tuple[Draws, str]]) -> list[Band | None]:
+    rows = [draws for draws, _ in found]
+    table = np.empty((len(rows), max([row.values.size for row in rows])))
+    for place, row in zip(table, rows, strict=True):
+        place[:] = row.values
+    typical = table[:, 0].tolist()
+    low, high = _sorted_interval(table, np.array([row.residual for row in rows]))
+    rests: dict[int, tuple[tuple[str, ...], bool]] = {}  # results of one part of the plan share what they rest on
+    bands: list[Band | None] = []
+    for (row, unit), below, value, above in zip(found, low.tolist(), typical, high.tolist(), strict=True):
+        if not isfinite(value):
+            bands.append(None)
+            continue
+        used = row.used
+        if id(used) not in rests:
+            rests[id(used)] = _provenance(used)
+        sources, projected = rests[id(used)]
+        bands.append(Band(below, value, above, unit, sources, projected))
+    return bands
+
+
+def interval(
+    values: NDArray[np.float64], residual: float | NDArray[np.float64] = 0.0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Low and high of each result or curve point: draws along the last axis, widened by the model's own error.
+
+    Where a value of zero or less allows no logarithm, the draws' own interval stands.
+    """
+    return _sorted_interval(values.copy(), residual)
+
+
+def _sorted_interval(
+    values: NDArray[np.float64], residual: float | NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The same, which leaves the draws in another order."""
+    typical = values[..., 0].copy()
+    last = values.shape[-1] - 1
+    places = round(LOW * last), round(HIGH * last)
+    values.partition(places, axis=-1)
+    low, high = np.minimum(values[..., places[0]], typical), np.maximum(values[..., places[1]], typical)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        below = typical * np.exp(-np.hypot(np.log(typical / low), residual))
+        above = typical * np.exp(np.hypot(np.log(high / typical), residual))
+    exact = (np.asarray(residual) == 0) | (low <= 0)
+    return np.where(exact, low, below), np.where(exact, high, above)
+
+
+def _provenance(used: Sequence[Estimate]) -> tuple[tuple[str, ...], bool]:
+    return tuple(dict.fromkeys(map(_SOURCE, used))), not EARLY.isdisjoint(map(_STATUS, used))

@@ -1,0 +1,387 @@
+"""The bill of materials: how many of each part a design needs, and what they cost and draw."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.catalog.estimate import N_DRAWS, Estimate
+from app.catalog.load import Catalog
+from app.formulas import costs
+from app.formulas.arrays import Array, where
+from app.formulas.fabric import design as fabric_design
+from app.formulas.fabric import layouts
+from app.formulas.fabric.cabling import Cabling, Counts
+from app.plan.cables import Medium, floor_of, media, switch_cage
+from app.plan.cluster import Hardware
+from app.plan.prices import PriceList
+from app.plan.scenario import Scenario
+from app.plan.switches import SwitchPair
+
+Floats = NDArray[np.float64]
+LEVELS = ("node_leaf", "leaf_spine", "spine_core", "core_super_core", "peer")
+ENDS = {
+    "node_leaf": ("node", "leaf"),
+    "leaf_spine": ("leaf", "spine"),
+    "spine_core": ("spine", "core"),
+    "core_super_core": ("core", "super-core"),
+    "peer": ("leaf", "leaf"),
+}
+TIERS = ("leaf", "spine", "core", "super-core")
+
+
+UNKNOWN = np.full(N_DRAWS, np.nan)
+UNKNOWN.flags.writeable = False
+
+
+def draws_or_nan(estimate: Estimate | None) -> Floats:
+    """Draws of an estimate; not a number where there is none."""
+    return estimate.draws() if estimate else UNKNOWN
+
+
+class Line(NamedTuple):
+    """A line of the bill of materials: so many of a part, and what all of them draw at most."""
+
+    role: str
+    part: str
+    key: str
+    quantity: int
+    price: Estimate | None
+    power: Floats | None = None
+
+    @property
+    def cost(self) -> Array:
+        """Price of all of them [USD]."""
+        return costs.line(self.quantity, draws_or_nan(self.price))
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A designed and priced network: the compute fabric, or one beside it."""
+
+    choice: SwitchPair
+    design: layouts.Design
+    counts: Counts
+    cabling: Cabling
+    media: Mapping[str, Medium | None]
+    cages: "Cages"
+    parts: tuple[Line, ...]
+    """What is bought, a level's cables on one line."""
+    modules: Mapping[str, Array]
+    """Power of the modules in the switches of each tier [W]."""
+    spares: Estimate
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """What is bought, cables by their length."""
+        return tuple(self._by_length())
+
+    def _by_length(self) -> Iterator[Line]:
+        for line in self.parts:
+            if not line.role.startswith("cable "):
+                yield line
+                continue
+            level = line.role.removeprefix("cable ")
+            name = level.replace("_", "–", 1).replace("_", " ")
+            per_cable = self.cages.per_cable(level, self.media[level])
+            for metres, pieces in _by_length(getattr(self.cabling, level), per_cable):
+                yield Line(f"{name}, {metres:g} m", line.part, line.key, pieces, line.price)
+
+    @cached_property
+    def stock(self) -> Floats:
+        """Price of the parts kept in stock [USD]."""
+        return spare_cost(self._bought, self.spares)
+
+    @cached_property
+    def cost(self) -> Floats:
+        return self._bought + self.stock
+
+    @cached_property
+    def _bought(self) -> Floats:
+        return np.asarray(sum(line.cost for line in self.parts), dtype=np.float64)
+
+    @cached_property
+    def power(self) -> Floats:
+        """Maximum power of switches with their modules [W]."""
+        return np.asarray(sum((line.power for line in self.parts if line.power is not None), ZERO))
+
+    @cached_property
+    def typical_power(self) -> Floats:
+        """Usual power of switches with their modules [W]."""
+        counts = self.counts
+        above = counts.spines + counts.cores + counts.super_cores
+        boxes = ((self.choice.leaf, counts.leaves), (self.choice.spine, above))
+        drawing = [costs.line(-(-many // box.switches_per_box), draws_or_nan(box.power)) for box, many in boxes]
+        return np.asarray(sum((*self.modules.values(), *drawing), ZERO))
+
+    @cached_property
+    def rack_units(self) -> int:
+        counts, (leaf, spine) = self.counts, (self.choice.leaf, self.choice.spine)
+        above = counts.spines + counts.cores + counts.super_cores
+        heights = [(box.rack_units or 1) / box.switches_per_box for box in (leaf, spine)]
+        return round(counts.leaves * heights[0] + above * heights[1])
+
+    @cached_property
+    def used(self) -> tuple[Estimate, ...]:
+        """What the cost rests on."""
+        prices = [line.price for line in self.parts if line.price]
+        return tuple({price.key: price for price in (*prices, self.spares)}.values())
+
+    @cached_property
+    def power_sources(self) -> tuple[Estimate, ...]:
+        return powers(self.choice)
+
+    def cages_used(self) -> dict[str, int]:
+        """Cages that hold a cable or module, at the nodes and in the switches of each tier."""
+        counts = self.counts
+        boxes = {
+            "node": counts.nodes, "leaf": counts.leaves, "spine": counts.spines, "core": counts.cores,
+            "super-core": counts.super_cores,
+        }  # fmt: skip
+        ends = dict.fromkeys(boxes, 0)
+        for level in LEVELS:
+            for tier in ENDS[level]:
+                ends[tier] += int(getattr(self.design, level))
+        ends["node"] = int(self.design.hosts)
+        return {
+            tier: int(fabric_design.modules_needed(links, self.cages.at(tier)[0][1], boxes[tier]))
+            for tier, links in ends.items()
+            if links
+        }
+
+
+ZERO = np.zeros(N_DRAWS)
+ZERO.flags.writeable = False
+
+
+@lru_cache(maxsize=1024)
+def powers(choice: SwitchPair) -> tuple[Estimate, ...]:
+    """What the power of some switches rests on."""
+    boxes = {choice.leaf.key: choice.leaf, choice.spine.key: choice.spine}
+    powers = [power for box in boxes.values() for power in (box.maximum_power, box.power)]
+    return tuple(power for power in powers if power)
+
+
+@dataclass(frozen=True)
+class Cages:
+    """Rate of a cage [B/s] and links it carries, at a node, a leaf and a switch above."""
+
+    node: tuple[float, int]
+    leaf: tuple[float, int]
+    spine: tuple[float, int]
+    leaf_packaged: bool
+    spine_packaged: bool
+
+    @staticmethod
+    def of(choice: SwitchPair, hardware: Hardware, scenario: Scenario, catalog: Catalog) -> "Cages":
+        """The cages of a choice of switches and a kind of node.
+
+        How many links share a cage of the node is known for the node's own adapters; with others each has its own.
+        """
+        return _cages(choice, catalog, hardware.platform.key, hardware.scale_out.key, scenario.planes)
+
+    def at(self, tier: str) -> tuple[tuple[float, int], bool]:
+        """The cage at one end of a link, and whether its optics are inside the box."""
+        if tier == "node":
+            return self.node, False
+        return (self.leaf, self.leaf_packaged) if tier == "leaf" else (self.spine, self.spine_packaged)
+
+    def per_cable(self, level: str, medium: Medium | None) -> int:
+        """Links that one cable of a level carries."""
+        return 1 if medium and medium.kind == "optical" else self.at(ENDS[level][1])[0][1]
+
+    def medium(self, prices: PriceList, level: str, length: float) -> Medium | None:
+        """What carries the links of a level whose longest run is so long: one kind, so that spares fit everywhere."""
+        (near, near_inside), (far, far_inside) = (self.at(tier) for tier in ENDS[level])
+        return media(prices, length, near, far, (near_inside, far_inside))
+
+
+@lru_cache(maxsize=1024)
+def _cages(choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str, planes: int) -> Cages:
+    known = catalog.operations["node_cage_links"]
+    port = catalog.scale_out[scale_out].port_rate.typical
+    own = port == catalog.platforms[platform].nic_rate.typical
+    links = int(known.get(platform if own else "default", known["default"]).typical) * planes
+    return Cages(
+        (port / planes * links, links),
+        switch_cage(choice.leaf, choice.leaf_split),
+        switch_cage(choice.spine, choice.spine_split),
+        choice.leaf.co_packaged,
+        choice.spine.co_packaged,
+    )
+
+
+Carried = Mapping[str, Sequence[tuple[Medium, Any]]]
+"""The media of each level, and where each is used: true, or an array that says it for each design."""
+
+
+def part_counts(
+    choice: SwitchPair,
+    cages: Cages,
+    design: layouts.Design,
+    nodes: Array,
+    adapters: Array,
+    manager_links: Array,
+    carried: Carried,
+) -> dict[tuple[str, str], Array]:
+    """How many of each part a design needs, or an array of designs, by role and key.
+
+    Cages are filled box by box: a twin-port module for every two links of a box. A link over copper needs no modules.
+
+    Args:
+        choice, cages: the switches, and what fits them.
+        design: the designs.
+        nodes, adapters, manager_links: nodes, NICs to buy, and links of fabric managers [1].
+        carried: the media of each level.
+    """
+    found: dict[tuple[str, str], Array] = {("NIC", ""): adapters}
+    counts = (design.leaf_switches, design.spine_switches, design.core_switches, design.super_core_switches)
+    switches = dict(zip(TIERS, counts, strict=True))
+    for tier, many in switches.items():
+        box = choice.leaf if tier == "leaf" else choice.spine
+        found[f"{tier} switch", box.key] = -(-many // box.switches_per_box)
+    ends: dict[tuple[str, str], Array] = {}
+    runs: dict[tuple[str, str], Array] = {}
+    for level, kinds in carried.items():
+        links = getattr(design, level)
+        for medium, here in kinds:
+            mine = where(here, links, 0.0)
+            run = (level, medium.cable.key)
+            runs[run] = runs.get(run, 0.0) + -(-mine // cages.per_cable(level, medium))
+            for tier, module in zip(ENDS[level], (medium.near, medium.far), strict=True):
+                if module is None:
+                    continue
+                managers = where(mine > 0, manager_links, 0.0) if tier == "node" else 0.0
+                ends[tier, module.key] = ends.get((tier, module.key), 0.0) + mine - managers
+                ends["fabric-manager", module.key] = ends.get(("fabric-manager", module.key), 0.0) + managers
+    for (tier, key), links in ends.items():
+        boxes = nodes if tier == "node" else switches.get(tier, 1)
+        per_module = 1 if tier == "fabric-manager" else cages.at(tier)[0][1]
+        filled = fabric_design.modules_needed(links, per_module, boxes)
+        role = f"{tier} module" if tier in ("node", "fabric-manager") else f"{tier} switch module"
+        found[role, key] = found.get((role, key), 0.0) + filled
+    for (level, key), pieces in runs.items():
+        found[f"cable {level}", key] = pieces
+    return found
+
+
+@lru_cache(maxsize=512)
+def price_of(
+    role: str, key: str, choice: SwitchPair, nic: str | None, family: str, prices: PriceList
+) -> tuple[str, str, Estimate | None]:
+    """Name, key and price of a part."""
+    if role == "NIC":
+        adapter = prices.catalog.nics[nic] if nic else None
+        return (adapter.name if adapter else "NIC"), nic or "", prices.nic(adapter, family)
+    if role.endswith(" switch"):
+        box = choice.leaf if role == "leaf switch" else choice.spine
+        return box.name, box.key, prices.switch(box)
+    optic = prices.catalog.optics[key]
+    return optic.name, key, prices.optic(optic)
+
+
+def counted(design: layouts.Design, hardware: Hardware, scenario: Scenario) -> Counts:
+    """A design in plain numbers."""
+    return Counts(
+        layout=layouts.LAYOUTS.index(scenario.topology),
+        nodes=hardware.nodes,
+        rails=hardware.nics_per_node,
+        planes=scenario.planes,
+        tiers=int(design.tiers),
+        units=int(design.units),
+        unit_nodes=int(design.unit_nodes),
+        leaf_down=int(design.leaf_down),
+        leaf_up=int(design.leaf_up),
+        spine_down=int(design.spine_down),
+        spine_up=int(design.spine_up),
+        core_up=int(design.core_up),
+        leaves=int(design.leaf_switches),
+        spines=int(design.spine_switches),
+        cores=int(design.core_switches),
+        super_cores=int(design.super_core_switches),
+        management_links=scenario.management_links,
+        peers=int(design.peer),
+        rail_spines=scenario.spine_policy == "rail" or scenario.topology == "rail-only",
+    )
+
+
+def laid_out(
+    design: layouts.Design, choice: SwitchPair, hardware: Hardware, scenario: Scenario, catalog: Catalog
+) -> Cabling:
+    """A design with its racks on the floor."""
+    floor = floor_of(catalog, hardware.platform.nodes_per_rack)
+    return Cabling(counted(design, hardware, scenario), floor, choice.spine.rack_units or 1)
+
+
+def build(
+    hardware: Hardware,
+    scenario: Scenario,
+    catalog: Catalog,
+    prices: PriceList,
+    choice: SwitchPair,
+    design: layouts.Design,
+    adapters: int | None = None,
+) -> Network:
+    """Cable and price a design; ``adapters`` is how many NICs to buy where not one for every host."""
+    cabling = laid_out(design, choice, hardware, scenario, catalog)
+    counts, cages = cabling.counts, Cages.of(choice, hardware, scenario, catalog)
+    carried = {
+        level: cages.medium(prices, level, cabling.longest(level)) for level in LEVELS if getattr(design, level) > 0
+    }
+    needed = part_counts(
+        choice,
+        cages,
+        design,
+        counts.nodes,
+        counts.nodes * counts.rails if adapters is None else adapters,
+        scenario.management_links * scenario.planes,
+        {level: [(medium, True)] for level, medium in carried.items() if medium},
+    )
+    modules = held(needed, catalog)
+    nic, family = hardware.nic.key if hardware.nic else None, hardware.scale_out.family
+    lines = []
+    for (role, key), many in needed.items():
+        if many:
+            name, own_key, price = price_of(role, key, choice, nic, family, prices)
+            power = _switch_power(choice, role, int(many), modules) if role.endswith(" switch") else None
+            lines.append(Line(role, name, own_key, int(many), price, power))
+    return Network(choice, design, counts, cabling, carried, cages, tuple(lines), modules, prices.rate("spares"))
+
+
+def _switch_power(choice: SwitchPair, role: str, boxes: int, modules: Mapping[str, Array]) -> Floats:
+    """Maximum power of the switches of a tier with their modules [W]."""
+    box = choice.leaf if role == "leaf switch" else choice.spine
+    most = box.maximum_power or box.power
+    included = bool(box.maximum_power and box.maximum_power_includes_modules)
+    inside = modules.get(role.removesuffix(" switch"), 0.0)
+    return np.asarray(costs.switch_power(boxes, draws_or_nan(most), 1, inside, included))
+
+
+def held(needed: Mapping[tuple[str, str], Array], catalog: Catalog) -> dict[str, Array]:
+    """Power of the modules in the switches of each tier [W]."""
+    found: dict[str, Array] = {}
+    for (role, key), many in needed.items():
+        if role.endswith(" switch module"):
+            tier = role.removesuffix(" switch module")
+            found[tier] = found.get(tier, 0.0) + costs.line(many, draws_or_nan(catalog.optics[key].power))
+    return found
+
+
+def spare_cost(parts_cost: Floats, spares: Estimate) -> Floats:
+    """Price of the parts kept in stock [USD]."""
+    share = spares.draws()
+    return np.where(share == 0, 0.0, costs.with_spares(parts_cost, share) - parts_cost)
+
+
+def _by_length(runs: Mapping[float, int], per_cable: int) -> Iterator[tuple[float, int]]:
+    """Cables of each length; those of several links are rounded up on the whole."""
+    links = done = 0
+    for metres, more in sorted(runs.items()):
+        links += more
+        pieces = -(-links // per_cable) - done
+        done += pieces
+        if pieces:
+            yield metres, pieces

@@ -1,0 +1,83 @@
+"""The hardware a scenario names, with every blank filled in from the catalogue."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from app.catalog.entries import Gpu, Nic, Platform, ScaleOut, ScaleUp
+from app.catalog.estimate import Estimate
+from app.catalog.load import Catalog
+from app.plan.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What a scenario is built of. Rates are per GPU and one direction."""
+
+    gpu: Gpu
+    platform: Platform
+    scale_up: ScaleUp
+    wiring: str
+    domain: int
+    scale_out: ScaleOut
+    nic: Nic | None
+    gpus: int
+    gpus_per_node: int
+    nodes: int
+    nics_per_node: int
+    pcie: ScaleUp
+
+    @property
+    def rate_per_gpu(self) -> Estimate:
+        """Network rate of one GPU's share of its node's NICs, one direction [B/s]."""
+        return self.scale_out.port_rate.times(self.nics_per_node / self.gpus_per_node)
+
+    def fields(self) -> dict[str, Any]:
+        """What the hardware fills into a scenario's blanks, by the scenario's names."""
+        return {
+            "platform": self.platform.key,
+            "gpus_per_node": self.gpus_per_node,
+            "nics_per_node": self.nics_per_node,
+            "scale_up": self.scale_up.key,
+            "scale_up_domain": self.domain,
+            "scale_up_wiring": self.wiring,
+        }
+
+
+def look_up(scenario: Scenario, catalog: Catalog) -> Hardware:
+    """Resolve the scenario's hardware; the platform's own values fill the blanks."""
+    gpu = catalog.gpus[scenario.gpu]
+    platform = catalog.platforms[scenario.platform or gpu.platform]
+    scale_up = catalog.scale_up[scenario.scale_up or gpu.scale_up]
+    own_link = scale_up.key == gpu.scale_up
+    gpus_per_node = min(scenario.gpus_per_node or platform.gpus_per_node, scenario.gpus)
+    domain = scenario.scale_up_domain or (platform.scale_up_domain if own_link else _reach(platform, scale_up))
+    if (
+        scenario.scale_up_domain is None
+        and scenario.gpus_per_node
+        and platform.scale_up_domain <= platform.gpus_per_node
+    ):
+        domain = min(domain, gpus_per_node)
+    scale_out = catalog.scale_out[scenario.scale_out]
+    nics = platform.nics_per_node if scenario.nics_per_node is None else scenario.nics_per_node
+    if scenario.nics_per_node is None and gpus_per_node < platform.gpus_per_node:
+        nics = -(-nics * gpus_per_node // platform.gpus_per_node)
+    return Hardware(
+        gpu=gpu,
+        platform=platform,
+        scale_up=scale_up,
+        wiring=scenario.scale_up_wiring or (platform.scale_up_wiring if own_link else scale_up.wiring),
+        domain=max(1, min(domain, scenario.gpus)),
+        scale_out=scale_out,
+        nic=catalog.nics[scale_out.nic] if scale_out.nic else None,
+        gpus=scenario.gpus,
+        gpus_per_node=gpus_per_node,
+        nodes=-(-scenario.gpus // gpus_per_node),
+        nics_per_node=nics,
+        pcie=catalog.scale_up[platform.pcie],
+    )
+
+
+def _reach(platform: Platform, link: ScaleUp) -> int:
+    """GPUs that meet over a link the platform does not come with: its node over PCIe, its own domain over any other."""
+    node = platform.gpus_per_node
+    return min(node if link.family == "pcie" else max(node, platform.scale_up_domain), link.largest_domain)

@@ -1,0 +1,250 @@
+"""The constants of the step for a GPU, a precision and a software stack, and what a GPU and its links contribute."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+import numpy as np
+
+from app.catalog.entries import Gpu
+from app.catalog.estimate import Estimate
+from app.catalog.load import Catalog
+from app.formulas.arrays import Array
+from app.formulas.collectives.ideal import Machine
+from app.formulas.training import arguments
+from app.formulas.transformer import Shape
+from app.plan.cluster import Hardware
+from app.plan.scenario import Scenario
+
+Sampling = Callable[[str, str], Array]
+"""A constant by group and name: its typical value, its draws, or something a fit is trying."""
+
+
+def architecture_group(catalog: Catalog, gpu: Gpu, name: str) -> str:
+    """The group that holds a GPU's kernel constant: its own, its architecture's, or the common one."""
+    groups = (f"gpu-{gpu.key}", f"architecture-{gpu.architecture}", "architecture-other")
+    return next(group for group in groups if name in catalog.training.get(group, {}))
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """What a GPU's architecture contributes to the constants: numbers, or arrays over measurements."""
+
+    products: Array
+    open_attention: Array
+    vendor_attention: Array
+    launched: Array
+    renewed: Array
+
+
+def kernels(catalog: Catalog, gpu: Gpu, read: Sampling) -> Kernels:
+    """The kernel constants of one GPU."""
+    return Kernels(
+        **{entry.name: read(architecture_group(catalog, gpu, entry.name), entry.name) for entry in fields(Kernels)}
+    )
+
+
+def calibration(
+    read: Sampling, kernel: Kernels, linear_bytes: Array, vendor_attention: Array, release: Array
+) -> arguments.Calibration:
+    """The constants for a GPU, a precision and a stack.
+
+    Software written for a renewed architecture lacks a share of its speed at first, and that share decays with the
+    years since launch: 1 - x·exp(-age/τ). Kernels for mixtures of experts improve by a yearly rate.
+
+    Args:
+        read: constants by group and name.
+        kernel: constants of the architecture.
+        linear_bytes: bytes of an operand of the linear layers [B].
+        vendor_attention: 1 if the stack uses the vendor's attention kernel.
+        release: year of the software.
+    """
+    age = np.maximum(np.asarray(release) - kernel.launched, 0)
+    fresh = kernel.renewed * np.exp(-age / read("maturity", "time"))
+    products = read("products", "efficiency") * kernel.products * (1 - read("maturity", "products") * fresh)
+    low = np.where(np.asarray(linear_bytes) < 1, read("products", "fp4"), read("products", "fp8"))
+    linear = products * np.where(np.asarray(linear_bytes) < 2, low, 1.0)
+    attention = np.where(np.asarray(vendor_attention) > 0, kernel.vendor_attention, kernel.open_attention)
+    since = np.asarray(release) - read("experts", "reference")
+    since = np.clip(since, -read("experts", "years_back"), read("experts", "years_ahead"))
+    pace = np.exp(read("experts", "yearly") * since)
+    return arguments.Calibration(
+        linear=linear,
+        head=products,
+        depth_half=read("products", "depth_half"),
+        wave=read("products", "wave"),
+        tile=read("products", "tile"),
+        attention=attention * (1 - read("maturity", "attention") * fresh),
+        attention_half=read("attention", "half"),
+        attention_backward=read("attention", "backward"),
+        narrow_head=read("attention", "narrow_head"),
+        small_head=read("attention", "small_head"),
+        unfused_attention=read("attention", "unfused") * kernel.products,
+        softmax_traffic=read("elementwise", "softmax"),
+        memory=read("elementwise", "bandwidth"),
+        elementwise=read("elementwise", "traffic"),
+        unfused=read("elementwise", "unfused") / read("elementwise", "traffic"),
+        quantize=read("elementwise", "quantize"),
+        scale_up=read("communication", "scale_up"),
+        scale_out=read("communication", "scale_out"),
+        scale_up_latency=read("communication", "scale_up_latency"),
+        scale_out_latency=read("communication", "scale_out_latency"),
+        hop=read("communication", "hop"),
+        exposed_tensor=read("communication", "exposed_tensor"),
+        exposed_context=read("communication", "exposed_context"),
+        exposed_pipeline=read("communication", "exposed_pipeline"),
+        exposed_data=read("communication", "exposed_data"),
+        exposed_expert=read("experts", "exposed"),
+        exposed_gather=read("communication", "exposed_gather"),
+        hiding=read("communication", "hiding"),
+        bucket=read("communication", "bucket"),
+        head_imbalance=read("communication", "head_imbalance"),
+        head_spared=read("communication", "head_spared"),
+        expert_scale_up=read("experts", "scale_up"),
+        expert_scale_out=read("experts", "scale_out"),
+        grouped=read("experts", "grouped") * pace,
+        grouped_low=read("experts", "grouped_low"),
+        permute=read("experts", "permute") / pace,
+        host_layer=read("host", "layer"),
+        host_expert=read("host", "expert_layer") * np.exp(-read("host", "yearly") * since),
+        expert_launch=read("experts", "launch"),
+        graph_host=read("host", "graphs"),
+        optimizer_traffic=read("step", "optimizer_traffic"),
+        scaling_traffic=read("step", "scaling_traffic"),
+        optimizer_overhead=read("step", "optimizer_overhead"),
+        straggler=read("step", "straggler"),
+        context_memory=read("memory", "context"),
+        fragmentation=read("memory", "fragmentation"),
+    )
+
+
+def measured(catalog: Catalog, gpu: Gpu) -> bool:
+    """Whether published step times of the GPU's architecture went into its constants."""
+    group = architecture_group(catalog, gpu, "products")
+    return catalog.training[group]["products"].status in ("calibrated", "measured")
+
+
+def residual(catalog: Catalog, gpu: Gpu, experts: bool, vendor_stack: bool) -> float:
+    """The model's own error for a class of model, stack and GPU: half-width of its 80 % interval on the logarithm."""
+    table = catalog.training["residual"]
+    own = table["experts" if experts else "dense" if vendor_stack else "open"].typical
+    return float(own if measured(catalog, gpu) else np.hypot(own, table["other_hardware"].typical))
+
+
+PRECISION_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "mxfp8": 1.0, "nvfp4": 0.5}
+TERA = 1e12
+
+
+def peaks(gpu: Gpu, precision: str) -> tuple[Estimate, Estimate, float]:
+    """16-bit peak, peak of the linear layers at a precision, and the bytes the GPU really works with.
+
+    A GPU without hardware for the precision runs the next wider one it has.
+    """
+    wide = gpu.fp16 if precision == "fp16" or gpu.bf16 is None else gpu.bf16
+    asked = PRECISION_BYTES[precision]
+    if asked < 1 and gpu.fp4 is not None:
+        return wide, gpu.fp4, 0.5
+    if asked < 2 and gpu.fp8 is not None:
+        return wide, gpu.fp8, 1.0
+    return wide, wide, 2.0
+
+
+def card(catalog: Catalog, gpu: Gpu, precision: str, read: Callable[[Estimate], Array]) -> dict[str, Array]:
+    """What one GPU contributes to `GpuRates`.
+
+    Matrix work runs at the clock that the power limit allows. Relative to the card its architecture's constants were
+    measured on, a card with w times the watts for each FLOP/s of its peak runs w^x as near to that peak, within limits.
+    """
+    wide, linear, _ = peaks(gpu, precision)
+    usual = read(catalog.training[architecture_group(catalog, gpu, "watts")]["watts"])
+    power = catalog.training["power"]
+    share = read(gpu.power) / (read(wide) / TERA) / usual
+    multiprocessors = gpu.multiprocessors or catalog.training["products"]["multiprocessors"].typical
+    clock = np.minimum(np.power(share, read(power["exponent"])), read(power["most"]))
+    return {
+        "matrix_peak": read(wide),
+        "linear_peak": read(linear),
+        "memory_bandwidth": read(gpu.memory_bandwidth),
+        "memory_capacity": read(gpu.memory),
+        "multiprocessors": float(multiprocessors),
+        "clock": clock,
+    }
+
+
+def links(machine: Machine) -> tuple[Array, Array, Array]:
+    """Usable scale-up and network rate of one GPU [B/s] and, where every GPU is wired to every other, its peers [1].
+
+    These are what collectives alone reach, from the calibrated model of collectives.
+    """
+    return machine.scale_up_rate, machine.scale_out_rate, machine.mesh_peers
+
+
+DEFAULT_STACK = "tuned"
+UNKNOWN_STACK = "other"
+STACKS = (
+    (r"megascale|hai-?llm|deepseek.*(hai|in.?house)|in.?house", "tuned"),
+    (r"nemo|bridge", "nemo"),
+    (r"megatron.*deepspeed", "megatron-deepspeed"),
+    (r"megatron|primus", "megatron-lm"),
+    (r"titan", "fsdp-torchtitan"),
+    (r"composer|foundry|mosaic", "fsdp-composer"),
+    (r"fsdp|pytorch|lightning", "fsdp"),
+    (r"neox", "gpt-neox"),
+    (r"maxtext|jax|levanter|pax", "maxtext"),
+    (r"deepspeed|transformers|hugging|accelerate", "deepspeed"),
+    (r"internevo|internlm", "internevo"),
+    (r"hand.?written|plain|custom", "hand-written"),
+)
+
+
+def stack_key(catalog: Catalog, name: str, release: float | None = None) -> str:
+    """The catalogue's stack for a name as people write it, and of its dated variants the one nearest in time."""
+    known = [key.removeprefix("stack-") for key in catalog.training if key.startswith("stack-")]
+    text = name.strip().lower()
+    base = text if text in known else next((key for pattern, key in STACKS if re.search(pattern, text)), "")
+    if base not in known:
+        return UNKNOWN_STACK if text else DEFAULT_STACK
+    if release is None:
+        return base
+    variants = [key for key in known if re.fullmatch(rf"{re.escape(base)}(-\d{{4}})?", key)]
+    return min(variants, key=lambda key: abs(catalog.training[f"stack-{key}"]["release"].typical - release))
+
+
+@lru_cache(maxsize=256)
+def traits(catalog: Catalog, stack: str) -> Mapping[str, float]:
+    """The declared traits of a stack."""
+    return {name: estimate.typical for name, estimate in catalog.training[f"stack-{stack}"].items()}
+
+
+def software(trait: Mapping[str, Array]) -> arguments.Software:
+    """The traits the step model reads."""
+    return arguments.Software(**{entry.name: trait[entry.name] for entry in fields(arguments.Software)})
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack as it runs one model on one GPU: what the step model reads of it, and what its constants depend on."""
+
+    software: arguments.Software
+    vendor_attention: float
+    release: float
+
+
+def stack_of(scenario: Scenario, hardware: Hardware, model: Shape, catalog: Catalog) -> Stack:
+    """The scenario's stack, as far as the GPU and the model allow its traits and the scenario changes them."""
+    overlaps = (scenario.overlap_tensor, scenario.overlap_data, scenario.overlap_pipeline)
+    odd = bool(model.experts and model.biases)
+    return _stack(catalog, scenario.stack or DEFAULT_STACK, hardware.gpu.key, overlaps, odd)
+
+
+@lru_cache(maxsize=256)
+def _stack(catalog: Catalog, name: str, gpu: str, overlaps: tuple[bool | None, ...], odd: bool) -> Stack:
+    """A stack on a GPU, for a model that is odd, a mixture of experts with biases, or not."""
+    trait = dict(traits(catalog, name))
+    for overlap, asked in zip(("overlap_tensor", "overlap_data", "overlap_pipeline"), overlaps, strict=True):
+        trait[overlap] = trait[overlap] if asked is None else float(asked)
+    group = architecture_group(catalog, catalog.gpus[gpu], "flash")
+    trait["flash"] *= catalog.training[group]["flash"].typical
+    trait["fused"] *= not odd or trait["release"] >= catalog.training["maturity"]["biases"].typical
+    return Stack(software(trait), trait["vendor_attention"], trait["release"])

@@ -1,0 +1,88 @@
+"""The search for the best parallelism, its runners-up and the cloud of all that fit."""
+
+import numpy as np
+
+from app.catalog.load import Catalog
+from app.formulas.training import compute, parallelism_search
+from app.formulas.training import step as training_step
+from app.formulas.transformer import Shape
+from app.plan.cluster import Hardware
+from app.plan.job.breakdown import PART_NAMES, step_parts
+from app.plan.job.inputs import Numbers, given, named, numbers
+from app.plan.job.shape import shape
+from app.plan.result import Alternative
+from app.plan.scenario import Scenario
+
+SCATTER_POINTS = 400
+"""Configurations drawn as points."""
+ALTERNATIVES = 6
+"""Runners-up shown."""
+RUNNER_UP_POOL = 2000
+"""Configurations among which they are looked for."""
+
+
+def searched(scenario: Scenario, hardware: Hardware, catalog: Catalog) -> parallelism_search.SearchResult:
+    """Every way to run the scenario's job that fits, quickest first."""
+    model = shape(scenario, catalog)
+    budget = catalog.training["memory"]["budget"].typical
+    return search_with(scenario, model, numbers(scenario, hardware, model, catalog), given(scenario, catalog), budget)
+
+
+def search_with(
+    scenario: Scenario,
+    model: Shape,
+    n: Numbers,
+    fixed: parallelism_search.FixedDegrees,
+    budget: float,
+    timed: bool = True,
+) -> parallelism_search.SearchResult:
+    return parallelism_search.best(
+        model, n.job, n.hardware, n.software, n.calibration, scenario.gpus, fixed, budget, timed
+    )
+
+
+def configurations(found: parallelism_search.SearchResult, step: float) -> tuple[tuple[float, float], ...]:
+    """Step time and memory of the configurations timed, thinned evenly; the quickest, which takes ``step``, first."""
+    count = len(found.time)
+    if count == 1:
+        return ((step, float(found.memory[0])),)
+    rows = np.unique(np.linspace(0, count - 1, min(count, SCATTER_POINTS)).astype(int)) if count else np.array([], int)
+    return tuple(zip(found.time[rows].tolist(), found.memory[rows].tolist(), strict=True))
+
+
+def alternatives(
+    model: Shape, n: Numbers, found: parallelism_search.SearchResult, fixed: parallelism_search.FixedDegrees
+) -> tuple[Alternative, ...]:
+    """The best configurations after the chosen one, one for each choice of degrees, with what costs them most."""
+    if len(found.time) < 2:
+        return ()
+    first: dict[tuple[float, ...], int] = {}
+    columns = [getattr(found.parallelism, name) for name in ("tensor", "pipeline", "context", "expert")]
+    for row, degrees in enumerate(zip(*(column[:RUNNER_UP_POOL].tolist() for column in columns), strict=True)):
+        first.setdefault(degrees, row)
+        if len(first) > ALTERNATIVES:
+            break
+    if len(first) < 2:
+        return ()
+    rows = list(first.values())
+    some = parallelism_search.rows(found.parallelism, np.array(rows))
+    arguments = (n.job, n.hardware, some, n.software, n.calibration)
+    one = compute.layer(model, *arguments)
+    head = training_step.head_time(model, n.job, n.hardware, some, n.calibration)
+    step = training_step.assemble(one, head, model, *arguments)
+    parts = {name: np.broadcast_to(value, np.shape(step.time)) for name, _, value in step_parts(one, step, some, n)}
+    alternatives = []
+    for at, row in enumerate(rows[1:], start=1):
+        slower = {name: float(value[at] - value[0]) for name, value in parts.items()}
+        worst = max(slower, key=lambda name: slower[name])
+        lost = found.time[row] / found.time[0] - 1
+        why = f"{lost:.1%} slower: {slower[worst]:.3g} s more for {PART_NAMES[worst]}"
+        alternatives.append(
+            Alternative(
+                named(parallelism_search.row(found.parallelism, row), n.job, fixed.bubble < 1),
+                float(found.time[row]),
+                float(found.memory[row]),
+                why,
+            )
+        )
+    return tuple(alternatives)

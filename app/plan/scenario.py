@@ -1,0 +1,385 @@
+"""What the reader asks: one frozen model behind the form, the query string and the request body."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+from urllib.parse import quote_plus
+
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from app import units
+from app.catalog.load import current
+from app.units import Bytes, Dollars, DollarsPerJoule, DollarsPerSecond, Number, PerSecond, Seconds
+
+Topology = Literal["rail-optimized", "fat-tree", "rail-only", "mesh", "torus-2d", "torus-3d", "dragonfly"]
+Precision = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
+Sharding = Literal["none", "optimizer", "gradients", "parameters"]
+Recompute = Literal["none", "selective", "full"]
+Schedule = Literal["1f1b", "interleaved", "zero-bubble"]
+Algorithm = Literal["ring", "tree", "nvls", "nvls-tree", "collnet", "recursive-halving-doubling", "hierarchical"]
+Protocol = Literal["ll", "ll128", "simple"]
+Wiring = Literal["switch", "mesh", "bridge", "peer-to-peer", "host"]
+Taper = Annotated[float, Field(ge=1, le=64)]
+Degree = Annotated[int, Field(ge=1, le=65536)]
+Size = Annotated[int, Field(ge=1, le=1_000_000)]
+Money = Annotated[Dollars, Field(ge=0, le=1e9)]
+Part = TypeVar("Part", bound="Request")
+
+
+SHAPE = (
+    "layers", "hidden", "heads", "head_dim", "kv_heads", "ffn_hidden", "gated", "vocabulary", "tied_embeddings",
+    "experts", "experts_per_token", "expert_ffn_hidden", "shared_experts",
+)  # fmt: skip
+NEEDED = ("layers", "hidden", "heads", "ffn_hidden", "vocabulary")
+"""What a model of one's own cannot do without: where one is blank the default model's stands in."""
+
+
+class Key:
+    """Marks a text field as the key of an entry of the catalogue in force."""
+
+    def __init__(self, kind: str, *extra: str) -> None:
+        self.kind = kind
+        self.extra = extra
+
+    def read(self, key: str) -> str:
+        known = self.keys()
+        if key in known:
+            return key
+        near = get_close_matches(key, known, n=3, cutoff=0.5)
+        advice = f"Did you mean {' or '.join(near)}? " if near else ""
+        text = key if len(key) <= 40 else key[:40] + "…"
+        raise PydanticCustomError(
+            "unknown_key",
+            "“{text}” is not in the catalogue. {advice}Choose one of: {known}.",
+            {"text": text, "advice": advice, "known": ", ".join(known)},
+        )
+
+    def keys(self) -> list[str]:
+        """The keys that are allowed."""
+        if self.kind == "stacks":
+            return [name.removeprefix("stack-") for name in current().training if name.startswith("stack-")]
+        return [*current().kind(self.kind), *self.extra]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.read, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string", "enum": self.keys()}
+
+
+class Usual(NamedTuple):
+    """The least, the typical and the greatest value met in practice [unit]; ``book`` is the price book that says so."""
+
+    low: float
+    typical: float
+    high: float
+    unit: str
+    book: str = ""
+
+    @classmethod
+    def read(cls, low: str, typical: str, high: str, unit: str) -> Self:
+        """From text with units.
+
+        >>> Usual.read("5 min", "1 h", "8 h", "s")
+        Usual(low=300.0, typical=3600.0, high=28800.0, unit='s', book='')
+        """
+        return cls(units.parse(low, unit), units.parse(typical, unit), units.parse(high, unit), unit)
+
+
+def about(group: str, usual: Usual | None = None) -> dict[str, Any]:
+    """What a field says of itself besides its type: its group; what is usual, where the catalogue does not say it."""
+    return {"group": group} | ({"usual": usual} if usual else {})
+
+
+def _field(
+    group: str, title: str, description: str = "", default: Any = None, usual: Usual | None = None, **more: Any
+) -> Any:
+    return Field(default, title=title, description=description, json_schema_extra=about(group, usual), **more)
+
+
+class Request(BaseModel):
+    """Some fields of a question. Every one has a default; blank means the default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ClusterRequest(Request):
+    """Which GPUs, how many, in which servers."""
+
+    gpu: Annotated[str, Key("gpus")] = _field("cluster", "GPU", "Key of an accelerator in the catalogue.", "h100-sxm")
+    gpus: int = _field("cluster", "GPUs", "How many GPUs train the model.", 1024, ge=1, le=1_000_000)
+    platform: Annotated[str, Key("platforms")] | None = _field("cluster", "Server", "Blank: the GPU's usual platform.")
+    gpus_per_node: int | None = _field("cluster", "GPUs per node", "Blank: the platform's own.", ge=1, le=576)
+    scale_up: Annotated[str, Key("scale_up")] | None = _field("cluster", "Scale-up link", "Blank: the GPU's own link.")
+    scale_up_domain: int | None = _field(
+        "cluster",
+        "Scale-up domain",
+        "GPUs that reach one another over the scale-up link. Blank: the platform's own.",
+        ge=1,
+        le=1152,
+    )
+    scale_up_wiring: Wiring | None = _field("cluster", "Scale-up wiring", "Blank: the platform's own.")
+
+
+class NetworkRequest(Request):
+    """What joins the nodes."""
+
+    scale_out: Annotated[str, Key("scale_out")] = _field(
+        "network", "Network", "InfiniBand or Ethernet generation.", "infiniband-ndr"
+    )
+    topology: Topology = _field("network", "Topology", "How leaves and spines are wired.", "rail-optimized")
+    oversubscription: Taper = _field("network", "Oversubscription", "Down-links for each up-link at the leaf.", 1.0)
+    spine_oversubscription: Taper = _field(
+        "network", "Spine oversubscription", "The same at the spine, in three tiers.", 1.0
+    )
+    nics_per_node: int | None = _field("network", "NICs per node", "Blank: the platform's own.", ge=0, le=576)
+    switch: Annotated[str, Key("switches")] | None = _field("network", "Switch", "Blank: the cheapest that works.")
+    tiers: int | None = _field("network", "Tiers", "Blank: as few as work.", ge=1, le=4)
+    planes: int = _field(
+        "network", "Planes", "Independent parallel fabrics; a NIC's rate is split over them.", 1, ge=1, le=8
+    )
+    spine_policy: Literal["shared", "rail"] = _field(
+        "network", "Spines", "Shared by all rails, or a set for each rail.", "shared"
+    )
+    minimum_spines: int = _field("network", "Minimum spines", "For behaviour under failure.", 1, ge=1, le=4096)
+    nodes_per_unit: int | None = _field(
+        "network", "Nodes per scalable unit", "Blank: as many as a leaf has down-ports.", ge=1, le=65536
+    )
+    management_links: int = _field(
+        "network", "Fabric-manager links", "Leaf ports that the fabric manager takes.", 0, ge=0, le=1024
+    )
+    in_network_reduction: bool = _field("network", "Reduction in the switch (SHARP)", "Sums inside the network.", False)
+    gpudirect: bool = _field("network", "GPUDirect RDMA", "NIC straight to GPU memory; off: through the host.", True)
+    tuned: bool = _field("network", "Tuned lossless Ethernet", "Flow and congestion control set up for RoCE.", True)
+    jitter: Annotated[Number, Field(ge=0, le=10)] = _field(
+        "network", "Tail latency", "Relative spread of a step's time on one node (0.01: one per cent).", 0.014
+    )
+    storage_network: bool = _field("network", "Storage network", "Size it too.", False)
+    management_network: bool = _field("network", "Management network", "Size it too.", False)
+
+
+class ModelRequest(Request):
+    """What is trained, on how many tokens."""
+
+    model: Annotated[str, Key("models", "custom")] = _field(
+        "model",
+        "Model",
+        "A preset, or custom and a shape of your own (blank: Llama 3 70B's); shape fields beside a preset change it.",
+        "llama-3-70b",
+    )
+    layers: Size | None = _field("shape", "Layers")
+    hidden: Size | None = _field("shape", "Hidden size")
+    heads: Size | None = _field("shape", "Attention heads")
+    head_dim: Size | None = _field("shape", "Head dimension", "Blank: hidden size over heads.")
+    kv_heads: Size | None = _field("shape", "Key-value heads", "Blank: as many as heads.")
+    ffn_hidden: Size | None = _field("shape", "Feed-forward size")
+    gated: bool | None = _field("shape", "Gated feed-forward", "SwiGLU: three matrices instead of two.")
+    vocabulary: Annotated[int, Field(ge=1, le=10_000_000)] | None = _field("shape", "Vocabulary")
+    tied_embeddings: bool | None = _field("shape", "Tied embeddings")
+    experts: Annotated[int, Field(ge=0, le=65536)] | None = _field("shape", "Experts")
+    experts_per_token: Annotated[int, Field(ge=0, le=65536)] | None = _field("shape", "Experts per token")
+    expert_ffn_hidden: Annotated[int, Field(ge=0, le=1_000_000)] | None = _field("shape", "Expert feed-forward size")
+    shared_experts: Annotated[int, Field(ge=0, le=1024)] | None = _field("shape", "Shared experts")
+    training_tokens: Annotated[Number, Field(gt=0, le=1e17)] = _field(
+        "model", "Training tokens", "Such as 15T.", 15e12, usual=Usual.read("1B", "15T", "50T", "1")
+    )
+    sequence_length: int = _field("model", "Sequence length", "Tokens in one sequence.", 8192, ge=1, le=100_000_000)
+    global_batch: int = _field("model", "Global batch", "Sequences in one step.", 2048, ge=1, le=10_000_000)
+    precision: Precision = _field("model", "Precision", "Of the layers' matrix work.", "bf16")
+
+
+class ParallelismRequest(Request):
+    """How the model is spread; blank: find the best."""
+
+    micro_batch: Annotated[int, Field(ge=1, le=65536)] | None = _field(
+        "parallelism", "Micro-batch", "Sequences at a time. Blank: find the best."
+    )
+    tensor_parallel: Degree | None = _field("parallelism", "Tensor parallel", "Blank: find the best.")
+    pipeline_parallel: Degree | None = _field("parallelism", "Pipeline parallel", "Blank: find the best.")
+    virtual_pipeline: Annotated[int, Field(ge=1, le=1024)] | None = _field(
+        "parallelism", "Virtual pipeline stages", "Blank: find the best."
+    )
+    schedule: Schedule | None = _field("parallelism", "Pipeline schedule", "Blank: interleaved where stages allow it.")
+    context_parallel: Degree | None = _field("parallelism", "Context parallel", "Blank: find the best.")
+    expert_parallel: Degree | None = _field("parallelism", "Expert parallel", "Blank: find the best.")
+    sequence_parallel: bool | None = _field("parallelism", "Sequence parallel", "Blank: on with tensor parallel.")
+    sharding: Sharding | None = _field(
+        "parallelism", "Sharding", "What data-parallel ranks share (ZeRO 0–3). Blank: find the best."
+    )
+    sharding_group: Degree | None = _field(
+        "parallelism", "Sharding group", "Ranks that share one copy. Blank: all data-parallel ranks."
+    )
+    recompute: Recompute | None = _field("parallelism", "Recompute activations", "Blank: find the best.")
+
+
+class SoftwareRequest(Request):
+    """What the step runs on, and what it hides."""
+
+    stack: Annotated[str, Key("stacks")] | None = _field("software", "Software stack", "Blank: well tuned and current.")
+    attention: Literal["causal", "full"] = _field("software", "Attention", "What the kernel computes.", "causal")
+    overlap_tensor: bool | None = _field("software", "Hide tensor-parallel traffic", "Blank: as the stack does.")
+    overlap_data: bool | None = _field("software", "Hide data-parallel traffic", "Blank: as the stack does.")
+    overlap_pipeline: bool | None = _field("software", "Hide pipeline traffic", "Blank: as the stack does.")
+
+
+class CollectiveRequest(Request):
+    """The message to reduce, and how it is timed."""
+
+    message: Annotated[Bytes, Field(gt=0, le=1e15)] | None = _field(
+        "collective", "Message to reduce", "Bytes on each GPU. Blank: the model's gradients."
+    )
+    profile: Literal["calibrated", "ideal"] = _field(
+        "collective", "Timing model", "Calibrated: what NCCL and RCCL deliver. Ideal: the textbook.", "calibrated"
+    )
+    algorithm: Algorithm | None = _field("collective", "Algorithm", "Blank: the quickest.")
+    protocol: Protocol | None = _field("collective", "Protocol", "Blank: the quickest.")
+    measured_efficiency: Annotated[Number, Field(ge=0.01, le=2)] | None = _field(
+        "collective",
+        "Measured efficiency",
+        "What your own nccl-tests reached over what is predicted, for large messages. Blank: as calibrated.",
+    )
+
+
+class OperationRequest(Request):
+    """What failures and checkpoints take."""
+
+    availability: Annotated[Number, Field(gt=0, le=1)] | None = _field(
+        "operation", "Availability", "Share of time that makes progress. Blank: from failures and checkpoints."
+    )
+    failure_rate: Annotated[PerSecond, Field(ge=0, le=1)] | None = _field(
+        "operation", "Failures per GPU", "Interruptions for each GPU and hour, such as 2e-5 /h. Blank: published rate."
+    )
+    checkpoint_interval: Annotated[Seconds, Field(gt=0, le=1e8)] | None = _field(
+        "operation", "Checkpoint interval", "Blank: the best one.", usual=Usual.read("5 min", "1 h", "8 h", "s")
+    )
+    checkpoint_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field("operation", "Time to write a checkpoint")
+    restart_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field("operation", "Time to restart")
+
+
+class PriceRequest(Request):
+    """The price book, and prices of one's own."""
+
+    price_book: Annotated[str, Key("prices")] = _field(
+        "prices", "Price book", "market: dated street prices; rule-of-thumb: the articles' figures.", "market"
+    )
+    price_node: Money | None = _field("prices", "Node", "Dollars each. Blank: the book's.")
+    price_nic: Money | None = _field("prices", "NIC", "Dollars each. Blank: the book's.")
+    price_switch: Money | None = _field("prices", "Switch", "Dollars each. Blank: the book's.")
+    price_transceiver: Money | None = _field("prices", "Transceiver module", "Dollars each. Blank: the book's.")
+    price_cable: Money | None = _field("prices", "Fibre cable", "Dollars each. Blank: the book's.")
+    price_copper_cable: Money | None = _field("prices", "Copper cable", "Dollars each. Blank: the book's.")
+    price_gpu_hour: Annotated[DollarsPerSecond, Field(ge=0, le=100)] | None = _field(
+        "prices", "Rent of one GPU", "Such as 2.95 USD/h."
+    )
+    electricity: Annotated[DollarsPerJoule, Field(ge=0, le=1)] | None = _field(
+        "prices", "Electricity", "Such as 0.08 USD/kWh."
+    )
+    pue: Annotated[Number, Field(ge=1, le=10)] | None = _field("prices", "PUE", "Facility power over IT power.")
+    lifetime: Annotated[Seconds, Field(gt=0, le=1e10)] | None = _field(
+        "prices", "Lifetime", "Over which capital is spread.", usual=Usual.read("3 years", "5 years", "8 years", "s")
+    )
+    spares: Annotated[Number, Field(ge=0, le=1)] | None = _field(
+        "prices", "Spares", "Share of network parts kept in stock."
+    )
+    support: Annotated[Number, Field(ge=0, le=1)] | None = _field("prices", "Support", "Share of capital a year.")
+    infrastructure: Annotated[Number, Field(ge=0, le=1000)] | None = _field(
+        "prices", "Infrastructure", "Dollars for each watt of IT power: building, power, cooling."
+    )
+    catalog_version: str | None = _field(
+        "prices", "Catalogue edition", "The edition a link was made with.", pattern=r"^[A-Za-z0-9.+-]{1,60}$"
+    )
+
+
+class Scenario(
+    PriceRequest,
+    OperationRequest,
+    CollectiveRequest,
+    SoftwareRequest,
+    ParallelismRequest,
+    ModelRequest,
+    NetworkRequest,
+    ClusterRequest,
+):
+    """One question to the calculator: the sum of its parts, whose fields come in the order from last to first."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _blank_means_default(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        given = {key: value for key, value in data.items() if not (isinstance(value, str) and not value.strip())}
+        if "model" not in given and any(given.get(name) is not None for name in SHAPE):
+            given["model"] = "custom"
+        return given
+
+    def borrowed(self) -> tuple[str, ...]:
+        """The fields that a model of one's own lacks; the default model's stand in, and a finding says so."""
+        if self.model != "custom":
+            return ()
+        return tuple(
+            name
+            for name in NEEDED
+            if getattr(self, name) is None and not (name == "ffn_hidden" and self.expert_ffn_hidden)
+        )
+
+    def part(self, kind: type[Part]) -> Part:
+        """One part of the question, for a function that reads no other.
+
+        >>> Scenario(gpus=64).part(ClusterRequest).gpus
+        64
+        """
+        own = vars(self)
+        part: Part = kind.model_construct(**{name: own[name] for name in kind.model_fields})  # type: ignore[assignment]
+        return part
+
+    def only(self, *groups: str) -> Self:
+        """The question as far as some groups of fields go; every other field is its default.
+
+        >>> Scenario(gpus=64, model="llama-3-8b").only("cluster").asked()
+        {'gpus': 64}
+        """
+        return self.model_copy(update=_defaults_outside(type(self), groups))
+
+    def filled(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Every field, with these values where it was blank."""
+        return {name: values.get(name) if value is None else value for name, value in vars(self).items()}
+
+    def asked(self) -> dict[str, Any]:
+        """The fields that differ from the defaults."""
+        defaults = _defaults(type(self))
+        return {name: value for name, value in vars(self).items() if value != defaults[name]}
+
+    def query(self, **changes: Any) -> str:
+        """The shortest query string that asks this, with some fields changed."""
+        fields = self.asked() | changes
+        return "&".join([f"{name}={_text(value)}" for name, value in fields.items() if value is not None])
+
+
+@cache
+def _defaults(model: type[Scenario]) -> dict[str, Any]:
+    """Every field's default: a question that is more than a scenario has more of them."""
+    return {name: field.default for name, field in model.model_fields.items()}
+
+
+@cache
+def group_of(model: type[Scenario]) -> dict[str, str]:
+    """The group that each field belongs to."""
+    return {name: str(field.json_schema_extra["group"]) for name, field in model.model_fields.items()}  # type: ignore[index]
+
+
+@cache
+def _defaults_outside(model: type[Scenario], groups: tuple[str, ...]) -> dict[str, Any]:
+    """The defaults of all fields but those of some groups."""
+    return {name: value for name, value in _defaults(model).items() if group_of(model)[name] not in groups}
+
+
+def _text(value: Any) -> str:
+    """A value as the shortest text that reads back the same, as a query string has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return quote_plus(short if float(short) == value else repr(value))
+    return str(value) if isinstance(value, int) else quote_plus(str(value))

@@ -1,0 +1,197 @@
+"""The catalogue as pages show it: every constant as text with its range, status, date and source."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from app.catalog.estimate import Estimate
+from app.catalog.load import Catalog, estimates_of
+from app.catalog.names import words
+from app.units import show, show_range
+
+TITLES = {
+    "gpus": "GPUs",
+    "scale_up": "Scale-up links",
+    "scale_out": "Networks",
+    "switches": "Switches",
+    "nics": "Network adapters",
+    "optics": "Modules and cables",
+    "platforms": "Servers and racks",
+    "models": "Models",
+    "presets": "Published clusters",
+    "prices": "Prices",
+    "collectives": "Constants of collectives",
+    "training": "Constants of the training step",
+    "operations": "Constants of operation and building",
+    "sources": "Sources",
+}
+CONSTANTS = ("prices", "collectives", "training", "operations")
+PORTS = ("scale_out", "switches", "nics", "optics", "platforms")
+"""Kinds whose rates the market quotes in bits."""
+REFERENCES = {
+    "scale_up": "scale_up",
+    "pcie": "scale_up",
+    "platform": "platforms",
+    "gpus": "gpus",
+    "switches": "switches",
+    "nic": "nics",
+    "predecessor": "scale_out",
+}
+"""Fields that name entries of another kind."""
+HIDDEN = frozenset({"key", "name", "source", "status", "year", "note", "prices", "date", "claims"})
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One number of the catalogue, as text."""
+
+    field: str
+    name: str
+    typical: str
+    range: str
+    status: str
+    date: str
+    source: str
+    note: str
+
+    @property
+    def whole(self) -> str:
+        """Typical value and range together."""
+        return f"{self.typical} ({self.range})" if self.range else self.typical
+
+
+@dataclass(frozen=True)
+class Property:
+    """One property of an entry that is not a measured number; ``links`` are kind and key of entries it names."""
+
+    name: str
+    text: str
+    links: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What another document says of a field, where documents disagree."""
+
+    field: str
+    says: str
+    source: str
+
+
+@dataclass(frozen=True)
+class EntryView:
+    """One entry of the catalogue."""
+
+    kind: str
+    key: str
+    name: str
+    status: str
+    year: str
+    source: str
+    note: str
+    constants: Mapping[str, Constant]
+    facts: tuple[Property, ...]
+    said: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of entries; ``columns`` are the constants that they share."""
+
+    key: str
+    title: str
+    entries: tuple[EntryView, ...]
+    columns: tuple[tuple[str, str], ...]
+
+
+def constant(name: str, estimate: Estimate, catalog: Catalog, *, ports: bool = False) -> Constant:
+    """One estimate as text; rates of ports in bits."""
+    unit = "b/s" if ports and estimate.unit == "B/s" else estimate.unit
+    document = catalog.sources.get(estimate.source)
+    low = estimate.typical if estimate.low is None else estimate.low
+    high = estimate.typical if estimate.high is None else estimate.high
+    whole = show_range(low, estimate.typical, high, unit)
+    typical, _, ends = whole.partition(" (")
+    return Constant(
+        field=name,
+        name=words(name),
+        typical=_digits(typical, estimate, unit),
+        range=ends.removesuffix(")"),
+        status=estimate.status,
+        date=estimate.date or (document.published if document else ""),
+        source=estimate.source,
+        note=estimate.note,
+    )
+
+
+def _digits(typical: str, estimate: Estimate, unit: str) -> str:
+    """A number without a range is given as exactly as the catalogue has it, up to six digits."""
+    return typical if estimate.low is not None or estimate.high is not None else show(estimate.typical, unit, 6)
+
+
+def listed(kind: str, key: str, catalog: Catalog) -> EntryView:
+    """One entry: its constants and facts. A group of constants is an entry too."""
+    entry: Any = catalog.kind(kind)[key]
+    if isinstance(entry, BaseModel):
+        estimates = getattr(entry, "prices", None) or estimates_of(entry)
+        ports = kind in PORTS
+        return EntryView(
+            kind=kind,
+            key=key,
+            name=getattr(entry, "name", key),
+            status=getattr(entry, "status", ""),
+            year=str(getattr(entry, "year", "") or getattr(entry, "date", "") or ""),
+            source=getattr(entry, "source", ""),
+            note=getattr(entry, "note", "") or getattr(entry, "description", ""),
+            constants={name: constant(name, value, catalog, ports=ports) for name, value in estimates.items()},
+            facts=tuple(_facts(entry, catalog)),
+            said=tuple(Claim(words(claim.field), claim.says, claim.source) for claim in getattr(entry, "claims", ())),
+        )
+    constants = {name: constant(name, value, catalog) for name, value in entry.items()}
+    return EntryView(kind, key, words(key), "", "", "", "", constants, ())
+
+
+def _facts(entry: BaseModel, catalog: Catalog) -> Iterator[Property]:
+    for name, value in entry:
+        if name in HIDDEN or isinstance(value, Estimate) or value is None or value in ("", ()):
+            continue
+        if name == "scenario":
+            yield from (Property(words(field), _plain(text)) for field, text in value.items())
+        elif name in REFERENCES:
+            kind = REFERENCES[name]
+            keys = [value] if isinstance(value, str) else list(value)
+            yield Property(words(name), "", tuple((kind, key) for key in keys if key in catalog.kind(kind)))
+        else:
+            yield Property(words(name), _plain(value))
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(_plain(part) for part in value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def kind(name: str, catalog: Catalog) -> Kind:
+    """All entries of a kind, with the constants they share as columns."""
+    entries = tuple(listed(name, key, catalog) for key in catalog.kind(name))
+    columns: dict[str, str] = {}
+    if name not in CONSTANTS:
+        for entry in entries:
+            columns |= {field: value.name for field, value in entry.constants.items()}
+    return Kind(name, TITLES[name], entries, tuple(columns.items()))
+
+
+def cited(kinds: Iterable[Kind]) -> Mapping[str, int]:
+    """How many numbers and entries rest on each source."""
+    used: Counter[str] = Counter()
+    for listed_kind in kinds:
+        for entry in listed_kind.entries:
+            used.update(value.source for value in entry.constants.values())
+            used.update([entry.source] if entry.source and not entry.constants else [])
+            used.update(said.source for said in entry.said)
+    return used

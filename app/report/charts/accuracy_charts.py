@@ -1,0 +1,156 @@
+"""Predictions against measurements, as charts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from plotly import graph_objects as go
+
+from app.report.charts.style import MUTED, Values, figure, logarithmic, nothing, style_of
+from app.units import percent, show
+from app.validation.collective_runs import Prediction as CollectivePrediction
+from app.validation.training_runs import Prediction as StepPrediction
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Measurements of one kind and what the model says of each."""
+
+    name: str
+    look: str
+    measured: Floats
+    predicted: Floats
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Predictions against measurements; ``tolerance`` is the relative error of the shaded strip."""
+
+    title: str
+    subtitle: str
+    groups: tuple[Group, ...]
+    tolerance: float = 0.1
+
+
+CLASS_NAMES = {
+    "nvlink-switch": ("NVLink switch, one domain", "nvlink"),
+    "nvlink-switch-rdma": ("NVLink and RDMA", "infiniband"),
+    "nvlink-switch-other": ("NVLink and other networks", "roce"),
+    "nvlink-mesh": ("NVLink mesh", "accent"),
+    "infinity-fabric": ("Infinity Fabric", "money"),
+    "pcie": ("PCIe", "pcie"),
+}
+
+
+def collective_scatter(found: Sequence[CollectivePrediction], report: Mapping[str, Any]) -> Scatter:
+    """Collectives: predicted against measured, by class of hardware."""
+    good = [one for one in found if not one.row.weak and one.row.library in ("nccl", "rccl")]
+    groups = []
+    for key, (name, look) in CLASS_NAMES.items():
+        members = [one for one in good if one.group == key and np.isfinite(one.time)]
+        if members:
+            labels = tuple(f"{one.row.run}, {show(one.row.message, 'B')}" for one in members)
+            groups.append(_group(name, look, [(one.row.time, one.time) for one in members], labels))
+    overall = report["all_reduce"]["overall"]
+    return Scatter(
+        title=f"Half of {overall['count']:,} all-reduce times are predicted within {percent(overall['median'], 1)}, "
+        f"nine of ten within {percent(overall['p90'])}.",
+        subtitle="Collectives of good measurements: predicted against measured time; the strip is ±10 %",
+        groups=tuple(groups),
+    )
+
+
+def training_scatter(found: Sequence[StepPrediction], report: Mapping[str, Any]) -> Scatter:
+    """Training steps: predicted against measured, dense and mixtures of experts."""
+    groups = []
+    for name, look, experts in (("Dense", "compute", False), ("Mixture of experts", "money", True)):
+        members = [one for one in found if one.row.experts == experts and np.isfinite(one.time)]
+        if members:
+            labels = tuple(f"{one.row.run}, {one.row.model}, {one.row.gpus:,.0f} GPUs" for one in members)
+            groups.append(_group(name, look, [(one.row.measured, one.time) for one in members], labels))
+    overall = report["overall"]
+    return Scatter(
+        title=f"Half of {overall['count']:,} training steps are predicted within {percent(overall['median'], 1)}, "
+        f"nine of ten within {percent(overall['p90'])}.",
+        subtitle="Training steps: predicted against measured time; the strip is ±10 %",
+        groups=tuple(groups),
+    )
+
+
+def _group(name: str, look: str, pairs: Sequence[tuple[float, float]], labels: tuple[str, ...]) -> Group:
+    table = np.array(pairs)
+    return Group(name, look, table[:, 0], table[:, 1], labels)
+
+
+def accuracy(cloud: Scatter) -> go.Figure:
+    """Predicted against measured, one point for each measurement, on equal logarithmic axes."""
+    groups = [group for group in cloud.groups if group.measured.size]
+    if not groups:
+        return nothing(cloud.title, cloud.subtitle)
+    every = np.concatenate([np.concatenate((group.measured, group.predicted)) for group in groups])
+    low, high = float(every.min()) / 1.3, float(every.max()) * 1.3
+    symbols = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon")
+    diagonal = np.array([low, high])
+    data: list[Values] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": np.concatenate((diagonal, diagonal[::-1])),
+            "y": np.concatenate((diagonal * (1 + cloud.tolerance), diagonal[::-1] / (1 + cloud.tolerance))),
+            "fill": "toself",
+            "fillcolor": MUTED,
+            "opacity": 0.18,
+            "line": {"width": 0},
+            "hoverinfo": "skip",
+            "showlegend": False,
+        },
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": diagonal,
+            "y": diagonal,
+            "line": {"color": MUTED, "width": 1},
+            "hoverinfo": "skip",
+            "showlegend": False,
+        },
+    ]
+    data += [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": group.name,
+            "x": group.measured,
+            "y": group.predicted,
+            "text": list(group.labels),
+            "marker": {
+                "symbol": symbols[index % len(symbols)],
+                "size": 6,
+                "opacity": 0.6,
+                "color": style_of(group.look).colour,
+            },
+            "hovertemplate": "%{text}<br>measured %{x:.3s}s, predicted %{y:.3s}s<extra></extra>",
+            "showlegend": True,
+        }
+        for index, group in enumerate(groups)
+    ]
+    axes = {"range": [math.log10(low), math.log10(high)]}
+    return figure(
+        cloud.title,
+        cloud.subtitle,
+        data,
+        height=480,
+        x=logarithmic("Measured", low, high, "s") | axes,
+        y=logarithmic("Predicted", low, high, "s") | axes,
+        showlegend=True,
+        legend={"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0, "font": {"size": 12}},
+    )

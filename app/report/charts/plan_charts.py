@@ -1,0 +1,347 @@
+"""Charts of one plan: where the step's time goes, memory, bisection, cost, power, algorithms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from plotly import graph_objects as go
+
+from app.plan.band import Band
+from app.plan.result import AllReduce, Fabric, Plan
+from app.report import tables
+from app.report.charts import style
+from app.report.charts.style import (
+    CLEAR,
+    FOOT,
+    OFFSET,
+    RESOURCES,
+    ROW,
+    STYLES,
+    THICK,
+    VISIBLE,
+    Style,
+    Values,
+    across,
+    annotation,
+    figure,
+    label,
+    linear,
+    logarithmic,
+    nothing,
+    own_label,
+    own_point,
+    plain,
+    resource_look,
+    rows,
+    sentence,
+    shaded,
+    style_of,
+    text,
+    upright,
+    whisker,
+    words,
+)
+from app.units import show
+
+# Bars ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar: its name, value with range, look, and what the label says when not the value itself."""
+
+    name: str
+    value: Band | None
+    style: Style
+    text: str = ""
+
+
+def _bars(
+    title: str, subtitle: str, bars: Sequence[Bar], axis: str, *, limit: Band | None = None, limit_name: str = ""
+) -> go.Figure:
+    """Horizontal bars with their ranges; each is labelled with its name and its value."""
+    known = [bar.value for bar in bars if bar.value is not None]
+    unit = known[0].unit if known else "1"
+    top = max([value.high for value in known] + ([limit.typical] if limit else []), default=0.0)
+    data: list[Values] = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": bar.name,
+            "x": [bar.value.typical if bar.value else None],
+            "y": [row],
+            "width": THICK,
+            "offset": OFFSET,
+            "marker": shaded(bar.style),
+            "error_x": whisker(bar.value),
+            "hovertemplate": f"{plain(bar.name)}: {bar.text or text(bar.value)}<extra></extra>",
+        }
+        for row, bar in enumerate(bars)
+    ]
+    notes = [label(bar.name, bar.text or text(bar.value), row) for row, bar in enumerate(bars)]
+    more: Values = {"annotations": notes}
+    if limit is not None:
+        more["shapes"] = [upright(limit.typical)]
+        notes.append(annotation(limit_name, limit.typical, 1, "right", "bottom", yref="paper", bgcolor=CLEAR))
+        more["margin"] = {"l": 8, "r": 16, "t": 26, "b": 8}
+    return figure(
+        title, subtitle, data, height=ROW * len(bars) + FOOT, x=linear(axis, top, unit), y=rows(len(bars)), **more
+    )
+
+
+def _total(values: Iterable[Band | None]) -> float:
+    return math.fsum(value.typical for value in values if value is not None)
+
+
+# Figures of a plan ---------------------------------------------------------------------------------------------------
+
+
+def step_breakdown(plan: Plan) -> go.Figure:
+    """Where the time of one training step goes, one bar, by resource."""
+    subtitle = "Time of one training step by the resource that bounds it, typical values"
+    step = plan.training.step_time
+    if step is None:
+        return nothing("The step cannot be timed.", subtitle)
+    sums = {name: _total(part.time for part in plan.training.parts if part.resource == name) for name in RESOURCES}
+    shares = {name: value / step.typical for name, value in sums.items()}
+    first, second = sorted(shares, key=lambda name: -shares[name])[:2]
+    title = f"{RESOURCES[first]} takes {style.share(shares[first])} of the step, {RESOURCES[second].lower()} "
+    title += f"{style.share(shares[second])}."
+    bars = [
+        Bar(
+            RESOURCES[name],
+            Band(value, value, value, step.unit),
+            resource_look(name, plan),
+            f"{show(value, 's')}, {style.share(shares[name])}",
+        )
+        for name, value in sums.items()
+        if value > 0
+    ]
+    return _bars(title, subtitle, bars, "Time in one step")
+
+
+def step_parts(plan: Plan) -> go.Figure:
+    """Every part of the step with its range."""
+    subtitle = "Parts of one training step that are not hidden behind others, with 80 % ranges"
+    step = plan.training.step_time
+    least = VISIBLE * step.typical if step else 0.0
+    timed = [part for part in plan.training.parts if part.time is not None and part.time.typical > least]
+    if step is None or not timed:
+        return nothing("The step cannot be timed.", subtitle)
+    largest = max(timed, key=lambda part: part.time.typical if part.time else 0.0)
+    share = largest.time.typical / step.typical if largest.time else 0.0
+    title = f"{words(largest.name)}: the largest part, {text(largest.time)}, {style.share(share)} of {text(step)}"
+    bars = [Bar(words(part.name), part.time, resource_look(part.resource, plan)) for part in timed]
+    return _bars(sentence(title), subtitle, bars, "Time in one step")
+
+
+def what_if(plan: Plan) -> go.Figure:
+    """The step time after each resource is made better."""
+    subtitle = "Time of one training step if one resource were that many times as good, with 80 % ranges"
+    step = plan.training.step_time
+    tried = [entry for entry in plan.bottleneck.what_if if entry.step_time is not None and entry.gain is not None]
+    if step is None or not tried:
+        return nothing("The step cannot be timed.", subtitle)
+    best = max(tried, key=lambda entry: entry.gain or 0.0)
+    title = (
+        f"{RESOURCES[best.resource]} {_times(best.factor)} as good would save "
+        f"{style.share(best.gain or 0.0)} of the step"
+    )
+    bars = [Bar("As planned", step, STYLES["accent"])]
+    bars += [
+        Bar(
+            f"{RESOURCES[entry.resource]} × {entry.factor:g}",
+            entry.step_time,
+            resource_look(entry.resource, plan),
+            f"{text(entry.step_time)}, saves {style.share(entry.gain or 0.0)}",
+        )
+        for entry in tried
+    ]
+    return _bars(sentence(title), subtitle, bars, "Time of one step")
+
+
+def _times(factor: float) -> str:
+    return "twice" if factor == 2 else f"{factor:g} times"
+
+
+def memory(plan: Plan) -> go.Figure:
+    """Memory of the fullest GPU, by part, against what a program can use."""
+    subtitle = "Memory of the fullest GPU by part, with 80 % ranges"
+    total, capacity = plan.memory.total, plan.memory.capacity
+    if total is None or capacity is None:
+        return nothing("The memory need is not known.", subtitle)
+    if plan.memory.fits:
+        title = f"Fits: {text(total)} of {show(capacity.typical, 'B')} is in use"
+    else:
+        title = f"Does not fit: needs {text(total)}, a GPU holds {show(capacity.typical, 'B')}"
+    style = STYLES["memory"]
+    bars = [Bar(words(part.name), part.size, style) for part in plan.memory.parts if part.size and part.size.typical]
+    bars.append(Bar("Total", total, STYLES["accent"] if plan.memory.fits else STYLES["bad"]))
+    limit = f"usable {show(capacity.typical, 'B')}"
+    return _bars(sentence(title), subtitle, bars, "Memory of one GPU", limit=capacity, limit_name=limit)
+
+
+TIERS = {"scale_up": "Scale-up domain", "leaf": "Below the leaves", "spine": "Across leaves", "core": "Across spines"}
+
+
+def bisection(plan: Plan) -> go.Figure:
+    """Bisection bandwidth at each tier, one way."""
+    return fabric_bisection(plan.fabric, plan.scenario)
+
+
+def fabric_bisection(found: Fabric, scenario: Mapping[str, Any]) -> go.Figure:
+    """The same for a fabric alone, of this scenario."""
+    subtitle = (
+        "Bandwidth across the worst equal halves at each tier, one way; vendors often quote both ways, twice this"
+    )
+    cuts = [cut for cut in found.bisection if cut.one_way is not None]
+    if not cuts:
+        return nothing("There is no fabric to cut in half.", subtitle)
+    fabric = [cut for cut in cuts if cut.tier != "scale_up"]
+    per_gpu = found.bisection_per_gpu
+    if len(fabric) > 1 and fabric[0].one_way and fabric[-1].one_way:
+        kept = fabric[-1].one_way.typical / fabric[0].one_way.typical
+        whole = kept > 0.995
+        title = "The fabric is non-blocking: every tier keeps the hosts' full bandwidth" if whole else ""
+        title = title or f"The fabric tapers: the top tier keeps {style.share(kept)} of what the hosts can send"
+        title += f", {text(per_gpu)} for each GPU" if per_gpu else ""
+    else:
+        title = f"Half of the cluster can send the other half {text(cuts[-1].one_way)} one way"
+    bars = [
+        Bar(
+            TIERS.get(cut.tier, words(cut.tier)),
+            cut.one_way,
+            style_of(str(scenario["scale_up" if cut.tier == "scale_up" else "scale_out"])),
+        )
+        for cut in cuts
+    ]
+    return _bars(sentence(title), subtitle, bars, "Bisection bandwidth, one way")
+
+
+def costs(plan: Plan) -> go.Figure:
+    """Capital, by part."""
+    return _money(plan.costs.capital, plan.costs.capital_parts, "Capital by part, with 80 % ranges", "of the capital")
+
+
+def operating(plan: Plan) -> go.Figure:
+    """Running cost of a year, by part."""
+    subtitle = "Running cost of one year by part, with 80 % ranges"
+    return _money(
+        plan.costs.operating, plan.costs.operating_parts, subtitle, "of a year's running cost", "US dollars a year"
+    )
+
+
+def _money(total: Band | None, lines: Sequence[Any], subtitle: str, of: str, axis: str = "US dollars") -> go.Figure:
+    priced = [line for line in lines if line.cost is not None and line.cost.typical > 0]
+    if total is None or not priced:
+        return nothing("The price is not known.", subtitle)
+    largest = max(priced, key=lambda line: line.cost.typical)
+    share = largest.cost.typical / total.typical
+    title = f"{words(largest.name)}: {style.share(share)} {of}, {text(total)}"
+    bars = [Bar(words(line.name), line.cost, STYLES["money"]) for line in priced]
+    return _bars(sentence(title), subtitle, bars, axis)
+
+
+def power(plan: Plan) -> go.Figure:
+    """Provisioned power by part, and what the cluster draws as a rule."""
+    subtitle = "Electrical power of the cluster by part, provisioned; totals with 80 % ranges"
+    whole, typical = plan.cluster.power, plan.cluster.typical_power
+    parts = tables.power_parts(plan)
+    if whole is None or not parts:
+        return nothing("The power is not known.", subtitle)
+    first, most = max(parts, key=lambda part: part[1].typical)
+    title = f"{first} take {style.share(most.typical / whole.typical)} of {text(whole)}"
+    network = resource_look("scale_out", plan)
+    bars = [Bar(name, value, STYLES["compute"] if name == "Servers" else network) for name, value in parts]
+    bars.append(Bar("Together, provisioned", whole, STYLES["accent"]))
+    bars += [Bar("Together, typical under load", typical, STYLES["muted"])] if typical else []
+    return _bars(sentence(title), subtitle, bars, "Power")
+
+
+def all_reduce_alternatives(plan: Plan) -> go.Figure:
+    """Time of the plan's own message by every algorithm."""
+    return algorithms(plan.all_reduce)
+
+
+def algorithms(reduce: AllReduce) -> go.Figure:
+    """Time of one message by every algorithm."""
+    subtitle = f"Time of one all-reduce of {show(reduce.message, 'B')} by algorithm, with 80 % ranges"
+    timed = [entry for entry in reduce.alternatives if entry.time is not None]
+    if reduce.time is None or not timed:
+        return nothing("The all-reduce cannot be timed.", subtitle)
+    ordered = sorted(timed, key=lambda entry: entry.time.typical if entry.time else 0.0)
+    title = f"{algorithm_name(reduce.algorithm)} takes {text(reduce.time)} for {show(reduce.message, 'B')}"
+    bars = [
+        Bar(
+            f"{algorithm_name(entry.algorithm)}, {PROTOCOLS.get(entry.protocol, entry.protocol)}".rstrip(", "),
+            entry.time,
+            STYLES["accent"] if entry.algorithm == reduce.algorithm else STYLES["muted"],
+        )
+        for entry in ordered
+    ]
+    return _bars(sentence(title), subtitle, bars, "Time")
+
+
+ALGORITHMS = {
+    "ring": "Ring",
+    "tree": "Tree",
+    "nvls": "NVLS",
+    "nvls-tree": "NVLS tree",
+    "collnet": "CollNet",
+    "recursive-halving-doubling": "Halving-doubling",
+    "hierarchical": "Hierarchical",
+    "quickest": "Quickest",
+}
+PROTOCOLS = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}
+
+
+def algorithm_name(key: str) -> str:
+    """How an algorithm is called on pages."""
+    return ALGORITHMS.get(key, key)
+
+
+def configurations(plan: Plan) -> go.Figure:
+    """Every way to run the model that the search kept: step time against memory."""
+    subtitle = "Ways to run the model: step time against memory of the fullest GPU"
+    step, total, capacity = plan.training.step_time, plan.memory.total, plan.memory.capacity
+    points = [(time, size) for time, size in plan.training.cloud if time > 0 and size > 0]
+    if step is None or total is None or not points:
+        return nothing("No way to run the model was searched.", subtitle)
+    slower = sum(time > step.typical * 1.05 for time, _ in points) / len(points)
+    title = f"{plan.training.feasible:,} of {plan.training.searched:,} ways to run it fit"
+    title += f"; {style.share(slower)} of those drawn are over 5 % slower than the plan's"
+    times, sizes = np.array([time for time, _ in points]), np.array([size for _, size in points])
+    low, high = float(min(times.min(), step.typical)) / 1.15, float(max(times.max(), step.typical)) * 1.15
+    top = max(float(sizes.max()), total.typical, capacity.typical if capacity else 0.0)
+    data: list[Values] = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": times,
+            "y": sizes,
+            "marker": {"color": STYLES["compute"].colour, "size": 5, "opacity": 0.55},
+            "hovertemplate": "step %{x:.3s}s, memory %{y:.3s}B<extra></extra>",
+        },
+        own_point(step.typical, total.typical),
+    ]
+    more: Values = {"annotations": [own_label("your plan", math.log10(step.typical), total.typical)]}
+    if capacity:
+        more["shapes"] = [across(capacity.typical)]
+        more["annotations"].append(
+            annotation(f"usable {show(capacity.typical, 'B')}", 1, capacity.typical, "right", "bottom", xref="paper")
+        )
+    return figure(
+        sentence(title),
+        subtitle,
+        data,
+        height=340,
+        x=logarithmic("Time of one step", low, high, "s"),
+        y=linear("Memory of one GPU", top, "B"),
+        **more,
+    )

@@ -1,0 +1,601 @@
+"""Every formula the product uses: its equation here, its words, symbols and source from the function that computes it.
+
+The docstring of a formula function is its documentation, on this page as in the code. Entries of their own stand for
+what no single function computes: how ranges are made, and what a whole plan adds up to.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from inspect import getdoc
+
+from app.report import mathml
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """One symbol of a formula: its name in the code, what it means, its unit."""
+
+    name: str
+    meaning: str
+    unit: str
+
+
+@dataclass(frozen=True)
+class Formula:
+    """One formula: its equations in the TeX that ``app.report.mathml`` knows, and its words.
+
+    ``key`` is ``subject.function`` where one function computes it; title, text, symbols and source come from its
+    docstring then, where they are not given here.
+    """
+
+    key: str
+    group: str
+    tex: tuple[str, ...]
+    title: str = ""
+    text: tuple[str, ...] = ()
+    symbols: tuple[Symbol, ...] = ()
+    source: str = ""
+
+    @property
+    def mathml(self) -> tuple[str, ...]:
+        """The equations as MathML."""
+        return tuple(mathml.render(tex) for tex in self.tex)
+
+
+GROUPS = {
+    "ideal": "All-reduce and its relatives: the textbook",
+    "calibrated": "All-reduce and its relatives: what libraries deliver",
+    "fabric": "Fabric",
+    "transformer": "The model: parameters, work, memory",
+    "training": "The training step",
+    "costs": "Cost and power",
+    "ranges": "Ranges",
+}
+
+_EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    # The textbook
+    ("ideal", "collectives.ring_all_reduce", (r"T = 2 (n - 1) α + \frac{2 (n - 1)}{n} \frac{S}{B}",)),
+    ("ideal", "collectives.double_binary_tree_all_reduce", (r"T = 2 ⌈log_2 n⌉ α + \frac{2 S}{B}",)),
+    (
+        "ideal",
+        "collectives.halving_doubling_all_reduce",
+        (
+            r"T = 2 log_2 n · α + \frac{2 (n - 1)}{n} \frac{S}{B} \text{ for n a power of two}",
+            r"T = 2 log_2 p · α + \frac{2 (p - 1)}{p} \frac{S}{B} + 2 α + \frac{2 S}{B} \text{ otherwise, }"
+            r"p = 2^{⌊log_2 n⌋}",
+        ),
+    ),
+    (
+        "ideal",
+        "collectives.hierarchical_all_reduce",
+        (
+            r"T = 2 (g - 1) α + \frac{2 (g - 1)}{g} \frac{S}{B}"
+            r" + 2 (M - 1) α_{net} + \frac{2 (M - 1)}{M} \frac{S / g}{B_{net}}",
+        ),
+    ),
+    ("ideal", "collectives.in_network_all_reduce", (r"T = 2 d α + \frac{S}{B}",)),
+    ("ideal", "collectives.ring_all_gather", (r"T = (n - 1) α + \frac{n - 1}{n} \frac{S}{B}",)),
+    ("ideal", "collectives.ring_reduce_scatter", (r"T = (n - 1) α + \frac{n - 1}{n} \frac{S}{B}",)),
+    ("ideal", "collectives.pairwise_all_to_all", (r"T = (n - 1) α + \frac{n - 1}{n} \frac{S}{B}",)),
+    ("ideal", "collectives.pipelined_broadcast", (r"T = ⌈log_2 n⌉ α + \frac{S}{B}",)),
+    (
+        "ideal",
+        "collectives.all_reduce_lower_bound",
+        (r"T ≥ max(⌈log_2 n⌉ α, \frac{2 (n - 1)}{n} \frac{S}{B})",),
+    ),
+    ("ideal", "collectives.in_network_lower_bound", (r"T ≥ \frac{S}{B}",)),
+    ("ideal", "collectives.algorithm_bandwidth", (r"b_{alg} = \frac{S}{T}",)),
+    (
+        "ideal",
+        "collectives.bus_factor",
+        (
+            r"f = \frac{2 (n - 1)}{n} \text{ (all-reduce), }"
+            r"\frac{n - 1}{n} \text{ (all-gather, reduce-scatter, all-to-all), } 1 \text{ (broadcast, reduce)}",
+        ),
+    ),
+    ("ideal", "collectives.bus_bandwidth", (r"b_{bus} = f · b_{alg}",)),
+    (
+        "ideal",
+        "collectives.ideal_all_reduce_times",
+        (r"B = min(B_{up}, g B_{out}), \text{  } α = α_{out} \text{ across domains, } α_{up} \text{ within one}",),
+    ),
+    (
+        "ideal",
+        "collectives.ideal_lower_bound",
+        (r"T ≥ max(\frac{2 (n - 1)}{n} \frac{S}{B_{up} + B_{out}}, \frac{2 (M - 1)}{M} \frac{S}{g B_{out}})",),
+    ),
+    # What libraries deliver
+    (
+        "calibrated",
+        "collectives.times",
+        (
+            r"T = L + X + F, \text{  } X = \frac{S}{A}",
+            r"F_0 = c · L_0^{1 - q} · X^q, \text{  } F = \frac{F_0}{\sqrt{1 + (\frac{F_0}{k L_0})^2}}",
+        ),
+    ),
+    (
+        "calibrated",
+        "collectives.straggler_slowdown",
+        (r"E = 1 + σ · H_m, \text{  } H_m = 1 + \frac{1}{2} + … + \frac{1}{m}",),
+    ),
+    (
+        "calibrated",
+        "collectives.library_times",
+        (r"T = T_{base} + \text{steps} · T_{hop} + \frac{S}{b_{bus} · n / (2 (n - 1))}",),
+    ),
+    # Fabric
+    ("fabric", "fabric.down_ports", (r"d = ⌊\frac{k o}{1 + o}⌋, \text{  } u = ⌊\frac{d}{o}⌋",)),
+    ("fabric", "fabric.full_tree_hosts", (r"H = 2 (\frac{k}{2})^t",)),
+    ("fabric", "fabric.full_tree_switches", (r"W = (2 t - 1) (\frac{k}{2})^{t - 1}",)),
+    (
+        "fabric",
+        "fabric.design",
+        (
+            r"SU = ⌈\frac{N + ⌈M / R⌉}{min(\text{unit}, d)}⌉, \text{  } L = R · SU",
+            r"S = \text{the smallest divisor of } u \text{ that is at least } ⌈\frac{L u}{k}⌉ \text{ (two tiers)}",
+            r"S = ⌈\frac{L u}{d_2}⌉, \text{  } C = ⌈\frac{S u_2}{k}⌉ \text{ (three tiers)}",
+            r"\text{links: } N R + M, \text{  } L u, \text{  } S u_2",
+        ),
+    ),
+    (
+        "fabric",
+        "fabric.smallest_divisor",
+        (r"S = \text{the smallest divisor of } u \text{ with } S ≥ ⌈\frac{L u}{k}⌉",),
+    ),
+    ("fabric", "fabric.uplinks", (r"u = max(⌊\frac{⌈h / b⌉}{o}⌋, 1)",)),
+    (
+        "fabric",
+        "fabric.two_tier_spines",
+        (r"S = \text{the smallest divisor of } u \text{ with } S ≥ max(⌈\frac{L u}{k}⌉, S_{min})",),
+    ),
+    ("fabric", "fabric.three_tier_spines", (r"S = max(⌈\frac{L u}{d_2}⌉, S_{min})",)),
+    ("fabric", "fabric.scale_up_bisection", (r"B_{cut} = ⌊\frac{g}{2}⌋ B",)),
+    ("fabric", "fabric.mesh_bisection", (r"B_{cut} = ⌊\frac{g}{2}⌋ ⌈\frac{g}{2}⌉ B_{link}",)),
+    ("fabric", "fabric.modules_needed", (r"modules = boxes · ⌈\frac{links / boxes}{links \text{ per module}}⌉",)),
+    ("fabric", "fabric.torus_sides", (r"a_1 · a_2 · … · a_D ≥ W, \text{  } a_i ≈ W^{1 / D}",)),
+    # The model
+    (
+        "transformer",
+        "transformer.attention_parameters",
+        (
+            r"P_{attention} = 2 h H d_h + 2 h K d_h",
+            r"P_{latent} = h r_q + r_q H (d_h + d_{rope}) + h (r_{kv} + d_{rope}) + r_{kv} H (d_h + d_v) + H d_v h",
+        ),
+    ),
+    (
+        "transformer",
+        "transformer.dense_ffn_parameters",
+        (r"P_{FFN} = g h f, \text{  } g = 3 \text{ gated, } 2 \text{ plain}",),
+    ),
+    ("transformer", "transformer.expert_parameters", (r"P_{expert} = g h f_e",)),
+    ("transformer", "transformer.shared_expert_parameters", (r"P_{shared} = g h f_{shared}",)),
+    (
+        "transformer",
+        "transformer.small_parameters",
+        (r"P_{small} = 2 h (1 + \text{biases}) + \text{biases} · ((H + 2 K) d_h + 2 h + f)",),
+    ),
+    (
+        "transformer",
+        "transformer.parameters",
+        (
+            r"P = L (P_{attention} + P_{small}) + L_{dense} P_{FFN} + L_{expert} (E P_{expert} + P_{shared} + h E)"
+            r" + h + (2 - \text{tied}) V h",
+        ),
+    ),
+    ("transformer", "transformer.active_parameters", (r"P_{active} = P - L_{expert} (E - k) P_{expert}",)),
+    (
+        "transformer",
+        "transformer.keys_per_query",
+        (r"keys = s \text{ (full), } w - \frac{w^2}{2 s} \text{ (causal), } w = min(s, \text{window})",),
+    ),
+    ("transformer", "transformer.attention_flops", (r"F_{core} = 2 · keys · H (d_{qk} + d_v)",)),
+    (
+        "transformer",
+        "transformer.forward_flops",
+        (r"F = L (2 P_{attention} + F_{core}) + 2 L_{dense} P_{FFN} + 2 L_{expert} P_{active \text{ FFN}}",),
+    ),
+    ("transformer", "transformer.head_flops", (r"F_{head} = 2 h V",)),
+    ("transformer", "transformer.training_flops", (r"F_{training} = 3 (F + F_{head}) \text{ for each token}",)),
+    (
+        "transformer",
+        "transformer.held_parameters",
+        (
+            r"P_{held} = ⌈\frac{L}{p}⌉ (\frac{P_{layer}}{t} + 2 h + \frac{E P_{expert}}{e t_e})"
+            r" + \frac{V h}{t} · \text{embeddings on the stage}",
+        ),
+    ),
+    (
+        "transformer",
+        "transformer.layer_activations",
+        (
+            r"A = \frac{(4 + 2 ε + 2 δ) h}{t \text{ or } 1} + \frac{2 (2 H + 2 K) d_h}{t}"
+            r" + \frac{(2 + 2 γ + ε) f}{t} + \frac{5 H s}{t} · \text{unfused}",
+        ),
+    ),
+    (
+        "transformer",
+        "transformer.micro_batches_in_flight",
+        (r"a = min(m, p) · (1 + \frac{p - 1}{p v} \text{ if interleaved})",),
+    ),
+    # The step
+    (
+        "training",
+        "training.matrix_products",
+        (r"T = Σ a \frac{2 M N K}{R} (1 + \frac{W}{M N}) (1 + \frac{K_0}{K})",),
+    ),
+    ("training", "training.linear_layer", (r"T = T_{forward} + T_{input} + T_{weight}",)),
+    ("training", "training.smooth_maximum", (r"max_4(x, y) = (x^4 + y^4)^{1/4}",)),
+    (
+        "training",
+        "training.collective",
+        (r"T = max(\frac{V (n - 1)}{n B_{up}}, \frac{V}{l} \frac{D - 1}{D B_{out}}) + α",),
+    ),
+    (
+        "training",
+        "training.layer",
+        (
+            r"T_{layer} = T_{products} + T_{attention} + T_{elementwise} + T_{tensor} + T_{context} + T_{expert}"
+            r" + T_{host}",
+        ),
+    ),
+    (
+        "training",
+        "training.head_time",
+        (r"T_{head} = T_{forward} + T_{backward} + \frac{T_{tokens} (16 V / t + 20 h)}{B_{memory}}",),
+    ),
+    (
+        "training",
+        "training.assemble",
+        (
+            r"T = m (T_{stage} + T_{p2p}) + \frac{p - 1}{v} (\frac{L}{p} T_{layer} + T_{p2p}) β"
+            r" + T_{data} + T_{optimizer}",
+            r"T_{step} = T (1 + ς · ln(\text{nodes}))",
+        ),
+    ),
+    (
+        "training",
+        "training.step",
+        (r"T_{step} = T(\text{layer}, \text{head}, \text{bubble}, \text{data}, \text{optimizer})",),
+    ),
+    ("training", "training.least_time", (r"T_{step} ≥ m ⌈\frac{L}{p}⌉ T_{layer}",)),
+    ("training", "training.checkpoint_interval", (r"τ = \sqrt{\frac{2 δ}{λ}}",)),
+    ("training", "training.repeated_work", (r"F_{again} = r F + r_{core} F_{cheap}",)),
+    (
+        "training",
+        "training.memory",
+        (r"M = M_{weights} + M_{gradients} + M_{optimizer} + M_{activations} + M_{logits} + M_{buffers}",),
+    ),
+    ("training", "training.states", (r"M_{states} = M_{weights} + M_{gradients} + M_{optimizer}",)),
+    ("training", "training.activity", (r"M_{activity} = M_{activations} + M_{logits} + M_{buffers}",)),
+    (
+        "training",
+        "training.least_time",
+        (r"T ≥ m ⌈\frac{L}{p}⌉ T_{layer}",),
+    ),
+    (
+        "training",
+        "training.repeated_work",
+        (r"F_{repeated} = ρ F + κ (1 - ρ) (σ (F - F_{core}) + (1 - \text{flash}) F_{core})",),
+    ),
+    ("training", "training.checkpoint_interval", (r"τ = \sqrt{\frac{2 δ}{λ}}",)),
+    ("training", "training.goodput", (r"A = 1 - \frac{δ}{τ} - λ (\frac{τ}{2} + r)",)),
+    # Cost
+    ("costs", "costs.line", (r"C = n · p",)),
+    ("costs", "costs.per", (r"c = \frac{C}{n}",)),
+    ("costs", "costs.with_spares", (r"C_{stocked} = C (1 + s)",)),
+    ("costs", "costs.switch_power", (r"P = n P_{box} + m P_{module} \text{ where modules are not included}",)),
+    ("costs", "costs.facility_power", (r"P_{site} = P · PUE",)),
+    ("costs", "costs.energy_cost", (r"C = P · t · e",)),
+    ("costs", "costs.operating", (r"O = P · PUE · e · T_{year} + r · C",)),
+    ("costs", "costs.total", (r"C_{total} = C + O \frac{T}{T_{year}}",)),
+    ("costs", "costs.per_gpu_time", (r"c = \frac{C_{total} · t}{n · T}",)),
+    ("costs", "costs.run", (r"C_{run} = C_{total} \frac{t}{T}",)),
+    ("costs", "costs.rental", (r"C_{rental} = n · p · t",)),
+    ("costs", "costs.racks", (r"racks = ⌈\frac{n}{min(n_{height}, ⌊P_{rack} / P_{item}⌋)}⌉",)),
+    ("costs", "costs.cable_length", (r"l = (2 · drop + pitch · racks + overhead) (1 + slack)",)),
+    ("costs", "costs.length_class", (r"l_{sold} = min(l_i : l_i ≥ l)",)),
+)
+
+_OWN = (
+    Formula(
+        "fabric.bisection",
+        "fabric",
+        (
+            r"B_{leaf} = \frac{N R}{2} B_{port}, \text{  } B_{spine} = \frac{B_{leaf}}{o_1},"
+            r" \text{  } B_{core} = \frac{B_{leaf}}{o_1 o_2}",
+            r"B_{torus} = 2 · \frac{W}{a_{longest}} · B_{link}",
+        ),
+        "Bisection bandwidth of a fabric",
+        (
+            "The least capacity between two equal halves of the cluster, one way. A tree cuts half of the hosts' ports "
+            "at full rate below the taper, and that over the tapers above it. Vendors often quote both ways, which is "
+            "twice this; pages show both and say which.",
+        ),
+        (
+            Symbol("N, R", "nodes, and network ports of each", "1"),
+            Symbol("B", "rate of one port, one direction", "B/s"),
+            Symbol("o", "oversubscription at the leaf and at the spine", "1"),
+        ),
+        "Dally, Towles, Principles and practices of interconnection networks, 2004, section 3.3.1.",
+    ),
+    Formula(
+        "training.mfu",
+        "training",
+        (
+            r"MFU = \frac{F_{training} · B s}{T_{step} · n · R_{peak}}",
+            r"HFU = MFU · \frac{\text{work done}}{\text{work counted}}",
+        ),
+        "Utilisation of the GPUs' arithmetic",
+        (
+            "Model FLOPs utilisation counts the work the model needs: three times the forward pass, attention counted "
+            "as the mask makes it. Hardware FLOPs utilisation also counts what is computed again.",
+        ),
+        (
+            Symbol("F", "model FLOPs of one token", "FLOP"),
+            Symbol("B s", "tokens of one step", "1"),
+            Symbol("n, R", "GPUs, and dense peak of one at the precision of the layers", "FLOP/s"),
+        ),
+        "Chowdhery et al., PaLM, 2022, appendix B; Korthikanti et al., 2022.",
+    ),
+    Formula(
+        "training.time_to_train",
+        "training",
+        (r"t = \frac{D}{B s} · \frac{T_{step}}{A}",),
+        "Time to train",
+        ("Steps that the tokens fill, at the step time, over the share of time that makes progress.",),
+        (
+            Symbol("D", "training tokens", "1"),
+            Symbol("B s", "tokens of one step", "1"),
+            Symbol("A", "availability: goodput after failures and checkpoints", "1"),
+        ),
+        "Arithmetic.",
+    ),
+    Formula(
+        "catalog.draws",
+        "ranges",
+        (
+            r"x_i = typical · (\frac{high}{typical})^{z_i / z_{95}} \text{ above, }"
+            r"typical · (\frac{low}{typical})^{- z_i / z_{95}} \text{ below}",
+        ),
+        "From a constant's range to its draws",
+        (
+            "A constant's low and high are about the 5th and 95th percentile of what one meets in the field. Each "
+            "constant is drawn 256 times, with a fixed seed, from the two-piece lognormal through low, typical and "
+            "high (two-piece normal where zero is possible): each draw takes another of 256 equal slices of the "
+            "distribution. Physical constants vary independently; all prices of an edition vary together, because a "
+            "dear market is dear throughout.",
+        ),
+        (
+            Symbol("z", "standard normal deviate of the draw", "1"),
+            Symbol("typical, low, high", "as in the catalogue", "the constant's"),
+        ),
+        "Railyard; sampling after McKay, Beckman, Conover, Technometrics 21(2), 1979.",
+    ),
+    Formula(
+        "bands.fold",
+        "ranges",
+        (
+            r"w = \sqrt{w_{draws}^2 + w_{model}^2}",
+            r"low = typical · e^{- w_{below}}, \text{  } high = typical · e^{w_{above}}",
+        ),
+        "From draws to a range",
+        (
+            "Every formula runs on all draws at once, the typical values first. A result's range is the middle 80 % of "
+            "its draws, widened by the model's own error. That error is a catalogue constant for each class of "
+            "hardware or software, set so that four of five measurements that the fit had not seen fall inside; the "
+            "accuracy page shows whether they do.",
+        ),
+        (
+            Symbol("w_draws", "half-width of the middle 80 % of the draws, on the logarithm", "1"),
+            Symbol("w_model", "half-width of the model's own 80 % error, on the logarithm", "1"),
+        ),
+        "Railyard.",
+    ),
+)
+
+_UNIT = re.compile(r"\s*\[([^\]]+)\]\.?")
+_PLUMBING = re.compile(
+    r"\b(?:(?:Every|All) functions?|Everything is elementwise|Nothing here|Constants arrive)\b[^.]*\.\s*"
+)
+"""Sentences of a module that are about its code."""
+_ROLE = re.compile(r":\w+:`~?([^`]+)`")
+
+
+PLACES = {
+    "collectives": ("collectives.ideal", "collectives.library", "collectives.nccl_tuning", "training.goodput"),
+    "fabric": ("fabric.layouts", "fabric.tree", "fabric.direct", "fabric.bisection", "fabric.design"),
+    "transformer": ("transformer",),
+    "training": ("training.compute", "training.traffic", "training.step", "training.memory", "training.goodput"),
+    "costs": ("costs",),
+}
+"""The modules of `app.formulas` in which a formula stands, by the subject that its key starts with."""
+INTRODUCED = {
+    "ideal": "collectives.library",
+    "fabric": "fabric.layouts",
+    "transformer": "transformer",
+    "training": "training.step",
+    "costs": "costs",
+}
+"""The module whose docstring introduces a group."""
+
+
+def _function(subject: str, name: str) -> object:
+    """The function that computes a formula."""
+    modules = [import_module(f"app.formulas.{place}") for place in PLACES[subject]]
+    return next(getattr(module, name) for module in modules if hasattr(module, name))
+
+
+def _plain(text: str) -> str:
+    """A paragraph of a docstring as running text."""
+    words = " ".join(_ROLE.sub(r"\1", text).replace("``", "").replace("`", "").replace("*", "").split())
+    return re.sub(r"\bnan\b", "no value", words)
+
+
+def _documented(formula: Formula) -> Formula:
+    """Fill in a formula's words from the docstring of the function that computes it."""
+    module, _, name = formula.key.rpartition(".")
+    function = _function(module, name)
+    blocks = re.split(r"\n\s*\n", getdoc(function) or "")
+    summary, text, source = _plain(blocks[0]), list[str](), ""
+    symbols: list[Symbol] = []
+    for block in blocks[1:]:
+        first = block.lstrip()
+        if first.startswith((">>>", "Returns:", "Raises:")):
+            continue
+        if first.startswith(("Args:", "Attributes:")):
+            symbols += _arguments(block)
+        elif first.startswith(("Source:", "Sources:")):
+            source = _plain(first.partition(":")[2])
+        elif not first.startswith("Args and source as"):
+            text.append(_plain(block.partition(">>>")[0]))
+    unit = _UNIT.search(summary)
+    if unit:
+        symbols.append(Symbol("result", "what the formula gives", unit[1]))
+    text.insert(0, _UNIT.sub("", summary).rstrip(".") + ".")
+    return Formula(
+        formula.key,
+        formula.group,
+        formula.tex,
+        TITLES.get(formula.key) or _title(name),
+        formula.text or tuple(text),
+        formula.symbols or tuple(symbols),
+        formula.source or source or MODULES[module],
+    )
+
+
+def _title(name: str) -> str:
+    """A function's name as a title.
+
+    >>> _title("ring_all_reduce"), _title("per_gpu_time")
+    ('Ring all-reduce', 'Per GPU time')
+    """
+    words = name.replace("_", " ")
+    for plain, proper in _PROPER.items():
+        words = re.sub(rf"\b{plain}\b", proper, words)
+    return words[:1].upper() + words[1:]
+
+
+TITLES = {
+    "collectives.times": "What a library delivers: latency, bandwidth, pipeline fill",
+    "collectives.straggler_slowdown": "Slow-down by stragglers",
+    "fabric.design": "The smallest fabric that carries a cluster",
+    "fabric.smallest_divisor": "How many spines",
+    "transformer.parameters": "Parameters of a model",
+    "training.collective": "Hierarchical collective within a step",
+    "training.layer": "Time of one layer",
+    "training.head_time": "Time of the output head",
+    "training.assemble": "From layers to a step",
+    "training.step": "Time of a training step",
+    "training.memory": "Memory of the fullest GPU",
+    "training.states": "Memory of weights, gradients and optimizer",
+    "training.activity": "Memory of activations",
+    "collectives.ideal_all_reduce_times": "Textbook forms on a plan's cluster",
+    "collectives.ideal_lower_bound": "Lower bound on a plan's cluster",
+    "collectives.library_times": "What NCCL's own tables would choose",
+    "training.least_time": "The least a step can take",
+    "training.repeated_work": "Work that is done twice",
+    "training.checkpoint_interval": "Best time between checkpoints",
+    "training.goodput": "Share of time that makes progress",
+    "costs.line": "Line of a bill of materials",
+    "costs.per": "Cost per port, per GPU",
+    "costs.with_spares": "Spares",
+    "costs.operating": "Running cost of a year",
+    "costs.total": "Cost over the lifetime",
+    "costs.per_gpu_time": "Cost of one GPU for one hour",
+    "costs.run": "Owned cost of a run",
+    "costs.rental": "Rented cost of a run",
+}
+
+_PROPER = {
+    "all reduce": "all-reduce",
+    "all gather": "all-gather",
+    "reduce scatter": "reduce-scatter",
+    "all to all": "all-to-all",
+    "halving doubling": "halving-doubling",
+    "in network": "in-network",
+    "scale up": "scale-up",
+    "micro batches": "micro-batches",
+    "ffn": "feed-forward",
+    "gpu": "GPU",
+    "flops": "FLOPs",
+}
+
+MODULES = {
+    "collectives": "Chan et al., Collective communication: theory, practice, and experience, 2007.",
+    "fabric": "Leiserson, Fat-trees, IEEE Trans. Computers C-34(10), 1985; NVIDIA DGX SuperPOD designs.",
+    "transformer": "Counted from the architecture: Vaswani et al., Attention is all you need, 2017.",
+    "training": "Narayanan et al., Efficient large-scale language model training on GPU clusters, SC21.",
+    "costs": "Barroso, Hölzle, Ranganathan, The datacenter as a computer, 3rd edition, 2018, chapter 6.",
+}
+"""The source of a module as a whole, for its functions that name none."""
+
+
+def _arguments(block: str) -> list[Symbol]:
+    """The lines ``name: meaning [unit].`` of a docstring."""
+    symbols: list[Symbol] = []
+    for line in re.split(r"\n(?=\s{4}\S)", block.partition("\n")[2]):
+        name, colon, meaning = line.strip().partition(":")
+        if not colon:
+            continue
+        text = _plain(meaning)
+        units = _UNIT.findall(text)
+        symbols.append(Symbol(name.replace("_", " "), _UNIT.sub("", text).rstrip("."), units[-1] if units else ""))
+    return symbols
+
+
+@cache
+def formulas() -> Mapping[str, Formula]:
+    """Every formula by key, in the order of the page."""
+    found = [_documented(Formula(key, group, tex)) for group, key, tex in _EQUATIONS] + list(_OWN)
+    order = list(GROUPS)
+    return {formula.key: formula for formula in sorted(found, key=lambda formula: order.index(formula.group))}
+
+
+def grouped() -> Mapping[str, tuple[Formula, ...]]:
+    """The formulas by group."""
+    return {group: tuple(entry for entry in formulas().values() if entry.group == group) for group in GROUPS}
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """What a group of formulas has in common: paragraphs, and the meaning of its words and symbols."""
+
+    title: str
+    text: tuple[str, ...]
+    words: tuple[str, ...]
+
+
+@cache
+def introductions() -> Mapping[str, Introduction]:
+    """The introduction of each group, from the docstring of its module."""
+    found: dict[str, Introduction] = {}
+    for group, title in GROUPS.items():
+        doc = getdoc(import_module(f"app.formulas.{INTRODUCED[group]}")) or "" if group in INTRODUCED else ""
+        blocks = re.split(r"\n\s*\n", doc)[1:]
+        text: list[str] = []
+        words: list[str] = []
+        for block in blocks:
+            if block.startswith("- "):
+                words += [_plain(line).removeprefix("- ") for line in re.split(r"\n(?=- )", block)]
+            elif block.startswith("    "):
+                words += re.split(r"\s{2,}", block.strip())
+            else:
+                text.append(_PLUMBING.sub("", _plain(block)))
+        found[group] = Introduction(title, tuple(filter(None, text)), tuple(words))
+    return found
+
+
+def find(key: str) -> Formula | None:
+    """The formula of an explanation: ``subject.function``, or the function's name alone where that is clear.
+
+    >>> find("ring-all-reduce").key
+    'collectives.ring_all_reduce'
+    """
+    if key in formulas():
+        return formulas()[key]
+    name = key.replace("-", "_").rpartition(".")[2]
+    matching = [entry for entry in formulas().values() if entry.key.rpartition(".")[2] == name]
+    return matching[0] if len(matching) == 1 else None

@@ -1,0 +1,1 @@
+"""Questions that ask many plans."""

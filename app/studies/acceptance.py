@@ -1,0 +1,380 @@
+"""The acceptance sheet of a planned cluster: settings, commands, and the figure each should show.
+
+From the bottom up: links, one adapter pair, one server, two servers, a scalable unit, the whole cluster. The figures
+are the plan's own models at the sizes the commands run; a measurement passes inside or above the 80 % range, and one
+that falls below where 99 of 100 such clusters lie is worth an investigation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from app import units
+from app.catalog.entries import ScaleOut
+from app.catalog.load import Catalog
+from app.formulas.collectives.ideal import bus_factor
+from app.plan.all_reduce import AlgorithmTime, evaluate_all_reduce
+from app.plan.band import Z90, Band, interval
+from app.plan.cluster import Hardware, look_up
+from app.plan.scenario import Scenario
+
+RDMA = ("infiniband", "roce", "spectrum-x", "ultra-ethernet")
+SIZES = {text: units.parse(text, "B") for text in ("8 B", "1 MiB", "16 MiB", "256 MiB", "1 GiB", "8 GiB")}
+"""Message sizes whose figures the sheet prints: the smallest for its time, the others for their bus bandwidth [B]."""
+GIGABIT, GIGABYTE = units.parse("1 Gb/s", "B/s"), units.parse("1 GB/s", "B/s")
+"""The units in which ib_write_bw and nccl-tests report [B/s]."""
+Z99 = 2.3263478740408408
+"""The standard normal deviate of the 99th percentile."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One environment variable, and why."""
+
+    name: str
+    value: str
+    why: str
+    needed: bool = True
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure a command should show. ``band`` is in base units; texts are as the command prints them."""
+
+    what: str
+    band: Band
+    expected: str
+    passes: str
+    investigate: str
+    size: float | None = None
+
+
+@dataclass(frozen=True)
+class Check:
+    """One step: what to run, where, and what it should show."""
+
+    key: str
+    title: str
+    where: str
+    command: str
+    shows: str
+    figures: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Everything to accept a cluster by."""
+
+    title: str
+    settings: tuple[Setting, ...]
+    checks: tuple[Check, ...]
+    sources: tuple[str, ...] = ("nccl-environment", "nccl-tests", "perftest")
+
+
+def sheet(scenario: Scenario, catalog: Catalog, nodes_per_unit: int | None = None) -> Sheet:
+    """The acceptance sheet for one scenario; ``nodes_per_unit`` is the fabric's, where it is known."""
+    hardware = look_up(scenario, catalog)
+    network = f" on {hardware.scale_out.name}" if hardware.nodes > 1 else ""
+    return Sheet(
+        title=f"{hardware.gpus:,} {hardware.gpu.name}{network}",
+        settings=tuple(_settings(hardware, scenario)),
+        checks=(*_links(hardware, catalog), *_collectives(hardware, scenario, catalog, nodes_per_unit)),
+    )
+
+
+# Settings ------------------------------------------------------------------------------------------------------------
+
+
+def adapters(hardware: Hardware) -> str:
+    """The adapters of a node as ``NCCL_IB_HCA`` takes them."""
+    return ",".join(f"mlx5_{index}" for index in range(hardware.nics_per_node))
+
+
+def _settings(hardware: Hardware, scenario: Scenario) -> Iterator[Setting]:
+    family = hardware.scale_out.family
+    if hardware.nodes > 1:
+        if family in RDMA:
+            yield Setting("NCCL_IB_DISABLE", "0", "Use RDMA: with 1, NCCL falls back to TCP sockets.")
+            if hardware.nics_per_node:
+                yield Setting(
+                    "NCCL_IB_HCA",
+                    "=" + adapters(hardware),
+                    "The compute adapters only, by their names in ibstat; storage adapters left out.",
+                )
+            yield from _gpudirect(scenario)
+            yield from _fabric(hardware, scenario, family)
+        elif family == "efa":
+            yield Setting("FI_PROVIDER", "efa", "Through the OFI plug-in, which the image must carry.")
+        else:
+            yield Setting("NCCL_IB_DISABLE", "1", "This network has no RDMA: use TCP sockets at once.")
+            yield Setting(
+                "NCCL_SOCKET_NTHREADS", "4", "Several threads for each connection: one core cannot fill a port."
+            )
+            yield Setting("NCCL_NSOCKS_PERTHREAD", "4", "Several sockets for each thread.")
+        yield Setting(
+            "NCCL_SOCKET_IFNAME",
+            "=bond0" if family in RDMA else "=eth0",
+            "The interface that sets connections up; name your own.",
+        )
+    if scenario.algorithm or scenario.protocol:
+        if scenario.algorithm:
+            yield Setting("NCCL_ALGO", _algorithm(scenario.algorithm), "Forced by the plan. Remove it afterwards.")
+        if scenario.protocol:
+            yield Setting("NCCL_PROTO", scenario.protocol.upper(), "Forced by the plan. Remove it afterwards.")
+    yield Setting("NCCL_DEBUG", "WARN", "INFO for the first run: it says which network, rings and trees are in use.")
+
+
+def _gpudirect(scenario: Scenario) -> Iterator[Setting]:
+    if scenario.gpudirect:
+        yield Setting(
+            "NCCL_NET_GDR_LEVEL",
+            "PHB",
+            "Adapter to GPU memory without a copy, as far as one PCIe host bridge. Needs nvidia-peermem or dma-buf.",
+        )
+    else:
+        yield Setting("NCCL_NET_GDR_LEVEL", "LOC", "The plan goes through host memory.")
+
+
+def _fabric(hardware: Hardware, scenario: Scenario, family: str) -> Iterator[Setting]:
+    if family != "infiniband":
+        yield Setting(
+            "NCCL_IB_GID_INDEX", "3", "RoCE v2; check with show_gids. Since 2.21 NCCL finds it by itself.", False
+        )
+        if scenario.tuned:
+            yield Setting(
+                "NCCL_IB_TC", "106", "Traffic class of the lossless queue (DSCP 26); as your switches have it."
+            )
+        yield Setting("NCCL_IB_QPS_PER_CONNECTION", "4", "More flows for equal-cost paths to spread.")
+    if scenario.in_network_reduction and hardware.scale_out.in_network_reduction:
+        yield Setting("NCCL_COLLNET_ENABLE", "1", "Sum in the switches (SHARP); needs its plug-in and daemon.")
+    if scenario.topology == "rail-only":
+        yield Setting("NCCL_CROSS_NIC", "0", "There is no path between rails: stay on one.")
+
+
+def _algorithm(key: str) -> str:
+    names = {"ring": "Ring", "tree": "Tree", "nvls": "NVLS", "nvls-tree": "NVLSTree", "collnet": "CollNet"}
+    return names.get(key, key)
+
+
+# Links ---------------------------------------------------------------------------------------------------------------
+
+
+def _links(hardware: Hardware, catalog: Catalog) -> Iterator[Check]:
+    yield from _scale_up(hardware)
+    if hardware.nodes < 2 or not hardware.nics_per_node:
+        return
+    network = hardware.scale_out
+    rate = units.show(network.port_rate.typical, "b/s", 4).replace(units.THIN, " ")
+    gigabits = f"{network.port_rate.typical / GIGABIT:g}"
+    count = hardware.nics_per_node
+    if network.family in RDMA:
+        layer = "InfiniBand" if network.family == "infiniband" else "Ethernet"
+        yield Check(
+            "ports",
+            "Every port is up at its full rate",
+            "on every node",
+            "ibstat | grep -E 'CA \\'|State|Physical state|Rate|Link layer'",
+            f"{count} adapters, each with State: Active, Physical state: LinkUp, Rate: {gigabits}, "
+            f"Link layer: {layer}. A lower rate is a cable or module that trained down.",
+        )
+        yield Check(
+            "status",
+            "The same in one line for each port",
+            "on every node",
+            "ibstatus",
+            f"{count} times state: 4: ACTIVE, phys state: 5: LinkUp, rate: {gigabits} Gb/sec.",
+        )
+        yield _write_bandwidth(network, catalog)
+        yield from _write_latency(network)
+    else:
+        share = catalog.operations["acceptance"]["tcp"]
+        band = _scaled(network.port_rate.typical, share.draws(), share.source)
+        yield Check(
+            "ports",
+            "Every port is up at its full rate",
+            "on every node",
+            "for i in /sys/class/net/*/speed; do echo $i $(cat $i); done",
+            f"{count} interfaces at {rate} ({network.port_rate.typical / GIGABIT * 1000:g} Mb/s).",
+        )
+        yield Check(
+            "write",
+            "One pair of ports fills its link",
+            "between two nodes, then pairs of all nodes",
+            "iperf3 --server  # on NODE1\niperf3 --client NODE1 --parallel 8 --time 10  # on NODE2",
+            "The sum of the streams.",
+            (_rate_figure("sum of streams", band),),
+        )
+
+
+def _scale_up(hardware: Hardware) -> Iterator[Check]:
+    link = hardware.scale_up
+    if hardware.gpus_per_node < 2:
+        return
+    if link.family == "nvlink" and link.links:
+        each = link.bandwidth.typical / link.links
+        yield Check(
+            "scale-up",
+            "Every NVLink is up",
+            "on every node",
+            "nvidia-smi nvlink --status",
+            f"{link.links} links on each of {hardware.gpus_per_node} GPUs, each near "
+            f"{units.show(each, 'B/s')} one way; none inactive.",
+        )
+    elif link.family == "infinity-fabric":
+        yield Check(
+            "scale-up",
+            "Every Infinity Fabric link is up",
+            "on every node",
+            "rocm-smi --showtopotype --shownodesbw",
+            f"XGMI between all {hardware.gpus_per_node} GPUs.",
+        )
+    else:
+        yield Check(
+            "scale-up",
+            "Every GPU has its PCIe link at full width",
+            "on every node",
+            "nvidia-smi --query-gpu=pcie.link.gen.max,pcie.link.width.current --format=csv",
+            f"Generation {hardware.pcie.generation:g}, width 16 for each of {hardware.gpus_per_node} GPUs.",
+        )
+
+
+def _scaled(rate: float, draws: np.ndarray[tuple[int, ...], np.dtype[np.float64]], source: str) -> Band:
+    low, high = interval(rate * draws)
+    return Band(float(low), float(rate * draws[0]), float(high), "B/s", (source,))
+
+
+def _write_bandwidth(network: ScaleOut, catalog: Catalog) -> Check:
+    kind = "infiniband" if network.family == "infiniband" else "ethernet"
+    share = catalog.operations["acceptance"][kind]
+    band = _scaled(network.port_rate.typical, share.draws(), share.source)
+    options = "--report_gbits --qp 4 --size 8388608 --duration 10"
+    gid = "" if kind == "infiniband" else " --gid-index 3"
+    return Check(
+        "write",
+        "One pair of adapters fills its link",
+        "between two nodes, adapter by adapter, then pairs of all nodes at once",
+        _between(f"ib_write_bw -d mlx5_0 {options}{gid}"),
+        "BW average. Repeat with --use_cuda=0 to test GPUDirect RDMA: it should show the same.",
+        (_rate_figure("BW average", band),),
+    )
+
+
+def _between(command: str) -> str:
+    """A test between two nodes: the server waits on the first, the client starts on the second.
+
+    >>> _between("ib_write_lat")
+    'ib_write_lat  # on NODE1\\nib_write_lat NODE1  # on NODE2'
+    """
+    return f"{command}  # on NODE1\n{command} NODE1  # on NODE2"
+
+
+def _write_latency(network: ScaleOut) -> Iterator[Check]:
+    latency = network.end_to_end_latency
+    if latency is None:
+        return
+    low, high = interval(latency.draws())
+    band = Band(float(low), latency.typical, float(high), "s", (latency.source,))
+    limit = latency.typical * (float(high) / latency.typical) ** (Z99 / Z90)
+    figure = Figure(
+        "t_avg", band, _microseconds(band.typical), f"up to {_microseconds(band.high)}", f"above {_microseconds(limit)}"
+    )
+    yield Check(
+        "latency",
+        "A small write arrives quickly",
+        "between two nodes under one leaf, then across the fabric",
+        _between("ib_write_lat -d mlx5_0 --size 8"),
+        "t_avg, from host memory to host memory.",
+        (figure,),
+    )
+
+
+def _rate_figure(what: str, band: Band) -> Figure:
+    low = band.typical * (band.low / band.typical) ** (Z99 / Z90)
+    return Figure(what, band, _gigabits(band.typical), f"from {_gigabits(band.low)}", f"below {_gigabits(low)}")
+
+
+def _gigabits(rate: float) -> str:
+    return f"{rate / GIGABIT:.4g} Gb/s"
+
+
+def _microseconds(time: float) -> str:
+    return units.show(time, "s", 3).replace(units.THIN, " ")
+
+
+# Collectives ---------------------------------------------------------------------------------------------------------
+
+
+def _collectives(
+    hardware: Hardware, scenario: Scenario, catalog: Catalog, nodes_per_unit: int | None
+) -> Iterator[Check]:
+    titles = {"node": "One server", "pair": "Two servers", "unit": "One scalable unit", "cluster": "The whole cluster"}
+    for key, nodes in _steps(hardware, nodes_per_unit or scenario.nodes_per_unit or 0).items():
+        gpus = min(nodes * hardware.gpus_per_node, hardware.gpus)
+        part = scenario.model_copy(update={"gpus": gpus})
+        yield Check(
+            f"all-reduce-{key}",
+            f"{titles[key]}: {gpus:,} GPUs reduce as planned",
+            "from one node" if nodes == 1 else f"from one node, {nodes} nodes in the host file",
+            command(nodes, hardware.gpus_per_node, gpus),
+            "Out-of-place columns time and busbw.",
+            tuple(_figures(part, catalog)),
+        )
+
+
+def _steps(hardware: Hardware, unit: int) -> dict[str, int]:
+    """Node counts to test, growing: one, two, a scalable unit, all."""
+    steps: dict[str, int] = {}
+    if hardware.gpus_per_node > 1:
+        steps["node"] = 1
+    if hardware.nodes > 1:
+        steps["pair"] = 2
+    if 2 < unit < hardware.nodes:
+        steps["unit"] = unit
+    if hardware.nodes > 2:
+        steps["cluster"] = hardware.nodes
+    return steps
+
+
+def command(nodes: int, per_node: int, ranks: int) -> str:
+    """The nccl-tests run of one step.
+
+    >>> command(1, 8, 8)
+    'mpirun -np 8 all_reduce_perf --minbytes 8 --maxbytes 8G --stepfactor 2 --ngpus 1 --iters 50 --warmup_iters 10'
+    """
+    spread = f"-np {ranks}" if nodes == 1 else f"-np {ranks} -N {per_node} --hostfile hosts"
+    options = "--minbytes 8 --maxbytes 8G --stepfactor 2 --ngpus 1 --iters 50 --warmup_iters 10"
+    return f"mpirun {spread} all_reduce_perf {options}"
+
+
+def _figures(scenario: Scenario, catalog: Catalog) -> Iterator[Figure]:
+    """Time of the smallest message, bus bandwidth of the others."""
+    hardware = look_up(scenario, catalog)
+    found = evaluate_all_reduce(hardware, scenario, catalog, message=np.array(list(SIZES.values())))
+    sources = tuple(dict.fromkeys(estimate.source for estimate in found.used))
+    carried = float(bus_factor("all-reduce", hardware.gpus))
+    for (text, size), (low, typical, high) in zip(SIZES.items(), _times(found.best), strict=True):
+        if not np.isfinite(typical):
+            continue
+        slow = typical * (high / typical) ** (Z99 / Z90)
+        if size == min(SIZES.values()):
+            band = Band(low, typical, high, "s", sources)
+            texts = _microseconds(typical), f"up to {_microseconds(high)}", f"above {_microseconds(slow)}"
+            yield Figure(f"time at {text}", band, *texts, size)
+        else:
+            rate = size * carried
+            band = Band(rate / high, rate / typical, rate / low, "B/s", sources)
+            texts = _gigabytes(band.typical), f"from {_gigabytes(band.low)}", f"below {_gigabytes(rate / slow)}"
+            yield Figure(f"busbw at {text}", band, *texts, size)
+
+
+def _times(way: AlgorithmTime) -> list[tuple[float, float, float]]:
+    low, high = interval(way.time, np.nan_to_num(way.residual))
+    return [(float(a), float(t), float(b)) for a, t, b in zip(low, way.time[:, 0], high, strict=True)]
+
+
+def _gigabytes(rate: float) -> str:
+    """As nccl-tests prints bandwidth: GB/s of 10⁹ bytes."""
+    return f"{rate / GIGABYTE:.3g} GB/s"

@@ -1,0 +1,258 @@
+"""All-reduce over message size, cluster size and network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.catalog.load import Catalog
+from app.formulas.collectives.ideal import bus_factor
+from app.plan.all_reduce import AlgorithmTime, Evaluation, evaluate_all_reduce
+from app.plan.band import interval
+from app.plan.cluster import Hardware, look_up
+from app.plan.machine import typical
+from app.plan.scenario import Scenario
+from app.studies.curve import Curve, Mark, Series, short
+from app.units import percent, show
+
+Floats = NDArray[np.float64]
+
+
+SMALLEST, LARGEST = 8.0, 64e9
+"""Messages a curve spans [B]."""
+MOST_GPUS = 131_072
+QUANTITIES = {
+    "time": ("Time", "s"),
+    "algorithm_bandwidth": ("Algorithm bandwidth", "B/s"),
+    "bus_bandwidth": ("Bus bandwidth", "B/s"),
+}
+NAMES = {
+    "ring": "Ring",
+    "tree": "Tree",
+    "nvls": "NVLS",
+    "nvls-tree": "NVLS tree",
+    "collnet": "CollNet",
+    "recursive-halving-doubling": "Halving-doubling",
+    "hierarchical": "Hierarchical",
+}
+
+
+def message_sizes(own: float) -> Floats:
+    """Powers of two from 8 B to 64 GB or the planner's own message, and that one."""
+    largest = max(LARGEST, own)
+    powers = 2.0 ** np.arange(np.log2(SMALLEST), np.log2(largest))
+    return np.unique(np.concatenate((powers, [largest, max(own, SMALLEST)])))
+
+
+def gpu_counts(hardware: Hardware, *own: int) -> Floats:
+    """Whole nodes, doubling from one to 131,072 GPUs or a little beyond the planner's own."""
+    first = hardware.gpus_per_node
+    doublings = int(np.ceil(np.log2(max(MOST_GPUS, 2 * hardware.gpus) / first)))
+    counts = first * 2.0 ** np.arange(doublings + 1)
+    return np.unique(
+        np.concatenate((counts[counts > 1], np.asarray([n for n in own if n > 1 and n % first == 0], float)))
+    )
+
+
+def all_reduce_over_sizes(scenario: Scenario, catalog: Catalog, message: float, quantity: str = "time") -> Curve:
+    """An all-reduce on the plan's cluster against message size, by algorithm; ``message`` is the plan's own [B]."""
+    hardware = look_up(scenario, catalog)
+    own = max(float(message), SMALLEST)
+    sizes = message_sizes(own)
+    found = evaluate_all_reduce(hardware, scenario, catalog, message=sizes)
+    factor = _factor(quantity, sizes, np.full(sizes.shape, float(hardware.gpus)))
+    stretches = _stretches(sizes, found.names)
+    name, unit = QUANTITIES[quantity]
+    title = f"{_regimes(stretches, 'B')} on {hardware.gpus:,} {hardware.gpu.name}."
+    if factor is not None:
+        rates = factor / found.best.time[:, 0]
+        half = float(sizes[int(np.argmax(rates >= 0.5 * np.nanmax(rates)))])
+        title = f"{name} reaches {show(float(np.nanmax(rates)), unit)}, half of it from {show(half, 'B', 2)} on."
+    return Curve(
+        key=f"all_reduce_{quantity}_by_size",
+        title=title,
+        subtitle=f"{name} of an all-reduce against message size, by algorithm, with 80 % ranges",
+        x_name="Message",
+        x_unit="B",
+        y_name=name,
+        y_unit=unit,
+        series=_by_algorithm(found, sizes, factor, quantity),
+        own=(own, _own(found.best, factor, np.flatnonzero(sizes == own)[0])) if own == message else None,
+        marks=tuple(Mark(start, NAMES.get(way, way)) for start, _, way in stretches[1:]),
+    )
+
+
+def all_reduce_over_gpus(scenario: Scenario, catalog: Catalog, message: float, quantity: str = "time") -> Curve:
+    """An all-reduce of one message against the number of GPUs, by algorithm, in whole nodes."""
+    hardware = look_up(scenario, catalog)
+    counts = gpu_counts(hardware, hardware.gpus)
+    found = evaluate_all_reduce(hardware, scenario, catalog, message=message, gpus=counts)
+    factor = _factor(quantity, np.full(counts.shape, message), counts)
+    name, unit = QUANTITIES[quantity]
+    place = np.flatnonzero(counts == hardware.gpus)
+    stretches = _stretches(counts, found.names)
+    first, last = (_own(found.best, factor, end) for end in (0, -1))
+    grows = f"takes {last / first:.1f} times as long on {counts[-1]:,.0f} GPUs as on {counts[0]:,.0f}"
+    if factor is not None:
+        kept = f"{percent(last / first)} of the {name.lower()}"
+        grows = f"keeps {kept} of {counts[0]:,.0f} GPUs on {counts[-1]:,.0f}"
+    return Curve(
+        key=f"all_reduce_{quantity}_by_gpus",
+        title=f"An all-reduce of {show(message, 'B')} {grows}.",
+        subtitle=f"{name} of an all-reduce of {show(message, 'B')} against GPUs, by algorithm, with 80 % ranges",
+        x_name="GPUs",
+        x_unit="GPUs",
+        y_name=name,
+        y_unit=unit,
+        series=_by_algorithm(found, counts, factor, quantity),
+        own=(float(hardware.gpus), _own(found.best, factor, place[0])) if place.size else None,
+        marks=tuple(Mark(start, NAMES.get(way, way)) for start, _, way in stretches[1:]),
+    )
+
+
+def all_reduce_shares(scenario: Scenario, catalog: Catalog, message: float) -> Curve:
+    """What the time of the quickest all-reduce is made of, against message size."""
+    hardware = look_up(scenario, catalog)
+    own = max(float(message), SMALLEST)
+    sizes = message_sizes(own)
+    found = evaluate_all_reduce(hardware, scenario, catalog, message=sizes, reading=typical)
+    moving = found.best.bandwidth_share
+    half = sizes[np.flatnonzero(moving >= 0.5)[:1]]
+    title = f"From {show(float(half[0]), 'B', 2)} on, most of the time moves bytes." if half.size else ""
+    return Curve(
+        key="all_reduce_shares",
+        title=title or "At every size most of the time is latency.",
+        subtitle="Shares of the time of the quickest all-reduce against message size, typical values",
+        x_name="Message",
+        x_unit="B",
+        y_name="Share of the time",
+        y_unit="%",
+        y_logarithmic=False,
+        series=(
+            _exact("Moving bytes", "quickest", sizes, moving, strong=True),
+            _exact("Latency, fill", "muted", sizes, 1 - moving, dash="dash"),
+        ),
+        own=(own, float(moving[np.flatnonzero(sizes == own)[0]])) if own == message else None,
+    )
+
+
+def networks(scenario: Scenario, catalog: Catalog) -> tuple[Scenario, ...]:
+    """The plan's cluster on its own network, and on InfiniBand, RoCE and TCP of the nearest rate."""
+    own = catalog.scale_out[scenario.scale_out]
+    rate = own.port_rate.typical
+    found = {own.family: own}
+    for family in ("infiniband", "roce", "tcp"):
+        others = [entry for entry in catalog.scale_out.values() if entry.family == family]
+        if family not in found and others:
+            found[family] = min(others, key=lambda entry: abs(np.log(entry.port_rate.typical / rate)))
+    return tuple(scenario.model_copy(update={"scale_out": entry.key, "switch": None}) for entry in found.values())
+
+
+def all_reduce_by_network(
+    scenario: Scenario, catalog: Catalog, message: float, quantity: str = "bus_bandwidth"
+) -> Curve:
+    """The quickest all-reduce against message size inside one scale-up domain, and across it on each network."""
+    hardware = look_up(scenario, catalog)
+    own = max(float(message), SMALLEST)
+    sizes = message_sizes(own)
+    name, unit = QUANTITIES[quantity]
+    domain = min(hardware.platform.scale_up_domain, hardware.gpus)
+    clusters = [(asked, look_up(asked, catalog)) for asked in networks(scenario, catalog)] if hardware.nodes > 1 else []
+    series: list[Series] = []
+    if domain > 1:
+        alone = scenario.model_copy(update={"gpus": domain, "gpus_per_node": min(domain, hardware.gpus_per_node)})
+        inside = look_up(alone, catalog)
+        found = evaluate_all_reduce(inside, alone, catalog, message=sizes)
+        factor = _factor(quantity, sizes, np.full(sizes.shape, float(domain)))
+        series.append(
+            _line(f"{inside.scale_up.name}, {domain} GPUs", inside.scale_up.family, sizes, found.best, factor)
+        )
+    place = int(np.flatnonzero(sizes == own)[0])
+    mine: tuple[float, float] | None = None
+    for asked, there in clusters:
+        found = evaluate_all_reduce(there, asked, catalog, message=sizes)
+        factor = _factor(quantity, sizes, np.full(sizes.shape, float(there.gpus)))
+        drawn = _line(short(asked.scale_out), there.scale_out.family, sizes, found.best, factor)
+        series.append(drawn)
+        if asked.scale_out == scenario.scale_out:
+            mine = (own, float(drawn.typical[place]))
+    known = [line for line in series if np.isfinite(line.typical).any()]
+    ends = sorted(known, key=lambda line: float(line.typical[-1]), reverse=quantity != "time")
+    title = "One GPU has nothing to reduce."
+    if len(ends) > 1:
+        best, worst = ends[0], ends[-1]
+        ratio = max(best.typical[-1] / worst.typical[-1], worst.typical[-1] / best.typical[-1])
+        title = f"For the largest messages {best.name} is {ratio:.1f} times as fast as {worst.name}."
+    elif ends:
+        title = f"Inside one domain nothing but {ends[0].name} matters."
+    return Curve(
+        key=f"all_reduce_{quantity}_by_network",
+        title=title,
+        subtitle=f"{name} of the quickest all-reduce on {hardware.gpus:,} GPUs by network, and inside one domain",
+        x_name="Message",
+        x_unit="B",
+        y_name=name,
+        y_unit=unit,
+        series=tuple(known),
+        own=mine if own == message else None,
+    )
+
+
+def _factor(quantity: str, message: Floats, ranks: Floats) -> Floats | None:
+    """What a rate is at one second: the message, or what each link must carry for it; ``None`` for times."""
+    if quantity == "time":
+        return None
+    return message if quantity == "algorithm_bandwidth" else message * np.asarray(bus_factor("all-reduce", ranks))
+
+
+def _line(
+    name: str, look: str, x: Floats, way: AlgorithmTime, factor: Floats | None, *, dash: str = "", strong: bool = False
+) -> Series:
+    """Times, or rates, of a swept all-reduce with their ranges."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = way.time if factor is None else factor[:, None] / way.time
+        low, high = interval(values, np.nan_to_num(way.residual))
+    return Series(name, look, x, values[:, 0], low, high, dash=dash, strong=strong)
+
+
+def _exact(name: str, look: str, x: Floats, y: Floats, *, dash: str = "", strong: bool = False) -> Series:
+    """A line without a range."""
+    return Series(name, look, x, y, y, y, dash=dash, strong=strong)
+
+
+def _by_algorithm(found: Evaluation, x: Floats, factor: Floats | None, quantity: str) -> tuple[Series, ...]:
+    lines = [_line(NAMES.get(way.algorithm, way.algorithm), way.algorithm, x, way, factor) for way in found.ways]
+    return (*lines, _line("Quickest", "quickest", x, found.best, factor, strong=True))
+
+
+def _own(way: AlgorithmTime, factor: Floats | None, place: int) -> float:
+    time = float(way.time[place, 0])
+    return time if factor is None else float(factor[place]) / time
+
+
+def _stretches(x: Floats, names: NDArray[np.str_]) -> list[tuple[float, float, str]]:
+    """Where along a sweep each algorithm is the quickest: first and last x, and its name."""
+    found: list[tuple[float, float, str]] = []
+    for place, name in zip(x, names, strict=True):
+        if not name:
+            continue
+        if found and found[-1][2] == name:
+            found[-1] = (found[-1][0], float(place), str(name))
+        else:
+            found.append((float(place), float(place), str(name)))
+    return found
+
+
+def _regimes(stretches: Sequence[tuple[float, float, str]], unit: str) -> str:
+    """The quickest algorithms as a sentence without its end."""
+    if not stretches:
+        return "No algorithm works here"
+    names = [NAMES.get(name, name) for _, _, name in stretches]
+    if len(stretches) == 1:
+        return f"{names[0]} is quickest at every size"
+    turns = [
+        f"{name} from {show(start, unit, 2)}" for name, (start, _, _) in zip(names[1:], stretches[1:], strict=True)
+    ]
+    return f"{names[0]} is quickest for small messages, {', '.join(turns)}"

@@ -1,0 +1,209 @@
+"""What a user pastes from nccl-tests or rccl-tests, held against the prediction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app import units
+from app.catalog.load import Catalog
+from app.formulas.collectives.ideal import bus_factor
+from app.plan.all_reduce import evaluate_all_reduce
+from app.plan.band import Band, interval
+from app.plan.cluster import look_up
+from app.plan.scenario import Scenario
+from app.studies.curve import Curve, Series
+
+MOST_ROWS = 2000
+LONGEST_LINE = 500
+LARGEST = units.parse("1 PB", "B")
+LARGE = units.parse("32 MiB", "B")
+"""From here on bandwidth decides, so that measured over predicted is an efficiency [B]."""
+
+_ROW = re.compile(
+    r"(?<!\d)(?P<size>\d+)\s+\d+\s+(?:float|half|double|bfloat16|u?int\d*|u?char|f8\w*|fp8\w*)\s+\w+\s+(?P<rest>[-\d.eE+\s/NAnaif]+)$"
+)
+_RANK = re.compile(r"#\s+Rank\s+(\d+)\b[^#]*?\bon\s+(\S+)\s+device")
+_NAME = re.compile(r"(all_reduce|all_gather|reduce_scatter|alltoall|broadcast|sendrecv|reduce|gather|scatter)_perf")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One line of the output: message [B] and out-of-place time [s]."""
+
+    size: float
+    time: float
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the pasted text holds. ``ranks`` and ``hosts`` are 0 where the text does not say."""
+
+    rows: tuple[Measured, ...]
+    ranks: int
+    hosts: int
+    collective: str
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One measurement beside the prediction; ``ratio`` is the measured over the predicted rate."""
+
+    size: float
+    measured: float
+    measured_bus: float
+    predicted: Band
+    predicted_bus: Band
+    ratio: float
+    inside: bool
+
+
+@dataclass(frozen=True)
+class Result:
+    """All comparisons, and what they say of the cluster."""
+
+    scenario: Scenario
+    output: Output
+    rows: tuple[Comparison, ...]
+    inside: int
+    median_error: float
+    efficiency: float | None
+    verdict: str
+
+
+def read(text: str) -> Output:
+    """Read the output of ``all_reduce_perf``; lines may carry a prefix of mpirun or of a scheduler.
+
+    >>> line = " 1048576  262144  float  sum  -1  60.0  17.48  32.77  0  59.0  17.77  33.32  0"
+    >>> read(line).rows
+    (Measured(size=1048576.0, time=6e-05),)
+    """
+    rows: list[Measured] = []
+    ranks: set[int] = set()
+    hosts: set[str] = set()
+    for line in text.splitlines():
+        if len(line) > LONGEST_LINE:
+            continue
+        rank = _RANK.search(line)
+        if rank:
+            ranks.add(int(rank[1]))
+            hosts.add(rank[2])
+            continue
+        match = _ROW.search(line.rstrip())
+        if match and len(rows) < MOST_ROWS:
+            time = _time(match["rest"].split())
+            if time is not None and 0 < float(match["size"]) <= LARGEST:
+                rows.append(Measured(float(match["size"]), time))
+    name = _NAME.search(text)
+    collective = name[1] if name else "all_reduce"
+    problem = ""
+    if collective != "all_reduce":
+        problem = f"This is the output of {collective}_perf. Paste that of all_reduce_perf."
+    elif not rows:
+        problem = "No line of results was found. Paste the table that all_reduce_perf prints, with its sizes and times."
+    return Output(tuple(rows), len(ranks), len(hosts), collective, problem)
+
+
+def _time(rest: list[str]) -> float | None:
+    """The out-of-place time of a row [s]: the first number after the root column, which older versions lack."""
+    with_root = len(rest) in (5, 9) and re.fullmatch(r"-?\d+", rest[0]) is not None
+    values = rest[1:] if with_root else rest
+    try:
+        time = units.parse(f"{values[0]} us", "s")
+    except (ValueError, IndexError):
+        return None
+    return time if 0 < time < 1e4 else None
+
+
+def compare(output: Output, scenario: Scenario, catalog: Catalog) -> Result:
+    """Hold pasted measurements against the prediction for the scenario, on as many GPUs as the output names."""
+    update: dict[str, object] = {"measured_efficiency": None}
+    if output.ranks > 1:
+        update["gpus"] = output.ranks
+        if output.hosts:
+            update["gpus_per_node"] = -(-output.ranks // output.hosts)
+    asked = scenario.model_copy(update=update)
+    hardware = look_up(asked, catalog)
+    sizes = np.array([row.size for row in output.rows])
+    times = np.array([row.time for row in output.rows])
+    way = evaluate_all_reduce(hardware, asked, catalog, message=sizes).best
+    low, high = interval(way.time, np.nan_to_num(way.residual))
+    typical = way.time[:, 0]
+    carried = float(bus_factor("all-reduce", hardware.gpus))
+    rows = tuple(
+        Comparison(
+            size=float(size),
+            measured=float(time),
+            measured_bus=float(size * carried / time),
+            predicted=Band(float(least), float(middle), float(most), "s"),
+            predicted_bus=Band(
+                float(size * carried / most), float(size * carried / middle), float(size * carried / least), "B/s"
+            ),
+            ratio=float(middle / time),
+            inside=bool(least <= time <= most),
+        )
+        for size, time, least, middle, most in zip(sizes, times, low, typical, high, strict=True)
+        if np.isfinite(middle) and middle > 0
+    )
+    ratios = np.array([row.ratio for row in rows])
+    large = np.array([row.ratio for row in rows if row.size >= LARGE])
+    efficiency = float(np.median(large)) if large.size else None
+    inside = sum(row.inside for row in rows)
+    return Result(
+        scenario=asked,
+        output=output,
+        rows=rows,
+        inside=inside,
+        median_error=float(np.median(np.abs(ratios - 1))) if rows else float("nan"),
+        efficiency=efficiency,
+        verdict=_verdict(len(rows), inside, efficiency),
+    )
+
+
+def _verdict(count: int, inside: int, efficiency: float | None) -> str:
+    """What the comparison says, in a sentence or two."""
+    if not count:
+        return "This cluster cannot run an all-reduce as asked, so there is nothing to compare with."
+    first = f"{inside} of {count} measurements lie inside the predicted range"
+    if efficiency is None:
+        return f"{first}. Run up to 8 GiB to learn what the network delivers."
+    reached = f"{first}. Large messages reach {units.percent(efficiency)} of the predicted rate"
+    if efficiency < 0.9:
+        return f"{reached}: look for a slow link or setting."
+    return f"{reached}: better than clusters we know of." if efficiency > 1.1 else f"{reached}, as they should."
+
+
+Floats = NDArray[np.float64]
+
+
+def measured(result: Result) -> Curve:
+    """Pasted measurements over the predicted bus bandwidth."""
+    sizes = np.array([row.size for row in result.rows])
+    order = np.argsort(sizes)
+    sizes = sizes[order]
+
+    def column(values: Sequence[float]) -> Floats:
+        return np.array(values)[order]
+
+    predicted = [row.predicted_bus for row in result.rows]
+    typical_rate = column([band.typical for band in predicted])
+    ends = column([band.low for band in predicted]), column([band.high for band in predicted])
+    rates = column([row.measured_bus for row in result.rows])
+    return Curve(
+        key="measured",
+        title=result.verdict,
+        subtitle="Bus bandwidth against message size: measured, and predicted with its 80 % range",
+        x_name="Message",
+        x_unit="B",
+        y_name="Bus bandwidth",
+        y_unit="B/s",
+        series=(
+            Series("Predicted", "quickest", sizes, typical_rate, *ends, strong=True),
+            Series("Measured", "measured", sizes, rates, rates, rates, dash="dot"),
+        ),
+    )

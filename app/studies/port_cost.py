@@ -1,0 +1,378 @@
+"""Cost per host port and per bisection bandwidth against cluster size."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app import units
+from app.catalog.estimate import N_DRAWS, Estimate
+from app.catalog.load import Catalog
+from app.formulas import costs
+from app.formulas.fabric import layouts
+from app.plan.band import interval
+from app.plan.bill_of_materials import LEVELS, Cages, draws_or_nan, laid_out, part_counts, price_of, spare_cost
+from app.plan.cables import Medium
+from app.plan.cluster import Hardware, look_up
+from app.plan.prices import PriceList
+from app.plan.scenario import Scenario
+from app.plan.switches import SwitchPair, candidates, cheapest, designs
+from app.studies.curve import Curve, Mark, Series, short
+from app.units import show
+
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+SMALLEST, LARGEST = 8, 100_000
+FAMILIES = ("infiniband", "roce")
+
+
+@dataclass(frozen=True)
+class Cliff:
+    """A size at which the fabric changes its shape, and how."""
+
+    gpus: int
+    text: str
+
+
+@dataclass(frozen=True)
+class PortCurve:
+    """One generation over sizes: ``cost`` has draws on its last axis; what cannot be built is not a number."""
+
+    scale_out: str
+    name: str
+    family: str
+    rate: float
+    gpus: Floats
+    cost: Floats
+    host_ports: Floats
+    switch_ports: Floats
+    bisection: Floats
+    tiers: Floats
+    switches: Floats
+    switch: tuple[str, ...]
+    cliffs: tuple[Cliff, ...]
+    used: tuple[Estimate, ...]
+
+    @property
+    def cost_per_host_port(self) -> Floats:
+        """Price of the fabric for each NIC port [USD]; sizes, draws."""
+        return np.asarray(costs.per(self.cost, self.host_ports[:, None]))
+
+    @property
+    def cost_per_switch_port(self) -> Floats:
+        """Price of the fabric for each port of all switches [USD]; sizes, draws."""
+        return np.asarray(costs.per(self.cost, self.switch_ports[:, None]))
+
+    @property
+    def cost_per_gpu(self) -> Floats:
+        """Price of the fabric for each GPU [USD]; sizes, draws."""
+        return np.asarray(costs.per(self.cost, self.gpus[:, None]))
+
+    @property
+    def cost_per_bisection(self) -> Floats:
+        """Price of the fabric for each Gb/s of bisection, one way [USD]; sizes, draws."""
+        return np.asarray(costs.per(self.cost, self.bisection[:, None] / units.parse("1 Gb/s", "B/s")))
+
+
+def generations(scenario: Scenario, catalog: Catalog) -> tuple[str, ...]:
+    """The networks worth showing side by side: what is on sale of both families, and the planner's own."""
+    own = scenario.scale_out
+    slowest = min(catalog.scale_out[own].port_rate.typical, catalog.scale_out["infiniband-ndr"].port_rate.typical) / 2
+    shown = [
+        entry.key
+        for entry in catalog.scale_out.values()
+        if entry.key == own
+        or (
+            entry.family in FAMILIES
+            and entry.status not in ("announced", "projected")
+            and entry.port_rate.typical >= slowest
+        )
+    ]
+    return tuple(shown)
+
+
+def sizes(gpus_per_node: int, own: int, points: int = 40) -> NDArray[np.int64]:
+    """Cluster sizes from 8 to 100,000 GPUs in whole nodes, even on a logarithmic axis, the planner's own among them.
+
+    A larger cluster of the planner's is left out: laying out a million cables would take seconds.
+    """
+    nodes = np.geomspace(SMALLEST, LARGEST, points) / gpus_per_node
+    whole = np.maximum(np.rint(nodes).astype(np.int64), 1) * gpus_per_node
+    return np.unique(np.append(whole, own) if own <= LARGEST else whole)
+
+
+def by_size(
+    scenario: Scenario, catalog: Catalog, scale_outs: Sequence[str] = (), gpus: Sequence[int] = ()
+) -> tuple[PortCurve, ...]:
+    """One curve for each generation, from the formulas and prices of the plan.
+
+    At the planner's own size and generation the curve has the plan's own cost.
+    """
+    curves = []
+    for key in scale_outs or generations(scenario, catalog):
+        own = key == scenario.scale_out
+        wish = scenario if own else scenario.model_copy(update={"scale_out": key, "switch": None})
+        curve = _curve(look_up(wish, catalog), wish, catalog, gpus)
+        if curve:
+            curves.append(curve)
+    return tuple(curves)
+
+
+def _curve(hardware: Hardware, scenario: Scenario, catalog: Catalog, gpus: Sequence[int]) -> PortCurve | None:
+    prices = PriceList.of(scenario, catalog)
+    choices = candidates(hardware, scenario, catalog)
+    if not choices or hardware.nics_per_node < 1:
+        return None
+    each = hardware.gpus_per_node
+    at = np.asarray(gpus, dtype=np.int64) if len(gpus) else sizes(each, hardware.gpus)
+    found, best = _chosen(hardware, scenario, catalog, prices, choices, -(-at // each))
+    if not len(gpus):
+        edges = np.unique(found.most_nodes[np.isfinite(found.most_nodes)]).astype(np.int64)
+        full = _addresses_full(hardware, scenario, at // each, found)
+        edges = np.append(edges, full)
+        edges = edges[(edges > 1) & (edges * each < LARGEST)]
+        at = np.unique(np.concatenate([at, edges * each, (edges + 1) * each]))
+        found, best = _chosen(hardware, scenario, catalog, prices, choices, -(-at // each))
+    nodes = -(-at // each)
+    refused = _refused(found, hardware, scenario)
+    built = (found.reason == layouts.BUILT) & ~refused & (nodes > 1)
+    cost = np.full((len(at), N_DRAWS), np.nan)
+    used: dict[str, Estimate] = {}
+    for index, choice in enumerate(choices):
+        here = np.flatnonzero(built & (best == index))
+        if len(here):
+            cost[here] = _cost(hardware, scenario, catalog, prices, choice, found.at(here), nodes[here], used)
+    radix = np.array([choice.radix for choice in choices])[best]
+    spine_radix = np.array([choice.spine_radix for choice in choices])[best]
+    ports = found.leaf_switches * radix + (found.switches - found.leaf_switches) * spine_radix
+    link = hardware.scale_out.port_rate.typical / scenario.planes
+    entry = hardware.scale_out
+
+    def shown(values: Floats) -> Floats:
+        return np.where(built, values, np.nan)
+
+    return PortCurve(
+        scale_out=entry.key,
+        name=entry.name,
+        family=entry.family,
+        rate=entry.port_rate.typical,
+        gpus=at.astype(np.float64),
+        cost=cost,
+        host_ports=shown(found.hosts),
+        switch_ports=shown(ports),
+        bisection=shown(found.bisection * link),
+        tiers=shown(found.tiers),
+        switches=shown(found.switches),
+        switch=tuple(choices[index].leaf.key if ok else "" for index, ok in zip(best, built, strict=True)),
+        cliffs=tuple(_cliffs(at, found, best, built, refused, choices)),
+        used=tuple(used.values()),
+    )
+
+
+def _chosen(
+    hardware: Hardware,
+    scenario: Scenario,
+    catalog: Catalog,
+    prices: PriceList,
+    choices: tuple[SwitchPair, ...],
+    nodes: NDArray[np.int64],
+) -> tuple[layouts.Design, NDArray[np.int64]]:
+    """The design of every size, and which choice it is."""
+    found = designs(choices, hardware, scenario, nodes=nodes)
+    best = cheapest(choices, found, prices)
+    rows = np.arange(len(nodes))
+    return layouts.Design(*(np.array(fields)[best, rows] for fields in zip(*found, strict=True))), best
+
+
+def _refused(found: layouts.Design, hardware: Hardware, scenario: Scenario) -> NDArray[np.bool_]:
+    """Sizes whose addresses do not fit into a subnet."""
+    limit = hardware.scale_out.address_limit
+    if limit is None:
+        return np.zeros(found.reason.shape, dtype=np.bool_)
+    return np.asarray((found.node_leaf + found.switches) / scenario.planes > limit.typical)
+
+
+def _addresses_full(
+    hardware: Hardware, scenario: Scenario, nodes: NDArray[np.int64], found: layouts.Design
+) -> NDArray[np.int64]:
+    """About the last number of nodes whose addresses fit, between two sizes on either side of the limit."""
+    refused = np.flatnonzero(_refused(found, hardware, scenario))
+    if not len(refused) or refused[0] == 0 or hardware.scale_out.address_limit is None:
+        return np.zeros(0, dtype=np.int64)
+    last, first = refused[0] - 1, refused[0]
+    needed = (found.node_leaf + found.switches) / scenario.planes
+    share = (hardware.scale_out.address_limit.typical - needed[last]) / (needed[first] - needed[last])
+    return np.array([int(nodes[last] + share * (nodes[first] - nodes[last]))])
+
+
+def _cost(
+    hardware: Hardware,
+    scenario: Scenario,
+    catalog: Catalog,
+    prices: PriceList,
+    choice: SwitchPair,
+    design: layouts.Design,
+    nodes: NDArray[np.int64],
+    used: dict[str, Estimate],
+) -> Floats:
+    """Price of some designs of one choice of switches [USD]; sizes, draws."""
+    cages = Cages.of(choice, hardware, scenario, catalog)
+    carried: dict[str, dict[Medium, Booleans]] = {level: {} for level in LEVELS}
+    for place, many in enumerate(nodes.tolist()):
+        one = design.at(place)
+        cabling = laid_out(one, choice, replace(hardware, nodes=many), scenario, catalog)
+        for level in LEVELS:
+            medium = cages.medium(prices, level, cabling.longest(level)) if getattr(one, level) > 0 else None
+            if medium:
+                carried[level].setdefault(medium, np.zeros(len(nodes), dtype=np.bool_))[place] = True
+    size = nodes.astype(np.float64)
+    needed = part_counts(
+        choice,
+        cages,
+        design,
+        size,
+        size * hardware.nics_per_node,
+        np.full(len(nodes), float(scenario.management_links * scenario.planes)),
+        {level: tuple(media.items()) for level, media in carried.items()},
+    )
+    nic = hardware.nic.key if hardware.nic else None
+    whole = np.zeros((len(nodes), N_DRAWS))
+    for (role, key), many in needed.items():
+        if np.any(many):
+            *_, price = price_of(role, key, choice, nic, hardware.scale_out.family, prices)
+            whole = whole + costs.line(np.asarray(many)[:, None], draws_or_nan(price))
+            if price:
+                used[price.key] = price
+    return whole + spare_cost(whole, prices.rate("spares"))
+
+
+def _cliffs(
+    at: NDArray[np.int64],
+    found: layouts.Design,
+    best: NDArray[np.int64],
+    built: NDArray[np.bool_],
+    refused: NDArray[np.bool_],
+    choices: tuple[SwitchPair, ...],
+) -> list[Cliff]:
+    """Where tiers or the switch change, and where the cluster no longer fits."""
+    cliffs = []
+    for place in range(1, len(at)):
+        if not built[place - 1]:
+            continue
+        gpus = int(at[place])
+        if not built[place]:
+            why = "no more addresses in a subnet" if refused[place] else "no design carries more"
+            cliffs.append(Cliff(gpus, why))
+            break
+        before, after = int(found.tiers[place - 1]), int(found.tiers[place])
+        if before != after:
+            cliffs.append(Cliff(gpus, f"{before} → {after} tiers"))
+        elif best[place - 1] != best[place]:
+            old, new = choices[best[place - 1]], choices[best[place]]
+            what = f"{new.leaf.name} becomes" if new.leaf is not old.leaf else f"spines of {new.spine.name} become"
+            cliffs.append(Cliff(gpus, f"{what} cheaper"))
+    return cliffs
+
+
+def cost_per_port(scenario: Scenario, catalog: Catalog, ports: Sequence[PortCurve] = ()) -> Curve:
+    """Cost of one NIC port against cluster size, for InfiniBand and Ethernet generations side by side.
+
+    ``ports`` are the generations over sizes, where they are known already.
+    """
+    hardware = look_up(scenario, catalog)
+    found = ports or by_size(scenario, catalog)
+    series: list[Series] = []
+    marks: tuple[Mark, ...] = ()
+    mine: tuple[float, float] | None = None
+    dashes = _dashes(found, scenario)
+    for curve in found:
+        own = curve.scale_out == scenario.scale_out
+        values = curve.cost_per_host_port
+        low, high = interval(values)
+        name, dash = short(curve.scale_out), dashes[curve.scale_out]
+        series.append(Series(name, curve.family, curve.gpus, values[:, 0], low, high, dash=dash, strong=own))
+        if own:
+            marks = tuple(Mark(float(cliff.gpus), cliff.text) for cliff in curve.cliffs if "cheaper" not in cliff.text)
+            place = np.flatnonzero(curve.gpus == hardware.gpus)
+            if place.size and np.isfinite(values[place[0], 0]):
+                mine = (float(hardware.gpus), float(values[place[0], 0]))
+    known = [line for line in series if np.isfinite(line.typical).any()]
+    return Curve(
+        key="cost_per_port",
+        title=_port_title(known, hardware.gpus, mine),
+        subtitle="Fabric cost over NIC ports against cluster size, by network generation, with 80 % ranges of prices",
+        x_name="GPUs",
+        x_unit="GPUs",
+        y_name="Cost of one NIC port",
+        y_unit="USD",
+        y_logarithmic=False,
+        series=tuple(known),
+        own=mine,
+        marks=marks,
+    )
+
+
+def _dashes(ports: Sequence[PortCurve], scenario: Scenario) -> dict[str, str]:
+    """A dash for each generation, so that those of one colour differ; the planner's own is solid."""
+    others = [curve for curve in ports if curve.scale_out != scenario.scale_out]
+    found = {scenario.scale_out: "solid"}
+    for family in dict.fromkeys(curve.family for curve in others):
+        keys = [curve.scale_out for curve in others if curve.family == family]
+        found |= dict(zip(keys, itertools.cycle(("dash", "dot", "dashdot", "longdash")), strict=False))
+    return found
+
+
+def _port_title(lines: Sequence[Series], gpus: int, mine: tuple[float, float] | None) -> str:
+    """What the planner's own port costs, and what the cheapest of all does."""
+    here = {line.name: float(np.interp(gpus, line.x, line.typical)) for line in lines}
+    here = {name: value for name, value in here.items() if np.isfinite(value)}
+    if not here:
+        return "No network can be built at this size."
+    cheapest = min(here, key=lambda name: here[name])
+    text = f"{cheapest} has the cheapest port at {gpus:,} GPUs, {show(here[cheapest], 'USD', 2)}"
+    return (
+        f"{text}; the plan's costs {show(mine[1], 'USD', 2)}."
+        if mine and mine[1] > here[cheapest] * 1.005
+        else f"{text}."
+    )
+
+
+def cost_per_bisection(scenario: Scenario, catalog: Catalog, ports: Sequence[PortCurve] = ()) -> Curve:
+    """What bandwidth across the cluster costs, against cluster size, by network generation."""
+    hardware = look_up(scenario, catalog)
+    series = []
+    found = ports or by_size(scenario, catalog)
+    dashes = _dashes(found, scenario)
+    for curve in found:
+        own = curve.scale_out == scenario.scale_out
+        values = curve.cost_per_bisection
+        low, high = interval(values)
+        if np.isfinite(values[:, 0]).any():
+            name, dash = short(curve.scale_out), dashes[curve.scale_out]
+            series.append(Series(name, curve.family, curve.gpus, values[:, 0], low, high, dash=dash, strong=own))
+    here = {line.name: float(np.interp(hardware.gpus, line.x, line.typical)) for line in series}
+    here = {name: value for name, value in here.items() if np.isfinite(value)}
+    best = min(here, key=lambda name: here[name], default="")
+    title = "No network can be built at this size."
+    if best:
+        title = f"Per dollar, {best} moves most across {hardware.gpus:,} GPUs: {show(here[best], 'USD', 2)} for 1 Gb/s."
+    return Curve(
+        key="cost_per_bisection",
+        title=title,
+        subtitle="Fabric cost over bisection bandwidth, one way, in Gb/s, against cluster size, by network generation",
+        x_name="GPUs",
+        x_unit="GPUs",
+        y_name="Cost of 1 Gb/s",
+        y_unit="USD",
+        y_logarithmic=False,
+        series=tuple(series),
+    )
+
+
+def cliffs(ports: Sequence[PortCurve]) -> tuple[tuple[str, int, str], ...]:
+    """Where each network generation changes its shape: its name, the number of GPUs, and what changes."""
+    return tuple((short(curve.scale_out), cliff.gpus, cliff.text) for curve in ports for cliff in curve.cliffs)

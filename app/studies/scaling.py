@@ -1,0 +1,119 @@
+"""One plan's throughput over cluster size, and its step over the spread of its nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.catalog.estimate import N_DRAWS
+from app.catalog.load import Catalog
+from app.plan import network as compute_network
+from app.plan.band import interval
+from app.plan.cluster import look_up
+from app.plan.job import job
+from app.plan.job.job import TrainingDraft
+from app.plan.network import FabricDraft
+from app.plan.recommendation import degrees
+from app.plan.result import Parallelism
+from app.plan.scenario import Scenario
+from app.studies.curve import Curve, Series
+from app.units import percent
+
+Floats = NDArray[np.float64]
+
+
+def with_parallelism(scenario: Scenario, chosen: Parallelism) -> Scenario:
+    """The scenario with the plan's own parallelism, so that nothing is searched again."""
+    return scenario.model_copy(update=degrees(chosen))
+
+
+def _job(scenario: Scenario, catalog: Catalog, network: FabricDraft | None = None) -> TrainingDraft:
+    """The training job of a scenario, on its own fabric or one that was designed before."""
+    network = network or compute_network.draft(scenario, catalog)
+    return job.draft(network.hardware, scenario, catalog, taper=network.taper, hops=network.hops)
+
+
+def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
+    """Tokens a second of each GPU against GPU count, over those of the smallest cluster.
+
+    The replicas grow in number, each as the plan spreads it: once with the batch growing along, once with the plan's
+    batch shared out among more of them.
+    """
+    hardware = look_up(scenario, catalog)
+    own, replicas = hardware.gpus, chosen.data_parallel
+    replica = own // replicas
+    shares = [2**power for power in range(18) if replica * 2**power <= 4 * max(own, 1024)]
+    counts = sorted({replica * share for share in shares if replica * share >= hardware.gpus_per_node} | {own})
+    weak: list[Floats] = []
+    strong: list[Floats] = []
+    missing = np.full(N_DRAWS, np.nan)
+    for gpus in counts:
+        share = gpus // replica
+        group = min(chosen.sharding_group, share * chosen.context_parallel) if chosen.sharding != "none" else 1
+        update = {"gpus": gpus, "sharding_group": share if chosen.sharding_group == replicas else group}
+        grown = scenario.global_batch * share / replicas
+        for batch, found in ((grown, weak), (float(scenario.global_batch), strong)):
+            whole = batch >= share * chosen.micro_batch and batch % (share * chosen.micro_batch) == 0
+            if not whole:
+                found.append(missing)
+                continue
+            asked = with_parallelism(scenario, chosen).model_copy(update=update | {"global_batch": int(batch)})
+            rate = _job(asked, catalog).quantities["training.tokens_per_second"].values
+            found.append(np.broadcast_to(rate, missing.shape) / gpus)
+    x = np.array(counts, float)
+    lines = []
+    for name, look, found in (("Batch grows along", "quickest", weak), ("Batch stays", "compute", strong)):
+        table = np.stack(found)
+        known = np.flatnonzero(np.isfinite(table[:, 0]))
+        if known.size:
+            share_of_first = table / table[known[0]]
+            low, high = interval(share_of_first)
+            lines.append(Series(name, look, x, share_of_first[:, 0], low, high, strong=name == "Batch grows along"))
+    place = counts.index(own)
+    title = "Nothing to scale: this job does not run."
+    mine: tuple[float, float] | None = None
+    if lines and np.isfinite(lines[-1].typical[place]):
+        kept = float(lines[-1].typical[place])
+        known = np.flatnonzero(np.isfinite(lines[-1].typical))
+        mine = (float(own), kept)
+        title = f"On {own:,} GPUs each does {percent(kept)} of the work it does on {counts[known[0]]:,}."
+    return Curve(
+        key="scaling",
+        title=title,
+        subtitle="Tokens a second of each GPU over those of the smallest cluster, with the plan's parallelism",
+        x_name="GPUs",
+        x_unit="GPUs",
+        y_name="Scaling efficiency",
+        y_unit="%",
+        y_logarithmic=False,
+        series=tuple(lines),
+        own=mine,
+    )
+
+
+def tail(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
+    """Step time against the spread of one node's step, the plan's cluster and smaller ones."""
+    hardware = look_up(scenario, catalog)
+    spreads = np.unique(np.append(np.linspace(0.0, 0.1, 11), scenario.jitter))
+    fixed = with_parallelism(scenario, chosen)
+    network = compute_network.draft(fixed, catalog)
+    jobs = [_job(fixed.model_copy(update={"jitter": float(spread)}), catalog, network) for spread in spreads]
+    table = np.stack([np.broadcast_to(job.quantities["training.step_time"].values, (N_DRAWS,)) for job in jobs])
+    low, high = interval(table)
+    typical_times = table[:, 0]
+    line = Series(f"{hardware.nodes:,} nodes", "quickest", spreads, typical_times, low, high, strong=True)
+    place = int(np.flatnonzero(spreads == scenario.jitter)[0])
+    at_one = float(np.interp(0.01, spreads, typical_times) / typical_times[0] - 1)
+    return Curve(
+        key="tail",
+        title=f"A spread of 1 % on each node costs {percent(at_one, 1)} of every step: all wait for the slowest.",
+        subtitle="Step time against the relative spread of a step's time on one node",
+        x_name="Spread on one node",
+        x_unit="%",
+        y_name="Step time",
+        y_unit="s",
+        x_logarithmic=False,
+        y_logarithmic=False,
+        series=(line,),
+        own=(float(spreads[place]), float(typical_times[place])),
+    )

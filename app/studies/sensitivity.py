@@ -1,0 +1,111 @@
+"""Which inputs move a result most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.catalog.estimate import Estimate
+from app.catalog.load import Catalog
+from app.catalog.names import input_name
+from app.plan.band import Draws
+from app.plan.outline import Outline, outline
+from app.plan.result import Parallelism
+from app.plan.scenario import Scenario
+from app.studies.scaling import with_parallelism
+
+
+@dataclass(frozen=True)
+class Swing:
+    """How far one input moves a result through its own 80 % range."""
+
+    name: str
+    look: str
+    low: float
+    high: float
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The inputs that move a result most, largest first."""
+
+    name: str
+    unit: str
+    typical: float
+    swings: tuple[Swing, ...]
+
+
+MOST_SWINGS = 10
+RESULTS = {
+    "training.time_to_train": "Time to train",
+    "training.step_time": "Step time",
+    "costs.per_run": "Cost of the run, owned",
+    "costs.capital": "Capital",
+    "fabric.cost": "Fabric cost",
+}
+
+
+def sensitivity(
+    scenario: Scenario, catalog: Catalog, chosen: Parallelism, result: str = "costs.per_run"
+) -> Sensitivity:
+    """The inputs whose ranges move a result most.
+
+    Every constant was drawn independently for all results, so the logarithm of the result, regressed on the logarithms
+    of its constants' draws, says how far each moves it alone. All prices of an edition move together and count as one.
+    """
+    drafts = outline(with_parallelism(scenario, chosen), catalog)
+    parts = (drafts.network, drafts.job, drafts.money)
+    draws = next(part.quantities[result] for part in parts if result in part.quantities)
+    used = list(draws.used)
+    if result == "costs.per_run":
+        used += drafts.job.quantities["training.time_to_train"].used
+    inputs = _inputs(used)
+    values = np.log(draws.values)
+    typical_value = float(draws.values[0])
+    if not inputs or not np.isfinite(values).all():
+        return Sensitivity(RESULTS[result], draws.unit, typical_value, ())
+    logs = {key: np.log(np.maximum(one.draws(), 1e-300) / one.typical) for key, one in inputs.items()}
+    # Prices swing further up than down: a slope for each side.
+    columns = [side for row in logs.values() for side in (np.minimum(row, 0), np.maximum(row, 0))]
+    slopes, *_ = np.linalg.lstsq(np.stack(columns, axis=-1), values - values[0], rcond=None)
+    swings = []
+    for index, (key, estimate) in enumerate(inputs.items()):
+        ends = (slopes[2 * index] * np.quantile(logs[key], 0.1), slopes[2 * index + 1] * np.quantile(logs[key], 0.9))
+        low, high = sorted(float(np.exp(values[0] + end)) for end in ends)
+        name = "The price book" if key.startswith("prices.") else input_name(estimate, catalog)
+        swings.append(Swing(name, _swing_look(key, scenario), low, high, estimate.source))
+    error = _model_error(drafts, draws, result)
+    if error:
+        low, high = typical_value * float(np.exp(-error)), typical_value * float(np.exp(error))
+        swings.append(Swing("The step model itself", "muted", low, high))
+    swings.sort(key=lambda swing: swing.low - swing.high)
+    return Sensitivity(RESULTS[result], draws.unit, typical_value, tuple(swings[:MOST_SWINGS]))
+
+
+def _inputs(used: Sequence[Estimate]) -> dict[str, Estimate]:
+    """The uncertain constants by key; of the prices of an edition, which move together, the first."""
+    found: dict[str, Estimate] = {}
+    for estimate in used:
+        key = ".".join(estimate.key.split(".")[:2]) if estimate.key.startswith("prices.") else estimate.key
+        if np.ptp(estimate.draws()) > 0 and estimate.typical > 0:
+            found.setdefault(key, estimate)
+    return found
+
+
+def _model_error(drafts: Outline, draws: Draws, result: str) -> float:
+    """The model's own error in a result: the step model's, where the time of the step is in it."""
+    if draws.residual:
+        return draws.residual
+    return drafts.job.quantities["training.step_time"].residual if result == "costs.per_run" else 0.0
+
+
+def _swing_look(key: str, scenario: Scenario) -> str:
+    kind = key.partition(".")[0]
+    if kind in ("prices", "operations"):
+        return "money"
+    return {"collectives": scenario.scale_out, "scale_out": scenario.scale_out, "scale_up": "nvlink"}.get(
+        kind, "compute"
+    )

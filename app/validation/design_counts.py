@@ -1,0 +1,252 @@
+"""Designs held against published reference designs: leaf, spine and core switches, and the links between them.
+
+A row is designed from its own columns alone: nodes, NICs, ports, rates, planes, units, management links, taper and the
+name of its topology. Only what a row prints is compared.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.catalog.load import Catalog
+from app.formulas.fabric import design as fabric_design
+from app.formulas.fabric import layouts
+from app.plan.reference_designs import Row, read
+
+SWITCHES = ("leaf", "spine", "core")
+CABLES = ("node_leaf_cables", "leaf_spine_cables", "spine_core_cables")
+NEEDED = ("n_nodes", "nics_per_node", "ports", "port_gbps", "nic_gbps")
+Counts = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One published design beside ours."""
+
+    row: Row
+    verdict: str
+    published: Counts
+    computed: Counts
+    reason: str
+
+
+def layout(row: Row) -> int:
+    """Which layout a row's topology names."""
+    text = row.text("topology").lower()
+    named = (
+        ("rail-only", layouts.RAIL_ONLY),
+        ("dragonfly", layouts.DRAGONFLY),
+        ("3d torus", layouts.TORUS_3D),
+        ("2d torus", layouts.TORUS_2D),
+        ("full mesh", layouts.MESH),
+    )
+    for word, kind in named:
+        if word in text:
+            return kind
+    if re.search(r"\bisl\b|\b(2|two)[- ]switch", text):
+        return layouts.TWO_SWITCH
+    return layouts.RAIL_OPTIMIZED if row.text("rail_optimized").lower() == "yes" else layouts.FAT_TREE
+
+
+def tiers(row: Row) -> int:
+    """How many tiers a row's topology names; 0 when it does not say.
+
+    >>> tiers(Row({"topology": "3-tier fat tree"})), tiers(Row({"topology": "fat tree"}))
+    (3, 0)
+    """
+    found = re.search(r"\b([1-4]|one|two|three|four)[- ]tier", row.text("topology").lower())
+    if found is None or layout(row) not in (layouts.RAIL_OPTIMIZED, layouts.FAT_TREE, layouts.RAIL_ONLY):
+        return 0
+    return {"one": 1, "two": 2, "three": 3, "four": 4}.get(found[1]) or int(found[1])
+
+
+def tapers(row: Row) -> tuple[float, float]:
+    """Oversubscription at the leaf and at the spine: the first and second ratio a row prints, else none.
+
+    >>> tapers(Row({"oversubscription": "2:1"})), tapers(Row({"oversubscription": "n/a"}))
+    ((2.0, 1.0), (1.0, 1.0))
+    """
+    said = row.text("oversubscription")
+    ratios = [float(down) / float(up) for down, up in re.findall(r"(\d+(?:\.\d+)?):(\d*\.?\d*[1-9]\d*)", said)]
+    if not ratios and re.fullmatch(r"\d+(\.\d+)?", said) and float(said) > 0:
+        ratios = [float(said)]
+    leaf, spine = (*ratios, 1.0, 1.0)[:2]
+    return leaf, spine
+
+
+def published_counts(row: Row) -> Counts:
+    """What a row prints of switches and cables."""
+    return {name: count for name in (*SWITCHES, *CABLES) if (count := row.number(name)) is not None}
+
+
+def unfit(row: Row) -> str:
+    """Why a row cannot be designed from its columns; blank when it can."""
+    if row.text("role") not in ("", "compute"):
+        role = row.text("role")
+        if role.startswith("scale-up"):
+            return "Links inside a scale-up domain are part of the node or rack, not of this fabric."
+        return f"A {role} network: the columns do not say how many ports its other side (such as storage servers) has."
+    if not published_counts(row):
+        return "The source prints no count of switches or cables."
+    if "OCS" in row.text("fabric"):
+        return "Optical circuit switches patch blocks of chips together; the product designs packet switches."
+    missing = [name for name in NEEDED if needed(row)[name] is None]
+    if missing:
+        return f"The columns lack {', '.join(missing)}."
+    return ""
+
+
+def needed(row: Row) -> dict[str, int | None]:
+    """The columns a design cannot do without; nodes may be given as GPUs and GPUs per node."""
+    found = {name: row.number(name) for name in NEEDED}
+    gpus, each = row.number("n_gpus"), row.number("gpus_per_node")
+    if found["n_nodes"] is None and gpus and each:
+        found["n_nodes"] = -(-gpus // each)
+    return found
+
+
+def design(row: Row) -> tuple[layouts.Design, int]:
+    """Our design of a row, and the ports of its switch at the speed of a link between switches."""
+    nodes, nics, ports, rate, nic = (value or 0 for value in needed(row).values())
+    planes = row.number("planes") or 1
+    link = nic / planes
+    ways = max(int(rate / link + 1e-9), 1) if link else 1
+    split = min(row.number("links_per_cable") or 1, ways)
+    leaf_taper, spine_taper = tapers(row)
+    radix = ports * split if rate >= link * (1 - 1e-9) else 0
+
+    def of(count: int) -> layouts.Design:
+        return fabric_design.design(
+            nodes,
+            nics,
+            radix,
+            hosts_per_port=ways // split,
+            planes=planes,
+            oversubscription=leaf_taper,
+            spine_oversubscription=spine_taper,
+            nodes_per_unit=row.number("nodes_per_su") or 0,
+            management_links=row.number("mgmt_links") or 0,
+            tiers=count,
+            layout=layout(row),
+        )
+
+    found = of(tiers(row))
+    has_spines = "spine" in row.text("topology").lower() or (row.number("spine") or 0) > 0
+    if not tiers(row) and found.tiers == 1 and has_spines and layout(row) in (layouts.RAIL_OPTIMIZED, layouts.FAT_TREE):
+        found = of(2)
+    return found, radix
+
+
+def computed_counts(found: layouts.Design, per_cable: int) -> Counts:
+    """Switches and cables of our design; a cable or cage may hold several links."""
+    between = found.leaf_spine + found.peer
+    exact = {
+        "leaf": found.leaf_switches,
+        "spine": found.spine_switches,
+        "core": found.core_switches + found.super_core_switches,
+        "node_leaf_cables": found.node_leaf / per_cable,
+        "leaf_spine_cables": between / per_cable,
+        "spine_core_cables": found.spine_core / per_cable,
+    }
+    return {name: int(np.ceil(value)) for name, value in exact.items() if np.isfinite(value)}
+
+
+def compare(row: Row) -> Comparison:
+    """Design a row and compare what it prints."""
+    printed = published_counts(row)
+    reason = unfit(row)
+    if reason:
+        return Comparison(row, "not_applicable", printed, {}, reason)
+    found, radix = design(row)
+    if int(found.reason) != layouts.BUILT:
+        return Comparison(row, "mismatch", printed, {}, _impossible(row, found, radix))
+    ours = computed_counts(found, row.number("links_per_cable") or 1)
+    compared = {name: ours[name] for name in printed}
+    differing = [name for name in printed if printed[name] != compared[name]]
+    if not differing:
+        approximate = layout(row) in layouts.APPROXIMATE
+        return Comparison(row, "exact", printed, compared, "Approximate topology." if approximate else "")
+    return Comparison(
+        row, "mismatch", printed, compared, " ".join(_why(row, found, radix, printed, compared, differing))
+    )
+
+
+def _impossible(row: Row, found: layouts.Design, radix: int) -> str:
+    """Why the columns describe something that cannot be built."""
+    if radix == 0:
+        return (
+            f"Cannot be built: a {row.text('port_gbps')} Gb/s port is slower than the {row.text('nic_gbps')} Gb/s NIC."
+        )
+    words = layouts.REASONS[int(found.reason)].replace("-", " ")
+    return f"Cannot be built as printed: {words} for {tiers(row) or 4} tiers of {radix}-port switches."
+
+
+def _why(
+    row: Row, found: layouts.Design, radix: int, printed: Counts, ours: Counts, differing: Sequence[str]
+) -> list[str]:
+    """What explains each difference."""
+    names = {"leaf": "leaf switches", "spine": "spine switches", "core": "core switches"}
+    planes = row.number("planes") or 1
+    said = []
+    for name in differing:
+        theirs, mine = printed[name], ours[name]
+        what = names.get(name, name.replace("_cables", " cables").replace("_", "-"))
+        text = f"{theirs:,} {what} printed, {mine:,} computed"
+        if name == "spine" and theirs > mine:
+            links = int(found.leaf_spine)
+            each = links / int(found.leaf_switches) if found.leaf_switches else 0
+            uneven = " and do not divide a leaf's uplinks evenly" if each % (theirs / planes) else ""
+            text += (
+                f": over-built, {theirs * radix:,} spine ports for {links:,} uplinks{uneven}; the columns name no"
+                " reserve for growth and no floor of spines."
+            )
+        elif name == "spine" and theirs < mine and theirs * radix < found.leaf_spine:
+            text += f": cannot be built, {theirs * radix:,} spine ports for {int(found.leaf_spine):,} uplinks."
+        elif name == "spine" and theirs < mine:
+            text += ": the printed spines cannot each have the same number of links from every leaf."
+        elif name == "core" and theirs > mine:
+            text += ": over-built above the spines."
+        elif name in SWITCHES and theirs < mine:
+            text += ": fewer than whole units, or than the ports, need."
+        elif name in SWITCHES:
+            text += ": more than whole units need."
+        else:
+            text += "."
+        said.append(text)
+    return said
+
+
+def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[str, Any]:
+    """Compare every row of a file. Nothing is fitted, so there is nothing to leave out."""
+    found = [compare(row) for row in read(path)]
+    return {
+        "exact": sum(one.verdict == "exact" for one in found),
+        "mismatch": sum(one.verdict == "mismatch" for one in found),
+        "not_applicable": sum(one.verdict == "not_applicable" for one in found),
+        "designs": [
+            {
+                "id": one.row.text("id"),
+                "verdict": one.verdict,
+                "published": one.published,
+                "computed": one.computed,
+                "reason": one.reason,
+                "source": one.row.text("source"),
+                "source_kind": one.row.text("source_kind"),
+            }
+            for one in found
+        ],
+    }
+
+
+def text(report: dict[str, Any]) -> str:
+    """The report as plain text."""
+    counts = ", ".join(f"{report[name]} {name.replace('_', ' ')}" for name in ("exact", "mismatch", "not_applicable"))
+    lines = [counts]
+    for one in report["designs"]:
+        numbers = " ".join(f"{name}={count}" for name, count in one["published"].items())
+        lines.append(f"{one['verdict']:<15} {one['id']:<22} {one['reason'] or numbers}")
+    return "\n".join(lines)

@@ -1,0 +1,200 @@
+"""Fit the constants to the published measurements, and keep the errors of what the fits never saw."""
+
+import json
+import re
+import sys
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+from app.catalog.load import FOLDER, Catalog, current, load_catalog
+from app.plan import machine
+from app.units import show
+from app.validation import collective_runs, training_runs
+from app.validation.statistics import statistics
+
+COLLECTIVES = FOLDER / "collectives.toml"
+
+
+WIDEST = 0.5
+"""A wider band says nothing a planner can use; a class that misses by more is said so in its note."""
+
+
+def residuals(found: list[collective_runs.Prediction], catalog: Catalog) -> dict[str, float]:
+    """Half-widths by class, for rows that latency, fill or bandwidth dominates: 80 % of left-out rows fall inside.
+
+    The constants' own ranges already make part of the width; the residual adds in quadrature, and what collectives
+    other than the all-reduce miss beyond that of their class adds once more.
+    """
+    result = {}
+    besides = [p for p in found if p.row.configuration.collective != "all-reduce"]
+    found = [p for p in found if p.row.configuration.collective == "all-reduce"]
+    classes = [float(machine.residual(catalog, p.group, p.choice)) for p in besides]
+    further = [max(beyond(p) ** 2 - own**2, 0.0) for p, own in zip(besides, classes, strict=True)]
+    result["other-collectives"] = float(np.clip(np.sqrt(np.quantile(further, 0.8)), 0.02, WIDEST))
+    for group in sorted({p.group for p in found}):
+        for place, name in enumerate((group, f"{group}-fill", f"{group}-bandwidth")):
+            members = [p for p in found if p.group == group and dominant(p) == place]
+            if len(members) >= 5:
+                needed = np.quantile([beyond(p) for p in members], 0.8)
+                result[name] = float(np.clip(needed, 0.02, WIDEST))
+    return result
+
+
+def beyond(p: collective_runs.Prediction) -> float:
+    """What the residual has to be for the band to reach the measurement."""
+    off = np.log(p.row.time / p.time)
+    reach = np.log(p.drawn_high / p.time) if off > 0 else np.log(p.time / p.drawn_low)
+    return float(np.sqrt(max(off**2 - reach**2, 0.0)))
+
+
+def dominant(p: collective_runs.Prediction) -> int:
+    """0 where latency makes most of the time, 1 fill, 2 bandwidth."""
+    moving, filling = float(p.choice.bandwidth_share), float(p.choice.fill_share)
+    return int(np.argmax([1 - moving - filling, filling, moving]))
+
+
+GIVEN = 1600
+"""The rows that constants are fitted to: whoever adds measurements agrees on it first."""
+
+
+def fit_collectives(save: bool) -> None:
+    """Fit the constants of the collectives; ``save`` writes typical values and residuals into the catalogue.
+
+    Ranges and notes are for people to weigh. The residuals come from leaving out one system at a time, so run it again
+    after a change of the model.
+    """
+    if len(collective_runs.MEASUREMENTS.read_text().splitlines()) != GIVEN + 1:
+        sys.exit("Fit on the 1,600 given rows only.")
+
+    catalog = load_catalog()
+    rows, _ = collective_runs.read(collective_runs.MEASUREMENTS, catalog)
+    learned = collective_runs.fitted(rows)
+    values = collective_runs.constants(collective_runs.fit(learned, catalog, steps=30))
+    besides = collective_runs.fitted(rows, other=True)
+    values |= collective_runs.constants(collective_runs.fit(besides, catalog, steps=30, settled=values), other=True)
+    left_out = collective_runs.predictions([*learned, *besides], catalog, leave_one_out=True)
+    text = COLLECTIVES.read_text(encoding="utf-8")
+    for key, found in values.items():
+        _, group, name = key.split(".")
+        now, value = catalog.collectives[group][name], float(found)
+        low = now.typical if now.low is None else now.low
+        high = now.typical if now.high is None else now.high
+        seconds = now.unit == "s"
+        shown = f'"{show(value, "s")}"'.replace("\u202f", " ").replace("µ", "u") if seconds else f"{value:.3g}"
+        print(f"{key:50} {now.typical:12.6g} -> {shown:12} [{low:.4g}, {high:.4g}]", end="")
+        print("" if low <= value <= high else "   outside its range")
+        text = with_typical(text, group, name, shown)
+    for name, value in residuals(left_out, catalog).items():
+        print(f"residual {name:40} {value:.3f}")
+        text = with_typical(text, "residual", name, f"{value:.2g}")
+    report = collective_runs.summary(left_out, [], leave_one_out=True)
+    print(collective_runs.text(report))
+    if save:
+        COLLECTIVES.write_text(text, encoding="utf-8")
+
+
+def with_typical(text: str, group: str, name: str, shown: str) -> str:
+    """The file with one typical value replaced."""
+    head = re.escape(f"[{group}.{name}]")
+    changed, count = re.subn(rf"({head}\nunit = [^\n]*\ntypical = )[^\n]*", rf"\g<1>{shown}", text)
+    if count != 1:
+        raise SystemExit(f"{group}.{name}: found {count} times")
+    return changed
+
+
+TRAINING = FOLDER / "training.toml"
+LEAST = 0.02
+WITHIN = 0.86
+"""Share of the left-out errors inside the residual: a little over four of five, as new sources err more."""
+
+
+def shown(value: float, unit: str) -> str:
+    """A number as the catalogue's file has it."""
+    if unit != "s":
+        return f"{value:.4g}"
+    scale, symbol = (1e6, "us") if value < 1e-3 else (1e3, "ms")
+    return f'"{value * scale:.4g} {symbol}"'
+
+
+def with_numbers(text: str, group: str, name: str, **numbers: str) -> str:
+    """Replace the numbers of one constant, keeping everything else of the file."""
+    start = text.index(f"[{group}.{name}]")
+    end = text.find("\n[", start + 1)
+    block = text[start:end]
+    for field, number in numbers.items():
+        block = re.sub(rf"(?m)^{field} = .*$", f"{field} = {number}", block)
+    return text[:start] + block + text[end:]
+
+
+def fit_training(save: bool) -> None:
+    """Fit the constants of the step to the published step times; ``save`` writes them into the catalogue.
+
+    The range of a constant spans the fits that leave out one source at a time, and never less than two per cent each
+    way. The residuals hold a little over four of five left-out errors of their class.
+    """
+    book = load_catalog()
+    rows, _ = training_runs.read(training_runs.MEASUREMENTS, book)
+    data = training_runs.fleet(rows, book)
+    groups = np.array([row.group for row in rows])
+    fitted = training_runs.fit(data, book, np.ones(len(rows), bool))
+    without = training_runs.left_out(data, rows, book)
+    predicted = np.zeros(len(rows))
+    for name, constants in without.items():
+        mine = groups == name
+        predicted[mine] = np.exp(data.log_time(training_runs.reading(constants, book))).ravel()[mine]
+    error = np.abs(np.log(predicted / data.measured))
+    inside = np.abs(np.exp(data.log_time(training_runs.reading(fitted, book))).ravel() / data.measured - 1)
+    masks = {
+        "overall": np.ones(len(rows), bool),
+        "identified": np.array([row.identified for row in rows]),
+        "moe": np.array([row.experts for row in rows]),
+        "kort22": groups == "kort22",
+    }
+    for name, mask in masks.items():
+        left = statistics(predicted[mask], data.measured[mask])
+        print(f"{name:12} in the fit {100 * np.mean(inside[mask]):5.2f} %   left out {100 * left['mean']:5.2f} %")
+
+    text = TRAINING.read_text(encoding="utf-8")
+    spread = np.array([without[name] for name in without])
+    for index, (group, name) in enumerate(training_runs.priors()):
+        typical = float(np.exp(fitted[index]))
+        low = min(float(np.exp(spread[:, index].min())), typical * (1 - LEAST))
+        high = max(float(np.exp(spread[:, index].max())), typical * (1 + LEAST))
+        unit = book.training[group][name].unit
+        print(f"{group}.{name}: {shown(typical, unit)} ({shown(low, unit)} to {shown(high, unit)})")
+        text = with_numbers(
+            text, group, name, typical=shown(typical, unit), low=shown(low, unit), high=shown(high, unit)
+        )
+    vendor = data.vendor_attention > 0
+    for name, mask in {
+        "dense": ~masks["moe"] & vendor,
+        "open": ~masks["moe"] & ~vendor,
+        "experts": masks["moe"],
+    }.items():
+        width = float(np.quantile(error[mask], WITHIN))
+        print(f"residual {name}: {width:.3f}")
+        text = with_numbers(text, "residual", name, typical=f"{width:.2f}")
+    if save:
+        TRAINING.write_text(text, encoding="utf-8")
+
+
+MEASUREMENTS = Path(__file__).parent / "measurements"
+
+
+def write_left_out() -> None:
+    """Predict every measurement by a fit that never saw its system or source, and keep the errors.
+
+    The accuracy page cannot refit the models while a reader waits. Takes about two minutes; run it after a calibration.
+    """
+    loaded = current()
+    reduce = collective_runs.report(MEASUREMENTS / "collectives.csv", loaded, leave_one_out=True)
+    step = training_runs.report(MEASUREMENTS / "training.csv", loaded, leave_one_out=True)
+    body = {
+        "made": date.today().isoformat(),
+        "catalog_version": loaded.version,
+        "collectives": {name: reduce[name] for name in ("overall", "by_band", "by_class", "all_reduce")},
+        "training": {name: step[name] for name in ("overall", "identified", "dense", "moe", "by_group")},
+    }
+    (MEASUREMENTS / "left_out.json").write_text(json.dumps(body, indent=1) + "\n")

@@ -1,0 +1,1 @@
+"""HTTP: pages, API, and the server."""

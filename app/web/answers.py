@@ -1,0 +1,209 @@
+"""Answers that are one part of a plan, or several plans: each with the envelope that every answer carries."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+
+from app import __version__
+from app.catalog.estimate import N_DRAWS
+from app.catalog.load import Catalog, current
+from app.plan import all_reduce, total_cost
+from app.plan import findings as plan_findings
+from app.plan import network as compute_network
+from app.plan.band import fold
+from app.plan.cluster import Hardware, look_up
+from app.plan.job import shape
+from app.plan.outline import nan_is_an_answer
+from app.plan.result import AllReduce, Fabric, Finding, Plan
+from app.plan.scenario import Scenario
+from app.plan.unusual_values import unusual_values
+from app.studies.comparison import Difference, compare
+from app.studies.sizing import Answer, Question, size
+from app.validation import collective_runs, design_counts, training_runs
+from app.web import form
+
+MEASUREMENTS = Path(__file__).parents[1] / "validation" / "measurements"
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """What every answer carries: the versions, the question with its blanks filled in, findings and a link."""
+
+    model_version: str
+    catalog_version: str
+    scenario: Mapping[str, Any]
+    findings: tuple[Finding, ...]
+    permalink: str
+
+
+@dataclass(frozen=True)
+class ReduceResult(AllReduce):
+    """The reduction for one pair of a message and a number of GPUs."""
+
+    gpus: int
+
+
+@dataclass(frozen=True)
+class ReduceAnswer(Envelope):
+    """`all_reduce` is the first of `results`, which holds one entry for each pair that was asked."""
+
+    all_reduce: AllReduce
+    results: tuple[ReduceResult, ...]
+
+
+@dataclass(frozen=True)
+class FabricAnswer(Envelope):
+    """The fabric alone. ``cable_list`` is where the point-to-point cable list is to be had, as CSV."""
+
+    fabric: Fabric
+    cable_list: str
+
+
+@dataclass(frozen=True)
+class CompareAnswer(Envelope):
+    """Plans side by side; `scenario` is the first one's, which the others are held against."""
+
+    plans: tuple[Plan, ...]
+    differences: tuple[Difference, ...]
+    asked: tuple[Difference, ...]
+    same: tuple[Difference, ...]
+
+
+@dataclass(frozen=True)
+class SizeAnswer(Answer, Envelope):
+    """Clusters that do the job: the front of cost against time, and the three that matter."""
+
+
+def reduce_one(scenario: Scenario, catalog: Catalog) -> tuple[AllReduce, tuple[Finding, ...], Hardware]:
+    """The reduction of one scenario, what was found, and the hardware it runs on."""
+    hardware = look_up(scenario, catalog)
+    message = scenario.message or shape.gradient_bytes(hardware, scenario, catalog)
+    draft = all_reduce.draft(hardware, scenario, catalog, message=message)
+    return draft.part(fold(draft.quantities)), draft.findings, hardware
+
+
+@nan_is_an_answer
+def reduce_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> ReduceAnswer:
+    """The reduction for each scenario; they differ in message and GPUs only."""
+    first = scenarios[0]
+    results: list[ReduceResult] = []
+    found: list[Finding] = []
+    filled: dict[str, Any] = {}
+    for scenario in scenarios:
+        part, findings, hardware = reduce_one(scenario, catalog)
+        if not results:
+            found += plan_findings.of_hardware(hardware, scenario, catalog)
+            filled = scenario.filled(hardware.fields()) | {"message": part.message}
+        found += [finding for finding in findings if finding not in found]
+        results.append(ReduceResult(**vars(part), gpus=scenario.gpus))
+    for name in ("message", "gpus"):
+        asked = tuple(dict.fromkeys(getattr(result, name) for result in results))
+        if len(asked) > 1:
+            filled[name] = asked
+    alone = {name: value for name, value in vars(results[0]).items() if name != "gpus"}
+    return ReduceAnswer(
+        model_version=__version__,
+        catalog_version=catalog.version,
+        scenario=filled,
+        findings=tuple(found),
+        permalink="/all-reduce?" + first.query(catalog_version=catalog.version),
+        all_reduce=AllReduce(**alone),
+        results=tuple(results),
+    )
+
+
+@nan_is_an_answer
+def fabric_answer(scenario: Scenario, catalog: Catalog) -> FabricAnswer:
+    """The fabric of one scenario, priced."""
+    network = compute_network.draft(scenario, catalog)
+    hardware = network.hardware
+    money = total_cost.draft(hardware, scenario, catalog, fabric=network, time_to_train=np.full(N_DRAWS, np.nan))
+    found = (*plan_findings.of_hardware(hardware, scenario, catalog), *network.findings)
+    chosen = {"switch": network.switch, "tiers": network.tiers, "nodes_per_unit": network.nodes_per_unit}
+    return FabricAnswer(
+        model_version=__version__,
+        catalog_version=catalog.version,
+        scenario=scenario.filled({**hardware.fields(), **chosen}),
+        findings=tuple(found),
+        permalink="/fabric?" + scenario.query(catalog_version=catalog.version),
+        fabric=network.part(fold({**network.quantities, **money.quantities})),
+        cable_list="/export/cables.csv?" + scenario.query(catalog_version=catalog.version),
+    )
+
+
+@nan_is_an_answer
+def compare_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> CompareAnswer:
+    """Two to four scenarios side by side."""
+    found = compare(scenarios, catalog)
+    once = {f"{finding.code} {finding.message}": finding for plan in found.plans for finding in plan.findings}
+    fields = {
+        f"{letter}.{name}": text
+        for letter, scenario in zip("abcd", scenarios, strict=False)
+        for name, text in form.texts(scenario).items()
+    }
+    return CompareAnswer(
+        model_version=__version__,
+        catalog_version=catalog.version,
+        scenario=found.plans[0].scenario,
+        findings=tuple(once.values()),
+        permalink="/compare?" + urlencode(fields),
+        plans=found.plans,
+        differences=found.differences,
+        asked=found.asked,
+        same=found.same,
+    )
+
+
+@nan_is_an_answer
+def size_answer(
+    question: Question, catalog: Catalog, seconds: float, stopped: Callable[[], bool] = lambda: False
+) -> SizeAnswer:
+    """The inverse question."""
+    answer: Answer = size(question, seconds, stopped)
+    findings = []
+    if answer.message:
+        findings.append(Finding("error", "no-cluster", answer.message, ("deadline", "budget", "gpus", "gpu")))
+    if not answer.complete:
+        text = f"Cut off after {seconds:.3g} s: {answer.considered} clusters were tried, larger ones were not."
+        findings.append(Finding("warning", "cut-off", text, ("gpu", "scale_out"), "Name fewer candidates."))
+    findings += _unusual(question, catalog)
+    asked = [
+        (name, one)
+        for name, value in question.asked().items()
+        for one in (value if isinstance(value, tuple) else (value,))
+        if one is not None
+    ]
+    return SizeAnswer(
+        model_version=__version__,
+        catalog_version=catalog.version,
+        scenario=dict(question),
+        findings=tuple(findings),
+        permalink="/size?" + urlencode(asked),
+        **vars(answer),
+    )
+
+
+def _unusual(question: Question, catalog: Catalog) -> list[Finding]:
+    """Values that are far from usual for every candidate."""
+    scale_out = question.scale_out[0] if question.scale_out else Scenario().scale_out
+    clusters = [look_up(question.scenario(gpu, scale_out, question.gpus), catalog) for gpu in question.gpu]
+    found = [{finding.fields: finding for finding in unusual_values(each, question, catalog)} for each in clusters]
+    return [finding for fields, finding in found[0].items() if all(fields in others for others in found)]
+
+
+@lru_cache(maxsize=1)
+def accuracy(version: str) -> Mapping[str, Any]:
+    """The models held against the measurements kept here: one report a model. Made once for a catalogue's version."""
+    loaded = current()
+    reports = {"collectives": collective_runs.report, "fabric": design_counts.report, "training": training_runs.report}
+    return {kind: report(MEASUREMENTS / f"{kind}.csv", loaded) for kind, report in reports.items()}
+
+
+def with_root_path(answer: Any, root_path: str) -> Any:
+    """The answer with its link below the sub-path that a proxy serves this under."""
+    return replace(answer, permalink=root_path + answer.permalink) if root_path else answer

@@ -1,0 +1,412 @@
+"""The JSON routes: each reads one question, asks for the answer, and writes it as it is.
+
+Answers to GET carry a strong ETag made from the question and the versions, so an unchanged answer costs neither side
+anything.
+"""
+
+import asyncio
+import csv
+import io
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import cache, partial
+from itertools import islice, product
+from math import prod
+from time import monotonic
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from starlette import routing
+from starlette.responses import StreamingResponse
+from starlette.types import Scope
+
+from app import __version__
+from app.catalog.load import KINDS, Catalog, current
+from app.plan.evaluate import evaluate
+from app.plan.result import Plan
+from app.plan.scenario import Scenario
+from app.report.files import safe
+from app.studies.sizing import Question
+from app.studies.sweep import Grid, columns, row, sweep
+from app.web import answers, problems, requests
+from app.web.heavy_queue import LIGHT_PAIRS, LIGHT_VALUES, HeavyQueue, Stopped, compute, is_heavy, quick
+from app.web.problems import FieldProblem, ProblemError
+from app.web.responses import not_modified, reply, to_json
+from app.web.settings import Settings
+
+PREFIX = "/api/v1"
+MOST_PAIRS = 256
+Route = Callable[[Request], Awaitable[Response]]
+
+
+def plan_json(scenario: Scenario) -> bytes:
+    """The plan of a scenario as the API writes it."""
+    return to_json(evaluate(scenario, current()))
+
+
+def _count(request: Request, endpoint: str, plans: int = 1) -> None:
+    request.app.state.metrics.evaluations.labels(endpoint).inc(plans)
+
+
+def _written(request: Request, answer: Any) -> Response:
+    """An answer of the interface, written and compressed."""
+    return reply(request, to_json(answers.with_root_path(answer, request.app.state.settings.root_path)))
+
+
+# Routes --------------------------------------------------------------------------------------------------------------
+
+router = APIRouter(prefix=PREFIX, tags=["Railyard"])
+direct: list[routing.BaseRoute] = []
+"""The questions of `_both` once more, for serving: they read their fields themselves, the framework need not look."""
+ERRORS = problems.responses(400, 413, 414, 415, 422, 500, 503)
+
+
+def _both(path: str, name: str, answer: Any) -> Callable[[Route], Route]:
+    """Register a question that can be asked by GET and by POST."""
+
+    def register(route: Route) -> Route:
+        for method in ("GET", "POST"):
+            router.add_api_route(
+                path,
+                route,
+                methods=[method],
+                operation_id=f"{method.lower()}_{name}",
+                name=f"{method.lower()}_{name}",
+                summary=(route.__doc__ or "").partition("\n")[0].rstrip("."),
+                response_model=answer,
+                responses=ERRORS,
+            )
+        direct.append(_Direct(PREFIX + path, route, methods=["GET", "POST"], name=name))
+        return route
+
+    return register
+
+
+class _Direct(routing.Route):
+    """A route without the framework's parameters. Like its own it leaves its mark, which the metrics read."""
+
+    def matches(self, scope: Scope) -> tuple[routing.Match, Scope]:
+        match, child = super().matches(scope)
+        return match, {**child, "route": self} if match is not routing.Match.NONE else child
+
+
+async def _fields(request: Request, repeatable: frozenset[str] = frozenset()) -> tuple[dict[str, Any], bool]:
+    """The fields of the question, and whether they have JSON's types."""
+    if request.method == "POST":
+        return await requests.json_body(request), True
+    return requests.query(request.scope["query_string"].decode("latin-1"), repeatable), False
+
+
+@_both("/plan", "plan", Plan)
+async def plan(request: Request) -> Response:
+    """Everything about one cluster and one model.
+
+    Sizes the fabric, times the collectives and the training step, names the bottleneck, and prices it all.
+    """
+    if known := not_modified(request):
+        return known
+    fields, typed = await _fields(request)
+    scenario = requests.validate(Scenario, fields, strict=typed)
+    loaded: Catalog = request.app.state.catalog
+    _count(request, "plan")
+    if quick(scenario, loaded):
+        return _written(request, evaluate(scenario, loaded))
+    return await compute(
+        request, lambda _: _written(request, evaluate(scenario, loaded)), heavy=is_heavy(scenario, loaded)
+    )
+
+
+REPEATABLE = frozenset({"message", "gpus"})
+
+
+@_both("/all-reduce", "all_reduce", answers.ReduceAnswer)
+async def all_reduce(request: Request) -> Response:
+    """The time of an all-reduce, by message and number of GPUs.
+
+    Both may repeat: `results` holds one entry for each pair.
+    """
+    if known := not_modified(request):
+        return known
+    fields, typed = await _fields(request, REPEATABLE)
+    pairs = _pairs(fields)
+    loaded: Catalog = request.app.state.catalog
+
+    def work(_: Stopped) -> Response:
+        scenarios = [requests.validate(Scenario, {**fields, **pair}, strict=typed) for pair in pairs]
+        return _written(request, answers.reduce_answer(scenarios, loaded))
+
+    quick = len(pairs) < 4
+    answer = work(lambda: False) if quick else await compute(request, work, heavy=len(pairs) > LIGHT_PAIRS)
+    _count(request, "all-reduce", len(pairs))
+    return answer
+
+
+def _pairs(fields: dict[str, Any]) -> list[dict[str, Any]]:
+    """The fields of each pair of a message and a number of GPUs."""
+    axes = {name: fields[name] for name in ("message", "gpus") if isinstance(fields.get(name), list | tuple)}
+    empty = [name for name, values in axes.items() if not values]
+    if empty:
+        raise problems.invalid([FieldProblem(pointer=f"#/{empty[0]}", detail="Give at least one value.")])
+    blank = [(name, number) for name, values in axes.items() for number, value in enumerate(values) if value is None]
+    if blank:
+        detail = "Give a value; leave the field out for its default."
+        raise problems.invalid([FieldProblem(pointer=problems.pointer(place), detail=detail) for place in blank[:100]])
+    pairs = prod(len(values) for values in axes.values())
+    if pairs > MOST_PAIRS:
+        detail = f"{pairs:,} pairs of message and gpus; give at most {MOST_PAIRS}."
+        raise problems.invalid([FieldProblem(pointer=f"#/{next(iter(axes))}", detail=detail)])
+    return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+
+@_both("/fabric", "fabric", answers.FabricAnswer)
+async def fabric(request: Request) -> Response:
+    """Switches, links, bisection bandwidth, power and price of the network."""
+    if known := not_modified(request):
+        return known
+    fields, typed = await _fields(request)
+    scenario = requests.validate(Scenario, fields, strict=typed)
+    loaded: Catalog = request.app.state.catalog
+    _count(request, "fabric")
+    return await compute(
+        request, lambda _: _written(request, answers.fabric_answer(scenario, loaded)), heavy=is_heavy(scenario, loaded)
+    )
+
+
+@router.post(
+    "/compare",
+    operation_id="compare",
+    response_model=answers.CompareAnswer,
+    responses=ERRORS,
+    summary="Plans side by side",
+)
+async def compare(request: Request) -> Response:
+    """Two to four scenarios: their plans, what differs, by how much and why."""
+    given = await requests.json_body(request)
+    strangers = given.keys() - {"scenarios"}
+    if strangers:
+        raise problems.invalid(
+            [
+                FieldProblem(pointer=problems.pointer([name]), detail="There is no such field; give “scenarios”.")
+                for name in sorted(strangers)[:100]
+            ]
+        )
+    items = given.get("scenarios")
+    if not isinstance(items, list) or not 2 <= len(items) <= 4 or not all(isinstance(item, dict) for item in items):
+        raise problems.invalid([FieldProblem(pointer="#/scenarios", detail="Give a list of 2 to 4 scenarios.")])
+    scenarios = [
+        requests.validate(Scenario, item, strict=True, place=("scenarios", number)) for number, item in enumerate(items)
+    ]
+    loaded: Catalog = request.app.state.catalog
+    _count(request, "compare", len(scenarios))
+    return await compute(request, lambda _: _written(request, answers.compare_answer(scenarios, loaded)), heavy=True)
+
+
+CANDIDATES = frozenset({"gpu", "scale_out"})
+
+
+@_both("/size", "size", answers.SizeAnswer)
+async def size(request: Request) -> Response:
+    """Which cluster trains this model by this date for this money.
+
+    `gpu` and `scale_out` may repeat: they are the candidates.
+    """
+    if known := not_modified(request):
+        return known
+    fields, typed = await _fields(request, CANDIDATES)
+    fields = {
+        name: (fields[name],) if isinstance(fields[name], str) and name in CANDIDATES else fields[name]
+        for name in fields
+    }
+    question = requests.validate(Question, fields, strict=typed)
+    settings: Settings = request.app.state.settings
+    loaded: Catalog = request.app.state.catalog
+    _count(request, "size")
+    until = monotonic() + settings.time_limit
+
+    def work(stopped: Stopped) -> Response:
+        return _written(request, answers.size_answer(question, loaded, share_of(until), stopped))
+
+    return await compute(request, work, heavy=True)
+
+
+def share_of(until: float) -> float:
+    """Seconds that a question may try clusters for, so that its answer is there by ``until``."""
+    return 0.8 * max(until - monotonic(), 0.0)
+
+
+@router.post("/sweep", operation_id="sweep", responses=ERRORS, summary="A grid of scenarios, streamed")
+async def sweep_grid(request: Request) -> Response:
+    """One row for each point of a grid over any fields, as NDJSON, or as CSV for who accepts text/csv.
+
+    A sweep that takes longer than one request may, or has more points, is cut off: its last row says so in `error`.
+    """
+    given = await requests.json_body(request)
+    grid = requests.validate(Grid, given, strict=True)
+    requests.validate(Scenario, grid.base, strict=True, place=("base",))
+    values = sum(map(len, grid.grid.values()))
+    if values > MOST_VALUES:
+        detail = f"The grid has {values:,} values; give at most {MOST_VALUES:,}."
+        raise problems.invalid([FieldProblem(pointer="#/grid", detail=detail)])
+    await compute(request, partial(_check_values, grid), heavy=values > LIGHT_VALUES)
+    settings: Settings = request.app.state.settings
+    until = monotonic() + settings.time_limit
+    rows = islice(sweep(grid), settings.max_sweep_points)
+    first = await compute(request, lambda _: _batch(rows, until), heavy=True)
+    _count(request, "sweep", min(grid.points(), settings.max_sweep_points))
+    headers = {
+        "cache-control": "no-store",
+        "x-model-version": __version__,
+        "x-catalog-version": request.app.state.catalog.version,
+    }
+    as_csv = "text/csv" in request.headers.get("accept", "")
+    kind = "text/csv; charset=utf-8" if as_csv else "application/x-ndjson"
+    lines = _lines(grid, _batches(first, rows, request.app.state.heavy_queue, until), settings, as_csv)
+    return StreamingResponse(lines, headers=headers, media_type=kind)
+
+
+MOST_VALUES = 100_000
+Rows = list[dict[str, Any]]
+
+
+def _check_values(grid: Grid, stopped: Stopped) -> None:
+    """Check each value of the grid: what is wrong is said before the first row."""
+    wrong: list[FieldProblem] = []
+    for name, several in grid.grid.items():
+        for number, value in enumerate(several):
+            if stopped():
+                return
+            try:
+                requests.validate(Scenario, {name: value}, strict=True)
+            except ProblemError as error:
+                place = ("grid", name, number) if name in Scenario.model_fields else ("grid", name)
+                wrong.append(FieldProblem(pointer=problems.pointer(place), detail=error.problem.errors[0].detail))
+                if len(wrong) == 100 or name not in Scenario.model_fields:
+                    break
+    if wrong:
+        raise problems.invalid(wrong[:100])
+
+
+async def _batches(first: Rows, rows: Iterator[dict[str, Any]], gate: HeavyQueue, until: float) -> AsyncIterator[Rows]:
+    """Rows until time is over. Sweeps take turns after each batch, and none is taken while the client reads."""
+    batch = first
+    while batch:
+        yield batch
+        try:
+            async with asyncio.timeout(until - monotonic()):
+                batch = await gate.next(partial(_batch, rows, until))
+        except TimeoutError:
+            return
+
+
+async def _lines(grid: Grid, batches: AsyncIterator[Rows], settings: Settings, as_csv: bool) -> AsyncIterator[bytes]:
+    """The rows of a sweep as they are written, with a last one that says where it was cut off."""
+    points, done = grid.points(), 0
+    if as_csv:
+        yield _csv_line(columns(list(grid.grid)))
+    async for batch in batches:
+        done += len(batch)
+        yield b"".join(_csv_line(list(one.values())) if as_csv else to_json(one) + b"\n" for one in batch)
+    if done < points:
+        most = done >= settings.max_sweep_points
+        limit = "at the most points of one request" if most else f"after {settings.time_limit:g} s"
+        text = f"Cut off {limit}: {done:,} of {points:,} points are above. Ask for the rest."
+        last = row(dict.fromkeys(grid.grid), None, text)
+        yield _csv_line(list(last.values())) if as_csv else to_json(last) + b"\n"
+
+
+def _batch(rows: Iterator[dict[str, Any]], until: float) -> Rows:
+    """Rows of about a tenth of a second."""
+    batch: Rows = []
+    until = min(until, monotonic() + 0.1)
+    for one in rows:
+        batch.append(one)
+        if monotonic() > until:
+            break
+    return batch
+
+
+def _csv_line(cells: Sequence[object]) -> bytes:
+    line = io.StringIO()
+    csv.writer(line).writerow(["" if cell is None else safe(cell) for cell in cells])
+    return line.getvalue().encode()
+
+
+# The catalogue -------------------------------------------------------------------------------------------------------
+
+
+def _versions(loaded: Catalog) -> dict[str, str]:
+    return {"model_version": __version__, "catalog_version": loaded.version}
+
+
+@cache
+def _catalog_json(loaded_version: str, kind: str, key: str) -> bytes:
+    """A part of the catalogue as JSON; made once."""
+    loaded = current()
+    answer: dict[str, Any] = dict(_versions(loaded))
+    if key:
+        entry = loaded.kind(kind)[key]
+        answer |= {"kind": kind, "key": key, "entry": entry, "permalink": f"/catalog#{kind}-{key}"}
+    elif kind:
+        answer |= {"kind": kind, "entries": loaded.kind(kind), "permalink": f"/catalog#{kind}"}
+    else:
+        answer |= {"kinds": {name: loaded.kind(name) for name in KINDS}, "permalink": "/catalog"}
+    if kind and kind != "sources":
+        written = to_json(answer)
+        cited = {name: source for name, source in loaded.sources.items() if b'"%s"' % name.encode() in written}
+        answer["sources"] = cited
+    return to_json(answer)
+
+
+async def _catalog(request: Request, kind: str = "", key: str = "") -> Response:
+    loaded: Catalog = request.app.state.catalog
+    requests.reject_query(request)
+    if kind and kind not in KINDS:
+        raise ProblemError(404, f"There is no such kind of entry. The kinds are {', '.join(KINDS)}.")
+    if key and key not in loaded.kind(kind):
+        raise ProblemError(404, f"There is no such entry. {PREFIX}/catalog/{kind} lists all.")
+    if known := not_modified(request):
+        return known
+    return await compute(request, lambda _: reply(request, _catalog_json(loaded.version, kind, key)))
+
+
+MISSING = problems.responses(404, 422, 500)
+
+
+@router.get(
+    "/catalog", operation_id="get_catalog", responses=problems.responses(422, 500), summary="The whole catalogue"
+)
+async def get_catalog(request: Request) -> Response:
+    """Every constant with its unit, range, source and status, by kind and key."""
+    return await _catalog(request)
+
+
+@router.get("/catalog/{kind}", operation_id="get_catalog_kind", responses=MISSING, summary="The entries of one kind")
+async def get_catalog_kind(request: Request, kind: str) -> Response:
+    """The entries of one kind, by key, and the sources that they cite."""
+    return await _catalog(request, kind)
+
+
+@router.get("/catalog/{kind}/{key}", operation_id="get_catalog_entry", responses=MISSING, summary="One entry")
+async def get_catalog_entry(request: Request, kind: str, key: str) -> Response:
+    """One entry and the sources that it cites."""
+    return await _catalog(request, kind, key)
+
+
+# Accuracy ------------------------------------------------------------------------------------------------------------
+
+
+@router.get(
+    "/accuracy", operation_id="get_accuracy", responses=problems.responses(422, 500, 503), summary="How far off"
+)
+async def get_accuracy(request: Request) -> Response:
+    """Predictions held against published measurements: error, bias and coverage, overall and by group."""
+    requests.reject_query(request)
+    if known := not_modified(request):
+        return known
+    loaded: Catalog = request.app.state.catalog
+
+    def work(_: Stopped) -> Response:
+        reports = answers.accuracy(loaded.version)
+        return reply(request, to_json({**_versions(loaded), "permalink": "/accuracy", **reports}))
+
+    made = answers.accuracy.cache_info().currsize > 0  # once for all requests, and the first may come too late for it
+    return await compute(request, work, heavy=not made)

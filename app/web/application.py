@@ -1,0 +1,133 @@
+"""Puts the parts together: the application."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache, partial
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import PlainTextResponse
+from starlette.routing import Match
+
+from app import __version__
+from app.catalog.load import set_default
+from app.web import api, assets, docs, heavy_queue, openapi, problems, responses, settings
+from app.web.metrics import Metrics
+from app.web.middleware import RequestMiddleware
+from app.web.pages import compare, errors, explore, planner, reference, size
+
+
+def create_app(options: settings.Settings | None = None) -> FastAPI:
+    """The whole application. A wrong override file or setting raises here: the start fails, not a request."""
+    options = options or settings.load()
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    metrics = Metrics(registry)
+    loaded = set_default(options.overrides)
+
+    app = FastAPI(
+        title="Railyard",
+        version=__version__,
+        summary="Sizing calculator for GPU clusters",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=_lifespan,
+    )
+    app.state.settings = options
+    app.state.metrics = metrics
+    app.state.ready = False
+    app.state.catalog = loaded
+    app.state.heavy_queue = heavy_queue.HeavyQueue(options)
+    # Routes are tried in this order: programs ask most often, and for answers that take least.
+    app.router.routes += api.direct
+    app.include_router(api.router)
+    for page in (planner, compare, size, explore, reference):
+        app.include_router(page.router)
+    app.router.routes += [assets.route, *docs.routes]
+    _operations(app)
+    app.openapi = partial(openapi.document, app)  # type: ignore[method-assign]
+    _errors(app)
+    # Last added is outermost: the edge sees everything, also what the layers inside it answer by themselves.
+    if options.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(options.cors_origins),
+            allow_methods=["GET", "POST", "HEAD"],
+            allow_headers=["content-type", "x-request-id"],
+            expose_headers=["etag", "x-request-id"],
+        )
+    app.add_middleware(RequestMiddleware, settings=options, metrics=metrics)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    app.state.ready = True
+    yield
+    app.state.ready = False
+
+
+def _operations(app: FastAPI) -> None:
+    """What the people who run this ask it."""
+
+    @app.get("/healthz", include_in_schema=False)
+    async def healthz() -> Response:
+        return PlainTextResponse("ok", headers={"cache-control": "no-store"})
+
+    @app.get("/readyz", include_in_schema=False)
+    async def readyz(request: Request) -> Response:
+        if not request.app.state.ready:
+            raise problems.ProblemError(
+                503, "Starting or stopping. Ask again in a second.", headers={"retry-after": "1"}
+            )
+        return PlainTextResponse("ready", headers={"cache-control": "no-store"})
+
+    @app.get("/metrics", include_in_schema=False)
+    def metrics(request: Request) -> Response:
+        text = generate_latest(request.app.state.metrics.registry)
+        kind = "text/plain; version=0.0.4; charset=utf-8"
+        return Response(text, media_type=kind, headers={"cache-control": "no-store"})
+
+    @cache
+    def document() -> bytes:
+        return responses.to_json(app.openapi())
+
+    @app.get("/openapi.json", include_in_schema=False)
+    def openapi_json(request: Request) -> Response:
+        return responses.reply(request, document())
+
+
+def _errors(app: FastAPI) -> None:
+    """Everything that goes wrong is answered with a problem document."""
+
+    def answer(request: Request, error: problems.ProblemError) -> Response:
+        if errors.wants_page(request):
+            return errors.error_page(request, error)
+        return problems.response(error, request.url.path, request.scope["state"].get("request_id", ""))
+
+    @app.exception_handler(problems.ProblemError)
+    async def problem(request: Request, error: problems.ProblemError) -> Response:
+        return answer(request, error)
+
+    @app.exception_handler(HTTPException)
+    async def plain(request: Request, error: HTTPException) -> Response:
+        headers = dict(error.headers or {})
+        if error.status_code == 405:  # the framework names the methods of one route; an address may have several
+            scopes = {method: {**request.scope, "method": method} for method in ("GET", "POST")}
+            methods = [name for name, scope in scopes.items() for r in app.routes if r.matches(scope)[0] is Match.FULL]
+            headers["Allow"] = ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))
+        return answer(request, problems.status_problem(error.status_code, error.detail, headers))
+
+    @app.exception_handler(RequestValidationError)
+    async def misread(request: Request, error: RequestValidationError) -> Response:
+        found = [
+            problems.FieldProblem(pointer=problems.pointer(item["loc"][1:]), detail=problems.advice(item))
+            for item in error.errors()
+        ]
+        return answer(request, problems.invalid(found))

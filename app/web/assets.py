@@ -1,0 +1,95 @@
+"""Files of the pages: our own under static/, plotly.min.js and the Swagger UI from the installed packages.
+
+Each is named with the hash of its content, so a browser keeps it for good, and is compressed once.
+"""
+
+import gzip
+import hashlib
+import importlib.util
+import mimetypes
+from functools import cache, cached_property
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.web import problems
+
+FOLDER = Path(__file__).parents[2] / "static"
+_TEXT = ("text/", "application/javascript", "application/json", "image/svg+xml", "application/manifest+json")
+
+
+def _package_file(package: str, name: str) -> Path:
+    """A file of an installed package, found without importing it."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise FileNotFoundError(f"the package {package} is not installed")
+    return Path(next(iter(spec.submodule_search_locations))) / name
+
+
+class Asset:
+    """One file, read and compressed when first asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        guessed = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        self.text = guessed.startswith(_TEXT)
+        self.media_type = f"{guessed}; charset=utf-8" if self.text else guessed
+
+    @cached_property
+    def content(self) -> bytes:
+        """The bytes of the file."""
+        return self.path.read_bytes()
+
+    @cached_property
+    def digest(self) -> str:
+        """Changes when the content does."""
+        return hashlib.blake2b(self.content, digest_size=8).hexdigest()
+
+    @cached_property
+    def compressed(self) -> bytes:
+        """The content, compressed."""
+        return gzip.compress(self.content, 9 if len(self.content) < 1_000_000 else 6, mtime=0)
+
+
+@cache
+def assets() -> dict[str, Asset]:
+    """Every file that is served, by name. Only these: no path of a request ever reaches the file system."""
+    found = {
+        path.relative_to(FOLDER).as_posix(): Asset(path)
+        for path in sorted(FOLDER.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
+    found["plotly.min.js"] = Asset(_package_file("plotly", "package_data/plotly.min.js"))
+    for name in ("swagger-ui-bundle.js", "swagger-ui.css"):
+        found[name] = Asset(_package_file("fastapi_offline", f"static/{name}"))
+    return found
+
+
+def url(name: str, root_path: str = "") -> str:
+    """Where a page finds a file, with the hash that lets the browser keep it."""
+    return f"{root_path}/static/{name}?v={assets()[name].digest}"
+
+
+def serve(request: Request) -> Response:
+    """GET /static/NAME."""
+    asset = assets().get(request.path_params["name"])
+    if asset is None:
+        raise problems.status_problem(404)
+    current = request.query_params.get("v") == asset.digest
+    tag = f'"{asset.digest}"'
+    headers = {
+        "cache-control": "public, max-age=31536000, immutable" if current else "public, max-age=60",
+        "vary": "accept-encoding",
+        "etag": tag,
+    }
+    zipped = asset.text and "gzip" in request.headers.get("accept-encoding", "")
+    if zipped:
+        headers |= {"content-encoding": "gzip", "etag": f'"{asset.digest}-gzip"'}
+    if asset.digest in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(asset.compressed if zipped else asset.content, headers=headers, media_type=asset.media_type)
+
+
+route = Route("/static/{name:path}", serve, name="static", methods=["GET"])

@@ -1,0 +1,242 @@
+"""/docs: the API's reference, made from the OpenAPI document; /docs/try: the same in Swagger UI.
+
+The reference is a page like the others, complete without a script. Swagger UI comes from the installed package.
+"""
+
+import html
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from app.plan.scenario import Scenario, group_of
+from app.web import assets, openapi
+from app.web.form import GROUPS
+from app.web.responses import PageCache
+from app.web.templating import page
+
+Schema = Mapping[str, Any]
+_MEMORY = PageCache(8)
+
+_TRY = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="description" content="Every question that Railyard answers over REST, with examples to try.">
+<title>Try the API · Railyard</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="{style}">
+<script src="{bundle}" defer></script>
+<script src="{start}" defer></script>
+</head>
+<body>
+<nav aria-label="Railyard"><a href="{root}/">Planner</a> · <a href="{root}/docs">API</a></nav>
+<main id="swagger-ui" data-openapi="{openapi}">
+<noscript>This page is drawn with JavaScript; <a href="{root}/docs">the reference</a> is not.</noscript>
+</main>
+</body>
+</html>
+"""
+
+
+def swagger(request: Request) -> HTMLResponse:
+    """GET /docs/try."""
+    root = request.scope.get("root_path", "")
+    parts = {
+        "style": assets.url("swagger-ui.css", root),
+        "bundle": assets.url("swagger-ui-bundle.js", root),
+        "start": assets.url("docs.js", root),
+        "root": root,
+        "openapi": f"{root}/openapi.json",
+    }
+    return HTMLResponse(_TRY.format(**{name: html.escape(value) for name, value in parts.items()}))
+
+
+def reference(request: Request) -> Response:
+    """GET /docs. What it says of the document is worked out once for an application."""
+    state = request.app.state
+    if not hasattr(state, "reference"):
+        state.reference = described(request.app.openapi())
+    base = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
+    return _MEMORY.known(request) or _MEMORY.keep(
+        request, page(request, "docs.html", {**state.reference, "base": base})
+    )
+
+
+def described(document: Schema) -> dict[str, Any]:
+    """What the page prints of an OpenAPI document."""
+    schemas = document["components"]["schemas"]
+    scenario = schemas["Scenario"]["properties"]
+    own = group_of(Scenario)
+    groups = [
+        (title, [_row(name, schema) for name, schema in scenario.items() if own[name] == group])
+        for group, title in GROUPS.items()
+    ]
+    return {
+        "operations": [
+            _operation(document, path, method, operation)
+            for path, methods in document["paths"].items()
+            for method, operation in methods.items()
+        ],
+        "groups": groups,
+        "count_of_fields": len(scenario),
+        "problem": _rows(schemas["Problem"]),
+        "field_problem": _rows(schemas["FieldProblem"]),
+    }
+
+
+def _operation(document: Schema, path: str, method: str, operation: Schema) -> dict[str, Any]:
+    schemas = document["components"]["schemas"]
+    shared = schemas["Scenario"]["properties"]
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    references = [one.get("$ref", "").rpartition("/")[2] for one in operation.get("parameters", [])]
+    named = [
+        document["components"]["parameters"][reference] if reference else one
+        for reference, one in zip(references, operation.get("parameters", []), strict=True)
+    ]
+    takes = ""
+    if body:
+        name = body["schema"]["$ref"].rpartition("/")[2]
+        rows = [_row(key, one, key in schemas[name].get("required", ())) for key, one in _own(schemas[name], shared)]
+        takes = {
+            "Comparison": "A JSON body with two to four scenarios. Each has any of the",
+            "Grid": "A JSON body with a base and the values of a grid, each over any of the",
+        }.get(name, "A JSON body of " + ("the fields below and " if rows else "") + "any of the")
+    else:
+        rows = [
+            _row(one["name"], {**one["schema"], "description": one.get("description", "")}, one.get("required", False))
+            for reference, one in zip(references, named, strict=True)
+            if reference not in shared
+        ]
+        if any(reference in shared for reference in references):
+            takes = f"A query string of {'the fields below and ' if rows else ''}any of the"
+    summary, _, rest = operation.get("description", "").partition("\n\n")
+    paragraphs = rest.split("\n\n") if summary.rstrip(".") == operation["summary"] else [summary, *rest.split("\n\n")]
+    return {
+        "key": operation["operationId"],
+        "method": method.upper(),
+        "path": path,
+        "summary": operation["summary"],
+        "description": [paragraph for paragraph in paragraphs if paragraph],
+        "takes_scenario": takes,
+        "rows": rows,
+        "examples": list(_examples(method, path, operation, body)),
+        "answers": [_answer(document, status, one) for status, one in sorted(operation["responses"].items())],
+    }
+
+
+def _own(schema: Schema, shared: Schema) -> Iterator[tuple[str, Schema]]:
+    """The properties that differ from a scenario's."""
+    for name, one in schema["properties"].items():
+        if one != shared.get(name):
+            yield name, one
+
+
+def _examples(method: str, path: str, operation: Schema, body: Schema) -> Iterator[dict[str, str]]:
+    """Requests to copy; BASE stands for the address of this server."""
+    name = operation["operationId"].removeprefix("get_").removeprefix("post_")
+    if body:
+        for example in body["examples"].values():
+            data = shlex.quote(json.dumps(example["value"], ensure_ascii=False))
+            curl = f"curl -s 'BASE{path}' \\\n  -H 'content-type: application/json' \\\n  -d {data}"
+            yield {"title": example["summary"], "curl": curl}
+        return
+    for example in openapi.EXAMPLES.get(name, {}).values():
+        query = urlencode(example["value"], doseq=True)
+        yield {"title": example["summary"], "curl": f"curl -s 'BASE{path}{'?' + query if query else ''}'"}
+    if name not in openapi.EXAMPLES:
+        address = path.replace("{kind}", "gpus").replace("{key}", "h100-sxm")
+        yield {"title": "Example", "curl": f"curl -s 'BASE{address}'"}
+
+
+def _answer(document: Schema, status: str, response: Schema) -> dict[str, Any]:
+    content = response.get("content", {})
+    names = [one.get("schema", {}).get("$ref", "").rpartition("/")[2] for one in content.values()]
+    known = document["components"]["schemas"]
+    meaning = response["description"] if int(status) < 400 else HTTPStatus(int(status)).phrase
+    fields = [field for name in names if name and name != "Problem" for field in known[name]["properties"]]
+    return {"status": status, "meaning": meaning, "kinds": list(content), "fields": fields}
+
+
+def _rows(schema: Schema) -> list[dict[str, Any]]:
+    return [_row(name, one, name in schema.get("required", ())) for name, one in schema["properties"].items()]
+
+
+def _row(name: str, schema: Schema, required: bool = False) -> dict[str, Any]:
+    """One field as a line of a table."""
+    choices = _choices(schema)
+    default = schema.get("default")
+    listed = isinstance(default, Sequence) and not isinstance(default, str)
+    return {
+        "name": name,
+        "value": "" if choices and not _many(schema) else _value(schema).removesuffix(" text" if choices else ""),
+        "choices": choices,
+        "default": ""
+        if default in (None, "")
+        else ", ".join(map(str, default))
+        if listed
+        else json.dumps(default).strip('"'),
+        "required": required,
+        "title": "" if _said(schema.get("title", ""), name) else schema["title"],
+        "description": schema.get("description", ""),
+    }
+
+
+def _said(title: str, name: str) -> bool:
+    """Whether a title says no more than the field's name."""
+    return title.lower() in ("", name.replace("_", " "))
+
+
+def _many(schema: Schema) -> bool:
+    return any(one.get("type") == "array" for one in (schema, *schema.get("anyOf", ())))
+
+
+def _choices(schema: Schema) -> list[str]:
+    """The values that a field may take, if they are few enough to name."""
+    if "enum" in schema:
+        return [str(value) for value in schema["enum"] if value is not None]
+    inner = [*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else [])]
+    return list(dict.fromkeys(value for one in inner for value in _choices(one)))
+
+
+def _value(schema: Schema) -> str:
+    """The kind of value in words."""
+    if "$ref" in schema:
+        return "object"
+    if "x-unit" in schema:
+        unit = schema["x-unit"]
+        return "number" if unit == "1" else f"number in {unit}, or text with a unit"
+    if "anyOf" in schema:
+        parts = [one for one in schema["anyOf"] if one.get("type") != "null" and one.get("maxLength") != 0]
+        return " or ".join(dict.fromkeys(_value(one) for one in parts))
+    kind = schema.get("type", "any value")
+    kind = next(one for one in kind if one != "null") if isinstance(kind, list) else kind
+    if kind == "array":
+        few = f"{schema.get('minItems', 0)} to {schema['maxItems']}" if "maxItems" in schema else "list"
+        inner = _value(schema["items"])
+        return f"{few} of: {inner}" if few != "list" else f"list of: {inner}"
+    words: str = {
+        "integer": "whole number",
+        "boolean": "true or false",
+        "string": "text with a unit" if "pattern" in schema else "text",
+    }.get(str(kind), str(kind))
+    low, high = schema.get("minimum"), schema.get("maximum")
+    above = schema.get("exclusiveMinimum")
+    if low is not None and high is not None:
+        return f"{words}, {low:,.16g} to {high:,.16g}"
+    if above is not None and high is not None:
+        return f"{words} above {above:,.16g}, at most {high:,.16g}"
+    return words if low is None else f"{words}, at least {low:,.16g}"
+
+
+routes = (
+    Route("/docs", reference, name="docs", methods=["GET"]),
+    Route("/docs/try", swagger, name="docs_try", methods=["GET"]),
+)

@@ -1,0 +1,402 @@
+"""The form of a scenario: each field of the model as a control, with what was typed and what was wrong with it."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import ValidationError
+
+from app import units
+from app.catalog.load import Catalog
+from app.plan.scenario import Key, Scenario, group_of
+from app.units import Quantity
+from app.web import problems
+
+GROUPS = {
+    "cluster": "Cluster",
+    "network": "Network",
+    "model": "Model",
+    "shape": "A model of your own",
+    "parallelism": "Parallelism",
+    "software": "Software",
+    "collective": "Collective",
+    "operation": "Operation",
+    "prices": "Prices",
+}
+FIRST = frozenset(
+    {
+        "gpu", "gpus", "scale_up",
+        "scale_out", "topology", "oversubscription",
+        "model", "training_tokens", "sequence_length", "global_batch",
+    }
+)  # fmt: skip
+"""The fields a planner always sees; the rest of a group is folded."""
+
+LABELS = {
+    "rail-optimized": "Rail-optimised",
+    "rail-only": "Rail only",
+    "torus-2d": "2D torus",
+    "torus-3d": "3D torus",
+    "1f1b": "1F1B",
+    "nvls": "NVLS",
+    "nvls-tree": "NVLS tree",
+    "collnet": "CollNet (SHARP)",
+    "recursive-halving-doubling": "Recursive halving-doubling",
+    "ll": "LL",
+    "ll128": "LL128",
+    "peer-to-peer": "PCIe peer-to-peer",
+    "host": "Through the host",
+    "bf16": "BF16",
+    "fp16": "FP16",
+    "fp8": "FP8",
+    "mxfp8": "MXFP8",
+    "nvfp4": "NVFP4",
+    "none": "None",
+    "true": "Yes",
+    "false": "No",
+}
+FAMILIES = {
+    "infiniband": "InfiniBand",
+    "roce": "Ethernet with RoCE",
+    "spectrum-x": "Spectrum-X Ethernet",
+    "ultra-ethernet": "Ultra Ethernet",
+    "tcp": "Ethernet with TCP",
+    "efa": "AWS EFA",
+    "slingshot": "Slingshot",
+    "gpudirect-tcp": "GPUDirect-TCP",
+    "omni-path": "Omni-Path",
+    "nvlink": "NVLink",
+    "pcie": "PCIe",
+    "infinity-fabric": "Infinity Fabric",
+    "ualink": "UALink",
+    "ethernet": "Ethernet",
+}
+
+
+@dataclass(frozen=True)
+class Option:
+    value: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Control:
+    """One field as a native control. ``default`` is the text that means the same as leaving the field out."""
+
+    name: str
+    title: str
+    hint: str
+    value: str
+    default: str
+    placeholder: str
+    options: tuple[tuple[str, tuple[Option, ...]], ...]
+    numeric: bool
+    error: str
+
+    @property
+    def changed(self) -> bool:
+        """Whether the reader asked for something else than the default."""
+        return self.value not in ("", self.default)
+
+
+@dataclass(frozen=True)
+class Group:
+    key: str
+    title: str
+    first: tuple[Control, ...]
+    rest: tuple[Control, ...]
+
+    @property
+    def open(self) -> bool:
+        """Whether the folded part holds something the reader should see."""
+        return any(control.changed or control.error for control in self.rest)
+
+
+@dataclass(frozen=True)
+class Form:
+    """The whole form, and the errors in the order of its fields, for the summary on top."""
+
+    groups: tuple[Group, ...]
+    errors: tuple[tuple[str, str, str], ...]
+    prefix: str = ""
+
+
+@dataclass(frozen=True)
+class BoundForm:
+    """What a query string asks: a scenario, or what is wrong with each field; and the text as typed."""
+
+    scenario: Scenario | None
+    typed: Mapping[str, Any]
+    errors: Mapping[str, str]
+    kind: type[Scenario] = Scenario
+
+
+def bind(
+    pairs: Iterable[tuple[str, str]],
+    prefix: str = "",
+    kind: type[Scenario] = Scenario,
+    repeatable: frozenset[str] = frozenset(),
+) -> BoundForm:
+    """Read a query string. Of a repeated field the last one counts, and a blank means the default.
+
+    >>> bind([("gpus", "64"), ("gpu", "")]).scenario.gpus
+    64
+    >>> bind([("gpus", "twelve")]).errors
+    {'gpus': 'Type a whole number, for example 1024.'}
+    """
+    typed: dict[str, Any] = {}
+    for name, value in pairs:
+        field = name.removeprefix(prefix)
+        if not name.startswith(prefix):
+            continue
+        if field not in repeatable:
+            typed[field] = value
+        elif value.strip():
+            typed[field] = (*typed.get(field, ()), value)
+    try:
+        return BoundForm(kind.model_validate(typed), typed, {}, kind)
+    except ValidationError as error:
+        problem = problems.from_validation(error, list(kind.model_fields)).problem
+        wrong = {item.pointer.removeprefix("#").lstrip("/").split("/")[0]: item.detail for item in problem.errors}
+        return BoundForm(None, typed, wrong, kind)
+
+
+def form(asked: BoundForm, catalog: Catalog, resolved: Mapping[str, Any] | None = None, prefix: str = "") -> Form:
+    """The form as asked; ``resolved`` names what stands behind each blank."""
+    groups = []
+    for key, title in GROUPS.items():
+        controls = [
+            _control(name, asked, catalog, resolved or {}) for name, group in group_of(Scenario).items() if group == key
+        ]
+        first = tuple(control for control in controls if control.name in FIRST)
+        groups.append(Group(key, title, first, tuple(control for control in controls if control.name not in FIRST)))
+    in_order = [control for group in groups for control in (*group.first, *group.rest)]
+    errors = [(control.name, control.title, control.error) for control in in_order if control.error]
+    strangers = [("", name, text) for name, text in asked.errors.items() if name not in Scenario.model_fields]
+    return Form(tuple(groups), (*errors, *strangers), prefix)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """A field that takes several entries of the catalogue, as boxes to tick."""
+
+    name: str
+    title: str
+    hint: str
+    groups: tuple[tuple[str, tuple[Option, ...]], ...]
+    chosen: tuple[str, ...]
+    default: tuple[str, ...]
+    error: str
+
+
+def controls(asked: BoundForm, catalog: Catalog, names: Sequence[str]) -> list[Control]:
+    """Some fields of a question as controls."""
+    return [_control(name, asked, catalog, {}) for name in names]
+
+
+def choices(asked: BoundForm, catalog: Catalog, name: str) -> Choices:
+    """A field that may repeat."""
+    field = asked.kind.model_fields[name]
+    key = next(mark for mark in _marks(field.annotation, field.metadata) if isinstance(mark, Key))
+    return Choices(
+        name=name,
+        title=field.title or name,
+        hint=field.description or "",
+        groups=_entries(name, key, catalog, {}),
+        chosen=asked.typed.get(name) or field.default,
+        default=field.default,
+        error=asked.errors.get(name, ""),
+    )
+
+
+def title(name: str, kind: type[Scenario] = Scenario) -> str:
+    """A field's name for people."""
+    field = kind.model_fields.get(name)
+    return (field.title if field else None) or name
+
+
+def summary(scenario: Scenario, catalog: Catalog) -> str:
+    """The scenario in one line."""
+    gpu, network = catalog.gpus[scenario.gpu].name, catalog.scale_out[scenario.scale_out].name
+    model = catalog.models[scenario.model].name if scenario.model in catalog.models else "a model of your own"
+    return f"{scenario.gpus:,} × {gpu}, {network}, {model}"
+
+
+def defaults(kind: type[Scenario] = Scenario) -> dict[str, str]:
+    """The text that means each field's default; blank where blank is the default."""
+    fields = kind.model_fields.items()
+    return {name: "" if field.default is None else written(field.default, _unit(name, kind)) for name, field in fields}
+
+
+def shown(name: str, value: Any, catalog: Catalog) -> str:
+    """A field's value for people."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    unit = _unit(name)
+    if unit is not None:
+        return units.show(value, unit, 4)
+    return f"{value:,}" if isinstance(value, int) else label(name, written(value), catalog)
+
+
+def texts(scenario: Scenario) -> dict[str, str]:
+    """The fields that differ from the defaults, each as one would type it."""
+    return {name: written(value, _unit(name)) for name, value in scenario.asked().items()}
+
+
+def _unit(name: str, kind: type[Scenario] = Scenario) -> str | None:
+    """The base unit of a field that is a quantity."""
+    field = kind.model_fields[name]
+    return next((mark.unit for mark in _marks(field.annotation, field.metadata) if isinstance(mark, Quantity)), None)
+
+
+def _control(name: str, asked: BoundForm, catalog: Catalog, resolved: Mapping[str, Any]) -> Control:
+    field = asked.kind.model_fields[name]
+    marks = _marks(field.annotation, field.metadata)
+    unit = _unit(name, asked.kind)
+    standing = "" if resolved.get(name) is None else written(resolved[name], unit)
+    default = "" if field.default is None else written(field.default, unit)
+    typed = asked.typed.get(name, "")
+    if typed.strip() and asked.scenario is not None:
+        value = _kept(typed, getattr(asked.scenario, name), unit)
+    else:
+        value = typed if typed.strip() else default
+    options = _options(name, marks, catalog, resolved)
+    if options and field.default is None:
+        named = f"Automatic: {label(name, standing, catalog)}" if standing else "Automatic"
+        blank = (Option("", named),)
+        options = (("", blank), *options)
+    return Control(
+        name=name,
+        title=field.title or name,
+        hint=field.description or "",
+        value=value,
+        default=default,
+        placeholder=standing if field.default is None else default,
+        options=options,
+        numeric=unit is None and not options and any(kind in (int, float) for kind in marks),
+        error=_beside_a_list(asked.errors.get(name, "")) if options else asked.errors.get(name, ""),
+    )
+
+
+def _beside_a_list(error: str) -> str:
+    """A message without the list of what is known, where the field shows that list.
+
+    >>> _beside_a_list("“h100” is not in the catalogue. Choose one of: a10, h100-sxm.")
+    '“h100” is not in the catalogue. Choose from the list.'
+    """
+    text, found, _ = error.partition(" Choose one of:")
+    return f"{text} Choose from the list." if found else error
+
+
+def _marks(annotation: Any, metadata: Sequence[Any]) -> list[Any]:
+    """All types and marks within an annotation, unions and aliases opened."""
+    found = list(metadata)
+    pending = [annotation]
+    while pending:
+        part = pending.pop()
+        alias = getattr(part, "__value__", None)
+        if alias is not None:
+            pending.append(alias)
+        elif get_origin(part) is Literal:
+            found.append(part)
+        elif hasattr(part, "__metadata__"):
+            found += part.__metadata__
+            pending.append(part.__origin__)
+        elif get_args(part):
+            pending += get_args(part)
+        else:
+            found.append(part)
+    return found
+
+
+def _options(
+    name: str, marks: Sequence[Any], catalog: Catalog, resolved: Mapping[str, Any]
+) -> tuple[tuple[str, tuple[Option, ...]], ...]:
+    key = next((mark for mark in marks if isinstance(mark, Key)), None)
+    if key is not None:
+        return _entries(name, key, catalog, resolved)
+    literal = next((mark for mark in marks if get_origin(mark) is Literal), None)
+    if literal is not None:
+        return (("", tuple(Option(value, label(name, value, catalog)) for value in get_args(literal))),)
+    if bool in marks:
+        return (("", (Option("true", "Yes"), Option("false", "No"))),)
+    return ()
+
+
+def _entries(
+    name: str, key: Key, catalog: Catalog, resolved: Mapping[str, Any]
+) -> tuple[tuple[str, tuple[Option, ...]], ...]:
+    """The entries of a kind, in families; those that go with the rest of the plan come first."""
+    fitting: dict[str, set[str]] = {}
+    if resolved and name == "switch":
+        network = catalog.scale_out[resolved["scale_out"]]
+        fitting = {f"For {network.name}": set(network.switches)}
+    elif resolved and name == "platform":
+        gpu = catalog.gpus[resolved["gpu"]]
+        matching = {entry.key for entry in catalog.platforms.values() if gpu.key in entry.gpus}
+        fitting = {f"With {gpu.name}": matching}
+    elif resolved and name == "scale_up":
+        gpu = catalog.gpus[resolved["gpu"]]
+        fitting = {f"Of {gpu.name}": {gpu.scale_up, gpu.pcie}}
+    groups: dict[str, list[Option]] = {heading: [] for heading in fitting}
+    for value in key.keys():  # noqa: SIM118 - not a mapping
+        heading = next((text for text, keys in fitting.items() if value in keys), None)
+        groups.setdefault(heading or _family(key.kind, value, catalog), []).append(
+            Option(value, label(name, value, catalog))
+        )
+    return tuple((heading, tuple(options)) for heading, options in groups.items() if options)
+
+
+def _family(kind: str, value: str, catalog: Catalog) -> str:
+    if kind == "stacks" or value not in catalog.kind(kind):
+        return ""
+    entry = catalog.kind(kind)[value]
+    family = getattr(entry, "vendor", None) or getattr(entry, "family", "")
+    return FAMILIES.get(str(family), str(family))
+
+
+def label(name: str, value: str, catalog: Catalog) -> str:
+    """What an option is called; parts that are not on sale yet say so."""
+    kinds = {"gpu": "gpus", "platform": "platforms", "switch": "switches", "model": "models", "price_book": "prices"}
+    kind = kinds.get(name, name)
+    if kind in ("gpus", "platforms", "switches", "models", "prices", "scale_up", "scale_out"):
+        entry = catalog.kind(kind).get(value)
+        if entry is None:
+            return "A shape of your own" if value == "custom" else value
+        status = getattr(entry, "status", "")
+        return f"{entry.name} ({status})" if status in ("announced", "projected") else str(entry.name)
+    if value in LABELS:
+        return LABELS[value]
+    return value[:1].upper() + value[1:] if name != "stack" else value
+
+
+def written(value: Any, unit: str | None = None) -> str:
+    """A value as one would type it, so that reading it again gives the same value.
+
+    >>> written(15e12, "1"), written(1e9, "B"), written(0.014, "1"), written(True), written(1024)
+    ('15T', '1 GB', '0.014', 'true', '1024')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if unit is None or not isinstance(value, int | float):
+        return f"{value:.12g}" if isinstance(value, float) else str(value)
+    text = units.show(value, unit, 4).replace(units.THIN, "" if unit in ("1", "USD") else " ")
+    try:
+        same = math.isclose(units.parse(text, unit), value, rel_tol=1e-12)
+    except ValueError:
+        same = False
+    return text if same else repr(value).removesuffix(".0")
+
+
+def _kept(typed: str, value: Any, unit: str | None) -> str:
+    """The text as typed, unless it is a bare number of the base unit that reads better with its own."""
+    if unit is None:
+        return typed.strip()
+    try:
+        float(typed)
+    except ValueError:
+        return typed.strip()
+    return written(value, unit)

@@ -1,0 +1,131 @@
+"""Who computes: a few heavy questions at a time, beside the event loop."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Event
+from typing import TypeVar
+
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+
+from app.catalog.load import Catalog
+from app.plan.cluster import look_up
+from app.plan.scenario import Scenario
+from app.web.problems import ProblemError
+from app.web.settings import Settings
+
+T = TypeVar("T")
+
+
+Stopped = Callable[[], bool]
+"""Whether nobody waits for the answer any more: long work asks between its parts, and ends."""
+
+QUICK_HOSTS = 2**14
+"""Ports that nodes have on a fabric up to which a plan without a search takes a few milliseconds."""
+LIGHT_HOSTS = 2**18
+"""Ports beyond which a fabric takes as long as many others: it waits its turn."""
+LIGHT_PAIRS = 16
+"""Pairs of message and GPUs beyond which an all-reduce answer waits its turn."""
+LIGHT_VALUES = 1_000
+"""Values of a sweep's grid beyond which even checking them waits its turn."""
+
+
+class HeavyQueue:
+    """Where questions compute: heavy ones in threads of their own, only so many at a time; the others in one beside.
+
+    More threads would share the one interpreter, and pay for the sharing. A thread is taken until its work has ended,
+    also where nobody waits for it any more; work that has not begun by then never does.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.heavy = ThreadPoolExecutor(settings.heavy_workers, "heavy")
+        self.light = ThreadPoolExecutor(1, "light")
+        self.most = settings.heavy_workers + settings.heavy_queue
+        self.inside = 0
+        self.streams = asyncio.Semaphore(1)
+
+    async def run(self, work: Callable[[], T], *, heavy: bool) -> T:
+        """Work in a thread; a heavy question is refused at once when too many wait already."""
+        if heavy and self.inside >= self.most:
+            raise ProblemError(
+                503, "Too many large questions at once. Ask again in a few seconds.", headers={"retry-after": "5"}
+            )
+        return await (self.next(work) if heavy else _in_thread(self.light, work))
+
+    async def next(self, work: Callable[[], T]) -> T:
+        """Work on a heavy question that has been let in: it waits its turn however many others do."""
+        self.inside += 1
+        try:
+            return await _in_thread(self.heavy, work)
+        finally:
+            self.inside -= 1
+
+    async def stream(self, parts: Iterator[str]) -> AsyncIterator[bytes]:
+        """A long file in parts of a few milliseconds each. Files take turns, beside the light questions.
+
+        Nothing is taken while the client reads, and nothing is made once it has left.
+        """
+        while True:
+            async with self.streams:
+                part = await _in_thread(self.light, partial(next, parts, ""))
+            if not part:
+                return
+            yield part.encode()
+
+
+async def _in_thread(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(threads, work)
+
+
+async def compute(request: Request, work: Callable[[Stopped], T], *, heavy: bool = False) -> T:
+    """Run work beside the event loop, for no longer than a request may take and its client waits.
+
+    Waiting for a turn is part of the time. When it is over, or the client leaves, the work is told so.
+    """
+    gate: HeavyQueue = request.app.state.heavy_queue
+    seconds: float = request.app.state.settings.time_limit
+    stopped = Event()
+    answer = asyncio.ensure_future(gate.run(partial(work, stopped.is_set), heavy=heavy))
+    leaving = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait({answer, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            return answer.result()
+        if leaving.done():
+            await leaving
+            raise ClientDisconnect
+    finally:
+        stopped.set()
+        answer.cancel()
+        leaving.cancel()
+    raise ProblemError(
+        503,
+        f"Not finished within {seconds:g} s, waiting for others included. Ask for less, give the parallelism, or ask "
+        "again later.",
+        headers={"retry-after": "60"},
+    )
+
+
+async def _left(request: Request) -> None:
+    """Wait until the client has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def hosts(scenario: Scenario, loaded: Catalog) -> int:
+    """Ports that the nodes of a scenario have on its fabric."""
+    hardware = look_up(scenario, loaded)
+    return hardware.nodes * max(hardware.nics_per_node, 1)
+
+
+def is_heavy(scenario: Scenario, loaded: Catalog) -> bool:
+    """Whether what is asked about one scenario must wait its turn."""
+    return hosts(scenario, loaded) > LIGHT_HOSTS
+
+
+def quick(scenario: Scenario, loaded: Catalog) -> bool:
+    """Whether a plan needs no search and its fabric is small: then it is quicker at once than by way of a thread."""
+    given = None not in (scenario.tensor_parallel, scenario.pipeline_parallel, scenario.micro_batch)
+    return given and hosts(scenario, loaded) <= QUICK_HOSTS

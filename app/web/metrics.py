@@ -1,0 +1,42 @@
+"""The counters behind /metrics."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+
+class Metrics:
+    """The counters behind /metrics."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        self.requests = Counter(
+            "railyard_requests_total", "Requests answered", ("method", "route", "status"), registry=registry
+        )
+        self.latency = Histogram(
+            "railyard_request_seconds",
+            "Time until an answer was complete",
+            ("route",),
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+            registry=registry,
+        )
+        self.running = Gauge("railyard_requests_running", "Requests in progress", registry=registry)
+        self.evaluations = Counter(
+            "railyard_evaluations_total", "Scenarios evaluated", ("endpoint",), registry=registry
+        )
+        self.errors = Counter("railyard_errors_total", "Requests that failed on our side", registry=registry)
+        self.connections = Gauge("railyard_connections", "Open connections", registry=registry)
+        self.connections_closed = Counter(
+            "railyard_connections_closed_total",
+            "Connections closed on our side before a request or its answer was complete, or to make room",
+            ("reason",),
+            registry=registry,
+        )
+        self._pairs: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one answer."""
+        key = (method, route, status)
+        pair = self._pairs.get(key)
+        if pair is None:  # labels() takes a lock and checks names: once for each combination
+            pair = self._pairs[key] = (self.requests.labels(method, route, status), self.latency.labels(route))
+        pair[0].inc()
+        pair[1].observe(seconds)

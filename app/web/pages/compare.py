@@ -1,0 +1,203 @@
+"""Plans side by side, as a page."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import RedirectResponse
+
+from app.catalog.load import Catalog
+from app.plan.recommendation import counterpart
+from app.plan.result import Plan
+from app.plan.scenario import Scenario
+from app.report.charts import plan_charts, style
+from app.studies import comparison
+from app.web import form
+from app.web.heavy_queue import compute
+from app.web.pages import shared
+from app.web.pages.shared import MEMORY, Slice, slices
+from app.web.templating import page, percent
+
+router = APIRouter(include_in_schema=False)
+
+
+def comparisons(request: Request, scenario: Scenario, catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """Other plans one would hold this one against, as links to the comparison."""
+    network = catalog.scale_out[scenario.scale_out]
+    rival = counterpart(network, catalog)
+    several = []
+    if rival is not None:
+        several.append({"scale_out": rival.key, "switch": None})
+        yield rival.name, _against(request, scenario, several)
+    kernel = [entry for entry in catalog.scale_out.values() if entry.family == "tcp"]
+    if kernel and network.family != "tcp" and rival is not None:
+        rate = network.port_rate.typical
+        nearest = min(kernel, key=lambda entry: abs(entry.port_rate.typical / rate - 1))
+        three = [*several, {"scale_out": nearest.key, "switch": None}]
+        yield f"{rival.name} and {nearest.name}", _against(request, scenario, three)
+    half = [{"oversubscription": scenario.oversubscription * 2}]
+    yield "half the uplinks", _against(request, scenario, half)
+    newer = next((entry for entry in catalog.scale_out.values() if entry.predecessor == network.key), None)
+    if newer is not None:
+        yield newer.name, _against(request, scenario, [{"scale_out": newer.key, "switch": None}])
+
+
+def _against(request: Request, scenario: Scenario, others: list[dict[str, Any]]) -> str:
+    """The address of a comparison of this scenario with changed ones."""
+    return _side_by_side(request, [scenario, *(scenario.model_copy(update=changes) for changes in others)])
+
+
+@dataclass(frozen=True)
+class ComparedPlan:
+    """One column of the comparison."""
+
+    letter: str
+    headline: str
+    address: str
+    without: str
+    plan: Plan
+    slices: tuple[Slice, ...]
+
+
+@router.get("/compare")
+async def compare_plans(request: Request) -> Response:
+    """Two to four plans side by side. Fields without a letter hold for every plan."""
+    if known := MEMORY.known(request):
+        return known
+    return await compute(request, lambda _: MEMORY.keep(request, _compare(request)), heavy=True)
+
+
+def _compare(request: Request) -> Response:
+    pairs = request.query_params.multi_items()
+    catalog: Catalog = request.app.state.catalog
+    common = [(name, value) for name, value in pairs if not _lettered(name)]
+    if len(common) == len(pairs) and (start := form.bind(common).scenario) is not None:
+        rival = counterpart(catalog.scale_out[start.scale_out], catalog)
+        address = _against(request, start, [{"scale_out": rival.key, "switch": None}] if rival else [{}])
+        pairs, common = parse_qsl(address.partition("?")[2]), []
+    last = max((name[0] for name, _ in pairs if _lettered(name)), default="b")
+    asked = [
+        form.bind([*common, *((name[2:], value) for name, value in pairs if name.startswith(f"{letter}."))])
+        for letter in LETTERS[: max(2, LETTERS.index(last) + 1)]
+    ]
+    typed = [(name, value) for name, value in pairs if value.strip()]
+    if len(typed) < len(pairs):
+        return RedirectResponse(shared.address(request, "/compare", urlencode(_pruned(typed))), 303)
+    return _comparison(request, pairs, asked, catalog)
+
+
+LETTERS = "abcd"
+
+
+def _lettered(name: str) -> bool:
+    return len(name) > 2 and name[0] in LETTERS and name[1] == "."
+
+
+def _pruned(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Fields of a comparison without those that say the default; the last plan stays named."""
+    defaults = form.defaults()
+    kept = [(name, value) for name, value in pairs if not _lettered(name) or value != defaults.get(name[2:])]
+    last = max((name[0] for name, _ in pairs if _lettered(name)), default="b")
+    if not any(name[0] == last for name, _ in kept if _lettered(name)):
+        kept.append((f"{last}.gpu", dict(pairs).get(f"{last}.gpu", defaults["gpu"])))
+    return kept
+
+
+def _comparison(
+    request: Request, pairs: list[tuple[str, str]], asked: list[form.BoundForm], catalog: Catalog
+) -> Response:
+    letters = LETTERS[: len(asked)]
+    scenarios = [one.scenario for one in asked if one.scenario is not None]
+    found = comparison.compare(scenarios, catalog) if len(scenarios) == len(asked) else None
+    plans = found.plans if found else (None,) * len(asked)
+    forms = [
+        form.form(one, catalog, answer.scenario if answer else None, f"{letter}.")
+        for letter, one, answer in zip(letters, asked, plans, strict=True)
+    ]
+    errors = [
+        (f"{made.prefix}{name}" if name else "", f"{made.prefix[0].upper()}, {title}", text)
+        for made in forms
+        for name, title, text in made.errors
+    ]
+    shown = [[control for group in made.groups for control in group.first] for made in forms]
+    columns: list[ComparedPlan] = []
+    if found:
+        longest = max((one.training.step_time.typical for one in found.plans if one.training.step_time), default=None)
+        for index, (letter, scenario, answer) in enumerate(zip(letters, scenarios, found.plans, strict=True)):
+            others = [one for place, one in enumerate(scenarios) if place != index]
+            columns.append(
+                ComparedPlan(
+                    letter=letter,
+                    headline=form.summary(scenario, catalog),
+                    address=shared.address(request, "/", urlencode(form.texts(scenario))),
+                    without=_side_by_side(request, others),
+                    plan=answer,
+                    slices=tuple(slices(answer, longest)),
+                )
+            )
+    visible = {f"{letter}.{control.name}" for letter, row in zip(letters, shown, strict=True) for control in row}
+    values: dict[str, Any] = {
+        "comparison": found,
+        "alike": comparison.ALIKE,
+        "verdict": _difference_in_a_sentence(found) if found else "",
+        "columns": columns,
+        "letters": letters,
+        "controls": list(zip(*shown, strict=True)),
+        "hidden": [(name, value) for name, value in pairs if name not in visible and value.strip()],
+        "errors": errors,
+        "more": _side_by_side(request, [*scenarios, scenarios[-1]]) if found and len(scenarios) < len(LETTERS) else "",
+        "asked_text": lambda field, value: form.shown(field.removeprefix("scenario."), value, catalog),
+        "words_of": _words_of,
+    }
+    return page(request, "compare.html", values, status=200 if found else 422)
+
+
+def _words_of(field: str, value: object) -> str:
+    """A result that is a key, in words."""
+    if field == "bottleneck.resource":
+        return style.RESOURCES.get(str(value), str(value))
+    if field == "all_reduce.algorithm":
+        return plan_charts.algorithm_name(str(value))
+    return str(value)
+
+
+def _difference_in_a_sentence(found: comparison.Comparison) -> str:
+    """What the comparison comes to: time and money of the run, against the first plan."""
+    rows = {row.field: row for row in (*found.differences, *found.same)}
+    time, money = rows["training.time_to_train"], rows["costs.per_run"]
+    parts = []
+    for place in range(1, len(found.plans)):
+        slower, dearer = time.changes[place], money.changes[place]
+        if slower is None or dearer is None:
+            parts.append(f"{LETTERS[place].upper()} cannot be compared in full")
+            continue
+        pace = (
+            "takes as long"
+            if abs(slower) < comparison.ALIKE
+            else f"takes {more_or_less(slower, 'longer', 'less time')}"
+        )
+        price = f"costs {more_or_less(dearer, 'more', 'less')}" if abs(dearer) > comparison.ALIKE else "costs as much"
+        parts.append(f"{LETTERS[place].upper()} {pace} and {price}")
+    return "Against plan A: " + "; ".join(parts) + "."
+
+
+def more_or_less(value: float, more: str, less: str) -> str:
+    """A relative change in words.
+
+    >>> more_or_less(-0.012, "more", "less")
+    '1.2\u202f% less'
+    """
+    return f"{percent(abs(value))} {more if value > 0 else less}"
+
+
+def _side_by_side(request: Request, scenarios: list[Scenario]) -> str:
+    """The address of a comparison of these scenarios; the last one is named even when it asks only for defaults."""
+    fields: dict[str, str] = {}
+    for letter, scenario in zip(LETTERS, scenarios, strict=False):
+        fields |= {f"{letter}.{name}": value for name, value in form.texts(scenario).items()}
+    last = LETTERS[len(scenarios) - 1] if scenarios else "a"
+    if scenarios and not any(name.startswith(last) for name in fields):
+        fields[f"{last}.gpu"] = scenarios[-1].gpu
+    return shared.address(request, "/compare", urlencode(fields))

@@ -1,0 +1,21 @@
+"""Errors as pages."""
+
+from fastapi import Request, Response
+
+from app.web.problems import ProblemError
+from app.web.templating import page
+
+
+def wants_page(request: Request) -> bool:
+    """Whether the answer is for a person: a browser outside the API."""
+    path = request.url.path.removeprefix(request.scope.get("root_path", ""))
+    return not path.startswith(("/api/", "/static/")) and "text/html" in request.headers.get("accept", "")
+
+
+def error_page(request: Request, error: ProblemError) -> Response:
+    """An error as a page."""
+    state = request.scope.get("state", {})
+    values = {"problem": error.problem, "request_id": state.get("request_id", "")}
+    answer = page(request, "error.html", values, status=error.problem.status)
+    answer.headers.update(error.headers)
+    return answer

@@ -1,0 +1,229 @@
+"""The pages that explore: all-reduce and fabric."""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qsl
+
+import numpy as np
+from fastapi import APIRouter, Request, Response
+
+from app.catalog.estimate import N_DRAWS
+from app.catalog.load import current
+from app.plan import all_reduce, findings, total_cost
+from app.plan import network as compute_network
+from app.plan.band import Band, fold
+from app.plan.cluster import Hardware, look_up
+from app.plan.job import shape
+from app.plan.result import Finding
+from app.plan.scenario import Scenario
+from app.report import drawing, method, tables
+from app.report.charts import curve_charts, plan_charts
+from app.studies import all_reduce_curves, curve, nccl_tests, port_cost
+from app.web import form
+from app.web.heavy_queue import Stopped, compute, is_heavy
+from app.web.templating import page
+
+router = APIRouter(include_in_schema=False)
+
+
+# What pages about a scenario share -----------------------------------------------------------------------------------
+
+
+def _question(asked: form.BoundForm, resolved: Mapping[str, Any] | None, shown: Iterable[str]) -> Mapping[str, Any]:
+    """The fields that a page asks for as controls, the others that were asked as hidden ones, and what is wrong."""
+    names = tuple(shown)
+    made = form.form(asked, current(), resolved)
+    controls = {control.name: control for group in made.groups for control in (*group.first, *group.rest)}
+    wrong = [name for name, _, _ in made.errors if name in controls and name not in names]
+    given = {name: text for name, text in asked.typed.items() if text.strip() and name in controls}
+    return {
+        "controls": [controls[name] for name in (*names, *wrong)],
+        "hidden": {name: text for name, text in given.items() if name not in (*names, *wrong)},
+        "errors": made.errors,
+    }
+
+
+def _explained(explanations: Mapping[str, Any], bands: Mapping[str, Band | None]) -> Mapping[str, Any]:
+    """How each result was computed; ``bands`` name the sources of the whole."""
+
+    def rests_on(path: str) -> tuple[str, ...]:
+        band = bands.get(path)
+        return band.sources if band else ()
+
+    return {"explained": explanations, "formulas": method.formulas(), "name_of": _name_of, "rests_on": rests_on}
+
+
+def _name_of(path: str) -> str:
+    """A result's name for people, from its path on the wire."""
+    return tables.named(path.rpartition(".")[2])
+
+
+def by_severity(findings: Iterable[Finding]) -> list[Finding]:
+    order = ("error", "warning", "note")
+    return sorted(findings, key=lambda finding: order.index(finding.severity))
+
+
+# All-reduce explorer -------------------------------------------------------------------------------------------------
+
+EXPLORED = (
+    "gpu", "gpus", "scale_out", "message", "scale_up", "gpus_per_node", "nics_per_node", "profile", "algorithm",
+    "protocol", "in_network_reduction", "gpudirect", "tuned",
+)  # fmt: skip
+
+
+@router.get("/all-reduce")
+async def explore(request: Request) -> Response:
+    """Time and bandwidth of an all-reduce, swept over everything that matters."""
+    return await compute(request, lambda _: _explorer(request, request.query_params.multi_items()))
+
+
+@router.post("/all-reduce")
+async def paste(request: Request) -> Response:
+    """The same page with a measurement beside it."""
+    body = await request.body()
+
+    def work(_: Stopped) -> Response:
+        pairs = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=500)
+        return _explorer(request, pairs)
+
+    return await compute(request, work)
+
+
+def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
+    pasted = next((value for name, value in pairs if name == "output"), "")
+    asked = form.bind([(name, value) for name, value in pairs if name != "output"])
+    scenario, loaded = asked.scenario, current()
+    if scenario is None:
+        values = {**_question(asked, None, EXPLORED), "part": None, "pasted": pasted}
+        return page(request, "all_reduce.html", values, status=422)
+    hardware = look_up(scenario, loaded)
+    message = scenario.message or shape.gradient_bytes(hardware, scenario, loaded)
+    draft = all_reduce.draft(hardware, scenario, loaded, message=message)
+    bands = fold(draft.quantities)
+    part = draft.part(bands)
+    swept = _swept(scenario, message) if hardware.gpus > 1 and part.time is not None else {}
+    values = {
+        **_question(asked, _blanks(hardware, message), EXPLORED),
+        **_explained(draft.explanations, bands),
+        "part": part,
+        "own_message": scenario.message,
+        "hardware": hardware,
+        "findings": by_severity((*findings.of_hardware(hardware, scenario, loaded), *draft.findings)),
+        "figures": {name: curve_charts.all_reduce_curves(curve) for name, curve in swept.items()}
+        | {"algorithms": plan_charts.algorithms(part)},
+        "tables": {name: tables.curve_table(curve) for name, curve in swept.items()}
+        | {"algorithms": tables.all_reduce_table(part)},
+        "algorithm_name": plan_charts.algorithm_name,
+        "pasted": pasted,
+        **_pasted(pasted, scenario),
+    }
+    return page(request, "all_reduce.html", values, scenario=scenario)
+
+
+def _blanks(hardware: Hardware, message: float) -> Mapping[str, Any]:
+    """What stands behind the blank fields."""
+    return {
+        "gpu": hardware.gpu.key,
+        "scale_out": hardware.scale_out.key,
+        "platform": hardware.platform.key,
+        "scale_up": hardware.scale_up.key,
+        "gpus_per_node": hardware.gpus_per_node,
+        "nics_per_node": hardware.nics_per_node,
+        "scale_up_domain": hardware.domain,
+        "message": message,
+    }
+
+
+@lru_cache(maxsize=16)
+def _swept(scenario: Scenario, message: float) -> Mapping[str, curve.Curve]:
+    """The curves of the explorer."""
+    loaded = current()
+    found = {
+        "time": all_reduce_curves.all_reduce_over_sizes(scenario, loaded, message),
+        "bus": all_reduce_curves.all_reduce_over_sizes(scenario, loaded, message, "bus_bandwidth"),
+        "algorithm": all_reduce_curves.all_reduce_over_sizes(scenario, loaded, message, "algorithm_bandwidth"),
+        "gpus": all_reduce_curves.all_reduce_over_gpus(scenario, loaded, message),
+        "gpus_bus": all_reduce_curves.all_reduce_over_gpus(scenario, loaded, message, "bus_bandwidth"),
+        "shares": all_reduce_curves.all_reduce_shares(scenario, loaded, message),
+        "networks": all_reduce_curves.all_reduce_by_network(scenario, loaded, message),
+    }
+    return {name: curve for name, curve in found.items() if curve.series}
+
+
+def _pasted(text: str, scenario: Scenario) -> Mapping[str, Any]:
+    """A pasted measurement beside its prediction: a table, a chart, what it implies."""
+    empty = dict.fromkeys(("output", "result", "result_table", "result_figure", "carried"))
+    if not text.strip():
+        return empty
+    output = nccl_tests.read(text)
+    if output.problem:
+        return {**empty, "output": output}
+    result = nccl_tests.compare(output, scenario, current())
+    if not result.rows:
+        return {**empty, "output": output, "result": result}
+    table, figure = tables.comparison_table(result), curve_charts.lines(nccl_tests.measured(result))
+    found = {**empty, "output": output, "result": result, "result_table": table, "result_figure": figure}
+    same_reach = look_up(result.scenario, current()).nodes > 1, look_up(scenario, current()).nodes > 1
+    if result.efficiency is not None and same_reach[0] == same_reach[1]:
+        found["carried"] = scenario.query(measured_efficiency=round(result.efficiency, 3))
+    return found
+
+
+# Fabric --------------------------------------------------------------------------------------------------------------
+
+DESIGNED = (
+    "gpu", "gpus", "scale_out", "topology", "oversubscription", "spine_oversubscription", "switch", "tiers", "planes",
+    "nodes_per_unit", "management_links", "spine_policy", "nics_per_node", "price_book", "storage_network",
+    "management_network",
+)  # fmt: skip
+
+
+@router.get("/fabric")
+async def fabrics(request: Request) -> Response:
+    """The fabric: drawing, counts, cut in half, what it costs and how that grows."""
+    asked = form.bind(request.query_params.multi_items())
+    heavy = asked.scenario is not None and is_heavy(asked.scenario, current())
+    return await compute(request, lambda _: _fabrics(request, asked), heavy=heavy)
+
+
+def _fabrics(request: Request, asked: form.BoundForm) -> Response:
+    scenario, loaded = asked.scenario, current()
+    if scenario is None:
+        return page(request, "fabric.html", {**_question(asked, None, DESIGNED), "part": None}, status=422)
+    network = compute_network.draft(scenario, loaded)
+    hardware = network.hardware
+    money = total_cost.draft(hardware, scenario, loaded, fabric=network, time_to_train=np.full(N_DRAWS, np.nan))
+    bands = fold({**network.quantities, **money.quantities})
+    part, cluster = network.part(bands), money.cluster_part(bands)
+    switch = loaded.switches[part.switch].name if part.switch in loaded.switches else ""
+    resolved = {
+        "switch": network.switch,
+        "tiers": network.tiers,
+        "nodes_per_unit": network.nodes_per_unit,
+        **_blanks(hardware, 0.0),
+    }
+    ports = port_cost.by_size(scenario, loaded) if hardware.nodes > 1 else ()
+    priced = port_cost.cost_per_port(scenario, loaded, ports) if ports else None
+    worth = port_cost.cost_per_bisection(scenario, loaded, ports) if ports else None
+    keys = {"scale_up": hardware.scale_up.key, "scale_out": hardware.scale_out.key}
+    values = {
+        **_question(asked, resolved, DESIGNED),
+        **_explained(
+            {path: found for path, found in network.explanations.items() if path.startswith("fabric.")}, bands
+        ),
+        "part": part,
+        "cluster": cluster,
+        "hardware": hardware,
+        "switch": switch,
+        "drawing": drawing.draw(part, cluster, switch, hardware.scale_up.name) if part.shape else None,
+        "findings": by_severity((*findings.of_hardware(hardware, scenario, loaded), *network.findings)),
+        "bisection": plan_charts.fabric_bisection(part, keys),
+        "tables": tables.fabric_tables(part),
+        "priced": curve_charts.cost_per_port(priced) if priced else None,
+        "priced_table": tables.curve_table(priced) if priced else None,
+        "cliffs": port_cost.cliffs(ports),
+        "value": curve_charts.lines(worth) if worth else None,
+        "value_table": tables.curve_table(worth) if worth else None,
+    }
+    return page(request, "fabric.html", values, scenario=scenario)

@@ -1,0 +1,199 @@
+"""The planner."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import RedirectResponse
+
+from app.catalog.load import Catalog
+from app.plan.band import Band
+from app.plan.evaluate import evaluate
+from app.plan.outline import outline
+from app.plan.recommendation import degrees
+from app.plan.result import Plan
+from app.plan.scenario import Scenario
+from app.report import drawing, method
+from app.report import tables as report_tables
+from app.report.charts import curve_charts, plan_charts, style
+from app.studies import acceptance, all_reduce_curves, port_cost, scaling, sensitivity
+from app.web import form
+from app.web.heavy_queue import compute, is_heavy
+from app.web.pages.compare import comparisons
+from app.web.pages.shared import MEMORY, slices
+from app.web.problems import ProblemError
+from app.web.templating import page
+
+router = APIRouter(include_in_schema=False)
+
+SECTIONS = {
+    "training": "Training",
+    "memory": "Memory",
+    "all-reduce": "All-reduce",
+    "fabric": "Fabric",
+    "bisection": "Bisection",
+    "cost": "Cost",
+    "power": "Power and racks",
+    "sensitivity": "Sensitivity",
+    "acceptance": "Acceptance sheet",
+    "share": "Share and export",
+    "sources": "Sources",
+}
+
+
+@router.get("/")
+async def plan(request: Request) -> Response:
+    """The planner."""
+    if known := MEMORY.known(request):
+        return known
+    pairs = request.query_params.multi_items()
+    if any(not value.strip() for _, value in pairs):
+        return _without_blanks(request, pairs)
+    asked = form.bind(pairs)
+    heavy = asked.scenario is not None and is_heavy(asked.scenario, request.app.state.catalog)
+    return await compute(request, lambda _: MEMORY.keep(request, _plan(request, asked)), heavy=heavy)
+
+
+def _plan(request: Request, asked: form.BoundForm) -> Response:
+    catalog: Catalog = request.app.state.catalog
+    if asked.scenario is None:
+        return _refused(request, asked, catalog)
+    answer = evaluate(asked.scenario, catalog)
+    return page(
+        request, "plan.html", _planner(request, asked, asked.scenario, answer, catalog), scenario=asked.scenario
+    )
+
+
+def _without_blanks(request: Request, pairs: list[tuple[str, str]]) -> Response:
+    """A form sent without JavaScript names every field: lead to the address that says only what was asked."""
+    defaults = form.defaults()
+    kept = [(name, value) for name, value in pairs if value.strip() and value != defaults.get(name)]
+    asked = form.bind(kept)
+    if asked.scenario is not None:
+        kept = [(name, value) for name, value in kept if name in asked.scenario.asked()]
+    query = urlencode(kept)
+    return RedirectResponse(request.url.replace(query=query).path + (f"?{query}" if query else ""), 303)
+
+
+def _refused(request: Request, asked: form.BoundForm, catalog: Catalog) -> Response:
+    """The form with what is wrong, and no plan."""
+    values = {
+        "plan": None,
+        "form": form.form(asked, catalog),
+        "headline": "Plan",
+        "preset_query": _preset_query,
+    }
+    return page(request, "plan.html", values, status=422)
+
+
+def _planner(
+    request: Request, asked: form.BoundForm, scenario: Scenario, answer: Plan, catalog: Catalog
+) -> Mapping[str, Any]:
+    chosen = answer.training.parallelism
+    figures: dict[str, Any] = {
+        "step_parts": plan_charts.step_parts(answer),
+        "what_if": plan_charts.what_if(answer),
+        "memory": plan_charts.memory(answer),
+        "all_reduce": plan_charts.all_reduce_alternatives(answer),
+        "bisection": plan_charts.bisection(answer),
+        "costs": plan_charts.costs(answer),
+        "power": plan_charts.power(answer),
+    }
+    if answer.training.cloud:
+        figures["cloud"] = plan_charts.configurations(answer)
+    tables = report_tables.tables(answer, catalog)
+    if answer.all_reduce.time is not None and answer.all_reduce.ranks > 1:
+        curve = all_reduce_curves.all_reduce_over_sizes(scenario, catalog, answer.all_reduce.message)
+        figures["all_reduce_curves"] = curve_charts.all_reduce_curves(curve)
+        tables["all_reduce_curves"] = report_tables.curve_table(curve)
+    if chosen is not None:
+        swings = sensitivity.sensitivity(scenario, catalog, chosen)
+        if swings.swings:
+            figures["tornado"] = curve_charts.tornado(swings)
+            tables["sensitivity"] = report_tables.sensitivity_table(swings)
+    return {
+        "plan": answer,
+        "form": form.form(asked, catalog, answer.scenario),
+        "headline": form.summary(scenario, catalog),
+        "explained": answer.explanations,
+        "formulas": method.formulas(),
+        "figures": figures,
+        "tables": tables,
+        "drawing": _drawing(answer, catalog),
+        "acceptance": acceptance.sheet(scenario, catalog, _resolved_unit(answer)),
+        "slices": list(slices(answer)),
+        "sections": [(key, title) for key, title in SECTIONS.items() if key != "sensitivity" or "tornado" in figures],
+        "comparisons": list(comparisons(request, scenario, catalog)),
+        "origin": f"{request.url.scheme}://{request.url.netloc}",
+        "resources": style.RESOURCES,
+        "algorithm_name": plan_charts.algorithm_name,
+        "field_title": form.title,
+        "option_label": lambda name, value: form.label(name, value, catalog),
+        "name_of": _name_of,
+        "rests_on": lambda path: _sources_of(answer, path),
+        "degrees": degrees,
+        "preset_query": _preset_query,
+    }
+
+
+def _drawing(answer: Plan, catalog: Catalog) -> drawing.Drawing | None:
+    switch = catalog.switches.get(answer.fabric.switch)
+    scale_up = catalog.scale_up[answer.scenario["scale_up"]].name
+    return drawing.draw(answer.fabric, answer.cluster, switch.name if switch else "", scale_up)
+
+
+def _resolved_unit(answer: Plan) -> int | None:
+    """Nodes of one scalable unit, where the fabric has units."""
+    nodes: int | None = answer.scenario["nodes_per_unit"]
+    return nodes
+
+
+def _name_of(path: str) -> str:
+    """A result's name for people, from its path on the wire."""
+    part, _, name = path.partition(".")
+    text = (name or part).replace("_", " ")
+    names = {"mfu": "Model FLOPs utilisation (MFU)", "hfu": "Hardware FLOPs utilisation (HFU)"}
+    return names.get(text, text[:1].upper() + text[1:])
+
+
+def _sources_of(answer: Plan, path: str) -> tuple[str, ...]:
+    """The sources of the result at a path of the wire."""
+    found: Any = answer
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found.sources if isinstance(found, Band) else ()
+
+
+def _preset_query(preset: Any) -> str:
+    return Scenario.model_validate(preset.scenario).query()
+
+
+@router.get("/curves")
+async def plan_curves(request: Request) -> Response:
+    """How a plan scales: curves that take longer than a plan; the planner fetches them when they come into view."""
+    if known := MEMORY.known(request):
+        return known
+    return await compute(request, lambda _: MEMORY.keep(request, _curves(request)), heavy=True)
+
+
+def _curves(request: Request) -> Response:
+    asked = form.bind(request.query_params.multi_items())
+    catalog: Catalog = request.app.state.catalog
+    if asked.scenario is None:
+        raise ProblemError(422, " ".join(f"{form.title(name)}: {text}" for name, text in asked.errors.items()))
+    scenario = asked.scenario
+    chosen = outline(scenario, catalog).job.parallelism
+    drawn = []
+    if chosen is not None:
+        for curve, figure in (
+            (scaling.scaling(scenario, catalog, chosen), curve_charts.scaling),
+            (scaling.tail(scenario, catalog, chosen), curve_charts.tail),
+        ):
+            if curve.series:
+                drawn.append((curve.key, figure(curve), report_tables.curve_table(curve)))
+    costs = port_cost.cost_per_port(scenario, catalog)
+    if costs.series:
+        drawn.append(("cost-per-port", curve_charts.cost_per_port(costs), report_tables.curve_table(costs)))
+    values = {"headline": form.summary(scenario, catalog), "drawn": drawn}
+    return page(request, "curves.html", values, scenario=scenario)

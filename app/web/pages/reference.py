@@ -1,0 +1,226 @@
+"""The pages that explain: catalogue, method, accuracy, acceptance sheet; and the files."""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request, Response
+from starlette.responses import StreamingResponse
+
+from app.catalog.load import current
+from app.plan import network as compute_network
+from app.plan.cables import Cable
+from app.plan.evaluate import evaluate
+from app.plan.result import Plan
+from app.plan.scenario import Scenario
+from app.report import catalog_listing, files, method, tables
+from app.report.charts import accuracy_charts
+from app.studies import acceptance
+from app.validation import collective_runs, design_counts, training_runs
+from app.web import form, requests
+from app.web.answers import MEASUREMENTS
+from app.web.heavy_queue import HeavyQueue, Stopped, compute, hosts, is_heavy
+from app.web.problems import FieldProblem, ProblemError, invalid, pointer
+from app.web.templating import page
+
+router = APIRouter(include_in_schema=False)
+
+CSV, XLSX = "text/csv; charset=utf-8", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+
+# Catalogue -----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=2)
+def _listing(version: str) -> Mapping[str, Any]:
+    """The whole catalogue as text; it changes only with the edition."""
+    loaded = current()
+    kinds = [catalog_listing.kind(name, loaded) for name in catalog_listing.TITLES if name != "sources"]
+    return {"kinds": kinds, "cited": catalog_listing.cited(kinds)}
+
+
+@router.get("/catalog")
+async def catalogue(request: Request) -> Response:
+    """Every entry and every source."""
+    return await compute(request, lambda _: page(request, "catalog.html", _listing(current().version)))
+
+
+@router.get("/catalog/{kind}/{key}")
+async def entry(request: Request, kind: str, key: str) -> Response:
+    """One entry with every constant, its range and its source."""
+    loaded = current()
+    if kind not in catalog_listing.TITLES or kind == "sources" or key not in loaded.kind(kind):
+        raise ProblemError(404, "The catalogue has no such entry. /catalog lists all.")
+
+    def work(_: Stopped) -> Response:
+        values = {"entry": catalog_listing.listed(kind, key, loaded), "kind_title": catalog_listing.TITLES[kind]}
+        return page(request, "catalog_entry.html", values)
+
+    return await compute(request, work)
+
+
+# Method --------------------------------------------------------------------------------------------------------------
+
+
+@router.get("/method")
+async def methods(request: Request) -> Response:
+    """Every formula."""
+
+    def work(_: Stopped) -> Response:
+        return page(request, "method.html", {"groups": method.grouped(), "introductions": method.introductions()})
+
+    return await compute(request, work)
+
+
+# Accuracy ------------------------------------------------------------------------------------------------------------
+
+
+@router.get("/accuracy")
+async def accuracy(request: Request) -> Response:
+    """Predictions held against published measurements, good and bad."""
+    made = _accuracy.cache_info().currsize > 0  # once for all requests, and the first may come too late for it
+    version = current().version
+    return await compute(request, lambda _: page(request, "accuracy.html", _accuracy(version)), heavy=not made)
+
+
+@lru_cache(maxsize=1)
+def _accuracy(version: str) -> Mapping[str, Any]:
+    """Reports, tables and charts of all three models; computed once for an edition of the catalogue."""
+    loaded = current()
+    rows, skipped = collective_runs.read(MEASUREMENTS / "collectives.csv", loaded)
+    reduced = collective_runs.predictions(rows, loaded)
+    reduce = collective_runs.summary(reduced, skipped, leave_one_out=False)
+    steps, unread = training_runs.read(MEASUREMENTS / "training.csv", loaded)
+    stepped = training_runs.predictions(steps, loaded, leave_one_out=False)
+    step = training_runs.summary(stepped, unread, leave_one_out=False)
+    designs = design_counts.report(MEASUREMENTS / "fabric.csv", loaded)
+    left_out = orjson.loads((MEASUREMENTS / "left_out.json").read_bytes())
+    return {
+        "collectives": reduce,
+        "training": step,
+        "fabric": designs,
+        "left_out": left_out,
+        "tables": tables.accuracy_tables(reduce, step, designs, left_out),
+        "figures": {
+            "collectives": accuracy_charts.accuracy(accuracy_charts.collective_scatter(reduced, reduce)),
+            "training": accuracy_charts.accuracy(accuracy_charts.training_scatter(stepped, step)),
+        },
+    }
+
+
+# Acceptance sheet ----------------------------------------------------------------------------------------------------
+
+
+def _sheet(scenario: Scenario) -> acceptance.Sheet:
+    loaded = current()
+    network = compute_network.draft(scenario, loaded)
+    return acceptance.sheet(scenario, loaded, network.nodes_per_unit)
+
+
+@router.get("/acceptance")
+async def acceptance_page(request: Request) -> Response:
+    """The acceptance sheet, to print."""
+    scenario, loaded = _scenario(request), current()
+
+    def work(_: Stopped) -> Response:
+        values = {"acceptance": _sheet(scenario), "summary": form.summary(scenario, loaded)}
+        return page(request, "acceptance.html", values, scenario=scenario)
+
+    return await compute(request, work, heavy=is_heavy(scenario, loaded))
+
+
+@router.get("/acceptance.json")
+async def acceptance_json(request: Request) -> Response:
+    """The acceptance sheet, for a script that checks a cluster."""
+    scenario, loaded = _scenario(request), current()
+
+    def work(_: Stopped) -> Response:
+        body = {
+            "catalog_version": loaded.version,
+            "permalink": "/acceptance?" + scenario.query(catalog_version=loaded.version),
+            "acceptance": _sheet(scenario),
+        }
+        return Response(orjson.dumps(body), media_type="application/json", headers={"cache-control": "no-cache"})
+
+    return await compute(request, work, heavy=is_heavy(scenario, loaded))
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def _scenario(request: Request) -> Scenario:
+    """The scenario of the query string; what is wrong with it is a problem document."""
+    fields = requests.query(request.scope["query_string"].decode("latin-1"))
+    return requests.validate(Scenario, fields, strict=False)
+
+
+@router.get("/export/cables.csv")
+async def cables(request: Request) -> Response:
+    """The point-to-point cable list, written as it is read: it may have millions of rows."""
+    scenario, loaded = _scenario(request), current()
+    most: int = request.app.state.settings.max_cables
+    if (fewest := hosts(scenario, loaded)) > most:  # seen before the fabric is designed, which may take seconds
+        raise _too_many(fewest, most)
+
+    def work(_: Stopped) -> Iterator[Cable]:
+        network = compute_network.draft(scenario, loaded)
+        if network.cable_count() > most:
+            raise _too_many(network.cable_count(), most)
+        return network.cables()
+
+    rows = await compute(request, work, heavy=True)
+    gate: HeavyQueue = request.app.state.heavy_queue
+    name = f"railyard-{scenario.gpus}-{scenario.gpu}-{scenario.scale_out}-cables.csv"
+    return StreamingResponse(gate.stream(files.cable_csv(rows)), media_type=CSV, headers=_attached(name))
+
+
+def _too_many(cables: int, most: int) -> ProblemError:
+    detail = (
+        f"The list would have {cables:,} cables or more; it may have {most:,}. Ask for fewer GPUs or NICs a node; "
+        "/fabric counts the cables of any size by length."
+    )
+    return invalid([FieldProblem(pointer=pointer([name]), detail=detail) for name in ("gpus", "nics_per_node")])
+
+
+@router.get("/export/{name}.{ending}")
+async def export(request: Request, name: str, ending: str) -> Response:
+    """A whole plan, or one of its tables, as CSV, XLSX or JSON."""
+    if ending not in ("csv", "xlsx", "json"):
+        raise ProblemError(404, "There are files that end in .csv, .xlsx and .json.")
+    scenario = _scenario(request)
+    return await compute(request, lambda _: _export(scenario, name, ending), heavy=True)
+
+
+def _export(scenario: Scenario, name: str, ending: str) -> Response:
+    loaded = current()
+    plan = evaluate(scenario, loaded)
+    if name == "plan":
+        return _whole(plan, ending)
+    table = tables.tables(plan, loaded).get(name.replace("-", "_"))
+    if table is None:
+        known = ", ".join(tables.tables(plan, loaded))
+        raise ProblemError(404, f"A plan has no table of that name. It has {known}; “plan” is all of them.")
+    file = files.file_name(plan, table.key, ending)
+    if ending == "csv":
+        return _download("".join(files.table_csv(table, plan)), CSV, file)
+    if ending == "xlsx":
+        return _download(files.table_workbook(table, plan), XLSX, file)
+    return _download(orjson.dumps(files.table_json(table)), "application/json", file)
+
+
+def _whole(plan: Plan, ending: str) -> Response:
+    loaded, file = current(), files.file_name(plan, "plan", ending)
+    if ending == "csv":
+        return _download("".join(files.plan_csv(plan, loaded)), CSV, file)
+    if ending == "xlsx":
+        return _download(files.plan_xlsx(plan, loaded), XLSX, file)
+    return _download(files.plan_json(plan, loaded), "application/json", file)
+
+
+def _download(content: str | bytes, kind: str, name: str) -> Response:
+    return Response(content, media_type=kind, headers=_attached(name))
+
+
+def _attached(name: str) -> dict[str, str]:
+    return {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-cache"}

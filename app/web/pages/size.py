@@ -1,0 +1,102 @@
+"""Which cluster trains this model by this date for this money, as a page."""
+
+from time import monotonic
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import RedirectResponse
+
+from app.catalog.load import Catalog
+from app.report.charts import curve_charts
+from app.studies.sizing import Answer, Question, size
+from app.units import parse, show
+from app.web import form
+from app.web.api import share_of
+from app.web.heavy_queue import Stopped, compute
+from app.web.pages.shared import MEMORY, address
+from app.web.templating import page
+
+router = APIRouter(include_in_schema=False)
+
+
+CANDIDATES = frozenset({"gpu", "scale_out"})
+QUESTION = {
+    "Job": ("model", "training_tokens", "sequence_length", "global_batch", "precision"),
+    "Limits": ("deadline", "budget", "budget_kind", "power_limit", "gpus"),
+}
+COSTS = {"capital": "Capital", "rental": "Rent of the run", "run": "Owned cost of the run"}
+
+
+@router.get("/size")
+async def size_cluster(request: Request) -> Response:
+    """The inverse question: which cluster, by this date, for this money."""
+    if known := MEMORY.known(request):
+        return known
+    pairs = request.query_params.multi_items()
+    asked = form.bind(pairs, kind=Question, repeatable=CANDIDATES)
+    if any(not value.strip() for _, value in pairs):
+        return RedirectResponse(address(request, "/size", urlencode(_without_defaults(pairs))), 303)
+    question = asked.scenario
+    if not isinstance(question, Question):
+        return await compute(request, lambda _: page(request, "size.html", _sizing(request, asked, None), status=422))
+    until = monotonic() + request.app.state.settings.time_limit
+
+    def work(stopped: Stopped) -> Response:
+        answer = size(question, share_of(until), stopped)
+        made = page(request, "size.html", _sizing(request, asked, answer))
+        return MEMORY.keep(request, made) if answer.complete else made
+
+    return await compute(request, work, heavy=True)
+
+
+def _without_defaults(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    defaults = form.defaults(Question)
+    kept = [(name, value) for name, value in pairs if value.strip() and value != defaults.get(name)]
+    for name in CANDIDATES:
+        if tuple(value for field, value in pairs if field == name) == Question.model_fields[name].default:
+            kept = [(field, value) for field, value in kept if field != name]
+    return kept
+
+
+def _sizing(request: Request, asked: form.BoundForm, answer: Answer | None) -> dict[str, Any]:
+    catalog: Catalog = request.app.state.catalog
+    question = asked.scenario if isinstance(asked.scenario, Question) else None
+    named = {name for names in QUESTION.values() for name in names} | CANDIDATES
+    groups = [(legend, form.controls(asked, catalog, names)) for legend, names in QUESTION.items()]
+    candidates = [form.choices(asked, catalog, name) for name in ("gpu", "scale_out")]
+    return {
+        "question": question,
+        "answer": answer,
+        "verdict": _sized_in_a_sentence(question, answer, catalog) if answer and question else "",
+        "groups": groups,
+        "candidates": candidates,
+        "hidden": [(name, value) for name, value in asked.typed.items() if name not in named and not asked.errors],
+        "errors": [
+            (name if name in named else "", form.title(name, Question), text) for name, text in asked.errors.items()
+        ],
+        "figure": curve_charts.pareto(answer, question.deadline, question.budget) if answer and question else None,
+        "savings": [one.next_dollar * MILLION if one.next_dollar else None for one in answer.front] if answer else [],
+        "kinds": COSTS,
+        "query_text": request.url.query,
+    }
+
+
+MILLION = parse("$1M", "USD")
+
+
+def _sized_in_a_sentence(question: Question, answer: Answer, catalog: Catalog) -> str:
+    """The answer as one would say it."""
+    best = answer.cheapest
+    if best is None:
+        return answer.message
+    limits = " within the limits" if _limited(question) else ""
+    model = catalog.models[question.model].name if question.model in catalog.models else "the model"
+    return (
+        f"{best.gpus:,} {catalog.gpus[best.gpu].name} on {catalog.scale_out[best.scale_out].name} train {model} "
+        f"cheapest{limits}: {show(best.time_to_train, 's')} for {show(best.cost, 'USD')}."
+    )
+
+
+def _limited(question: Question) -> bool:
+    return any(limit is not None for limit in (question.deadline, question.budget, question.power_limit))

@@ -1,0 +1,96 @@
+"""How a request is read: its query string or its JSON body, which are the same question."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import orjson
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+
+from app.web import problems
+from app.web.problems import FieldProblem, ProblemError
+
+MOST_FIELDS = 500
+Model = TypeVar("Model", bound=BaseModel)
+Fields = dict[str, Any]
+
+_ONCE = "Give this field once."
+_BLANK = "Type a value, or leave the field out for its default."
+
+
+def query(text: str, repeatable: frozenset[str] = frozenset()) -> Fields:
+    """The fields of a query string; those that may repeat come as tuples. A blank means the default.
+
+    >>> query("gpus=64&gpu=")
+    {'gpus': '64'}
+    >>> query("message=1MiB&message=1GiB", frozenset({"message"}))
+    {'message': ('1MiB', '1GiB')}
+    """
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise ProblemError(422, f"The query has more than {MOST_FIELDS} fields.", title="Invalid input") from None
+    fields: Fields = {}
+    wrong = []
+    for name, value in pairs:
+        if not value:
+            continue
+        if not value.strip():
+            wrong.append(FieldProblem(pointer=problems.pointer([name]), detail=_BLANK))
+        elif name in repeatable:
+            fields[name] = (*fields.get(name, ()), value)
+        elif name in fields:
+            wrong.append(FieldProblem(pointer=problems.pointer([name]), detail=_ONCE))
+        else:
+            fields[name] = value
+    if wrong:
+        raise problems.invalid(wrong[:100])
+    return fields
+
+
+def reject_query(request: Request) -> None:
+    """Refuse a query string where there is nothing to ask."""
+    names = query(request.scope["query_string"].decode("latin-1"), frozenset())
+    if names:
+        detail = "There is no such field: this address takes none."
+        raise problems.invalid([FieldProblem(pointer=problems.pointer([name]), detail=detail) for name in names])
+
+
+async def json_body(request: Request) -> Fields:
+    """The JSON object in the body."""
+    if request.scope["query_string"]:
+        raise problems.invalid([FieldProblem(pointer="#", detail="Send all fields in the body, none in the address.")])
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise ProblemError(415, "Send JSON, and say so: content-type: application/json.")
+    try:
+        given = orjson.loads(await request.body())
+    except orjson.JSONDecodeError as error:
+        raise ProblemError(400, f"The body is not JSON: {error}.") from None
+    if not isinstance(given, dict):
+        raise problems.invalid([FieldProblem(pointer="#", detail="Give a JSON object: {“field”: value, …}.")])
+    return given
+
+
+def validate(model: type[Model], fields: Mapping[str, Any], *, strict: bool, place: Sequence[object] = ()) -> Model:
+    """The fields as a model. JSON has types, so there a number is not text (`strict`); a query string has none."""
+    if len(fields) > MOST_FIELDS:
+        detail = f"More than {MOST_FIELDS} fields. /docs lists all there are."
+        raise problems.invalid([FieldProblem(pointer=problems.pointer(place), detail=detail)])
+    if strict:
+        fields = {name: _whole(value) for name, value in fields.items()}
+        blank = [name for name, value in fields.items() if isinstance(value, str) and not value.strip()]
+        if blank:
+            raise problems.invalid([FieldProblem(pointer=problems.pointer([*place, n]), detail=_BLANK) for n in blank])
+    try:
+        return model.model_validate(fields, strict=strict)
+    except ValidationError as error:
+        raise problems.from_validation(error, list(model.model_fields), place) from None
+
+
+def _whole(value: Any) -> Any:
+    """JSON's 512.0 is the whole number 512; a list is a tuple."""
+    if isinstance(value, list):
+        return tuple(_whole(one) for one in value)
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value

@@ -1,0 +1,146 @@
+"""The server: runs the application until it is told to stop, and takes leave of its clients before it goes."""
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+import sys
+from contextlib import suppress
+from functools import partial
+from socket import socket
+from time import monotonic
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from app.catalog.load import CatalogError
+from app.web import logs, settings
+from app.web.application import create_app
+from app.web.connections import BACKLOG, Connection, Connections
+
+log = logging.getLogger("railyard")
+
+
+def serve(host: str | None = None, port: int | None = None) -> int:
+    """Run the server until it is told to stop. Returns the exit status."""
+    try:
+        options = settings.load()
+        app = create_app(options)
+    except (settings.SettingsError, CatalogError) as error:
+        print(f"railyard: {error}", file=sys.stderr)
+        return 2
+    host, port = host or options.host, options.port if port is None else port
+    logs.set_up(options.log_level, options.log_format)
+    _one_heap()
+    server = Server(
+        uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            loop="auto",
+            http=partial(Connection, Connections(options, app.state.metrics)),  # type: ignore[arg-type]
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=True,
+            forwarded_allow_ips=options.trusted_proxies,
+            backlog=BACKLOG,
+            timeout_keep_alive=options.keep_alive,
+            timeout_graceful_shutdown=options.shutdown_grace,
+        ),
+        app,
+    )
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        return 130
+    return 0 if server.started else 1
+
+
+ALLOCATOR = {-8: 1, -3: 4 << 20, -1: 64 << 20}
+"""Of glibc's malloc.h: M_ARENA_MAX, M_MMAP_THRESHOLD [B], M_TRIM_THRESHOLD [B]."""
+
+
+def _one_heap() -> None:
+    """Ask the C library for one heap for all threads, which keeps what it has while the next request may need it.
+
+    By default glibc has a heap for each thread, and each grows to what its largest request took; and it gives arrays
+    back to the system at once and asks for them again. Other C libraries have no such settings.
+    """
+    try:
+        set_option = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return
+    for option, value in ALLOCATOR.items():
+        set_option(option, value)
+
+
+LAST_REQUESTS = 0.2  # seconds from the last connection taken until its request has arrived
+
+
+class Server(uvicorn.Server):
+    """Uvicorn, which says where it can be found once it can, and takes leave before it goes."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+        super().__init__(config)
+        self.app = app
+        self.draining = False
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.started:
+            return
+        for server in self.servers:
+            for listener in server.sockets:
+                host, port = listener.getsockname()[:2]
+                host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
+                log.info("Railyard is at http://%s:%d/", host, port)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.draining = sig == signal.SIGTERM  # not at Ctrl-C: there a person waits for the prompt
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Answer on for a while, each answer the last on its connection, before the last connections are closed.
+
+        Who sends requests here learns only after a while that this process stops: a balancer from the probe, a client
+        from the `connection: close`. A server that stops to listen at once resets what they send until then.
+        """
+        drain = self.app.state.settings.shutdown_drain
+        if self.draining and drain:
+            self.app.state.ready = False
+            self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
+            log.info("Stopping: taking requests for another %g s", drain)
+            await self._sleep(drain)
+            await self.close_listeners()
+            await self._sleep(LAST_REQUESTS)
+        await super().shutdown(sockets)
+
+    async def close_listeners(self) -> None:
+        """Take no more connections, but those that the kernel has taken already: closing would reset them."""
+        copies = [socket(fileno=os.dup(one.fileno())) for server in self.servers for one in server.sockets]
+        for server in self.servers:
+            server.close()
+        waiting: list[socket] = []
+        for copy in copies:
+            copy.setblocking(False)
+            with suppress(BlockingIOError):
+                while True:
+                    waiting.append(copy.accept()[0])
+            copy.close()
+        for connection in waiting:
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+
+    def _protocol(self) -> asyncio.Protocol:
+        return self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait, unless told to make haste."""
+        until = monotonic() + seconds
+        while not self.force_exit and (left := until - monotonic()) > 0:
+            await asyncio.sleep(min(left, 0.1))

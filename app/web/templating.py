@@ -1,0 +1,238 @@
+"""The Jinja environment that every page shares, and the one way a page is answered.
+
+Templates print what a plan found: filters here write numbers for people, and nothing computes one.
+"""
+
+import gzip
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app import __version__
+from app.catalog.load import current
+from app.plan.band import Band
+from app.plan.scenario import Scenario
+from app.units import show, show_range
+from app.web import assets
+
+FOLDER = Path(__file__).parents[2] / "templates"
+NAVIGATION = (
+    ("/", "Plan"),
+    ("/compare", "Compare"),
+    ("/size", "Size"),
+    ("/all-reduce", "All-reduce"),
+    ("/fabric", "Fabric"),
+    ("/catalog", "Catalogue"),
+    ("/accuracy", "Accuracy"),
+    ("/method", "Method"),
+    ("/docs", "API"),
+)
+ABOUT_THE_SCENARIO = ("/", "/compare", "/all-reduce", "/fabric")
+"""Pages whose address carries the scenario."""
+OF_THE_JOB = ("model", "shape", "software", "operation", "prices")
+"""Groups of fields that mean the same when the cluster is what is asked for."""
+
+
+def band(value: Band | None) -> str:
+    """A band as text: the typical value and its 80 % range.
+
+    >>> band(Band(13.4e6, 15.12e6, 17.3e6, "s"))
+    '175\u202fdays (155–200)'
+    >>> band(None)
+    '–'
+    """
+    return "–" if value is None else show_range(value.low, value.typical, value.high, value.unit)
+
+
+def percent(value: float | None, digits: int = 2) -> str:
+    """A share as per cent.
+
+    >>> percent(0.0623), percent(None)
+    ('6.2\u202f%', '–')
+    """
+    return "–" if value is None else show(value * 100, "1", digits) + "\u202f%"
+
+
+def percent_band(value: Band | None) -> str:
+    """A band of a share as per cent.
+
+    >>> percent_band(Band(0.36, 0.405, 0.45, "1"))
+    '40.5\u202f% (36–45)'
+    """
+    if value is None:
+        return "–"
+    text = show_range(value.low * 100, value.typical * 100, value.high * 100, "1")
+    number, gap, ends = text.partition(" ")
+    return f"{number}\u202f%{gap}{ends}"
+
+
+def change(value: float | None) -> str:
+    """A relative change, with its sign.
+
+    >>> change(0.0613), change(-0.5), change(1.5)
+    ('+6.1\u202f%', '−50\u202f%', '+150\u202f%')
+    """
+    return "" if not value else ("+" if value > 0 else "−") + percent(abs(value))
+
+
+def plain_band(value: Band | None) -> str:
+    """A band as a bare number, for where the unit stands beside it.
+
+    >>> plain_band(Band(1.0e6, 1.18e6, 1.3e6, "1/s"))
+    '1.18\u202fM (1–1.3)'
+    """
+    return "–" if value is None else show_range(value.low, value.typical, value.high, "1")
+
+
+def count(value: float | None) -> str:
+    """A count with its thousands apart.
+
+    >>> count(1024), count(None)
+    ('1,024', '–')
+    """
+    return "–" if value is None else f"{value:,.0f}"
+
+
+def words(key: object) -> str:
+    """A key of the wire as words.
+
+    >>> words("data_parallel")
+    'data parallel'
+    """
+    return str(key).replace("_", " ")
+
+
+def capitalize_first(text: str) -> str:
+    """The text with its first letter upper case, the rest as it is.
+
+    >>> capitalize_first("tensor-parallel NVLink traffic")
+    'Tensor-parallel NVLink traffic'
+    """
+    return text[:1].upper() + text[1:]
+
+
+def lower_first(text: str) -> str:
+    """The text with its first letter lower case, unless an abbreviation begins it.
+
+    >>> lower_first("Bill of materials"), lower_first("MFU by size")
+    ('bill of materials', 'MFU by size')
+    """
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
+
+
+def anchor(path: str) -> str:
+    """A path of the wire as the id of an element.
+
+    >>> anchor("training.step_time")
+    'training-step_time'
+    """
+    return path.replace(".", "-").replace("/", "-")
+
+
+@dataclass
+class Notes:
+    """The sources that a page's numbers rest on, in the order in which the page first needs them."""
+
+    groups: dict[tuple[str, ...], int] = field(default_factory=dict)
+
+    def reference(self, sources: tuple[str, ...]) -> int:
+        """The number of the note that lists these sources."""
+        return self.groups.setdefault(sources, len(self.groups) + 1)
+
+
+@cache
+def environment() -> Environment:
+    """The environment of all templates; a misspelt name is an error."""
+    made = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "show": show,
+        "band": band,
+        "percent": percent,
+        "percent_band": percent_band,
+        "plain_band": plain_band,
+        "count": count,
+        "change": change,
+        "words": words,
+        "capitalize_first": capitalize_first,
+        "lower_first": lower_first,
+        "anchor": anchor,
+    }
+    made.tests["band_value"] = lambda value: isinstance(value, Band)
+    made.globals |= {"model_version": __version__, "show_range": show_range}
+    return made
+
+
+def embed(figure: Any) -> Markup:
+    """A Plotly figure as JSON that may stand inside a script element: to_json escapes <, > and /."""
+    return Markup(figure.to_json())  # noqa: S704
+
+
+def _to_size(scenario: Scenario | None) -> dict[str, Any]:
+    """The question for a cluster that does this scenario's job, with a deadline to start from."""
+    return {"deadline": "90 days"} | (scenario.only(*OF_THE_JOB).asked() if scenario else {})
+
+
+def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
+    """What every template may use."""
+    root = request.scope.get("root_path", "")
+    path = request.url.path.removeprefix(root) or "/"
+    query = scenario.query() if scenario else ""
+    suffix = f"?{query}" if query else ""
+
+    queries = dict.fromkeys(ABOUT_THE_SCENARIO, suffix) | {"/size": "?" + urlencode(_to_size(scenario))}
+
+    def link(to: str, **changes: object) -> str:
+        """The address of a page about the same scenario, with some fields changed."""
+        asked = scenario.query(**changes) if scenario else urlencode(changes)
+        return f"{root}{to}?{asked}" if asked else root + to
+
+    return {
+        "root": root,
+        "path": path,
+        "query": query,
+        "suffix": suffix,
+        "link": link,
+        "asset": lambda name: assets.url(name, root),
+        "navigation": [(to, root + to + queries.get(to, ""), name, to == path) for to, name in NAVIGATION],
+        "catalog": current(),
+        "notes": Notes(),
+        "explained": {},
+        "embed": embed,
+    }
+
+
+def page(
+    request: Request,
+    template: str,
+    values: Mapping[str, Any],
+    *,
+    scenario: Scenario | None = None,
+    status: int = 200,
+) -> Response:
+    """Answer with a page: rendered, tagged so that an unchanged page costs nothing, and compressed."""
+    text = environment().get_template(template).render({**context(request, scenario), **values})
+    body = text.encode()
+    tag = f'W/"{hashlib.blake2b(body, digest_size=8).hexdigest()}"'
+    headers = {"cache-control": "no-cache", "vary": "accept-encoding", "etag": tag}
+    if status == 200 and tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        body = gzip.compress(body, 5, mtime=0)
+        headers["content-encoding"] = "gzip"
+    return Response(body, status, headers, media_type="text/html; charset=utf-8")

@@ -1,0 +1,30 @@
+"""Racks on a floor, and the cables between them."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.catalog.load import load_catalog
+from app.plan.cables import floor_of
+
+FLOOR = floor_of(load_catalog(), nodes_per_rack=4)
+RACKS = st.lists(st.integers(0, 500), min_size=1, max_size=6).map(np.array)
+
+
+def test_a_cable_goes_up_along_and_down():
+    # Rack 0 to rack 10 of the same row: 2 m up, 2 m down, 10 × 0.6 m, 15 % slack: 11.5 m, sold as 15 m.
+    assert float(FLOOR.lengths_between(0, 10)) == 15
+    # One row further: 4 m, 0.6 m and 3 m: 8.74 m, sold as 10 m. Within a rack: 2.3 m, sold as 3 m.
+    assert float(FLOOR.lengths_between(0, 16)) == 10
+    assert float(FLOOR.lengths_between(5, 5)) == 3
+
+
+@given(RACKS, RACKS)
+def test_the_longest_run_is_the_longest_of_all_pairs(some, others):
+    longest = FLOOR.longest_between(FLOOR.extent(some), FLOOR.extent(others))
+    assert longest == FLOOR.lengths_between(some[:, None], others).max()
+
+
+@given(st.integers(0, 300), st.integers(0, 100))
+def test_racks_side_by_side_reach_as_far_as_all_of_them(first, more):
+    assert FLOOR.stretch(first, first + more) == FLOOR.extent(np.arange(first, first + more + 1))

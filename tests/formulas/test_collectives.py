@@ -1,0 +1,561 @@
+"""The timing of collectives: textbook forms, and the calibrated model's promises."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.catalog.load import load_catalog
+from app.formulas.collectives import ideal, library, nccl_tuning
+from app.formulas.training import goodput
+from app.plan import all_reduce
+from app.plan import machine as collective_machine
+from app.plan.band import fold
+from app.plan.cluster import look_up
+from app.plan.scenario import Scenario
+
+CATALOG = load_catalog()
+CALIBRATION = collective_machine.calibration(CATALOG)
+
+MACHINES = {
+    "one H100 node": {"gpu": "h100-sxm"},
+    "a pair of H100 nodes": {"gpu": "h100-sxm", "nodes": 2},
+    "128 H100 nodes": {"gpu": "h100-sxm", "nodes": 128},
+    "4 A100 nodes": {"gpu": "a100-sxm", "nodes": 4},
+    "H100 nodes with SHARP": {"gpu": "h100-sxm", "nodes": 16, "in_network_reduction": True},
+    "V100 hybrid mesh": {"gpu": "v100-sxm", "nodes": 2, "rate": 6.25e9},
+    "GH200, Slingshot": {"gpu": "gh200", "nodes": 2, "transport": "slingshot", "rate": 25e9},
+    "MI300X": {"gpu": "mi300x", "nodes": 4, "transport": "roce"},
+    "an NVL72 rack": {"gpu": "gb200", "nodes": 18},
+    "eight NVL72 racks": {"gpu": "gb200", "nodes": 144},
+    "576 GPUs in one domain": {"gpu": "gb200", "nodes": 144, "domain": 576},
+    "L40S through the host": {"gpu": "l40s", "nodes": 2, "transport": "roce"},
+    "H100 NVL pairs in a box": {"gpu": "h100-nvl", "gpus_per_node": 8, "nodes": 2},
+    "one H100 NVL pair": {"gpu": "h100-nvl", "gpus_per_node": 2},
+    "EFA": {"gpu": "h100-sxm", "nodes": 16, "transport": "efa"},
+    "kernel TCP": {"gpu": "a100-sxm", "nodes": 4, "transport": "tcp"},
+    "GPUDirect-TCP": {"gpu": "h100-sxm", "nodes": 2, "transport": "gpudirect-tcp", "rate": 12.5e9},
+    "untuned RoCE": {"gpu": "h100-sxm", "nodes": 8, "transport": "roce", "tuned": False},
+    "no GPUDirect": {"gpu": "h100-sxm", "nodes": 8, "gpudirect": False},
+    "one process a node": {"gpu": "a100-sxm", "one_process": True},
+    "one GPU a node": {"gpu": "h200-sxm", "gpus_per_node": 1, "nodes": 2},
+}
+
+
+def machine(name: str) -> ideal.Machine:
+    return collective_machine.machine(CATALOG, **MACHINES[name])
+
+
+# Textbook forms -------------------------------------------------------------------------------------------------------
+
+
+def test_a_ring_sends_twice_the_message_less_one_share():
+    # 2(8 - 1)/8 · 8 GB at 1 GB/s = 14 s, and 14 steps of 1 s.
+    assert float(ideal.ring_all_reduce(8e9, 8, 1.0, 1e9)) == pytest.approx(28.0)
+
+
+def test_gradients_of_100_billion_parameters_in_bf16_on_eight_gpus():
+    # 100e9 · 2 B = 200 GB; ring traffic 2 · 7/8 · 200 GB = 350 GB; at 450 GB/s 0.778 s.
+    assert float(ideal.ring_all_reduce(200e9, 8, 0.0, 450e9)) == pytest.approx(350 / 450)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "time"),
+    [
+        (2, 2 * 1 + 8.0),  # one round each way: 2α + 2 · 1/2 · 8 s
+        (8, 2 * 3 + 14.0),  # three rounds each way: 6α + 2 · 7/8 · 8 s
+        (12, 2 * 3 + 14.0 + 2 + 16.0),  # eight ranks, and four that fold in: + 2α + 2 · 8 s
+    ],
+)
+def test_halving_doubling(ranks, time):
+    assert float(ideal.halving_doubling_all_reduce(8e9, ranks, 1.0, 1e9)) == pytest.approx(time)
+
+
+def test_a_double_binary_tree_moves_the_message_up_and_down():
+    # 2⌈log₂ 9⌉ = 8 steps, and 2 · 8 s
+    assert float(ideal.double_binary_tree_all_reduce(8e9, 9, 1.0, 1e9)) == pytest.approx(24.0)
+
+
+def test_hierarchical_is_a_ring_inside_and_a_ring_of_shares_across():
+    # inside 14 · 1 ms + 14 s; across 2(4 - 1) · 10 ms + 2 · 3/4 · 1 GB / 0.5 GB/s = 3 s
+    time = ideal.hierarchical_all_reduce(8e9, 8, 4, 1e-3, 1e9, 1e-2, 0.5e9)
+    assert float(time) == pytest.approx(0.014 + 14 + 0.06 + 3)
+
+
+def test_summing_in_the_network_sends_the_message_once():
+    # two levels up and two down, and 8 s
+    assert float(ideal.in_network_all_reduce(8e9, 64, 2, 1.0, 1e9)) == pytest.approx(12.0)
+
+
+@pytest.mark.parametrize("form", [ideal.ring_all_gather, ideal.ring_reduce_scatter, ideal.pairwise_all_to_all])
+def test_one_way_collectives_take_half_an_all_reduce(form):
+    assert float(form(8e9, 8, 1.0, 1e9)) == pytest.approx(7 + 7.0)
+
+
+def test_a_broadcast_reaches_all_after_log_steps():
+    assert float(ideal.pipelined_broadcast(8e9, 9, 1.0, 1e9)) == pytest.approx(4 + 8.0)
+
+
+def test_bus_bandwidth_is_what_the_links_carried():
+    # nccl-tests: 8 GPUs, 8 GiB in 31.3 ms: 274 GB/s of the algorithm, 480 GB/s of the bus
+    rate = ideal.bus_bandwidth(8 * 2**30, 31.3e-3, 8)
+    assert float(rate) == pytest.approx(480e9, rel=1e-3)
+    assert float(ideal.bus_factor("broadcast", 8)) == 1.0
+    assert float(ideal.bus_factor("all-gather", 8)) == pytest.approx(7 / 8)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [ideal.ring_all_reduce, ideal.double_binary_tree_all_reduce, ideal.halving_doubling_all_reduce],
+)
+@given(message=st.floats(1, 1e12), ranks=st.integers(1, 4096), latency=st.floats(0, 1e-3), rate=st.floats(1e6, 1e13))
+def test_no_textbook_form_beats_the_lower_bound(form, message, ranks, latency, rate):
+    bound = float(ideal.all_reduce_lower_bound(message, ranks, latency, rate))
+    assert float(form(message, ranks, latency, rate)) >= bound * (1 - 1e-12)
+
+
+@given(message=st.floats(1, 1e12), ranks=st.integers(1, 4096), rate=st.floats(1e6, 1e13))
+def test_no_sum_in_the_network_beats_sending_once(message, ranks, rate):
+    bound = float(ideal.in_network_lower_bound(message, ranks, rate))
+    assert float(ideal.in_network_all_reduce(message, ranks, 1, 0.0, rate)) >= bound
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        ideal.ring_all_reduce,
+        ideal.double_binary_tree_all_reduce,
+        ideal.halving_doubling_all_reduce,
+        ideal.pipelined_broadcast,
+    ],
+)
+def test_one_rank_needs_no_time(form):
+    assert float(form(1e9, 1, 1.0, 1e9)) == 0.0
+
+
+# The ideal profile ----------------------------------------------------------------------------------------------------
+
+
+def test_the_ideal_ring_of_a_machine_is_the_textbook_ring_at_the_narrowest_place():
+    m = machine("128 H100 nodes")
+    # 8 ports of 50 GB/s carry 400 GB/s out of a node, less than the 450 GB/s inside.
+    expected = ideal.ring_all_reduce(1e9, 1024, m.scale_out_hop, 400e9)
+    assert float(ideal.ideal_all_reduce_times(1e9, m)["ring"]) == float(expected)
+
+
+def test_the_ideal_sum_in_the_nvlink_switch_sends_the_message_once():
+    m = machine("one H100 node")
+    expected = ideal.in_network_all_reduce(1e9, 8, 1, m.scale_up_hop, 450e9)
+    assert float(ideal.ideal_all_reduce_times(1e9, m)["nvls"]) == float(expected)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@settings(max_examples=20)
+@given(message=st.floats(1, 1e12))
+def test_the_ideal_profile_never_beats_its_bounds(name, message):
+    m = machine(name)
+    between_ranks = replace(m, in_network_reduction=0.0, multicast_rate=0.0)
+    bound, summed = ideal.ideal_lower_bound(message, between_ranks), ideal.ideal_lower_bound(message, m)
+    for algorithm, time in ideal.ideal_all_reduce_times(message, m).items():
+        least = summed if algorithm in ("nvls", "collnet") else bound
+        assert not float(time) < float(least) * (1 - 1e-9), algorithm
+
+
+# The calibrated profile -----------------------------------------------------------------------------------------------
+
+SIZES = st.floats(1, 1e12)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("collective", ideal.COLLECTIVES)
+@settings(max_examples=10)
+@given(small=SIZES, factor=st.floats(1, 1e4))
+def test_more_bytes_never_take_less_time(name, collective, small, factor):
+    m = machine(name)
+    first, second = library.collective_time(collective, np.array([small, small * factor]), m, CALIBRATION)
+    assert 0 < first <= second * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@settings(max_examples=20)
+@given(small=SIZES, factor=st.floats(1, 1e4))
+def test_nor_when_algorithm_and_protocol_are_forced(name, small, factor):
+    m = machine(name)
+    for time in library.times("all-reduce", np.array([small, small * factor]), m, CALIBRATION).values():
+        assert np.all(np.isnan(time)) or time[0] <= time[1] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@settings(max_examples=20)
+@given(message=SIZES)
+def test_auto_is_the_quickest_forced_algorithm(name, message):
+    m = machine(name)
+    forced = [
+        float(library.all_reduce(message, m, CALIBRATION, algorithm, protocol))
+        for algorithm in ideal.ALGORITHMS
+        for protocol in ideal.PROTOCOLS
+    ]
+    auto = float(library.all_reduce(message, m, CALIBRATION))
+    chosen = library.choose("all-reduce", message, m, CALIBRATION)
+    assert auto == pytest.approx(np.nanmin(forced), rel=1e-12)
+    assert float(chosen.time) == np.nanmin(forced)
+    algorithm, protocol = ideal.ALGORITHMS[int(chosen.algorithm)], ideal.PROTOCOLS[int(chosen.protocol)]
+    assert float(library.all_reduce(message, m, CALIBRATION, algorithm, protocol)) == float(chosen.time)
+    assert float(chosen.latency_share) + float(chosen.bandwidth_share) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@settings(max_examples=20)
+@given(message=SIZES)
+def test_the_calibrated_profile_never_beats_physics(name, message):
+    m = machine(name)
+    assert float(library.all_reduce(message, m, CALIBRATION)) >= float(ideal.ideal_lower_bound(message, m)) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_an_array_gives_what_its_scalars_give(name):
+    m = machine(name)
+    sizes = np.geomspace(8, 64e9, 7)
+    together = library.all_reduce(sizes, m, CALIBRATION)
+    assert together.tolist() == [float(library.all_reduce(size, m, CALIBRATION)) for size in sizes]
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_first_draw_is_the_typical_value(name):
+    sizes = np.geomspace(8, 64e9, 7)[:, None]
+    drawn = collective_machine.machine(CATALOG, **MACHINES[name], reading=collective_machine.draws)
+    times = library.all_reduce(sizes, drawn, collective_machine.calibration(CATALOG, collective_machine.draws))
+    assert times.shape == (7, 257)
+    assert times[:, 0] == pytest.approx(library.all_reduce(sizes[:, 0], machine(name), CALIBRATION), rel=1e-12)
+
+
+def test_machines_can_be_swept_too():
+    nodes = np.array([1.0, 2.0, 16.0])
+    m = collective_machine.machine(CATALOG, gpu="h100-sxm", nodes=nodes)
+    alone = [
+        float(library.all_reduce(1e9, collective_machine.machine(CATALOG, gpu="h100-sxm", nodes=int(n)), CALIBRATION))
+        for n in nodes
+    ]
+    assert library.all_reduce(1e9, m, CALIBRATION).tolist() == pytest.approx(alone)
+
+
+def test_a_million_predictions_are_quick(benchmark_time):
+    sizes = np.tile(np.geomspace(8, 64e9, 1000), 1000)
+    nodes = np.repeat(np.arange(1000) + 1.0, 1000)
+    m = collective_machine.machine(CATALOG, gpu="h100-sxm", nodes=nodes)
+    with benchmark_time(seconds=6):  # 2 s on a quiet machine; `make bench` holds that
+        assert np.all(np.isfinite(library.all_reduce(sizes, m, CALIBRATION)))
+
+
+@pytest.fixture
+def benchmark_time():
+    from contextlib import contextmanager
+    from time import perf_counter
+
+    @contextmanager
+    def clock(seconds):
+        start = perf_counter()
+        yield
+        assert perf_counter() - start < seconds
+
+    return clock
+
+
+# What the algorithms are ----------------------------------------------------------------------------------------------
+
+
+def test_large_messages_in_a_hopper_node_are_summed_in_the_switch():
+    # H100 nodes print about 480 GB/s of bus bandwidth, more than the 450 GB/s of their links.
+    m = machine("one H100 node")
+    choice = library.choose("all-reduce", 8 * 2**30, m, CALIBRATION)
+    assert ideal.ALGORITHMS[int(choice.algorithm)] == "nvls"
+    assert float(ideal.bus_bandwidth(8 * 2**30, choice.time, 8)) == pytest.approx(477e9, rel=0.02)
+
+
+def test_small_messages_take_the_low_latency_protocol():
+    choice = library.choose("all-reduce", 1024, machine("128 H100 nodes"), CALIBRATION)
+    assert ideal.PROTOCOLS[int(choice.protocol)] == "ll"
+    assert ideal.ALGORITHMS[int(choice.algorithm)] == "tree"
+    assert float(choice.latency_share) > 0.99
+
+
+def test_a_forced_ring_is_slower_than_nvls_on_large_messages():
+    m = machine("one H100 node")
+    assert float(library.all_reduce(8e9, m, CALIBRATION, "ring")) > 1.25 * float(
+        library.all_reduce(8e9, m, CALIBRATION, "nvls")
+    )
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("forced", [("", ""), ("ring", ""), ("ring", "simple"), ("", "ll"), ("nvls", "")])
+def test_a_comparison_is_the_choice_and_every_algorithm_by_itself(name, forced):
+    sizes, m = np.geomspace(8, 1e10, 20), machine(name)
+    best, each = library.compare("all-reduce", sizes, m, CALIBRATION, *forced)
+    np.testing.assert_array_equal(best.time, library.choose("all-reduce", sizes, m, CALIBRATION, *forced).time)
+    for algorithm, choice in each.items():
+        protocol = forced[1] if algorithm == forced[0] else ""
+        alone = library.choose("all-reduce", sizes, m, CALIBRATION, algorithm, protocol)
+        np.testing.assert_array_equal(choice.time, alone.time)
+        np.testing.assert_array_equal(choice.bandwidth_share, alone.bandwidth_share)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_quickest_protocol_is_the_one_in_whose_stretch_a_message_falls(name):
+    sizes, m = np.geomspace(8, 1e11, 60), machine(name)
+    times = library.times("all-reduce", sizes, m, CALIBRATION)
+    for algorithm in {algorithm for algorithm, _ in times}:
+        choice = library.choose("all-reduce", sizes, m, CALIBRATION, algorithm)
+        protocols = [ideal.PROTOCOLS[int(index)] for index in np.broadcast_to(choice.protocol, sizes.shape)]
+        spoken = [np.broadcast_to(times[algorithm, one], sizes.shape)[at] for at, one in enumerate(protocols)]
+        least = np.nanmin([np.broadcast_to(time, sizes.shape) for (a, _), time in times.items() if a == algorithm], 0)
+        np.testing.assert_allclose(spoken, least, rtol=1e-9)
+        np.testing.assert_allclose(choice.time, least, rtol=1e-9)
+
+
+def test_pcie_boxes_have_no_ll128():
+    m = machine("L40S through the host")
+    assert np.isnan(library.all_reduce(1e6, m, CALIBRATION, "ring", "ll128"))
+    with_it = replace(m, ll128=1.0)
+    middle = np.geomspace(1e4, 1e7, 20)
+    assert np.any(library.all_reduce(middle, m, CALIBRATION) > 1.02 * library.all_reduce(middle, with_it, CALIBRATION))
+
+
+@pytest.mark.parametrize("gpu", ["mi300x", "v100-sxm", "h100-sxm"])
+def test_one_gpu_alone_takes_no_time_by_any_way(gpu):
+    alone = collective_machine.machine(CATALOG, gpu=gpu, gpus_per_node=1)
+    assert all(float(time) == 0.0 for time in library.times("all-reduce", 1e9, alone, CALIBRATION).values())
+
+
+def test_what_a_machine_lacks_is_not_a_number():
+    assert np.isnan(library.all_reduce(1e9, machine("4 A100 nodes"), CALIBRATION, "nvls-tree"))
+    assert np.isnan(library.all_reduce(1e9, machine("128 H100 nodes"), CALIBRATION, "nvls"))
+    assert np.isnan(library.all_reduce(1e9, machine("one H100 node"), CALIBRATION, "collnet"))
+    assert np.isnan(library.all_reduce(1e9, machine("GPUDirect-TCP"), CALIBRATION, "tree"))
+
+
+def test_two_nodes_are_a_special_case():
+    # A tree sends the message once across the boundary of two nodes, a ring 2(n - 1)/n times.
+    pair, many = machine("a pair of H100 nodes"), machine("128 H100 nodes")
+    assert float(library.all_reduce(8e9, pair, CALIBRATION, "ring")) > 1.2 * float(
+        library.all_reduce(8e9, pair, CALIBRATION)
+    )
+    bus = [
+        float(ideal.bus_bandwidth(8e9, library.all_reduce(8e9, m, CALIBRATION), n))
+        for m, n in ((pair, 16), (many, 1024))
+    ]
+    assert bus[0] > 1.2 * bus[1]
+
+
+def test_switching_sharp_on_helps_large_messages():
+    with_it = machine("H100 nodes with SHARP")
+    without = replace(with_it, in_network_reduction=0.0)
+    assert float(library.all_reduce(8e9, with_it, CALIBRATION)) < 0.85 * float(
+        library.all_reduce(8e9, without, CALIBRATION)
+    )
+
+
+@pytest.mark.parametrize(
+    "slower",
+    [{"gpudirect": False}, {"transport": "roce", "tuned": False}, {"transport": "tcp"}, {"transport": "efa"}],
+)
+def test_worse_networks_are_slower(slower):
+    tuned = collective_machine.machine(CATALOG, gpu="h100-sxm", nodes=8)
+    worse = collective_machine.machine(CATALOG, gpu="h100-sxm", nodes=8, **slower)
+    for size in (8.0, 1e6, 8e9):
+        assert float(library.all_reduce(size, worse, CALIBRATION)) > float(library.all_reduce(size, tuned, CALIBRATION))
+
+
+def test_two_gpus_of_a_full_mesh_have_one_link():
+    # MI300X: 7 links of 64 GB/s; measured 47.7 GB/s between two GPUs.
+    pair = collective_machine.machine(CATALOG, gpu="mi300x", gpus_per_node=2)
+    time = library.all_reduce(4 * 2**30, pair, CALIBRATION)
+    assert float(ideal.bus_bandwidth(4 * 2**30, time, 2)) == pytest.approx(47.7e9, rel=0.08)
+
+
+def test_bridged_pairs_beyond_two_gpus_meet_over_pcie():
+    pair = float(library.all_reduce(1e9, machine("one H100 NVL pair"), CALIBRATION))
+    box = collective_machine.machine(CATALOG, gpu="h100-nvl", gpus_per_node=4)
+    assert float(library.all_reduce(1e9, box, CALIBRATION)) > 4 * pair
+
+
+def test_nodes_that_use_few_of_their_gpus_are_still_nodes():
+    m = collective_machine.machine(CATALOG, gpu="h100-sxm", gpus_per_node=1, nodes=2)
+    assert (float(m.ranks_per_domain), float(m.domains)) == (1, 2)
+    rack = collective_machine.machine(CATALOG, gpu="gb200", gpus_per_node=4, nodes=2)
+    assert (float(rack.ranks_per_domain), float(rack.domains)) == (8, 1)
+
+
+def test_a_group_of_ranks_fills_its_domains_first():
+    whole = machine("128 H100 nodes")
+    tensor = library.group(whole, 4)
+    assert (float(tensor.ranks_per_domain), float(tensor.domains)) == (4, 1)
+    data = library.group(whole, 256, stride=4)
+    assert (float(data.ranks_per_domain), float(data.domains)) == (2, 128)
+    rails = library.group(whole, 128, stride=8)
+    assert (float(rails.ranks_per_domain), float(rails.domains)) == (1, 128)
+
+
+@pytest.mark.parametrize("collective", ideal.COLLECTIVES)
+def test_one_rank_has_nothing_to_wait_for(collective):
+    alone = collective_machine.machine(CATALOG, gpu="h100-sxm", gpus_per_node=1)
+    assert float(library.collective_time(collective, 1e9, alone, CALIBRATION)) == 0.0
+
+
+def test_an_all_to_all_across_nodes_is_bound_by_the_network():
+    # 16 nodes: 120 of 128 shares leave the node at 47.5 GB/s a GPU: 1 GB · 120/128 / 47.5 GB/s = 19.7 ms
+    m = collective_machine.machine(CATALOG, gpu="h100-sxm", nodes=16)
+    floor = 1e9 * 120 / 128 / float(np.asarray(m.scale_out_rate))
+    assert floor < float(library.all_to_all(1e9, m, CALIBRATION)) < 1.3 * floor
+
+
+def test_one_process_posts_an_all_to_all_peer_by_peer():
+    # 8 GPUs launch one after the other, and each posts to its 7 peers: 8 · (launch + 7 · overhead)
+    m = collective_machine.machine(CATALOG, gpu="a100-sxm", one_process=True)
+    expected = float(m.launch_floor) + 8 * 7 * CALIBRATION.peer_overhead
+    assert float(library.all_to_all(1024, m, CALIBRATION)) == pytest.approx(expected)
+    assert float(library.all_gather(1024, m, CALIBRATION)) == pytest.approx(float(m.launch_floor))
+
+
+def test_a_gather_between_two_lone_gpus_crosses_the_network_once():
+    # Launch and one full hop; the byte itself and its fill are a percent.
+    m = collective_machine.machine(CATALOG, gpu="b200-sxm", gpus_per_node=1, nodes=2, transport="roce")
+    expected = float(m.base_latency) + float(m.scale_out_hop)
+    assert float(library.all_gather(1, m, CALIBRATION)) == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize("collective", ["all-gather", "reduce-scatter"])
+def test_a_lone_ring_gets_less_of_ethernet_than_of_infiniband(collective):
+    # 1 TB in 16 nodes of 100 Gb/s a GPU: bytes at share · usable rate · 8 GPUs, the rest is lost in them
+    rates = {}
+    for transport in ("infiniband", "roce"):
+        m = collective_machine.machine(CATALOG, gpu="a100-sxm", nodes=16, transport=transport, rate=12.5e9)
+        time = float(library.collective_time(collective, 1e12, m, CALIBRATION))
+        rates[transport] = 127 / 128 * 1e12 / time / (8 * float(np.asarray(m.scale_out_rate)))
+    share = CATALOG.collectives["roce"]["ring_share"].typical
+    assert rates["infiniband"] == pytest.approx(1, rel=0.01)
+    assert rates["roce"] == pytest.approx(share, rel=0.01)
+
+
+def test_a_small_broadcast_overlaps_with_the_next():
+    # 128 GPUs in 16 nodes: a call costs its launch and little more, whatever the length of the ring.
+    m = collective_machine.machine(CATALOG, gpu="a100-sxm", nodes=16)
+    assert float(library.broadcast(64, m, CALIBRATION)) == pytest.approx(float(m.base_latency), rel=0.1)
+
+
+# Stragglers -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("links", [1, 2, 3, 10, 1024])
+def test_waiting_for_the_slowest_of_many_is_a_harmonic_number(links):
+    harmonic = sum(1 / k for k in range(1, links + 1))
+    assert float(goodput.straggler_slowdown(0.01, links)) == pytest.approx(1 + 0.01 * harmonic, rel=1e-5)
+
+
+def test_without_jitter_nobody_waits():
+    assert float(goodput.straggler_slowdown(0.0, 100_000)) == 1.0
+
+
+# Constants -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_constant_of_the_library_is_in_the_catalogue():
+    names = {entry.name for entry in fields(library.Calibration)}
+    assert names <= set(CATALOG.collectives["library"])
+
+
+# NCCL's own tables ----------------------------------------------------------------------------------------------------
+
+
+def test_the_cost_model_of_nccl_gives_the_latencies_that_nccl_prints():
+    # A dump of NCCL's tuning on two nodes of one GPU: Tree 16.8, 31.0 and 36.4 us; Ring 16.6, 31.0 and 36.4 us.
+    pair = collective_machine.machine(CATALOG, gpu="a100-sxm", gpus_per_node=1, nodes=2, rate=2.5e9)
+    times = nccl_tuning.library_times(0.0, pair, typical("nccl-tables"), typical("nccl-tree-correction"), "ampere")
+    printed = {("tree", "ll"): 16.8, ("tree", "ll128"): 31.0, ("tree", "simple"): 36.4}
+    printed |= {("ring", "ll"): 16.6, ("ring", "ll128"): 31.0, ("ring", "simple"): 36.4}
+    assert {way: time * 1e6 for way, time in times.items()} == pytest.approx(printed)
+
+
+def typical(group):
+    return {name: estimate.typical for name, estimate in CATALOG.collectives[group].items()}
+
+
+# The plan's all-reduce ------------------------------------------------------------------------------------------------
+
+
+def drafted(message=1e9, **fields):
+    scenario = Scenario(**fields)
+    hardware = look_up(scenario, CATALOG)
+    return all_reduce.draft(hardware, scenario, CATALOG, message=message), hardware, scenario
+
+
+@pytest.mark.parametrize("fields", [{}, {"gpus": 8}, {"gpu": "mi300x", "scale_out": "roce-400"}, {"profile": "ideal"}])
+def test_the_plan_takes_the_quickest_way_and_says_by_how_much(fields):
+    draft, _, _ = drafted(**fields)
+    part = draft.part(fold(draft.quantities))
+    quickest = min(part.alternatives, key=lambda way: way.time.typical)
+    assert part.algorithm == quickest.algorithm
+    assert part.time == quickest.time
+    assert part.latency_share + part.bandwidth_share == pytest.approx(1.0)
+    assert part.reason.startswith("Quickest is")
+
+
+def test_the_curve_passes_through_the_plan():
+    draft, hardware, scenario = drafted(message=1e8)
+    sizes = np.geomspace(1e6, 1e10, 5)  # 1e8 is in the middle
+    curve = all_reduce.evaluate_all_reduce(hardware, scenario, CATALOG, message=sizes)
+    assert curve.best.time[2].tolist() == draft.quantities["all_reduce.time"].values.tolist()
+    counts = all_reduce.evaluate_all_reduce(hardware, scenario, CATALOG, message=1e8, gpus=np.array([8.0, 1024.0]))
+    assert counts.best.time[1].tolist() == pytest.approx(curve.best.time[2].tolist())
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"algorithm": "hierarchical"}, "NCCL and RCCL have no hierarchical algorithm."),
+        ({"algorithm": "nvls"}, "between nodes it needs switches that sum (SHARP)"),
+        ({"algorithm": "nvls-tree", "gpu": "a100-sxm"}, "no switch that sums"),
+        ({"algorithm": "nvls-tree", "protocol": "ll"}, "Simple protocol only"),
+        ({"protocol": "ll128", "gpu": "l40s", "gpus": 64, "scale_out": "roce-200"}, "LL128 needs NVLink"),
+    ],
+)
+def test_what_cannot_run_is_a_finding_and_no_number(fields, reason):
+    draft, _, _ = drafted(**fields)
+    part = draft.part(fold(draft.quantities))
+    assert part.time is None
+    assert part.bus_bandwidth is None
+    assert any(reason in finding.message for finding in draft.findings)
+
+
+def test_a_forced_algorithm_is_timed_as_such():
+    draft, _, _ = drafted(algorithm="ring", protocol="ll128")
+    assert (draft.algorithm, draft.protocol) == ("ring", "ll128")
+    assert draft.reason.startswith("Forced to a ring")
+
+
+def test_one_gpu_has_nothing_to_reduce():
+    draft, _, _ = drafted(gpus=1)
+    part = draft.part(fold(draft.quantities))
+    assert part.time.typical == 0.0
+    assert part.reason == "One GPU has nothing to reduce."
+
+
+def test_sharp_on_ethernet_is_left_out_and_said_so():
+    draft, _, _ = drafted(scale_out="roce-400", in_network_reduction=True)
+    assert [finding.code for finding in draft.findings] == ["no-in-network-reduction"]
+    assert all(name != "collnet" for name, _, _ in draft.others)
+
+
+def test_the_library_would_choose_the_same_for_large_messages():
+    draft, _, _ = drafted(message=1e9, gpus=8)
+    assert draft.library_choice == draft.algorithm == "nvls"
+
+
+def test_jobs_that_exchange_as_many_bytes_on_a_cluster_share_its_reduction():
+    asked = Scenario(gpus=640, in_network_reduction=True)
+    job = asked.model_copy(update={"training_tokens": 1e12, "global_batch": 640, "price_node": 100_000.0})
+    shared = all_reduce.of_plan(asked, CATALOG, 1e9)
+    assert all_reduce.of_plan(job, CATALOG, 1e9) is shared
+    for other, message in ((asked, 2e9), (asked.model_copy(update={"profile": "ideal"}), 1e9)):
+        assert all_reduce.of_plan(other, CATALOG, message) is not shared

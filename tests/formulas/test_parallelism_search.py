@@ -1,0 +1,181 @@
+"""The search: it finds what a walk over every configuration finds."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.catalog.load import load_catalog
+from app.formulas.training import memory, parallelism_search, step
+from app.formulas.training.arguments import GpuRates, Job, Parallelism
+from app.formulas.training.parallelism_search import FixedDegrees
+from app.plan.job import calibration, shape
+
+CATALOG = load_catalog()
+A100 = GpuRates(312e12, 312e12, 2.04e12, 85e9, 108.0, 1.0, 234e9, 8.0, 23e9)
+
+
+def constants(stack: str = "tuned"):
+    trait = calibration.traits(CATALOG, stack)
+
+    def typical(group: str, name: str) -> float:
+        return CATALOG.training[group][name].typical
+
+    kernel = calibration.kernels(CATALOG, CATALOG.gpus["a100-sxm"], typical)
+    cal = calibration.calibration(typical, kernel, 2.0, trait["vendor_attention"], trait["release"])
+    return calibration.software(trait), cal
+
+
+SOFT, CAL = constants()
+LLAMA = shape.shape_of(CATALOG.models["llama-3-8b"])
+GPT = shape.shape_of(CATALOG.models["gpt-3-175b"])
+MIXTRAL = shape.shape_of(CATALOG.models["mixtral-8x7b"])
+
+
+def walk(model, job: Job, gpus: int, soft, budget: float) -> list[tuple[float, Parallelism]]:
+    """Every configuration that divides and fits, one by one, nothing pruned."""
+    found = []
+    depth, heads, kv = int(model.layers), int(model.heads), int(model.kv_heads)
+    experts = int(model.experts)
+    for t, p, c in itertools.product(parallelism_search.divisors(gpus), repeat=3):
+        if gpus % (t * p * c) or heads % t or (kv % t and t % kv) or p > depth or t > 32:
+            continue
+        if c > 1 and (job.sequence_length % (2 * c) or job.sequence_length // c < 512):
+            continue
+        d = gpus // (t * p * c)
+        whole = [k for k in (depth, depth + 2) if p > 1 and k % p == 0][:1]
+        chunks = {1, *(v for k in whole for v in parallelism_search.divisors(k // p))}
+        for v, b, e in itertools.product(
+            chunks,
+            parallelism_search.divisors(int(job.global_batch)),
+            parallelism_search.divisors(experts) if experts else [1],
+        ):
+            if job.global_batch % (d * b) or d * c * t % e or gpus % e:
+                continue
+            if v > 1 and job.global_batch // (d * b) % p:
+                continue
+            for sharding, r, core, sp in itertools.product(range(4), (0, 1), (0, 1), (0, 1)):
+                if (sp and t == 1) or (r and core) or (sharding > 0) != (d * c > 1):
+                    continue
+                par = Parallelism(*(float(x) for x in (t, p, v, c, e, d, 1, b, sharding, d * c, sp, r, core)))
+                if memory.memory(model, job, par, soft, CAL).total <= budget * A100.memory_capacity:
+                    found.append((float(step.step(model, job, A100, par, soft, CAL).time), par))
+    return sorted(found, key=lambda pair: pair[0])
+
+
+@pytest.mark.parametrize(
+    ("model", "job", "gpus", "stack"),
+    [
+        (LLAMA, Job(4096.0, 16.0), 16, "tuned"),
+        (LLAMA, Job(2048.0, 12.0), 6, "fsdp"),
+        (MIXTRAL, Job(2048.0, 8.0), 16, "tuned"),
+    ],
+)
+def test_nothing_quicker_was_pruned(model, job: Job, gpus: int, stack: str):
+    soft, _ = constants(stack)
+    every = walk(model, job, gpus, soft, 0.95)
+    found = parallelism_search.best(model, job, A100, soft, CAL, gpus, budget=0.95)
+    assert found.time[0] == pytest.approx(every[0][0], rel=1e-12)
+    assert found.feasible <= len(every)
+    # Everything timed is one of the walk's, at the walk's time.
+    times = np.array([time for time, _ in every])
+    nearest = np.abs(times[:, None] / found.time[None, :] - 1).min(axis=0)
+    assert nearest.max() < 1e-12
+
+
+def test_the_best_of_the_search_is_the_single_plan():
+    job = Job(2048.0, 1536.0)
+    found = parallelism_search.best(GPT, job, A100, SOFT, CAL, 1024, budget=0.95)
+    for rank in (0, 1, 17):
+        par = found.best(rank)
+        assert par is not None
+        assert step.step(GPT, job, A100, par, SOFT, CAL).time == pytest.approx(found.time[rank], rel=1e-12)
+        assert memory.memory(GPT, job, par, SOFT, CAL).total == pytest.approx(found.memory[rank], rel=1e-12)
+        assert par.ranks == 1024
+    assert np.all(np.diff(found.time) >= 0)
+    assert np.all(found.memory <= 0.95 * A100.memory_capacity)
+
+
+@pytest.mark.parametrize("capacity", [40e9, 85e9])
+def test_the_memory_of_every_configuration_is_the_single_plans(capacity: float):
+    job, small = Job(4096.0, 64.0), replace(A100, memory_capacity=capacity)
+    found = parallelism_search.best(MIXTRAL, job, small, SOFT, CAL, 64)
+    held = memory.memory(MIXTRAL, job, found.parallelism, SOFT, CAL)
+    assert len(found.time) > 100
+    np.testing.assert_allclose(held.total, found.memory, rtol=1e-12)
+
+
+def test_the_least_memory_is_the_frugal_configurations():
+    job = Job(4096.0, 64.0)
+    found = parallelism_search.best(MIXTRAL, job, replace(A100, memory_capacity=1e9), SOFT, CAL, 64)
+    assert found.best() is None
+    assert found.smallest is not None
+    held = memory.memory(MIXTRAL, job, found.smallest, SOFT, CAL)
+    assert held.total == pytest.approx(found.smallest_memory, rel=1e-12)
+
+
+def test_given_settings_are_kept():
+    fixed = FixedDegrees(tensor=8, pipeline=4, micro_batch=2, sharding=1, recompute=2, sequence_parallel=False)
+    found = parallelism_search.best(GPT, Job(2048.0, 512.0), A100, SOFT, CAL, 512, fixed)
+    assert len(found.time) > 0
+    par = found.parallelism
+    for name, value in {"tensor": 8, "pipeline": 4, "micro_batch": 2, "sharding": 1, "recompute": 1}.items():
+        assert np.all(getattr(par, name) == value)
+    assert np.all(par.sequence_parallel == 0)
+    free = parallelism_search.best(GPT, Job(2048.0, 512.0), A100, SOFT, CAL, 512)
+    assert free.time[0] <= found.time[0]
+
+
+def test_what_cannot_fit_says_how_much_it_needs():
+    found = parallelism_search.best(GPT, Job(2048.0, 512.0), A100, SOFT, CAL, 8)
+    assert found.best() is None
+    assert found.feasible == 0
+    # 16-bit weights, gradients and optimizer state of 175 B over 8 GPUs: at least 18/8 bytes a parameter.
+    assert found.smallest_memory > 175e9 * 16 / 8
+    assert found.smallest is not None
+
+
+def test_what_does_not_divide_is_empty():
+    found = parallelism_search.best(LLAMA, Job(2048.0, 7.0), A100, SOFT, CAL, 37)
+    assert found.best() is None
+    assert np.isnan(found.smallest_memory)
+
+
+def test_more_bandwidth_never_slows_the_best():
+    job = Job(2048.0, 512.0)
+    slow = parallelism_search.best(GPT, job, A100, SOFT, CAL, 512).time[0]
+    for name in ("scale_up_bandwidth", "scale_out_bandwidth", "memory_bandwidth", "linear_peak"):
+        faster = replace(A100, **{name: 2 * getattr(A100, name)})
+        assert parallelism_search.best(GPT, job, faster, SOFT, CAL, 512).time[0] <= slow
+
+
+@pytest.mark.parametrize("model", [LLAMA, MIXTRAL])
+def test_everything_given_is_the_search_of_one(model, monkeypatch: pytest.MonkeyPatch):
+    job, small = Job(4096.0, 48.0), replace(A100, memory_capacity=60e9)
+    settings = itertools.product((1, 2), (1, 4, 5), (1, 2), (1, 8), (1, 3), (0, 1, 3), (0, 2), (False, True))
+    asked = [
+        FixedDegrees(t, p, v, 1, e, b, sharding, None, parallel, recompute)
+        for t, p, v, e, b, sharding, recompute, parallel in settings
+    ]
+    alone = [parallelism_search.best(model, job, small, SOFT, CAL, 16, given) for given in asked]
+    monkeypatch.setattr(FixedDegrees, "one", False)
+    for given, one in zip(asked, alone, strict=True):
+        many = parallelism_search.best(model, job, small, SOFT, CAL, 16, given)
+        for name in ("enumerated", "divisible", "feasible"):
+            assert getattr(one, name) == getattr(many, name), (name, given)
+        assert one.best() == many.best()
+        assert one.smallest == many.smallest
+        assert len(one.time) == len(many.time)
+        assert one.memory == pytest.approx(many.memory, rel=1e-12)
+        assert one.smallest_memory == pytest.approx(many.smallest_memory, rel=1e-12, nan_ok=True)
+    assert {one.feasible for one in alone} == {0, 1}
+    assert {one.divisible for one in alone} == {0, 1}
+
+
+def test_what_fits_is_known_without_timing_it():
+    job = Job(2048.0, 512.0)
+    timed, untimed = (parallelism_search.best(GPT, job, A100, SOFT, CAL, 512, timed=wanted) for wanted in (True, False))
+    for name in ("enumerated", "divisible", "feasible", "smallest_memory", "smallest"):
+        assert getattr(timed, name) == getattr(untimed, name)
+    assert np.isnan(untimed.time).all()

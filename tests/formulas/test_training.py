@@ -1,0 +1,228 @@
+"""The training step: worked examples, and what must hold whatever the constants."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.catalog.load import load_catalog
+from app.formulas import transformer
+from app.formulas.training import compute, goodput, memory, traffic
+from app.formulas.training import step as training_step
+from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
+from app.plan.job import calibration, shape
+
+CATALOG = load_catalog()
+LLAMA = shape.shape_of(CATALOG.models["llama-3-8b"])
+QWEN = shape.shape_of(CATALOG.models["qwen-3-30b-a3b"])
+H100 = GpuRates(989e12, 989e12, 3.35e12, 85e9, 132.0, 1.0, 365e9, 8.0, 47e9)
+JOB = Job(8192.0, 256.0)
+ALONE = Parallelism(*(float(x) for x in (1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0)))
+
+
+def constants(stack: str = "tuned") -> tuple[Software, Calibration]:
+    trait = calibration.traits(CATALOG, stack)
+
+    def typical(group: str, name: str) -> float:
+        return CATALOG.training[group][name].typical
+
+    kernel = calibration.kernels(CATALOG, CATALOG.gpus["h100-sxm"], typical)
+    cal = calibration.calibration(typical, kernel, 2.0, trait["vendor_attention"], trait["release"])
+    return calibration.software(trait), cal
+
+
+SOFT, CAL = constants()
+
+degrees = st.builds(
+    lambda t, p, v, c, d, b, sharding, sp, r: replace(
+        ALONE,
+        tensor=float(t),
+        pipeline=float(p),
+        virtual_pipeline=float(v if p > 1 else 1),
+        context=float(c),
+        data=float(d),
+        micro_batch=float(b),
+        sharding=float(sharding),
+        sharding_group=float(d * c),
+        sequence_parallel=float(sp and t > 1),
+        recompute=float(r),
+    ),
+    st.sampled_from([1, 2, 8]),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([1, 2]),
+    st.sampled_from([1, 2, 16, 32]),
+    st.sampled_from([1, 2, 4]),
+    st.integers(0, 3),
+    st.booleans(),
+    st.sampled_from([0.0, 0.5, 1.0]),
+)
+models = st.sampled_from([LLAMA, QWEN])
+
+
+def step(
+    par: Parallelism, hw: GpuRates = H100, cal: Calibration = CAL, model=LLAMA, job: Job = JOB, soft: Software = SOFT
+) -> training_step.Step:
+    return training_step.step(model, job, hw, par, soft, cal)
+
+
+def test_a_step_of_one_gpu_has_no_communication():
+    par = replace(ALONE, micro_batch=2.0)
+    one = compute.layer(LLAMA, JOB, H100, par, SOFT, CAL)
+    assert one.tensor == one.context == one.expert == 0
+    found = step(par)
+    assert found.bubble == found.pipeline == found.data == found.straggler == 0
+
+
+@given(degrees, models, st.sampled_from([0.0, 1.0]))
+def test_the_parts_add_up(par: Parallelism, model, fused: float):
+    soft = replace(SOFT, fused_accumulation=fused)
+    one = compute.layer(model, JOB, H100, par, soft, CAL)
+    found = step(par, model=model, soft=soft)
+    parts = one.products + one.attention + one.elementwise + one.tensor + one.context + one.expert + one.host
+    total = found.layers * parts + found.head + found.bubble + found.pipeline + found.accumulation + found.data
+    assert total + found.optimizer + found.straggler == pytest.approx(found.time, rel=1e-9)
+
+
+@given(
+    degrees,
+    models,
+    st.sampled_from(["matrix_peak", "linear_peak", "memory_bandwidth", "scale_up_bandwidth", "scale_out_bandwidth"]),
+)
+def test_more_of_a_resource_never_slows_a_step(par: Parallelism, model, name: str):
+    more = replace(H100, **{name: 2 * getattr(H100, name)})
+    assert step(par, more, model=model).time <= step(par, model=model).time * (1 + 1e-12)
+
+
+@given(degrees, models)
+def test_more_recomputation_is_slower_and_smaller(par: Parallelism, model):
+    less, more = replace(par, recompute=0.0), replace(par, recompute=1.0)
+    assert step(less, model=model).time <= step(more, model=model).time
+    sizes = [memory.memory(model, JOB, one, SOFT, CAL).activations for one in (less, more)]
+    in_flight = transformer.micro_batches_in_flight(256 / (par.data * par.micro_batch), par.pipeline, 1)
+    assert sizes[1] <= sizes[0] or float(in_flight * np.ceil(model.layers / par.pipeline)) < 2
+
+
+@given(degrees, models)
+def test_sequence_parallelism_never_loses(par: Parallelism, model):
+    without, with_ = replace(par, sequence_parallel=0.0), replace(par, sequence_parallel=float(par.tensor > 1))
+    assert step(with_, model=model).time <= step(without, model=model).time * (1 + 1e-12)
+    sizes = [memory.memory(model, JOB, one, SOFT, CAL).total for one in (without, with_)]
+    assert sizes[1] <= sizes[0] * (1 + 1e-12)
+
+
+@given(degrees, models)
+def test_sharing_the_optimizer_state_never_loses(par: Parallelism, model):
+    alone, shared = replace(par, sharding=0.0), replace(par, sharding=1.0)
+    assert step(shared, model=model).time <= step(alone, model=model).time * (1 + 1e-12)
+    assert memory.memory(model, JOB, shared, SOFT, CAL).total <= memory.memory(model, JOB, alone, SOFT, CAL).total
+
+
+@settings(max_examples=30)
+@given(st.lists(degrees, min_size=2, max_size=6), models)
+def test_arrays_and_draws_equal_scalars(configurations: list[Parallelism], model):
+    together = Parallelism(
+        **{e.name: np.array([[getattr(one, e.name)] for one in configurations]) for e in fields(Parallelism)}
+    )
+    drawn = replace(CAL, linear=CAL.linear * np.array([1.0, 0.9, 1.1]))
+    wide = training_step.step(model, JOB, H100, together, SOFT, drawn).time
+    assert wide.shape == (len(configurations), 3)
+    alone = [step(one, model=model).time for one in configurations]
+    assert np.allclose(wide[:, 0], alone, rtol=1e-12)
+    sizes = memory.memory(model, JOB, together, SOFT, CAL).total[:, 0]
+    assert np.allclose(sizes, [memory.memory(model, JOB, one, SOFT, CAL).total for one in configurations])
+
+
+def test_what_each_stack_hides_of_tensor_parallel_traffic():
+    # As much forward as backward. Where hidden traffic shows 0.4 of itself: 2 if nothing is hidden, 1 + 0.4 if only the
+    # sum of the input's gradient runs under another product, 0.8 if everything does.
+    cal = replace(CAL, exposed_tensor=0.4)
+
+    def shown(overlap: float, beside: float) -> float:
+        soft = replace(SOFT, overlap_tensor=overlap, async_tensor=beside)
+        return float(compute.layer(LLAMA, JOB, H100, replace(ALONE, tensor=8.0), soft, cal).tensor)
+
+    found = [shown(0, 0), shown(0, 1), shown(1, 1), shown(1, 0)]
+    assert np.array(found) / found[0] * 2 == pytest.approx([2, 1.4, 0.8, 0.8])
+
+
+def test_adding_up_gradients_by_a_kernel_of_its_own():
+    # 4 micro-batches: each adds 16-bit gradients to a 32-bit sum, 2 bytes read, 4 read, 4 written, for 8.03e9
+    # parameters less two tables of 128,256 x 4,096. One micro-batch has nothing to add to, and FSDP reduces at once.
+    par = replace(ALONE, data=64.0)
+    apart = replace(SOFT, fused_accumulation=0.0)
+    layers = 8_030_257_152 - 2 * 128256 * 4096 - 4096
+    assert float(step(par, soft=apart).accumulation) == pytest.approx(
+        4 * 10 * layers / (3.35e12 * CAL.memory), rel=1e-4
+    )
+    assert step(replace(par, data=256.0), soft=apart).accumulation == 0
+    assert step(replace(par, sharding=3.0, sharding_group=64.0), soft=apart).accumulation == 0
+    assert step(par).accumulation == 0
+
+
+def test_the_optimizer_moves_fifty_bytes_a_parameter_and_more_in_pure_16_bit_training():
+    found = [float(step(ALONE, job=replace(JOB, gradient_bytes=width)).optimizer) for width in (4.0, 2.0)]
+    moved = [(time - CAL.optimizer_overhead) * 3.35e12 / 8_030_257_152 for time in found]
+    assert moved == pytest.approx([50, 64])
+
+
+def test_the_bubble_of_a_plain_pipeline():
+    # (p - 1)/m of the work of a stage: 3/64 with 4 stages and 64 micro-batches, when nothing else costs time.
+    par = replace(ALONE, pipeline=4.0, data=4.0)
+    free = replace(CAL, exposed_pipeline=0.0, head_imbalance=0.0, scale_out_latency=0.0)
+    found = step(par, cal=free)
+    one = compute.layer(LLAMA, JOB, H100, par, SOFT, free)
+    assert found.bubble == pytest.approx(3 / 64 * float(found.layers * one.total))
+    # Interleaving divides it by the chunks, the zero-bubble schedule by three.
+    assert step(replace(par, virtual_pipeline=4.0), cal=free).bubble == pytest.approx(float(found.bubble) / 4)
+    assert step(replace(par, bubble=1 / 3), cal=free).bubble == pytest.approx(float(found.bubble) / 3)
+
+
+def test_a_hierarchical_collective_uses_every_rail():
+    # 64 GB over 16 nodes of 8: each rail carries 8 GB, 15/16 of it leaves the node at 50 GB/s.
+    assert traffic.collective(64e9, 128, 8, 450e9, 50e9, 0) == pytest.approx(8e9 * 15 / 16 / 50e9)
+
+
+def test_a_smaller_group_of_a_mesh_has_only_its_own_wires():
+    # 8 GPUs, 7 links of 64 GB/s each: a pair has one.
+    mesh = replace(H100, scale_up_bandwidth=448e9, mesh_peers=7.0)
+    assert [float(mesh.scale_up_rate(group)) / 1e9 for group in (8, 4, 2)] == [448, 192, 64]
+
+
+def test_states_of_sharded_training():
+    # 18 bytes a parameter whole: 2 + 4 + 12. Sharded over 8: 6 + 12/8; fully sharded: 16/8 and two gathered layers.
+    p = 8_030_257_152
+    whole, shared = ALONE, replace(ALONE, data=8.0, sharding=1.0, sharding_group=8.0)
+    states = [memory.memory(LLAMA, JOB, par, SOFT, CAL) for par in (whole, shared)]
+    assert [float(m.weights + m.gradients + m.optimizer) / p for m in states] == pytest.approx([18, 7.5])
+    full = memory.memory(LLAMA, JOB, replace(shared, sharding=3.0), SOFT, CAL)
+    layer = p - 2 * 128256 * 4096
+    gathered = 2 * 2 * layer / 32 + 4 * 2 * layer / 32
+    assert float(full.weights + full.gradients + full.optimizer) == pytest.approx(16 * p / 8 + gathered)
+
+
+def test_recomputing_everything_keeps_the_inputs():
+    # 2·h bytes for each token of each layer, and one layer's working set.
+    par = replace(ALONE, recompute=1.0)
+    kept = memory.memory(LLAMA, JOB, par, SOFT, CAL).activations
+    layer = transformer.layer_activations(LLAMA, 8192, 1, 0, 1, 2, 0, 0)
+    assert float(kept) == pytest.approx(8192 * (32 * 2 * 4096 + float(layer)))
+
+
+def test_goodput_of_a_large_run():
+    # 16,384 GPUs at 1.97e-5 failures an hour: one every 3.1 h. A minute to write, ten to restart.
+    failures = 16384 * 1.97e-5 / 3600
+    interval = goodput.checkpoint_interval(failures, 60)
+    assert interval == pytest.approx(np.sqrt(2 * 60 / failures))
+    share = goodput.goodput(failures, 60, interval, 600)
+    assert share == pytest.approx(1 - 60 / interval - failures * (interval / 2 + 600))
+    assert 0.8 < share < 0.9
+    # No interval does better.
+    others = goodput.goodput(failures, 60, interval * np.array([0.5, 0.8, 1.25, 2]), 600)
+    assert np.all(others < share)
+
+
+def test_a_cluster_that_fails_faster_than_it_restarts_makes_no_progress():
+    assert np.isnan(goodput.goodput(1 / 300, 60, 200, 600))

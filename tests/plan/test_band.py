@@ -1,0 +1,91 @@
+"""Ranges: draws in, 80 % intervals out."""
+
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.catalog.estimate import Estimate
+from app.plan import result
+from app.plan.band import Band, Draws, declaration, fold, interval
+from app.plan.result import Bisection, CostLine
+
+
+def estimate(key: str, typical: float = 10.0, low: float | None = 5.0, high: float | None = 30.0) -> Estimate:
+    return Estimate(typical=typical, low=low, high=high, unit="s", source="a-paper", key=key)
+
+
+def test_draws_start_with_the_typical_value_and_have_the_stated_percentiles() -> None:
+    draws = estimate("training.a.b").draws()
+    assert draws.shape == (257,)
+    assert draws[0] == 10.0
+    # Stratified draws reproduce what defines them: low and high are the 5th and 95th percentile, typical the median.
+    assert np.percentile(draws[1:], [5, 50, 95]) == pytest.approx([5, 10, 30], rel=0.03)
+
+
+def test_draws_are_the_same_every_time_and_cannot_be_changed() -> None:
+    assert np.array_equal(estimate("training.a.b").draws(), estimate("training.a.b").draws())
+    with pytest.raises(ValueError, match="read-only"):
+        estimate("training.a.b").draws()[0] = 1.0
+
+
+def test_physical_constants_are_independent_and_prices_of_an_edition_move_together() -> None:
+    one, other = estimate("gpus.x.power").draws(), estimate("gpus.x.memory").draws()
+    assert abs(np.corrcoef(np.log(one[1:]), np.log(other[1:]))[0, 1]) < 0.2
+    switch, nic = estimate("prices.market.switch").draws(), estimate("prices.market.nic").draws()
+    assert np.array_equal(switch, nic)
+
+
+def test_where_zero_is_possible_the_draws_are_normal_and_never_negative() -> None:
+    draws = estimate("a.b.c", typical=1.0, low=0.0, high=2.0).draws()
+    assert draws.min() == 0.0
+    assert draws[1:].mean() == pytest.approx(1.0, rel=0.05)
+
+
+def test_the_models_own_error_widens_the_range_on_the_logarithm() -> None:
+    # Without draws to speak of, the half-width is the residual: 10·e^±0.2.
+    band = fold({"t": Draws(np.full(257, 10.0), "s", residual=0.2)})["t"]
+    assert band is not None
+    assert (band.low, band.high) == pytest.approx((10 * np.exp(-0.2), 10 * np.exp(0.2)))
+
+
+def test_what_cannot_be_computed_is_none() -> None:
+    assert fold({"t": Draws(np.full(257, np.nan), "s")}) == {"t": None}
+
+
+@given(st.floats(0.01, 100), st.floats(0, 1), st.floats(1, 5), st.floats(1, 5), st.sampled_from(["a.b.c", "d.e.f"]))
+def test_typical_lies_inside_its_band_and_curves_agree_with_plans(
+    typical: float, residual: float, below: float, above: float, key: str
+) -> None:
+    draws = estimate(key, typical, typical / below, typical * above).draws()
+    band = fold({"t": Draws(draws, "s", residual=residual)})["t"]
+    assert band is not None
+    assert band.low <= band.typical <= band.high
+    low, high = interval(draws[None, :], residual)
+    assert (low[0], high[0]) == pytest.approx((band.low, band.high))
+
+
+def test_a_band_names_its_sources_once_and_marks_what_is_not_on_sale() -> None:
+    one = estimate("gpus.rubin.power")
+    announced = Estimate(1.0, "s", "a-keynote", status="announced", key="gpus.rubin.memory")
+    band = fold({"t": Draws(one.draws(), "s", used=(one, announced, one))})["t"]
+    assert band is not None
+    assert (band.sources, band.projected) == (("a-paper", "a-keynote"), True)
+
+
+def test_a_result_is_folded_as_a_tree_each_quantity_in_the_unit_its_field_declares():
+    ten = Draws(np.full(257, 10.0))
+    costs: CostLine[Draws] = CostLine("nodes", ten)
+    bisection: Bisection[Draws] = Bisection("leaf", ten, Draws(np.full(257, np.nan)))
+    folded = fold({"lines": (costs, costs), "cut": bisection, "count": 3})
+    assert folded["count"] == 3
+    assert [line.cost for line in folded["lines"]] == [Band(10, 10, 10, "USD")] * 2
+    assert folded["cut"] == Bisection("leaf", Band(10, 10, 10, "B/s"), None)
+
+
+def test_every_field_of_every_part_of_a_plan_says_what_it_is():
+    records = [kind for kind in vars(result).values() if isinstance(kind, type) and is_dataclass(kind)]
+    bare = [f"{kind.__name__}.{entry.name}" for kind in records for entry in fields(kind) if not declaration(entry)]
+    assert not bare

@@ -1,0 +1,227 @@
+"""The plan as a whole: the articles' worked examples, and answers to what cannot be built."""
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.catalog.load import current
+from app.plan.band import Band
+from app.plan.evaluate import evaluate
+from app.plan.outline import outline
+from app.plan.recommendation import counterpart, degrees, run_on
+from app.plan.result import Plan
+from app.plan.scenario import Scenario
+
+CATALOG = current()
+
+
+def plan_of(**asked: Any) -> Plan:
+    return evaluate(Scenario.model_validate(asked), CATALOG)
+
+
+@pytest.fixture(scope="module")
+def default() -> Plan:
+    return plan_of()
+
+
+def typical(band: Band | None) -> float:
+    assert band is not None
+    return band.typical
+
+
+def bands(part: Any, path: str = "plan") -> list[tuple[str, Band]]:
+    """Every band of a plan, by its path."""
+    if isinstance(part, Band):
+        return [(path, part)]
+    if is_dataclass(part):
+        return [found for entry in fields(part) for found in bands(getattr(part, entry.name), f"{path}.{entry.name}")]
+    if isinstance(part, tuple):
+        return [found for index, item in enumerate(part) for found in bands(item, f"{path}[{index}]")]
+    return []
+
+
+def codes(plan: Plan) -> set[str]:
+    return {finding.code for finding in plan.findings}
+
+
+def test_128_hgx_h100_nodes_make_32_leaves_and_16_spines(default: Plan) -> None:
+    # 8 rails × 4 scalable units of 32 nodes = 32 leaves; 1,024 uplinks / 64 ports = 16 spines.
+    assert default.fabric.links is not None
+    assert (default.fabric.leaf_switches, default.fabric.spine_switches, default.fabric.core_switches) == (32, 16, 0)
+    assert (default.fabric.links.node_leaf, default.fabric.links.leaf_spine) == (1024, 1024)
+
+
+def test_an_hgx_h100_node_has_a_bisection_of_3_6_terabytes_a_second_both_ways() -> None:
+    # 4 GPUs on each side × 450 GB/s = 1.8 TB/s one way.
+    inside = next(cut for cut in plan_of(gpus=8, model="llama-3-8b").fabric.bisection if cut.tier == "scale_up")
+    assert typical(inside.one_way) == pytest.approx(1.8e12)
+    assert typical(inside.both_ways) == pytest.approx(3.6e12)
+
+
+def test_the_gradients_of_100_billion_parameters_are_200_gigabytes() -> None:
+    # Data parallel alone: each GPU reduces all of them, 2 bytes each in bf16. 32 layers × 12 × 16,128² = 99.9 B.
+    own = plan_of(
+        gpus=1024, layers=32, hidden=16128, heads=126, ffn_hidden=4 * 16128, gated=False, vocabulary=1000,
+        tied_embeddings=True, tensor_parallel=1, pipeline_parallel=1,
+    )  # fmt: skip
+    assert own.training.parameters == pytest.approx(100e9, rel=0.01)
+    assert own.all_reduce.message == pytest.approx(2 * own.training.parameters, rel=1e-9)
+
+
+def test_the_default_run_takes_six_flops_a_parameter_and_token(default: Plan) -> None:
+    # 6·N·D / (GPUs × peak × MFU), with attention on top of 6·N. At 40 % MFU:
+    # 6 × 70.6e9 × 15e12 / (1,024 × 989e12 × 0.4) = 1.57e7 s = 181 days, about the 175 of the rule.
+    training = default.training
+    assert 6 * training.parameters * 15e12 / (1024 * 989e12 * 0.4) / 86400 == pytest.approx(175, rel=0.05)
+    work = training.flops_per_token * 15e12
+    productive = typical(training.time_to_train) * training.availability
+    assert work / (1024 * 989e12 * typical(training.mfu)) == pytest.approx(productive, rel=0.01)
+    assert training.flops_per_token == pytest.approx(6 * training.parameters, rel=0.1)
+
+
+def test_tokens_a_second_times_time_are_the_tokens(default: Plan) -> None:
+    training = default.training
+    seconds = typical(training.time_to_train) * training.availability
+    assert typical(training.tokens_per_second) * seconds == pytest.approx(15e12, rel=1e-6)
+
+
+def test_the_parts_of_the_step_add_up(default: Plan) -> None:
+    assert sum(typical(part.time) for part in default.training.parts) == pytest.approx(
+        typical(default.training.step_time), rel=1e-9
+    )
+
+
+def test_the_parts_of_capital_and_of_the_bill_add_up(default: Plan) -> None:
+    assert sum(typical(line.cost) for line in default.costs.capital_parts) == pytest.approx(
+        typical(default.costs.capital), rel=1e-9
+    )
+    assert sum(line.cost.typical for line in default.fabric.bill_of_materials if line.cost) == pytest.approx(
+        typical(default.fabric.cost), rel=1e-9
+    )
+
+
+def test_doubling_a_resource_never_slows_the_step_and_the_bottleneck_gains_most_of_all_links(default: Plan) -> None:
+    step = typical(default.training.step_time)
+    assert {entry.resource for entry in default.bottleneck.what_if} >= {
+        "compute",
+        "memory_bandwidth",
+        "scale_up",
+        "scale_out",
+    }
+    for entry in default.bottleneck.what_if:
+        assert entry.gain is not None
+        assert typical(entry.step_time) <= step * (1 + 1e-9)
+        assert entry.gain == pytest.approx(1 - typical(entry.step_time) / step, abs=1e-9)
+    assert default.bottleneck.resource == "compute"
+
+
+def test_every_band_has_its_typical_value_inside_and_names_its_sources(default: Plan) -> None:
+    found = bands(default)
+    assert len(found) > 60
+    for path, band in found:
+        assert band.low <= band.typical <= band.high, path
+        assert all(source in CATALOG.sources for source in band.sources), path
+        assert band.sources or band.high == 0.0, path  # a passive part draws no power
+
+
+def test_the_verdict_says_what_where_how_long_for_how_much_and_why(default: Plan) -> None:
+    for word in ("1,024 H100", "InfiniBand NDR", "Llama 3 70B", "days", "$", "Compute limits it"):
+        assert word in default.verdict
+
+
+def test_the_resolved_scenario_has_no_blanks_that_the_plan_filled(default: Plan) -> None:
+    for name in ("platform", "gpus_per_node", "scale_up", "switch", "tiers", "layers", "tensor_parallel", "message"):
+        assert default.scenario[name] is not None, name
+
+
+def test_the_resolved_parallelism_asked_for_again_is_the_same_plan(default: Plan) -> None:
+    assert default.training.parallelism is not None
+    names = vars(default.training.parallelism).keys() & Scenario.model_fields.keys()
+    again = plan_of(**{name: default.scenario[name] for name in names})
+    assert again.training.step_time == default.training.step_time
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ({"gpus": 1001}, "partial-node"),
+        ({"scale_up_domain": 1000}, "domain-too-large"),
+        ({"scale_up": "infinity-fabric-mi300x"}, "other-scale-up"),
+        ({"platform": "dgx-a100"}, "unusual-platform"),
+        ({"gpu": "rubin"}, "not-shipping"),
+        ({"nics_per_node": 0}, "no-network"),
+        ({"catalog_version": "2025-01"}, "other-catalogue"),
+        ({"layers": 2, "hidden": 1024}, "borrowed-shape"),
+    ],
+)
+def test_what_does_not_fit_together_is_a_finding_that_says_what_to_change(asked: dict[str, Any], code: str) -> None:
+    found = [finding for finding in plan_of(**asked).findings if finding.code == code]
+    assert found
+    assert found[0].fields
+
+
+def test_a_model_that_does_not_fit_is_an_answer_not_an_error() -> None:
+    small = plan_of(gpus=8, model="llama-3-405b")
+    assert small.training.step_time is None
+    assert small.memory.fits is not True
+    assert any(finding.severity == "error" and finding.suggestion for finding in small.findings)
+    assert "cannot train" in small.verdict
+
+
+def test_more_hosts_than_the_tiers_carry_is_an_answer_not_an_error() -> None:
+    wide = plan_of(gpus=100_000, tiers=2, switch="qm9700")
+    assert wide.fabric.cost is None
+    assert any(finding.severity == "error" and "tiers" in finding.fields for finding in wide.findings)
+
+
+def test_a_gpu_alone_has_no_communication() -> None:
+    alone = plan_of(gpus=1, model="llama-3-8b", precision="bf16", global_batch=8, sequence_length=2048, gpu="b300-sxm")
+    by_resource = {part.resource: typical(part.time) for part in alone.training.parts if part.time}
+    assert by_resource.get("scale_up", 0.0) == 0.0
+    assert by_resource.get("scale_out", 0.0) == 0.0
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    gpu=st.sampled_from(sorted(CATALOG.gpus)),
+    gpus=st.one_of(st.integers(1, 64), st.sampled_from([256, 1000, 1024, 4096, 24576, 100_000, 1_000_000])),
+    scale_out=st.sampled_from(sorted(CATALOG.scale_out)),
+    topology=st.sampled_from(["rail-optimized", "fat-tree", "rail-only", "mesh", "torus-2d", "torus-3d", "dragonfly"]),
+    model=st.sampled_from(sorted(CATALOG.models)),
+    precision=st.sampled_from(["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]),
+    oversubscription=st.sampled_from([1.0, 2.0, 3.5, 64.0]),
+)
+def test_any_scenario_has_an_answer_in_which_every_gap_is_explained(**asked: Any) -> None:
+    plan = plan_of(**asked)
+    for path, band in bands(plan):
+        assert np.isfinite([band.low, band.typical, band.high]).all(), path
+        assert band.low <= band.typical <= band.high, path
+    if plan.training.step_time is None or plan.fabric.cost is None:
+        assert any(finding.severity in ("error", "warning") for finding in plan.findings)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"scale_out": "roce-400", "model": "mixtral-8x7b", "gpus": 256, "oversubscription": 2},
+        {"gpu": "mi300x", "gpus": 512, "model": "llama-3-8b", "profile": "ideal", "schedule": "zero-bubble"},
+        {"gpus": 2048, "model": "llama-3-405b", "sharding": "parameters", "availability": 0.9},
+    ],
+)
+def test_the_recommendation_rests_on_what_a_plan_on_the_other_network_says(asked: dict[str, Any]) -> None:
+    scenario = Scenario.model_validate(asked)
+    own = outline(scenario, CATALOG)
+    assert own.job.parallelism is not None
+    network = counterpart(own.hardware.scale_out, CATALOG)
+    assert network is not None
+    time, cost = run_on(network, scenario, CATALOG, own)
+    same_way = {"scale_out": network.key, "switch": None, **degrees(own.job.parallelism)}
+    plan = evaluate(scenario.model_copy(update=same_way), CATALOG)
+    assert plan.training.parallelism == own.job.parallelism
+    assert time == pytest.approx(typical(plan.training.time_to_train), rel=1e-12)
+    assert cost == pytest.approx(typical(plan.costs.per_run), rel=1e-12)

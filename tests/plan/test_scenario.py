@@ -1,0 +1,94 @@
+"""What the reader asks, and what is said when it cannot be understood."""
+
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+from pydantic import ValidationError
+
+from app.plan.scenario import Scenario
+
+
+def complaint(**fields: Any) -> str:
+    with pytest.raises(ValidationError) as caught:
+        Scenario.model_validate(fields)
+    return caught.value.errors()[0]["msg"]
+
+
+def test_a_bare_scenario_is_the_default_cluster() -> None:
+    scenario = Scenario()
+    assert (scenario.gpu, scenario.gpus, scenario.scale_out, scenario.model) == (
+        "h100-sxm",
+        1024,
+        "infiniband-ndr",
+        "llama-3-70b",
+    )
+    assert scenario.query() == ""
+
+
+def test_blank_means_the_default_so_that_an_empty_form_field_is_no_error() -> None:
+    assert Scenario.model_validate({"gpus": "", "tensor_parallel": " ", "message": ""}) == Scenario()
+
+
+def test_text_with_a_unit_is_welcome() -> None:
+    scenario = Scenario.model_validate({"message": "256 MiB", "training_tokens": "2T", "price_gpu_hour": "3.6 USD/h"})
+    assert (scenario.message, scenario.training_tokens, scenario.price_gpu_hour) == (256 * 2**20, 2e12, 0.001)
+
+
+def test_an_unknown_key_is_answered_with_its_neighbours() -> None:
+    assert "Did you mean h100-sxm" in complaint(gpu="h100-sxn")
+    assert "infiniband-ndr" in complaint(scale_out="infiniband")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"gpus": "twelve"},
+        {"gpus": 0},
+        {"gpus": -1},
+        {"gpus": 1e30},
+        {"gpus": "nan"},
+        {"message": "12 bananas"},
+        {"message": -1},
+        {"message": "nan"},
+        {"oversubscription": 0.5},
+        {"training_tokens": 0},
+        {"nonsense": 1},
+        {"precision": "fp2"},
+        {"jitter": "inf"},
+    ],
+)
+def test_what_cannot_be_understood_is_refused(fields: dict[str, Any]) -> None:
+    assert complaint(**fields)
+
+
+def test_a_model_of_ones_own_says_what_it_lacks() -> None:
+    part = Scenario.model_validate({"layers": 2, "hidden": 128})
+    assert part.model == "custom"
+    assert part.borrowed() == ("heads", "ffn_hidden", "vocabulary")
+    own = Scenario.model_validate({"layers": 2, "hidden": 128, "heads": 4, "vocabulary": 1000, "ffn_hidden": 512})
+    assert own.model == "custom"
+    assert own.borrowed() == ()
+
+
+def test_the_query_holds_only_what_differs_and_leads_back_to_the_same_scenario() -> None:
+    scenario = Scenario.model_validate(
+        {
+            "gpus": 512,
+            "scale_out": "roce-400",
+            "message": "1 GiB",
+            "tuned": "false",
+            "jitter": 0.02,
+            "electricity": 1.5e-8,
+        }
+    )
+    query = scenario.query()
+    assert set(dict(parse_qsl(query))) == {"gpus", "scale_out", "message", "tuned", "jitter", "electricity"}
+    assert Scenario.model_validate(dict(parse_qsl(query))) == scenario
+
+
+def test_every_field_has_a_title_and_a_place_on_the_form() -> None:
+    for name, field in Scenario.model_fields.items():
+        assert field.title, name
+        assert isinstance(field.json_schema_extra, dict), name
+        assert field.json_schema_extra["group"], name

@@ -1,0 +1,103 @@
+"""The drawing of a fabric: everything has a place inside it, and says what the plan says."""
+
+import re
+from pathlib import Path
+
+import jinja2
+import numpy as np
+import pytest
+
+from app.catalog.load import load_catalog
+from app.plan import network as compute_network
+from app.plan import total_cost
+from app.plan.band import fold
+from app.plan.cluster import look_up
+from app.plan.scenario import Scenario
+from app.report.drawing import WIDTH, draw
+
+CATALOG = load_catalog()
+
+
+def drawn(**wish):
+    scenario = Scenario(**wish)
+    hardware = look_up(scenario, CATALOG)
+    network = compute_network.draft(scenario, CATALOG)
+    money = total_cost.draft(hardware, scenario, CATALOG, fabric=network, time_to_train=np.full(257, np.nan))
+    bands = fold({**network.quantities, **money.quantities})
+    return draw(network.part(bands), money.cluster_part(bands), network.switch, hardware.scale_up.name)
+
+
+CASES = [
+    {},
+    {"gpus": 16},
+    {"gpus": 64},
+    {"gpus": 1016, "management_links": 4, "nodes_per_unit": 32, "oversubscription": 2},
+    {"gpus": 16384},
+    {"gpus": 4096, "spine_policy": "rail", "tiers": 3},
+    {"gpus": 16384, "tiers": 4, "scale_out": "roce-400"},
+    {"gpus": 40_000, "topology": "fat-tree"},
+    {"gpus": 2048, "topology": "rail-only"},
+    {"gpus": 2048, "topology": "mesh", "scale_out": "roce-400"},
+    {"gpus": 2048, "topology": "torus-2d"},
+    {"gpus": 2048, "topology": "torus-3d"},
+    {"gpus": 4096, "topology": "dragonfly"},
+    {"gpu": "b300-sxm", "gpus": 2048, "scale_out": "spectrum-x-800", "planes": 2},
+    {"gpu": "gb300", "gpus": 9216, "scale_out": "infiniband-xdr"},
+    {"gpu": "a10", "gpus": 40, "scale_out": "tcp-100"},
+]
+
+
+@pytest.mark.parametrize("wish", CASES, ids=str)
+def test_everything_lies_inside_the_drawing(wish):
+    drawing = drawn(**wish)
+    for box in (*drawing.boxes, *drawing.frames):
+        assert box.x >= 0
+        assert box.y >= 0
+        assert box.width > 0
+        assert box.x + box.width <= WIDTH
+        assert box.y + box.height <= drawing.height
+    for stroke in drawing.strokes:
+        assert all(0 <= x <= WIDTH for x in (stroke.x1, stroke.x2))
+        assert all(0 <= y <= drawing.height for y in (stroke.y1, stroke.y2))
+        assert 0 < stroke.width <= 9
+    assert all(0 <= label.y <= drawing.height for label in drawing.labels)
+    assert len(drawing.boxes) + len(drawing.strokes) < 400  # sixteen thousand nodes are summarised
+
+
+def test_the_drawing_says_what_the_plan_says():
+    drawing = drawn()
+    words = [label.text for label in drawing.labels]
+    assert {"32 leaves", "16 spines", "128 nodes", "8 GPUs each on NVLink 4"} <= set(words)
+    assert "32 × 400\u202fGb/s up, 2 to a spine" in words
+    assert drawing.title == "4 units of 32 nodes under 2 tiers of switches, non-blocking"
+    assert "32 leaves (qm9700)" in drawing.description
+
+
+def test_a_taper_shows_where_it_happens_as_thinner_strokes():
+    full, half = drawn(), drawn(oversubscription=2, nodes_per_unit=32)
+    assert len({stroke.width for stroke in full.strokes}) == 1
+    assert len({stroke.width for stroke in half.strokes}) == 2
+    assert any(label.kind == "taper" and "2 : 1" in label.text for label in half.labels)
+
+
+def test_spare_ports_are_hollow_ticks():
+    assert not drawn().ticks
+    assert drawn(gpus=1016, management_links=4, nodes_per_unit=32).ticks
+
+
+def test_no_fabric_no_drawing():
+    assert drawn(gpus=8) is None
+    assert drawn(gpus=100_000) is None  # refused: addresses
+
+
+def test_the_template_prints_it_with_a_title_for_those_who_cannot_see_it():
+    folder = Path(__file__).parents[2] / "templates"
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    drawing = drawn(gpus=1024)
+    svg = str(environment.get_template("_drawing.html").module.drawing_of(drawing))
+    assert svg.count("<line") == len(drawing.strokes)
+    assert re.search(r'<svg[^>]*role="img"[^>]*aria-labelledby', svg)
+    assert f">{drawing.title}</title>" in svg
+    assert "style=" not in svg

@@ -1,0 +1,202 @@
+"""The collectives model against 1,600 published measurements: errors and coverage stay under stated bounds."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from app.catalog.load import load_catalog
+from app.validation import collective_runs as accuracy
+from app.validation.statistics import statistics
+
+CATALOG = load_catalog()
+with accuracy.MEASUREMENTS.open(newline="", encoding="utf-8") as measured:
+    COLUMNS = next(csv.reader(measured))
+
+
+@pytest.fixture(scope="module")
+def report():
+    return accuracy.report(accuracy.MEASUREMENTS, CATALOG)
+
+
+@pytest.fixture(scope="module")
+def left_out():
+    """Rows of good quality, each predicted by a calibration that never saw its system (some 20 s)."""
+    rows, _ = accuracy.read(accuracy.MEASUREMENTS, CATALOG)
+    good = [*accuracy.fitted(rows), *accuracy.fitted(rows, other=True)]
+    return accuracy.summary(accuracy.predictions(good, CATALOG, leave_one_out=True), [], True)
+
+
+def write(tmp_path, *rows):
+    path = tmp_path / "rows.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def test_statistics_of_three_known_predictions():
+    # errors 10 %, 20 % and 0; bias (1.1 · 0.8 · 1)^(1/3) - 1; two of three bands hold their measurement
+    found = statistics([1.1, 0.8, 1.0], [1, 1, 1], [1.05, 0.7, 0.9], [1.2, 1.1, 1.1])
+    assert found["count"] == 3
+    assert found["median"] == pytest.approx(0.1)
+    assert found["mean"] == pytest.approx(0.1)
+    assert found["p90"] == pytest.approx(0.18)  # between 10 % and 20 %, eight tenths of the way
+    assert found["bias"] == pytest.approx(0.88 ** (1 / 3) - 1)
+    assert found["coverage"] == pytest.approx(2 / 3)
+
+
+def test_systems_left_out_are_predicted_within_the_promised_error(left_out):
+    overall = left_out["all_reduce"]["overall"]
+    assert overall["count"] == 874
+    assert overall["median"] <= 0.10
+    assert overall["p90"] <= 0.40
+
+
+def test_nvlink_switch_nodes_left_out_are_predicted_more_closely(left_out):
+    switched = left_out["all_reduce"]["switched"]
+    assert switched["median"] <= 0.07
+    assert switched["p90"] <= 0.30
+    assert left_out["all_reduce"]["switched_by_band"]["large"]["median"] <= 0.02
+
+
+def test_bands_keep_their_promise_for_systems_left_out(left_out):
+    overall = left_out["all_reduce"]["overall"]
+    assert 0.75 <= overall["coverage"] <= 0.90
+    assert overall["width"] <= 0.30
+
+
+@pytest.mark.parametrize(
+    ("collective", "seen", "unseen"),
+    [
+        # The all-reduce's median error is 7 % and 9 %; all but the all-gather come from one or two systems.
+        ("all-gather", 0.13, 0.17),
+        ("reduce-scatter", 0.13, 0.15),
+        ("all-to-all", 0.06, 0.21),
+        ("broadcast", 0.14, 0.22),
+        ("reduce", 0.14, 0.19),
+    ],
+)
+def test_other_collectives_stay_within_their_error(report, left_out, collective, seen, unseen):
+    assert report["by_collective"][collective]["median"] <= seen
+    assert left_out["by_collective"][collective]["median"] <= unseen
+
+
+def test_bands_of_other_collectives_keep_their_promise(left_out):
+    others = [group for name, group in left_out["by_collective"].items() if name != "all-reduce"]
+    rows = sum(group["count"] for group in others)
+    assert 0.75 <= sum(group["coverage"] * group["count"] for group in others) / rows <= 0.90
+
+
+def test_constants_of_other_collectives_do_not_move_the_all_reduce():
+    rows, _ = accuracy.read(accuracy.MEASUREMENTS, CATALOG)
+    some = accuracy.fitted(rows)[::20]
+    moved = {prior.key: 2 * prior.typical for prior in accuracy.priors(other=True)}
+    assert np.array_equal(
+        accuracy.predict(some, CATALOG, accuracy.read_at(moved)).time,
+        accuracy.predict(some, CATALOG, accuracy.read_at({})).time,
+    )
+
+
+def test_the_catalogue_holds_what_the_fit_finds(report, left_out):
+    # In the sample the error is smaller than left out, or the catalogue's constants are stale.
+    assert report["all_reduce"]["overall"]["median"] <= left_out["all_reduce"]["overall"]["median"]
+
+
+def test_only_cards_outside_the_catalogue_are_skipped(report):
+    assert {entry["run"] for entry in report["skipped"]} == {"2080TI-2G", "RTX4070TIS-2G"}
+    assert all("not in the catalogue" in entry["reason"] for entry in report["skipped"])
+    assert report["rows"] == 1600 - len(report["skipped"])
+
+
+def test_the_report_has_the_promised_keys(report):
+    group = {"count", "median", "mean", "p90", "bias", "coverage"}
+    assert group <= set(report["overall"])
+    assert list(report["by_band"]) == ["small", "medium", "large"]
+    for part in ("by_band", "by_run", "by_class"):
+        assert all(group <= set(entry) for entry in report[part].values())
+    json.dumps(report, allow_nan=False)
+    assert sum(entry["count"] for entry in report["by_run"].values()) == report["rows"]
+
+
+def test_the_text_shows_every_run_and_reason(report):
+    text = accuracy.text(report)
+    assert "136 rows of 2080TI-2G" in text
+    assert all(run in text for run in report["by_run"])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"gpu": "rubin", "nodes": 18, "gpus_per_node": 4, "scale_up": "nvlink-6", "scale_up_domain": 72},
+        {"gpu": "b300-sxm", "nodes": 4, "gpus_per_node": 8, "scale_up": "nvlink-5", "scale_out": "infiniband"},
+        {"gpu": "H100", "nodes": 3, "gpus_per_node": 7, "scale_out": "omni-path", "gbps_per_gpu": 100},
+        {"gpu": "a100-pcie", "nodes": 1, "gpus_per_node": 4, "scale_up": "nvlink-3", "scale_up_wiring": "bridge"},
+        {"gpu": "a10", "nodes": 2, "gpus_per_node": 4, "scale_out": "tcp", "gbps_per_gpu": 3.125},
+        {"gpu": "mi250x", "nodes": 8, "gpus_per_node": 8, "scale_up": "infinity-fabric", "scale_out": "slingshot"},
+        {"gpu": "mi355x", "nodes": 1, "gpus_per_node": 3, "scale_up_wiring": "mesh", "scale_up_domain": 8},
+        {"gpu": "h20", "gpus_per_node": 16, "nodes": 1},
+        {"gpu": "gb200", "nodes": 144, "gpus_per_node": 4, "scale_up_domain": 576, "algorithm": "nvls"},
+        {"gpu": "h100-sxm", "nodes": 16, "gpus_per_node": 8, "scale_out": "infiniband", "algorithm": "collnet"},
+        {"gpu": "a100-sxm", "nodes": 2, "gpus_per_node": 8, "algorithm": "nvls-tree", "protocol": "ll128"},
+        {"gpu": "l40s", "nodes": 1, "gpus_per_node": 8, "protocol": "ll128", "scale_up_wiring": "peer-to-peer"},
+        {"gpu": "v100-sxm", "nodes": 1, "gpus_per_node": 16, "scale_up_domain": 16, "scale_up_wiring": "switch"},
+        {"gpu": "h100-sxm", "nodes": 2, "scale_out": "never heard of", "algorithm": "quantum", "protocol": "?"},
+        {"gpu": "h100-nvl", "nodes": 2, "gpus_per_node": 8, "scale_up": "pcie-5", "scale_up_wiring": "host"},
+        {"gpu": "mi455x"},
+    ],
+)
+@pytest.mark.parametrize("collective", ["all-reduce", "all-gather", "AlltoAll", "sendrecv", "reduce_scatter", "reduce"])
+def test_any_plausible_row_is_predicted(tmp_path, row, collective):
+    rows = [
+        {"run": "r", "system": "s", "collective": collective, "bytes": size, "time_us": 100, **row}
+        for size in (8, 2**33)
+    ]
+    found, skipped = accuracy.read(write(tmp_path, *rows), CATALOG)
+    assert not skipped
+    predicted = accuracy.predictions(found, CATALOG)
+    for one in predicted:
+        assert one.low <= one.time <= one.high
+        assert 1e-6 < one.time < 1e4
+
+
+def test_rows_without_a_card_a_size_or_a_time_say_so(tmp_path):
+    good = {"gpu": "h100-sxm", "bytes": 8, "time_us": 10, "collective": "all-reduce"}
+    path = write(
+        tmp_path,
+        {**good, "run": "a", "gpu": "tpu-v5p"},
+        {**good, "run": "b", "bytes": "?"},
+        {**good, "run": "c", "time_us": 0},
+        {**good, "run": "d", "collective": "prayer"},
+        {**good, "run": "e"},
+        {**good, "run": "f", "nodes": 1, "gpus_per_node": 1},
+    )
+    report = accuracy.report(path, CATALOG)
+    assert report["rows"] == 1
+    assert [(entry["run"], entry["reason"]) for entry in report["skipped"]] == [
+        ("a", "tpu-v5p is not in the catalogue"),
+        ("b", "no message size"),
+        ("c", "no measured time"),
+        ("d", "no model of the collective prayer"),
+        ("f", "one GPU alone communicates with nobody"),
+    ]
+
+
+def test_an_empty_file_is_an_empty_report(tmp_path):
+    report = accuracy.report(write(tmp_path), CATALOG)
+    assert report["rows"] == 0
+    assert report["overall"]["median"] is None
+    assert "0 rows predicted" in accuracy.text(report)
+
+
+def test_every_measurement_names_its_source():
+    with accuracy.MEASUREMENTS.open(newline="", encoding="utf-8") as file:
+        assert all(row["source"] for row in csv.DictReader(file))
+
+
+def test_every_prior_belongs_to_a_calibrated_constant():
+    for prior in (*accuracy.priors(), *accuracy.priors(other=True)):
+        _, group, name = prior.key.split(".")
+        assert CATALOG.collectives[group][name].status == "calibrated"

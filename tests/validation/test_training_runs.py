@@ -1,0 +1,111 @@
+"""The step model against published step times: its error, each source predicted by a model that never saw it."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from app.catalog.load import load_catalog
+from app.validation import training_runs as accuracy
+
+CATALOG = load_catalog()
+REPORT = accuracy.report(accuracy.MEASUREMENTS, CATALOG, leave_one_out=True)
+
+
+def test_every_published_row_is_predicted():
+    assert REPORT["rows"] == 677
+    assert REPORT["skipped"] == []
+    assert set(REPORT) >= {
+        "overall", "identified", "moe", "baseline", "memory", "by_run", "by_group", "by_stack", "by_gpu",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("group", "most"),
+    [("overall", 0.09), ("identified", 0.07), ("moe", 0.18), ("memory", 0.10)],
+)
+def test_left_out_error(group: str, most: float):
+    assert REPORT[group]["mean"] <= most
+
+
+def test_the_korthikanti_rows():
+    fitted = accuracy.report(accuracy.MEASUREMENTS, CATALOG)
+    assert fitted["by_group"]["kort22"]["mean"] <= 0.0365
+    assert REPORT["by_group"]["kort22"]["mean"] <= 0.06
+
+
+@pytest.mark.parametrize("group", ["overall", "identified", "moe"])
+def test_four_of_five_left_out_measurements_lie_inside(group: str):
+    assert 0.75 <= REPORT[group]["coverage"] <= 0.90
+
+
+def test_it_beats_one_utilisation_for_all():
+    assert REPORT["overall"]["mean"] < 0.4 * REPORT["baseline"]["mean"]
+
+
+def test_the_catalogue_holds_the_fit():
+    rows, _ = accuracy.read(accuracy.MEASUREMENTS, CATALOG)
+    data = accuracy.fleet(rows, CATALOG)
+    fitted = accuracy.fit(data, CATALOG, np.ones(len(rows), bool))
+    for (group, name), log in zip(accuracy.priors(), fitted, strict=True):
+        constant = CATALOG.training[group][name]
+        assert constant.typical == pytest.approx(float(np.exp(log)), rel=0.02)
+        assert constant.low <= constant.typical <= constant.high
+
+
+BLANK = {
+    "gpus": "64", "layers": "32", "hidden": "4096", "heads": "32", "sequence_length": "4096", "global_batch": "256",
+    "step_time_s": "5",
+}  # fmt: skip
+
+
+def predict(tmp_path, rows: list[dict[str, str]]) -> list[accuracy.Prediction]:
+    path = tmp_path / "rows.csv"
+    names = sorted({name for row in rows for name in row})
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        writer.writerows(rows)
+    read, skipped = accuracy.read(path, CATALOG)
+    assert not skipped
+    return accuracy.predictions(read, CATALOG, leave_one_out=False)
+
+
+def test_any_gpu_of_the_catalogue_with_nothing_else_said(tmp_path):
+    rows = [{**BLANK, "gpu": gpu, "run": gpu} for gpu in CATALOG.gpus]
+    for found in predict(tmp_path, rows):
+        assert 0 < found.low < found.time < found.high < np.inf
+
+
+@pytest.mark.parametrize("stack", ["", "megatron-lm", "nemo", "primus", "maxtext", "deepspeed", "colossal-ai", "fsdp"])
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "fp8", "mxfp8", "nvfp4"])
+def test_any_stack_and_precision(tmp_path, stack: str, precision: str):
+    mixture = {"experts": "64", "experts_per_token": "6", "expert_ffn_hidden": "1408", "expert_parallel": "8"}
+    base = {**BLANK, "gpu": "mi300x", "stack": stack, "precision": precision, "ffn_hidden": "14336"}
+    dense, experts = predict(tmp_path, [base, {**base, **mixture}])
+    assert np.isfinite(dense.time)
+    assert np.isfinite(experts.time)
+
+
+def test_rows_that_cannot_be_predicted_say_why(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("run,gpu,gpus,layers\na,tpu-v5p,8,2\nb,h100-sxm,8,2\n", encoding="utf-8")
+    rows, skipped = accuracy.read(path, CATALOG)
+    assert rows == []
+    assert "tpu-v5p" in skipped[0]["reason"]
+    assert "hidden" in skipped[1]["reason"]
+    assert accuracy.report(path, CATALOG)["overall"]["count"] == 0
+
+
+def test_a_model_is_recognised_by_its_shape():
+    row = {"hidden": "7168", "heads": "128", "kv_heads": "128", "experts": "256", "expert_ffn_hidden": "2048"}
+    model = accuracy.same_shape({**row, "model": "something", "vocabulary": "129280"}, CATALOG)
+    assert model is not None
+    assert model.key == "deepseek-v3"
+
+
+def test_releases_as_printed():
+    assert accuracy.release_of("Megatron-Bridge 25.09", "") == pytest.approx(2025.71, abs=0.01)
+    assert accuracy.release_of("", "NVIDIA/dgxc-benchmarking v25.05.05") == pytest.approx(2025.375)
+    assert accuracy.release_of("", "arXiv 2104.04473") is None
+    assert accuracy.release_of("ROCm v25.6 (Primus)", "") == pytest.approx(2025.458, abs=0.01)

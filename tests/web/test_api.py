@@ -1,0 +1,575 @@
+"""The REST API from outside: names on the wire, bad input, caching, and the document that describes it."""
+
+import csv
+import gzip
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from app.plan.scenario import Scenario
+from app.web import openapi
+
+API = "/api/v1"
+OPENAPI = Path(__file__).parent / "openapi.json"
+
+
+def get(client: TestClient, path: str, **query: Any) -> Any:
+    """The JSON of a good answer."""
+    answer = client.get(API + path, params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def is_band(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and {"low", "typical", "high", "unit", "sources"} <= value.keys()
+        and value["low"] <= value["typical"] <= value["high"]
+    )
+
+
+# Names on the wire ---------------------------------------------------------------------------------------------------
+
+NAMES = {
+    "": "scenario findings cluster fabric all_reduce training memory bottleneck costs recommendation model_version "
+    "catalog_version permalink",
+    "cluster": "nodes gpus racks power",
+    "fabric": "topology tiers leaf_switches spine_switches core_switches links bisection ports_free cost "
+    "cost_per_host_port cost_per_switch_port cost_per_gpu power bill_of_materials matches",
+    "fabric.links": "node_leaf leaf_spine spine_core",
+    "all_reduce": "message algorithm protocol time algorithm_bandwidth bus_bandwidth latency_share bandwidth_share "
+    "alternatives",
+    "training": "parallelism step_time parts mfu hfu tokens_per_second time_to_train",
+    "memory": "parts total capacity fits",
+    "bottleneck": "resource share what_if",
+    "costs": "capital operating total per_gpu_hour per_run rental",
+    "recommendation": "scale_out reason rule_of_thumb agrees",
+}
+
+
+@pytest.fixture(scope="module")
+def default(client: TestClient) -> dict[str, Any]:
+    """The plan of the default scenario."""
+    return dict(get(client, "/plan"))
+
+
+@pytest.mark.parametrize("part", NAMES)
+def test_a_plan_has_the_names_that_programs_rely_on(default: dict[str, Any], part: str) -> None:
+    value: Any = default
+    for name in filter(None, part.split(".")):
+        value = value[name]
+    assert set(NAMES[part].split()) <= value.keys()
+
+
+def test_quantities_with_a_unit_are_bands(default: dict[str, Any]) -> None:
+    for path in (
+        "fabric.cost",
+        "all_reduce.time",
+        "training.step_time",
+        "training.mfu",
+        "costs.total",
+        "cluster.power",
+    ):
+        value: Any = default
+        for name in path.split("."):
+            value = value[name]
+        assert is_band(value), path
+
+
+def test_every_default_is_filled_in(default: dict[str, Any]) -> None:
+    assert default["scenario"].keys() == Scenario.model_fields.keys()
+    assert default["scenario"]["platform"]
+    assert default["scenario"]["tensor_parallel"] >= 1
+
+
+def test_body_and_query_are_the_same_question(client: TestClient) -> None:
+    asked = {"gpus": 512, "scale_out": "roce-400", "gpudirect": False}
+    posted = client.post(f"{API}/plan", json=asked)
+    assert posted.status_code == 200
+    assert posted.json() == get(client, "/plan", gpus="512", scale_out="roce-400", gpudirect="false")
+
+
+def test_json_writes_whole_numbers_either_way(client: TestClient) -> None:
+    assert client.post(f"{API}/fabric", json={"gpus": 512.0}).json() == get(client, "/fabric", gpus=512)
+    assert client.post(f"{API}/fabric", json={"gpus": 512.5}).status_code == 422
+
+
+def test_units_are_understood_everywhere(client: TestClient) -> None:
+    text = get(client, "/all-reduce", message="1 MiB", gpus=64)
+    number = client.post(f"{API}/all-reduce", json={"message": 2**20, "gpus": 64}).json()
+    assert text["all_reduce"] == number["all_reduce"]
+
+
+def test_the_permalink_opens(client: TestClient, default: dict[str, Any]) -> None:
+    assert client.get(default["permalink"]).status_code == 200
+
+
+def test_a_part_of_the_plan_is_the_same_from_its_own_endpoint(client: TestClient, default: dict[str, Any]) -> None:
+    assert get(client, "/fabric")["fabric"] == default["fabric"]
+    assert get(client, "/all-reduce", message=default["all_reduce"]["message"])["all_reduce"] == default["all_reduce"]
+
+
+def test_128_hgx_nodes_take_32_leaves_and_16_spines(client: TestClient) -> None:
+    # 1,024 ports of 400 Gb/s down and as many up: 1,024/32 leaves of 64 ports, 1,024/64 spines.
+    fabric = get(client, "/fabric", gpu="h100-sxm", gpus=1024, scale_out="infiniband-ndr")["fabric"]
+    assert (fabric["leaf_switches"], fabric["spine_switches"]) == (32, 16)
+    assert fabric["links"] == {"node_leaf": 1024, "leaf_spine": 1024, "spine_core": 0}
+
+
+def test_all_reduce_answers_each_pair(client: TestClient) -> None:
+    answer = get(client, "/all-reduce", message=["1 MiB", "1 GiB"], gpus=[64, 1024])
+    pairs = [(one["message"], one["gpus"]) for one in answer["results"]]
+    assert pairs == [(2**20, 64), (2**20, 1024), (2**30, 64), (2**30, 1024)]
+    assert all(is_band(one["time"]) for one in answer["results"])
+    alone = get(client, "/all-reduce", message="1 GiB", gpus=1024)
+    assert alone["results"] == answer["results"][3:]
+    posted = client.post(f"{API}/all-reduce", json={"message": ["1 MiB", 2**30], "gpus": [64, 1024]})
+    assert posted.json() == answer
+
+
+def test_compare_says_what_differs(client: TestClient) -> None:
+    body = {"scenarios": [{"scale_out": "infiniband-ndr"}, {"scale_out": "tcp-400"}]}
+    answer = client.post(f"{API}/compare", json=body).json()
+    assert len(answer["plans"]) == 2
+    assert {"field", "values", "cause"} <= answer["differences"][0].keys()
+    assert "all_reduce.time" in {one["field"] for one in answer["differences"]}
+    assert client.get(answer["permalink"]).status_code == 200
+
+
+def test_size_answers_the_inverse_question(client: TestClient) -> None:
+    asked = {"training_tokens": "2T", "deadline": "90 days", "gpu": "h100-sxm", "gpus": 2048}
+    answer = get(client, "/size", **asked, scale_out=["infiniband-ndr", "roce-400"])
+    assert {"front", "cheapest", "fastest", "best_value", "break_even"} <= answer.keys()
+    assert answer["cheapest"]["time_to_train"] <= 90 * 86400
+    body = {**asked, "gpu": ["h100-sxm"], "scale_out": ["infiniband-ndr", "roce-400"]}
+    assert client.post(f"{API}/size", json=body).json() == answer
+
+
+GRID = {"grid": {"gpus": [256, 512], "scale_out": ["infiniband-ndr", "roce-400"], "model": ["llama-3-8b"]}}
+
+
+def test_a_sweep_streams_rows(client: TestClient) -> None:
+    answer = client.post(f"{API}/sweep", json=GRID)
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    assert answer.headers["x-catalog-version"]
+    rows = [json.loads(line) for line in answer.text.splitlines()]
+    assert [(row["gpus"], row["scale_out"]) for row in rows] == [
+        (256, "infiniband-ndr"), (256, "roce-400"), (512, "infiniband-ndr"), (512, "roce-400"),
+    ]  # fmt: skip
+    assert all(row["training.step_time"] > 0 and row["error"] == "" for row in rows)
+
+
+def test_a_sweep_is_csv_for_a_spreadsheet(client: TestClient) -> None:
+    answer = client.post(f"{API}/sweep", json=GRID, headers={"accept": "text/csv"})
+    assert answer.headers["content-type"].startswith("text/csv")
+    heading, *rows = csv.reader(answer.text.splitlines())
+    assert heading[:3] == ["gpus", "scale_out", "model"]
+    written = [json.loads(line) for line in client.post(f"{API}/sweep", json=GRID).text.splitlines()]
+    for row, other in zip(rows, written, strict=True):
+        assert dict(zip(heading, row, strict=True)) == {name: str(value) for name, value in other.items()}
+
+
+def test_a_sweep_says_where_a_point_has_no_answer(client: TestClient) -> None:
+    answer = client.post(f"{API}/sweep", json={"base": {"model": "llama-3-405b"}, "grid": {"gpus": [8, 1024]}})
+    few, many = (json.loads(line) for line in answer.text.splitlines())
+    assert few["error"]
+    assert few["training.step_time"] is None
+    assert many["error"] == ""
+
+
+def test_the_catalogue_comes_with_its_sources(client: TestClient) -> None:
+    entry = get(client, "/catalog/gpus/h100-sxm")
+    assert entry["entry"]["memory_bandwidth"]["unit"] == "B/s"
+    assert entry["entry"]["source"] in entry["sources"]
+    whole = get(client, "/catalog")
+    assert whole["kinds"]["gpus"]["h100-sxm"] == entry["entry"]
+    assert get(client, "/catalog/gpus")["entries"]["h100-sxm"] == entry["entry"]
+
+
+def test_accuracy_reports_each_model(client: TestClient) -> None:
+    answer = get(client, "/accuracy")
+    assert answer["collectives"]["overall"]["count"] > 1000
+    assert answer["fabric"]["exact"] > 0
+    assert answer["training"]["overall"]["count"] > 300
+
+
+# Bad input -----------------------------------------------------------------------------------------------------------
+
+WRONG = [
+    ({"gpu": "no-such"}, "#/gpu", "not in the catalogue"),
+    ({"gpu": "h100-sxn"}, "#/gpu", "h100-sxm"),
+    ({"gpus": "twelve"}, "#/gpus", "whole number"),
+    ({"gpus": "0"}, "#/gpus", "at least 1"),
+    ({"gpus": "-1"}, "#/gpus", "at least 1"),
+    ({"gpus": "1e30"}, "#/gpus", "whole number"),
+    ({"gpus": "9" * 30}, "#/gpus", "at most 1,000,000"),
+    ({"gpus": "nan"}, "#/gpus", "whole number"),
+    ({"gpus": " "}, "#/gpus", "leave the field out"),
+    ({"gpus": ["8", "16"]}, "#/gpus", "once"),
+    ({"message": "12 bananas"}, "#/message", "256 MiB"),
+    ({"message": "nan"}, "#/message", "256 MiB"),
+    ({"message": "0"}, "#/message", "more than 0"),
+    ({"message": "-5 MB"}, "#/message", "more than 0"),
+    ({"message": "1e30"}, "#/message", "at most"),
+    ({"training_tokens": "inf"}, "#/training_tokens", "15T"),
+    ({"oversubscription": "0.5"}, "#/oversubscription", "at least 1"),
+    ({"oversubscription": "nan"}, "#/oversubscription", "number"),
+    ({"topology": "ring"}, "#/topology", "rail-optimized"),
+    ({"in_network_reduction": "perhaps"}, "#/in_network_reduction", "true or false"),
+    ({"catalog_version": "=1+1"}, "#/catalog_version", "2026-11"),
+    ({"nonsense": "1"}, "#/nonsense", "no such field"),
+    ({"gpu_s": "1"}, "#/gpu_s", "gpus"),
+    ({"a/b~c": "1"}, "#/a~1b~0c", "no such field"),
+]
+
+
+def is_problem(answer: Any, status: int) -> bool:
+    """Whether an answer is a problem document with this status."""
+    body = answer.json()
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-request-id"] == body["request_id"]
+    assert body["status"] == status
+    return {"type", "title", "detail", "instance"} <= body.keys()
+
+
+@pytest.mark.parametrize(("query", "pointer", "advice"), WRONG)
+def test_what_cannot_be_understood_is_pointed_to(
+    client: TestClient, query: Mapping[str, Any], pointer: str, advice: str
+) -> None:
+    answer = client.get(f"{API}/plan", params=query)
+    assert is_problem(answer, 422)
+    errors = answer.json()["errors"]
+    assert [one["pointer"] for one in errors] == [pointer]
+    assert advice in errors[0]["detail"]
+    assert errors[0]["detail"].endswith(".")
+
+
+def test_every_wrong_field_is_named_at_once(client: TestClient) -> None:
+    answer = client.get(f"{API}/plan?gpus=x&message=y&gpu=z&foo=1")
+    pointers = {one["pointer"] for one in answer.json()["errors"]}
+    assert pointers == {"#/gpus", "#/message", "#/gpu", "#/foo"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "pointer"),
+    [
+        ("/plan", {"gpus": "512"}, "#/gpus"),  # JSON has numbers: text is not one
+        ("/plan", {"gpus": True}, "#/gpus"),
+        ("/plan", {"gpus": ""}, "#/gpus"),
+        ("/plan", [1], "#"),
+        ("/plan", {"gpus": [8, 16]}, "#/gpus"),
+        ("/all-reduce", {"gpus": []}, "#/gpus"),
+        ("/all-reduce", {"message": [1, None]}, "#/message/1"),
+        ("/all-reduce", {"gpus": list(range(1, 300))}, "#/gpus"),
+        ("/compare", {"scenarios": [{}]}, "#/scenarios"),
+        ("/compare", {"scenarios": [{}, {"gpus": 0}]}, "#/scenarios/1/gpus"),
+        ("/compare", {"scenarios": [{}, {}], "x": 1}, "#/x"),
+        ("/size", {"gpu": []}, "#/gpu"),
+        ("/size", {"deadline": "soon"}, "#/deadline"),
+        ("/sweep", {"grid": {}}, "#/grid"),
+        ("/sweep", {"grid": {"nonsense": [1]}}, "#/grid/nonsense"),
+        ("/sweep", {"base": {"x": 1}, "grid": {"gpus": [1]}}, "#/base/x"),
+        ("/sweep", {"grid": {"planes": [1, 2], "gpus": [8, 0, "x"]}}, "#/grid/gpus/1"),
+        ("/sweep", {"grid": {name: list(range(60_000)) for name in ("gpus", "layers")}}, "#/grid"),
+    ],
+)
+def test_wrong_bodies_are_pointed_to(client: TestClient, path: str, body: Any, pointer: str) -> None:
+    answer = client.post(API + path, json=body)
+    assert is_problem(answer, 422)
+    assert answer.json()["errors"][0]["pointer"] == pointer
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"gpus": NaN}', '{"gpus": 1e999}', "[" * 5000, "\xff", '{"gpus": 1}{}'])
+def test_what_is_not_json_is_a_400(client: TestClient, text: str) -> None:
+    answer = client.post(f"{API}/plan", content=text.encode("latin-1"), headers={"content-type": "application/json"})
+    assert is_problem(answer, 400)
+
+
+def test_other_refusals_are_problems_too(client: TestClient) -> None:
+    assert is_problem(client.post(f"{API}/plan", content=b"gpus=8"), 415)
+    assert is_problem(client.post(f"{API}/plan?gpus=8", json={}), 422)
+    assert is_problem(client.post(f"{API}/plan", json={"model": "x" * 2_000_000}), 413)
+    assert is_problem(client.get(f"{API}/plan", params={"model": "x" * 20_000}), 414)
+    assert is_problem(client.get(f"{API}/nowhere"), 404)
+    assert is_problem(client.get(f"{API}/catalog/nowhere"), 404)
+    assert is_problem(client.get(f"{API}/catalog/gpus/../../settings"), 404)
+    missing = client.delete(f"{API}/plan")
+    assert is_problem(missing, 405)
+    assert missing.headers["allow"] == "GET, HEAD, POST"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"gpus": "7"},  # not a multiple of the node
+        {"gpus": "1000003"[:6]},
+        {"gpus": "1", "model": "llama-3-405b"},  # does not fit
+        {"gpus": "1000000", "scale_out": "infiniband-edr"},  # more hosts than the topology can carry
+        {"gpus": "1000000", "topology": "mesh"},
+        {"tensor_parallel": "7"},
+        {"pipeline_parallel": "4096"},
+        {"micro_batch": "4096"},
+        {"global_batch": "1"},
+        {"sequence_length": "100000000"},
+        {"nics_per_node": "0"},
+        {"message": "1"},
+        {"scale_up_domain": "1"},
+        {"scale_out": "tcp-100", "in_network_reduction": "true"},
+    ],
+)
+def test_what_cannot_be_built_is_a_finding(client: TestClient, query: dict[str, str]) -> None:
+    answer = get(client, "/plan", **query)
+    assert answer["findings"] or answer["training"]["step_time"]
+    if answer["training"]["step_time"] is None or answer["fabric"]["cost"] is None:
+        assert any(one["severity"] == "error" and one["message"] for one in answer["findings"])
+
+
+# Hostile input -------------------------------------------------------------------------------------------------------
+
+TEXTS = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        [
+            "",
+            "0",
+            "-0",
+            "1e308",
+            "1e-320",
+            "nan",
+            "-inf",
+            "٣",
+            "1_000",
+            "0x10",
+            "1,5",
+            "{{7*7}}",
+            "${7*7}",
+            "../../etc/passwd",
+            "%00",
+            "\x00",
+            "'; --",
+            "<script>",
+            "=1+1",
+            "1" * 400,
+            "true",
+            "None",
+            "null",
+            "1e400 GB",
+            "5 YB",
+            "\ud7ff",
+            "💥",
+        ]
+    ),
+    st.integers(-(10**20), 10**20).map(str),
+    st.floats().map(str),
+    st.builds("{} {}".format, st.floats(0, 1e20), st.sampled_from(["GB", "Gb/s", "us", "days", "T", "%", "USD/h"])),
+)
+NAMES_ASKED = st.one_of(st.sampled_from(list(Scenario.model_fields)), st.text(max_size=20))
+VALUES = st.one_of(
+    TEXTS, st.sampled_from(["h100-sxm", "gb200", "mi300x", "l40s", "roce-400", "torus-3d", "1", "8", "64"])
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(["/api/v1/all-reduce", "/api/v1/fabric", "/api/v1/plan", "/"]),
+    st.lists(st.tuples(NAMES_ASKED, VALUES), max_size=5),
+)
+@example("/api/v1/plan", [("gpus", "8"), ("gpus", "8")])
+def test_hostile_queries_never_break_anything(client: TestClient, path: str, query: list[tuple[str, str]]) -> None:
+    pairs = [(name.encode(errors="replace"), value.encode(errors="replace")) for name, value in query]
+    answer = client.get(path, params=httpx.QueryParams([(a.decode(), b.decode()) for a, b in pairs]))
+    assert answer.status_code in (200, 303, 422), answer.text
+    assert "Traceback" not in answer.text
+    assert "NaN" not in answer.text or path == "/"
+
+
+PLAUSIBLE = {
+    "gpus": ["1", "8", "64", "1000", "1024", "16384", "1000000"],
+    "gpu": ["h100-sxm", "gb200", "mi300x", "a10", "v100-sxm", "rubin"],
+    "scale_out": ["tcp-100", "infiniband-xdr", "roce-400", "efa-400", "slingshot-200"],
+    "topology": ["mesh", "torus-2d", "torus-3d", "dragonfly", "rail-only", "fat-tree"],
+    "model": ["llama-3-8b", "deepseek-v3", "custom"],
+    "oversubscription": ["2", "3.5", "64"],
+    "planes": ["2", "8"],
+    "tiers": ["1", "2", "4"],
+    "precision": ["fp8", "nvfp4"],
+    "message": ["8 B", "1 TB"],
+    "tensor_parallel": ["3", "8"],
+    "virtual_pipeline": ["7", "1024"],
+    "nics_per_node": ["0", "1", "576"],
+    "management_network": ["true"],
+    "storage_network": ["true"],
+    "global_batch": ["1", "7", "10000000"],
+    "sequence_length": ["1", "100000000"],
+    "jitter": ["0", "10"],
+    "profile": ["ideal"],
+    "price_book": ["rule-of-thumb"],
+}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(["/api/v1/plan", "/", "/all-reduce", "/fabric", "/acceptance", "/export/plan.csv"]),
+    st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in PLAUSIBLE.items()}),
+)
+@example("/", {"gpus": "1", "management_network": "true"})
+@example("/api/v1/plan", {"virtual_pipeline": "1024"})
+def test_any_combination_of_plausible_values_is_answered(client: TestClient, path: str, query: dict[str, str]) -> None:
+    assert client.get(path, params=query).status_code == 200
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(max_size=20),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES_ASKED, inner, max_size=4),
+        max_leaves=8,
+    ),
+    st.sampled_from(["/plan", "/all-reduce", "/fabric", "/compare", "/size", "/sweep"]),
+)
+def test_hostile_bodies_never_break_anything(client: TestClient, body: Any, path: str) -> None:
+    answer = client.post(API + path, content=json.dumps(body), headers={"content-type": "application/json"})
+    assert answer.status_code in (200, 400, 422), answer.text
+
+
+# Caching, HEAD, compression ------------------------------------------------------------------------------------------
+
+
+def test_an_unchanged_answer_is_a_304(client: TestClient) -> None:
+    first = client.get(f"{API}/all-reduce?gpus=64&message=1MiB")
+    tag = first.headers["etag"]
+    assert not tag.startswith("W/")
+    again = client.get(f"{API}/all-reduce?gpus=64&message=1MiB", headers={"if-none-match": tag})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    other = client.get(f"{API}/all-reduce?gpus=64&message=2MiB", headers={"if-none-match": tag})
+    assert other.status_code == 200
+
+
+def test_compressed_and_plain_answers_have_tags_of_their_own(client: TestClient) -> None:
+    path = f"{API}/all-reduce?gpus=64&message=1MiB"
+    with client.stream("GET", path, headers={"accept-encoding": "gzip"}) as answer:
+        packed = b"".join(answer.iter_raw())
+        zipped = answer.headers
+    plain = client.get(path, headers={"accept-encoding": "identity"})
+    assert zipped["content-encoding"] == "gzip"
+    assert gzip.decompress(packed) == plain.content
+    assert zipped["etag"] != plain.headers["etag"]
+    assert "accept-encoding" in zipped["vary"]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/plan", "/", "/docs", "/healthz", "/openapi.json"])
+def test_head_is_get_without_the_body(client: TestClient, path: str) -> None:
+    head, whole = client.head(path), client.get(path)
+    assert head.status_code == whole.status_code == 200
+    assert head.content == b""
+    assert head.headers["content-type"] == whole.headers["content-type"]
+
+
+# The document --------------------------------------------------------------------------------------------------------
+
+
+def test_the_committed_document_is_current(client: TestClient) -> None:
+    """The API's contract changes only on purpose: UPDATE=1 make test ARGS=tests/test_api.py writes it anew."""
+    document = client.get("/openapi.json").json()
+    if os.environ.get("UPDATE"):
+        OPENAPI.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    assert json.loads(OPENAPI.read_text()) == document
+
+
+def test_every_operation_is_described(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    operations = [one for path in document["paths"].values() for one in path.values()]
+    names = [one["operationId"] for one in operations]
+    assert len(set(names)) == len(names) >= 14
+    for one in operations:
+        assert one["summary"]
+        assert one["description"]
+        for status, answer in one["responses"].items():
+            assert status < "400" or "application/problem+json" in answer["content"], (one["operationId"], status)
+
+
+def test_a_question_has_one_schema_for_query_and_body(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    asked = [one["$ref"].rpartition("/")[2] for one in document["paths"][f"{API}/plan"]["get"]["parameters"]]
+    assert asked == list(document["components"]["schemas"]["Scenario"]["properties"]) == list(Scenario.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"), [(operation, name) for operation, found in openapi.EXAMPLES.items() for name in found]
+)
+def test_the_examples_work(client: TestClient, operation: str, name: str) -> None:
+    body = openapi.EXAMPLES[operation][name]["value"]
+    answer = client.post(f"{API}/{operation.replace('_', '-')}", json=body)
+    assert answer.status_code == 200, answer.text
+
+
+def test_a_generated_client_works(
+    server: str, client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = tmp_path / "openapi.json"
+    document.write_bytes(client.get("/openapi.json").content)
+    command = [str(Path(sys.executable).parent / "openapi-python-client"), "generate", "--meta", "none"]
+    command += ["--path", str(document), "--output-path", str(tmp_path / "railyard_client"), "--fail-on-warning"]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": path}, check=False)
+    assert done.returncode == 0, done.stdout[:3000]
+    monkeypatch.syspath_prepend(tmp_path)
+    models = importlib.import_module("railyard_client.models")
+    asked: dict[str, dict[str, Any]] = {
+        "get_plan": {"gpus": 512, "model": models.GetPlanModelType0.LLAMA_3_8B, "message": "1 GiB"},
+        "post_plan": {"body": models.Scenario.from_dict({"gpus": 512, "model": "llama-3-8b", "message": "1 GiB"})},
+        "get_all_reduce": {"gpus": [64, 512], "message": ["1 MiB", "1 GiB"]},
+        "post_all_reduce": {
+            "body": models.AllReduceQuestion.from_dict({"gpus": [64, 512], "message": ["1 MiB", "1 GiB"]})
+        },
+        "get_fabric": {"gpus": 512},
+        "post_fabric": {"body": models.Scenario.from_dict({"gpus": 512})},
+        "compare": {"body": models.Comparison.from_dict({"scenarios": [{}, {"scale_out": "roce-400"}]})},
+        "get_size": {"gpus": 512, "gpu": [models.GetSizeGpuItem.H100_SXM], "training_tokens": "1T"},
+        "post_size": {
+            "body": models.SizeQuestion.from_dict({"gpus": 512, "gpu": ["h100-sxm"], "training_tokens": "1T"})
+        },
+        "sweep": {"body": models.Grid.from_dict({"base": {}, "grid": {"gpus": [64, 128]}})},
+        "get_catalog": {},
+        "get_catalog_kind": {"kind": models.GetCatalogKindKind.GPUS},
+        "get_catalog_entry": {"kind": models.GetCatalogEntryKind.GPUS, "key": "h100-sxm"},
+        "get_accuracy": {},
+    }
+    assert set(asked) == {
+        one["operationId"] for path in json.loads(document.read_bytes())["paths"].values() for one in path.values()
+    }
+    found: dict[str, Any] = {}
+    with importlib.import_module("railyard_client").Client(base_url=server, timeout=60) as connection:
+        for name, arguments in asked.items():
+            operation = importlib.import_module(f"railyard_client.api.railyard.{name}")
+            found[name] = operation.sync(client=connection, **arguments)
+        post_plan = importlib.import_module("railyard_client.api.railyard.post_plan")
+        wrong = post_plan.sync_detailed(client=connection, body=models.Scenario.from_dict({"gpus": 0}))
+    assert found["get_plan"].cluster.nodes == found["post_plan"].cluster.nodes == 64
+    assert found["get_plan"].to_dict() == found["post_plan"].to_dict()
+    assert found["get_all_reduce"].to_dict() == found["post_all_reduce"].to_dict()
+    assert len(found["get_all_reduce"].results) == 4
+    assert found["get_fabric"].to_dict() == found["post_fabric"].to_dict()
+    assert len(found["compare"].plans) == 2
+    assert found["get_size"].cheapest.gpu == found["post_size"].cheapest.gpu == "h100-sxm"
+    assert len(found["sweep"].splitlines()) == 2
+    assert "h100-sxm" in found["get_catalog_kind"]["entries"]
+    assert found["get_catalog_entry"]["entry"]["name"] == "H100 SXM"
+    assert wrong.status_code == 422
+    assert wrong.parsed.errors[0].pointer == "#/gpus"

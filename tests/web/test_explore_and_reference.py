@@ -1,0 +1,255 @@
+"""The pages that explain and the files, as a reader gets them: meanings, numbers and links, not markup."""
+
+import csv
+import io
+import json
+import re
+from html import unescape
+
+import pytest
+from openpyxl import load_workbook
+
+from app.catalog.load import current, estimates
+from app.plan.evaluate import evaluate
+from app.plan.scenario import Scenario
+from app.report import catalog_listing, method
+from app.units import show_range
+
+CATALOG = current()
+SCENARIOS = (
+    "",
+    "gpus=8&model=llama-3-8b",
+    "gpus=1&model=llama-3-8b",
+    "gpus=64&scale_out=roce-400&tuned=false",
+    "gpus=24576&scale_out=roce-400",
+    "gpu=gb200&gpus=576",
+    "gpu=mi300x&gpus=128&scale_out=roce-400",
+    "gpu=l40s&gpus=32&scale_out=tcp-100",
+    "gpus=1000&gpus_per_node=8",
+    "gpus=12&gpus_per_node=4",
+    "profile=ideal",
+    "algorithm=collnet&protocol=ll",
+    "in_network_reduction=true&scale_out=infiniband-hdr",
+    "topology=dragonfly",
+    "topology=rail-only",
+    "topology=torus-3d&gpus=4096",
+    "oversubscription=4&spine_oversubscription=2&gpus=32768",
+    "nics_per_node=0",
+    "message=1",
+    "message=1PB",
+    "model=deepseek-v3&gpus=2048",
+    "price_book=rule-of-thumb",
+    "storage_network=true&management_network=true",
+    "planes=2&scale_out=spectrum-x-800",
+)
+
+
+def text(html: str) -> str:
+    """What a reader sees of a page."""
+    bare = re.sub(r"<script.*?</script>|<style.*?</style>", " ", html, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", bare))).replace("\u202f", " ")
+
+
+@pytest.mark.parametrize("path", ["/all-reduce", "/fabric", "/acceptance", "/acceptance.json", "/export/plan.csv"])
+@pytest.mark.parametrize("query", SCENARIOS)
+def test_every_scenario_has_an_answer(client, path: str, query: str):
+    answer = client.get(f"{path}?{query}")
+    assert answer.status_code == 200, answer.text[:300]
+    assert not re.search(r"\bnan\b", text(answer.text), re.IGNORECASE)
+
+
+@pytest.mark.parametrize("path", ["/all-reduce", "/fabric"])
+@pytest.mark.parametrize("query", ["gpus=twelve", "gpus=-1", "gpu=no-such", "message=12+bananas", "nonsense=1"])
+def test_wrong_input_is_named_beside_its_field(client, path: str, query: str):
+    answer = client.get(f"{path}?{query}")
+    assert answer.status_code == 422
+    field = query.partition("=")[0]
+    assert "attention" in text(answer.text)
+    if field != "nonsense":
+        assert f'id="field-{field}"' in answer.text
+        assert 'aria-invalid="true"' in answer.text
+
+
+# Catalogue -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def catalogue(client) -> str:
+    return client.get("/catalog").text
+
+
+def test_every_source_is_on_the_page_with_its_publisher(catalogue: str):
+    for key, document in CATALOG.sources.items():
+        assert f'id="source-{key}"' in catalogue
+        assert document.publisher in unescape(catalogue)
+
+
+def test_every_entry_has_a_page_that_shows_every_constant(client, catalogue: str):
+    for kind in catalog_listing.TITLES:
+        if kind == "sources":
+            continue
+        for key in list(CATALOG.kind(kind))[:4]:
+            path = f"/catalog/{kind}/{key}"
+            assert path in catalogue
+            page = client.get(path)
+            assert page.status_code == 200, path
+            entry = catalog_listing.listed(kind, key, CATALOG)
+            shown = text(page.text)
+            for constant in entry.constants.values():
+                assert constant.typical.replace("\u202f", " ") in shown
+                assert f"source-{constant.source}" in page.text
+
+
+def test_no_constant_of_the_catalogue_is_missing_from_the_listing():
+    listed = {
+        f"{kind}.{key}.{field}": value
+        for kind in catalog_listing.TITLES
+        if kind != "sources"
+        for key in CATALOG.kind(kind)
+        for field, value in catalog_listing.listed(kind, key, CATALOG).constants.items()
+    }
+    for estimate in estimates(CATALOG):
+        value = listed[estimate.key]
+        assert (value.source, value.status) == (estimate.source, estimate.status)
+
+
+def test_a_constant_is_shown_with_range_date_and_status():
+    shown = catalog_listing.constant("hop", CATALOG.collectives["infiniband"]["hop"], CATALOG)
+    assert re.fullmatch(r"[\d.]+–[\d.]+", shown.range)
+    assert shown.status == "calibrated"
+    assert shown.date
+
+
+def test_an_unknown_entry_is_not_found(client):
+    for path in ("/catalog/gpus/no-such", "/catalog/no-such/h100-sxm", "/catalog/sources/arithmetic"):
+        assert client.get(path).status_code == 404
+
+
+# Method --------------------------------------------------------------------------------------------------------------
+
+
+def test_every_formula_is_on_the_page_with_its_source(client):
+    page = client.get("/method").text
+    for formula in method.formulas().values():
+        assert f'id="{formula.key}"' in page
+        assert text(formula.source) in text(page)
+    assert page.count("<math") == sum(len(formula.tex) for formula in method.formulas().values())
+
+
+@pytest.mark.parametrize("query", [{}, {"model": "deepseek-v3", "gpus": 2048}, {"profile": "ideal"}])
+def test_every_explanation_of_a_plan_leads_to_a_formula(query: dict[str, object]):
+    plan = evaluate(Scenario(**query), CATALOG)
+    for path, explanation in plan.explanations.items():
+        assert explanation.formula in method.formulas(), path
+
+
+# All-reduce ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_explorer_shows_the_number_of_the_plan_and_of_the_api(client):
+    page = text(client.get("/all-reduce?message=1GiB").text)
+    band = client.get("/api/v1/all-reduce?message=1GiB").json()["all_reduce"]["time"]
+    assert show_range(band["low"], band["typical"], band["high"], "s").replace("\u202f", " ") in page
+    plan = evaluate(Scenario(message=2.0**30), CATALOG)
+    assert band["typical"] == plan.all_reduce.time.typical
+
+
+def test_the_explorer_is_complete_without_its_script(client):
+    page = text(client.get("/all-reduce?message=1GiB").text)
+    for heading in ("Message size", "Number of GPUs", "Networks side by side", "Your own measurement"):
+        assert heading in page
+    for column in ("Ring", "Tree", "NVLS tree", "Quickest", "InfiniBand NDR", "RoCE 400", "TCP 400"):
+        assert column in page
+
+
+def test_a_pasted_measurement_stands_beside_its_prediction(client):
+    row = "1073741824 268435456 float sum -1 4051.1 265.05 463.84 0 4048.9 265.19 464.09 0"
+    answer = client.post("/all-reduce", data={"output": row, "gpus": "8", "model": "llama-3-8b"})
+    page = text(answer.text)
+    assert answer.status_code == 200
+    assert "1 of 1 measurements" in page
+    assert "464 GB/s" in page
+    assert "measured_efficiency=" in answer.text
+
+
+def test_pasted_text_that_is_no_measurement_gets_advice_and_is_kept(client):
+    answer = client.post("/all-reduce", data={"output": "<b>hello</b>"})
+    assert "No line of results was found" in answer.text
+    assert "&lt;b&gt;hello&lt;/b&gt;" in answer.text
+
+
+# Fabric --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_fabric_page_counts_what_the_api_counts(client):
+    page = text(client.get("/fabric").text)
+    fabric = client.get("/api/v1/fabric").json()["fabric"]
+    assert (fabric["leaf_switches"], fabric["spine_switches"]) == (32, 16)
+    assert "4 units of 32 nodes under 2 tiers" in page
+    for line in fabric["bill_of_materials"]:
+        assert line["part"] in page
+        assert f"{line['quantity']:,}" in page
+
+
+def test_what_cannot_be_built_says_what_to_change(client):
+    page = text(client.get("/fabric?gpus=1000000&tiers=1").text)
+    assert "cannot be built" in page
+    assert "Findings" in page
+
+
+# Accuracy ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_accuracy_page_shows_the_errors_of_the_api_good_and_bad(client):
+    page = text(client.get("/accuracy").text)
+    reports = client.get("/api/v1/accuracy").json()
+    for report, group in (("collectives", "overall"), ("collectives", "weak"), ("training", "moe")):
+        assert f"{reports[report][group]['count']:,}" in page
+    for run in reports["collectives"]["by_run"]:
+        assert run in page
+    assert str(reports["fabric"]["exact"]) in page
+    assert "On what the fit had not seen" in page
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def test_files_carry_the_numbers_of_the_plan(client):
+    plan = evaluate(Scenario(gpus=512), CATALOG)
+    rows = list(csv.reader(io.StringIO(client.get("/export/capital.csv?gpus=512").text)))
+    total = next(row for row in rows if row[0] == "Total")
+    assert float(total[2]) == plan.costs.capital.typical
+    book = load_workbook(io.BytesIO(client.get("/export/capital.xlsx?gpus=512").content))
+    last = next(row for row in book["Capital"].iter_rows(values_only=True) if row[0] == "Total")
+    assert last[2] == plan.costs.capital.typical
+    body = json.loads(client.get("/export/capital.json?gpus=512").content)
+    assert body["rows"][-1]["cost"]["typical"] == plan.costs.capital.typical
+
+
+def test_a_file_can_be_asked_again(client):
+    rows = list(csv.reader(io.StringIO(client.get("/export/plan.csv?gpus=512&scale_out=roce-400").text)))
+    link = next(row[1] for row in rows if row[0] == "Link")
+    assert "gpus=512" in link
+    assert "catalog_version=" in link
+    again = client.get("/export/plan.csv" + link[1:])
+    assert again.status_code == 200
+
+
+def test_the_cable_list_has_both_ends_of_every_link(client):
+    rows = list(csv.DictReader(io.StringIO(client.get("/export/cables.csv").text)))
+    assert len(rows) == 1024 + 1024  # 128 nodes of 8 links, and as many between 32 leaves and 16 spines
+    ends = [(row["a_end"], row["a_port"]) for row in rows] + [(row["z_end"], row["z_port"]) for row in rows]
+    assert len(set(ends)) == len(ends)  # no port is used twice
+
+
+def test_unknown_files_and_wrong_input_are_problems(client):
+    assert client.get("/export/no-such.csv").status_code == 404
+    assert client.get("/export/plan.pdf").status_code == 404
+    answer = client.get("/export/plan.csv?gpus=0")
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "#/gpus"
+
+
+def test_a_download_has_a_telling_name(client):
+    header = client.get("/export/plan.xlsx").headers["content-disposition"]
+    assert header == 'attachment; filename="railyard-1024-h100-sxm-infiniband-ndr-plan.xlsx"'

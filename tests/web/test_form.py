@@ -1,0 +1,90 @@
+"""The form: controls made from a scenario's fields, and texts that read back as the value they were written from."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app import units
+from app.catalog.load import current
+from app.plan.scenario import Scenario
+from app.studies.sizing import Question
+from app.web import form
+
+
+def control(name: str, *pairs: tuple[str, str], resolved: dict[str, Any] | None = None) -> form.Control:
+    made = form.form(form.bind(pairs), current(), resolved)
+    return next(one for group in made.groups for one in (*group.first, *group.rest) if one.name == name)
+
+
+def test_every_field_of_a_scenario_is_a_control_in_a_group() -> None:
+    made = form.form(form.bind([]), current())
+    names = [one.name for group in made.groups for one in (*group.first, *group.rest)]
+    assert sorted(names) == sorted(Scenario.model_fields)
+    assert {one.name for group in made.groups for one in group.first} == form.FIRST
+
+
+def test_a_field_of_the_catalogue_offers_its_entries_in_families() -> None:
+    families = dict(control("scale_out").options)
+    assert "infiniband-ndr" in [option.value for option in families["InfiniBand"]]
+    assert {"Ethernet with RoCE", "Ethernet with TCP"} <= families.keys()
+
+
+def test_what_goes_with_the_rest_of_the_plan_comes_first() -> None:
+    scenario = Scenario().model_dump() | {"platform": "hgx-h100", "scale_up": "nvlink-4"}
+    blank, first, *_ = control("switch", resolved=scenario).options
+    assert blank[1][0].value == ""
+    assert first[0] == "For InfiniBand NDR 400"
+    assert "qm9700" in [option.value for option in first[1]]
+
+
+def test_a_blank_choice_names_what_stands_for_it() -> None:
+    resolved = Scenario().model_dump() | {"scale_up": "nvlink-4", "sequence_parallel": True}
+    assert control("scale_up", resolved=resolved).options[0][1][0].label == "Automatic: NVLink 4"
+    assert control("sequence_parallel", resolved=resolved).options[0][1][0].label == "Automatic: Yes"
+
+
+def test_only_fields_that_ask_for_something_are_marked_and_unfolded() -> None:
+    assert not control("gpus").changed
+    assert control("gpus", ("gpus", "64")).changed
+    groups = {group.key: group for group in form.form(form.bind([("tensor_parallel", "8")]), current()).groups}
+    assert groups["parallelism"].open
+    assert not groups["prices"].open
+
+
+def test_errors_come_in_the_order_of_the_form() -> None:
+    made = form.form(form.bind([("price_nic", "cheap"), ("gpus", "0"), ("colour", "red")]), current())
+    assert [name for name, _, _ in made.errors] == ["gpus", "price_nic", ""]
+    assert "more than" in made.errors[0][2] or "at least 1" in made.errors[0][2]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("training_tokens", 15e12, "15T"),
+        ("message", 268435456.0, "268435456"),  # 256 MiB has no round decimal prefix
+        ("electricity", 0.08 / 3.6e6, "$0.08/kWh"),
+        ("lifetime", 4 * 365.25 * 86400.0, "4 years"),
+        ("price_switch", 35000.0, "$35K"),
+        ("oversubscription", 2.0, "2"),
+    ],
+)
+def test_values_are_written_as_one_types_them(name: str, value: float, text: str) -> None:
+    written = form.texts(Scenario(**{name: value})).get(name, "15T" if name == "training_tokens" else "")
+    assert getattr(Scenario(**{name: written}), name) == pytest.approx(value, rel=1e-12)
+    assert written == text
+
+
+@given(st.floats(1e-12, 1e15), st.sampled_from(sorted(units.UNITS)))
+def test_what_is_written_reads_back_as_the_same(value: float, unit: str) -> None:
+    assert units.parse(form.written(value, unit), unit) == pytest.approx(value, rel=1e-12)
+
+
+def test_a_question_takes_several_candidates() -> None:
+    asked = form.bind([("gpu", "h100-sxm"), ("gpu", "b200-sxm")], kind=Question, repeatable=frozenset({"gpu"}))
+    assert asked.scenario is not None
+    assert asked.scenario.gpu == ("h100-sxm", "b200-sxm")
+    chosen = form.choices(asked, current(), "gpu")
+    assert chosen.chosen == ("h100-sxm", "b200-sxm")
+    assert any(option.value == "h200-sxm" for _, options in chosen.groups for option in options)

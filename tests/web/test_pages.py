@@ -1,0 +1,430 @@
+"""Pages as text: the numbers of the API, errors beside their fields, links that keep the question, sources."""
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from starlette.requests import Request
+from starlette.testclient import TestClient
+
+from app.catalog.load import current
+from app.plan.band import Band
+from app.plan.scenario import Scenario
+from app.units import show
+from app.web import responses, settings, templating
+from app.web.application import create_app
+
+PAGES = ("/", "/compare", "/size", "/curves", "/catalog", "/method")
+VOID = {"meta", "link", "input", "br", "rect", "path", "line", "img", "hr", "wbr"}
+
+
+class Page(HTMLParser):
+    """What a test asks of a page: its text, its elements with their attributes, the text of each id."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.words: list[str] = []
+        self._open: list[tuple[str, str | None]] = []
+        self.by_id: dict[str, list[str]] = {}
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attrs}
+        self.elements.append((tag, found))
+        if tag not in VOID:
+            self._open.append((tag, found.get("id")))
+        if "id" in found:
+            self.by_id.setdefault(found["id"], [])
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if any(tag in ("script", "style") for tag, _ in self._open):
+            return
+        self.words.append(data)
+        for _, name in self._open:
+            if name:
+                self.by_id[name].append(data)
+
+    def text(self, name: str | None = None) -> str:
+        """All text, or that of the element with this id, with single spaces."""
+        parts = self.words if name is None else self.by_id[name]
+        return re.sub(r"[ \n]+", " ", "".join(parts)).strip()
+
+    def all(self, tag: str, **wanted: str) -> Iterator[dict[str, str]]:
+        """The attributes of every such element."""
+        for name, attributes in self.elements:
+            if name == tag and all(attributes.get(key.rstrip("_")) == value for key, value in wanted.items()):
+                yield attributes
+
+    def one(self, tag: str, **wanted: str) -> dict[str, str]:
+        """The attributes of the only such element."""
+        (found,) = self.all(tag, **wanted)
+        return found
+
+
+def get(client: TestClient, address: str, status: int = 200) -> Page:
+    """A page as a browser asks for it."""
+    answer = client.get(address, headers={"accept": "text/html"})
+    assert answer.status_code == status, answer.text[:300]
+    return Page(answer.text)
+
+
+def printed(band: dict[str, Any]) -> str:
+    """A band of the API as pages print it."""
+    return templating.band(Band(band["low"], band["typical"], band["high"], band["unit"]))
+
+
+# Agreement -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", ["", "gpus=64&scale_out=roce-400", "gpu=gb200&gpus=576&model=deepseek-v3"])
+def test_the_page_prints_the_numbers_of_the_api(client: TestClient, query: str) -> None:
+    plan = client.get(f"/api/v1/plan?{query}").json()
+    text = get(client, f"/?{query}").text()
+    assert plan["verdict"] in text
+    for part, name in (
+        ("training", "step_time"),
+        ("training", "time_to_train"),
+        ("fabric", "cost_per_host_port"),
+        ("fabric", "cost"),
+        ("all_reduce", "time"),
+        ("memory", "total"),
+        ("costs", "capital"),
+        ("costs", "per_run"),
+        ("cluster", "power"),
+    ):
+        band = plan[part][name]
+        assert printed(band) if band is None else printed(band) in text, f"{part}.{name}"
+    for finding in plan["findings"]:
+        assert finding["message"] in text
+    assert f"{plan['fabric']['links']['leaf_spine']:,}" in text
+
+
+def test_every_table_of_the_page_is_a_table_of_the_files(client: TestClient) -> None:
+    plan = client.get("/api/v1/plan").json()
+    text = get(client, "/").text()
+    for line in plan["fabric"]["bill_of_materials"]:
+        assert line["part"] in text
+        assert f"{line['quantity']:,}" in text
+    for part in plan["training"]["parts"]:
+        assert printed(part["time"]) in text
+    for part in plan["memory"]["parts"]:
+        assert printed(part["size"]) in text
+
+
+# Sources -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_number_leads_to_its_formula_or_its_sources_in_one_click(client: TestClient) -> None:
+    page = get(client, "/")
+    figures = [element["href"] for element in page.all("a", class_="figure")]
+    assert len(figures) > 100
+    for target in figures:
+        assert target.startswith("#")
+        assert target[1:] in page.by_id, target
+    catalogue = get(client, "/catalog")
+    sources = {href for element in page.all("a") if (href := element.get("href", "")).startswith("/catalog#source-")}
+    assert len(sources) > 5
+    for source in sources:
+        assert source.partition("#")[2] in catalogue.by_id, source
+
+
+def test_an_explanation_shows_the_formula_with_this_plans_numbers(client: TestClient) -> None:
+    page = get(client, "/?gpus=512")
+    method = get(client, "/method")
+    assert any(page.all("math"))
+    explained = [name for name in page.by_id if name.startswith("how-")]
+    assert {"how-training-step_time", "how-fabric-cost_per_host_port", "how-costs-per_run"} <= set(explained)
+    port = page.text("how-fabric-cost_per_host_port")
+    plan = client.get("/api/v1/plan?gpus=512").json()
+    assert show(plan["fabric"]["cost"]["typical"], "USD") in port
+    for element in page.all("a"):
+        href = element.get("href", "")
+        if href.startswith("/method#"):
+            assert href.partition("#")[2] in method.by_id, href
+
+
+def test_every_link_within_the_page_has_a_target(client: TestClient) -> None:
+    for address in ("/", "/?gpus=1020", "/compare", "/size?deadline=60+days", "/curves", "/?gpus=x"):
+        page = get(client, address, 422 if address == "/?gpus=x" else 200)
+        ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+        assert len(ids) == len(set(ids)), [name for name in ids if ids.count(name) > 1]
+        for element in page.all("a"):
+            if element.get("href", "").startswith("#"):
+                assert element["href"][1:] in page.by_id, f"{address}: {element['href']}"
+        for attribute in ("aria-describedby", "aria-labelledby"):
+            for _, attributes in page.elements:
+                for name in attributes.get(attribute, "").split():
+                    assert name in page.by_id, f"{address}: {attribute} {name}"
+
+
+# The form ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_form_has_every_field_of_a_scenario(client: TestClient) -> None:
+    page = get(client, "/")
+    names = {
+        attributes["name"] for tag, attributes in page.elements if tag in ("input", "select") and "name" in attributes
+    }
+    assert names == set(Scenario.model_fields)
+
+
+def test_what_was_typed_stays_with_the_message_beside_it(client: TestClient) -> None:
+    page = get(client, "/?gpus=twelve&training_tokens=15T+tokens&gpu=h100&layres=3", 422)
+    assert page.one("input", id="field-gpus")["value"] == "twelve"
+    assert page.one("input", id="field-gpus")["aria-invalid"] == "true"
+    assert "whole number" in page.text("field-gpus-error")
+    assert page.one("input", id="field-training_tokens")["value"] == "15T tokens"
+    assert "Did you mean h100-sxm" in page.text("field-gpu-error")
+    assert page.text("field-gpu-error").endswith("Choose from the list.")
+    summary = page.text("errors")
+    assert "3 things need your attention" in summary
+    assert "layres" in summary
+    assert {"#field-gpus", "#field-gpu"} <= {element["href"] for element in page.all("a") if "href" in element}
+
+
+def test_a_model_of_ones_own_opens_its_fields(client: TestClient) -> None:
+    page = get(client, "/?model=custom&layers=4&hidden=1024&heads=8")
+    assert "open" in page.one("details", id="group-shape")
+    assert "a model of your own" in page.text("scenario-line")
+
+
+@pytest.mark.parametrize(
+    "value", ["0", "-5", "1e30", "NaN", "inf", "1 000 000 000 000", "<script>alert(1)</script>", "'"]
+)
+@pytest.mark.parametrize("field", ["gpus", "training_tokens", "oversubscription", "price_switch", "message"])
+def test_no_input_breaks_the_page(client: TestClient, field: str, value: str) -> None:
+    answer = client.get("/", params={field: value}, headers={"accept": "text/html"})
+    assert answer.status_code in (200, 422)
+    assert "<script>alert" not in answer.text
+    if answer.status_code == 422:
+        assert Page(answer.text).one("input", id=f"field-{field}")["value"] == value
+
+
+def test_quantities_read_as_people_write_them(client: TestClient) -> None:
+    page = get(client, "/?message=256+MiB&training_tokens=2e12&jitter=0.02")
+    assert page.one("input", id="field-message")["value"] == "256 MiB"
+    assert page.one("input", id="field-training_tokens")["value"] == "2T"
+    assert page.one("input", id="field-jitter")["value"] == "0.02"
+
+
+def test_blank_fields_name_what_stands_for_them(client: TestClient) -> None:
+    page = get(client, "/")
+    assert page.one("input", id="field-gpus_per_node")["placeholder"] == "8"
+    assert "Automatic: NVLink 4" in page.text("field-scale_up")
+    page = get(client, "/?gpu=a100-sxm")
+    assert "Automatic: NVLink 3" in page.text("field-scale_up")
+
+
+def test_a_form_sent_without_scripts_leads_to_the_short_address(client: TestClient) -> None:
+    page = get(client, "/")
+    sent = {}
+    for tag, attributes in page.elements:
+        if tag == "input" and attributes.get("name"):
+            sent[attributes["name"]] = attributes["value"]
+        elif tag == "select":
+            sent[attributes["name"]] = attributes["data-default"]
+    answer = client.get("/", params=sent | {"gpus": "512", "message": "1 GiB"}, follow_redirects=False)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/?gpus=512&message=1+GiB"
+
+
+# Links ---------------------------------------------------------------------------------------------------------------
+
+
+def test_changing_page_keeps_the_question(client: TestClient) -> None:
+    page = get(client, "/?gpus=512&scale_out=roce-400")
+    addresses = {element["data-page"]: element["href"] for element in page.all("a") if "data-page" in element}
+    for to in ("/", "/compare", "/all-reduce", "/fabric"):
+        assert dict(parse_qsl(urlsplit(addresses[to]).query)) == {"gpus": "512", "scale_out": "roce-400"}
+    assert "deadline" in dict(parse_qsl(urlsplit(addresses["/size"]).query))
+    assert addresses["/catalog"] == "/catalog"
+
+
+def test_a_finding_links_to_the_plan_that_heeds_it(client: TestClient) -> None:
+    page = get(client, "/?gpus=1020")
+    assert "1,020 GPUs do not fill nodes of 8" in page.text()
+    queries = [dict(parse_qsl(urlsplit(element["href"]).query)) for element in page.all("a") if "href" in element]
+    assert any(query.get("gpus") == "1016" or query.get("gpus") == "1024" for query in queries) or any(
+        urlsplit(element["href"]).path == "/" and not urlsplit(element["href"]).query for element in page.all("a")
+    )
+
+
+def test_every_preset_opens_in_one_click(client: TestClient) -> None:
+    page = get(client, "/")
+    addresses = [element["href"] for element in page.all("a") if element.get("href", "").startswith("/?")]
+    presets = current().presets
+    assert len(presets) >= 8
+    for preset in presets.values():
+        scenario = Scenario.model_validate(preset.scenario)
+        assert f"/?{scenario.query()}" in addresses
+        assert preset.name in page.text()
+
+
+def test_the_json_twin_asks_the_same(client: TestClient) -> None:
+    twin = get(client, "/?gpus=512").one("link", rel="alternate")
+    assert twin["href"] == "/api/v1/plan?gpus=512"
+    assert client.get(twin["href"]).json()["scenario"]["gpus"] == 512
+
+
+def test_the_curl_line_asks_the_same(client: TestClient) -> None:
+    assert get(client, "/?gpus=512").text("curl") == "curl 'http://testserver/api/v1/plan?gpus=512'"
+
+
+def test_below_a_sub_path_every_link_stays_below_it() -> None:
+    options = settings.Settings(root_path="/railyard", access_log=False)
+    with TestClient(create_app(options), root_path="/railyard") as client:
+        page = get(client, "/?gpus=64")
+    for tag, attributes in page.elements:
+        for name in ("href", "src", "action"):
+            address = attributes.get(name, "")
+            if address.startswith("/") and tag != "use":
+                assert address.startswith("/railyard/"), f"{tag} {name}={address}"
+
+
+# Compare -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_comparison_puts_what_differs_first_with_its_cause(client: TestClient) -> None:
+    page = get(client, "/compare?b.scale_out=roce-400&c.scale_out=tcp-400")
+    text = page.text()
+    assert "Against plan A: B" in page.text("verdict")
+    assert text.index("What was asked") < text.index("What differs") < text.index("What is the same")
+    assert "RoCE on 400 Gb/s Ethernet" in text
+    compared = client.post(
+        "/api/v1/compare", json={"scenarios": [{}, {"scale_out": "roce-400"}, {"scale_out": "tcp-400"}]}
+    ).json()
+    for difference in compared["differences"]:
+        assert difference["title"] in text
+        assert difference["cause"] in text
+
+
+def test_fields_without_a_letter_hold_for_every_plan(client: TestClient) -> None:
+    text = get(client, "/compare?gpus=512").text()
+    assert text.count("512 × H100 SXM") == 2
+    assert "RoCE" in text
+    text = get(client, "/compare?gpus=512&b.gpus=256").text()
+    assert "512 × H100 SXM" in text
+    assert "256 × H100 SXM" in text
+
+
+def test_a_comparison_names_the_plan_whose_field_is_wrong(client: TestClient) -> None:
+    page = get(client, "/compare?b.gpus=many", 422)
+    assert "B, GPUs: Type a whole number" in page.text("errors")
+    assert page.one("input", id="field-b.gpus")["value"] == "many"
+
+
+def test_plans_of_a_comparison_can_be_added_and_removed(client: TestClient) -> None:
+    page = get(client, "/compare?b.gpus=512")
+    more = next(href for element in page.all("a") if "c." in (href := element.get("href", "")))
+    page = get(client, more)
+    assert any("Remove" in word for word in page.words)
+
+
+# Size ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_deadline_leads_to_clusters_that_meet_it(client: TestClient) -> None:
+    query = "deadline=200+days&gpu=h100-sxm&gpus=4096&scale_out=infiniband-ndr"
+    page = get(client, f"/size?{query}")
+    answer = client.get(f"/api/v1/size?{query}").json()
+    cheapest = answer["cheapest"]
+    assert cheapest["time_to_train"] <= 200 * 86400
+    assert f"{cheapest['gpus']:,} H100 SXM on InfiniBand NDR 400" in page.text("verdict")
+    assert f"/?{cheapest['query']}" in {element.get("href") for element in page.all("a")}
+
+
+def test_the_size_form_keeps_what_was_typed(client: TestClient) -> None:
+    page = get(client, "/size?deadline=soon&gpu=h100-sxm", 422)
+    assert page.one("input", id="field-deadline")["value"] == "soon"
+    assert "60 days" in page.text("field-deadline-error")
+    ticked = {box["value"] for box in page.all("input", type="checkbox", name="gpu") if "checked" in box}
+    assert ticked == {"h100-sxm"}
+
+
+# Every page ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_pages_load_nothing_foreign_and_run_nothing_inline(client: TestClient, address: str) -> None:
+    page = get(client, address)
+    for tag, attributes in page.elements:
+        for name in ("src", "srcset", "data", "poster"):
+            assert not attributes.get(name, "").startswith(("http", "//")), f"{tag} {name}"
+        assert not any(name.startswith("on") for name in attributes), tag
+        assert "style" not in attributes, tag
+        if tag == "link":
+            assert attributes["href"].startswith("/")
+        if tag == "script":
+            assert "src" in attributes or attributes["type"] == "application/json"
+    assert page.one("html")["lang"] == "en-GB"
+    assert any(page.all("meta", name="description"))
+    assert len(list(page.all("h1"))) == 1
+
+
+def test_an_unchanged_page_costs_nothing(client: TestClient) -> None:
+    first = client.get("/?gpus=64")
+    again = client.get("/?gpus=64", headers={"if-none-match": first.headers["etag"]})
+    assert again.status_code == 304
+    assert not again.content
+
+
+def test_the_first_visit_is_small(client: TestClient) -> None:
+    """All that the planner transfers before the charts' script: under 150 kB."""
+    page = client.get("/", headers={"accept-encoding": "gzip"})
+    parts = Page(page.text)
+    own = [element["href"] for element in parts.all("link") if element["rel"] in ("stylesheet", "icon")]
+    own += [element["src"] for element in parts.all("script") if "src" in element]
+    sizes = [int(client.get(path, headers={"accept-encoding": "gzip"}).headers["content-length"]) for path in own]
+    assert int(page.headers["content-length"]) + sum(sizes) < 150_000
+
+
+def test_errors_are_pages_for_people_and_problems_for_programs(client: TestClient) -> None:
+    page = get(client, "/nowhere", 404)
+    assert "nothing at this address" in page.text("main")
+    assert client.get("/nowhere").headers["content-type"] == "application/problem+json"
+    api = client.get("/api/v1/nowhere", headers={"accept": "text/html"})
+    assert api.headers["content-type"] == "application/problem+json"
+
+
+def test_memory_forgets_the_oldest_page() -> None:
+    memory = responses.PageCache(most=1)
+    made: list[str] = []
+
+    def ask(path: str) -> None:
+        scope = {
+            "type": "http", "method": "GET", "path": path, "query_string": b"", "headers": [], "scheme": "http",
+            "server": ("test", 80), "root_path": "",
+        }  # fmt: skip
+        request = Request(scope)
+
+        def make() -> Any:
+            made.append(path)
+            return templating.page(request, "error.html", {"problem": PROBLEM, "request_id": ""})
+
+        if memory.known(request) is None:
+            memory.keep(request, make())
+
+    for path in ("/a", "/a", "/b", "/a"):
+        ask(path)
+    assert made == ["/a", "/b", "/a"]
+
+
+PROBLEM = {"title": "A title", "detail": "A sentence.", "status": 404}
+
+
+@pytest.mark.parametrize(
+    "query", ["zz=&zz=1", "algorithm=&gpus=twelve", "b.gpus=1024&b.zz=", "b.tensor_parallel=", "a.gpus=&c.gpus=512"]
+)
+def test_a_comparison_with_blanks_and_nonsense_is_answered_with_what_to_change(client: TestClient, query: str) -> None:
+    assert client.get(f"/compare?{query}").status_code in (200, 422)

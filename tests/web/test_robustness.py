@@ -1,0 +1,140 @@
+"""Questions that broke something once, and small runs of the searches that find such questions (`make fuzz`)."""
+
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from pydantic import ValidationError
+from starlette.testclient import TestClient
+
+from app import units
+from app.plan.scenario import Scenario
+from app.web import openapi
+from tests.bench.faults import wait
+from tests.bench.web import free_port
+from tests.conftest import ROOT, Server
+from tests.fuzz import contract, hostile
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        # An NVLink switch of Hopper's beside a GPU of Ampere's generation, for which the library has no NVLS.
+        "/api/v1/all-reduce?gpu=l40s&scale_up=nvlink-4&gpus=93834",
+        # Parameters sharded across nodes that have no network.
+        "/api/v1/plan?nics_per_node=0&head_dim=1&ffn_hidden=1&tied_embeddings=true&micro_batch=1&sharding=parameters",
+        "/api/v1/plan?nics_per_node=0&tensor_parallel=8&pipeline_parallel=2&micro_batch=1&sharding=optimizer",
+        "/?nics_per_node=0",
+        # A run that takes no time, and one that costs nothing.
+        "/api/v1/plan?training_tokens=5e-324",
+        "/api/v1/plan?price_node=0&price_nic=0&price_switch=0&price_transceiver=0&price_cable=0&price_copper_cable=0"
+        "&electricity=0&infrastructure=0&support=0",
+    ],
+)
+def test_what_broke_once_is_answered(client: TestClient, address: str) -> None:
+    answer = client.get(address)
+    assert answer.status_code == 200, answer.text
+
+
+PLAIN = ("0", "0" * 20, "0" * 40, "0" * 41, "007", "8", "123456789", "-1", "1 bananas", "٣")
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_the_document_allows_what_the_reader_takes(text: str) -> None:
+    """More texts are understood than the document names; but zeros, which generators love, are no difference."""
+    compared = 0
+    for name, schema in openapi.fields(Scenario).items():
+        for pattern in (one["pattern"] for one in schema.get("anyOf", []) if "x-unit" in schema and "pattern" in one):
+            allowed = len(text) <= units.LONGEST and re.search(pattern, text) is not None
+            try:
+                taken = Scenario.model_validate({name: text}) is not None
+            except ValidationError:
+                taken = False
+            assert taken or not allowed, (name, text)
+            assert taken == allowed or text.strip("0"), (name, text)
+            compared += 1
+    assert compared > 15
+
+
+# Small runs of the searches -------------------------------------------------------------------------------------------
+
+
+def test_a_sample_of_hostile_requests_breaks_nothing(tmp_path: Path) -> None:
+    running = Server(tmp_path / "log", RAILYARD_TIME_LIMIT=str(hostile.OWN_LIMIT))
+    try:
+        told = list(hostile.attack(running, seed=7, requests=150, limit=5.0))  # other tests' servers take their share
+    finally:
+        running.stop()
+    assert "150 requests, seed 7" in "".join(told)
+
+
+def test_clients_who_ask_for_much_and_leave_take_nothing_from_others(tmp_path: Path) -> None:
+    running = Server(tmp_path / "log", RAILYARD_TIME_LIMIT="30")
+    try:
+        told = list(hostile.siege(running, times=2, limit=3.0))  # other tests' servers take their share
+    finally:
+        running.stop()
+    assert "18 clients who left" in told[0]
+
+
+def test_the_search_for_hostile_answers_would_notice_them() -> None:
+    request = hostile.Request("GET", "/api/v1/plan?gpu=x")
+    page = f"<html><script>{hostile.MARK}</script>".encode()
+    assert hostile.wrong(request, hostile.Answer(503, "application/problem+json", b"{}", 0.1))
+    assert hostile.wrong(request, hostile.Answer(0, "", b"", 0.1))
+    assert hostile.wrong(request, hostile.Answer(200, "text/html", page, 0.1))
+    assert hostile.wrong(request, hostile.Answer(200, "text/html", b"<p>" + hostile.RESULT, 0.1))
+    assert hostile.wrong(request, hostile.Answer(200, "application/json", b'{"x": NaN}', 0.1))
+    assert hostile.wrong(request, hostile.Answer(422, "application/json", b'{"detail": "no"}', 0.1))
+    assert not hostile.wrong(request, hostile.Answer(422, "application/problem+json", b'{"status": 422}', 0.1))
+
+
+def test_hostile_requests_are_the_same_for_the_same_seed() -> None:
+    first, second, other = (hostile.Generator(seed) for seed in (1, 1, 2))
+    same = [first.one() for _ in range(50)]
+    assert same == [second.one() for _ in range(50)]
+    assert same != [other.one() for _ in range(50)]
+
+
+def test_a_sample_of_the_contract_holds(server: str, tmp_path: Path) -> None:
+    """All checks of Schemathesis on every operation but those whose answers take their time; `make fuzz` asks more."""
+    quick = [one for one in contract.operations(server) if one not in ("get_size", "post_size", "sweep")]
+    assert len(quick) > 8
+    done = contract.ask(server, tmp_path, 1, 5, *quick, phases="examples,fuzzing")
+    assert done.returncode == 0, done.stdout
+
+
+# Disks ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_changes_nothing() -> None:
+    """No file takes a byte, there is no folder for temporary files, and the log goes to a device that is full."""
+    port = free_port()
+
+    def nothing_more() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    command = [sys.executable, "-m", "app", "serve", "--port", str(port)]
+    with Path("/dev/full").open("wb") as full:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={"PATH": "/usr/bin:/bin", "HOME": "/nowhere", "TMPDIR": "/nowhere", "RAILYARD_SHUTDOWN_DRAIN": "0"},
+            stdout=full,
+            stderr=full,
+            preexec_fn=nothing_more,
+        )
+    try:
+        wait(f"http://127.0.0.1:{port}/readyz")
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as asking:
+            for address in (*hostile.PLANS, *hostile.FIXED[:6], "/export/plan.xlsx", "/export/plan.csv"):
+                assert asking.get(address, params={"gpus": 64}).status_code == 200, address
+            answer = asking.post("/api/v1/sweep", json={"grid": {"gpus": [64, 128]}})
+            assert len(answer.text.splitlines()) == 2
+    finally:
+        process.terminate()
+        process.wait(30)

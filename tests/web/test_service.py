@@ -1,0 +1,593 @@
+"""The service as its operators see it: probes, limits, logs, headers, start and stop."""
+
+import asyncio
+import html
+import itertools
+import json
+import re
+import shlex
+import threading
+import time
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from app.web import answers, assets, heavy_queue, settings
+from app.web.application import create_app
+from app.web.problems import ProblemError
+from tests.conftest import Server
+
+
+def made(**options: Any) -> TestClient:
+    """A client of an application of its own."""
+    return TestClient(create_app(settings.Settings(access_log=False, **options)), raise_server_exceptions=False)
+
+
+# Probes and metrics --------------------------------------------------------------------------------------------------
+
+
+def test_probes_answer(client: TestClient) -> None:
+    assert client.get("/healthz").text == "ok"
+    assert client.get("/readyz").text == "ready"
+
+
+def test_not_ready_before_the_start_and_after_the_end() -> None:
+    probe = made()  # not entered: the application has not started
+    assert probe.get("/readyz").status_code == 503
+    assert probe.get("/healthz").status_code == 200
+
+
+def test_metrics_count_requests_evaluations_and_errors(client: TestClient) -> None:
+    client.get("/api/v1/all-reduce?gpus=64&message=1MiB")
+    client.get("/api/v1/plan?gpus=x")
+    text = client.get("/metrics").text
+    assert re.search(r'railyard_requests_total\{method="GET",route="/api/v1/all-reduce",status="200"\} [1-9]', text)
+    assert re.search(r'railyard_requests_total\{method="GET",route="/api/v1/plan",status="422"\} [1-9]', text)
+    assert re.search(r'railyard_request_seconds_bucket\{le="0.1",route="/api/v1/all-reduce"\} [1-9]', text)
+    assert re.search(r'railyard_evaluations_total\{endpoint="all-reduce"\} [1-9]', text)
+    assert "railyard_errors_total" in text
+    assert "process_resident_memory_bytes" in text
+
+
+def test_unknown_addresses_do_not_fill_the_metrics(client: TestClient) -> None:
+    for number in range(20):
+        client.get(f"/no/such/{number}")
+        client.request(f"METHOD{number}", "/healthz")
+    text = client.get("/metrics").text
+    assert "/no/such" not in text
+    assert "METHOD" not in text
+
+
+# Headers -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/docs", "/docs/try", "/api/v1/plan?gpus=x", "/nowhere", "/healthz", "/static/docs.js"]
+)
+def test_every_answer_has_the_security_headers(client: TestClient, path: str) -> None:
+    headers = client.get(path).headers
+    policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == "'self'"
+    assert "unsafe-inline" not in policy["style-src"]
+    assert "unsafe-eval" not in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["referrer-policy"] == "same-origin"
+    assert re.fullmatch(r"[0-9a-f]{16}", headers["x-request-id"])
+    assert "server" not in headers
+
+
+def test_a_request_id_is_kept_if_it_is_harmless(client: TestClient) -> None:
+    assert client.get("/healthz", headers={"x-request-id": "abc-123"}).headers["x-request-id"] == "abc-123"
+    assert client.get("/healthz", headers={"x-request-id": "a b\t<"}).headers["x-request-id"] != "a b\t<"
+    assert client.get("/nowhere", headers={"x-request-id": "abc-123"}).json()["request_id"] == "abc-123"
+
+
+def test_other_origins_are_refused_unless_configured(client: TestClient) -> None:
+    origin = {"origin": "https://a.example"}
+    assert "access-control-allow-origin" not in client.get("/api/v1/catalog/gpus", headers=origin).headers
+    with made(cors_origins="https://a.example") as other:
+        assert (
+            other.get("/api/v1/catalog/gpus", headers=origin).headers["access-control-allow-origin"] == origin["origin"]
+        )
+        stranger = other.get("/api/v1/catalog/gpus", headers={"origin": "https://b.example"})
+        assert "access-control-allow-origin" not in stranger.headers
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_kept_for_good_under_their_hash(client: TestClient) -> None:
+    for name in ("plotly.min.js", "swagger-ui-bundle.js", "docs.js"):
+        answer = client.get(assets.url(name))
+        assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert answer.headers["content-type"].startswith(("text/javascript", "application/javascript"))
+        assert "charset=utf-8" in answer.headers["content-type"]
+        assert answer.headers["content-encoding"] == "gzip"
+        again = client.get(assets.url(name), headers={"if-none-match": answer.headers["etag"]})
+        assert again.status_code == 304
+    assert "immutable" not in client.get("/static/docs.js?v=old").headers["cache-control"]
+
+
+def test_plotly_comes_from_the_installed_package(client: TestClient) -> None:
+    import plotly.offline
+
+    assert client.get(assets.url("plotly.min.js")).text == plotly.offline.get_plotlyjs()
+
+
+@pytest.mark.parametrize(
+    "name", ["../app/web/server.py", "%2e%2e/app/web/server.py", "..%2fREADME.md", "/etc/passwd", "", ".hidden"]
+)
+def test_no_other_file_is_served(client: TestClient, name: str) -> None:
+    assert client.get(f"/static/{name}").status_code in (404, 405)
+
+
+# Limits --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_body_is_bounded_even_without_a_length(server: str) -> None:
+    def endless() -> Any:
+        for _ in range(64):
+            yield b" " * 65_536
+
+    headers = {"content-type": "application/json"}
+    answer = httpx.post(f"{server}/api/v1/plan", content=endless(), headers=headers)
+    assert answer.status_code == 413
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_sweep_is_cut_off_in_time_and_says_so() -> None:
+    with made(time_limit=0.3) as quick:
+        grid = {"grid": {"gpus": list(range(8, 80_000, 8))}}
+        began = time.monotonic()
+        answer = quick.post("/api/v1/sweep", json=grid)
+        assert time.monotonic() - began < 3
+    rows = [json.loads(line) for line in answer.text.splitlines()]
+    assert re.match(r"Cut off after 0.3 s: [\d,]+ of 9,999 points", rows[-1]["error"])
+    assert rows[-1]["gpus"] is None
+    assert all(row["gpus"] for row in rows[:-1])
+
+
+def test_a_sweep_is_cut_off_at_the_most_points_and_says_so() -> None:
+    """It is no error: a grid that the document allows is answered, as far as one request goes."""
+    with made(max_sweep_points=10) as small:
+        answer = small.post("/api/v1/sweep", json={"grid": {"gpus": list(range(8, 96, 8))}})
+        whole = small.post("/api/v1/sweep", json={"grid": {"gpus": list(range(8, 88, 8))}})
+    assert answer.status_code == 200
+    rows = [json.loads(line) for line in answer.text.splitlines()]
+    assert [one["gpus"] for one in rows] == [*range(8, 88, 8), None]
+    assert rows[-1]["error"].startswith("Cut off at the most points of one request: 10 of 11 points are above.")
+    assert len(whole.text.splitlines()) == 10
+
+
+def run_apart(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine returns; the browser tests leave an event loop in this thread."""
+    with ThreadPoolExecutor(1) as apart:
+        return apart.submit(asyncio.run, coroutine).result()
+
+
+class Visit:
+    """One request, given to an application without a server between: its client reads and leaves as it is told."""
+
+    def __init__(self, app: Any, target: str, body: bytes | None = None) -> None:
+        path, _, query = target.partition("?")
+        self.scope = {
+            "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1",
+            "method": "GET" if body is None else "POST", "scheme": "http", "path": path, "raw_path": path.encode(),
+            "query_string": query.encode(), "root_path": "", "headers": [(b"content-type", b"application/json")],
+            "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+        }  # fmt: skip
+        self.body = body or b""
+        self.app = app
+        self.asked = False
+        self.gone, self.reads, self.begun = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.reads.set()
+        self.status = 0
+        self.answer = b""
+
+    async def receive(self) -> dict[str, Any]:
+        if not self.asked:
+            self.asked = True
+            return {"type": "http.request", "body": self.body, "more_body": False}
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        self.status = message.get("status", self.status)
+        if message["type"] == "http.response.body":
+            self.answer += message["body"]
+            self.begun.set()
+            await self.reads.wait()
+
+    async def ask(self) -> "Visit":
+        await self.app(self.scope, self.receive, self.send)
+        return self
+
+
+GRID = json.dumps({"grid": {"gpus": list(range(8, 80_000, 8))}}).encode()
+LARGE = "gpu=h800-sxm&gpus=1000000&scale_out=spectrum-x-800&topology=fat-tree"
+GIVEN = "tensor_parallel=8&pipeline_parallel=1&micro_batch=1&global_batch=1000000"
+
+
+@pytest.mark.parametrize(
+    ("work", "target", "body"),
+    [
+        ("app.web.api.evaluate", f"/api/v1/plan?{LARGE}&{GIVEN}", None),
+        ("app.web.api.evaluate", "/api/v1/plan", None),
+        ("app.web.answers.fabric_answer", f"/api/v1/fabric?{LARGE}", None),
+        ("app.web.answers.reduce_answer", "/api/v1/all-reduce?gpus=8&gpus=16&gpus=24&gpus=32", None),
+        ("app.web.answers.size_answer", "/api/v1/size", None),
+        ("app.web.answers.compare_answer", "/api/v1/compare", b'{"scenarios": [{}, {"gpus": 64}]}'),
+        ("app.web.api._check_values", "/api/v1/sweep", GRID),
+        ("app.web.api._batch", "/api/v1/sweep", GRID),
+        ("app.web.pages.planner.evaluate", "/", None),
+        ("app.web.pages.planner._curves", "/curves", None),
+        ("app.web.pages.planner._compare", "/compare", None),
+        ("app.web.pages.planner.size", "/size", None),
+        ("app.web.pages.reference._explorer", "/all-reduce", None),
+        ("app.web.pages.reference.fabric.draft", "/fabric", None),
+        ("app.web.pages.reference.fabric.draft", "/export/cables.csv", None),
+        ("app.web.pages.reference.evaluate", "/export/plan.csv", None),
+        ("app.web.pages.reference._sheet", "/acceptance", None),
+        ("app.web.pages.reference._sheet", "/acceptance.json", None),
+        ("app.web.pages.reference._accuracy", "/accuracy", None),
+        ("app.web.pages.reference._listing", "/catalog", None),
+    ],
+)
+def test_others_are_answered_while_a_question_is_computed(
+    monkeypatch: pytest.MonkeyPatch, work: str, target: str, body: bytes | None
+) -> None:
+    begun, answered = threading.Event(), threading.Event()
+    threads: list[str] = []
+
+    def slow(*_: Any, **__: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        begun.set()
+        assert answered.wait(5)
+        raise ProblemError(422, "Computed.")
+
+    slow.cache_info = lambda: SimpleNamespace(currsize=0)
+    app = made().app
+    monkeypatch.setattr(work, slow)
+
+    async def both() -> Visit:
+        computing = asyncio.create_task(Visit(app, target, body).ask())
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        assert (await Visit(app, "/healthz").ask()).status == 200
+        answered.set()
+        return await computing
+
+    assert run_apart(both()).status == 422
+    assert threads[0].startswith(("heavy", "light"))
+
+
+def test_a_size_stops_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def slowly(*asked: Any) -> None:
+        tried.append(asked[-1])
+        time.sleep(0.05)
+
+    monkeypatch.setattr("app.studies.sizing._candidate", slowly)
+    app = made().app
+
+    async def leave() -> int:
+        visit = Visit(app, "/api/v1/size?gpus=131072")
+        asking = asyncio.create_task(visit.ask())
+        while not tried:
+            await asyncio.sleep(0.01)
+        visit.gone.set()
+        await asyncio.wait([asking], timeout=1)
+        assert asking.done()
+        known = len(tried)
+        await asyncio.sleep(0.4)
+        return len(tried) - known
+
+    assert run_apart(leave()) <= 1  # the one it was at
+
+
+def test_what_waits_its_turn_is_never_begun_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Event()
+    monkeypatch.setattr("app.web.answers.size_answer", lambda *_: begun.set())
+    app, done = made().app, threading.Event()
+
+    async def leave() -> None:
+        occupied = asyncio.create_task(app.state.heavy_queue.run(lambda: done.wait(5), heavy=True))
+        visit = Visit(app, "/api/v1/size")
+        asking = asyncio.create_task(visit.ask())
+        await asyncio.sleep(0.2)
+        assert app.state.heavy_queue.inside == 2
+        visit.gone.set()
+        await asyncio.wait([asking], timeout=1)
+        assert asking.done()
+        assert app.state.heavy_queue.inside == 1
+        done.set()
+        await occupied
+        await app.state.heavy_queue.run(lambda: None, heavy=True)  # whatever waited before has had its turn
+
+    run_apart(leave())
+    assert not begun.is_set()
+
+
+@pytest.mark.parametrize("target", ["/api/v1/size", "/api/v1/sweep", "/size", "/export/plan.csv", f"/fabric?{LARGE}"])
+def test_waiting_for_a_turn_ends_with_the_time_of_a_request(target: str) -> None:
+    app, done = made(time_limit=0.3).app, threading.Event()
+
+    async def wait() -> Visit:
+        occupied = asyncio.create_task(app.state.heavy_queue.run(lambda: done.wait(10), heavy=True))
+        await asyncio.sleep(0)
+        try:
+            body = b'{"grid": {"gpus": [8]}}' if "sweep" in target else None
+            return await asyncio.wait_for(Visit(app, target, body).ask(), 5)
+        finally:
+            done.set()
+            await occupied
+
+    found = run_apart(wait())
+    assert found.status == 503
+    assert b"Not finished within 0.3 s" in found.answer
+
+
+def test_who_does_not_read_a_stream_keeps_nobody_waiting() -> None:
+    app = made().app
+
+    async def crowd() -> list[int]:
+        streams = [Visit(app, "/api/v1/sweep", GRID) for _ in range(3)]
+        streams += [Visit(app, "/export/cables.csv?gpus=65536") for _ in range(3)]
+        for one in streams:
+            one.reads.clear()
+        asking = [asyncio.create_task(one.ask()) for one in streams]
+        await asyncio.gather(*(one.begun.wait() for one in streams))
+        others = ("/api/v1/plan?gpus=64", "/export/capital.csv?gpus=64", "/export/cables.csv?gpus=64")
+        found = [(await asyncio.wait_for(Visit(app, other).ask(), 10)).status for other in others]
+        assert app.state.heavy_queue.inside == 0
+        for one in streams:
+            one.gone.set()
+        await asyncio.wait(asking, timeout=5)
+        assert all(one.done() for one in asking)
+        return found
+
+    assert run_apart(crowd()) == [200, 200, 200]
+
+
+def test_a_stream_stops_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_parts: list[int] = []
+
+    def endless(_: Any) -> Iterator[str]:
+        for number in itertools.count():
+            made_parts.append(number)
+            yield "a line\r\n"
+
+    monkeypatch.setattr("app.report.tables.cable_csv", endless)
+    app = made().app
+
+    async def leave() -> int:
+        visit = Visit(app, "/export/cables.csv")
+        asking = asyncio.create_task(visit.ask())
+        await visit.begun.wait()
+        visit.gone.set()
+        await asyncio.wait([asking], timeout=2)
+        assert asking.done()
+        known = len(made_parts)
+        await asyncio.sleep(0.1)
+        return len(made_parts) - known
+
+    assert run_apart(leave()) <= 1
+
+
+def test_a_cable_list_without_measure_is_refused_with_what_to_change(client: TestClient) -> None:
+    for asked in ("gpus=1000000&nics_per_node=576&gpus_per_node=1&scale_out=roce-400", f"{LARGE}&nics_per_node=72"):
+        began = time.monotonic()
+        answer = client.get(f"/export/cables.csv?{asked}")
+        assert answer.status_code == 422, asked
+        assert "Ask for fewer GPUs" in answer.json()["detail"]
+        assert time.monotonic() - began < 10
+    with made(max_cables=2047) as small:
+        assert small.get("/export/cables.csv").status_code == 422
+    with made(max_cables=2048) as enough:
+        assert len(enough.get("/export/cables.csv").text.splitlines()) == 1 + 2048
+
+
+def test_a_body_of_countless_fields_is_refused_before_they_are_looked_at(client: TestClient) -> None:
+    fields = {f"field{number}": 1 for number in range(60_000)}
+    for path, body in (("plan", fields), ("compare", {"scenarios": [fields, {}]})):
+        errors = client.post(f"/api/v1/{path}", json=body).json()["errors"]
+        assert [one["detail"] for one in errors] == ["More than 500 fields. /docs lists all there are."]
+
+
+def test_too_many_large_questions_are_turned_away() -> None:
+    async def crowd() -> list[object]:
+        gate = heavy_queue.HeavyQueue(settings.Settings(heavy_workers=1, heavy_queue=1))
+        four = [gate.run(lambda: time.sleep(0.01) or "done", heavy=True) for _ in range(4)]
+        return await asyncio.gather(*four, return_exceptions=True)
+
+    found = run_apart(crowd())
+    assert found[:2] == ["done", "done"]
+    for refused in found[2:]:
+        assert isinstance(refused, ProblemError)
+        assert refused.problem.status == 503
+        assert refused.headers["retry-after"]
+
+
+def test_light_questions_stay_quick_while_a_sweep_runs(server: str) -> None:
+    grid = {"grid": {"gpus": list(range(8, 1024, 8)), "model": ["llama-3-8b"]}}
+    sweep = threading.Thread(target=lambda: httpx.post(f"{server}/api/v1/sweep", json=grid, timeout=60))
+    sweep.start()
+    time.sleep(0.2)
+    took = []
+    with httpx.Client(base_url=server) as light:
+        while sweep.is_alive() and len(took) < 40:
+            began = time.monotonic()
+            assert light.get("/api/v1/all-reduce?gpus=64&message=1MiB").status_code == 200
+            took.append(time.monotonic() - began)
+    sweep.join()
+    assert took
+    assert sorted(took)[len(took) // 2] < 0.25
+
+
+def test_a_bug_is_a_problem_document_and_a_log_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("the formula is broken")
+
+    monkeypatch.setattr(answers, "fabric_answer", broken)
+    with made() as fragile:
+        answer = fragile.get("/api/v1/fabric", headers={"x-request-id": "find-me"})
+        assert answer.status_code == 500
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["request_id"] == "find-me"
+        assert "broken" not in answer.text
+        assert re.search(r"railyard_errors_total 1", fragile.get("/metrics").text)
+    assert "the formula is broken" in caplog.text
+
+
+# Start and stop ------------------------------------------------------------------------------------------------------
+
+
+def test_the_process_starts_in_under_two_seconds_and_logs_json(tmp_path: Path) -> None:
+    running = Server(tmp_path / "log", RAILYARD_LOG_FORMAT="json")
+    url = running.url()
+    assert running.seconds_to_start < 4  # under 2 s on a machine that does nothing else
+    httpx.get(f"{url}/api/v1/plan?gpus=x", headers={"x-request-id": "in-the-log"})
+    assert running.stop() in (0, -15)
+    events = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    request = next(one for one in events if one.get("id") == "in-the-log")
+    assert (request["path"], request["query"], request["status"]) == ("/api/v1/plan", "gpus=x", 422)
+    assert {"time", "level", "message", "ms"} <= request.keys()
+
+
+def test_stopping_finishes_what_is_in_flight(tmp_path: Path) -> None:
+    running = Server(tmp_path / "log")
+    url = running.url()
+    found: list[httpx.Response] = []
+    grid = {"grid": {"gpus": list(range(8, 808, 8)), "model": ["llama-3-8b"], "tensor_parallel": [8]}}
+    asking = threading.Thread(target=lambda: found.append(httpx.post(f"{url}/api/v1/sweep", json=grid, timeout=60)))
+    asking.start()
+    time.sleep(0.3)
+    assert running.stop() in (0, -15)
+    asking.join()
+    assert found[0].status_code == 200
+    assert len(found[0].text.splitlines()) == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("gpus.toml", "[h100-sxm]\npower = 'lots'\n", r"gpus\.toml:\d+: h100-sxm"),
+        ("gpus.toml", "[h100-sxm]\ncolour = 'green'\n", r"gpus\.toml:2: h100-sxm\.colour: .*unknown field"),
+        ("gpus.toml", "[h100-sxm\n", r"gpus\.toml: .*line 1"),
+        ("gpu.toml", "", r"gpu\.toml: no such catalogue file"),
+    ],
+)
+def test_a_broken_override_stops_the_start(tmp_path: Path, name: str, text: str, reason: str) -> None:
+    folder = tmp_path / "overrides"
+    folder.mkdir()
+    (folder / name).write_text(text)
+    running = Server(tmp_path / "log", RAILYARD_OVERRIDES=str(folder))
+    assert running.process.wait(30) == 2
+    assert re.search(reason, (tmp_path / "log").read_text())
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_an_override_changes_answers_and_the_version(tmp_path: Path, client: TestClient) -> None:
+    (tmp_path / "gpus.toml").write_text('[h100-sxm]\npower = "500 W"\n')
+    try:
+        with made(overrides=tmp_path) as own:
+            entry = own.get("/api/v1/catalog/gpus/h100-sxm").json()
+    finally:
+        create_app(settings.Settings())  # the catalogue in force is the process's own
+    plain = client.get("/api/v1/catalog/gpus/h100-sxm").json()
+    assert entry["entry"]["power"]["typical"] == 500.0
+    assert plain["entry"]["power"]["typical"] == 700.0
+    assert entry["catalog_version"] != plain["catalog_version"]
+
+
+def test_a_sub_path_behind_a_proxy(tmp_path: Path) -> None:
+    with made(root_path="/railyard") as below:
+        assert 'data-openapi="/railyard/openapi.json"' in below.get("/railyard/docs/try").text
+        assert "/railyard/api/v1/plan" in below.get("/railyard/docs").text
+        for path in ("/railyard/docs", "/railyard/docs/try"):
+            page = below.get(path)
+            assert page.status_code == 200
+            for address in re.findall(r'(?:src|href)="(/[^"]*)"', page.text):
+                assert address.startswith("/railyard/")
+                assert below.get(html.unescape(address)).status_code == 200
+        answer = below.get("/railyard/api/v1/all-reduce?gpus=64&message=1MiB").json()
+        assert answer["permalink"].startswith("/railyard/all-reduce?")
+
+
+def test_memory_does_not_grow_with_requests(server: str) -> None:
+    def resident() -> float:
+        text = httpx.get(f"{server}/metrics").text
+        found = re.search(r"^process_resident_memory_bytes (\S+)", text, re.MULTILINE)
+        assert found
+        return float(found[1]) / 1e6
+
+    with httpx.Client(base_url=server) as asking:
+
+        def ask(first: int, last: int) -> None:
+            for number in range(first, last):
+                assert asking.get(f"/api/v1/all-reduce?gpus=64&message={number}").status_code == 200
+                asking.get(f"/nowhere/{number}?gpus={number}")
+
+        ask(1, 200)
+        before = resident()
+        ask(200, 800)
+        assert resident() - before < 20
+
+
+# The API's own page ---------------------------------------------------------------------------------------------------
+
+
+def test_the_reference_has_every_operation_and_field(client: TestClient) -> None:
+    text = client.get("/docs").text
+    document = client.get("/openapi.json").json()
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            assert text.count(f'id="{operation["operationId"]}"') == 1
+    for name in document["components"]["schemas"]["Scenario"]["properties"]:
+        assert text.count(f'id="field-{name}"') == 1
+    assert text.count('aria-current="page"') == 1
+    targets = re.findall(r'href="#([^"]+)"', text)
+    assert targets
+    assert all(f'id="{target}"' in text for target in targets)
+    assert client.get("/docs", headers={"host": "plan.example:81"}).text.count("http://plan.example:81/api/v1/") > 10
+
+
+def test_every_request_of_the_reference_is_answered(client: TestClient) -> None:
+    shown = re.findall(r"<pre [^>]*>(curl .*?)</pre>", client.get("/docs").text, re.DOTALL)
+    assert len(shown) > 15
+    for line in shown:
+        words = shlex.split(html.unescape(line))
+        if "-d" in words:
+            body = words[words.index("-d") + 1]
+            answer = client.post(words[2], content=body, headers={"content-type": "application/json"})
+        else:
+            answer = client.get(words[2])
+        assert answer.status_code == 200, line
+
+
+def test_swagger_ui_is_drawn_without_internet(server: str, page: Any) -> None:
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+    page.on(
+        "request", lambda request: said.append(request.url) if not request.url.startswith((server, "data:")) else None
+    )
+    page.goto(f"{server}/docs/try")
+    page.get_by_text("/api/v1/plan").first.wait_for(timeout=20_000)
+    page.locator("#operations-Railyard-get_catalog_entry").click()
+    page.get_by_role("button", name="Try it out").click()
+    page.locator("#operations-Railyard-get_catalog_entry select").first.select_option("gpus")
+    page.get_by_placeholder("key").fill("h100-sxm")
+    page.get_by_role("button", name="Execute").click()
+    page.get_by_text('"H100 SXM"').first.wait_for(timeout=20_000)
+    assert said == []
