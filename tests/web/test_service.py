@@ -229,11 +229,11 @@ GIVEN = "tensor_parallel=8&pipeline_parallel=1&micro_batch=1&global_batch=100000
         ("app.web.api._batch", "/api/v1/sweep", GRID),
         ("app.web.pages.planner.evaluate", "/", None),
         ("app.web.pages.planner._curves", "/curves", None),
-        ("app.web.pages.planner._compare", "/compare", None),
-        ("app.web.pages.planner.size", "/size", None),
-        ("app.web.pages.reference._explorer", "/all-reduce", None),
-        ("app.web.pages.reference.fabric.draft", "/fabric", None),
-        ("app.web.pages.reference.fabric.draft", "/export/cables.csv", None),
+        ("app.web.pages.compare._compare", "/compare", None),
+        ("app.web.pages.size.size", "/size", None),
+        ("app.web.pages.explore._explorer", "/all-reduce", None),
+        ("app.plan.network.draft", "/fabric", None),
+        ("app.plan.network.draft", "/export/cables.csv", None),
         ("app.web.pages.reference.evaluate", "/export/plan.csv", None),
         ("app.web.pages.reference._sheet", "/acceptance", None),
         ("app.web.pages.reference._sheet", "/acceptance.json", None),
@@ -366,7 +366,7 @@ def test_a_stream_stops_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) 
             made_parts.append(number)
             yield "a line\r\n"
 
-    monkeypatch.setattr("app.report.tables.cable_csv", endless)
+    monkeypatch.setattr("app.report.files.cable_csv", endless)
     app = made().app
 
     async def leave() -> int:
