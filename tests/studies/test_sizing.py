@@ -1,5 +1,7 @@
 """Which cluster trains this model by this date for this money?"""
 
+import itertools
+
 import pytest
 
 from app.catalog.load import current, typical_only
@@ -25,6 +27,12 @@ def test_the_front_trades_money_for_time(answer: Answer) -> None:
     assert len(answer.front) > 2
     assert costs == sorted(costs)
     assert times == sorted(times, reverse=True)
+
+
+def test_the_front_keeps_what_is_quicker_by_more_than_a_hundredth(answer: Answer) -> None:
+    gains = [1 - after.time_to_train / before.time_to_train for before, after in itertools.pairwise(answer.front)]
+    assert all(gain > 0.01 for gain in gains)
+    assert min(gains) < 0.3
 
 
 def test_no_candidate_that_meets_the_limits_is_cheaper_or_quicker_than_the_named_ones(answer: Answer) -> None:
