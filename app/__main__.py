@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from app.catalog.load import current
+from app.catalog.load import Catalog, CatalogError, load_catalog
+from app.web import settings
 
 KINDS = {"collectives": "collective_runs", "fabric": "design_counts", "training": "training_runs"}
 
@@ -30,31 +31,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
     fit.add_argument("what", choices=("collectives", "training", "left-out"))
     fit.add_argument("--write", action="store_true", help="write the constants into the catalogue")
     options = parser.parse_args(arguments)
+    try:
+        return _run(options)
+    except (settings.SettingsError, CatalogError) as error:
+        print(f"railyard: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(options: argparse.Namespace) -> int:
     if options.command == "serve":
         from app.web.server import serve as run
 
         return run(options.host, options.port)
     if options.command == "plan":
-        return _plan(options.fields)
+        return _plan(options.fields, _catalog())
     if options.command == "fit":
         return _fit(options.what, options.write)
-    return _accuracy(options.kind, options.file, options.json, options.leave_one_out)
+    return _accuracy(options.kind, options.file, _catalog(), as_json=options.json, leave_one_out=options.leave_one_out)
 
 
-def _plan(fields: Sequence[str]) -> int:
+def _catalog() -> Catalog:
+    """The catalogue with the operator's overrides, as the service answers with."""
+    return load_catalog(settings.load().overrides)
+
+
+def _plan(fields: Sequence[str], catalog: Catalog) -> int:
     from pydantic import ValidationError
 
+    from app.plan.evaluate import evaluate
     from app.plan.scenario import Scenario
-    from app.web.api import plan_json
+    from app.web.responses import to_json
 
     pairs = [field.partition("=") for field in fields]
     try:
-        scenario = Scenario.model_validate({name: value for name, _, value in pairs})
+        scenario = Scenario.model_validate({name: value for name, _, value in pairs}, context={"catalog": catalog})
     except ValidationError as error:
         for problem in error.errors():
             print(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}", file=sys.stderr)
         return 2
-    sys.stdout.write(plan_json(scenario).decode() + "\n")
+    sys.stdout.write(to_json(evaluate(scenario, catalog)).decode() + "\n")
     return 0
 
 
@@ -68,12 +83,12 @@ def _fit(what: str, save: bool) -> int:
     return 0
 
 
-def _accuracy(kind: str, file: Path, as_json: bool, leave_one_out: bool) -> int:
+def _accuracy(kind: str, file: Path, catalog: Catalog, *, as_json: bool, leave_one_out: bool) -> int:
     module = import_module(f"app.validation.{KINDS[kind]}")
     if not file.is_file():
         print(f"{file}: no such file", file=sys.stderr)
         return 2
-    report = module.report(file, current(), leave_one_out=leave_one_out)
+    report = module.report(file, catalog, leave_one_out=leave_one_out)
     print(json.dumps(report, indent=1, allow_nan=False) if as_json else module.text(report))
     return 0
 

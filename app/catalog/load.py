@@ -4,7 +4,7 @@ import hashlib
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,10 @@ ENTRIES: dict[str, type[BaseModel]] = {
     "models": Model,
     "presets": Preset,
 }
+KEY = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$"
+"""What the key of an entry looks like: it stands in addresses and in names of files."""
+STACK = "stack-"
+"""What the groups of training constants that describe a software stack begin with."""
 CONSTANTS = ("collectives", "training", "operations")
 KINDS = (*ENTRIES, "prices", *CONSTANTS, "sources")
 
@@ -65,20 +69,55 @@ class Catalog:
         entries: Mapping[str, Any] = getattr(self, name)
         return entries
 
+    @cached_property
+    def stacks(self) -> tuple[str, ...]:
+        """The software stacks that training is calibrated for."""
+        return tuple(group.removeprefix(STACK) for group in self.training if group.startswith(STACK))
 
-@cache
+    def typical_only(self) -> "Catalog":
+        """The same catalogue where each estimate's only draw is its typical value, for searches and sweeps."""
+        return self._typical
+
+    @cached_property
+    def _typical(self) -> "Catalog":
+        parts: dict[str, Any] = {}
+        for kind in ENTRIES:
+            parts[kind] = {key: _typical_entry(entry) for key, entry in self.kind(kind).items()}
+        parts["prices"] = {
+            key: book.model_copy(update={"prices": {name: price.typical_only() for name, price in book.prices.items()}})
+            for key, book in self.prices.items()
+        }
+        for kind in CONSTANTS:
+            parts[kind] = {
+                group: {name: value.typical_only() for name, value in table.items()}
+                for group, table in self.kind(kind).items()
+            }
+        return replace(self, **parts)
+
+
+def _typical_entry(entry: BaseModel) -> BaseModel:
+    return entry.model_copy(update={name: value.typical_only() for name, value in estimates_of(entry).items()})
+
+
 def load_catalog(folder: Path | None = None) -> Catalog:
     """Read the catalogue, with an operator's folder of overrides laid over it.
 
     An override file has the name of a catalogue file; its entries replace fields of the entries of the same key, or
     add new ones. Raises ``CatalogError`` on the first thing that is wrong.
     """
-    texts = {kind: _read(FOLDER / f"{kind}.toml") for kind in KINDS}
-    overrides = {kind: _read(folder / f"{kind}.toml") for kind in KINDS} if folder else {}
     if folder:
         strangers = sorted(path.name for path in folder.glob("*.toml") if path.stem not in KINDS)
         if strangers:
             raise CatalogError(f"{folder / strangers[0]}: no such catalogue file; the files are {', '.join(KINDS)}")
+    texts = tuple(_read(FOLDER / f"{kind}.toml") for kind in KINDS)
+    return _build(texts, tuple(_read(folder / f"{kind}.toml") for kind in KINDS) if folder else None, folder)
+
+
+@lru_cache(maxsize=8)
+def _build(base_texts: tuple[str, ...], override_texts: tuple[str, ...] | None, folder: Path | None) -> Catalog:
+    """The catalogue of these files. Files read once more unchanged give the same catalogue, which caches know."""
+    texts = dict(zip(KINDS, base_texts, strict=True))
+    overrides = dict(zip(KINDS, override_texts or (), strict=bool(override_texts)))
     digest = hashlib.sha256()
     tables: dict[str, dict[str, Any]] = {}
     for kind in KINDS:
@@ -101,49 +140,6 @@ def load_catalog(folder: Path | None = None) -> Catalog:
     catalog = Catalog(version=f"{EDITION}+{digest.hexdigest()[:8]}", **parts)
     _check_references(catalog, where)
     return catalog
-
-
-_folder: Path | None = None
-
-
-def set_default(folder: Path | None) -> Catalog:
-    """Put the catalogue with this folder of overrides in force for the process."""
-    global _folder
-    loaded = load_catalog(folder)
-    _folder = folder
-    return loaded
-
-
-def current() -> Catalog:
-    """The catalogue in force."""
-    return load_catalog(_folder)
-
-
-@cache
-def typical(folder: Path | None = None) -> Catalog:
-    """The catalogue without ranges: each estimate's only draw is its typical value. For searches and sweeps."""
-    loaded = load_catalog(folder)
-    parts: dict[str, Any] = {}
-    for kind in ENTRIES:
-        parts[kind] = {
-            key: entry.model_copy(update={name: value.typical_only() for name, value in estimates_of(entry).items()})
-            for key, entry in loaded.kind(kind).items()
-        }
-    parts["prices"] = {
-        key: book.model_copy(update={"prices": {name: price.typical_only() for name, price in book.prices.items()}})
-        for key, book in loaded.prices.items()
-    }
-    for kind in CONSTANTS:
-        parts[kind] = {
-            group: {name: value.typical_only() for name, value in table.items()}
-            for group, table in loaded.kind(kind).items()
-        }
-    return replace(loaded, **parts)
-
-
-def typical_only() -> Catalog:
-    """The catalogue in force, typical values only."""
-    return typical(_folder)
 
 
 def estimates(catalog: Catalog) -> Iterator[Estimate]:

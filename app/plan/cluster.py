@@ -6,7 +6,7 @@ from typing import Any
 from app.catalog.entries import Gpu, Nic, Platform, ScaleOut, ScaleUp
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
-from app.plan.scenario import Scenario
+from app.plan.scenario import Scenario, check_keys
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Hardware:
 
 def look_up(scenario: Scenario, catalog: Catalog) -> Hardware:
     """Resolve the scenario's hardware; the platform's own values fill the blanks."""
+    check_keys(scenario, catalog)
     gpu = catalog.gpus[scenario.gpu]
     platform = catalog.platforms[scenario.platform or gpu.platform]
     scale_up = catalog.scale_up[scenario.scale_up or gpu.scale_up]

@@ -12,7 +12,7 @@ from app.plan.band import Draws
 from app.plan.cluster import Hardware
 from app.plan.job import job as training_job
 from app.plan.result import Finding
-from app.plan.scenario import Scenario
+from app.plan.scenario import Scenario, check_keys
 
 nan_is_an_answer = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
 """Outside a formula's range the result is NaN or infinite, which is no error here: it becomes ``None``."""
@@ -45,6 +45,7 @@ class Outline:
 @nan_is_an_answer
 def outline(scenario: Scenario, catalog: Catalog) -> Outline:
     """Size the fabric, run the model on it, price it."""
+    check_keys(scenario, catalog)
     network = compute_network.draft(scenario, catalog)
     hardware = network.hardware
     job = training_job.draft(hardware, scenario, catalog, taper=network.taper, hops=network.hops)

@@ -1,16 +1,24 @@
 """What the reader asks: one frozen model behind the form, the query string and the request body."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, get_args
 from urllib.parse import quote_plus
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from app import units
-from app.catalog.load import current
+from app.catalog.load import KEY, Catalog
 from app.units import Bytes, Dollars, DollarsPerJoule, DollarsPerSecond, Number, PerSecond, Seconds
 
 Topology = Literal["rail-optimized", "fat-tree", "rail-only", "mesh", "torus-2d", "torus-3d", "dragonfly"]
@@ -36,37 +44,62 @@ NEEDED = ("layers", "hidden", "heads", "ffn_hidden", "vocabulary")
 """What a model of one's own cannot do without: where one is blank the default model's stands in."""
 
 
-class Key:
-    """Marks a text field as the key of an entry of the catalogue in force."""
+class UnknownKeyError(ValueError):
+    """A question names what its catalogue does not have. The text names the field, the key and those nearest to it."""
 
-    def __init__(self, kind: str, *extra: str) -> None:
+
+class Key:
+    """Marks a text field as the key of an entry of the catalogue.
+
+    It is checked where a catalogue comes with the fields:
+    ``Scenario.model_validate(fields, context={"catalog": catalog})``; otherwise once the question meets its catalogue.
+    """
+
+    def __init__(self, kind: str, *extra: str, example: str) -> None:
         self.kind = kind
         self.extra = extra
+        self.example = example
 
-    def read(self, key: str) -> str:
-        known = self.keys()
+    def keys(self, catalog: Catalog) -> tuple[str, ...]:
+        """The keys that are allowed."""
+        return catalog.stacks if self.kind == "stacks" else (*catalog.kind(self.kind), *self.extra)
+
+    def problem(self, key: str, catalog: Catalog) -> PydanticCustomError | None:
+        """What is wrong with a key: that the catalogue has no such entry."""
+        known = self.keys(catalog)
         if key in known:
-            return key
+            return None
         near = get_close_matches(key, known, n=3, cutoff=0.5)
         advice = f"Did you mean {' or '.join(near)}? " if near else ""
         text = key if len(key) <= 40 else key[:40] + "…"
-        raise PydanticCustomError(
+        return PydanticCustomError(
             "unknown_key",
             "“{text}” is not in the catalogue. {advice}Choose one of: {known}.",
             {"text": text, "advice": advice, "known": ", ".join(known)},
         )
 
-    def keys(self) -> list[str]:
-        """The keys that are allowed."""
-        if self.kind == "stacks":
-            return [name.removeprefix("stack-") for name in current().training if name.startswith("stack-")]
-        return [*current().kind(self.kind), *self.extra]
+    def _read(self, key: str, info: ValidationInfo) -> str:
+        catalog = (info.context or {}).get("catalog")
+        if catalog is not None and (problem := self.problem(key, catalog)):
+            raise problem
+        return key
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self.read, handler(source))
+        return core_schema.with_info_after_validator_function(self._read, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"type": "string", "enum": self.keys()}
+        """Open text: a client made today can name an entry of tomorrow, or of one operator's own catalogue."""
+        return {"type": "string", "pattern": KEY, "examples": [self.example], "x-catalog": self.kind}
+
+
+GpuKey = Annotated[str, Key("gpus", example="h100-sxm")]
+PlatformKey = Annotated[str, Key("platforms", example="hgx-h100")]
+ScaleUpKey = Annotated[str, Key("scale_up", example="nvlink-4")]
+ScaleOutKey = Annotated[str, Key("scale_out", example="infiniband-ndr")]
+SwitchKey = Annotated[str, Key("switches", example="qm9700")]
+ModelKey = Annotated[str, Key("models", "custom", example="llama-3-70b")]
+StackKey = Annotated[str, Key("stacks", example="megatron-lm")]
+PriceBookKey = Annotated[str, Key("prices", example="market")]
 
 
 class Usual(NamedTuple):
@@ -108,11 +141,11 @@ class Request(BaseModel):
 class ClusterRequest(Request):
     """Which GPUs, how many, in which servers."""
 
-    gpu: Annotated[str, Key("gpus")] = _field("cluster", "GPU", "Key of an accelerator in the catalogue.", "h100-sxm")
+    gpu: GpuKey = _field("cluster", "GPU", "Key of an accelerator in the catalogue.", "h100-sxm")
     gpus: int = _field("cluster", "GPUs", "How many GPUs train the model.", 1024, ge=1, le=1_000_000)
-    platform: Annotated[str, Key("platforms")] | None = _field("cluster", "Server", "Blank: the GPU's usual platform.")
+    platform: PlatformKey | None = _field("cluster", "Server", "Blank: the GPU's usual platform.")
     gpus_per_node: int | None = _field("cluster", "GPUs per node", "Blank: the platform's own.", ge=1, le=576)
-    scale_up: Annotated[str, Key("scale_up")] | None = _field("cluster", "Scale-up link", "Blank: the GPU's own link.")
+    scale_up: ScaleUpKey | None = _field("cluster", "Scale-up link", "Blank: the GPU's own link.")
     scale_up_domain: int | None = _field(
         "cluster",
         "Scale-up domain",
@@ -126,16 +159,14 @@ class ClusterRequest(Request):
 class NetworkRequest(Request):
     """What joins the nodes."""
 
-    scale_out: Annotated[str, Key("scale_out")] = _field(
-        "network", "Network", "InfiniBand or Ethernet generation.", "infiniband-ndr"
-    )
+    scale_out: ScaleOutKey = _field("network", "Network", "InfiniBand or Ethernet generation.", "infiniband-ndr")
     topology: Topology = _field("network", "Topology", "How leaves and spines are wired.", "rail-optimized")
     oversubscription: Taper = _field("network", "Oversubscription", "Down-links for each up-link at the leaf.", 1.0)
     spine_oversubscription: Taper = _field(
         "network", "Spine oversubscription", "The same at the spine, in three tiers.", 1.0
     )
     nics_per_node: int | None = _field("network", "NICs per node", "Blank: the platform's own.", ge=0, le=576)
-    switch: Annotated[str, Key("switches")] | None = _field("network", "Switch", "Blank: the cheapest that works.")
+    switch: SwitchKey | None = _field("network", "Switch", "Blank: the cheapest that works.")
     tiers: int | None = _field("network", "Tiers", "Blank: as few as work.", ge=1, le=4)
     planes: int = _field(
         "network", "Planes", "Independent parallel fabrics; a NIC's rate is split over them.", 1, ge=1, le=8
@@ -163,7 +194,7 @@ class NetworkRequest(Request):
 class ModelRequest(Request):
     """What is trained, on how many tokens."""
 
-    model: Annotated[str, Key("models", "custom")] = _field(
+    model: ModelKey = _field(
         "model",
         "Model",
         "A preset, or custom and a shape of your own (blank: Llama 3 70B's); shape fields beside a preset change it.",
@@ -217,7 +248,7 @@ class ParallelismRequest(Request):
 class SoftwareRequest(Request):
     """What the step runs on, and what it hides."""
 
-    stack: Annotated[str, Key("stacks")] | None = _field("software", "Software stack", "Blank: well tuned and current.")
+    stack: StackKey | None = _field("software", "Software stack", "Blank: well tuned and current.")
     attention: Literal["causal", "full"] = _field("software", "Attention", "What the kernel computes.", "causal")
     overlap_tensor: bool | None = _field("software", "Hide tensor-parallel traffic", "Blank: as the stack does.")
     overlap_data: bool | None = _field("software", "Hide data-parallel traffic", "Blank: as the stack does.")
@@ -261,7 +292,7 @@ class OperationRequest(Request):
 class PriceRequest(Request):
     """The price book, and prices of one's own."""
 
-    price_book: Annotated[str, Key("prices")] = _field(
+    price_book: PriceBookKey = _field(
         "prices", "Price book", "market: dated street prices; rule-of-thumb: the articles' figures.", "market"
     )
     price_node: Money | None = _field("prices", "Node", "Dollars each. Blank: the book's.")
@@ -355,6 +386,27 @@ class Scenario(
         """The shortest query string that asks this, with some fields changed."""
         fields = self.asked() | changes
         return "&".join([f"{name}={_text(value)}" for name, value in fields.items() if value is not None])
+
+
+@cache
+def key_fields(model: type[Request]) -> dict[str, Key]:
+    """The fields that name entries of the catalogue: one each, or several."""
+    return {name: key for name, field in model.model_fields.items() if (key := _key(field.annotation, field.metadata))}
+
+
+def _key(annotation: Any, metadata: Sequence[Any] = ()) -> Key | None:
+    marks = [*metadata, *getattr(annotation, "__metadata__", ())]
+    own = next((mark for mark in marks if isinstance(mark, Key)), None)
+    return own or next(filter(None, map(_key, get_args(annotation))), None)
+
+
+def check_keys(request: Request, catalog: Catalog) -> None:
+    """Raise ``UnknownKeyError`` where a question names what this catalogue does not have."""
+    for name, key in key_fields(type(request)).items():
+        value = getattr(request, name)
+        for each in value if isinstance(value, tuple) else (value,):
+            if each is not None and (problem := key.problem(each, catalog)):
+                raise UnknownKeyError(f"{name}: {problem}")
 
 
 @cache

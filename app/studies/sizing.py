@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.catalog.load import Catalog, typical_only
+from app.catalog.load import Catalog
 from app.plan.outline import outline
 from app.plan.recommendation import rule_of_thumb
 from app.plan.result import Parallelism
-from app.plan.scenario import Key, Scenario, Usual, about
+from app.plan.scenario import GpuKey, ScaleOutKey, Scenario, Usual, about, check_keys
 from app.units import Dollars, Seconds, Watts
 
 Kind = Literal["capital", "rental", "run"]
@@ -24,7 +24,7 @@ ALIKE = 0.01
 class Question(Scenario):
     """Which cluster? GPUs and networks are lists of candidates; the rest is as in a scenario."""
 
-    gpu: Annotated[tuple[Annotated[str, Key("gpus")], ...], Field(min_length=1, max_length=8)] = Field(  # type: ignore[assignment]
+    gpu: Annotated[tuple[GpuKey, ...], Field(min_length=1, max_length=8)] = Field(  # type: ignore[assignment]
         ("h100-sxm", "h200-sxm", "b200-sxm", "gb200"),
         title="Candidate GPUs",
         json_schema_extra={"group": "cluster"},
@@ -33,7 +33,7 @@ class Question(Scenario):
         16384, ge=1, le=131072, title="At most", description="The largest cluster considered.",
         json_schema_extra={"group": "cluster"},
     )  # fmt: skip
-    scale_out: Annotated[tuple[Annotated[str, Key("scale_out")], ...], Field(max_length=8)] = Field(  # type: ignore[assignment]
+    scale_out: Annotated[tuple[ScaleOutKey, ...], Field(max_length=8)] = Field(  # type: ignore[assignment]
         (),
         title="Candidate networks",
         description="Blank: InfiniBand and RoCE at the rate each GPU's platform has.",
@@ -117,12 +117,15 @@ class Answer:
     message: str
 
 
-def size(question: Question, seconds: float = 20.0, stopped: Callable[[], bool] = lambda: False) -> Answer:
+def size(
+    question: Question, catalog: Catalog, seconds: float = 20.0, stopped: Callable[[], bool] = lambda: False
+) -> Answer:
     """Try clusters of every candidate GPU and network, in sizes that double, then finely about the limits.
 
     Tries no more after ``seconds``, or once it is ``stopped``, and says so in ``complete``.
     """
-    catalog = typical_only()
+    check_keys(question, catalog)
+    catalog = catalog.typical_only()
     until = monotonic() + seconds
     tried: dict[tuple[str, str, int], Candidate | None] = {}
 

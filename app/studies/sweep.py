@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.catalog.load import typical_only
+from app.catalog.load import Catalog
 from app.plan.outline import Outline, outline
 from app.plan.scenario import Scenario
 
@@ -34,16 +34,17 @@ class Grid(BaseModel):
         return prod(len(values) for values in self.grid.values())
 
 
-def sweep(grid: Grid) -> Iterator[dict[str, Any]]:
+def sweep(grid: Grid, catalog: Catalog) -> Iterator[dict[str, Any]]:
     """One flat row a scenario: the varied fields, then the typical results, ``error`` where it cannot be answered.
 
     The last field of the grid varies fastest.
     """
-    catalog = typical_only()
+    typical = catalog.typical_only()
     for values in product(*grid.grid.values()):
         fields = dict(zip(grid.grid, values, strict=True))
         try:
-            drafted = outline(Scenario.model_validate({**grid.base, **fields}), catalog)
+            scenario = Scenario.model_validate({**grid.base, **fields}, context={"catalog": catalog})
+            drafted = outline(scenario, typical)
         except ValidationError as error:
             yield row(fields, None, error.errors()[0]["msg"])
             continue

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from app.catalog.load import FOLDER, Catalog, current, load_catalog
+from app.catalog.load import FOLDER, Catalog, load_catalog
 from app.plan import machine
 from app.units import show
 from app.validation import collective_runs, training_runs
@@ -188,7 +188,7 @@ def write_left_out() -> None:
 
     The accuracy page cannot refit the models while a reader waits. Takes about two minutes; run it after a calibration.
     """
-    loaded = current()
+    loaded = load_catalog()
     reduce = collective_runs.report(MEASUREMENTS / "collectives.csv", loaded, leave_one_out=True)
     step = training_runs.report(MEASUREMENTS / "training.csv", loaded, leave_one_out=True)
     body = {

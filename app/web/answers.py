@@ -11,7 +11,7 @@ import numpy as np
 
 from app import __version__
 from app.catalog.estimate import N_DRAWS
-from app.catalog.load import Catalog, current
+from app.catalog.load import Catalog
 from app.plan import all_reduce, total_cost
 from app.plan import findings as plan_findings
 from app.plan import network as compute_network
@@ -164,7 +164,7 @@ def size_answer(
     question: Question, catalog: Catalog, seconds: float, stopped: Callable[[], bool] = lambda: False
 ) -> SizeAnswer:
     """The inverse question."""
-    answer: Answer = size(question, seconds, stopped)
+    answer: Answer = size(question, catalog, seconds, stopped)
     findings = []
     if answer.message:
         findings.append(Finding("error", "no-cluster", answer.message, ("deadline", "budget", "gpus", "gpu")))
@@ -197,11 +197,10 @@ def _unusual(question: Question, catalog: Catalog) -> list[Finding]:
 
 
 @lru_cache(maxsize=1)
-def accuracy(version: str) -> Mapping[str, Any]:
-    """The models held against the measurements kept here: one report a model. Made once for a catalogue's version."""
-    loaded = current()
+def accuracy(catalog: Catalog) -> Mapping[str, Any]:
+    """The models held against the measurements kept here: one report a model. Made once for a catalogue."""
     reports = {"collectives": collective_runs.report, "fabric": design_counts.report, "training": training_runs.report}
-    return {kind: report(MEASUREMENTS / f"{kind}.csv", loaded) for kind, report in reports.items()}
+    return {kind: report(MEASUREMENTS / f"{kind}.csv", catalog) for kind, report in reports.items()}
 
 
 def with_root_path(answer: Any, root_path: str) -> Any:

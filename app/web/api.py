@@ -20,7 +20,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Scope
 
 from app import __version__
-from app.catalog.load import KINDS, Catalog, current
+from app.catalog.load import KINDS, Catalog
 from app.plan.evaluate import evaluate
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
@@ -36,11 +36,6 @@ from app.web.settings import Settings
 PREFIX = "/api/v1"
 MOST_PAIRS = 256
 Route = Callable[[Request], Awaitable[Response]]
-
-
-def plan_json(scenario: Scenario) -> bytes:
-    """The plan of a scenario as the API writes it."""
-    return to_json(evaluate(scenario, current()))
 
 
 def _count(request: Request, endpoint: str, plans: int = 1) -> None:
@@ -105,8 +100,8 @@ async def plan(request: Request) -> Response:
     if known := not_modified(request):
         return known
     fields, typed = await _fields(request)
-    scenario = requests.validate(Scenario, fields, strict=typed)
     loaded: Catalog = request.app.state.catalog
+    scenario = requests.validate(Scenario, fields, loaded, strict=typed)
     _count(request, "plan")
     if quick(scenario, loaded):
         return _written(request, evaluate(scenario, loaded))
@@ -131,7 +126,7 @@ async def all_reduce(request: Request) -> Response:
     loaded: Catalog = request.app.state.catalog
 
     def work(_: Stopped) -> Response:
-        scenarios = [requests.validate(Scenario, {**fields, **pair}, strict=typed) for pair in pairs]
+        scenarios = [requests.validate(Scenario, {**fields, **pair}, loaded, strict=typed) for pair in pairs]
         return _written(request, answers.reduce_answer(scenarios, loaded))
 
     quick = len(pairs) < 4
@@ -163,8 +158,8 @@ async def fabric(request: Request) -> Response:
     if known := not_modified(request):
         return known
     fields, typed = await _fields(request)
-    scenario = requests.validate(Scenario, fields, strict=typed)
     loaded: Catalog = request.app.state.catalog
+    scenario = requests.validate(Scenario, fields, loaded, strict=typed)
     _count(request, "fabric")
     return await compute(
         request, lambda _: _written(request, answers.fabric_answer(scenario, loaded)), heavy=is_heavy(scenario, loaded)
@@ -192,10 +187,11 @@ async def compare(request: Request) -> Response:
     items = given.get("scenarios")
     if not isinstance(items, list) or not 2 <= len(items) <= 4 or not all(isinstance(item, dict) for item in items):
         raise problems.invalid([FieldProblem(pointer="#/scenarios", detail="Give a list of 2 to 4 scenarios.")])
-    scenarios = [
-        requests.validate(Scenario, item, strict=True, place=("scenarios", number)) for number, item in enumerate(items)
-    ]
     loaded: Catalog = request.app.state.catalog
+    scenarios = [
+        requests.validate(Scenario, item, loaded, strict=True, place=("scenarios", number))
+        for number, item in enumerate(items)
+    ]
     _count(request, "compare", len(scenarios))
     return await compute(request, lambda _: _written(request, answers.compare_answer(scenarios, loaded)), heavy=True)
 
@@ -216,9 +212,9 @@ async def size(request: Request) -> Response:
         name: (fields[name],) if isinstance(fields[name], str) and name in CANDIDATES else fields[name]
         for name in fields
     }
-    question = requests.validate(Question, fields, strict=typed)
     settings: Settings = request.app.state.settings
     loaded: Catalog = request.app.state.catalog
+    question = requests.validate(Question, fields, loaded, strict=typed)
     _count(request, "size")
     until = monotonic() + settings.time_limit
 
@@ -240,22 +236,23 @@ async def sweep_grid(request: Request) -> Response:
     A sweep that takes longer than one request may, or has more points, is cut off: its last row says so in `error`.
     """
     given = await requests.json_body(request)
-    grid = requests.validate(Grid, given, strict=True)
-    requests.validate(Scenario, grid.base, strict=True, place=("base",))
+    loaded: Catalog = request.app.state.catalog
+    grid = requests.validate(Grid, given, loaded, strict=True)
+    requests.validate(Scenario, grid.base, loaded, strict=True, place=("base",))
     values = sum(map(len, grid.grid.values()))
     if values > MOST_VALUES:
         detail = f"The grid has {values:,} values; give at most {MOST_VALUES:,}."
         raise problems.invalid([FieldProblem(pointer="#/grid", detail=detail)])
-    await compute(request, partial(_check_values, grid), heavy=values > LIGHT_VALUES)
+    await compute(request, partial(_check_values, grid, loaded), heavy=values > LIGHT_VALUES)
     settings: Settings = request.app.state.settings
     until = monotonic() + settings.time_limit
-    rows = islice(sweep(grid), settings.max_sweep_points)
+    rows = islice(sweep(grid, loaded), settings.max_sweep_points)
     first = await compute(request, lambda _: _batch(rows, until), heavy=True)
     _count(request, "sweep", min(grid.points(), settings.max_sweep_points))
     headers = {
         "cache-control": "no-store",
         "x-model-version": __version__,
-        "x-catalog-version": request.app.state.catalog.version,
+        "x-catalog-version": loaded.version,
     }
     as_csv = "text/csv" in request.headers.get("accept", "")
     kind = "text/csv; charset=utf-8" if as_csv else "application/x-ndjson"
@@ -267,7 +264,7 @@ MOST_VALUES = 100_000
 Rows = list[dict[str, Any]]
 
 
-def _check_values(grid: Grid, stopped: Stopped) -> None:
+def _check_values(grid: Grid, catalog: Catalog, stopped: Stopped) -> None:
     """Check each value of the grid: what is wrong is said before the first row."""
     wrong: list[FieldProblem] = []
     for name, several in grid.grid.items():
@@ -275,7 +272,7 @@ def _check_values(grid: Grid, stopped: Stopped) -> None:
             if stopped():
                 return
             try:
-                requests.validate(Scenario, {name: value}, strict=True)
+                requests.validate(Scenario, {name: value}, catalog, strict=True)
             except ProblemError as error:
                 place = ("grid", name, number) if name in Scenario.model_fields else ("grid", name)
                 wrong.append(FieldProblem(pointer=problems.pointer(place), detail=error.problem.errors[0].detail))
@@ -338,9 +335,8 @@ def _versions(loaded: Catalog) -> dict[str, str]:
 
 
 @cache
-def _catalog_json(loaded_version: str, kind: str, key: str) -> bytes:
+def _catalog_json(loaded: Catalog, kind: str, key: str) -> bytes:
     """A part of the catalogue as JSON; made once."""
-    loaded = current()
     answer: dict[str, Any] = dict(_versions(loaded))
     if key:
         entry = loaded.kind(kind)[key]
@@ -365,7 +361,7 @@ async def _catalog(request: Request, kind: str = "", key: str = "") -> Response:
         raise ProblemError(404, f"There is no such entry. {PREFIX}/catalog/{kind} lists all.")
     if known := not_modified(request):
         return known
-    return await compute(request, lambda _: reply(request, _catalog_json(loaded.version, kind, key)))
+    return await compute(request, lambda _: reply(request, _catalog_json(loaded, kind, key)))
 
 
 MISSING = problems.responses(404, 422, 500)
@@ -405,7 +401,7 @@ async def get_accuracy(request: Request) -> Response:
     loaded: Catalog = request.app.state.catalog
 
     def work(_: Stopped) -> Response:
-        reports = answers.accuracy(loaded.version)
+        reports = answers.accuracy(loaded)
         return reply(request, to_json({**_versions(loaded), "permalink": "/accuracy", **reports}))
 
     made = answers.accuracy.cache_info().currsize > 0  # once for all requests, and the first may come too late for it

@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Match
 
 from app import __version__
-from app.catalog.load import set_default
+from app.catalog.load import load_catalog
 from app.web import api, assets, docs, heavy_queue, openapi, problems, responses, settings
 from app.web.metrics import Metrics
 from app.web.middleware import RequestMiddleware
@@ -28,7 +28,6 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
     metrics = Metrics(registry)
-    loaded = set_default(options.overrides)
 
     app = FastAPI(
         title="Railyard",
@@ -42,7 +41,7 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     app.state.settings = options
     app.state.metrics = metrics
     app.state.ready = False
-    app.state.catalog = loaded
+    app.state.catalog = load_catalog(options.overrides)
     app.state.heavy_queue = heavy_queue.HeavyQueue(options)
     # Routes are tried in this order: programs ask most often, and for answers that take least.
     app.router.routes += api.direct

@@ -213,6 +213,8 @@ def _value(schema: Schema) -> str:
     if "x-unit" in schema:
         unit = schema["x-unit"]
         return "number" if unit == "1" else f"number in {unit}, or text with a unit"
+    if "x-catalog" in schema:
+        return f"key of the catalogue, such as {schema['examples'][0]}"
     if "anyOf" in schema:
         parts = [one for one in schema["anyOf"] if one.get("type") != "null" and one.get("maxLength") != 0]
         return " or ".join(dict.fromkeys(_value(one) for one in parts))

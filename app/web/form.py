@@ -134,15 +134,19 @@ class BoundForm:
 
 def bind(
     pairs: Iterable[tuple[str, str]],
+    catalog: Catalog,
     prefix: str = "",
     kind: type[Scenario] = Scenario,
     repeatable: frozenset[str] = frozenset(),
 ) -> BoundForm:
-    """Read a query string. Of a repeated field the last one counts, and a blank means the default.
+    """Read a query string; its keys are those of this catalogue.
 
-    >>> bind([("gpus", "64"), ("gpu", "")]).scenario.gpus
+    Of a repeated field the last one counts, and a blank means the default.
+
+    >>> from app.catalog.load import load_catalog
+    >>> bind([("gpus", "64"), ("gpu", "")], load_catalog()).scenario.gpus
     64
-    >>> bind([("gpus", "twelve")]).errors
+    >>> bind([("gpus", "twelve")], load_catalog()).errors
     {'gpus': 'Type a whole number, for example 1024.'}
     """
     typed: dict[str, Any] = {}
@@ -155,7 +159,7 @@ def bind(
         elif value.strip():
             typed[field] = (*typed.get(field, ()), value)
     try:
-        return BoundForm(kind.model_validate(typed), typed, {}, kind)
+        return BoundForm(kind.model_validate(typed, context={"catalog": catalog}), typed, {}, kind)
     except ValidationError as error:
         problem = problems.from_validation(error, list(kind.model_fields)).problem
         wrong = {item.pointer.removeprefix("#").lstrip("/").split("/")[0]: item.detail for item in problem.errors}
@@ -342,7 +346,7 @@ def _entries(
         gpu = catalog.gpus[resolved["gpu"]]
         fitting = {f"Of {gpu.name}": {gpu.scale_up, gpu.pcie}}
     groups: dict[str, list[Option]] = {heading: [] for heading in fitting}
-    for value in key.keys():  # noqa: SIM118 - not a mapping
+    for value in key.keys(catalog):
         heading = next((text for text, keys in fitting.items() if value in keys), None)
         groups.setdefault(heading or _family(key.kind, value, catalog), []).append(
             Option(value, label(name, value, catalog))

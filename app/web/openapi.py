@@ -25,7 +25,9 @@ DESCRIPTION = """\
 Sizing calculator for GPU clusters. Ask with a query string or with a JSON body: they are the same question.
 
 Every field has a default, so a bare `GET /api/v1/plan` is answered. Quantities are numbers in base units
-(s, B, B/s, W, USD, FLOP/s) or text with a unit: `400 Gb/s`, `256 MiB`, `60 days`. Results are bands,
+(s, B, B/s, W, USD, FLOP/s) or text with a unit: `400 Gb/s`, `256 MiB`, `60 days`. Keys of the catalogue are open text:
+it grows, and an operator may add to it. `/api/v1/catalog/gpus` lists those of `gpu`, and so on; a key that it lacks is
+refused with all there are. Results are bands,
 `{"low", "typical", "high", "unit", "sources"}`, in base units, and rates of money as their unit says (USD/h, USD/year);
 what cannot be computed is `null`, and a finding says why. A value ten times or more outside what is usual, mostly one
 whose unit was left out, is the finding `unusual-value` with the text that was probably meant in `changes`. Errors are

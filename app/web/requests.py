@@ -8,6 +8,7 @@ import orjson
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
+from app.catalog.load import Catalog
 from app.web import problems
 from app.web.problems import FieldProblem, ProblemError
 
@@ -73,8 +74,13 @@ async def json_body(request: Request) -> Fields:
     return given
 
 
-def validate(model: type[Model], fields: Mapping[str, Any], *, strict: bool, place: Sequence[object] = ()) -> Model:
-    """The fields as a model. JSON has types, so there a number is not text (`strict`); a query string has none."""
+def validate(
+    model: type[Model], fields: Mapping[str, Any], catalog: Catalog, *, strict: bool, place: Sequence[object] = ()
+) -> Model:
+    """The fields as a model, its keys those of this catalogue.
+
+    JSON has types, so there a number is not text (`strict`); a query string has none.
+    """
     if len(fields) > MOST_FIELDS:
         detail = f"More than {MOST_FIELDS} fields. /docs lists all there are."
         raise problems.invalid([FieldProblem(pointer=problems.pointer(place), detail=detail)])
@@ -84,7 +90,7 @@ def validate(model: type[Model], fields: Mapping[str, Any], *, strict: bool, pla
         if blank:
             raise problems.invalid([FieldProblem(pointer=problems.pointer([*place, n]), detail=_BLANK) for n in blank])
     try:
-        return model.model_validate(fields, strict=strict)
+        return model.model_validate(fields, strict=strict, context={"catalog": catalog})
     except ValidationError as error:
         raise problems.from_validation(error, list(model.model_fields), place) from None
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.catalog.load import Catalog, current
+from app.catalog.load import Catalog
 
 
 def to_json(value: object) -> bytes:
@@ -111,7 +111,8 @@ class PageCache:
 
     def _key(self, request: Request) -> tuple[Any, ...]:
         gzipped = "gzip" in request.headers.get("accept-encoding", "")
-        return str(request.url), request.scope.get("root_path", ""), current().version, gzipped
+        catalog: Catalog = request.app.state.catalog
+        return str(request.url), request.scope.get("root_path", ""), catalog.version, gzipped
 
 
 def _bare(headers: Mapping[str, str]) -> dict[str, str]:

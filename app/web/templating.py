@@ -18,7 +18,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import __version__
-from app.catalog.load import current
 from app.plan.band import Band
 from app.plan.scenario import Scenario
 from app.units import show, show_range
@@ -210,7 +209,7 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
         "link": link,
         "asset": lambda name: assets.url(name, root),
         "navigation": [(to, root + to + queries.get(to, ""), name, to == path) for to, name in NAVIGATION],
-        "catalog": current(),
+        "catalog": request.app.state.catalog,
         "notes": Notes(),
         "explained": {},
         "embed": embed,

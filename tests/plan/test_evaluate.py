@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.catalog.load import current
+from app.catalog.load import load_catalog
 from app.plan.band import Band
 from app.plan.evaluate import evaluate
 from app.plan.outline import outline
@@ -16,7 +16,7 @@ from app.plan.recommendation import counterpart, degrees, run_on
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 
-CATALOG = current()
+CATALOG = load_catalog()
 
 
 def plan_of(**asked: Any) -> Plan:

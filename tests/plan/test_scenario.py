@@ -1,17 +1,24 @@
 """What the reader asks, and what is said when it cannot be understood."""
 
+import re
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
 from pydantic import ValidationError
 
-from app.plan.scenario import Scenario
+from app.catalog.load import KEY, load_catalog
+from app.plan.cluster import look_up
+from app.plan.evaluate import evaluate
+from app.plan.scenario import Scenario, UnknownKeyError, key_fields
+from app.studies.sizing import Question, size
+
+CATALOG = load_catalog()
 
 
 def complaint(**fields: Any) -> str:
     with pytest.raises(ValidationError) as caught:
-        Scenario.model_validate(fields)
+        Scenario.model_validate(fields, context={"catalog": CATALOG})
     return caught.value.errors()[0]["msg"]
 
 
@@ -38,6 +45,31 @@ def test_text_with_a_unit_is_welcome() -> None:
 def test_an_unknown_key_is_answered_with_its_neighbours() -> None:
     assert "Did you mean h100-sxm" in complaint(gpu="h100-sxn")
     assert "infiniband-ndr" in complaint(scale_out="infiniband")
+
+
+@pytest.mark.parametrize("name", key_fields(Scenario))
+def test_a_scenario_that_never_met_a_catalogue_has_its_keys_checked_by_the_one_it_is_evaluated_with(name: str) -> None:
+    example = key_fields(Scenario)[name].example
+    scenario = Scenario.model_validate({name: example + "x"})
+    for answer in (evaluate, look_up):
+        with pytest.raises(
+            UnknownKeyError, match=f"^{name}: “{example}x” is not in the catalogue. Did you mean .*{example}"
+        ):
+            answer(scenario, CATALOG)
+
+
+def test_a_candidate_that_never_met_a_catalogue_is_checked_too() -> None:
+    with pytest.raises(UnknownKeyError, match=r"^gpu: “h100-sxn” is not in the catalogue\. Did you mean h100-sxm"):
+        size(Question(gpu=("h200-sxm", "h100-sxn")), CATALOG)
+
+
+def test_the_schema_of_a_key_is_open_text_with_an_example_that_is_in_the_catalogue() -> None:
+    keys = key_fields(Scenario)
+    assert set(keys) == {"gpu", "platform", "scale_up", "scale_out", "switch", "model", "stack", "price_book"}
+    for name, key in keys.items():
+        assert key.example in key.keys(CATALOG), name
+        assert all(re.fullmatch(KEY, known) for known in key.keys(CATALOG)), name
+    assert "enum" not in str(Scenario.model_json_schema()["properties"]["gpu"])
 
 
 @pytest.mark.parametrize(

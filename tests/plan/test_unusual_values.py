@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app import units
-from app.catalog.load import current
+from app.catalog.load import load_catalog
 from app.plan.cluster import look_up
 from app.plan.findings import of_hardware
 from app.plan.prices import PriceList
@@ -22,7 +22,7 @@ from app.plan.unusual_values import CATALOGUED, SPELLINGS
 from app.studies.sizing import Question
 from app.web.answers import fabric_answer, size_answer
 
-CATALOG = current()
+CATALOG = load_catalog()
 API = "/api/v1"
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.catalog.load import FOLDER, current
+from app.catalog.load import FOLDER, load_catalog
 from app.plan.band import Band
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
@@ -20,7 +20,7 @@ from app.studies import curve as studies_curve
 from tests.sample import sample_plan
 
 PLAN = sample_plan()
-CATALOG = current()
+CATALOG = load_catalog()
 OF_A_PLAN = (
     plan_charts.step_breakdown,
     plan_charts.step_parts,

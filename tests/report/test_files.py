@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl import load_workbook
 
-from app.catalog.load import current
+from app.catalog.load import load_catalog
 from app.plan.band import Band
 from app.report import files, tables, workbook
 from tests.sample import sample_plan
 
 PLAN = sample_plan()
-CATALOG = current()
+CATALOG = load_catalog()
 
 
 def read(text: str) -> list[list[str]]:

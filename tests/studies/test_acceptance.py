@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from app.catalog.load import current
+from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 from app.studies import acceptance
 
-CATALOG = current()
+CATALOG = load_catalog()
 
 
 def check(scenario: Scenario, key: str, unit: int | None = None) -> acceptance.Check:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.catalog.load import current
+from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 from app.studies.comparison import Comparison, compare
@@ -10,11 +10,11 @@ from app.studies.comparison import Comparison, compare
 
 @pytest.fixture(scope="module")
 def comparison() -> Comparison:
-    return compare([Scenario(), Scenario(scale_out="tcp-400")], current())
+    return compare([Scenario(), Scenario(scale_out="tcp-400")], load_catalog())
 
 
 def test_the_plans_are_those_of_the_scenarios(comparison: Comparison) -> None:
-    assert comparison.plans[0] == evaluate(Scenario(), current())
+    assert comparison.plans[0] == evaluate(Scenario(), load_catalog())
 
 
 def test_what_was_asked_differently_is_listed(comparison: Comparison) -> None:
@@ -40,7 +40,7 @@ def test_a_dearer_run_is_laid_to_its_hours_where_they_changed_most(comparison: C
 
 
 def test_equal_scenarios_differ_in_nothing() -> None:
-    alike = compare([Scenario(), Scenario()], current())
+    alike = compare([Scenario(), Scenario()], load_catalog())
     assert alike.asked == ()
     assert alike.differences == ()
     assert alike.same

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from app.catalog.load import current
+from app.catalog.load import load_catalog
 from app.plan import all_reduce
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 from app.studies import all_reduce_curves, curve, port_cost, scaling, sensitivity
 
-CATALOG = current()
+CATALOG = load_catalog()
 DEFAULT = Scenario()
 
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.catalog.load import current
+from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 from app.studies import nccl_tests
 
-CATALOG = current()
+CATALOG = load_catalog()
 HEADER = "\n".join(
     f"#  Rank {rank:2} Group  0 Pid {1000 + rank} on   node-{'ab'[rank // 8]} device  {rank % 8} [0x1b] NVIDIA H100"
     for rank in range(16)

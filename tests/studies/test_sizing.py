@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from app.catalog.load import current, typical_only
+from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
 from app.plan.outline import outline
 from app.plan.scenario import Scenario
@@ -18,7 +18,7 @@ def question(**fields: object) -> Question:
 
 @pytest.fixture(scope="module")
 def answer() -> Answer:
-    return size(question(deadline="30 days", budget="$40M"), seconds=60)
+    return size(question(deadline="30 days", budget="$40M"), load_catalog(), seconds=60)
 
 
 def test_the_front_trades_money_for_time(answer: Answer) -> None:
@@ -50,7 +50,7 @@ def test_each_point_is_the_plan_of_the_same_scenario(answer: Answer) -> None:
     assert answer.cheapest is not None
     point = answer.cheapest
     asked = question().scenario(point.gpu, point.scale_out, point.gpus)
-    plan = evaluate(asked, current())
+    plan = evaluate(asked, load_catalog())
     assert plan.training.time_to_train is not None
     assert plan.costs.capital is not None
     assert plan.training.time_to_train.typical == pytest.approx(point.time_to_train)
@@ -73,23 +73,23 @@ def test_break_even_compares_the_families_at_every_size(answer: Answer) -> None:
 
 
 def test_an_impossible_deadline_is_answered_with_how_far_it_is() -> None:
-    missed = size(question(deadline="1 h", gpus=64), seconds=60)
+    missed = size(question(deadline="1 h", gpus=64), load_catalog(), seconds=60)
     assert missed.cheapest is None
     assert "times the deadline" in missed.message
 
 
 def test_a_model_too_large_for_every_cluster_is_answered_with_what_to_change() -> None:
-    nothing = size(question(model="llama-3-405b", gpus=8), seconds=60)
+    nothing = size(question(model="llama-3-405b", gpus=8), load_catalog(), seconds=60)
     assert nothing.front == ()
     assert "Allow more GPUs" in nothing.message
 
 
 def test_a_search_cut_short_says_so() -> None:
-    assert not size(question(), seconds=0.0).complete
+    assert not size(question(), load_catalog(), seconds=0.0).complete
 
 
 def test_the_outline_without_ranges_has_the_typical_values_of_the_plan() -> None:
-    plan, drafted = evaluate(Scenario(), current()), outline(Scenario(), typical_only())
+    plan, drafted = evaluate(Scenario(), load_catalog()), outline(Scenario(), load_catalog().typical_only())
     assert plan.costs.per_run is not None
     assert plan.fabric.cost is not None
     assert drafted.typical("costs.per_run") == pytest.approx(plan.costs.per_run.typical)

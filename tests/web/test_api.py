@@ -485,7 +485,7 @@ def test_head_is_get_without_the_body(client: TestClient, path: str) -> None:
 
 
 def test_the_committed_document_is_current(client: TestClient) -> None:
-    """The API's contract changes only on purpose: UPDATE=1 make test ARGS=tests/test_api.py writes it anew."""
+    """The API's contract changes only on purpose: UPDATE=1 make test ARGS=tests/web/test_api.py writes it anew."""
     document = client.get("/openapi.json").json()
     if os.environ.get("UPDATE"):
         OPENAPI.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
@@ -532,7 +532,7 @@ def test_a_generated_client_works(
     monkeypatch.syspath_prepend(tmp_path)
     models = importlib.import_module("railyard_client.models")
     asked: dict[str, dict[str, Any]] = {
-        "get_plan": {"gpus": 512, "model": models.GetPlanModelType0.LLAMA_3_8B, "message": "1 GiB"},
+        "get_plan": {"gpus": 512, "model": "llama-3-8b", "message": "1 GiB"},
         "post_plan": {"body": models.Scenario.from_dict({"gpus": 512, "model": "llama-3-8b", "message": "1 GiB"})},
         "get_all_reduce": {"gpus": [64, 512], "message": ["1 MiB", "1 GiB"]},
         "post_all_reduce": {
@@ -541,7 +541,7 @@ def test_a_generated_client_works(
         "get_fabric": {"gpus": 512},
         "post_fabric": {"body": models.Scenario.from_dict({"gpus": 512})},
         "compare": {"body": models.Comparison.from_dict({"scenarios": [{}, {"scale_out": "roce-400"}]})},
-        "get_size": {"gpus": 512, "gpu": [models.GetSizeGpuItem.H100_SXM], "training_tokens": "1T"},
+        "get_size": {"gpus": 512, "gpu": ["h100-sxm"], "training_tokens": "1T"},
         "post_size": {
             "body": models.SizeQuestion.from_dict({"gpus": 512, "gpu": ["h100-sxm"], "training_tokens": "1T"})
         },

@@ -9,13 +9,13 @@ from html import unescape
 import pytest
 from openpyxl import load_workbook
 
-from app.catalog.load import current, estimates
+from app.catalog.load import estimates, load_catalog
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 from app.report import catalog_listing, method
 from app.units import show_range
 
-CATALOG = current()
+CATALOG = load_catalog()
 SCENARIOS = (
     "",
     "gpus=8&model=llama-3-8b",

@@ -7,19 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import units
-from app.catalog.load import current
+from app.catalog.load import load_catalog
 from app.plan.scenario import Scenario
 from app.studies.sizing import Question
 from app.web import form
 
+CATALOG = load_catalog()
+
 
 def control(name: str, *pairs: tuple[str, str], resolved: dict[str, Any] | None = None) -> form.Control:
-    made = form.form(form.bind(pairs), current(), resolved)
+    made = form.form(form.bind(pairs, CATALOG), CATALOG, resolved)
     return next(one for group in made.groups for one in (*group.first, *group.rest) if one.name == name)
 
 
 def test_every_field_of_a_scenario_is_a_control_in_a_group() -> None:
-    made = form.form(form.bind([]), current())
+    made = form.form(form.bind([], CATALOG), CATALOG)
     names = [one.name for group in made.groups for one in (*group.first, *group.rest)]
     assert sorted(names) == sorted(Scenario.model_fields)
     assert {one.name for group in made.groups for one in group.first} == form.FIRST
@@ -48,13 +50,13 @@ def test_a_blank_choice_names_what_stands_for_it() -> None:
 def test_only_fields_that_ask_for_something_are_marked_and_unfolded() -> None:
     assert not control("gpus").changed
     assert control("gpus", ("gpus", "64")).changed
-    groups = {group.key: group for group in form.form(form.bind([("tensor_parallel", "8")]), current()).groups}
+    groups = {group.key: group for group in form.form(form.bind([("tensor_parallel", "8")], CATALOG), CATALOG).groups}
     assert groups["parallelism"].open
     assert not groups["prices"].open
 
 
 def test_errors_come_in_the_order_of_the_form() -> None:
-    made = form.form(form.bind([("price_nic", "cheap"), ("gpus", "0"), ("colour", "red")]), current())
+    made = form.form(form.bind([("price_nic", "cheap"), ("gpus", "0"), ("colour", "red")], CATALOG), CATALOG)
     assert [name for name, _, _ in made.errors] == ["gpus", "price_nic", ""]
     assert "more than" in made.errors[0][2] or "at least 1" in made.errors[0][2]
 
@@ -82,9 +84,9 @@ def test_what_is_written_reads_back_as_the_same(value: float, unit: str) -> None
 
 
 def test_a_question_takes_several_candidates() -> None:
-    asked = form.bind([("gpu", "h100-sxm"), ("gpu", "b200-sxm")], kind=Question, repeatable=frozenset({"gpu"}))
+    asked = form.bind([("gpu", "h100-sxm"), ("gpu", "b200-sxm")], CATALOG, kind=Question, repeatable=frozenset({"gpu"}))
     assert asked.scenario is not None
     assert asked.scenario.gpu == ("h100-sxm", "b200-sxm")
-    chosen = form.choices(asked, current(), "gpu")
+    chosen = form.choices(asked, CATALOG, "gpu")
     assert chosen.chosen == ("h100-sxm", "b200-sxm")
     assert any(option.value == "h200-sxm" for _, options in chosen.groups for option in options)

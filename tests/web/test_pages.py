@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
-from app.catalog.load import current
+from app.catalog.load import load_catalog
 from app.plan.band import Band
 from app.plan.scenario import Scenario
 from app.units import show
@@ -263,7 +263,7 @@ def test_a_finding_links_to_the_plan_that_heeds_it(client: TestClient) -> None:
 def test_every_preset_opens_in_one_click(client: TestClient) -> None:
     page = get(client, "/")
     addresses = [element["href"] for element in page.all("a") if element.get("href", "").startswith("/?")]
-    presets = current().presets
+    presets = load_catalog().presets
     assert len(presets) >= 8
     for preset in presets.values():
         scenario = Scenario.model_validate(preset.scenario)
@@ -397,14 +397,14 @@ def test_errors_are_pages_for_people_and_problems_for_programs(client: TestClien
     assert api.headers["content-type"] == "application/problem+json"
 
 
-def test_memory_forgets_the_oldest_page() -> None:
+def test_memory_forgets_the_oldest_page(client: TestClient) -> None:
     memory = responses.PageCache(most=1)
     made: list[str] = []
 
     def ask(path: str) -> None:
         scope = {
             "type": "http", "method": "GET", "path": path, "query_string": b"", "headers": [], "scheme": "http",
-            "server": ("test", 80), "root_path": "",
+            "server": ("test", 80), "root_path": "", "app": client.app,
         }  # fmt: skip
         request = Request(scope)
 

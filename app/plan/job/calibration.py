@@ -200,7 +200,7 @@ STACKS = (
 
 def stack_key(catalog: Catalog, name: str, release: float | None = None) -> str:
     """The catalogue's stack for a name as people write it, and of its dated variants the one nearest in time."""
-    known = [key.removeprefix("stack-") for key in catalog.training if key.startswith("stack-")]
+    known = catalog.stacks
     text = name.strip().lower()
     base = text if text in known else next((key for pattern, key in STACKS if re.search(pattern, text)), "")
     if base not in known:

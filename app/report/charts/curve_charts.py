@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from plotly import graph_objects as go
 
-from app.catalog.load import current
+from app.catalog.load import Catalog
 from app.report.charts import style
 from app.report.charts.style import (
     CLEAR,
@@ -252,7 +252,7 @@ def tornado(sensitivity: Sensitivity) -> go.Figure:
     )
 
 
-def pareto(answer: Answer, deadline: float | None = None, budget: float | None = None) -> go.Figure:
+def pareto(answer: Answer, catalog: Catalog, deadline: float | None = None, budget: float | None = None) -> go.Figure:
     """The clusters that no other beats in both time and cost; a point's custom data is the query of its plan."""
     subtitle = "Cost against time to train: each point is a cluster that no other beats in both"
     front = [one for one in answer.front if math.isfinite(one.cost) and math.isfinite(one.time_to_train)]
@@ -262,7 +262,7 @@ def pareto(answer: Answer, deadline: float | None = None, budget: float | None =
     x_low, x_high = min(times + ([deadline] if deadline else [])), max(times + ([deadline] if deadline else []))
     y_low, y_high = min(money + ([budget] if budget else [])), max(money + ([budget] if budget else []))
     x_low, x_high, y_low, y_high = x_low / 1.2, x_high * 1.2, y_low / 1.15, y_high * 1.25
-    names = [_cluster(one) for one in front]
+    names = [_cluster(one, catalog) for one in front]
     texts = [f"{show(one.time_to_train, 's')}, {show(one.cost, 'USD')}" for one in front]
     data: list[Values] = [
         {
@@ -296,7 +296,7 @@ def pareto(answer: Answer, deadline: float | None = None, budget: float | None =
     if budget:
         notes.append(annotation(f"budget {show(budget, 'USD')}", 0, math.log10(budget), "left", "bottom", xref="paper"))
     return figure(
-        sentence(_pareto_title(answer, texts)),
+        sentence(_pareto_title(answer, texts, catalog)),
         subtitle,
         data,
         height=420,
@@ -307,18 +307,17 @@ def pareto(answer: Answer, deadline: float | None = None, budget: float | None =
     )
 
 
-def _pareto_title(answer: Answer, texts: Sequence[str]) -> str:
+def _pareto_title(answer: Answer, texts: Sequence[str], catalog: Catalog) -> str:
     """Which cluster to take, or how far the choice reaches."""
     best = answer.cheapest
     if answer.message or best is None:
         return answer.message or f"The choice reaches from {texts[0]} to {texts[-1]}"
     outcome = f"{show(best.time_to_train, 's', 2)}, {show(best.cost, 'USD', 2)}"
-    return f"Cheapest that meets the limits: {_cluster(best)}, {outcome}"
+    return f"Cheapest that meets the limits: {_cluster(best, catalog)}, {outcome}"
 
 
-def _cluster(one: Candidate) -> str:
-    known = current()
-    return f"{one.gpus:,} × {known.gpus[one.gpu].name}, {known.scale_out[one.scale_out].name}"
+def _cluster(one: Candidate, catalog: Catalog) -> str:
+    return f"{one.gpus:,} × {catalog.gpus[one.gpu].name}, {catalog.scale_out[one.scale_out].name}"
 
 
 def _days(low: float, high: float) -> Values:

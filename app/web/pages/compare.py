@@ -73,13 +73,13 @@ def _compare(request: Request) -> Response:
     pairs = request.query_params.multi_items()
     catalog: Catalog = request.app.state.catalog
     common = [(name, value) for name, value in pairs if not _lettered(name)]
-    if len(common) == len(pairs) and (start := form.bind(common).scenario) is not None:
+    if len(common) == len(pairs) and (start := form.bind(common, catalog).scenario) is not None:
         rival = counterpart(catalog.scale_out[start.scale_out], catalog)
         address = _against(request, start, [{"scale_out": rival.key, "switch": None}] if rival else [{}])
         pairs, common = parse_qsl(address.partition("?")[2]), []
     last = max((name[0] for name, _ in pairs if _lettered(name)), default="b")
     asked = [
-        form.bind([*common, *((name[2:], value) for name, value in pairs if name.startswith(f"{letter}."))])
+        form.bind([*common, *((name[2:], value) for name, value in pairs if name.startswith(f"{letter}."))], catalog)
         for letter in LETTERS[: max(2, LETTERS.index(last) + 1)]
     ]
     typed = [(name, value) for name, value in pairs if value.strip()]

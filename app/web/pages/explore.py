@@ -9,7 +9,7 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 
 from app.catalog.estimate import N_DRAWS
-from app.catalog.load import current
+from app.catalog.load import Catalog
 from app.plan import all_reduce, findings, total_cost
 from app.plan import network as compute_network
 from app.plan.band import Band, fold
@@ -30,10 +30,12 @@ router = APIRouter(include_in_schema=False)
 # What pages about a scenario share -----------------------------------------------------------------------------------
 
 
-def _question(asked: form.BoundForm, resolved: Mapping[str, Any] | None, shown: Iterable[str]) -> Mapping[str, Any]:
+def _question(
+    asked: form.BoundForm, catalog: Catalog, resolved: Mapping[str, Any] | None, shown: Iterable[str]
+) -> Mapping[str, Any]:
     """The fields that a page asks for as controls, the others that were asked as hidden ones, and what is wrong."""
     names = tuple(shown)
-    made = form.form(asked, current(), resolved)
+    made = form.form(asked, catalog, resolved)
     controls = {control.name: control for group in made.groups for control in (*group.first, *group.rest)}
     wrong = [name for name, _, _ in made.errors if name in controls and name not in names]
     given = {name: text for name, text in asked.typed.items() if text.strip() and name in controls}
@@ -92,19 +94,20 @@ async def paste(request: Request) -> Response:
 
 def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
     pasted = next((value for name, value in pairs if name == "output"), "")
-    asked = form.bind([(name, value) for name, value in pairs if name != "output"])
-    scenario, loaded = asked.scenario, current()
+    loaded: Catalog = request.app.state.catalog
+    asked = form.bind([(name, value) for name, value in pairs if name != "output"], loaded)
+    scenario = asked.scenario
     if scenario is None:
-        values = {**_question(asked, None, EXPLORED), "part": None, "pasted": pasted}
+        values = {**_question(asked, loaded, None, EXPLORED), "part": None, "pasted": pasted}
         return page(request, "all_reduce.html", values, status=422)
     hardware = look_up(scenario, loaded)
     message = scenario.message or shape.gradient_bytes(hardware, scenario, loaded)
     draft = all_reduce.draft(hardware, scenario, loaded, message=message)
     bands = fold(draft.quantities)
     part = draft.part(bands)
-    swept = _swept(scenario, message) if hardware.gpus > 1 and part.time is not None else {}
+    swept = _swept(scenario, loaded, message) if hardware.gpus > 1 and part.time is not None else {}
     values = {
-        **_question(asked, _blanks(hardware, message), EXPLORED),
+        **_question(asked, loaded, _blanks(hardware, message), EXPLORED),
         **_explained(draft.explanations, bands),
         "part": part,
         "own_message": scenario.message,
@@ -116,7 +119,7 @@ def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
         | {"algorithms": tables.all_reduce_table(part)},
         "algorithm_name": plan_charts.algorithm_name,
         "pasted": pasted,
-        **_pasted(pasted, scenario),
+        **_pasted(pasted, scenario, loaded),
     }
     return page(request, "all_reduce.html", values, scenario=scenario)
 
@@ -136,9 +139,8 @@ def _blanks(hardware: Hardware, message: float) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=16)
-def _swept(scenario: Scenario, message: float) -> Mapping[str, curve.Curve]:
+def _swept(scenario: Scenario, loaded: Catalog, message: float) -> Mapping[str, curve.Curve]:
     """The curves of the explorer."""
-    loaded = current()
     found = {
         "time": all_reduce_curves.all_reduce_over_sizes(scenario, loaded, message),
         "bus": all_reduce_curves.all_reduce_over_sizes(scenario, loaded, message, "bus_bandwidth"),
@@ -151,7 +153,7 @@ def _swept(scenario: Scenario, message: float) -> Mapping[str, curve.Curve]:
     return {name: curve for name, curve in found.items() if curve.series}
 
 
-def _pasted(text: str, scenario: Scenario) -> Mapping[str, Any]:
+def _pasted(text: str, scenario: Scenario, catalog: Catalog) -> Mapping[str, Any]:
     """A pasted measurement beside its prediction: a table, a chart, what it implies."""
     empty = dict.fromkeys(("output", "result", "result_table", "result_figure", "carried"))
     if not text.strip():
@@ -159,12 +161,12 @@ def _pasted(text: str, scenario: Scenario) -> Mapping[str, Any]:
     output = nccl_tests.read(text)
     if output.problem:
         return {**empty, "output": output}
-    result = nccl_tests.compare(output, scenario, current())
+    result = nccl_tests.compare(output, scenario, catalog)
     if not result.rows:
         return {**empty, "output": output, "result": result}
     table, figure = tables.comparison_table(result), curve_charts.lines(nccl_tests.measured(result))
     found = {**empty, "output": output, "result": result, "result_table": table, "result_figure": figure}
-    same_reach = look_up(result.scenario, current()).nodes > 1, look_up(scenario, current()).nodes > 1
+    same_reach = look_up(result.scenario, catalog).nodes > 1, look_up(scenario, catalog).nodes > 1
     if result.efficiency is not None and same_reach[0] == same_reach[1]:
         found["carried"] = scenario.query(measured_efficiency=round(result.efficiency, 3))
     return found
@@ -182,15 +184,16 @@ DESIGNED = (
 @router.get("/fabric")
 async def fabrics(request: Request) -> Response:
     """The fabric: drawing, counts, cut in half, what it costs and how that grows."""
-    asked = form.bind(request.query_params.multi_items())
-    heavy = asked.scenario is not None and is_heavy(asked.scenario, current())
+    catalog: Catalog = request.app.state.catalog
+    asked = form.bind(request.query_params.multi_items(), catalog)
+    heavy = asked.scenario is not None and is_heavy(asked.scenario, catalog)
     return await compute(request, lambda _: _fabrics(request, asked), heavy=heavy)
 
 
 def _fabrics(request: Request, asked: form.BoundForm) -> Response:
-    scenario, loaded = asked.scenario, current()
+    scenario, loaded = asked.scenario, request.app.state.catalog
     if scenario is None:
-        return page(request, "fabric.html", {**_question(asked, None, DESIGNED), "part": None}, status=422)
+        return page(request, "fabric.html", {**_question(asked, loaded, None, DESIGNED), "part": None}, status=422)
     network = compute_network.draft(scenario, loaded)
     hardware = network.hardware
     money = total_cost.draft(hardware, scenario, loaded, fabric=network, time_to_train=np.full(N_DRAWS, np.nan))
@@ -208,7 +211,7 @@ def _fabrics(request: Request, asked: form.BoundForm) -> Response:
     worth = port_cost.cost_per_bisection(scenario, loaded, ports) if ports else None
     keys = {"scale_up": hardware.scale_up.key, "scale_out": hardware.scale_out.key}
     values = {
-        **_question(asked, resolved, DESIGNED),
+        **_question(asked, loaded, resolved, DESIGNED),
         **_explained(
             {path: found for path, found in network.explanations.items() if path.startswith("fabric.")}, bands
         ),

@@ -50,8 +50,9 @@ async def plan(request: Request) -> Response:
     pairs = request.query_params.multi_items()
     if any(not value.strip() for _, value in pairs):
         return _without_blanks(request, pairs)
-    asked = form.bind(pairs)
-    heavy = asked.scenario is not None and is_heavy(asked.scenario, request.app.state.catalog)
+    catalog: Catalog = request.app.state.catalog
+    asked = form.bind(pairs, catalog)
+    heavy = asked.scenario is not None and is_heavy(asked.scenario, catalog)
     return await compute(request, lambda _: MEMORY.keep(request, _plan(request, asked)), heavy=heavy)
 
 
@@ -69,7 +70,7 @@ def _without_blanks(request: Request, pairs: list[tuple[str, str]]) -> Response:
     """A form sent without JavaScript names every field: lead to the address that says only what was asked."""
     defaults = form.defaults()
     kept = [(name, value) for name, value in pairs if value.strip() and value != defaults.get(name)]
-    asked = form.bind(kept)
+    asked = form.bind(kept, request.app.state.catalog)
     if asked.scenario is not None:
         kept = [(name, value) for name, value in kept if name in asked.scenario.asked()]
     query = urlencode(kept)
@@ -178,8 +179,8 @@ async def plan_curves(request: Request) -> Response:
 
 
 def _curves(request: Request) -> Response:
-    asked = form.bind(request.query_params.multi_items())
     catalog: Catalog = request.app.state.catalog
+    asked = form.bind(request.query_params.multi_items(), catalog)
     if asked.scenario is None:
         raise ProblemError(422, " ".join(f"{form.title(name)}: {text}" for name, text in asked.errors.items()))
     scenario = asked.scenario

@@ -8,7 +8,7 @@ import orjson
 from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
-from app.catalog.load import current
+from app.catalog.load import Catalog
 from app.plan import network as compute_network
 from app.plan.cables import Cable
 from app.plan.evaluate import evaluate
@@ -33,9 +33,8 @@ CSV, XLSX = "text/csv; charset=utf-8", "application/vnd.openxmlformats-officedoc
 
 
 @lru_cache(maxsize=2)
-def _listing(version: str) -> Mapping[str, Any]:
+def _listing(loaded: Catalog) -> Mapping[str, Any]:
     """The whole catalogue as text; it changes only with the edition."""
-    loaded = current()
     kinds = [catalog_listing.kind(name, loaded) for name in catalog_listing.TITLES if name != "sources"]
     return {"kinds": kinds, "cited": catalog_listing.cited(kinds)}
 
@@ -43,13 +42,13 @@ def _listing(version: str) -> Mapping[str, Any]:
 @router.get("/catalog")
 async def catalogue(request: Request) -> Response:
     """Every entry and every source."""
-    return await compute(request, lambda _: page(request, "catalog.html", _listing(current().version)))
+    return await compute(request, lambda _: page(request, "catalog.html", _listing(request.app.state.catalog)))
 
 
 @router.get("/catalog/{kind}/{key}")
 async def entry(request: Request, kind: str, key: str) -> Response:
     """One entry with every constant, its range and its source."""
-    loaded = current()
+    loaded: Catalog = request.app.state.catalog
     if kind not in catalog_listing.TITLES or kind == "sources" or key not in loaded.kind(kind):
         raise ProblemError(404, "The catalogue has no such entry. /catalog lists all.")
 
@@ -80,14 +79,13 @@ async def methods(request: Request) -> Response:
 async def accuracy(request: Request) -> Response:
     """Predictions held against published measurements, good and bad."""
     made = _accuracy.cache_info().currsize > 0  # once for all requests, and the first may come too late for it
-    version = current().version
-    return await compute(request, lambda _: page(request, "accuracy.html", _accuracy(version)), heavy=not made)
+    loaded: Catalog = request.app.state.catalog
+    return await compute(request, lambda _: page(request, "accuracy.html", _accuracy(loaded)), heavy=not made)
 
 
 @lru_cache(maxsize=1)
-def _accuracy(version: str) -> Mapping[str, Any]:
-    """Reports, tables and charts of all three models; computed once for an edition of the catalogue."""
-    loaded = current()
+def _accuracy(loaded: Catalog) -> Mapping[str, Any]:
+    """Reports, tables and charts of all three models; computed once for a catalogue."""
     rows, skipped = collective_runs.read(MEASUREMENTS / "collectives.csv", loaded)
     reduced = collective_runs.predictions(rows, loaded)
     reduce = collective_runs.summary(reduced, skipped, leave_one_out=False)
@@ -112,8 +110,7 @@ def _accuracy(version: str) -> Mapping[str, Any]:
 # Acceptance sheet ----------------------------------------------------------------------------------------------------
 
 
-def _sheet(scenario: Scenario) -> acceptance.Sheet:
-    loaded = current()
+def _sheet(scenario: Scenario, loaded: Catalog) -> acceptance.Sheet:
     network = compute_network.draft(scenario, loaded)
     return acceptance.sheet(scenario, loaded, network.nodes_per_unit)
 
@@ -121,10 +118,10 @@ def _sheet(scenario: Scenario) -> acceptance.Sheet:
 @router.get("/acceptance")
 async def acceptance_page(request: Request) -> Response:
     """The acceptance sheet, to print."""
-    scenario, loaded = _scenario(request), current()
+    scenario, loaded = _scenario(request), request.app.state.catalog
 
     def work(_: Stopped) -> Response:
-        values = {"acceptance": _sheet(scenario), "summary": form.summary(scenario, loaded)}
+        values = {"acceptance": _sheet(scenario, loaded), "summary": form.summary(scenario, loaded)}
         return page(request, "acceptance.html", values, scenario=scenario)
 
     return await compute(request, work, heavy=is_heavy(scenario, loaded))
@@ -133,13 +130,13 @@ async def acceptance_page(request: Request) -> Response:
 @router.get("/acceptance.json")
 async def acceptance_json(request: Request) -> Response:
     """The acceptance sheet, for a script that checks a cluster."""
-    scenario, loaded = _scenario(request), current()
+    scenario, loaded = _scenario(request), request.app.state.catalog
 
     def work(_: Stopped) -> Response:
         body = {
             "catalog_version": loaded.version,
             "permalink": "/acceptance?" + scenario.query(catalog_version=loaded.version),
-            "acceptance": _sheet(scenario),
+            "acceptance": _sheet(scenario, loaded),
         }
         return Response(orjson.dumps(body), media_type="application/json", headers={"cache-control": "no-cache"})
 
@@ -152,13 +149,13 @@ async def acceptance_json(request: Request) -> Response:
 def _scenario(request: Request) -> Scenario:
     """The scenario of the query string; what is wrong with it is a problem document."""
     fields = requests.query(request.scope["query_string"].decode("latin-1"))
-    return requests.validate(Scenario, fields, strict=False)
+    return requests.validate(Scenario, fields, request.app.state.catalog, strict=False)
 
 
 @router.get("/export/cables.csv")
 async def cables(request: Request) -> Response:
     """The point-to-point cable list, written as it is read: it may have millions of rows."""
-    scenario, loaded = _scenario(request), current()
+    scenario, loaded = _scenario(request), request.app.state.catalog
     most: int = request.app.state.settings.max_cables
     if (fewest := hosts(scenario, loaded)) > most:  # seen before the fabric is designed, which may take seconds
         raise _too_many(fewest, most)
@@ -188,15 +185,14 @@ async def export(request: Request, name: str, ending: str) -> Response:
     """A whole plan, or one of its tables, as CSV, XLSX or JSON."""
     if ending not in ("csv", "xlsx", "json"):
         raise ProblemError(404, "There are files that end in .csv, .xlsx and .json.")
-    scenario = _scenario(request)
-    return await compute(request, lambda _: _export(scenario, name, ending), heavy=True)
+    scenario, loaded = _scenario(request), request.app.state.catalog
+    return await compute(request, lambda _: _export(scenario, loaded, name, ending), heavy=True)
 
 
-def _export(scenario: Scenario, name: str, ending: str) -> Response:
-    loaded = current()
+def _export(scenario: Scenario, loaded: Catalog, name: str, ending: str) -> Response:
     plan = evaluate(scenario, loaded)
     if name == "plan":
-        return _whole(plan, ending)
+        return _whole(plan, loaded, ending)
     table = tables.tables(plan, loaded).get(name.replace("-", "_"))
     if table is None:
         known = ", ".join(tables.tables(plan, loaded))
@@ -209,8 +205,8 @@ def _export(scenario: Scenario, name: str, ending: str) -> Response:
     return _download(orjson.dumps(files.table_json(table)), "application/json", file)
 
 
-def _whole(plan: Plan, ending: str) -> Response:
-    loaded, file = current(), files.file_name(plan, "plan", ending)
+def _whole(plan: Plan, loaded: Catalog, ending: str) -> Response:
+    file = files.file_name(plan, "plan", ending)
     if ending == "csv":
         return _download("".join(files.plan_csv(plan, loaded)), CSV, file)
     if ending == "xlsx":

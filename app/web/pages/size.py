@@ -34,7 +34,8 @@ async def size_cluster(request: Request) -> Response:
     if known := MEMORY.known(request):
         return known
     pairs = request.query_params.multi_items()
-    asked = form.bind(pairs, kind=Question, repeatable=CANDIDATES)
+    catalog: Catalog = request.app.state.catalog
+    asked = form.bind(pairs, catalog, kind=Question, repeatable=CANDIDATES)
     if any(not value.strip() for _, value in pairs):
         return RedirectResponse(address(request, "/size", urlencode(_without_defaults(pairs))), 303)
     question = asked.scenario
@@ -43,7 +44,7 @@ async def size_cluster(request: Request) -> Response:
     until = monotonic() + request.app.state.settings.time_limit
 
     def work(stopped: Stopped) -> Response:
-        answer = size(question, share_of(until), stopped)
+        answer = size(question, catalog, share_of(until), stopped)
         made = page(request, "size.html", _sizing(request, asked, answer))
         return MEMORY.keep(request, made) if answer.complete else made
 
@@ -75,7 +76,9 @@ def _sizing(request: Request, asked: form.BoundForm, answer: Answer | None) -> d
         "errors": [
             (name if name in named else "", form.title(name, Question), text) for name, text in asked.errors.items()
         ],
-        "figure": curve_charts.pareto(answer, question.deadline, question.budget) if answer and question else None,
+        "figure": curve_charts.pareto(answer, catalog, question.deadline, question.budget)
+        if answer and question
+        else None,
         "savings": [one.next_dollar * MILLION if one.next_dollar else None for one in answer.front] if answer else [],
         "kinds": COSTS,
         "query_text": request.url.query,

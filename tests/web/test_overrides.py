@@ -1,0 +1,142 @@
+"""A service answers with its own catalogue: an operator's overrides reach every answer, and no other service's."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.catalog.load import load_catalog
+from app.plan.scenario import Scenario, key_fields
+from app.web import settings
+from app.web.application import create_app
+
+CHEAPER = """
+[market.prices.node-h100]
+typical = "150k USD"
+source = "own-quote"
+
+[market.prices.gpu-hour-h100]
+typical = "2.10 USD/h"
+unit = "USD/s"
+source = "own-quote"
+"""
+QUOTE = '[own-quote]\ntitle = "Our quote"\npublisher = "Us"\n'
+OWN_GPU = """
+[h100-own]
+name = "H100 of our own"
+vendor = "NVIDIA"
+architecture = "Hopper"
+source = "own-quote"
+memory_nominal = "80 GB"
+memory = "85.0 GB"
+memory_type = "HBM3"
+memory_bandwidth = "3.35 TB/s"
+fp16 = "989.4 TFLOP/s"
+bf16 = "989.4 TFLOP/s"
+fp8 = "1979 TFLOP/s"
+power = "650 W"
+scale_up = "nvlink-4"
+scale_up_domain = 8
+pcie = "pcie-5"
+platform = "hgx-h100"
+"""
+
+
+def service(overrides: Path | None = None) -> TestClient:
+    return TestClient(create_app(settings.Settings(access_log=False, overrides=overrides)))
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A service whose operator pays less, and has a GPU that no other has."""
+    folder = tmp_path_factory.mktemp("overrides")
+    (folder / "prices.toml").write_text(CHEAPER)
+    (folder / "sources.toml").write_text(QUOTE)
+    (folder / "gpus.toml").write_text(OWN_GPU)
+    with service(folder) as made:
+        yield made
+
+
+PATHS = (
+    "/api/v1/plan", "/api/v1/fabric", "/api/v1/all-reduce", "/api/v1/catalog/prices/market", "/acceptance.json",
+    "/", "/compare", "/fabric", "/all-reduce", "/catalog", "/export/plan.json",
+)  # fmt: skip
+SIZED = {"gpu": ["h100-sxm"], "gpus": 256, "model": "llama-3-8b", "training_tokens": "1T", "budget_kind": "rental"}
+
+
+def test_two_services_in_one_process_answer_each_with_its_own_catalogue(client: TestClient, own: TestClient) -> None:
+    stock, changed = load_catalog().version, own.app.state.catalog.version  # type: ignore[attr-defined]
+    assert stock != changed
+    for _ in range(2):  # the second time each has pages and answers of the other to mix up
+        for path in PATHS:
+            for one, version, other in ((client, stock, changed), (own, changed, stock)):
+                answer = one.get(path)
+                assert answer.status_code == 200, path
+                assert other not in answer.text, path
+                if path not in ("/compare", "/fabric", "/all-reduce", "/export/plan.json"):
+                    assert version in answer.text or path == "/catalog", path
+        rents = [one.get("/api/v1/plan").json()["costs"]["per_run"]["typical"] for one in (client, own)]
+        assert rents[1] < 0.9 * rents[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "place"),
+    [
+        ("/api/v1/size", SIZED, ("cheapest", "cost")),
+        ("/api/v1/compare", {"scenarios": [{}, {"gpus": 512}]}, ("plans", 1, "costs", "rental", "typical")),
+        ("/api/v1/sweep", {"grid": {"gpus": [512]}}, ("costs.rental",)),
+    ],
+)
+def test_prices_of_ones_own_reach_the_questions_that_ask_many_plans(
+    client: TestClient, own: TestClient, path: str, body: dict[str, Any], place: tuple[str | int, ...]
+) -> None:
+    def found(one: TestClient) -> float:
+        value = one.post(path, json=body).json()
+        for step in place:
+            value = value[step]
+        return float(value)
+
+    stock = load_catalog().prices["market"].prices["gpu-hour-h100"].typical * 3600
+    assert found(own) / found(client) == pytest.approx(2.10 / stock, rel=1e-6)
+
+
+def test_a_key_of_ones_own_is_understood_where_it_is_known_and_nowhere_else(
+    client: TestClient, own: TestClient
+) -> None:
+    assert own.get("/api/v1/plan?gpu=h100-own").json()["cluster"]["gpus"] == 1024
+    assert '<option value="h100-own"' in own.get("/").text
+    refused = client.get("/api/v1/plan?gpu=h100-own")
+    assert refused.status_code == 422
+    assert "“h100-own” is not in the catalogue. Did you mean" in refused.json()["detail"]
+    assert "h100-own" not in client.get("/").text
+
+
+def test_the_document_names_no_entry_of_the_catalogue_so_that_entries_may_come(
+    client: TestClient, own: TestClient
+) -> None:
+    document = client.get("/openapi.json").json()
+    assert own.get("/openapi.json").json() == document
+    known = {key for each in key_fields(Scenario).values() for key in each.keys(load_catalog())}
+    assert [key for listed in _lists(document, "enum") for key in listed if key in known - {"custom"}] == []
+    patterns = {
+        name: schema["pattern"]
+        for name, schema in document["components"]["schemas"]["Scenario"]["properties"].items()
+        if "x-catalog" in schema
+    }
+    assert patterns.keys() == {"gpu", "scale_out", "model", "price_book"}
+    assert all(re.fullmatch(pattern, "tomorrows-gpu") for pattern in patterns.values())
+
+
+def _lists(document: Any, name: str) -> Iterator[list[Any]]:
+    """Every list of this name, wherever in the document."""
+    if isinstance(document, dict):
+        for key, value in document.items():
+            if key == name and isinstance(value, list):
+                yield value
+            yield from _lists(value, name)
+    elif isinstance(document, list):
+        for value in document:
+            yield from _lists(value, name)
