@@ -91,7 +91,7 @@ def plan_csv(plan: Plan, catalog: Catalog) -> Iterator[str]:
 
 def plan_xlsx(plan: Plan, catalog: Catalog) -> bytes:
     """All tables of a plan as a workbook: a sheet about the plan, then one for each table."""
-    from app.report import workbook  # openpyxl takes a while to load, and few ask for a workbook
+    from app.report import workbook  # XlsxWriter takes a while to load, and few ask for a workbook
 
     sheets: list[workbook.Sheet] = [("About", ["about", "value"], about(plan))]
     for table in tables(plan, catalog).values():

@@ -1,66 +1,39 @@
-"""Tables as an XLSX workbook, made in memory: where this runs there may be no disk to write on."""
+"""Workbooks (XLSX), made in memory: where the service runs there may be no disk to write on."""
 
 import io
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZipFile
 
-from openpyxl import Workbook
-from openpyxl.cell import WriteOnlyCell
-from openpyxl.styles import Font
-from openpyxl.utils import get_column_letter
-from openpyxl.worksheet._writer import WorksheetWriter
-from openpyxl.writer.excel import ExcelWriter
+import xlsxwriter
 
 Sheet = tuple[str, Sequence[str], Iterable[Sequence[Any]]]
 """Its title, headings and rows."""
-
-
-class _InMemory(ExcelWriter):
-    """openpyxl writes each sheet into a temporary file and that into the archive; here it is memory all the way."""
-
-    _archive: ZipFile
-
-    def write_worksheet(self, ws: Any) -> None:
-        """One sheet, which has been filled."""
-        ws.close()
-        ws._drawing = None
-        ws._rels = ws._writer._rels
-        self._archive.writestr(ws.path[1:], ws._writer.out.getvalue())
-        self.manifest.append(ws)
+CREATED = datetime(2000, 1, 1, tzinfo=UTC)
+"""The same for every workbook, so that the same tables are the same bytes."""
 
 
 def written(sheets: Iterable[Sheet]) -> bytes:
-    """An XLSX file: for each sheet its title, headings and rows. Text is never a formula."""
-    book = Workbook(write_only=True)
-    book.properties.creator = "Railyard"
+    """An XLSX file: for each sheet its title, headings and rows. Text is never a formula or a link."""
+    buffer = io.BytesIO()
+    book = xlsxwriter.Workbook(
+        buffer,
+        {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True},
+    )
+    book.set_properties({"author": "Railyard", "created": CREATED})
+    bold = book.add_format({"bold": True})
     used: set[str] = set()
     for title, headings, rows in sheets:
-        sheet: Any = book.create_sheet(sheet_name(title, used))
-        sheet.freeze_panes = "A2"
+        sheet = book.add_worksheet(sheet_name(title, used))
+        sheet.freeze_panes(1, 0)
         listed = [list(row) for row in rows]
-        for index, heading in enumerate(headings):
-            longest = max([len(str(heading)), *(len(str(row[index])) for row in listed[:200])])
-            sheet.column_dimensions[get_column_letter(index + 1)].width = min(max(longest + 2, 10), 60)
-        sheet._writer = WorksheetWriter(sheet, io.BytesIO())
-        sheet._writer.write_top()
-        bold = []
-        for heading in headings:
-            cell = WriteOnlyCell(sheet, value=heading)
-            cell.data_type = "s"
-            cell.font = Font(bold=True)
-            bold.append(cell)
-        sheet.append(bold)
-        for row in listed:
-            cells: list[Any] = []
-            for value in row:
-                cell = WriteOnlyCell(sheet, value=value)
-                if isinstance(value, str):
-                    cell.data_type = "s"
-                cells.append(cell)
-            sheet.append(cells)
-    buffer = io.BytesIO()
-    _InMemory(book, ZipFile(buffer, "w", ZIP_DEFLATED)).save()
+        for column, heading in enumerate(headings):
+            longest = max([len(str(heading)), *(len(str(row[column])) for row in listed[:200])])
+            sheet.set_column(column, column, min(max(longest + 2, 10), 60))
+        sheet.write_row(0, 0, headings, bold)
+        for number, row in enumerate(listed, start=1):
+            sheet.write_row(number, 0, row)
+    book.close()
     return buffer.getvalue()
 
 
