@@ -9,6 +9,8 @@ Symbols, used in the docstrings below:
     t, p, c, d, e            tensor, pipeline, context, data and expert parallel degrees
 
 Every function takes numbers or arrays and broadcasts them.
+
+Source where none is named: counted from the architecture, Vaswani et al., "Attention is all you need", 2017.
 """
 
 from __future__ import annotations
@@ -81,6 +83,16 @@ class Shape:
     parallel_block: Array = 0.0
 
     @property
+    def depth(self) -> Array:
+        """Layers that a step passes through, those of the multi-token-prediction modules too [1]."""
+        return self.layers + self.prediction_layers
+
+    @property
+    def expert_share(self) -> Array:
+        """Share of the layers whose feed-forward block is a mixture of experts [1]."""
+        return self.expert_layers / self.layers
+
+    @property
     def shared_width(self) -> Array:
         """Width of all shared experts together [1]."""
         stated = self.shared_ffn_hidden > 0
@@ -151,12 +163,22 @@ def dense_ffn_parameters(shape: Shape) -> Array:
 
 
 def expert_parameters(shape: Shape) -> Array:
-    """Parameters of one routed expert, g·h·f_e [1]."""
+    """Parameters of one routed expert, g·h·f_e [1].
+
+    >>> mixtral = Shape(32, 4096, 32, 128, 8, 14336, 1, 32000, 0, 8, 2, 14336, 0, 0)
+    >>> float(expert_parameters(mixtral))  # 3·4096·14336
+    176160768.0
+    """
     return (2 + shape.gated) * shape.hidden * shape.expert_ffn_hidden
 
 
 def shared_expert_parameters(shape: Shape) -> Array:
-    """Parameters of the experts that every token visits, together [1]."""
+    """Parameters of the experts that every token visits, together, g·h·f_shared [1].
+
+    >>> shared = Shape(27, 2048, 16, 128, 16, 10944, 1, 102400, experts=64, expert_ffn_hidden=1408, shared_experts=2)
+    >>> float(shared_expert_parameters(shared))  # 3·2048·2·1408
+    17301504.0
+    """
     return (2 + shape.gated) * shape.hidden * shape.shared_width
 
 
@@ -168,6 +190,9 @@ def small_parameters(shape: Shape) -> Array:
 
     Returns:
         Parameters [1].
+
+    >>> float(small_parameters(Shape(32, 4096, 32, 128, 8, 14336, 1, 128256)))  # two norms of 4,096
+    8192.0
     """
     norms = (2 - shape.parallel_block) * shape.hidden * (1 + shape.biases)
     qkv = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
@@ -201,7 +226,7 @@ def parameters(shape: Shape) -> Array:
 
 
 def active_parameters(shape: Shape) -> Array:
-    """Parameters one token passes through: as `parameters`, with k routed experts in place of E.
+    """Parameters one token passes through: as `parameters`, with k routed experts in place of E [1].
 
     >>> mixtral = Shape(32, 4096, 32, 128, 8, 14336, 1, 32000, 0, 8, 2, 14336, 0, 0)
     >>> round(float(parameters(mixtral)) / 1e9, 1), round(float(active_parameters(mixtral)) / 1e9, 1)
@@ -262,6 +287,12 @@ def forward_flops(shape: Shape, sequence_length: Array, causal: Array = 1.0) -> 
 
     Returns:
         Floating-point operations [FLOP].
+
+    Source: Korthikanti et al., 2022, appendix A.
+
+    >>> shape = Shape(32, 4096, 32, 128, 8, 14336, 1, 128256)
+    >>> round(float(forward_flops(shape, 8192)) / 1e9, 1)  # 2·32·218 M parameters + 32·67 MFLOP of attention
+    16.1
     """
     experts = shape.expert_layers
     active = shape.experts_per_token * expert_parameters(shape) + shared_expert_parameters(shape)
@@ -278,7 +309,11 @@ def forward_flops(shape: Shape, sequence_length: Array, causal: Array = 1.0) -> 
 
 
 def head_flops(shape: Shape) -> Array:
-    """Work of one token's forward pass through the output head, 2·h·V for each prediction [FLOP]."""
+    """Work of one token's forward pass through the output head, 2·h·V for each prediction [FLOP].
+
+    >>> float(head_flops(Shape(32, 4096, 32, 128, 8, 14336, 1, 128256)))  # 2·4096·128256
+    1050673152.0
+    """
     return 2 * shape.hidden * shape.vocabulary * (1 + shape.prediction_layers)
 
 
@@ -335,11 +370,16 @@ def held_parameters(
         expert_tensor: t_e, ranks over which each expert is cut [1].
         stage_layers: layers on the fullest stage [1].
 
+    Returns:
+        Parameters shared by all, routed, and of one layer [1].
+
+    Source: Narayanan et al., "Efficient large-scale language model training on GPU clusters", SC21, section 3.
+
     >>> shape = Shape(32, 4096, 32, 128, 8, 14336, 1, 128256)
     >>> float(held_parameters(shape, 1, 1, 1, 1, 32).dense) / 1e9
     8.030257152
     """
-    share = shape.expert_layers / shape.layers
+    share = shape.expert_share
     block = attention_parameters(shape) + (1 - share) * dense_ffn_parameters(shape)
     block = block + share * shared_expert_parameters(shape)
     routed = share * shape.experts * expert_parameters(shape) / (expert * expert_tensor)
@@ -350,15 +390,23 @@ def held_parameters(
     return Held(stage_layers * dense_layer + embeddings, stage_layers * routed, dense_layer + routed)
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What a stack keeps of the forward pass.
+
+    Attributes:
+        element: bytes of the inputs kept for the weight gradients: 2 in 16-bit, 1 in FP8 [B].
+        unfused_attention: 1 if scores are written to memory, else 0.
+        dropout: 1 if dropout masks are kept, else 0.
+    """
+
+    element: Array = 2.0
+    unfused_attention: Array = 0.0
+    dropout: Array = 0.0
+
+
 def layer_activations(
-    shape: Shape,
-    sequence_length: Array,
-    tensor: Array,
-    sequence_parallel: Array,
-    expert_tensor: Array,
-    element: Array,
-    unfused_attention: Array,
-    dropout: Array,
+    shape: Shape, sequence_length: Array, tensor: Array, sequence_parallel: Array, expert_tensor: Array, kept: Kept
 ) -> Array:
     """Bytes one token leaves in one average layer for the backward pass, nothing recomputed.
 
@@ -374,9 +422,7 @@ def layer_activations(
         tensor: t [1].
         sequence_parallel: 1 if norms and residuals are split over t, else 0.
         expert_tensor: ranks over which each expert is cut [1].
-        element: bytes of the inputs kept for the weight gradients: 2 in 16-bit, 1 in FP8 [B].
-        unfused_attention: 1 if scores are written to memory, else 0.
-        dropout: 1 if dropout masks are kept, else 0.
+        kept: what the stack keeps.
 
     Returns:
         Bytes for one token and layer [B].
@@ -384,35 +430,59 @@ def layer_activations(
     Source: Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022, table 2.
 
     >>> gpt = Shape(96, 12288, 96, 128, 96, 49152, 0, 51200)
-    >>> float(layer_activations(gpt, 2048, 1, 0, 1, 2, 0, 1)) / 12288
+    >>> float(layer_activations(gpt, 2048, 1, 0, 1, Kept(dropout=1))) / 12288
     34.0
-    >>> float(layer_activations(gpt, 2048, 8, 1, 1, 2, 0, 1)) / 12288  # 34/8
+    >>> float(layer_activations(gpt, 2048, 8, 1, 1, Kept(dropout=1))) / 12288  # 34/8
     4.25
     """
-    norms = where(sequence_parallel > 0, tensor, 1.0)
-    residual = (4 + 2 * element + 2 * dropout) * shape.hidden / norms
-    qkv = 2 * shape.heads * (shape.score_dim + shape.output_dim) / 2
-    latent = 2 * (shape.query_rank + shape.kv_rank + shape.rope_dim)
-    keys = where(
-        shape.latent > 0,
-        2 * shape.heads * (shape.score_dim + shape.output_dim) / 2,
-        2 * shape.kv_heads * shape.head_dim,
-    )
-    core = 2 * (qkv + keys) / tensor + where(shape.latent > 0, latent, 0.0)
-    scores = unfused_attention * 5 * shape.heads * sequence_length / tensor
+    share, element = shape.expert_share, kept.element
+    residual = (4 + 2 * element + 2 * kept.dropout) * shape.hidden / where(sequence_parallel > 0, tensor, 1.0)
     inner = (2 + 2 * shape.gated) + element
     dense = inner * shape.ffn_hidden / tensor
     routed = shape.experts_per_token * (element * shape.hidden / tensor + inner * shape.expert_ffn_hidden / tensor)
     shared = inner * shape.shared_width / tensor
-    share = shape.expert_layers / shape.layers
     gathered = share * where(expert_tensor > 1, shape.hidden * element, 0.0)
+    core = attention_activations(shape, tensor)
+    scores = kept.unfused_attention * 5 * shape.heads * sequence_length / tensor
     return residual + core + scores + (1 - share) * dense + share * (routed + shared) + gathered
+
+
+def attention_activations(shape: Shape, tensor: Array) -> Array:
+    """Bytes one token leaves in one attention block: queries, keys, values and output, 2·(2H + 2K)·d_h/t.
+
+    Latent attention keeps keys and values for each query head, and what these are made of, 2·(r_q + r_kv + d_rope),
+    which is not divided.
+
+    Args:
+        shape: the model.
+        tensor: t [1].
+
+    Returns:
+        Bytes for one token and layer [B].
+
+    Source: Korthikanti et al., 2022, section 4.1; DeepSeek-AI, "DeepSeek-V2", 2024, section 2.1.
+
+    >>> float(attention_activations(Shape(96, 12288, 96, 128, 96, 49152, 0, 51200), 8)) / 12288  # 8/8
+    1.0
+    """
+    wide = 2 * shape.heads * (shape.score_dim + shape.output_dim) / 2
+    keys = where(shape.latent > 0, wide, 2 * shape.kv_heads * shape.head_dim)
+    latent = 2 * (shape.query_rank + shape.kv_rank + shape.rope_dim)
+    return 2 * (wide + keys) / tensor + where(shape.latent > 0, latent, 0.0)
 
 
 def micro_batches_in_flight(micro_batches: Array, pipeline: Array, virtual_pipeline: Array) -> Array:
     """Micro-batches whose activations the first stage holds at once, in units of a whole stage.
 
     1F1B keeps min(m, p) of them. Interleaving v model chunks keeps 1 + (p - 1)/(p·v) times as many.
+
+    Args:
+        micro_batches: micro-batches of a replica in one step, m [1].
+        pipeline: stages, p [1].
+        virtual_pipeline: model chunks on each, v [1].
+
+    Returns:
+        Micro-batches [1].
 
     Source: Korthikanti et al., 2022, section 4.2.3.
 

@@ -217,6 +217,11 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "transformer",
+        "transformer.attention_activations",
+        (r"A_{attention} = \frac{2 (2 H + 2 K) d_h}{t}",),
+    ),
+    (
+        "transformer",
         "transformer.micro_batches_in_flight",
         (r"a = min(m, p) · (1 + \frac{p - 1}{p v} \text{ if interleaved})",),
     ),
@@ -226,19 +231,86 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "training.matrix_products",
         (r"T = Σ a \frac{2 M N K}{R} (1 + \frac{W}{M N}) (1 + \frac{K_0}{K})",),
     ),
+    ("training", "training.wave_elements", (r"W = w · \text{SMs} · \text{tile}^2",)),
     ("training", "training.linear_layer", (r"T = T_{forward} + T_{input} + T_{weight}",)),
+    ("training", "training.forward_products", (r"a = 1 + ρ + κ (1 - ρ) σ",)),
+    (
+        "training",
+        "training.linear_products",
+        (
+            r"T × h → (H + 2 K) \frac{d_h}{t}, \text{  } H \frac{d_h}{t} → h, \text{  } h → (g - 1) \frac{f}{t},"
+            r" \text{  } \frac{f}{t} → h",
+        ),
+    ),
+    (
+        "training",
+        "training.routed_experts",
+        (r"n = \frac{E}{e}, \text{  } T_{routed} = \frac{k T t_e}{t}, \text{  } f = \frac{f_e}{t_e}",),
+    ),
+    (
+        "training",
+        "training.products_time",
+        (r"T_{products} = \frac{F_{linear}}{η R} + \text{share} · \frac{F_{grouped}}{η η_{grouped} R}",),
+    ),
+    (
+        "training",
+        "training.attention_time",
+        (
+            r"T_{attention} = \frac{F_{core} (a + 2.5)}{R η s / (s + s_0)} \text{ with a flash kernel}",
+            r"T_{attention} = \frac{F_{square} (a + 2)}{R η} + \frac{T s H (11 a + 14)}{t B_{memory}}"
+            r" \text{ without}",
+        ),
+    ),
+    ("training", "training.normed_tokens", (r"T_{norms} = \frac{T}{t \text{ or } 1}",)),
+    (
+        "training",
+        "training.elementwise_bytes",
+        (r"V = 20 h T_{norms} + \frac{T (4 (H + K) d_h + (4 + 2 γ) f)}{t}",),
+    ),
+    ("training", "training.converted_inputs", (r"N = 2 h T_{norms} + \frac{T (H d_v + f)}{t}",)),
+    (
+        "training",
+        "training.elementwise_time",
+        (r"T_{elementwise} = \frac{(V u^{1 - fused} + 4 N \text{ if converted}) (3 + ρ + κ)}{B_{memory}}",),
+    ),
+    ("training", "training.launch_share", (r"x = 1 - g (1 - g_0)",)),
+    (
+        "training",
+        "training.launch_time",
+        (r"T_{launch} = ((1 - \text{share}) τ_{dense} + \text{share} · τ_{experts}) x (1 + \frac{ρ}{3})",),
+    ),
     ("training", "training.smooth_maximum", (r"max_4(x, y) = (x^4 + y^4)^{1/4}",)),
+    ("training", "training.exposed_time", (r"T_{visible} = max(T - C, x T)",)),
     (
         "training",
         "training.collective",
         (r"T = max(\frac{V (n - 1)}{n B_{up}}, \frac{V}{l} \frac{D - 1}{D B_{out}}) + α",),
     ),
+    ("training", "training.link_rates", (r"B_{up} = η_{up} R_{up}, \text{  } B_{out} = η_{out} R_{out}",)),
+    (
+        "training",
+        "training.tensor_parallel_time",
+        (r"T_{tensor} = 2 · T(2 T h, t) (2 - \text{share}) (x_{forward} (1 + ρ) + x_{backward})",),
+    ),
+    (
+        "training",
+        "training.context_parallel_time",
+        (r"T_{context} = x \frac{(c - 1) 4 T K d_h (3 + ρ)}{t B}",),
+    ),
+    (
+        "training",
+        "training.expert_parallel_time",
+        (
+            r"T_{expert} = \text{share} · x (4 + 2 ρ) (max(\frac{V_{in}}{B_{up}}, \frac{V_{out}}{B_{out}}) + α)",
+            r"V_{out} = \frac{2 T h}{t} (D - 1) (1 - (1 - \frac{1}{D})^k)",
+        ),
+    ),
     (
         "training",
         "training.layer",
         (
-            r"T_{layer} = T_{products} + T_{attention} + T_{elementwise} + T_{tensor} + T_{context} + T_{expert}"
-            r" + T_{host}",
+            r"T_{layer} = max_4(T_{products} + T_{attention} + T_{elementwise} + T_{tensor} + T_{context} + T_{expert},"
+            r" T_{launch})",
         ),
     ),
     (
@@ -248,12 +320,59 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "training",
+        "training.accumulation_time",
+        (r"T = \frac{P_{layer} (2 + 2 g)}{B_{memory}}",),
+    ),
+    (
+        "training",
+        "training.parameter_gather_time",
+        (
+            r"G = 3 · T(2 P_{layer}, \text{sharers}), \text{  } T = max_4(T_{layer}, G) - T_{layer} + x G",
+            r"T = \frac{G}{m} \text{ with a pipeline}",
+        ),
+    ),
+    (
+        "training",
+        "training.stage_time",
+        (r"T_{stage} = max(⌈\frac{L}{p}⌉ T_{layer}, ⌊\frac{L}{p}⌋ T_{layer} + x T_{head})",),
+    ),
+    ("training", "training.pipeline_parallel_time", (r"T_{p2p} = 2 v x (\frac{2 T h}{t B} + α)",)),
+    (
+        "training",
+        "training.bubble_time",
+        (r"T_{bubble} = \frac{p - 1}{v} β (\frac{L}{p} T_{layer} + T_{p2p})",),
+    ),
+    (
+        "training",
+        "training.gradient_exchange_time",
+        (r"T_{exchange} = T((g + 2 \text{ or } g) P, d c) + T((g + 2 \text{ or } g) P_{expert}, \frac{t c d}{e t_e})",),
+    ),
+    (
+        "training",
+        "training.data_parallel_time",
+        (
+            r"T_{data} = max(T_{exchange} - C min(m, p) T_{stage}, x T_{exchange})",
+            r"T_{data} + (m - 1) max(T_{reduce} - C T_{stage}, x T_{reduce}) \text{ where gradients are sharded}",
+        ),
+    ),
+    (
+        "training",
+        "training.optimizer_time",
+        (r"T_{optimizer} = \frac{o P}{B_{memory}} + τ",),
+    ),
+    ("training", "training.straggler_time", (r"T_{wait} = ς · ln(\text{nodes}) · T",)),
+    (
+        "training",
         "training.assemble",
         (
-            r"T = m (T_{stage} + T_{p2p}) + \frac{p - 1}{v} (\frac{L}{p} T_{layer} + T_{p2p}) β"
-            r" + T_{data} + T_{optimizer}",
+            r"T = m (T_{stage} + T_{p2p}) + T_{bubble} + T_{data} + T_{optimizer}",
             r"T_{step} = T (1 + ς · ln(\text{nodes}))",
         ),
+    ),
+    (
+        "training",
+        "training.layer_and_step",
+        (r"T_{step} = T(T_{layer}, T_{head})",),
     ),
     (
         "training",
@@ -261,8 +380,6 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (r"T_{step} = T(\text{layer}, \text{head}, \text{bubble}, \text{data}, \text{optimizer})",),
     ),
     ("training", "training.least_time", (r"T_{step} ≥ m ⌈\frac{L}{p}⌉ T_{layer}",)),
-    ("training", "training.checkpoint_interval", (r"τ = \sqrt{\frac{2 δ}{λ}}",)),
-    ("training", "training.repeated_work", (r"F_{again} = r F + r_{core} F_{cheap}",)),
     (
         "training",
         "training.memory",
@@ -270,11 +387,6 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     ("training", "training.states", (r"M_{states} = M_{weights} + M_{gradients} + M_{optimizer}",)),
     ("training", "training.activity", (r"M_{activity} = M_{activations} + M_{logits} + M_{buffers}",)),
-    (
-        "training",
-        "training.least_time",
-        (r"T ≥ m ⌈\frac{L}{p}⌉ T_{layer}",),
-    ),
     (
         "training",
         "training.repeated_work",
@@ -484,6 +596,34 @@ TITLES = {
     "fabric.design": "The smallest fabric that carries a cluster",
     "fabric.smallest_divisor": "How many spines",
     "transformer.parameters": "Parameters of a model",
+    "training.wave_elements": "Work lost in the last wave of tiles",
+    "training.linear_layer": "Matrix products of a linear layer",
+    "training.forward_products": "How often a product is made",
+    "training.linear_products": "Matrix products of a layer",
+    "training.routed_experts": "Experts of one GPU",
+    "training.products_time": "Time of a layer's matrix products",
+    "training.attention_time": "Time of attention",
+    "training.normed_tokens": "Tokens whose norms a GPU works on",
+    "training.elementwise_bytes": "Bytes of elementwise operators",
+    "training.converted_inputs": "Inputs converted to FP8 or FP4",
+    "training.elementwise_time": "Time of elementwise operators",
+    "training.launch_share": "Launches that recorded graphs leave",
+    "training.launch_time": "Time to launch a layer",
+    "training.exposed_time": "What shows of a hidden transfer",
+    "training.link_rates": "Rates that transfers reach",
+    "training.tensor_parallel_time": "Tensor-parallel all-reduces",
+    "training.context_parallel_time": "Ring of context parallelism",
+    "training.expert_parallel_time": "All-to-all of the experts",
+    "training.pipeline_parallel_time": "Traffic between pipeline stages",
+    "training.parameter_gather_time": "Gathering sharded parameters",
+    "training.gradient_exchange_time": "Exchange of gradients and weights",
+    "training.data_parallel_time": "What shows of data parallelism",
+    "training.accumulation_time": "Adding up gradients",
+    "training.optimizer_time": "Updating the parameters",
+    "training.stage_time": "The slowest pipeline stage",
+    "training.bubble_time": "The pipeline's bubble",
+    "training.straggler_time": "Waiting for the slowest node",
+    "training.layer_and_step": "One layer and its step",
     "training.collective": "Hierarchical collective within a step",
     "training.layer": "Time of one layer",
     "training.head_time": "Time of the output head",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
 from app.formulas import transformer
-from app.formulas.training import compute, goodput, memory, traffic
+from app.formulas.training import goodput, memory, traffic
 from app.formulas.training import step as training_step
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
 from app.plan.job import calibration, shape
@@ -70,7 +70,7 @@ def step(
 
 def test_a_step_of_one_gpu_has_no_communication():
     par = replace(ALONE, micro_batch=2.0)
-    one = compute.layer(LLAMA, JOB, H100, par, SOFT, CAL)
+    one = training_step.layer(LLAMA, JOB, H100, par, SOFT, CAL)
     assert one.tensor == one.context == one.expert == 0
     found = step(par)
     assert found.bubble == found.pipeline == found.data == found.straggler == 0
@@ -79,7 +79,7 @@ def test_a_step_of_one_gpu_has_no_communication():
 @given(degrees, models, st.sampled_from([0.0, 1.0]))
 def test_the_parts_add_up(par: Parallelism, model, fused: float):
     soft = replace(SOFT, fused_accumulation=fused)
-    one = compute.layer(model, JOB, H100, par, soft, CAL)
+    one = training_step.layer(model, JOB, H100, par, soft, CAL)
     found = step(par, model=model, soft=soft)
     parts = one.products + one.attention + one.elementwise + one.tensor + one.context + one.expert + one.host
     total = found.layers * parts + found.head + found.bubble + found.pipeline + found.accumulation + found.data
@@ -142,7 +142,7 @@ def test_what_each_stack_hides_of_tensor_parallel_traffic():
 
     def shown(overlap: float, beside: float) -> float:
         soft = replace(SOFT, overlap_tensor=overlap, async_tensor=beside)
-        return float(compute.layer(LLAMA, JOB, H100, replace(ALONE, tensor=8.0), soft, cal).tensor)
+        return float(training_step.layer(LLAMA, JOB, H100, replace(ALONE, tensor=8.0), soft, cal).tensor)
 
     found = [shown(0, 0), shown(0, 1), shown(1, 1), shown(1, 0)]
     assert np.array(found) / found[0] * 2 == pytest.approx([2, 1.4, 0.8, 0.8])
@@ -173,7 +173,7 @@ def test_the_bubble_of_a_plain_pipeline():
     par = replace(ALONE, pipeline=4.0, data=4.0)
     free = replace(CAL, exposed_pipeline=0.0, head_imbalance=0.0, scale_out_latency=0.0)
     found = step(par, cal=free)
-    one = compute.layer(LLAMA, JOB, H100, par, SOFT, free)
+    one = training_step.layer(LLAMA, JOB, H100, par, SOFT, free)
     assert found.bubble == pytest.approx(3 / 64 * float(found.layers * one.total))
     # Interleaving divides it by the chunks, the zero-bubble schedule by three.
     assert step(replace(par, virtual_pipeline=4.0), cal=free).bubble == pytest.approx(float(found.bubble) / 4)
@@ -207,7 +207,7 @@ def test_recomputing_everything_keeps_the_inputs():
     # 2·h bytes for each token of each layer, and one layer's working set.
     par = replace(ALONE, recompute=1.0)
     kept = memory.memory(LLAMA, JOB, par, SOFT, CAL).activations
-    layer = transformer.layer_activations(LLAMA, 8192, 1, 0, 1, 2, 0, 0)
+    layer = transformer.layer_activations(LLAMA, 8192, 1, 0, 1, transformer.Kept())
     assert float(kept) == pytest.approx(8192 * (32 * 2 * 4096 + float(layer)))
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
 from app.formulas import transformer
-from app.formulas.transformer import Shape
+from app.formulas.transformer import Kept, Shape
 from app.plan.job.shape import shape_of
 
 LLAMA_8B = Shape(32, 4096, 32, 128, 8, 14336, 1, 128256)
@@ -78,7 +78,9 @@ def test_the_published_formula_of_the_megatron_papers():
     ],
 )
 def test_activations_of_a_layer_as_in_korthikanti(tensor, sequence_parallel, unfused, per_hidden):
-    kept = transformer.layer_activations(GPT_175B, 2048, tensor, sequence_parallel, 1, 2, unfused, dropout=1)
+    kept = transformer.layer_activations(
+        GPT_175B, 2048, tensor, sequence_parallel, 1, Kept(unfused_attention=unfused, dropout=1)
+    )
     assert float(kept) / 12288 == pytest.approx(per_hidden)
 
 

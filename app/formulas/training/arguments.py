@@ -65,7 +65,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Parallelism:
-    """How the step is spread over the GPUs.
+    """How the step is spread over the GPUs; one GPU where nothing else is said.
 
     Attributes:
         tensor, pipeline, virtual_pipeline, context, expert, data: degrees t, p, v, c, e, d [1].
@@ -79,25 +79,53 @@ class Parallelism:
         bubble: bubble of the schedule relative to 1F1B; a third for zero-bubble [1].
     """
 
-    tensor: Array
-    pipeline: Array
-    virtual_pipeline: Array
-    context: Array
-    expert: Array
-    data: Array
-    expert_tensor: Array
-    micro_batch: Array
-    sharding: Array
-    sharding_group: Array
-    sequence_parallel: Array
-    recompute: Array
-    recompute_core: Array
+    tensor: Array = 1.0
+    pipeline: Array = 1.0
+    virtual_pipeline: Array = 1.0
+    context: Array = 1.0
+    expert: Array = 1.0
+    data: Array = 1.0
+    expert_tensor: Array = 1.0
+    micro_batch: Array = 1.0
+    sharding: Array = 0.0
+    sharding_group: Array = 1.0
+    sequence_parallel: Array = 0.0
+    recompute: Array = 0.0
+    recompute_core: Array = 0.0
     bubble: Array = 1.0
 
     @property
     def ranks(self) -> Array:
         """GPUs in use, t·p·c·d [1]."""
         return self.tensor * self.pipeline * self.context * self.data
+
+    @property
+    def replicas(self) -> Array:
+        """GPUs that hold the same dense parameters, d·c [1]."""
+        return self.data * self.context
+
+    @property
+    def expert_replicas(self) -> Array:
+        """GPUs that hold the same experts, t·c·d/(e·t_e) [1]."""
+        return maximum(self.ranks / (self.pipeline * self.expert * self.expert_tensor), 1)
+
+    @property
+    def sharers(self) -> Array:
+        """Replicas over which sharded state is spread [1]."""
+        return minimum(self.sharding_group, self.replicas)
+
+    @property
+    def selective_recompute(self) -> Array:
+        """Share of the layers of which the cheap part alone is repeated [1]."""
+        return self.recompute_core * (1 - self.recompute)
+
+    def tokens(self, job: Job) -> Array:
+        """Tokens of a micro-batch on one rank, T = b·s/c [1]."""
+        return self.micro_batch * job.sequence_length / self.context
+
+    def micro_batches(self, job: Job) -> Array:
+        """Micro-batches of a replica in one step, m = B/(d·b) [1]."""
+        return job.global_batch / (self.data * self.micro_batch)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""One layer on one GPU: matrix products, attention, elementwise work, and the traffic between them."""
+"""The work of one layer on one GPU: matrix products, attention, elementwise operators; and of the end of a step.
+
+What one GPU sends to others is the matter of `traffic`; `step` adds both up.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,9 @@ import numpy as np
 from app.formulas import transformer
 from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
-from app.formulas.training.traffic import collective, smooth_maximum
-from app.formulas.transformer import Shape
+from app.formulas.transformer import Held, Shape
 
-# One layer -----------------------------------------------------------------------------------------------------------
-
+# Matrix products -----------------------------------------------------------------------------------------------------
 
 Product = tuple[Array, Array, Array, Array]
 """How often a matrix product is made, and its rows, columns and depth: a, M, N, K [1]."""
@@ -36,6 +37,9 @@ def matrix_products(products: Iterable[Product], rate: Array, depth_half: Array,
     Returns:
         Time [s].
 
+    Source: NVIDIA, "Matrix multiplication background user's guide", DU-09799-001, 2023 (wave quantization); the loss
+    at small depths is Railyard's, fitted to step times.
+
     >>> float(matrix_products([(1, 1000, 1000, 1000)], 1e12, depth_half=0, wave_elements=0))
     0.002
     >>> float(matrix_products([(1, 1000, 1000, 1000)], 1e12, depth_half=500, wave_elements=1e6))
@@ -54,6 +58,19 @@ def matrix_products(products: Iterable[Product], rate: Array, depth_half: Array,
     return (plain + wave * wave_elements + (ends + both * wave_elements) * depth_half) / rate
 
 
+def wave_elements(gpu: GpuRates, calibration: Calibration) -> Array:
+    """Output elements lost in the last wave of tiles, W = w · SMs · tile² [1].
+
+    Source: NVIDIA, "Matrix multiplication background user's guide", DU-09799-001, 2023 (wave quantization).
+
+    >>> from dataclasses import replace
+    >>> from app.formulas.training.examples import GPU, LOSSLESS
+    >>> float(wave_elements(GPU, replace(LOSSLESS, wave=0.5, tile=100)))  # half of 100 · 100²
+    500000.0
+    """
+    return calibration.wave * gpu.multiprocessors * calibration.tile**2
+
+
 def linear_layer(
     tokens: Array, outputs: Array, inputs: Array, times: Array = 1.0, forward: Array = 1.0
 ) -> list[Product]:
@@ -63,6 +80,14 @@ def linear_layer(
         tokens, outputs, inputs: what x, y and W are wide and long [1].
         times: such layers [1].
         forward: how often each forward product is made [1].
+
+    Returns:
+        The three products, as `matrix_products` takes them [1].
+
+    Source: Narayanan et al., SC21, appendix (3 times the forward work).
+
+    >>> linear_layer(tokens=1000, outputs=30, inputs=20)
+    [(1.0, 1000, 30, 20), (1.0, 1000, 20, 30), (1.0, 30, 20, 1000)]
     """
     return [
         (times * forward, tokens, outputs, inputs),
@@ -71,189 +96,395 @@ def linear_layer(
     ]
 
 
-@dataclass(frozen=True)
-class Layer:
-    """Time of one average layer for one micro-batch, forward, backward and recomputation together [s].
+def forward_products(parallelism: Parallelism, software: Software) -> Array:
+    """How often each forward product of a layer is made, 1 + ρ + κ·(1 - ρ)·σ [1].
 
-    Attributes:
-        products: linear layers.
-        attention: the attention core.
-        elementwise: reading and writing memory between them.
-        tensor, context, expert: communication left visible.
-        host: what remains visible of launching the kernels.
-        gpu: time the GPU computes; communication of FSDP can hide under it.
-        total: the sum.
+    Once; again in the share ρ of the layers that are recomputed whole; and the share σ of the linear work where the
+    cheap part alone is recomputed (κ).
+
+    Source: Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022, section 5.
+
+    >>> forward_products(Parallelism(recompute=0.25), Software())
+    1.25
     """
-
-    products: Array
-    attention: Array
-    elementwise: Array
-    tensor: Array
-    context: Array
-    expert: Array
-    host: Array
-    gpu: Array
-    total: Array
+    return 1 + parallelism.recompute + parallelism.selective_recompute * software.selective_linear
 
 
-def layer(shape: Shape, job: Job, hw: GpuRates, par: Parallelism, sw: Software, cal: Calibration) -> Layer:
-    """Time of one average layer for one micro-batch.
+def linear_products(shape: Shape, job: Job, parallelism: Parallelism, software: Software) -> list[Product]:
+    """The matrix products of one average layer for one micro-batch, those of routed experts apart.
 
-    *Linear layers* are matrix products forward and twice that backward. *The attention core* is the flash kernel over
-    the causal half (2.5 times forward in the backward pass), or two batched products and the traffic of the scores
-    where the stack has no such kernel. *Elementwise* work moves
-    T·[20h/(t if sequence-parallel) + 4(H + K)·d_h/t + (6 gated, 4 plain)·f/t] bytes forward and twice that backward.
-    *Tensor parallelism* all-reduces 2·T·h bytes twice forward and twice backward. *Context parallelism* passes keys
-    and values round a ring. *Experts* exchange each token's k copies by all-to-all, two forward and two backward.
-    *The host* must launch every kernel; it shows where the kernels are short.
+    With T tokens: queries, keys and values (H + 2K)·d_h/t wide, the output projection, and the feed-forward block
+    f/t wide in the dense layers; in layers of experts, the shared experts. Latent attention has two narrow
+    projections, r_q + r_kv + d_rope wide and not divided, and two that widen again.
 
-    Sources: Narayanan et al., "Efficient large-scale language model training on GPU clusters", SC21, section 3;
-    Korthikanti et al., 2022, section 4; Dao, "FlashAttention-2", 2023, section 3.1 (the 2.5).
+    Returns:
+        The products, as `matrix_products` takes them [1].
+
+    Source: Narayanan et al., SC21, section 3.2; DeepSeek-AI, "DeepSeek-V2", 2024, section 2.1.
+
+    >>> from app.formulas.training.examples import JOB, MODEL
+    >>> products = linear_products(MODEL, JOB, Parallelism(), Software())
+    >>> round(float(sum(a * 2 * m * n * k for a, m, n, k in products)) / 1e9)  # 6 · 12e6 parameters · 1,000 tokens
+    72
     """
-    t, s, h = par.tensor, job.sequence_length, shape.hidden
-    tokens = par.micro_batch * s / par.context
-    norms = tokens / where(par.sequence_parallel > 0, t, 1.0)
-    low = job.linear_bytes < 2
-    rate = hw.linear_peak * (hw.clock * cal.linear)
-    waves = cal.wave * hw.multiprocessors * cal.tile**2
-    memory = hw.memory_bandwidth * cal.memory
-    share = shape.expert_layers / shape.layers
-    has_experts, has_latent = any_(share > 0), any_(shape.latent > 0)
-    recorded = 1 - sw.graphs * (1 - cal.graph_host)
+    t, hidden, share = parallelism.tensor, shape.hidden, shape.expert_share
+    tokens = parallelism.tokens(job)
+    forward = forward_products(parallelism, software)
+    has_latent = any_(shape.latent > 0)
 
-    # Recomputation: the whole forward pass of a share of the layers, or only its cheap part.
-    full_recompute = par.recompute
-    selective_recompute = par.recompute_core * (1 - full_recompute)
-    repeated = 1 + full_recompute + selective_recompute * sw.selective_linear
-
-    # Linear layers of attention and of the dense feed-forward block.
     qkv = (shape.heads + 2 * shape.kv_heads) * shape.head_dim / t
     if has_latent:
         qkv = where(shape.latent > 0, shape.query_rank + shape.kv_rank + shape.rope_dim, qkv)
-    out = shape.heads * shape.output_dim / t
-    linear = linear_layer(tokens, qkv, h, 1.0, repeated) + linear_layer(tokens, h, out, 1.0, repeated)
-    inputs = norms * h + tokens * out
+    output = shape.heads * shape.output_dim / t
+    products = linear_layer(tokens, qkv, hidden, 1.0, forward) + linear_layer(tokens, hidden, output, 1.0, forward)
     if has_latent:
         up_query, up_keys = shape.heads * shape.score_dim / t, shape.heads * (shape.head_dim + shape.value_dim) / t
-        linear += linear_layer(tokens, where(shape.latent > 0, up_query, 0.0), shape.query_rank, 1.0, repeated)
-        linear += linear_layer(tokens, where(shape.latent > 0, up_keys, 0.0), shape.kv_rank, 1.0, repeated)
-    linear += linear_layer(tokens, (1 + shape.gated) * shape.ffn_hidden / t, h, 1 - share, repeated)
-    linear += linear_layer(tokens, h, shape.ffn_hidden / t, 1 - share, repeated)
-
-    # Elementwise traffic, and the conversion of inputs to FP8 or FP4.
-    inner = 4 + 2 * shape.gated
-    traffic = 20 * h * norms + tokens * 2 * (shape.heads * (shape.score_dim + shape.output_dim)) / t
-    traffic = traffic + tokens * 4 * shape.kv_heads * shape.head_dim / t
-    traffic = traffic + (1 - share) * inner * tokens * shape.ffn_hidden / t
-    inputs = inputs + (1 - share) * (norms * h + tokens * shape.ffn_hidden / t)
-
-    grouped: Array = 0.0
-    all_to_all: Array = 0.0
-    if has_experts:
-        # Each rank of a tensor-parallel group routes its own share of the tokens.
-        width = shape.expert_ffn_hidden / par.expert_tensor
-        routed = tokens / t * shape.experts_per_token * par.expert_tensor
-        groups = maximum(shape.experts, 1) / par.expert
-        grouped_rate = rate * (cal.grouped * where(low, cal.grouped_low, 1.0))
-        into = linear_layer(routed / groups, (1 + shape.gated) * width, h, share * groups, repeated)
-        outof = linear_layer(routed / groups, h, width, share * groups, repeated)
-        grouped = matrix_products(into + outof, grouped_rate, cal.depth_half, waves)
-        grouped = grouped + share * groups * (cal.expert_launch * recorded) * (repeated + 2) / 3
+        products += linear_layer(tokens, where(shape.latent > 0, up_query, 0.0), shape.query_rank, 1.0, forward)
+        products += linear_layer(tokens, where(shape.latent > 0, up_keys, 0.0), shape.kv_rank, 1.0, forward)
+    products += linear_layer(tokens, (1 + shape.gated) * shape.ffn_hidden / t, hidden, 1 - share, forward)
+    products += linear_layer(tokens, hidden, shape.ffn_hidden / t, 1 - share, forward)
+    if any_(share > 0):
         shared_width = shape.shared_width / t
-        linear += linear_layer(tokens, (1 + shape.gated) * shared_width, h, share, repeated)
-        linear += linear_layer(tokens, h, shared_width, share, repeated)
-        traffic = traffic + share * (
-            cal.permute / cal.elementwise * 16 * routed * h + inner * (routed * width + tokens * shared_width)
-        )
-        inputs = inputs + share * (routed * (h + width) + tokens * shared_width)
+        products += linear_layer(tokens, (1 + shape.gated) * shared_width, hidden, share, forward)
+        products += linear_layer(tokens, hidden, shared_width, share, forward)
+    return products
 
-        # All-to-all: inside the scale-up domain, and to the other domains that a token's experts live on.
-        ranks = par.expert * par.expert_tensor
-        local = minimum(ranks, hw.scale_up_domain)
-        domains = maximum(ranks / local, 1)
-        remote = domains * (1 - (1 - 1 / domains) ** shape.experts_per_token) * (domains - 1) / domains
-        sent = 2 * tokens / t * h
-        inside = cal.expert_scale_up * sent * shape.experts_per_token * (par.expert - 1) / par.expert
-        inside = inside + sent * shape.experts_per_token * (par.expert_tensor - 1)
-        across = cal.expert_scale_out * sent * remote
-        all_to_all = maximum(
-            inside / (hw.scale_up_rate(local) * cal.scale_up), across / (hw.scale_out_bandwidth * cal.scale_out)
-        ) + where(domains > 1, cal.scale_out_latency, cal.scale_up_latency)
-        exposed = 1 - sw.overlap_expert * (1 - cal.exposed_expert)
-        all_to_all = share * exposed * where(ranks > 1, all_to_all, 0.0)
 
-    bytes_forward = cal.elementwise * np.power(cal.unfused, 1 - sw.fused) * traffic
-    bytes_forward = bytes_forward + where(low, cal.quantize * 4 * inputs, 0.0)
-    elementwise = (
-        bytes_forward * (3 + full_recompute + where(sw.selective_linear > 0, selective_recompute, 0.0)) / memory
+@dataclass(frozen=True)
+class RoutedExperts:
+    """What one GPU has of a layer's routed experts.
+
+    Attributes:
+        experts: experts on this GPU, E/e [1].
+        tokens: copies of tokens that come to them, k·T·t_e/t [1].
+        width: width of its part of each expert, f_e/t_e [1].
+    """
+
+    experts: Array
+    tokens: Array
+    width: Array
+
+
+def routed_experts(shape: Shape, job: Job, parallelism: Parallelism) -> RoutedExperts:
+    """What one GPU has of a layer's routed experts: E/e of them, each f_e/t_e wide, and k·T·t_e/t copies of tokens.
+
+    Each rank of a tensor-parallel group routes its own share of the tokens, and every part of an expert needs all of
+    that expert's. As many come as go: the load is taken as even.
+
+    Returns:
+        Experts, copies of tokens, width [1].
+
+    Source: Lepikhin et al., "GShard", 2020, section 2.2.
+
+    >>> from app.formulas.training.examples import EXPERTS, JOB
+    >>> vars(routed_experts(EXPERTS, JOB, Parallelism(expert=4.0)))  # two of eight, and two copies of 1,000 tokens
+    {'experts': 2.0, 'tokens': 2000.0, 'width': 4000.0}
+    """
+    return RoutedExperts(
+        experts=maximum(shape.experts, 1) / parallelism.expert,
+        tokens=parallelism.tokens(job) / parallelism.tensor * shape.experts_per_token * parallelism.expert_tensor,
+        width=shape.expert_ffn_hidden / parallelism.expert_tensor,
     )
 
-    # The attention core. Backward the flash kernel does more of the same, batched products twice as many.
-    work = tokens * transformer.attention_flops(shape, s, job.causal) / t
-    narrow = where(shape.head_dim < cal.narrow_head, cal.small_head, 1.0)
-    flash_rate = hw.matrix_peak * (hw.clock * cal.attention * (narrow * s / (s + cal.attention_half)))
-    forward = 1 + full_recompute + selective_recompute * (1 - sw.flash)
-    attention = sw.flash * work * (forward + cal.attention_backward) / flash_rate
-    if any_(sw.flash < 1):
-        square = tokens * transformer.attention_flops(shape, s, 0.0) / t
-        square_time = square / (hw.matrix_peak * (hw.clock * cal.unfused_attention))
-        softmax = cal.softmax_traffic * (tokens * s * shape.heads / t) / memory
-        attention = attention + (1 - sw.flash) * (square_time * (forward + 2) + softmax * (11 * forward + 14))
 
-    # Communication that stays visible.
-    tensor: Array = 0.0
-    if any_(t > 1):
-        local = minimum(t, hw.scale_up_domain)
-        reduce = 2 * collective(
-            2 * tokens * h,
-            t,
-            local,
-            hw.scale_up_rate(local) * cal.scale_up,
-            hw.scale_out_bandwidth * cal.scale_out,
-            where(t > hw.scale_up_domain, cal.scale_out_latency, cal.scale_up_latency),
-        )
-        # Backward, the input's gradient can be summed under the product for the weights.
-        hidden = 1 - cal.exposed_tensor
-        exposed_forward = (1 - sw.overlap_tensor * hidden) * (1 + full_recompute)
-        exposed_backward = 1 - maximum(sw.overlap_tensor, sw.async_tensor) * hidden
-        tensor = reduce * ((2 - share) * (exposed_forward + exposed_backward))
-    context: Array = 0.0
-    if any_(par.context > 1):
-        ring_bandwidth = where(
-            t * par.context > hw.scale_up_domain,
-            hw.scale_out_bandwidth * cal.scale_out,
-            hw.scale_up_rate(t * par.context) * cal.scale_up,
-        )
-        kv_width = where(
-            shape.latent > 0, shape.heads * (shape.score_dim + shape.output_dim) / 2, shape.kv_heads * shape.head_dim
-        )
-        passed = (par.context - 1) * 4 * tokens * kv_width / t
-        context = cal.exposed_context * (passed * (3 + full_recompute)) / ring_bandwidth
+def products_time(
+    shape: Shape, job: Job, gpu: GpuRates, parallelism: Parallelism, software: Software, calibration: Calibration
+) -> Array:
+    """Time of all matrix products of one average layer and micro-batch: linear layers, and experts as grouped products.
 
-    products = matrix_products(linear, rate, cal.depth_half, waves)
-    if has_experts:
-        products = products + grouped
-    expert = all_to_all * (4 + 2 * full_recompute)
-    computing = products + attention + elementwise
-    total = computing + (context + expert + tensor)
+    T = products(linear)/R + share·products(grouped)/(R·η_grouped), R the calibrated share of the peak at the GPU's
+    clock; each expert on the GPU adds the launch of its own kernels.
 
-    # The host launches kernels ahead of the GPU; it shows where they are shorter than their launches.
-    recorded = recorded * (1 + full_recompute / 3)
-    launches = cal.host_layer * ((1 - share) * recorded)
-    if has_experts:
-        launches = launches + cal.host_expert * (share * recorded)
-    bounded = smooth_maximum(total, launches)
-    return Layer(products, attention, elementwise, tensor, context, expert, bounded - total, computing, bounded)
+    Returns:
+        Time, forward and backward and recomputation together [s].
+
+    Source: Narayanan et al., SC21, section 3; the efficiencies are fitted to step times.
+
+    >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS, MODEL
+    >>> round(1e6 * float(products_time(MODEL, JOB, GPU, Parallelism(), Software(), LOSSLESS)))  # 72 GFLOP at 1 PFLOP/s
+    72
+    """
+    rate = gpu.linear_peak * (gpu.clock * calibration.linear)
+    waves = wave_elements(gpu, calibration)
+    linear = linear_products(shape, job, parallelism, software)
+    products = matrix_products(linear, rate, calibration.depth_half, waves)
+    share = shape.expert_share
+    if not any_(share > 0):
+        return products
+
+    routed = routed_experts(shape, job, parallelism)
+    tokens, experts = routed.tokens / routed.experts, share * routed.experts
+    forward = forward_products(parallelism, software)
+    grouped_rate = rate * (calibration.grouped * where(job.linear_bytes < 2, calibration.grouped_low, 1.0))
+    into = linear_layer(tokens, (1 + shape.gated) * routed.width, shape.hidden, experts, forward)
+    out_of = linear_layer(tokens, shape.hidden, routed.width, experts, forward)
+    grouped = matrix_products(into + out_of, grouped_rate, calibration.depth_half, waves)
+    launches = experts * (calibration.expert_launch * launch_share(software, calibration)) * (forward + 2) / 3
+    return products + (grouped + launches)
+
+
+# Attention -----------------------------------------------------------------------------------------------------------
+
+
+def attention_time(
+    shape: Shape, job: Job, gpu: GpuRates, parallelism: Parallelism, software: Software, calibration: Calibration
+) -> Array:
+    """Time of the attention core of one layer and micro-batch.
+
+    The flash kernel does the causal half, F_core/R forward and 2.5 times that backward, at R = peak·η·s/(s + s₀), less
+    for small heads. Without such a kernel, two batched products forward and four backward over the whole square, and
+    the traffic of the scores: 11 bytes for each forward and 14 for each backward, scaled as calibrated.
+
+    Returns:
+        Time, forward and backward and recomputation together [s].
+
+    Source: Dao, "FlashAttention-2", 2023, section 3.1 (the 2.5); Korthikanti et al., 2022, section 4 (the scores).
+
+    >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS, MODEL
+    >>> time = attention_time(MODEL, JOB, GPU, Parallelism(), Software(), LOSSLESS)
+    >>> round(1e6 * float(time), 6)  # 1,000 tokens · 4 · 500 keys · 1,000 = 2 GFLOP forward, 5 backward
+    7.0
+    """
+    t, tokens = parallelism.tensor, parallelism.tokens(job)
+    work = tokens * transformer.attention_flops(shape, job.sequence_length, job.causal) / t
+    narrow = where(shape.head_dim < calibration.narrow_head, calibration.small_head, 1.0)
+    length = narrow * job.sequence_length / (job.sequence_length + calibration.attention_half)
+    rate = gpu.matrix_peak * (gpu.clock * calibration.attention * length)
+    forward = 1 + parallelism.recompute + parallelism.selective_recompute * (1 - software.flash)
+    attention = software.flash * work * (forward + calibration.attention_backward) / rate
+    if any_(software.flash < 1):
+        square = tokens * transformer.attention_flops(shape, job.sequence_length, 0.0) / t
+        square_time = square / (gpu.matrix_peak * (gpu.clock * calibration.unfused_attention))
+        scores = tokens * job.sequence_length * shape.heads / t
+        softmax = calibration.softmax_traffic * scores / (gpu.memory_bandwidth * calibration.memory)
+        attention = attention + (1 - software.flash) * (square_time * (forward + 2) + softmax * (11 * forward + 14))
+    return attention
+
+
+# Elementwise work ----------------------------------------------------------------------------------------------------
+
+
+def normed_tokens(job: Job, parallelism: Parallelism) -> Array:
+    """Tokens of a micro-batch whose norms and residuals one rank works on: T, or T/t under sequence parallelism [1].
+
+    Source: Korthikanti et al., 2022, section 4.2.2.
+
+    >>> from app.formulas.training.examples import JOB
+    >>> normed_tokens(JOB, Parallelism(tensor=8.0)), normed_tokens(JOB, Parallelism(tensor=8.0, sequence_parallel=1.0))
+    (1000.0, 125.0)
+    """
+    return parallelism.tokens(job) / where(parallelism.sequence_parallel > 0, parallelism.tensor, 1.0)
+
+
+def elementwise_bytes(shape: Shape, job: Job, parallelism: Parallelism, permute: Array) -> Array:
+    """Bytes that the elementwise operators of one layer read and write forward.
+
+    T·[20·h/(t if sequence-parallel) + 4·(H + K)·d_h/t + (6 gated, 4 plain)·f/t]. In layers of experts the last is
+    that of the experts, and 16·h bytes for each copy of a token that is routed.
+
+    Args:
+        shape, job, parallelism: the model, what a step computes, how it is spread.
+        permute: scale of the bytes of routing [1].
+
+    Returns:
+        Bytes [B].
+
+    Source: Korthikanti et al., 2022, section 4.1, which operators there are; the 20 counts both norms and residuals.
+
+    >>> from app.formulas.training.examples import JOB, MODEL
+    >>> float(elementwise_bytes(MODEL, JOB, Parallelism(), permute=1))  # 1,000 · (20,000 + 4 · 2,000 + 4 · 4,000)
+    44000000.0
+    """
+    t, share = parallelism.tensor, shape.expert_share
+    tokens, inner = parallelism.tokens(job), 4 + 2 * shape.gated
+    traffic = 20 * shape.hidden * normed_tokens(job, parallelism)
+    traffic = traffic + tokens * 2 * (shape.heads * (shape.score_dim + shape.output_dim)) / t
+    traffic = traffic + tokens * 4 * shape.kv_heads * shape.head_dim / t
+    traffic = traffic + (1 - share) * inner * tokens * shape.ffn_hidden / t
+    if any_(share > 0):
+        routed = routed_experts(shape, job, parallelism)
+        within = inner * (routed.tokens * routed.width + tokens * (shape.shared_width / t))
+        traffic = traffic + share * (permute * 16 * routed.tokens * shape.hidden + within)
+    return traffic
+
+
+def converted_inputs(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
+    """Inputs of the linear layers of one layer, which an FP8 or FP4 stack converts from 16 bits.
+
+    T·[h/(t if sequence-parallel) + H·d_v/t] for attention, the same with f for the feed-forward block; of experts,
+    each copy of a token.
+
+    Returns:
+        Elements [1].
+
+    Source: Micikevicius et al., "FP8 formats for deep learning", 2022.
+
+    >>> from app.formulas.training.examples import JOB, MODEL
+    >>> float(converted_inputs(MODEL, JOB, Parallelism()))  # 1,000 · (1,000 + 1,000 + 1,000 + 4,000)
+    7000000.0
+    """
+    t, share = parallelism.tensor, shape.expert_share
+    tokens, norms = parallelism.tokens(job), normed_tokens(job, parallelism)
+    inputs = norms * shape.hidden + tokens * (shape.heads * shape.output_dim / t)
+    inputs = inputs + (1 - share) * (norms * shape.hidden + tokens * shape.ffn_hidden / t)
+    if any_(share > 0):
+        routed = routed_experts(shape, job, parallelism)
+        shared = tokens * (shape.shared_width / t)
+        inputs = inputs + share * (routed.tokens * (shape.hidden + routed.width) + shared)
+    return inputs
+
+
+def elementwise_time(
+    shape: Shape, job: Job, gpu: GpuRates, parallelism: Parallelism, software: Software, calibration: Calibration
+) -> Array:
+    """Time of reading and writing memory between the products of one layer and micro-batch.
+
+    T = bytes·u^(1 - fused)·(3 + ρ + κ)/B_memory: as many bytes backward as twice forward, u times as many where the
+    stack does not fuse operators, and 4 bytes for each input that is converted to FP8 or FP4.
+
+    Returns:
+        Time, forward and backward and recomputation together [s].
+
+    Source: Korthikanti et al., 2022, section 4.1; the scales are fitted to step times.
+
+    >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS, MODEL
+    >>> time = elementwise_time(MODEL, JOB, GPU, Parallelism(), Software(), LOSSLESS)
+    >>> round(1e6 * float(time), 6)  # 3 · 44 MB at 1 TB/s
+    132.0
+    """
+    permute = calibration.permute / calibration.elementwise
+    traffic = elementwise_bytes(shape, job, parallelism, permute)
+    forward = calibration.elementwise * np.power(calibration.unfused, 1 - software.fused) * traffic
+    low = job.linear_bytes < 2
+    if any_(low):
+        converted = calibration.quantize * 4 * converted_inputs(shape, job, parallelism)
+        forward = forward + where(low, converted, 0.0)
+    selective = where(software.selective_linear > 0, parallelism.selective_recompute, 0.0)
+    passes = 3 + parallelism.recompute + selective
+    return forward * passes / (gpu.memory_bandwidth * calibration.memory)
+
+
+# Launching kernels ---------------------------------------------------------------------------------------------------
+
+
+def launch_share(software: Software, calibration: Calibration) -> Array:
+    """Share of the launches that the host still makes, 1 - g·(1 - g₀): a recorded graph leaves g₀ of them [1].
+
+    Source: NVIDIA, "CUDA C++ programming guide", 2024 (CUDA graphs); g₀ is fitted to step times.
+
+    >>> from dataclasses import replace
+    >>> from app.formulas.training.examples import LOSSLESS
+    >>> launch_share(Software(graphs=1.0), replace(LOSSLESS, graph_host=0.25))
+    0.25
+    """
+    return 1 - software.graphs * (1 - calibration.graph_host)
+
+
+def launch_time(shape: Shape, parallelism: Parallelism, software: Software, calibration: Calibration) -> Array:
+    """Time that the host needs to launch one layer for one micro-batch, which shows where its kernels are shorter.
+
+    T = ((1 - share)·τ_dense + share·τ_experts)·launch share·(1 + ρ/3): a third more for a layer that is recomputed.
+
+    Returns:
+        Time [s].
+
+    Source: Railyard, fitted to step times of small models.
+
+    >>> from dataclasses import replace
+    >>> from app.formulas.training.examples import LOSSLESS, MODEL
+    >>> round(1e3 * float(launch_time(MODEL, Parallelism(), Software(), replace(LOSSLESS, host_layer=1e-3))), 6)
+    1.0
+    """
+    share = shape.expert_share
+    recorded = launch_share(software, calibration) * (1 + parallelism.recompute / 3)
+    launches = calibration.host_layer * ((1 - share) * recorded)
+    if any_(share > 0):
+        launches = launches + calibration.host_expert * (share * recorded)
+    return launches
+
+
+# Gradients and parameters --------------------------------------------------------------------------------------------
+
+
+def accumulation_time(
+    held: Held, job: Job, gpu: GpuRates, parallelism: Parallelism, software: Software, calibration: Calibration
+) -> Array:
+    """Time of adding one layer's gradients to those of the micro-batches before.
+
+    P_layer·(2 + 2·g)/B_memory, g the bytes of a gradient: the new one is read, the sum read and written. None where
+    the matrix product adds them up itself, for a single micro-batch, and under FSDP without a pipeline, which reduces
+    the gradients of each at once.
+
+    Args:
+        held: parameters on this GPU [1].
+        job, gpu, parallelism, software, calibration: the arguments of a step.
+
+    Returns:
+        Time for one layer and micro-batch [s].
+
+    Source: NVIDIA, Megatron-LM, ``gradient_accumulation_fusion``.
+
+    >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS
+    >>> apart = Software(fused_accumulation=0.0)
+    >>> 1e6 * accumulation_time(Held(0.0, 0.0, 12e6), JOB, GPU, Parallelism(), apart, LOSSLESS)  # 120 MB at 1 TB/s
+    120.0
+    """
+    if not any_(software.fused_accumulation < 1):
+        return 0.0
+    several = (parallelism.micro_batches(job) > 1) & ((parallelism.pipeline > 1) | (parallelism.sharding <= 2))
+    moved = (1 - software.fused_accumulation) * (2 + 2 * job.gradient_bytes) * held.layer
+    return where(several, moved, 0.0) / (gpu.memory_bandwidth * calibration.memory)
+
+
+def optimizer_time(held: Held, job: Job, gpu: GpuRates, parallelism: Parallelism, calibration: Calibration) -> Array:
+    """Time of updating the parameters at the end of a step, P·o/B_memory + a constant.
+
+    P are the parameters that this GPU updates, after sharding, and o the bytes each needs: a gradient read, a 32-bit
+    master copy and two Adam moments read and written, 16-bit weights written; more where 16-bit gradients are scaled.
+
+    Args:
+        held: parameters on this GPU [1].
+        job, gpu, parallelism, calibration: the arguments of a step.
+
+    Returns:
+        Time [s].
+
+    Source: Rajbhandari et al., "ZeRO", 2020, section 3.1 (what Adam keeps); the bytes are catalogue constants.
+
+    >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS
+    >>> float(optimizer_time(Held(1e9, 0.0, 0.0), JOB, GPU, Parallelism(), LOSSLESS))  # 50 GB at 1 TB/s
+    0.05
+    """
+    sharded, sharers = parallelism.sharding > 0, parallelism.sharers
+    updated = held.dense / where(sharded, sharers, 1.0)
+    if any_(held.expert > 0):
+        expert_sharers = minimum(parallelism.expert_replicas, maximum(sharers, 1))
+        updated = updated + held.expert / where(sharded, expert_sharers, 1.0)
+    traffic = calibration.optimizer_traffic + where(job.gradient_bytes < 4, calibration.scaling_traffic, 0.0)
+    return traffic * updated / gpu.memory_bandwidth + calibration.optimizer_overhead
 
 
 # Utilisation ---------------------------------------------------------------------------------------------------------
 
 
-def repeated_work(shape: Shape, job: Job, par: Parallelism, sw: Software) -> Array:
-    """Work that recomputation repeats for one token: forward passes of layers, or their cheap part [FLOP]."""
-    if not any_(par.recompute + par.recompute_core > 0):
+def repeated_work(shape: Shape, job: Job, parallelism: Parallelism, software: Software) -> Array:
+    """Work that recomputation repeats for one token: forward passes of layers, or their cheap part.
+
+    ρ·F + κ·(1 - ρ)·(σ·(F - F_core) + (1 - flash)·F_core): a flash kernel repeats its core anyway.
+
+    Returns:
+        Work [FLOP].
+
+    Source: Korthikanti et al., 2022, section 5.
+
+    >>> from app.formulas.training.examples import JOB, MODEL
+    >>> float(repeated_work(MODEL, JOB, Parallelism(recompute=1.0), Software())) / 1e6  # ten layers of 2 · 12 + 2 MFLOP
+    260.0
+    """
+    selective = parallelism.selective_recompute
+    if not any_(parallelism.recompute + parallelism.recompute_core > 0):
         return 0.0
     forward = transformer.forward_flops(shape, job.sequence_length, job.causal)
     core = shape.layers * transformer.attention_flops(shape, job.sequence_length, job.causal)
-    cheap = par.recompute_core * (1 - par.recompute)
-    return par.recompute * forward + cheap * (sw.selective_linear * (forward - core) + (1 - sw.flash) * core)
+    cheap = software.selective_linear * (forward - core) + (1 - software.flash) * core
+    return parallelism.recompute * forward + selective * cheap

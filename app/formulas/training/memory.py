@@ -14,7 +14,17 @@ from app.formulas.transformer import Shape
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes on the fullest GPU [B]."""
+    """Bytes on the fullest GPU.
+
+    Attributes:
+        weights: 16-bit weights [B].
+        gradients: their gradients [B].
+        optimizer: 32-bit master copy and moments [B].
+        activations: what the backward pass needs of the forward pass [B].
+        logits: those of one micro-batch on the last stage, as far as they make it the fullest [B].
+        buffers: context, communication buffers, fragmentation [B].
+        total: the sum [B].
+    """
 
     weights: Array
     gradients: Array
@@ -25,77 +35,100 @@ class Memory:
     total: Array
 
 
-def memory(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibration) -> Memory:
+def memory(shape: Shape, job: Job, parallelism: Parallelism, software: Software, calibration: Calibration) -> Memory:
     """Memory of the fullest GPU, that of the first pipeline stage (or the last, if its logits weigh more).
 
-    *States.* 16-bit weights (2 bytes), gradients (4, or 2 in pure 16-bit training), and 12 bytes of 32-bit master copy
-    and two Adam moments. Sharding divides the optimizer state (1), the gradients (2), and everything (3) by its group;
-    a fully sharded model gathers two layers at a time. *Activations* of ⌈L/p⌉ layers for every micro-batch in flight;
-    recomputed layers keep their input, 2h bytes per token, and one layer is alive while it is recomputed. *Logits* of
-    one micro-batch: 16-bit and 32-bit, each with its gradient, 12 bytes. *Buffers*: the CUDA context, communication
-    buffers and the allocator's fragmentation.
+    The sum of `states` (weights, gradients, optimizer) and `activity` (activations, logits, buffers).
 
-    Sources: Rajbhandari et al., "ZeRO", 2020, section 3; Korthikanti et al., 2022, table 2 and section 4.2.3.
+    Returns:
+        Bytes, part by part [B].
+
+    Source: Rajbhandari et al., "ZeRO", 2020, section 3; Korthikanti et al., 2022, table 2 and section 4.2.3.
+
+    >>> from app.formulas.training.examples import JOB, LOSSLESS, MODEL
+    >>> held = memory(MODEL, JOB, Parallelism(), Software(), LOSSLESS)
+    >>> [round(float(size) / 1e9, 2) for size in vars(held).values()]  # 320 M parameters, 1,000 tokens
+    [0.64, 1.28, 3.84, 0.32, 1.2, 0.0, 7.28]
     """
-    weights, gradients, optimizer = states(shape, job, par)
-    activations, logits, buffers = activity(shape, job, par, sw, cal)
+    weights, gradients, optimizer = states(shape, job, parallelism)
+    activations, logits, buffers = activity(shape, job, parallelism, software, calibration)
     total = (weights + gradients + optimizer) + (activations + logits + buffers)
     return Memory(weights, gradients, optimizer, activations, logits, buffers, total)
 
 
-def states(shape: Shape, job: Job, par: Parallelism) -> tuple[Array, Array, Array]:
+def states(shape: Shape, job: Job, parallelism: Parallelism) -> tuple[Array, Array, Array]:
     """Weights, gradients and optimizer state of the fullest GPU, the first half of its memory.
 
-    Neither the micro-batch nor the virtual pipeline nor recomputation changes them.
+    16-bit weights (2 bytes), gradients (4, or 2 in pure 16-bit training), and 12 bytes of 32-bit master copy and two
+    Adam moments for each parameter. Sharding divides the optimizer state (1), the gradients (2), and everything (3) by
+    its group; a fully sharded model gathers two layers at a time. Neither the micro-batch nor the virtual pipeline nor
+    recomputation changes them.
 
     Returns:
         Weights, gradients, optimizer state [B].
 
     Source: Rajbhandari et al., "ZeRO", 2020, section 3.
+
+    >>> from app.formulas.training.examples import JOB, MODEL
+    >>> spread = Parallelism(data=4.0, sharding=1.0, sharding_group=4.0)
+    >>> [round(float(size) / 1e9, 2) for size in states(MODEL, JOB, spread)]  # 2, 4 and 12/4 bytes of 320 M parameters
+    [0.64, 1.28, 0.96]
     """
-    p = par.pipeline
-    deep = np.ceil((shape.layers + shape.prediction_layers) / p)
-    held = transformer.held_parameters(shape, par.tensor, p, par.expert, par.expert_tensor, deep)
-    replicas = par.data * par.context
-    group = minimum(par.sharding_group, replicas)
-    expert_group = minimum(maximum(par.ranks / (p * par.expert * par.expert_tensor), 1), group)
+    p, sharding = parallelism.pipeline, parallelism.sharding
+    deep = np.ceil(shape.depth / p)
+    held = transformer.held_parameters(
+        shape, parallelism.tensor, p, parallelism.expert, parallelism.expert_tensor, deep
+    )
+    sharers = parallelism.sharers
+    expert_sharers = minimum(parallelism.expert_replicas, sharers)
     whole = held.dense + held.expert
-    over = held.dense / group + held.expert / expert_group
-    stage = par.sharding
+    shared = held.dense / sharers + held.expert / expert_sharers
     # With a pipeline, fully sharded weights stay gathered and gradients whole until the last micro-batch.
     gathered = where(p > 1, whole, 2 * held.layer)
-    weights = where(stage > 2, 4 * over + 2 * gathered, 2 * whole)
-    gradients = where(stage > 2, 4 * over + 4 * gathered, job.gradient_bytes * where(stage > 1, over, whole))
-    optimizer = where(stage > 2, 8 * over, where(stage > 0, 12 * over, 12 * whole))
+    weights = where(sharding > 2, 4 * shared + 2 * gathered, 2 * whole)
+    few = job.gradient_bytes * where(sharding > 1, shared, whole)
+    gradients = where(sharding > 2, 4 * shared + 4 * gathered, few)
+    optimizer = where(sharding > 2, 8 * shared, where(sharding > 0, 12 * shared, 12 * whole))
     return weights, gradients, optimizer
 
 
-def activity(shape: Shape, job: Job, par: Parallelism, sw: Software, cal: Calibration) -> tuple[Array, Array, Array]:
+def activity(
+    shape: Shape, job: Job, parallelism: Parallelism, software: Software, calibration: Calibration
+) -> tuple[Array, Array, Array]:
     """Activations, logits and buffers of the fullest GPU, the second half of its memory.
 
-    Neither the experts' degree nor the sharding changes them.
+    *Activations* of ⌈L/p⌉ layers for every micro-batch in flight; recomputed layers keep their input, 2h bytes per
+    token, and one layer is alive while it is recomputed. *Logits* of one micro-batch: 16-bit and 32-bit, each with its
+    gradient, 12 bytes. *Buffers*: the CUDA context, communication buffers and the allocator's fragmentation. Neither
+    the experts' degree nor the sharding changes them.
 
     Returns:
         Activations, logits, buffers [B].
 
     Source: Korthikanti et al., 2022, table 2 and section 4.2.3.
+
+    >>> from app.formulas.training.examples import JOB, LOSSLESS, MODEL
+    >>> sizes = activity(MODEL, JOB, Parallelism(recompute=1.0), Software(), LOSSLESS)
+    >>> [round(float(size) / 1e6) for size in sizes]  # ten inputs of 2 MB and a layer of 32 MB; 12 · 100,000 · 1,000
+    [52, 1200, 0]
     """
-    t, p, v = par.tensor, par.pipeline, par.virtual_pipeline
-    deep = np.ceil((shape.layers + shape.prediction_layers) / p)
-    tokens = par.micro_batch * job.sequence_length / par.context
-    micro_batches = maximum(job.global_batch / (par.data * par.micro_batch), 1)
-    element = maximum(job.linear_bytes, 1.0)
-    unfused = (1 - sw.flash) * (1 - par.recompute_core)
-    full = transformer.layer_activations(
-        shape, job.sequence_length, t, par.sequence_parallel, par.expert_tensor, element, unfused, sw.dropout
+    t, p, v = parallelism.tensor, parallelism.pipeline, parallelism.virtual_pipeline
+    tokens, micro_batches = parallelism.tokens(job), maximum(parallelism.micro_batches(job), 1)
+    kept = transformer.Kept(
+        element=maximum(job.linear_bytes, 1.0),
+        unfused_attention=(1 - software.flash) * (1 - parallelism.recompute_core),
+        dropout=software.dropout,
     )
-    full = full * (1 - par.recompute_core * sw.selective_memory)
-    kept = 2 * shape.hidden / where(par.sequence_parallel > 0, t, 1.0)
+    whole = transformer.layer_activations(
+        shape, job.sequence_length, t, parallelism.sequence_parallel, parallelism.expert_tensor, kept
+    )
+    whole = whole * (1 - parallelism.recompute_core * software.selective_memory)
+    inputs = 2 * shape.hidden / where(parallelism.sequence_parallel > 0, t, 1.0)
     alive = transformer.micro_batches_in_flight(micro_batches, p, v)
-    layers = deep * (par.recompute * kept + (1 - par.recompute) * full)
-    activations = tokens * (alive * layers + par.recompute * full)
+    layers = np.ceil(shape.depth / p) * (parallelism.recompute * inputs + (1 - parallelism.recompute) * whole)
+    activations = tokens * (alive * layers + parallelism.recompute * whole)
     logits = tokens * shape.vocabulary / t * 12
     # The last stage holds the logits but only one micro-batch in flight.
     last = where(p > 1, maximum(logits - tokens * (alive - 1) * layers, 0.0), logits)
-    buffers = cal.context_memory + cal.fragmentation * (activations + last)
+    buffers = calibration.context_memory + calibration.fragmentation * (activations + last)
     return activations, last, buffers

@@ -18,7 +18,7 @@ What is left out is infeasible or provably not faster:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -26,10 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.formulas.arrays import Array, minimum
-from app.formulas.training import compute, step
 from app.formulas.training import memory as training_memory
+from app.formulas.training import step
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
-from app.formulas.training.compute import Layer
 from app.formulas.transformer import Shape
 
 Whole = NDArray[np.int64]
@@ -54,7 +53,15 @@ PRUNE_FACTOR = 2.0
 class FixedDegrees:
     """Settings that are fixed; ``None`` means: find the best.
 
-    `recompute` is 0 none, 1 selective, 2 full; `sharding` a ZeRO stage.
+    Attributes:
+        tensor, pipeline, virtual_pipeline, context, expert: degrees t, p, v, c, e [1].
+        micro_batch: sequences, b [1].
+        sharding: ZeRO stage: 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters.
+        sharding_group: ranks over which that state is spread; ``None`` means all replicas [1].
+        sequence_parallel: whether norms and residuals are split over the tensor-parallel ranks.
+        recompute: 0 none, 1 selective, 2 full.
+        bubble: bubble of the schedule relative to 1F1B [1].
+        largest_tensor: highest tensor-parallel degree tried; ``None`` means four scale-up domains [1].
     """
 
     tensor: int | None = None
@@ -77,7 +84,7 @@ class FixedDegrees:
         return None not in settings
 
     @property
-    def one(self) -> bool:
+    def single(self) -> bool:
         """Whether everything is given, so that there is one configuration at most."""
         return self.whole and None not in (self.virtual_pipeline, self.expert, self.sequence_parallel)
 
@@ -94,8 +101,8 @@ class SearchResult:
         parallelism: the timed ones, quickest first, as arrays.
         time: their step times [s]; NaN where nobody asked, or everything is given and there is nothing to compare.
         memory: their memory [B].
-        smallest_memory: where nothing fits, what the most frugal configuration needs [B]; NaN if none divides.
-        frugal: that configuration, if there is one.
+        smallest_memory: where nothing fits, what the smallest configuration needs [B]; NaN if none divides.
+        smallest: that configuration, if there is one.
     """
 
     enumerated: int
@@ -121,6 +128,57 @@ def row(parallelism: Parallelism, index: int) -> Parallelism:
     )
 
 
+def rows(parallelism: Parallelism, selected: Whole | slice) -> Parallelism:
+    """Some configurations out of arrays of them; a number is the same for all."""
+    columns = vars(parallelism).items()
+    return Parallelism(
+        **{name: column[selected] if isinstance(column, np.ndarray) else column for name, column in columns}
+    )
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is searched for the best parallelism, all numbers of it scalars.
+
+    Attributes:
+        shape: the model.
+        job: what one step computes.
+        gpu: rates of a GPU.
+        software: the stack.
+        calibration: the constants of the step.
+        gpus: GPUs that train, all of them used [1].
+        fixed: settings that are fixed.
+    """
+
+    shape: Shape
+    job: Job
+    gpu: GpuRates
+    software: Software
+    calibration: Calibration
+    gpus: int
+    fixed: FixedDegrees = FixedDegrees()
+
+    def parallelism(self, settings: Mapping[str, Array], recompute: Array | Whole = 0) -> Parallelism:
+        """Configurations of all GPUs; what a formula does not read may be left out of the settings.
+
+        Args:
+            settings: degrees and the like, by the names of `Parallelism`.
+            recompute: 0 none, 1 selective, 2 full.
+        """
+        configurations = Parallelism(**settings)
+        data = self.gpus / (configurations.tensor * configurations.pipeline * configurations.context)
+        replicas, group = data * configurations.context, self.fixed.sharding_group
+        columns: dict[str, Array] = {
+            **settings,
+            "data": data,
+            "sharding_group": replicas if group is None else minimum(float(group), replicas),
+            "recompute": (recompute == 2) * 1.0,
+            "recompute_core": (recompute == 1) * 1.0,
+            "bubble": self.fixed.bubble,
+        }
+        return Parallelism(**columns)
+
+
 def divisors(number: int) -> list[int]:
     """All divisors, ascending.
 
@@ -136,45 +194,43 @@ def _divisors(number: int) -> tuple[int, ...]:
     return tuple(low + [number // i for i in reversed(low) if i * i != number])
 
 
-def _choices(given: int | None, options: Sequence[int]) -> list[int]:
-    return list(options) if given is None else [given]
+def _choices(fixed: int | None, options: Sequence[int]) -> list[int]:
+    return list(options) if fixed is None else [fixed]
 
 
-def _degrees(
-    shape: Shape, job: Job, hw: GpuRates, sw: Software, gpus: int, given: FixedDegrees
-) -> dict[str, list[int]]:
+def _degrees(search: Search) -> dict[str, list[int]]:
     """Candidate values of each setting, before they are combined."""
+    shape, job, gpus, fixed = search.shape, search.job, search.gpus, search.fixed
     heads, kv_heads, experts = int(shape.heads), int(shape.kv_heads), int(shape.experts)
     sequence, batch = int(job.sequence_length), int(job.global_batch)
-    most = given.largest_tensor or max(int(hw.scale_up_domain), 1) * 4
+    most = fixed.largest_tensor or max(int(search.gpu.scale_up_domain), 1) * 4
     tensor = [
         t for t in divisors(heads) if gpus % t == 0 and t <= most and (kv_heads % t == 0 or t % max(kv_heads, 1) == 0)
     ]
-    depth = int(shape.layers + shape.prediction_layers)
-    pipeline = [p for p in divisors(gpus) if p <= depth]
+    pipeline = [p for p in divisors(gpus) if p <= int(shape.depth)]
     context = [c for c in divisors(gpus) if sequence % (2 * c) == 0 and sequence // c >= SHORTEST_SHARE] or [1]
-    selective = float(sw.flash) < 1 or float(sw.selective_linear) > 0
+    selective = float(search.software.flash) < 1 or float(search.software.selective_linear) > 0
     return {
-        "tensor": _choices(given.tensor, tensor),
-        "pipeline": _choices(given.pipeline, pipeline),
-        "context": _choices(given.context, context),
-        "expert": _choices(given.expert, [e for e in divisors(experts) if gpus % e == 0] if experts else [1]),
-        "micro_batch": _choices(given.micro_batch, divisors(batch)),
-        "sharding": _choices(given.sharding, [NONE, OPTIMIZER, GRADIENTS, PARAMETERS]),
-        "recompute": _choices(given.recompute, [0, 1, 2] if selective else [0, 2]),
-        "sequence_parallel": [0, 1] if given.sequence_parallel is None else [int(given.sequence_parallel)],
+        "tensor": _choices(fixed.tensor, tensor),
+        "pipeline": _choices(fixed.pipeline, pipeline),
+        "context": _choices(fixed.context, context),
+        "expert": _choices(fixed.expert, [e for e in divisors(experts) if gpus % e == 0] if experts else [1]),
+        "micro_batch": _choices(fixed.micro_batch, divisors(batch)),
+        "sharding": _choices(fixed.sharding, [NONE, OPTIMIZER, GRADIENTS, PARAMETERS]),
+        "recompute": _choices(fixed.recompute, [0, 1, 2] if selective else [0, 2]),
+        "sequence_parallel": [0, 1] if fixed.sequence_parallel is None else [int(fixed.sequence_parallel)],
     }
 
 
-def _stages(shape: Shape, degrees: Sequence[int], given: FixedDegrees) -> list[tuple[int, int]]:
+def _stages(shape: Shape, degrees: Sequence[int], virtual_pipeline: int | None) -> list[tuple[int, int]]:
     """Pipeline and virtual-pipeline degrees: chunks divide the layers, with or without the embedding and the head."""
-    depth = int(shape.layers + shape.prediction_layers)
-    found = []
+    depth = int(shape.depth)
+    stages = []
     for p in degrees:
         whole = [d for d in (depth, depth + 2) if p > 1 and d % p == 0][:1]
         chunks = sorted({1, *(v for d in whole for v in divisors(d // p))})
-        found += [(p, v) for v in chunks if given.virtual_pipeline in (None, v)]
-    return found
+        stages += [(p, v) for v in chunks if virtual_pipeline in (None, v)]
+    return stages
 
 
 def _division(
@@ -194,48 +250,6 @@ def _division(
     even = whole & (batch % per_step == 0)
     rounds = even & (batch // per_step % pipeline == 0)
     return data, whole, even, rounds, data * tensor * context % expert == 0
-
-
-def _parallelism(
-    gpus: int,
-    given: FixedDegrees,
-    *,
-    tensor: Array,
-    pipeline: Array,
-    context: Array,
-    virtual_pipeline: Array = 1.0,
-    expert: Array = 1.0,
-    micro_batch: Array = 1.0,
-    sharding: Array = 1.0,
-    sequence_parallel: Array = 1.0,
-    recompute: Array | Whole = 0,
-) -> Parallelism:
-    """Configurations of all GPUs; what a formula does not read may be left out."""
-    data = gpus / (tensor * pipeline * context)
-    replicas = data * context
-    group = replicas if given.sharding_group is None else minimum(float(given.sharding_group), replicas)
-    return Parallelism(
-        tensor=tensor,
-        pipeline=pipeline,
-        virtual_pipeline=virtual_pipeline,
-        context=context,
-        expert=expert,
-        data=data,
-        expert_tensor=1.0,
-        micro_batch=micro_batch,
-        sharding=sharding,
-        sharding_group=group,
-        sequence_parallel=sequence_parallel,
-        recompute=(recompute == 2) * 1.0,
-        recompute_core=(recompute == 1) * 1.0,
-        bubble=given.bubble,
-    )
-
-
-def rows(parallelism: Parallelism, rows: Whole | slice) -> Parallelism:
-    """Some configurations out of arrays of them; a number is the same for all."""
-    columns = vars(parallelism).items()
-    return Parallelism(**{name: column[rows] if isinstance(column, np.ndarray) else column for name, column in columns})
 
 
 @dataclass(frozen=True)
@@ -299,26 +313,27 @@ def _table(values: Array, axes: Mapping[str, Numbers]) -> Numbers:
     return np.broadcast_to(np.asarray(values, np.float64), whole).ravel()
 
 
-def _grid(shape: Shape, job: Job, hw: GpuRates, sw: Software, gpus: int, given: FixedDegrees) -> _Grid:
-    lists = _degrees(shape, job, hw, sw, gpus, given)
-    stages = np.array(_stages(shape, lists["pipeline"], given), np.int64).reshape(-1, 2)
+def _grid(search: Search) -> _Grid:
+    shape, job, fixed = search.shape, search.job, search.fixed
+    lists = _degrees(search)
+    stages = np.array(_stages(shape, lists["pipeline"], fixed.virtual_pipeline), np.int64).reshape(-1, 2)
     p, kind = np.unique(stages[:, 0], return_inverse=True)
     t, c, e, b = (np.array(lists[name], np.int64) for name in ("tensor", "context", "expert", "micro_batch"))
     shardings = np.array(lists["sharding"], np.int64)
     variants = len(shardings) * len(lists["recompute"]) * len(lists["sequence_parallel"])
 
     across = t[:, None, None], p[:, None, None, None], c[:, None]
-    data, whole, even, rounds, spread = _division(gpus, int(job.global_batch), *across, e, b)
+    data, whole, even, rounds, spread = _division(search.gpus, int(job.global_batch), *across, e, b)
     divides = np.where((stages[:, 1] > 1)[:, None, None, None], rounds[kind], even[kind])[:, :, :, None]
-    found = np.flatnonzero(divides & spread[kind][..., None])
-    stage, layer = np.divmod(found, len(t) * len(c) * len(e) * len(b))
+    dividing = np.flatnonzero(divides & spread[kind][..., None])
+    stage, layer = np.divmod(dividing, len(t) * len(c) * len(e) * len(b))
 
     # Nothing can be shared by one replica; among several, sharing the optimizer state never loses.
     tensor, context, expert, micro = (axis.ravel() for axis in np.indices((len(t), len(c), len(e), len(b))))
     several = (data * across[2] > 1).reshape(len(p), len(t) * len(c))[kind[stage], (tensor * len(c) + context)[layer]]
     useful = several[:, None] == (shardings > NONE)
     row, sharding = np.divmod(
-        np.flatnonzero(useful if given.sharding is None else np.ones_like(useful)), len(shardings)
+        np.flatnonzero(useful if fixed.sharding is None else np.ones_like(useful)), len(shardings)
     )
 
     # Where each finds its states and its activations.
@@ -331,7 +346,7 @@ def _grid(shape: Shape, job: Job, hw: GpuRates, sw: Software, gpus: int, given: 
     of_stage, of_ranks = np.divmod(across_stages, len(t) * len(c))
     parallel = np.where(t > 1, max(lists["sequence_parallel"]), 0).astype(np.float64)
     kept = dict(zip(("pipeline", "tensor", "context", "expert", "sharding"), _open(p, t, c, e, shardings), strict=True))
-    states = training_memory.states(shape, job, _parallelism(gpus, given, **kept))
+    states = training_memory.states(shape, job, search.parallelism(kept))
     of_stages = {"pipeline": stages[:, 0].astype(np.float64), "virtual_pipeline": stages[:, 1].astype(np.float64)}
     of_layers = {
         "tensor": t.astype(np.float64)[tensor],
@@ -342,7 +357,7 @@ def _grid(shape: Shape, job: Job, hw: GpuRates, sw: Software, gpus: int, given: 
     }
     return _Grid(
         enumerated=int(whole[kind].sum()) * len(e) * len(b) * variants,
-        divisible=len(found) * variants,
+        divisible=len(dividing) * variants,
         stages=of_stages,
         layers=of_layers,
         stage=stage[row],
@@ -352,7 +367,7 @@ def _grid(shape: Shape, job: Job, hw: GpuRates, sw: Software, gpus: int, given: 
         activity=busy[row],
         states=_table(sum(states), kept),
         busy=_rows(of_stages, of_stage) | _rows(of_layers, of_ranks * (len(e) * len(b)) + of_batch),
-        spare=(shardings == GRADIENTS)[sharding] & (given.sharding is None),
+        spare=(shardings == GRADIENTS)[sharding] & (fixed.sharding is None),
         recompute=sorted(lists["recompute"]),
     )
 
@@ -362,162 +377,159 @@ def _open(*axes: Whole) -> list[Numbers]:
     return [axis.astype(np.float64) for axis in np.ix_(*axes)]
 
 
-def best(
-    shape: Shape,
-    job: Job,
-    hw: GpuRates,
-    sw: Software,
-    cal: Calibration,
-    gpus: int,
-    given: FixedDegrees | None = None,
-    budget: float = 1.0,
-    timed: bool = True,
-) -> SearchResult:
+def best(search: Search, budget: float = 1.0, timed: bool = True) -> SearchResult:
     """Enumerate, reject, prune and time.
 
     Args:
-        shape, job, hw, sw, cal: the job, the machine and the stack, as scalars.
-        gpus: GPUs that train, all of them used.
-        given: settings that are fixed.
+        search: the job, the machine, the stack, and what is fixed.
         budget: share of the memory capacity that may be filled.
         timed: whether to time what fits, or only to say what does.
     """
-    given = given or FixedDegrees()
-    limit = budget * float(np.ravel(hw.memory_capacity)[0])
-    if given.one:
-        return _one(shape, job, sw, cal, gpus, given, limit)
-    grid = _grid(shape, job, hw, sw, gpus, given)
-
-    # The least recomputation that fits is the quickest: the next level is only for what does not fit yet.
-    states = grid.states[grid.state]
-    left = np.ones(len(states), bool)
-    kept: list[tuple[Whole, Whole, Numbers]] = []
-    smallest, frugal = np.nan, None
-    for value in grid.recompute:
-        if not left.any() and kept:
-            break
-        busy = _parallelism(gpus, given, **grid.busy, recompute=value)
-        activations = _table(sum(training_memory.activity(shape, job, busy, sw, cal)), grid.busy)
-        size = states + activations[grid.activity]
-        if left.any():
-            at = np.argmin(np.where(left, size, np.inf), keepdims=True)
-            if not size[at[0]] >= smallest:
-                smallest = float(size[at[0]])
-                frugal = row(_parallelism(gpus, given, **grid.columns(at), recompute=value), 0)
-        # Sharding the gradients too costs time: it is for what does not fit with the optimizer state sharded.
-        fits = left & (size <= limit)
-        plain = fits & ~grid.spare
-        fits[1:] &= ~(plain[:-1] & grid.spare[1:])
-        left &= ~fits
-        left[1:] &= ~(plain[:-1] & grid.spare[1:])
-        for now in (np.flatnonzero(plain), np.flatnonzero(fits & grid.spare)):
-            kept.append((now, np.full(len(now), value), size[now]))
-    chosen, recompute, memory = (np.concatenate(column) for column in zip(*kept, strict=True))
-
-    rows, time = np.arange(len(chosen)), np.full(len(chosen), np.nan)
+    limit = budget * float(np.ravel(search.gpu.memory_capacity)[0])
+    if search.fixed.single:
+        return _single(search, limit)
+    grid = _grid(search)
+    fitting = _fitting(search, grid, limit)
+    count = len(fitting.candidate)
+    places, time = np.arange(count), np.full(count, np.nan)
     if timed:
-        rows, time = _times(shape, job, hw, sw, cal, gpus, given, grid, chosen, recompute)
+        places, time = _times(search, grid, fitting)
     order = np.argsort(time, kind="stable")
-    rows, time = rows[order], time[order]
+    places, time = places[order], time[order]
+    columns = grid.columns(fitting.candidate[places])
     return SearchResult(
         enumerated=grid.enumerated,
         divisible=grid.divisible,
-        feasible=len(chosen),
+        feasible=count,
         evaluated=len(time) if timed else 0,
-        parallelism=_parallelism(gpus, given, **grid.columns(chosen[rows]), recompute=recompute[rows]),
+        parallelism=search.parallelism(columns, fitting.recompute[places]),
         time=time,
-        memory=memory[rows],
-        smallest_memory=smallest,
-        smallest=frugal,
+        memory=fitting.memory[places],
+        smallest_memory=fitting.smallest_memory,
+        smallest=fitting.smallest,
     )
 
 
-def _one(
-    shape: Shape, job: Job, sw: Software, cal: Calibration, gpus: int, given: FixedDegrees, limit: float
-) -> SearchResult:
+def _single(search: Search, limit: float) -> SearchResult:
     """The search where everything is given: all there is to find is whether that divides and fits."""
-    t, p, v, c = given.tensor or 1, given.pipeline or 1, given.virtual_pipeline or 1, given.context or 1
-    e, b = given.expert or 1, given.micro_batch or 1
-    _, whole, even, rounds, spread = _division(gpus, int(job.global_batch), t, p, c, e, b)
-    known = bool(_stages(shape, [p], given))
-    par = _parallelism(
-        gpus,
-        given,
-        tensor=float(t),
-        pipeline=float(p),
-        virtual_pipeline=float(v),
-        context=float(c),
-        expert=float(e),
-        micro_batch=float(b),
-        sharding=float(given.sharding or NONE),
-        sequence_parallel=float(t > 1 and bool(given.sequence_parallel)),
-        recompute=given.recompute or 0,
-    )
+    fixed, job = search.fixed, search.job
+    t, p, v, c = fixed.tensor or 1, fixed.pipeline or 1, fixed.virtual_pipeline or 1, fixed.context or 1
+    e, b = fixed.expert or 1, fixed.micro_batch or 1
+    _, whole, even, rounds, spread = _division(search.gpus, int(job.global_batch), t, p, c, e, b)
+    known = bool(_stages(search.shape, [p], fixed.virtual_pipeline))
+    settings = {
+        "tensor": float(t),
+        "pipeline": float(p),
+        "virtual_pipeline": float(v),
+        "context": float(c),
+        "expert": float(e),
+        "micro_batch": float(b),
+        "sharding": float(fixed.sharding or NONE),
+        "sequence_parallel": float(t > 1 and bool(fixed.sequence_parallel)),
+    }
+    parallelism = search.parallelism(settings, fixed.recompute or 0)
     divides = bool(known and (rounds if v > 1 else even) and spread)
-    size = float(training_memory.memory(shape, job, par, sw, cal).total) if divides else np.nan
+    size = np.nan
+    if divides:
+        size = float(training_memory.memory(search.shape, job, parallelism, search.software, search.calibration).total)
     fits = size <= limit
     return SearchResult(
         enumerated=int(known and whole),
         divisible=int(divides),
         feasible=int(fits),
         evaluated=0,
-        parallelism=par,
+        parallelism=parallelism,
         time=np.full(int(fits), np.nan),
         memory=np.full(int(fits), size),
         smallest_memory=size,
-        smallest=par if divides else None,
+        smallest=parallelism if divides else None,
     )
 
 
-def _times(
-    shape: Shape,
-    job: Job,
-    hw: GpuRates,
-    sw: Software,
-    cal: Calibration,
-    gpus: int,
-    given: FixedDegrees,
-    grid: _Grid,
-    chosen: Whole,
-    recompute: Whole,
-) -> tuple[Whole, Numbers]:
-    """Which of the chosen candidates are worth timing, and their step times [s].
+@dataclass(frozen=True)
+class _Fitting:
+    """Candidates that fit in memory, each with the least recomputation that lets it.
+
+    Attributes:
+        candidate: places in the grid.
+        recompute: 0 none, 1 selective, 2 full.
+        memory: bytes on the fullest GPU [B].
+        smallest_memory, smallest: as in `SearchResult`.
+    """
+
+    candidate: Whole
+    recompute: Whole
+    memory: Numbers
+    smallest_memory: float
+    smallest: Parallelism | None
+
+
+def _fitting(search: Search, grid: _Grid, limit: float) -> _Fitting:
+    """The candidates that fit. The least recomputation is the quickest: more is only for what does not fit yet."""
+    states = grid.states[grid.state]
+    left = np.ones(len(states), bool)
+    kept: list[tuple[Whole, Whole, Numbers]] = []
+    smallest_memory, smallest = np.nan, None
+    for level in grid.recompute:
+        if not left.any() and kept:
+            break
+        busy = search.parallelism(grid.busy, level)
+        parts = training_memory.activity(search.shape, search.job, busy, search.software, search.calibration)
+        size = states + _table(sum(parts), grid.busy)[grid.activity]
+        if left.any():
+            at = np.argmin(np.where(left, size, np.inf), keepdims=True)
+            if not size[at[0]] >= smallest_memory:
+                smallest_memory = float(size[at[0]])
+                smallest = row(search.parallelism(grid.columns(at), level), 0)
+        # Sharding the gradients too costs time: it is for what does not fit with the optimizer state sharded.
+        fits = left & (size <= limit)
+        plain = fits & ~grid.spare
+        fits[1:] &= ~(plain[:-1] & grid.spare[1:])
+        left &= ~fits
+        left[1:] &= ~(plain[:-1] & grid.spare[1:])
+        for places in (np.flatnonzero(plain), np.flatnonzero(fits & grid.spare)):
+            kept.append((places, np.full(len(places), level), size[places]))
+    candidate, recompute, memory = (np.concatenate(column) for column in zip(*kept, strict=True))
+    return _Fitting(candidate, recompute, memory, smallest_memory, smallest)
+
+
+def _times(search: Search, grid: _Grid, fitting: _Fitting) -> tuple[Whole, Numbers]:
+    """Which of the fitting candidates are worth timing, and their step times [s].
 
     Equal layers are timed once. A step takes at least the layers of its deepest stage for every micro-batch. Where
     that alone is `PRUNE_FACTOR` times the best step found among the most promising, the rest is not worked out.
     """
+    shape, job, gpu, calibration = search.shape, search.job, search.gpu, search.calibration
     variants = 3
-    key = grid.layer[chosen] * variants + recompute
-    first, again = _distinct(key, len(grid.layers["tensor"]) * variants)
-    columns = _rows(grid.layers, first // variants)
-    distinct = _parallelism(gpus, given, pipeline=1.0, **columns, recompute=first % variants)
-    layers = _table(compute.layer(shape, job, hw, distinct, sw, cal).total, columns)
-    heads = _table(step.head_time(shape, job, hw, distinct, cal), columns)
+    key = grid.layer[fitting.candidate] * variants + fitting.recompute
+    distinct, place = _distinct(key, len(grid.layers["tensor"]) * variants)
+    columns = _rows(grid.layers, distinct // variants)
+    parallelism = search.parallelism(columns, distinct % variants)
+    layers = _table(step.layer(shape, job, gpu, parallelism, search.software, calibration).total, columns)
+    heads = _table(step.head_time(shape, job, gpu, parallelism, calibration), columns)
 
-    time = np.full(len(chosen), np.nan)
+    time = np.full(len(place), np.nan)
 
-    def clock(rows: Whole) -> None:
-        shardings = grid.sharding[chosen[rows]]
+    def clock(places: Whole) -> None:
+        shardings = grid.sharding[fitting.candidate[places]]
         for sharding in (NONE, OPTIMIZER, GRADIENTS, PARAMETERS):
-            for block in _blocks(rows[shardings == sharding]):
-                settings = grid.columns(chosen[block]) | {"sharding": float(sharding)}
-                par = _parallelism(gpus, given, **settings, recompute=recompute[block])
-                # Only the sum enters the step; the parts of a layer are of interest for one plan.
-                total, head = layers[again[block]], heads[again[block]]
-                one = Layer(*(total for _ in fields(Layer)))
-                time[block] = step.assemble(one, head, shape, job, hw, par, sw, cal).time
+            for block in _blocks(places[shardings == sharding]):
+                settings = grid.columns(fitting.candidate[block]) | {"sharding": float(sharding)}
+                parallelism = search.parallelism(settings, fitting.recompute[block])
+                micro_batch = step.MicroBatch(layers[place[block]], heads[place[block]])
+                whole = step.assemble(micro_batch, shape, job, gpu, parallelism, search.software, calibration)
+                time[block] = whole.time
 
-    rows = np.arange(len(chosen))
-    if len(rows) > FIRST_BATCH:
-        depth = shape.layers + shape.prediction_layers
-        busy = _parallelism(gpus, given, **grid.busy)
-        rounds = _table(step.least_time(1.0, depth, job.global_batch, busy), grid.busy)
-        least = rounds[grid.activity[chosen]] * layers[again]
+    places = np.arange(len(place))
+    if len(places) > FIRST_BATCH:
+        busy = search.parallelism(grid.busy)
+        rounds = _table(step.least_time(1.0, shape, job, busy), grid.busy)
+        least = rounds[grid.activity[fitting.candidate]] * layers[place]
         promising = np.argpartition(least, FIRST_BATCH)[:FIRST_BATCH]
         clock(promising)
-        rows = np.flatnonzero(least <= PRUNE_FACTOR * time[promising].min())
-    clock(rows[np.isnan(time[rows])])
-    return rows, time[rows]
+        places = np.flatnonzero(least <= PRUNE_FACTOR * time[promising].min())
+    clock(places[np.isnan(time[places])])
+    return places, time[places]
 
 
 def _blocks(rows: Whole) -> Iterator[Whole]:

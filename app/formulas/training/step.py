@@ -18,27 +18,126 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.formulas import transformer
-from app.formulas.arrays import Array, any_, maximum, minimum, where
+from app.formulas.arrays import Array, maximum, where
+from app.formulas.training import compute, traffic
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
-from app.formulas.training.compute import Layer, layer, linear_layer, matrix_products
-from app.formulas.training.traffic import collective, smooth_maximum
 from app.formulas.transformer import Shape
+
+# One layer -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Time of one average layer for one micro-batch, forward, backward and recomputation together.
+
+    Attributes:
+        products: matrix products [s].
+        attention: the attention core [s].
+        elementwise: reading and writing memory between them [s].
+        tensor, context, expert: communication left visible [s].
+        host: what remains visible of launching the kernels [s].
+        gpu: time the GPU computes; communication of FSDP can hide under it [s].
+        total: the sum [s].
+    """
+
+    products: Array
+    attention: Array
+    elementwise: Array
+    tensor: Array
+    context: Array
+    expert: Array
+    host: Array
+    gpu: Array
+    total: Array
+
+
+def layer(
+    shape: Shape, job: Job, gpu: GpuRates, parallelism: Parallelism, software: Software, calibration: Calibration
+) -> Layer:
+    """Time of one average layer for one micro-batch.
+
+    What the GPU computes, T_products + T_attention + T_elementwise, and the traffic of tensor, context and expert
+    parallelism that shows. The host launches kernels ahead of the GPU, T = max₄(T_gpu + T_traffic, T_launch): it shows
+    where they are shorter than their launches.
+
+    Returns:
+        Times, part by part [s].
+
+    Source: Narayanan et al., "Efficient large-scale language model training on GPU clusters", SC21, section 3.
+
+    >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS, MODEL
+    >>> one = layer(MODEL, JOB, GPU, Parallelism(), Software(), LOSSLESS)
+    >>> [round(1e6 * float(time)) for time in (one.products, one.attention, one.elementwise, one.total)]
+    [72, 7, 132, 211]
+    """
+    products = compute.products_time(shape, job, gpu, parallelism, software, calibration)
+    attention = compute.attention_time(shape, job, gpu, parallelism, software, calibration)
+    elementwise = compute.elementwise_time(shape, job, gpu, parallelism, software, calibration)
+    tensor = traffic.tensor_parallel_time(shape, job, gpu, parallelism, software, calibration)
+    context = traffic.context_parallel_time(shape, job, gpu, parallelism, calibration)
+    expert = traffic.expert_parallel_time(shape, job, gpu, parallelism, software, calibration)
+    computing = products + attention + elementwise
+    busy = computing + (context + expert + tensor)
+    total = traffic.smooth_maximum(busy, compute.launch_time(shape, parallelism, software, calibration))
+    return Layer(products, attention, elementwise, tensor, context, expert, total - busy, computing, total)
+
+
+def head_time(shape: Shape, job: Job, gpu: GpuRates, parallelism: Parallelism, calibration: Calibration) -> Array:
+    """Output head and loss of one micro-batch: a 16-bit product with the vocabulary, and the traffic of the logits.
+
+    16 bytes per token and vocabulary entry (logits written, read, normalised and differentiated) and 20h.
+
+    Returns:
+        Time, forward and backward [s].
+
+    Source: Narayanan et al., SC21, appendix (the product); the bytes count the passes of a loss in 32 bits.
+
+    >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS, MODEL
+    >>> time = head_time(MODEL, JOB, GPU, Parallelism(), LOSSLESS)
+    >>> round(1e6 * float(time))  # 3 · 200 GFLOP at 1 PFLOP/s, and 1,000 · 1,620,000 B at 1 TB/s
+    2220
+    """
+    tokens = parallelism.tokens(job)
+    rate = gpu.matrix_peak * (gpu.clock * calibration.head)
+    waves = compute.wave_elements(gpu, calibration)
+    columns = shape.vocabulary / parallelism.tensor
+    heads = 1 + shape.prediction_layers
+    linear = compute.linear_layer(tokens, columns, shape.hidden, heads)
+    products = compute.matrix_products(linear, rate, calibration.depth_half, waves)
+    logits = heads * tokens * (16 * columns + 20 * shape.hidden)
+    return products + logits / (gpu.memory_bandwidth * calibration.memory)
+
+
+# From layers to a step -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """What a stage repeats for every micro-batch.
+
+    Attributes:
+        layer: time of one layer, `Layer.total` [s].
+        head: time of the output head [s].
+    """
+
+    layer: Array
+    head: Array
 
 
 @dataclass(frozen=True)
 class Step:
-    """Time of one training step and what it is made of [s].
+    """Time of one training step and what it is made of.
 
     Attributes:
-        time: the whole step.
-        layers: part of `layer` times repeated by the slowest stage, m·⌈L/p⌉ [1]: multiplies each part of the layer.
-        head: output head and loss on the last stage, as far as it makes that stage the slowest.
-        bubble: pipeline stages waiting.
-        pipeline: activations sent from stage to stage.
-        accumulation: adding up the gradients of several micro-batches.
-        data: gradients and weights exchanged by data parallelism, as far as visible.
-        optimizer: updating the parameters.
-        straggler: waiting for the slowest of many nodes.
+        time: the whole step [s].
+        layers: part of `layer` times repeated by the slowest stage, m·⌈L/p⌉: multiplies each part of the layer [1].
+        head: output head and loss on the last stage, as far as it makes that stage the slowest [s].
+        bubble: pipeline stages waiting [s].
+        pipeline: activations sent from stage to stage [s].
+        accumulation: adding up the gradients of several micro-batches [s].
+        data: gradients and weights exchanged by data parallelism, as far as visible [s].
+        optimizer: updating the parameters [s].
+        straggler: waiting for the slowest of many nodes [s].
     """
 
     time: Array
@@ -52,133 +151,128 @@ class Step:
     straggler: Array
 
 
-def head_time(shape: Shape, job: Job, hw: GpuRates, par: Parallelism, cal: Calibration) -> Array:
-    """Output head and loss of one micro-batch: a 16-bit product with the vocabulary, and the traffic of the logits.
+def stage_time(
+    layer_time: Array, head: Array, depth: Array, parallelism: Parallelism, calibration: Calibration
+) -> Array:
+    """Time of the slowest pipeline stage for one micro-batch: one of ⌈L/p⌉ layers, or of ⌊L/p⌋ and the head.
 
-    16 bytes per token and vocabulary entry (logits written, read, normalised and differentiated) and 20h.
+    Of the head of a pipeline's last stage, a share counts, less where other stages have one layer more: what was
+    fitted of the layers that are moved away from it.
+
+    Args:
+        layer_time: time of one layer [s].
+        head: time of the output head [s].
+        depth: layers, L [1].
+        parallelism, calibration: the arguments of a step.
 
     Returns:
-        Time, forward and backward [s].
+        Time [s].
+
+    Source: Narayanan et al., SC21, section 2.2 (a pipeline is as fast as its slowest stage).
+
+    >>> from app.formulas.training.examples import LOSSLESS
+    >>> float(stage_time(2.0, 3.0, 10.0, Parallelism(pipeline=4.0), LOSSLESS))  # 2 layers and the head, or 3 layers
+    7.0
     """
-    tokens = par.micro_batch * job.sequence_length / par.context
-    rate = hw.matrix_peak * (hw.clock * cal.head)
-    waves = cal.wave * hw.multiprocessors * cal.tile**2
-    columns = shape.vocabulary / par.tensor
-    heads = 1 + shape.prediction_layers
-    products = matrix_products(linear_layer(tokens, columns, shape.hidden, heads), rate, cal.depth_half, waves)
-    traffic = heads * tokens * (16 * columns + 20 * shape.hidden)
-    return products + traffic / (hw.memory_bandwidth * cal.memory)
+    deep, shallow = np.ceil(depth / parallelism.pipeline), np.floor(depth / parallelism.pipeline)
+    imbalance = calibration.head_imbalance * where(deep > shallow, calibration.head_spared, 1.0)
+    visible_head = where(parallelism.pipeline > 1, imbalance, 1.0) * head
+    return maximum(deep * layer_time, shallow * layer_time + visible_head)
+
+
+def bubble_time(layer_time: Array, send: Array, depth: Array, parallelism: Parallelism) -> Array:
+    """Time that stages of a pipeline wait for one another in a step, (p - 1)/v·β·(L/p·T_layer + T_p2p).
+
+    Args:
+        layer_time: time of one layer for one micro-batch [s].
+        send: visible time of a micro-batch's traffic between stages [s].
+        depth: layers, L [1].
+        parallelism: the parallelism; its bubble is β.
+
+    Returns:
+        Time [s].
+
+    Source: Narayanan et al., SC21, section 2.2 (1F1B and interleaving); Qi et al., "Zero bubble pipeline
+    parallelism", 2023, table 1 (ZB-H1: a third of the bubble).
+
+    >>> bubble_time(2.0, 0.0, 8.0, Parallelism(pipeline=4.0))  # 3 stages of 2 layers of 2 s
+    12.0
+    """
+    p = parallelism.pipeline
+    return (p - 1) / parallelism.virtual_pipeline * parallelism.bubble * (depth / p * layer_time + send)
+
+
+def straggler_time(time: Array, gpu: GpuRates, parallelism: Parallelism, calibration: Calibration) -> Array:
+    """Time that a step waits for the slowest of its nodes, ς·ln(n)·T.
+
+    Args:
+        time: the step where all are equally fast, T [s].
+        gpu, parallelism, calibration: the arguments of a step; n counts scale-up domains.
+
+    Returns:
+        Time [s].
+
+    Source: David, Nagaraja, "Order Statistics", 3rd ed., Wiley 2003, section 2.5 (the largest of n grows as ln n).
+
+    >>> from dataclasses import replace
+    >>> from app.formulas.training.examples import GPU, LOSSLESS
+    >>> slower = replace(LOSSLESS, straggler=0.01)
+    >>> round(float(straggler_time(100.0, GPU, Parallelism(data=8 * 2.718281828), slower)), 6)  # e nodes
+    1.0
+    """
+    nodes = maximum(parallelism.ranks / gpu.scale_up_domain, 1)
+    return calibration.straggler * np.log(nodes) * time
 
 
 def assemble(
-    one: Layer,
-    head: Array,
+    micro_batch: MicroBatch,
     shape: Shape,
     job: Job,
-    hw: GpuRates,
-    par: Parallelism,
-    sw: Software,
-    cal: Calibration,
+    gpu: GpuRates,
+    parallelism: Parallelism,
+    software: Software,
+    calibration: Calibration,
 ) -> Step:
     """Time of the step from the time of a layer and of the head.
 
-    T = m·(stage + p2p) + (p - 1)/v·(L/p·layer + p2p)·bubble + data + optimizer, times the straggler factor, where the
-    stage is the slowest one: ⌈L/p⌉ layers, or ⌊L/p⌋ and the head. Where the stack does not add up the gradients of
-    several micro-batches inside the matrix product, each layer moves 2 + 2·g bytes more for each of its parameters,
-    g the bytes of a gradient.
+    T = m·(T_stage + T_p2p) + T_bubble + T_data + T_optimizer, times 1 + ς·ln(nodes). A layer of the stage also adds up
+    gradients and gathers its parameters where the stack does so.
 
-    Sources: Narayanan et al., SC21, section 2.2 (1F1B and interleaving); Qi et al., "Zero bubble pipeline
-    parallelism", 2023, table 1 (ZB-H1: a third of the bubble); Rajbhandari et al., "ZeRO", 2020 (volumes).
+    Args:
+        micro_batch: time of one layer, and of the head [s].
+        shape, job, gpu, parallelism, software, calibration: the arguments of a step.
+
+    Returns:
+        Times, part by part [s].
+
+    Source: Narayanan et al., SC21, section 2.2; Rajbhandari et al., "ZeRO", 2020 (volumes).
+
+    >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS, MODEL
+    >>> whole = assemble(MicroBatch(0.01, 0.02), MODEL, JOB, GPU, Parallelism(data=2.0), Software(), LOSSLESS)
+    >>> round(float(whole.time - whole.data - whole.optimizer), 6)  # 8 micro-batches of 10 layers and the head
+    0.96
     """
-    t, p, v = par.tensor, par.pipeline, par.virtual_pipeline
-    depth = shape.layers + shape.prediction_layers
-    micro_batches = job.global_batch / (par.data * par.micro_batch)
-    deep, shallow = np.ceil(depth / p), np.floor(depth / p)
-    piped = p > 1
-    visible_head = where(piped, cal.head_imbalance * where(deep > shallow, cal.head_spared, 1.0), 1.0) * head
+    depth, micro_batches = shape.depth, parallelism.micro_batches(job)
+    deep = np.ceil(depth / parallelism.pipeline)
+    held = transformer.held_parameters(
+        shape, parallelism.tensor, parallelism.pipeline, parallelism.expert, parallelism.expert_tensor, deep
+    )
+    rest = (job, gpu, parallelism, software, calibration)
+    added = compute.accumulation_time(held, *rest)
+    gathers = traffic.parameter_gather_time(micro_batch.layer, held, *rest)
+    layer_time = micro_batch.layer + added + gathers
+    stage = stage_time(layer_time, micro_batch.head, depth, parallelism, calibration)
 
-    out = hw.scale_out_bandwidth * cal.scale_out
-
-    # Parameters of this rank, and the group that shares them.
-    held = transformer.held_parameters(shape, t, p, par.expert, par.expert_tensor, deep)
-    replicas = par.data * par.context
-    nodes = maximum(replicas * t / hw.scale_up_domain, 1)
-    local = minimum(maximum(hw.scale_up_domain / t, 1), replicas)
-    up = hw.scale_up_rate(local) * cal.scale_up
-
-    # FSDP: the parameters of each layer are gathered twice and its gradients reduced once, for every micro-batch.
-    fsdp = where(par.sharding > 2, 1.0, 0.0)
-    group = minimum(par.sharding_group, replicas)
-    has_fsdp = any_(fsdp > 0)
-    added: Array = 0.0
-    if any_(sw.fused_accumulation < 1):
-        several = (micro_batches > 1) & (piped | (fsdp == 0))
-        moved = (1 - sw.fused_accumulation) * (2 + 2 * job.gradient_bytes) * held.layer
-        added = where(several, moved, 0.0) / (hw.memory_bandwidth * cal.memory)
-    gathers: Array = 0.0
-    if has_fsdp:
-        latency = where(group * t > hw.scale_up_domain, cal.scale_out_latency + cal.hop * nodes, cal.scale_up_latency)
-        gathered = 3 * collective(2 * held.layer, group, minimum(local, group), up, out, latency)
-        hidden = smooth_maximum(one.total, gathered) - one.total + cal.exposed_gather * cal.exposed_data * gathered
-        if any_(sw.flat_sharding > 0):
-            flat = 3 * (2 * held.layer * (group - 1) / group / out + latency)
-            poor = np.power(np.power(one.total, 1.5) + np.power(flat, 1.5), 2 / 3) - one.total
-            hidden = where(sw.flat_sharding > 0, poor, hidden)
-        per_layer = where(piped, gathered / micro_batches, hidden)
-        gathers = fsdp * where(replicas > 1, per_layer, 0.0)
-
-    layer_time = one.total + added + gathers
-    layers = deep * layer_time
-    stage = maximum(layers, shallow * layer_time + visible_head)
-
-    # Point to point between stages.
-    activation = 2 * par.micro_batch * job.sequence_length / par.context * shape.hidden / t
-    send: Array = 0.0
-    if any_(piped):
-        near = par.ranks <= hw.scale_up_domain
-        rate = where(near, hw.scale_up_rate(2.0) * cal.scale_up, out) if any_(near) else out
-        exposed = 1 - sw.overlap_pipeline * (1 - cal.exposed_pipeline)
-        send = where(piped, exposed * 2 * v * (activation / rate + cal.scale_out_latency), 0.0)
-    bubble = (p - 1) / v * par.bubble * (depth / p * layer_time + send)
-
-    # Gradients and weights of everything that is not FSDP, once a step.
-    gathered_bytes = where(par.sharding > 0, 2.0, job.gradient_bytes)
-    volume = (job.gradient_bytes + gathered_bytes) * (1 - fsdp)
-    buckets = 2 + held.dense * volume / cal.bucket
-    alpha = where(nodes > 1, cal.scale_out_latency + cal.hop * nodes, cal.scale_up_latency)
-    exchange = collective(volume * held.dense, replicas, local, up, out, alpha * buckets)
-    expert_replicas = maximum(par.ranks / (p * par.expert * par.expert_tensor), 1)
-    if any_(held.expert > 0):
-        local = minimum(maximum(hw.scale_up_domain / (par.expert * par.expert_tensor), 1), expert_replicas)
-        up = hw.scale_up_rate(local) * cal.scale_up
-        experts = collective(volume * held.expert, expert_replicas, local, up, out, alpha)
-        exchange = exchange + where(held.expert > 0, experts, 0.0)
-
-    def visible(time: Array, stages: Array) -> Array:
-        """What shows of a transfer that runs under so many stages: what does not fit there, at least a share of it."""
-        shown = 1 - sw.overlap_data * (1 - cal.exposed_data / v)
-        return maximum(time - sw.overlap_data * cal.hiding * stages * stage, shown * time)
-
-    # Sharded gradients are reduced after every micro-batch, not only after the last.
-    data = visible(exchange, minimum(micro_batches, p))
-    if any_(par.sharding == 2):
-        each = where(par.sharding == 2, exchange * job.gradient_bytes / (job.gradient_bytes + 2), 0.0)
-        data = data + (micro_batches - 1) * visible(each, 1.0)
-    if has_fsdp:
-        data = (1 - fsdp) * data
-
-    sharers = where(par.sharding > 0, group, 1.0)
-    expert_sharers = where(par.sharding > 0, minimum(expert_replicas, maximum(group, 1)), 1.0)
-    updated = held.dense / sharers + held.expert / expert_sharers
-    traffic = cal.optimizer_traffic + where(job.gradient_bytes < 4, cal.scaling_traffic, 0.0)
-    optimizer = traffic * updated / hw.memory_bandwidth + cal.optimizer_overhead
-
+    send = traffic.pipeline_parallel_time(shape, *rest)
+    bubble = bubble_time(layer_time, send, depth, parallelism)
+    data = traffic.data_parallel_time(stage, held, *rest)
+    optimizer = compute.optimizer_time(held, job, gpu, parallelism, calibration)
     steady = micro_batches * (stage + send) + bubble + data + optimizer
-    straggler = cal.straggler * np.log(maximum(par.ranks / hw.scale_up_domain, 1)) * steady
+    straggler = straggler_time(steady, gpu, parallelism, calibration)
     return Step(
         time=steady + straggler,
         layers=micro_batches * deep,
-        head=micro_batches * (stage - layers),
+        head=micro_batches * (stage - deep * layer_time),
         bubble=bubble,
         pipeline=micro_batches * send,
         accumulation=micro_batches * deep * added,
@@ -188,22 +282,61 @@ def assemble(
     )
 
 
-def least_time(layer: Array, depth: Array, global_batch: Array, par: Parallelism) -> Array:
+def least_time(layer_time: Array, shape: Shape, job: Job, parallelism: Parallelism) -> Array:
     """What a step takes at least: the layers of its deepest stage for every micro-batch, m·⌈L/p⌉·T_layer.
 
     Args:
-        layer: time of one layer and micro-batch [s].
-        depth: layers, L [1].
-        global_batch: sequences in a step [1].
-        par: the parallelism.
+        layer_time: time of one layer and micro-batch [s].
+        shape, job, parallelism: the model, what a step computes, how it is spread.
 
     Returns:
         Time [s]; `assemble` adds to it and takes nothing away.
+
+    Source: Narayanan et al., SC21, section 2.2.
+
+    >>> from app.formulas.training.examples import JOB, MODEL
+    >>> float(least_time(0.01, MODEL, JOB, Parallelism(pipeline=4.0)))  # 16 micro-batches of 3 layers
+    0.48
     """
-    return global_batch / (par.data * par.micro_batch) * np.ceil(depth / par.pipeline) * layer
+    return parallelism.micro_batches(job) * np.ceil(shape.depth / parallelism.pipeline) * layer_time
 
 
-def step(shape: Shape, job: Job, hw: GpuRates, par: Parallelism, sw: Software, cal: Calibration) -> Step:
-    """Time of one training step. The same formula serves one plan, its draws, and a search over millions."""
-    one = layer(shape, job, hw, par, sw, cal)
-    return assemble(one, head_time(shape, job, hw, par, cal), shape, job, hw, par, sw, cal)
+def layer_and_step(
+    shape: Shape, job: Job, gpu: GpuRates, parallelism: Parallelism, software: Software, calibration: Calibration
+) -> tuple[Layer, Step]:
+    """One layer, and the step that it makes.
+
+    The same formula serves one plan, its draws, and a search over millions.
+
+    Returns:
+        Times of the layer and of the step, part by part [s].
+
+    Source: Narayanan et al., SC21, sections 2 and 3.
+
+    >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS, MODEL
+    >>> one, whole = layer_and_step(MODEL, JOB, GPU, Parallelism(), Software(), LOSSLESS)
+    >>> round(float(whole.layers), 6), round(1e3 * float(whole.layers * one.total), 6)  # 160 times 211 µs
+    (160.0, 33.76)
+    """
+    one_layer = layer(shape, job, gpu, parallelism, software, calibration)
+    head = head_time(shape, job, gpu, parallelism, calibration)
+    micro_batch = MicroBatch(one_layer.total, head)
+    return one_layer, assemble(micro_batch, shape, job, gpu, parallelism, software, calibration)
+
+
+def step(
+    shape: Shape, job: Job, gpu: GpuRates, parallelism: Parallelism, software: Software, calibration: Calibration
+) -> Step:
+    """Time of one training step, and its parts.
+
+    Returns:
+        Times, part by part [s].
+
+    Source: Narayanan et al., SC21, sections 2 and 3.
+
+    >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS, MODEL
+    >>> whole = step(MODEL, JOB, GPU, Parallelism(), Software(), LOSSLESS)
+    >>> round(1e3 * float(whole.time), 1)  # 16 · (10 · 211 µs + 2,220 µs), and 320 M parameters · 50 B at 1 TB/s
+    85.3
+    """
+    return layer_and_step(shape, job, gpu, parallelism, software, calibration)[1]

@@ -49,7 +49,7 @@ PART_NAMES = {
 
 
 def step_parts(
-    one: compute.Layer, step: training_step.Step, par: arguments.Parallelism, n: Numbers
+    one: training_step.Layer, step: training_step.Step, par: arguments.Parallelism, n: Numbers
 ) -> list[tuple[str, Resource, Array]]:
     """The parts of a step by name, with the resource that bounds each; they add up to its time [s]."""
 
@@ -124,14 +124,13 @@ def timing_of(model: Shape, n: Numbers, par: arguments.Parallelism | None, width
         nothing = np.full((len(RESOURCES) + 1, width), np.nan)
         return Timing(nothing, (), nothing[0], None)
     better, spread = improved(n, par)
-    arguments = (better.job, better.hardware, spread, better.software, better.calibration)
-    one = compute.layer(model, *arguments)
-    head = training_step.head_time(model, better.job, better.hardware, spread, better.calibration)
-    step = training_step.assemble(one, head, model, *arguments)
+    one, step = training_step.layer_and_step(
+        model, better.job, better.hardware, spread, better.software, better.calibration
+    )
     time = step.time + np.zeros((len(RESOURCES) + 1, width))
 
     # The plan itself is the first of the what-ifs.
-    own = compute.Layer(*map(_itself, vars(one).values())), training_step.Step(*map(_itself, vars(step).values()))
+    own = training_step.Layer(*map(_itself, vars(one).values())), training_step.Step(*map(_itself, vars(step).values()))
     named = step_parts(*own, par, n)
     table = np.empty((len(named), width))
     for row, (_, _, value) in zip(table, named, strict=True):

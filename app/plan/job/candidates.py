@@ -3,7 +3,7 @@
 import numpy as np
 
 from app.catalog.load import Catalog
-from app.formulas.training import compute, parallelism_search
+from app.formulas.training import parallelism_search
 from app.formulas.training import step as training_step
 from app.formulas.transformer import Shape
 from app.plan.cluster import Hardware
@@ -36,9 +36,8 @@ def search_with(
     budget: float,
     timed: bool = True,
 ) -> parallelism_search.SearchResult:
-    return parallelism_search.best(
-        model, n.job, n.hardware, n.software, n.calibration, scenario.gpus, fixed, budget, timed
-    )
+    search = parallelism_search.Search(model, n.job, n.hardware, n.software, n.calibration, scenario.gpus, fixed)
+    return parallelism_search.best(search, budget, timed)
 
 
 def configurations(found: parallelism_search.SearchResult, step: float) -> tuple[tuple[float, float], ...]:
@@ -66,10 +65,7 @@ def alternatives(
         return ()
     rows = list(first.values())
     some = parallelism_search.rows(found.parallelism, np.array(rows))
-    arguments = (n.job, n.hardware, some, n.software, n.calibration)
-    one = compute.layer(model, *arguments)
-    head = training_step.head_time(model, n.job, n.hardware, some, n.calibration)
-    step = training_step.assemble(one, head, model, *arguments)
+    one, step = training_step.layer_and_step(model, n.job, n.hardware, some, n.software, n.calibration)
     parts = {name: np.broadcast_to(value, np.shape(step.time)) for name, _, value in step_parts(one, step, some, n)}
     alternatives = []
     for at, row in enumerate(rows[1:], start=1):

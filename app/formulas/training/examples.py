@@ -1,0 +1,85 @@
+"""A model, a GPU and constants in round numbers: what the examples in the docstrings compute with."""
+
+from app.formulas.training.arguments import Calibration, GpuRates, Job
+from app.formulas.transformer import Shape
+
+MODEL = Shape(layers=10, hidden=1000, heads=10, head_dim=100, kv_heads=10, ffn_hidden=4000, gated=0, vocabulary=100_000)
+"""Ten layers of 12·h² = 12 million parameters in matrices, and two tables of 100 million."""
+EXPERTS = Shape(
+    layers=10,
+    hidden=1000,
+    heads=10,
+    head_dim=100,
+    kv_heads=10,
+    ffn_hidden=4000,
+    gated=0,
+    vocabulary=100_000,
+    experts=8,
+    experts_per_token=2,
+    expert_ffn_hidden=4000,
+    dense_layers=0,
+)
+"""The same with eight experts in each layer, two for each token."""
+JOB = Job(sequence_length=1000, global_batch=16)
+"""A micro-batch of one sequence has 1,000 tokens."""
+GPU = GpuRates(
+    matrix_peak=1e15,
+    linear_peak=1e15,
+    memory_bandwidth=1e12,
+    memory_capacity=80e9,
+    multiprocessors=100,
+    clock=1,
+    scale_up_bandwidth=1e11,
+    scale_up_domain=8,
+    scale_out_bandwidth=1e10,
+)
+"""1 PFLOP/s, 1 TB/s of memory, 100 GB/s to seven others, 10 GB/s to everybody else."""
+LOSSLESS = Calibration(
+    linear=1,
+    head=1,
+    depth_half=0,
+    wave=0,
+    tile=100,
+    attention=1,
+    attention_half=0,
+    attention_backward=2.5,
+    narrow_head=0,
+    small_head=1,
+    unfused_attention=1,
+    softmax_traffic=1,
+    memory=1,
+    elementwise=1,
+    unfused=1,
+    quantize=1,
+    scale_up=1,
+    scale_out=1,
+    scale_up_latency=0,
+    scale_out_latency=0,
+    hop=0,
+    exposed_tensor=1,
+    exposed_context=1,
+    exposed_pipeline=1,
+    exposed_data=1,
+    exposed_expert=1,
+    exposed_gather=1,
+    hiding=0,
+    bucket=1e9,
+    head_imbalance=1,
+    head_spared=1,
+    expert_scale_up=1,
+    expert_scale_out=1,
+    grouped=1,
+    grouped_low=1,
+    permute=1,
+    host_layer=0,
+    host_expert=0,
+    expert_launch=0,
+    graph_host=1,
+    optimizer_traffic=50,
+    scaling_traffic=14,
+    optimizer_overhead=0,
+    straggler=0,
+    context_memory=0,
+    fragmentation=0,
+)
+"""Every rate is reached, nothing takes time to start, and whatever is sent is seen in full."""
