@@ -95,19 +95,22 @@ def designed(
 ) -> layouts.Design:
     """The fabric of switches of so many ports, at the leaves and above."""
     radix, spine_radix = ports
-    arguments: dict[str, Any] = {
-        "planes": scenario.planes,
-        "oversubscription": scenario.oversubscription,
-        "spine_oversubscription": scenario.spine_oversubscription,
-        "nodes_per_unit": scenario.nodes_per_unit or 0,
-        "management_links": scenario.management_links,
-        "minimum_spines": scenario.minimum_spines,
-        "rail_spines": scenario.spine_policy == "rail",
-        "tiers": scenario.tiers or 0,
-        "layout": layouts.LAYOUTS.index(scenario.topology),
-        **changes,
-    }
-    return design.design(nodes, hardware.nics_per_node, radix, spine_radix=spine_radix, **arguments)
+    request = layouts.FabricRequest(
+        nodes=nodes,
+        rails=hardware.nics_per_node,
+        radix=radix,
+        spine_radix=spine_radix,
+        planes=scenario.planes,
+        oversubscription=scenario.oversubscription,
+        spine_oversubscription=scenario.spine_oversubscription,
+        nodes_per_unit=scenario.nodes_per_unit or 0,
+        management_links=scenario.management_links,
+        minimum_spines=scenario.minimum_spines,
+        rail_spines=scenario.spine_policy == "rail",
+        tiers=scenario.tiers or 0,
+        layout=layouts.LAYOUTS.index(scenario.topology),
+    )
+    return design.design(request._replace(**changes))
 
 
 class SwitchPrices(NamedTuple):

@@ -152,6 +152,32 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (r"S = \text{the smallest divisor of } u \text{ with } S ≥ max(⌈\frac{L u}{k}⌉, S_{min})",),
     ),
     ("fabric", "fabric.three_tier_spines", (r"S = max(⌈\frac{L u}{d_2}⌉, S_{min})",)),
+    ("fabric", "fabric.two_switches", (r"W = 2, \text{  } d = ⌈\frac{h}{2}⌉, \text{  links } = ⌊\frac{d}{o}⌋",)),
+    (
+        "fabric",
+        "fabric.mesh",
+        (
+            r"W = ⌈\frac{h}{d}⌉, \text{  } w = ⌊\frac{k - d}{W - 1}⌋",
+            r"\text{links } = \frac{W (W - 1)}{2} w, \text{  cut } = ⌊\frac{W}{2}⌋ ⌈\frac{W}{2}⌉ w",
+        ),
+    ),
+    (
+        "fabric",
+        "fabric.torus",
+        (
+            r"W = a_1 · … · a_D, \text{  } w = ⌊\frac{k - d}{2 D}⌋",
+            r"\text{links } = D W w, \text{  cut } = 2 \frac{W}{a_1} w, \text{  hops } = 1 + Σ ⌊\frac{a_i}{2}⌋",
+        ),
+    ),
+    (
+        "fabric",
+        "fabric.dragonfly",
+        (
+            r"p = ⌊\frac{k + 1}{4}⌋, \text{  } a = 2 p, \text{  } G = ⌈\frac{h}{a p}⌉",
+            r"w = ⌊\frac{a p}{G - 1}⌋, \text{  links } = G \frac{a (a - 1)}{2} + \frac{G (G - 1)}{2} w",
+            r"\text{cut } = ⌊\frac{G}{2}⌋ ⌈\frac{G}{2}⌉ w",
+        ),
+    ),
     ("fabric", "fabric.scale_up_bisection", (r"B_{cut} = ⌊\frac{g}{2}⌋ B",)),
     ("fabric", "fabric.mesh_bisection", (r"B_{cut} = ⌊\frac{g}{2}⌋ ⌈\frac{g}{2}⌉ B_{link}",)),
     ("fabric", "fabric.modules_needed", (r"modules = boxes · ⌈\frac{links / boxes}{links \text{ per module}}⌉",)),
@@ -526,7 +552,7 @@ PLACES = {
 """The modules of `app.formulas` in which a formula stands, by the subject that its key starts with."""
 INTRODUCED = {
     "ideal": "collectives.library",
-    "fabric": "fabric.layouts",
+    "fabric": "fabric",
     "transformer": "transformer",
     "training": "training.step",
     "costs": "costs",
@@ -595,6 +621,8 @@ TITLES = {
     "collectives.straggler_slowdown": "Slow-down by stragglers",
     "fabric.design": "The smallest fabric that carries a cluster",
     "fabric.smallest_divisor": "How many spines",
+    "fabric.two_switches": "Two switches side by side",
+    "fabric.mesh": "Full mesh of switches",
     "transformer.parameters": "Parameters of a model",
     "training.wave_elements": "Work lost in the last wave of tiles",
     "training.linear_layer": "Matrix products of a linear layer",

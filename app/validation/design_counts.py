@@ -119,25 +119,23 @@ def design(row: Row) -> tuple[layouts.Design, int]:
     leaf_taper, spine_taper = tapers(row)
     radix = ports * split if rate >= link * (1 - 1e-9) else 0
 
-    def of(count: int) -> layouts.Design:
-        return fabric_design.design(
-            nodes,
-            nics,
-            radix,
-            hosts_per_port=ways // split,
-            planes=planes,
-            oversubscription=leaf_taper,
-            spine_oversubscription=spine_taper,
-            nodes_per_unit=row.number("nodes_per_su") or 0,
-            management_links=row.number("mgmt_links") or 0,
-            tiers=count,
-            layout=layout(row),
-        )
-
-    found = of(tiers(row))
+    request = layouts.FabricRequest(
+        nodes=nodes,
+        rails=nics,
+        radix=radix,
+        hosts_per_port=ways // split,
+        planes=planes,
+        oversubscription=leaf_taper,
+        spine_oversubscription=spine_taper,
+        nodes_per_unit=row.number("nodes_per_su") or 0,
+        management_links=row.number("mgmt_links") or 0,
+        tiers=tiers(row),
+        layout=layout(row),
+    )
+    found = fabric_design.design(request)
     has_spines = "spine" in row.text("topology").lower() or (row.number("spine") or 0) > 0
     if not tiers(row) and found.tiers == 1 and has_spines and layout(row) in (layouts.RAIL_OPTIMIZED, layouts.FAT_TREE):
-        found = of(2)
+        found = fabric_design.design(request._replace(tiers=2))
     return found, radix
 
 

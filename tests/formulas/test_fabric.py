@@ -7,7 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from app.formulas.fabric import bisection, design, layouts, tree
+from app.formulas.fabric import bisection, layouts, tree
+from app.formulas.fabric import design as fabric_design
+from app.formulas.fabric.layouts import FabricRequest
 
 RADIX = st.sampled_from([16, 32, 36, 40, 64, 128, 144])
 TAPER = st.sampled_from([1.0, 1.5, 2.0, 3.0, 7.0])
@@ -29,6 +31,11 @@ CLUSTER = st.fixed_dictionaries(
         "layout": LAYOUT,
     }
 )
+
+
+def design(*counts, **others):
+    """The design of a request whose nodes, rails and radix come first."""
+    return fabric_design.design(FabricRequest(*counts, **others))
 
 
 def switches(found: layouts.Design) -> list[int]:
@@ -55,13 +62,13 @@ def switches(found: layouts.Design) -> list[int]:
     ],
 )
 def test_dgx_superpods_have_the_switches_nvidia_prints(nodes, radix, management, expected):
-    found = design.design(nodes, 8, radix, management_links=management)
+    found = design(nodes, 8, radix, management_links=management)
     assert [*switches(found), int(found.node_leaf), int(found.leaf_spine)] == expected
 
 
 def test_two_planes_of_split_ports_have_the_switches_nvidia_prints():
     # RA-11337: 64 ports of 800G are 128 of 400G; each 800G NIC has a 400G link in both planes.
-    found = design.design([64, 128, 256, 512, 1024], 8, 128, planes=2, nodes_per_unit=64)
+    found = design([64, 128, 256, 512, 1024], 8, 128, planes=2, nodes_per_unit=64)
     assert found.leaf_switches.tolist() == [16, 32, 64, 128, 256]
     assert found.spine_switches.tolist() == [8, 16, 32, 64, 128]
     assert (found.node_leaf / 2).tolist() == [512, 1024, 2048, 4096, 8192]  # cages of two links
@@ -72,27 +79,27 @@ def test_two_planes_of_split_ports_have_the_switches_nvidia_prints():
 def test_a_full_tree_of_hosts_uses_as_many_switches_as_the_textbook(radix, tiers):
     # k²/2 hosts on 3k/2 switches, k³/4 hosts on 5k²/4.
     hosts = int(tree.full_tree_hosts(radix, tiers))
-    found = design.design(hosts, 1, radix, layout=layouts.FAT_TREE)
+    found = design(hosts, 1, radix, layout=layouts.FAT_TREE)
     assert int(found.tiers) == tiers
     assert int(found.switches) == int(tree.full_tree_switches(radix, tiers))
-    more = design.design(hosts + 1, 1, radix, layout=layouts.FAT_TREE)
+    more = design(hosts + 1, 1, radix, layout=layouts.FAT_TREE)
     assert int(more.tiers) == tiers + 1
 
 
 def test_spines_of_their_own_keep_each_rail_whole_in_three_tiers():
     # 7 units of 20 nodes on 40-port switches: a rail has 7 leaves of 20 uplinks, 7 spines' worth; 10 divides 20.
     # 8 rails: 80 spines. Their 1,120 links up fill 28 cores of 40.
-    found = design.design(140, 8, 40, nodes_per_unit=20, rail_spines=True, tiers=3)
+    found = design(140, 8, 40, nodes_per_unit=20, rail_spines=True, tiers=3)
     assert switches(found) == [56, 80, 28]
 
 
 def test_three_tiers_are_even_only_where_whole_groups_reach_every_core_alike():
     # 32 units: 8 groups of 32 leaves and 32 spines, 1,024 links up on 128 cores. 10 units: none divide by 40 cores.
-    assert design.design([1024, 320, 512, 2048], 8, 64).balanced.tolist() == [True, False, True, True]
+    assert design([1024, 320, 512, 2048], 8, 64).balanced.tolist() == [True, False, True, True]
 
 
 def test_rail_only_needs_no_spine_until_a_rail_fills_its_switch():
-    found = design.design([32, 64, 65], 8, 64, layout=layouts.RAIL_ONLY)
+    found = design([32, 64, 65], 8, 64, layout=layouts.RAIL_ONLY)
     assert found.leaf_switches.tolist() == [8, 8, 24]  # 65 nodes: 3 groups of 32 a rail
     assert found.spine_switches.tolist() == [0, 0, 16]  # 96 uplinks a rail need 2 of 64 ports; 8 rails
     assert not found.crosses_rails.any()
@@ -100,7 +107,7 @@ def test_rail_only_needs_no_spine_until_a_rail_fills_its_switch():
 
 def test_two_switches_side_by_side_have_as_many_links_between_them_as_each_has_hosts():
     # BasePOD: 8 nodes of 8 fill both: 32 down and 32 across.
-    found = design.design([4, 8, 9], 8, 64, layout=layouts.TWO_SWITCH)
+    found = design([4, 8, 9], 8, 64, layout=layouts.TWO_SWITCH)
     assert found.peer[:2].tolist() == [16, 32]
     assert found.leaf_free[:2].tolist() == [64, 0]
     assert layouts.REASONS[found.reason[2]] == "too-many-hosts"
@@ -108,32 +115,32 @@ def test_two_switches_side_by_side_have_as_many_links_between_them_as_each_has_h
 
 def test_a_leaf_of_mixed_speeds_spends_half_its_capacity_on_hosts():
     # 32 cages of 400G: 16 carry 32 hosts of 200G, 16 go up. 4 units of 32 nodes of 8: 32 leaves, 512 links, 16 spines.
-    found = design.design(128, 8, 32, hosts_per_port=2, nodes_per_unit=32)
+    found = design(128, 8, 32, hosts_per_port=2, nodes_per_unit=32)
     assert [*switches(found), int(found.leaf_spine)] == [32, 16, 0, 512]
 
 
 def test_a_chassis_spine_has_its_own_radix():
     # 128 leaves of 16 uplinks on 288 ports: 8 spines of 2 links to every leaf.
-    found = design.design(256, 8, 32, spine_radix=288, nodes_per_unit=16)
+    found = design(256, 8, 32, spine_radix=288, nodes_per_unit=16)
     assert switches(found) == [128, 8, 0]
 
 
 def test_hpn_has_the_switches_its_paper_prints():
     # 15 segments of 128 nodes, 2 planes of 200G, 64 ports' worth down and 60 up: 240 leaves, 120 spines.
-    found = design.design(1920, 8, 128, hosts_per_port=2, planes=2, nodes_per_unit=128, oversubscription=16 / 15)
+    found = design(1920, 8, 128, hosts_per_port=2, planes=2, nodes_per_unit=128, oversubscription=16 / 15)
     assert [*switches(found), int(found.node_leaf), int(found.leaf_spine)] == [240, 120, 0, 30720, 14400]
 
 
 def test_a_balanced_dragonfly_of_64_ports_has_frontiers_cabinets():
     # 16 hosts, 31 neighbours and 16 global links a switch; 37,632 hosts fill 74 groups of 32 switches.
-    found = design.design(9408, 4, 64, layout=layouts.DRAGONFLY)
+    found = design(9408, 4, 64, layout=layouts.DRAGONFLY)
     assert int(found.units) == 74
     assert int(found.leaf_switches) == 2368
 
 
 def test_a_cubic_torus_has_three_links_for_each_switch():
     # 16³ switches of one host and 6 neighbours: 3 N links, 2 · 16² of them cross the middle.
-    found = design.design(4096, 1, 8, oversubscription=1 / 7, layout=layouts.TORUS_3D)
+    found = design(4096, 1, 8, oversubscription=1 / 7, layout=layouts.TORUS_3D)
     assert int(found.leaf_switches) == 4096
     assert int(found.peer) == 3 * 4096
     assert float(found.bisection_spine) == 512
@@ -148,24 +155,24 @@ def test_vendors_count_both_ways():
 
 def test_a_taper_of_seven_at_the_spine_leaves_a_seventh_across_groups():
     # 56 of 64 ports down, 8 up: 24,576 hosts cut in half, over 7.
-    found = design.design(3072, 8, 64, spine_oversubscription=7, tiers=3)
+    found = design(3072, 8, 64, spine_oversubscription=7, tiers=3)
     assert float(found.bisection_core) == pytest.approx(24_576 / 2 / 7)
     assert float(found.bisection_spine) == 24_576 / 2
 
 
 def test_management_links_displace_nodes():
-    found = design.design([127, 128], 8, 64, management_links=4)
+    found = design([127, 128], 8, 64, management_links=4)
     assert found.leaf_switches.tolist() == [32, 40]
 
 
 def test_minimum_spines_is_a_floor_as_far_as_uplinks_go():
-    found = design.design(8, 8, 128, nodes_per_unit=4, tiers=2, minimum_spines=[0, 4, 8])
+    found = design(8, 8, 128, nodes_per_unit=4, tiers=2, minimum_spines=[0, 4, 8])
     assert found.spine_switches.tolist() == [1, 4, 4]
     assert found.enough_spines.tolist() == [True, True, False]
 
 
 def test_what_cannot_be_built_is_named_and_not_a_number():
-    found = design.design(
+    found = design(
         [0, 1e6, 100, 100, 100, 100],
         8,
         [64, 8, 1, 64, 64, 64],
@@ -182,7 +189,7 @@ def test_what_cannot_be_built_is_named_and_not_a_number():
 
 def test_the_largest_cluster_is_the_last_that_fits():
     for nodes, tiers in ((8, 1), (256, 2), (8192, 3)):
-        found = design.design([nodes, nodes + 1], 8, 64)
+        found = design([nodes, nodes + 1], 8, 64)
         assert found.tiers.tolist() == [tiers, tiers + 1]
         assert int(found.most_nodes[0]) == nodes
 
@@ -192,7 +199,7 @@ def test_the_largest_cluster_is_the_last_that_fits():
 
 @given(CLUSTER)
 def test_every_host_has_a_port_and_no_switch_has_more_than_its_ports(asked):
-    found = design.design(**asked)
+    found = design(**asked)
     assume(int(found.reason) == layouts.BUILT)
     hosts = asked["planes"] * (asked["nodes"] * asked["rails"] + asked["management_links"])
     assert int(found.node_leaf) == hosts
@@ -206,7 +213,7 @@ def test_every_host_has_a_port_and_no_switch_has_more_than_its_ports(asked):
 
 @given(CLUSTER)
 def test_links_between_tiers_are_the_same_seen_from_both_ends(asked):
-    found = design.design(**asked)
+    found = design(**asked)
     assume(int(found.reason) == layouts.BUILT)
     assert found.leaf_spine == found.leaf_switches * found.leaf_up
     assert found.spine_core == found.spine_switches * found.spine_up
@@ -221,17 +228,17 @@ def test_links_between_tiers_are_the_same_seen_from_both_ends(asked):
 @given(CLUSTER)
 def test_bisection_of_a_non_blocking_tree_is_half_the_injection(asked):
     flat = {"oversubscription": 1.0, "spine_oversubscription": 1.0, "hosts_per_port": 1, "tiers": 0}
-    found = design.design(**asked | flat)
+    found = design(**asked | flat)
     assume(int(found.reason) == layouts.BUILT)
     assert float(found.bisection) == pytest.approx(float(found.hosts) / 2)
-    tapered = design.design(**asked | {"hosts_per_port": 1})
+    tapered = design(**asked | {"hosts_per_port": 1})
     if int(tapered.reason) == layouts.BUILT:
         assert float(tapered.bisection) <= float(found.bisection) + 1e-9
 
 
 @given(st.integers(17, 5000), st.integers(1, 8), st.sampled_from([64, 128, 144]))
 def test_halving_the_uplinks_halves_the_bisection(nodes, rails, radix):
-    full, half = design.design(nodes, rails, radix, nodes_per_unit=16, oversubscription=[1.0, 2.0], tiers=3).bisection
+    full, half = design(nodes, rails, radix, nodes_per_unit=16, oversubscription=[1.0, 2.0], tiers=3).bisection
     assume(np.isfinite(full))
     assert half == pytest.approx(full / 2)
 
@@ -242,7 +249,7 @@ def test_halving_the_uplinks_halves_the_bisection(nodes, rails, radix):
 def test_more_nodes_never_need_fewer_switches_within_a_tier_count(
     nodes, more, rails, radix, taper, layout, tiers, apart
 ):
-    found = design.design(
+    found = design(
         [nodes, nodes + more], rails, radix, oversubscription=taper, layout=layout, tiers=tiers, rail_spines=apart
     )
     assume((found.reason == layouts.BUILT).all())
@@ -252,18 +259,20 @@ def test_more_nodes_never_need_fewer_switches_within_a_tier_count(
 
 @given(st.integers(1, 3000), st.integers(1, 8), RADIX, st.sampled_from([1.0, 2.0, 3.0]), st.integers(3, 7))
 def test_topologies_without_tiers_keep_to_their_ports(nodes, rails, radix, taper, layout):
-    found = design.design(nodes, rails, radix, oversubscription=taper, layout=layout)
+    found = design(nodes, rails, radix, oversubscription=taper, layout=layout)
     assume(int(found.reason) == layouts.BUILT)
     assert found.leaf_free >= 0
     assert found.bisection <= found.hosts / 2
     assert found.spine_switches == 0
 
 
-@given(st.lists(CLUSTER, min_size=2, max_size=5))
-def test_an_array_of_clusters_is_designed_as_each_alone(clusters):
-    together = design.design(**{name: np.array([asked[name] for asked in clusters]) for name in clusters[0]})
+@given(
+    st.lists(CLUSTER | CLUSTER.map(lambda asked: asked | {"layout": 3 + asked["layout"] % 5}), min_size=2, max_size=5)
+)
+def test_an_array_of_clusters_of_all_topologies_is_designed_as_each_alone(clusters):
+    together = design(**{name: np.array([asked[name] for asked in clusters]) for name in clusters[0]})
     for place, asked in enumerate(clusters):
-        alone = design.design(**asked)
+        alone = design(**asked)
         for name in layouts.Design._fields:
             assert np.array_equal(getattr(alone, name), getattr(together, name)[place], equal_nan=True), name
 
@@ -273,6 +282,6 @@ def test_a_hundred_thousand_designs_take_less_than_two_seconds():
     radix = np.array([36, 40, 64, 144, 32, 128, 256, 576])
     taper = np.array([1.0, 1.5, 2.0, 4.0, 7.0])
     start = time.perf_counter()
-    found = design.design(-(-gpus[:, None, None] // 8), 8, radix[:, None], oversubscription=taper)
+    found = design(-(-gpus[:, None, None] // 8), 8, radix[:, None], oversubscription=taper)
     assert found.leaf_switches.size >= 100_000
     assert time.perf_counter() - start < 2

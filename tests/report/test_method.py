@@ -16,7 +16,7 @@ HELPERS = {
     # Choices between formulas that are listed, and the plumbing of arrays.
     "collectives": {"group", "choose", "compare", "collective_time", "all_reduce", "all_gather", "reduce_scatter",
                     "all_to_all", "broadcast"},
-    "fabric": {"ceil_divide", "floor_of_ratio", "nan_unless", "usable", "counted", "design_tree", "design_direct"},
+    "fabric": {"ceil_divide", "floor_of_ratio", "logical_not", "design_tree", "design_direct"},
 }  # fmt: skip
 
 

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
-from app.formulas.arrays import Array, any_, maximum, where
-from app.formulas.fabric.direct import design_direct
-from app.formulas.fabric.layouts import (
-    DRAGONFLY,
-    FAT_TREE,
-    MOST_OF_ANYTHING,
-    RAIL_ONLY,
-    RAIL_OPTIMIZED,
-    TWO_SWITCH,
-    Design,
-    FabricRequest,
-    Floats,
-    ceil_divide,
-    nan_unless,
-)
+from app.formulas.arrays import Array, maximum
+from app.formulas.fabric.direct import DIRECT, design_direct
+from app.formulas.fabric.layouts import Design, FabricRequest, ceil_divide
 from app.formulas.fabric.tree import design_tree
 
 
@@ -44,50 +34,7 @@ def modules_needed(links: Array, links_per_module: Array, boxes: Array = 1) -> A
     return fuller * ceil_divide(each + 1, links_per_module) + (boxes - fuller) * ceil_divide(each, links_per_module)
 
 
-def _asked(value: ArrayLike) -> Any:
-    """A number as Python has it, or an array."""
-    if isinstance(value, int | float):
-        return value
-    array = np.asarray(value)
-    return array if array.ndim else array.item()
-
-
-def _whole(value: ArrayLike, least: int = -MOST_OF_ANYTHING) -> Array:
-    """Whole numbers of a size that can be computed with; what is not a number counts as none."""
-    if isinstance(value, int):
-        return max(least, min(value, MOST_OF_ANYTHING))
-    asked = _asked(value)
-    if isinstance(asked, np.ndarray):
-        counts: Floats = np.maximum(
-            np.nan_to_num(np.clip(asked, -MOST_OF_ANYTHING, MOST_OF_ANYTHING), nan=0.0).astype(np.int64), least
-        )
-        return counts
-    return max(least, int(min(asked, MOST_OF_ANYTHING))) if asked == asked else max(least, 0)
-
-
-def _real(value: ArrayLike) -> Array:
-    asked = _asked(value)
-    return asked.astype(np.float64) if isinstance(asked, np.ndarray) else float(asked)
-
-
-def design(
-    nodes: ArrayLike,
-    rails: ArrayLike,
-    radix: ArrayLike,
-    *,
-    spine_radix: ArrayLike = 0,
-    core_radix: ArrayLike = 0,
-    hosts_per_port: ArrayLike = 1,
-    planes: ArrayLike = 1,
-    oversubscription: ArrayLike = 1.0,
-    spine_oversubscription: ArrayLike = 1.0,
-    nodes_per_unit: ArrayLike = 0,
-    management_links: ArrayLike = 0,
-    minimum_spines: ArrayLike = 0,
-    rail_spines: ArrayLike = False,
-    tiers: ArrayLike = 0,
-    layout: ArrayLike = RAIL_OPTIMIZED,
-) -> Design:
+def design(request: FabricRequest) -> Design:
     """The smallest fabric that carries a cluster.
 
     1. Management links take leaf ports, so the leaves are sized for N + ceil(M / R) nodes.
@@ -101,63 +48,39 @@ def design(
     spines share the cores.
 
     Args:
-        nodes: nodes, N [1].
-        rails: hosts a node has in each plane, R [1].
-        radix: ports of a leaf at the speed of a link between switches, k [1].
-        spine_radix, core_radix: the same for other spines and cores; 0 means as the tier below [1].
-        hosts_per_port: hosts that share a leaf port by breakout; 2 for 200 Gb/s hosts on 400 Gb/s ports [1].
-        planes: equal independent networks [1].
-        oversubscription, spine_oversubscription: taper at the leaf and, with three tiers or more, at the spine [1].
-        nodes_per_unit: nodes of a scalable unit; 0 means as many as the leaf's ports allow [1].
-        management_links: fabric-manager links that take host ports, M [1].
-        minimum_spines: fewest spines of a plane, for what remains when one fails [1].
-        rail_spines: whether each rail has spines of its own.
-        tiers: 1 to 4; 0 means the fewest that suffice [1].
-        layout: index into ``LAYOUTS``.
+        request: what the fabric is to carry, and of which switches; numbers or arrays.
 
     Source: NVIDIA DGX SuperPOD RA-11333 tables 3 and 4 and its footnote on nodes that make room for UFM; for rule 4
     see `smallest_divisor`.
 
     128 nodes of 8 rails on 64-port switches: 4 units of 32, 32 leaves, 16 spines, 1,024 links at both levels.
 
-    >>> superpod = design(128, 8, 64)
+    >>> superpod = design(FabricRequest(nodes=128, rails=8, radix=64))
     >>> [int(x) for x in (superpod.leaf_switches, superpod.spine_switches, superpod.node_leaf, superpod.leaf_spine)]
     [32, 16, 1024, 1024]
 
     127 nodes and 4 management links need the same switches:
 
-    >>> superpod = design(127, 8, 64, management_links=4)
+    >>> superpod = design(FabricRequest(nodes=127, rails=8, radix=64, management_links=4))
     >>> [int(x) for x in (superpod.leaf_switches, superpod.spine_switches, superpod.node_leaf, superpod.leaf_spine)]
     [32, 16, 1020, 1024]
     """
-    leaf_radix = _whole(radix, 0)
-    middle_radix, top_radix = _whole(spine_radix), _whole(core_radix)
-    middle_radix = where(middle_radix > 0, middle_radix, leaf_radix)
-    kind, own_spines = _whole(layout), _whole(rail_spines) != 0
-    plain, only = kind == FAT_TREE, kind == RAIL_ONLY
-    request = FabricRequest(
-        nodes=_whole(nodes),
-        rails=_whole(rails, 0),
-        radix=leaf_radix,
-        spine_radix=middle_radix,
-        core_radix=where(top_radix > 0, top_radix, middle_radix),
-        hosts_per_port=_whole(hosts_per_port, 1),
-        planes=_whole(planes, 1),
-        oversubscription=_real(oversubscription),
-        spine_oversubscription=_real(spine_oversubscription),
-        nodes_per_unit=_whole(nodes_per_unit),
-        management_links=_whole(management_links, 0),
-        minimum_spines=_whole(minimum_spines, 0),
-        tiers=_whole(tiers),
-        layout=kind,
-        plain=plain,
-        only=only,
-        apart=only | (own_spines & nan_unless(plain)),
-    )
-    direct = (request.layout >= TWO_SWITCH) & (request.layout <= DRAGONFLY)
-    if not any_(direct):
+    request = request.in_whole_numbers()
+    topologies = np.unique(request.layout).tolist() if isinstance(request.layout, np.ndarray) else [request.layout]
+    direct = [topology for topology in topologies if topology in DIRECT]
+    if not direct:
         return design_tree(request)
-    other = design_direct(request) if request.shape else design_direct(request).at(0)
-    if not any_(nan_unless(direct)):
-        return other
-    return Design(*(np.where(direct, *values) for values in zip(other, design_tree(request), strict=True)))
+    if len(topologies) == 1:
+        return design_direct(request, direct[0])
+    layout = np.broadcast_to(request.layout, request.shape)
+    parts: list[tuple[NDArray[np.bool_], Callable[[FabricRequest], Design]]] = [
+        (layout == topology, partial(design_direct, layout=topology)) for topology in direct
+    ]
+    parts.append((np.isin(layout, direct, invert=True), design_tree))
+    counts: list[NDArray[Any]] = []
+    for rows, design_of in parts:
+        some = design_of(request.at(rows))
+        counts = counts or [np.empty(request.shape, dtype=field.dtype) for field in some]
+        for whole, part in zip(counts, some, strict=True):
+            whole[rows] = part
+    return Design(*counts)

@@ -1,37 +1,134 @@
-"""Fabrics without a tree: two switches, mesh, torus, dragonfly."""
+"""Networks without a tree: two switches, mesh, torus, dragonfly.
+
+Every switch carries hosts and spends its other ports on its neighbours. Each topology is one function of the ports that
+hosts take, the ports of a switch and the taper; `design_direct` makes the design of its counts.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from app.formulas.fabric import layouts
+from app.formulas.arrays import Array, maximum, minimum, where
 from app.formulas.fabric.layouts import (
-    BUILT,
     DRAGONFLY,
     MESH,
+    MOST_OF_ANYTHING,
     RADIX_TOO_SMALL,
     TOO_MANY_HOSTS,
     TOO_MANY_TIERS,
     TORUS_2D,
     TORUS_3D,
     TWO_SWITCH,
+    Booleans,
     Design,
     FabricRequest,
-    Floats,
     Integers,
     ceil_divide,
     down_ports,
     floor_of_ratio,
+    logical_not,
 )
 
 
-def torus_sides(switches: ArrayLike, dimensions: int) -> list[Integers]:
-    """Sides of the nearly cubic grid that holds some switches, longest first.
+class DirectNetwork(NamedTuple):
+    """Counts of one plane of switches that are joined to one another.
 
-    >>> [int(side) for side in torus_sides(4096, 3)], [int(side) for side in torus_sides(12, 2)]
+    Attributes:
+        switches: switches, W [1].
+        down: host ports of a switch, d [1].
+        up: ports of a switch that face other switches [1].
+        links: links between switches [1].
+        cut: links across the worst equal halves [1].
+        hops: switches on the longest shortest path [1].
+        most_ports: host ports that the topology can have with such switches, if that has a limit [1].
+        groups: groups of switches that are joined all to all, where there is more than one [1].
+        group_ports: host ports of such a group; 0 where the whole network is one [1].
+        reaches_neighbours: whether a switch has a port for each of its neighbours.
+    """
+
+    switches: Array
+    down: Array
+    up: Array
+    links: Array
+    cut: Array
+    hops: Array
+    most_ports: Array
+    groups: Array = 1
+    group_ports: Array = 0
+    reaches_neighbours: Booleans = True
+
+
+def two_switches(host_ports: Array, radix: Array, oversubscription: Array) -> DirectNetwork:
+    """Two switches side by side: half the hosts each, and as many links between them, d = ceil(h / 2), d / o links.
+
+    Args:
+        host_ports: ports that hosts take, h [1].
+        radix: ports of a switch, k [1].
+        oversubscription: ports down per port across, o [1].
+
+    Source: NVIDIA DGX BasePOD: 8 nodes of 8 NICs on two switches of 64 ports, 32 down and 32 across.
+
+    >>> pair = two_switches(64, 64, 1.0)
+    >>> pair.switches, pair.down, pair.links
+    (2, 32, 32)
+    """
+    half = ceil_divide(host_ports, 2)
+    links = maximum(floor_of_ratio(half / oversubscription), 1)
+    most_ports = 2 * down_ports(radix, oversubscription)
+    return DirectNetwork(switches=2, down=half, up=links, links=links, cut=links, hops=2, most_ports=most_ports)
+
+
+def _ports(radix: Array, oversubscription: Array) -> tuple[Array, Array]:
+    """Ports of a switch that face hosts, at least one, and those that are left for neighbours."""
+    down = maximum(down_ports(radix, oversubscription), 1)
+    return down, maximum(radix - down, 0)
+
+
+def mesh(host_ports: Array, radix: Array, oversubscription: Array) -> DirectNetwork:
+    """Full mesh: W = ceil(h / d) switches, each with w = floor((k - d) / (W - 1)) links to every other.
+
+    Links: W (W - 1) / 2 · w. Across the middle: floor(W / 2) · ceil(W / 2) · w.
+
+    Args:
+        host_ports: ports that hosts take, h [1].
+        radix: ports of a switch, k [1].
+        oversubscription: ports down per port to neighbours, o; d ports of a switch face down [1].
+
+    Source: Dally, Towles, Principles and practices of interconnection networks, 2004, section 3.
+
+    5 switches of 32 hosts, 8 links between every two:
+
+    >>> five = mesh(160, 64, 1.0)
+    >>> five.switches, five.links, five.cut
+    (5, 80, 48)
+    """
+    down, neighbour_ports = _ports(radix, oversubscription)
+    switches = ceil_divide(host_ports, down)
+    width = where(switches > 1, neighbour_ports // maximum(switches - 1, 1), 0)
+    return DirectNetwork(
+        switches=switches,
+        down=down,
+        up=width * (switches - 1),
+        links=switches * (switches - 1) // 2 * width,
+        cut=switches // 2 * (switches - switches // 2) * width,
+        hops=minimum(switches, 2),
+        most_ports=(neighbour_ports + 1) * down,
+    )
+
+
+def torus_sides(switches: ArrayLike, dimensions: int) -> Integers:
+    """Sides of the nearly cubic grid that holds some switches, longest first [1].
+
+    Args:
+        switches: switches that the grid must hold, W [1].
+        dimensions: of the grid, D [1].
+
+    >>> torus_sides(4096, 3).tolist(), torus_sides(12, 2).tolist()
     ([16, 16, 16], [4, 3])
     """
     rest: Any = np.maximum(np.asarray(switches, dtype=np.int64), 1)
@@ -40,138 +137,130 @@ def torus_sides(switches: ArrayLike, dimensions: int) -> list[Integers]:
         side = np.ceil(rest ** (1 / left) - 1e-6).astype(np.int64)
         sides.append(side)
         rest = ceil_divide(rest, side)
-    return sorted(sides, key=lambda side: -int(side.max())) if rest.ndim == 0 else sides
+    return np.sort(np.stack(sides), axis=0)[::-1]
 
 
-def design_direct(request: FabricRequest) -> Design:
-    """Topologies without tiers: two switches side by side, and, approximate, full mesh, tori, dragonfly."""
-    wished: Any = request
-    r: Any = FabricRequest(*np.broadcast_arrays(*np.atleast_1d(*wished)))
-    reason: Any
-    reason, usable = layouts.usable(r)
-    taper = np.where(usable, r.oversubscription, 1.0)
-    radix, rails, nodes = np.maximum(r.radix, 2), np.maximum(r.rails, 1), np.maximum(r.nodes, 1)
-    hosts = nodes * rails + r.management_links
-    host_ports = ceil_divide(hosts, r.hosts_per_port)
-    layout = r.layout
+def torus(host_ports: Array, radix: Array, oversubscription: Array, dimensions: int) -> DirectNetwork:
+    """Switches on a nearly cubic grid, each with w = floor((k - d) / 2D) links to each of 2D neighbours.
 
-    # Two switches: half the hosts each, as many links between them as each has hosts.
-    half = ceil_divide(host_ports, 2)
-    between = np.maximum(floor_of_ratio(half / taper), 1)
-    pair_most = 2 * down_ports(radix, taper) * r.hosts_per_port
+    Every line of the grid is a ring. W = a_1 · … · a_D switches have W · w links for each side longer than one. A plane
+    across the longest side cuts every ring twice, 2 · W / a_1 · w links. The farthest switch is half of every side
+    away.
 
-    # Switches that carry d hosts and spend the rest on neighbours.
-    ports_down = np.maximum(down_ports(radix, taper), 1)
-    switches: Any = ceil_divide(host_ports, ports_down)
-    ports_out = np.maximum(radix - ports_down, 0)
+    Args:
+        host_ports: ports that hosts take, h [1].
+        radix: ports of a switch, k [1].
+        oversubscription: ports down per port to neighbours, o; d ports of a switch face down [1].
+        dimensions: of the grid, D [1].
 
-    mesh_width = np.where(switches > 1, ports_out // np.maximum(switches - 1, 1), 0)
-    mesh_links = switches * (switches - 1) // 2 * mesh_width
-    mesh_cut = switches // 2 * (switches - switches // 2) * mesh_width
-    mesh_most = (ports_out + 1) * ports_down * r.hosts_per_port
+    Source: Dally, Towles, Principles and practices of interconnection networks, 2004, chapter 5.
 
-    def torus(dimensions: int) -> tuple[Integers, Integers, Integers, Integers]:
-        sides = np.sort(np.stack(torus_sides(np.atleast_1d(switches), dimensions)), axis=0)[::-1]
-        sides = sides.reshape((dimensions, *switches.shape))
-        vertices = np.prod(sides, axis=0)
-        width = ports_out // (2 * dimensions)
-        links = np.sum([np.where(side > 1, vertices * width, 0) for side in sides], axis=0)
-        cut = np.where(sides[0] > 1, 2 * (vertices // sides[0]) * width, 0)
-        return vertices, links, cut, 1 + np.sum(sides // 2, axis=0)
+    16³ switches of one host and 6 neighbours:
 
-    flat_switches, flat_links, flat_cut, flat_hops = torus(2)
-    cube_switches, cube_links, cube_cut, cube_hops = torus(3)
-    torus_most = np.full_like(hosts, 2**40)
-
-    # Balanced dragonfly: a = 2p = 2h routers, hosts and global links; p + (a - 1) + h <= k.
-    per_router = np.maximum((radix + 1) // 4, 1)
-    routers = 2 * per_router
-    groups = ceil_divide(host_ports, routers * per_router)
-    most_groups = routers * per_router + 1
-    pair_links = np.where(groups > 1, routers * per_router // np.maximum(groups - 1, 1), 0)
-    fly_links = groups * routers * (routers - 1) // 2 + groups * (groups - 1) // 2 * pair_links
-    fly_cut = np.where(groups > 1, (groups // 2) * (groups - groups // 2) * pair_links, routers**2 // 4)
-    fly_most = most_groups * routers * per_router * r.hosts_per_port
-
-    which = [layout == kind for kind in (TWO_SWITCH, MESH, TORUS_2D, TORUS_3D, DRAGONFLY)]
-    most = np.select(which, [pair_most, mesh_most, torus_most, torus_most, fly_most], 0)
-    boxes = np.select(which, [np.full_like(hosts, 2), switches, flat_switches, cube_switches, groups * routers], 0)
-    peers = np.select(which, [between, mesh_links, flat_links, cube_links, fly_links], 0)
-    cut = np.select(which, [between, mesh_cut, flat_cut, cube_cut, fly_cut], 0)
-    hops = np.select(
-        which, [np.full_like(hosts, 2), np.minimum(switches, 2), flat_hops, cube_hops, np.where(groups > 1, 4, 2)], 1
+    >>> cube = torus(4096, 8, 1 / 7, 3)
+    >>> [int(count) for count in (cube.switches, cube.links, cube.cut, cube.hops)]
+    [4096, 12288, 512, 25]
+    """
+    down, neighbour_ports = _ports(radix, oversubscription)
+    wanted = ceil_divide(host_ports, down)
+    sides: Any = torus_sides(wanted, dimensions)
+    switches = np.prod(sides, axis=0)
+    width = neighbour_ports // (2 * dimensions)
+    return DirectNetwork(
+        switches=switches,
+        down=down,
+        up=2 * dimensions * width,
+        links=switches * width * np.sum(sides > 1, axis=0),
+        cut=where(sides[0] > 1, 2 * (switches // sides[0]) * width, 0),
+        hops=1 + np.sum(sides // 2, axis=0),
+        most_ports=MOST_OF_ANYTHING,
+        reaches_neighbours=(neighbour_ports >= 2 * dimensions) | (wanted <= 1),
     )
-    starved = np.isin(layout, (TORUS_2D, TORUS_3D)) & (ports_out < np.where(layout == TORUS_2D, 4, 6)) & (switches > 1)
-    tiers_wrong = (r.tiers > 1) & usable
-    reason = np.select(
-        [~usable, hosts > most, starved, tiers_wrong],
-        [
-            reason,
-            np.full_like(reason, TOO_MANY_HOSTS),
-            np.full_like(reason, RADIX_TOO_SMALL),
-            np.full_like(reason, TOO_MANY_TIERS),
-        ],
-        BUILT,
-    ).astype(np.int64)
-    built = reason == BUILT
 
-    def count(value: Any, per_plane: bool = True) -> Floats:
-        scaled = np.asarray(value, dtype=np.float64) * np.where(per_plane, r.planes, 1)
-        return np.where(built, scaled, np.nan)
 
-    none = np.zeros_like(hosts)
-    alone = boxes == 1
-    half_hosts = nodes * rails / 2
-    per_box = np.select(which, [half, ports_down, ports_down, ports_down, per_router], 0) * r.hosts_per_port
-    return Design(
-        reason=reason,
-        tiers=count(none + 1, False),
-        units=count(np.where(layout == DRAGONFLY, groups, 1), False),
-        unit_nodes=count(np.where(layout == DRAGONFLY, routers * per_router * r.hosts_per_port // rails, nodes), False),
-        unit_hosts=count(per_box, False),
-        leaf_down=count(per_box, False),
-        leaf_up=count(
-            np.select(
-                which,
-                [
-                    between,
-                    mesh_width * (switches - 1),
-                    ports_out // 4 * 4,
-                    ports_out // 6 * 6,
-                    routers - 1 + per_router,
-                ],
-                0,
-            ),
-            False,
-        ),
-        spine_down=count(none, False),
-        spine_up=count(none, False),
-        core_up=count(none, False),
-        leaf_switches=count(boxes),
-        spine_switches=count(none),
-        core_switches=count(none),
-        super_core_switches=count(none),
-        node_leaf=count(hosts),
-        leaf_spine=count(none),
-        spine_core=count(none),
-        core_super_core=count(none),
-        peer=count(peers),
-        leaf_free=count(boxes * radix - host_ports - 2 * peers),
-        spine_free=count(none),
-        core_free=count(none),
-        super_core_free=count(none),
-        hosts=count(nodes * rails),
-        bisection_leaf=count(half_hosts),
-        bisection_spine=np.where(
-            alone, np.nan, count(np.minimum(half_hosts, cut.astype(np.float64) * r.hosts_per_port))
-        ),
-        bisection_core=np.full(hosts.shape, np.nan),
-        crosses_rails=np.ones(hosts.shape, dtype=np.bool_),
-        hops=count(hops, False),
-        most_nodes=count(
-            np.where(most == torus_most, np.inf, np.maximum(most - r.management_links, 0) // rails), False
-        ),
-        spare_nodes=count(np.maximum(boxes * per_box - hosts, 0) // rails, False),
-        balanced=np.ones(hosts.shape, dtype=np.bool_),
-        enough_spines=np.ones(hosts.shape, dtype=np.bool_),
+def dragonfly(host_ports: Array, radix: Array, oversubscription: Array) -> DirectNetwork:
+    """Balanced dragonfly: groups of a = 2p switches joined all to all, each with p hosts and p links out of its group.
+
+    p = floor((k + 1) / 4). G = ceil(h / a p) groups share their a p links out evenly, w = floor(a p / (G - 1)) between
+    every two; there can be a p + 1 of them. Links: G · a (a - 1) / 2 + G (G - 1) / 2 · w.
+
+    Args:
+        host_ports: ports that hosts take, h [1].
+        radix: ports of a switch, k [1].
+        oversubscription: has no effect: the balance of hosts, local and global links is the topology's own [1].
+
+    Source: Kim, Dally, Scott, Abts, Technology-driven, highly-scalable dragonfly topology, ISCA 2008, section 3.
+
+    37,632 hosts on 64 ports fill Frontier's 74 groups of 32 switches:
+
+    >>> frontier = dragonfly(37632, 64, 1.0)
+    >>> frontier.groups, frontier.switches
+    (74, 2368)
+    """
+    per_switch = maximum((radix + 1) // 4, 1)
+    group = 2 * per_switch
+    group_ports = group * per_switch
+    groups = ceil_divide(host_ports, group_ports)
+    width = where(groups > 1, group_ports // maximum(groups - 1, 1), 0)
+    return DirectNetwork(
+        switches=groups * group,
+        down=per_switch,
+        up=group - 1 + per_switch,
+        links=groups * group * (group - 1) // 2 + groups * (groups - 1) // 2 * width,
+        cut=where(groups > 1, groups // 2 * (groups - groups // 2) * width, group**2 // 4),
+        hops=where(groups > 1, 4, 2),
+        most_ports=(group_ports + 1) * group_ports,
+        groups=groups,
+        group_ports=group_ports,
+    )
+
+
+DIRECT: Final[dict[int, Callable[[Array, Array, Array], DirectNetwork]]] = {
+    TWO_SWITCH: two_switches,
+    MESH: mesh,
+    TORUS_2D: partial(torus, dimensions=2),
+    TORUS_3D: partial(torus, dimensions=3),
+    DRAGONFLY: dragonfly,
+}
+"""The function of each topology without tiers, by its layout."""
+
+
+def design_direct(asked: FabricRequest, layout: int) -> Design:
+    """The design of a request, or an array of them, for one topology without tiers."""
+    reason, usable = asked.complaint()
+    request = asked.computable(usable)
+    hosts, per_port = request.hosts, request.hosts_per_port
+    host_ports = ceil_divide(hosts, per_port)
+    network = DIRECT[layout](host_ports, request.radix, request.oversubscription)
+    unlimited = network.most_ports >= MOST_OF_ANYTHING
+    most_hosts = where(unlimited, MOST_OF_ANYTHING, network.most_ports * per_port)
+    most_nodes = maximum(most_hosts - request.management_links, 0) // request.rails
+    reason = where(usable & (request.tiers > 1), TOO_MANY_TIERS, reason)
+    reason = where(usable & logical_not(network.reaches_neighbours), RADIX_TOO_SMALL, reason)
+    reason = where(usable & (hosts > most_hosts), TOO_MANY_HOSTS, reason)
+
+    half = request.nodes * request.rails / 2
+    in_group = network.group_ports * per_port // request.rails
+    return Design.of(
+        request,
+        reason,
+        in_a_plane={
+            "leaf_switches": network.switches,
+            "node_leaf": hosts,
+            "peer": network.links,
+            "leaf_free": network.switches * request.radix - host_ports - 2 * network.links,
+            "hosts": request.nodes * request.rails,
+            "bisection_leaf": half,
+            "bisection_spine": where(network.switches == 1, np.nan, minimum(half, network.cut * (per_port * 1.0))),
+        },
+        tiers=1,
+        units=network.groups,
+        unit_nodes=where(network.group_ports > 0, in_group, request.nodes),
+        unit_hosts=network.down * per_port,
+        leaf_down=network.down * per_port,
+        leaf_up=network.up,
+        bisection_core=np.nan,
+        hops=network.hops,
+        most_nodes=where(unlimited, np.inf, most_nodes),
+        spare_nodes=maximum(network.switches * network.down * per_port - hosts, 0) // request.rails,
     )

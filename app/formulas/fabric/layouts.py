@@ -1,34 +1,15 @@
-"""Switches, links and bisection of a GPU cluster's network.
-
-The words, as the field uses them:
-
-- *radix* k: ports of a switch, counted at the speed of a link between switches.
-- *host*: a network port of a node (a NIC, or one of its ports). A node has one host on every *rail*.
-- *leaf*: the switch hosts plug into; d ports face down, u face up. *Spine* joins leaves, *core* joins spines.
-- *oversubscription* o = d : u; 1 is non-blocking.
-- *rail-optimized*: NIC i of every node of a group plugs into the same leaf, so a group of nodes has R leaves.
-- *unit*: the nodes that share one set of R leaves. A scalable unit is always built whole.
-- *plane*: one of several equal, independent networks; a NIC of several ports has one in each.
-
-Every function takes numbers or arrays that broadcast against one another and works elementwise, so that one call
-designs one cluster or a hundred thousand. What cannot be built comes back as ``nan`` with a reason, not an exception.
-
-Sources: Leiserson, "Fat-trees", IEEE Trans. Computers C-34(10), 1985; Al-Fares, Loukissas, Vahdat, "A scalable,
-commodity data center network architecture", SIGCOMM 2008 (k^3/4 hosts in three tiers); NVIDIA DGX SuperPOD reference
-architectures RA-11333 (H100), RA-11334 (B200), RA-11337 and RA-11339 (B300), tables 3 and 4, for units, management
-links and the number of spines; Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA
-2008; Dally, Towles, "Principles and practices of interconnection networks", 2004, chapters 3 and 5 (tori).
-"""
+"""What is asked of a fabric and what it comes to: topologies, reasons, the request and the design."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import floor
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from app.formulas.arrays import Array, maximum, where
+from app.formulas.arrays import Array, any_, maximum, where
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -61,14 +42,17 @@ BUILT, NO_HOSTS, TAPER_TOO_WIDE, TOO_MANY_HOSTS, TOO_MANY_TIERS, RADIX_TOO_SMALL
 MOST_TIERS: Final = 4
 MOST_OF_ANYTHING: Final = 2**40
 """Counts beyond this are cut off: no cluster has so many of anything."""
-SLACK: Final = 1e-9  # a ratio such as 16/15 is not exact in binary
+WIDEST_TAPER: Final = 2**31
+"""Wider tapers are refused: no switch has so many ports."""
+SLACK: Final = 1e-9
+"""A ratio such as 16/15 is not exact in binary."""
 
 
 class Design(NamedTuple):
     """Counts of a fabric, all planes together; every field is an array of the shape of the request, or a number.
 
     Attributes:
-        reason: why it cannot be built, an index into ``REASONS``; 0 when it can.
+        reason: why it cannot be built, an index into ``REASONS``; 0 when it can [1].
         tiers: tiers of switches [1].
         units: groups of nodes that share a set of leaves, in one plane [1].
         unit_nodes: nodes one such group holds [1].
@@ -88,7 +72,7 @@ class Design(NamedTuple):
         most_nodes: nodes this number of tiers carries before another is needed [1].
         spare_nodes: nodes that still fit into the leaves already built [1].
         balanced: whether every pair of neighbouring switches gets the same whole number of links.
-        enough_spines: whether the wished-for minimum of spines was reached.
+        enough_spines: whether the minimum of spines that was asked for is reached.
     """
 
     reason: Integers
@@ -144,6 +128,43 @@ class Design(NamedTuple):
         """Some of an array of designs."""
         return Design(*(field[index] for field in self))
 
+    @staticmethod
+    def of(request: FabricRequest, reason: Array, in_a_plane: Mapping[str, Array], **others: Any) -> Design:
+        """A design from its counts, by name.
+
+        Args:
+            request: what was asked; says how many planes there are.
+            reason: why it cannot be built; where it cannot, no count is a number.
+            in_a_plane: counts of one plane, which are given for all planes together [1].
+            others: counts that are the same however many planes there are, and what is true or false; without a word
+                counts are 0, and statements true.
+        """
+        shape, planes = request.shape, request.planes
+        values = [in_a_plane[name] * planes if name in in_a_plane else others.get(name, 0) for name in COUNTS]
+        counts = np.empty((len(COUNTS), *shape)) if shape else np.array(values, dtype=np.float64)
+        if shape:
+            for row, value in enumerate(values):
+                counts[row] = value
+        if any_(reason != BUILT):
+            counts[:, np.broadcast_to(reason != BUILT, shape)] = np.nan
+        return Design(
+            reason=_filled(reason, shape, np.int64),
+            **dict(zip(COUNTS, counts, strict=True)),
+            **{name: _filled(others.get(name, True), shape, np.bool_) for name in STATEMENTS},
+        )
+
+
+STATEMENTS: Final = ("crosses_rails", "balanced", "enough_spines")
+COUNTS: Final = tuple(name for name in Design._fields if name not in ("reason", *STATEMENTS))
+
+
+def _filled(values: Booleans | Array, shape: tuple[int, ...], kind: type) -> Any:
+    """Values of the shape of the request."""
+    if not shape:
+        return kind(values)
+    values = np.asarray(values, dtype=kind)
+    return values if values.shape == shape else np.broadcast_to(values, shape)
+
 
 def ceil_divide(dividend: Array, divisor: Array) -> Array:
     """Smallest whole number not below the quotient.
@@ -163,7 +184,7 @@ def floor_of_ratio(value: Array) -> Array:
     return np.floor(value + SLACK).astype(np.int64) if isinstance(value, np.ndarray) else floor(value + SLACK)
 
 
-def nan_unless(condition: Booleans) -> Booleans:
+def logical_not(condition: Booleans) -> Booleans:
     """Where a condition does not hold."""
     return ~condition if isinstance(condition, np.ndarray) else not condition
 
@@ -184,37 +205,98 @@ def down_ports(radix: Array, oversubscription: Array) -> Array:
 
 
 class FabricRequest(NamedTuple):
-    """What is asked for: numbers or arrays, whole save for the tapers."""
+    """What a fabric is to carry, and of which switches: numbers, or arrays that broadcast against one another.
 
-    nodes: Array
-    rails: Array
-    radix: Array
-    spine_radix: Array
-    core_radix: Array
-    hosts_per_port: Array
-    planes: Array
-    oversubscription: Array
-    spine_oversubscription: Array
-    nodes_per_unit: Array
-    management_links: Array
-    minimum_spines: Array
-    tiers: Array
-    layout: Array
-    plain: Booleans
-    """A tree that knows no rails."""
-    only: Booleans
-    """Rails that nothing joins."""
-    apart: Booleans
-    """Each rail a tree of its own, up to the spines."""
+    Attributes:
+        nodes: nodes, N [1].
+        rails: hosts a node has in each plane, R [1].
+        radix: ports of a leaf at the speed of a link between switches, k [1].
+        spine_radix, core_radix: the same for spines, and for cores; 0 means as the tier below [1].
+        hosts_per_port: hosts that share a leaf port by breakout, b; 2 for 200 Gb/s hosts on 400 Gb/s ports [1].
+        planes: equal independent networks [1].
+        oversubscription, spine_oversubscription: taper at the leaf, o, and with three tiers at the spine [1].
+        nodes_per_unit: nodes of a scalable unit; 0 means as many as the leaf's ports allow [1].
+        management_links: fabric-manager links that take host ports, M [1].
+        minimum_spines: fewest spines of a plane, for what remains when one fails [1].
+        rail_spines: whether each rail has spines of its own.
+        tiers: 1 to 4; 0 means the fewest that suffice [1].
+        layout: index into ``LAYOUTS`` [1].
+    """
+
+    nodes: Any
+    rails: Any
+    radix: Any
+    spine_radix: Any = 0
+    core_radix: Any = 0
+    hosts_per_port: Any = 1
+    planes: Any = 1
+    oversubscription: Any = 1.0
+    spine_oversubscription: Any = 1.0
+    nodes_per_unit: Any = 0
+    management_links: Any = 0
+    minimum_spines: Any = 0
+    rail_spines: Any = False
+    tiers: Any = 0
+    layout: Any = RAIL_OPTIMIZED
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the answer."""
         shapes = {field.shape for field in self if isinstance(field, np.ndarray)}
-        return shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
+        if len(shapes) > 1:
+            return np.broadcast_shapes(*shapes)
+        return shapes.pop() if shapes else ()
 
-    def made_safe(self, usable: Booleans) -> FabricRequest:
-        """The same with harmless numbers where the wish is unusable, so that arithmetic runs through."""
+    @property
+    def is_fat_tree(self) -> Booleans:
+        """Whether it is a tree that knows no rails."""
+        return self.layout == FAT_TREE
+
+    @property
+    def is_rail_only(self) -> Booleans:
+        """Whether nothing joins the rails."""
+        return self.layout == RAIL_ONLY
+
+    @property
+    def separate_rails(self) -> Booleans:
+        """Whether each rail is a tree of its own, up to the spines."""
+        return self.is_rail_only | (self.rail_spines & logical_not(self.is_fat_tree))
+
+    @property
+    def hosts(self) -> Array:
+        """Hosts of a plane with the fabric managers' links, h = N R + M [1]."""
+        hosts: Array = self.nodes * self.rails + self.management_links
+        return hosts
+
+    def at(self, rows: Booleans) -> FabricRequest:
+        """Some of an array of requests."""
+        return FabricRequest(*(np.broadcast_to(field, self.shape)[rows] for field in self))
+
+    def in_whole_numbers(self) -> FabricRequest:
+        """The same with counts that can be computed with: whole, not negative, and no blank radix."""
+        leaf_radix = _whole(self.radix, 0)
+        spine_radix, core_radix = _whole(self.spine_radix), _whole(self.core_radix)
+        spine_radix = where(spine_radix > 0, spine_radix, leaf_radix)
+        return FabricRequest(
+            nodes=_whole(self.nodes),
+            rails=_whole(self.rails, 0),
+            radix=leaf_radix,
+            spine_radix=spine_radix,
+            core_radix=where(core_radix > 0, core_radix, spine_radix),
+            hosts_per_port=_whole(self.hosts_per_port, 1),
+            planes=_whole(self.planes, 1),
+            oversubscription=_real(self.oversubscription),
+            spine_oversubscription=_real(self.spine_oversubscription),
+            nodes_per_unit=_whole(self.nodes_per_unit),
+            management_links=_whole(self.management_links, 0),
+            minimum_spines=_whole(self.minimum_spines, 0),
+            rail_spines=_whole(self.rail_spines) != 0,
+            tiers=_whole(self.tiers),
+            layout=_whole(self.layout),
+        )
+
+    def computable(self, usable: Booleans) -> FabricRequest:
+        """The same with harmless numbers where the request is unusable, so that arithmetic runs through."""
         return self._replace(
             nodes=maximum(self.nodes, 1),
             rails=maximum(self.rails, 1),
@@ -225,15 +307,42 @@ class FabricRequest(NamedTuple):
             spine_oversubscription=where(usable, self.spine_oversubscription, 1.0),
         )
 
+    def complaint(self) -> tuple[Array, Booleans]:
+        """What is wrong with the request before any switch is counted, and whether nothing is."""
+        tapers_fit: Booleans = True
+        for taper in (self.oversubscription, self.spine_oversubscription):
+            tapers_fit = tapers_fit & (taper > 0) & (taper < WIDEST_TAPER)
+        reason = where((self.tiers > MOST_TIERS) | (self.tiers < 0), TOO_MANY_TIERS, BUILT)
+        reason = where(tapers_fit, reason, TAPER_TOO_WIDE)
+        for ports in (self.radix, self.spine_radix, self.core_radix):
+            reason = where(ports < 2, RADIX_TOO_SMALL, reason)
+        reason = where((self.nodes < 1) | (self.rails < 1), NO_HOSTS, reason)
+        return reason, reason == BUILT
 
-def usable(request: FabricRequest) -> tuple[Array, Booleans]:
-    """First complaint about a request, before any switch is counted."""
-    tapers_fit: Booleans = True
-    for taper in (request.oversubscription, request.spine_oversubscription):
-        tapers_fit = tapers_fit & (taper > 0) & (taper < 2**31)
-    reason = where(tapers_fit, where((request.tiers > MOST_TIERS) | (request.tiers < 0), TOO_MANY_TIERS, BUILT),
-                   TAPER_TOO_WIDE)  # fmt: skip
-    for ports in (request.radix, request.spine_radix, request.core_radix):
-        reason = where(ports < 2, RADIX_TOO_SMALL, reason)
-    reason = where((request.nodes < 1) | (request.rails < 1), NO_HOSTS, reason)
-    return reason, reason == BUILT
+
+def _number(value: ArrayLike) -> Any:
+    """A number as Python has it, or an array."""
+    if isinstance(value, int | float):
+        return value
+    array = np.asarray(value)
+    return array if array.ndim else array.item()
+
+
+def _whole(value: ArrayLike, least: int = -MOST_OF_ANYTHING) -> Array:
+    """Whole numbers of a size that can be computed with; what is not a number counts as none."""
+    if isinstance(value, int):
+        return max(least, min(value, MOST_OF_ANYTHING))
+    number = _number(value)
+    if isinstance(number, np.ndarray):
+        if number.dtype == np.int64:
+            return np.maximum(np.minimum(number, MOST_OF_ANYTHING), least)
+        counts: Floats = np.maximum(
+            np.nan_to_num(np.clip(number, -MOST_OF_ANYTHING, MOST_OF_ANYTHING), nan=0.0).astype(np.int64), least
+        )
+        return counts
+    return max(least, int(min(number, MOST_OF_ANYTHING))) if number == number else max(least, 0)
+
+
+def _real(value: ArrayLike) -> Array:
+    number = _number(value)
+    return number.astype(np.float64) if isinstance(number, np.ndarray) else float(number)

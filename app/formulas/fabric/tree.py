@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from app.formulas.arrays import Array, any_, maximum, minimum, where
-from app.formulas.fabric import layouts
 from app.formulas.fabric.layouts import (
-    BUILT,
     MOST_TIERS,
     SLACK,
     TAPER_TOO_WIDE,
@@ -20,11 +18,10 @@ from app.formulas.fabric.layouts import (
     Booleans,
     Design,
     FabricRequest,
-    Floats,
     ceil_divide,
     down_ports,
     floor_of_ratio,
-    nan_unless,
+    logical_not,
 )
 
 
@@ -72,36 +69,28 @@ def smallest_divisor(number: Array, least: Array) -> Array:
     >>> int(smallest_divisor(32, 12)), int(smallest_divisor(72, 32))
     (16, 36)
     """
-    if isinstance(number, np.ndarray) or isinstance(least, np.ndarray):
-        one = np.frompyfunc(_smallest_divisor, 2, 1)
-        return np.asarray(one(number, least), dtype=np.int64)
-    return _smallest_divisor(int(number), least)
+    return _for_each(_divisor_from, number, least)
 
 
-def _smallest_divisor(number: int, least: float) -> int:
-    divisors = _divisors(number)
-    return divisors[min(bisect_left(divisors, least), len(divisors) - 1)] if divisors else number
+def _divisor_from(number: int, least: Array) -> Array:
+    divisors = _divisors(number) or (number,)
+    if isinstance(least, np.ndarray):
+        chosen: Array = np.array(divisors)[np.minimum(np.searchsorted(divisors, least), len(divisors) - 1)]
+        return chosen
+    return divisors[min(bisect_left(divisors, least), len(divisors) - 1)]
 
 
-def _counted(
-    request: FabricRequest, reason: Array, in_a_plane: Mapping[str, Array], once: Mapping[str, Array]
-) -> dict[str, Floats]:
-    """Counts by name: those of a plane for all planes together, the others as they are; none where nothing is built."""
-    shape = request.shape
-    table = np.empty((len(in_a_plane) + len(once), *shape))
-    for row, value in enumerate((*in_a_plane.values(), *once.values())):
-        table[row] = value
-    table[: len(in_a_plane)] *= request.planes
-    if any_(reason != BUILT):
-        table[:, np.broadcast_to(reason != BUILT, shape)] = np.nan
-    return dict(zip((*in_a_plane, *once), table, strict=True))
-
-
-def _spread(values: Booleans | Array, shape: tuple[int, ...], kind: type) -> Any:
-    """Values of the shape of the request."""
-    if not shape:
-        return kind(values)
-    return values if np.shape(values) == shape else np.broadcast_to(values, shape)
+def _for_each(function: Callable[..., Array], number: Array, *others: Array) -> Array:
+    """A function of one whole number and of arrays, called once for each distinct number: there are few of them."""
+    if not isinstance(number, np.ndarray):
+        return function(int(number), *others)
+    number, *arrays = np.broadcast_arrays(number, *others)
+    values: Any = np.zeros(number.shape, dtype=np.int64)
+    for distinct in np.unique(number).tolist():
+        rows = number == distinct
+        values[rows] = function(distinct, *(array[rows] for array in arrays))
+    whole_numbers: Array = values
+    return whole_numbers
 
 
 def uplinks(hosts: Array, hosts_per_port: Array, oversubscription: Array, radix: Array) -> Array:
@@ -129,7 +118,7 @@ def two_tier_spines(leaves: Array, leaf_up: Array, radix: Array, minimum: Array 
         leaves: leaf switches, L [1].
         leaf_up: uplinks of a leaf, u [1].
         radix: ports of a spine, k [1].
-        minimum: fewest spines wished for, for what remains when one fails [1].
+        minimum: fewest spines asked for, for what remains when one fails [1].
 
     Source: NVIDIA DGX SuperPOD RA-11333 tables 3 and 4; see `smallest_divisor`.
 
@@ -146,7 +135,7 @@ def three_tier_spines(leaves: Array, leaf_up: Array, spine_down: Array, minimum:
         leaves: leaf switches, L [1].
         leaf_up: uplinks of a leaf, u [1].
         spine_down: ports of a spine that face down, d2 [1].
-        minimum: fewest spines wished for [1].
+        minimum: fewest spines asked for [1].
 
     Source: NVIDIA DGX SuperPOD RA-11333 table 3: 256 leaves of 32 uplinks, 32 ports down a spine, 256 spines.
 
@@ -157,213 +146,265 @@ def three_tier_spines(leaves: Array, leaf_up: Array, spine_down: Array, minimum:
 
 
 class _Leaves(NamedTuple):
-    """The lowest tier of a request, in one plane."""
+    """The lowest tier of a request, in one plane.
 
-    hosts: Array
-    unit: Array
-    group: Array
+    Attributes:
+        switches: leaves [1].
+        units: groups of nodes that share a set of leaves [1].
+        unit_nodes: nodes of a group [1].
+        unit_hosts: hosts that the uplinks of a leaf are reckoned for [1].
+        down: hosts a leaf can take [1].
+        up: uplinks of a leaf [1].
+        taper_fits: whether the taper leaves a port for an uplink.
+    """
+
+    switches: Array
+    units: Array
+    unit_nodes: Array
+    unit_hosts: Array
     down: Array
     up: Array
-    units: Array
-    leaves: Array
     taper_fits: Booleans
 
 
-def _leaves(r: FabricRequest) -> _Leaves:
-    """Leaves of whole units; a plain tree packs hosts into leaves, or fills units of its own."""
-    hosts = r.nodes * r.rails + r.management_links
-    slots = r.nodes + ceil_divide(r.management_links, r.rails)
-    ports_down = maximum(down_ports(r.radix, r.oversubscription), 1)
-    down = ports_down * r.hosts_per_port
-    wished = maximum(r.nodes_per_unit, 1)
-    unit = where(r.nodes_per_unit > 0, minimum(wished, down), down)
-    group = where(r.plain, down, unit)
-    own_units = where(r.nodes_per_unit > 0, ceil_divide(slots, wished), 1)
-    packed = where(r.nodes_per_unit > 0, own_units * ceil_divide(wished * r.rails, down), ceil_divide(hosts, down))
-    units = ceil_divide(slots, unit)
+def _leaves(request: FabricRequest) -> _Leaves:
+    """Leaves of whole units below spines; a plain tree packs hosts into leaves, or fills units of its own."""
+    in_units = request.nodes_per_unit > 0
+    unit_nodes = maximum(request.nodes_per_unit, 1)
+    slots = _slots(request)
+    ports_down = maximum(down_ports(request.radix, request.oversubscription), 1)
+    down = ports_down * request.hosts_per_port
+    fitting_nodes = where(in_units, minimum(unit_nodes, down), down)
+    unit_hosts = where(request.is_fat_tree, down, fitting_nodes)
+    packed_units = where(in_units, ceil_divide(slots, unit_nodes), 1)
+    packed = where(
+        in_units, packed_units * ceil_divide(unit_nodes * request.rails, down), ceil_divide(request.hosts, down)
+    )
+    units = ceil_divide(slots, fitting_nodes)
     return _Leaves(
-        hosts=hosts,
-        unit=unit,
-        group=group,
+        switches=where(request.is_fat_tree, packed, request.rails * units),
+        units=where(request.is_fat_tree, packed_units, units),
+        unit_nodes=fitting_nodes,
+        unit_hosts=unit_hosts,
         down=down,
-        up=uplinks(group, r.hosts_per_port, r.oversubscription, r.radix),
-        units=where(r.plain, own_units, units),
-        leaves=where(r.plain, packed, r.rails * units),
-        taper_fits=(ports_down < r.radix) & (ports_down / r.oversubscription > 1 - SLACK),
+        up=uplinks(unit_hosts, request.hosts_per_port, request.oversubscription, request.radix),
+        taper_fits=(ports_down < request.radix) & (ports_down / request.oversubscription > 1 - SLACK),
     )
 
 
-def _reach(r: FabricRequest, leaf: _Leaves, spine_down: Array) -> dict[int, Array]:
-    """Most nodes that each number of tiers carries."""
-    displaced = ceil_divide(r.management_links, r.rails)
-    alone = r.radix * r.hosts_per_port
-    most = {1: where(r.only, alone - displaced, (alone - r.management_links) // r.rails)}
+def _slots(request: FabricRequest) -> Array:
+    """Nodes that the leaves must have room for: the fabric managers' links displace some [1]."""
+    slots: Array = request.nodes + ceil_divide(request.management_links, request.rails)
+    return slots
+
+
+def _alone(request: FabricRequest, leaves: _Leaves, tiers: Array) -> _Leaves:
+    """The lowest tier as built: one tier is a single switch, or one for each rail, with every port facing down."""
+    alone = tiers == 1
+    hosts = request.radix * request.hosts_per_port
+    nodes = where(request.is_rail_only, hosts, hosts // request.rails)
+    return leaves._replace(
+        switches=where(alone, where(request.is_rail_only, request.rails, 1), leaves.switches),
+        units=where(alone, 1, leaves.units),
+        unit_nodes=where(alone & logical_not(request.is_fat_tree), nodes, leaves.unit_nodes),
+        down=where(alone, hosts, leaves.down),
+        up=where(alone, 0, leaves.up),
+    )
+
+
+def _most_nodes(request: FabricRequest, leaves: _Leaves, spine_down: Array) -> dict[int, Array]:
+    """Most nodes that each number of tiers carries [1]."""
+    displaced = ceil_divide(request.management_links, request.rails)
+    alone = request.radix * request.hosts_per_port
+    packed_alone = (alone - request.management_links) // request.rails
+    most = {1: where(request.is_rail_only, alone - displaced, packed_alone)}
     # A core has a link to every group of spines; groups of one rail's own share the cores with the other rails'.
-    shared = r.apart & ~r.only
+    separate = request.separate_rails
+    shared_cores = separate & logical_not(request.is_rail_only)
     most_leaves = {
-        2: r.spine_radix,
-        3: spine_down * where(shared, r.core_radix // r.rails, r.core_radix),
-        4: spine_down * (r.core_radix // 2) * r.core_radix,
+        2: request.spine_radix,
+        3: spine_down * where(shared_cores, request.core_radix // request.rails, request.core_radix),
+        4: spine_down * (request.core_radix // 2) * request.core_radix,
     }
-    wished = maximum(r.nodes_per_unit, 1) * r.rails
-    for tiers, leaves in most_leaves.items():
-        in_units = where(r.apart, leaves, leaves // r.rails) * leaf.unit - displaced
-        whole = leaves // ceil_divide(wished, leaf.down) * wished
-        packed = where(r.nodes_per_unit > 0, whole, leaves * leaf.down)
-        most[tiers] = where(r.plain, (packed - r.management_links) // r.rails, in_units)
+    unit_hosts = maximum(request.nodes_per_unit, 1) * request.rails
+    for tiers, count in most_leaves.items():
+        by_rail = where(separate, count, count // request.rails) * leaves.unit_nodes - displaced
+        in_units = count // ceil_divide(unit_hosts, leaves.down) * unit_hosts
+        packed = where(request.nodes_per_unit > 0, in_units, count * leaves.down)
+        most[tiers] = where(request.is_fat_tree, (packed - request.management_links) // request.rails, by_rail)
     return most
 
 
+def _tiers(request: FabricRequest, reach: Mapping[int, Array]) -> tuple[Array, Array]:
+    """The fewest tiers that carry the nodes, or those asked for, and the most nodes that they carry [1]."""
+    fewest: Array = 0
+    for level in sorted(reach, reverse=True):
+        fewest = where(request.nodes <= reach[level], level, fewest)
+    tiers = where(request.tiers > 0, minimum(request.tiers, MOST_TIERS), fewest)
+    most: Array = 0
+    for level, nodes in reach.items():
+        most = where(tiers == level, nodes, most)
+    return tiers, most
+
+
 class _Upper(NamedTuple):
-    """The tiers above the leaves, in one plane."""
+    """The tiers above the leaves, in one plane.
+
+    Attributes:
+        spines: spine switches [1].
+        spine_down, spine_up: links a spine can take from below, and its links up [1].
+        cores: core switches [1].
+        core_up: links up of a core [1].
+        super_cores: switches above the cores [1].
+        balanced: whether every pair of neighbouring switches gets the same whole number of links.
+    """
 
     spines: Array
     spine_down: Array
     spine_up: Array
     cores: Array
     core_up: Array
-    tops: Array
+    super_cores: Array
     balanced: Booleans
 
 
-def _upper(r: FabricRequest, tiers: Array, leaves: Array, leaf_up: Array, down: Array, up: Array) -> _Upper:
-    """Spines, cores and what stands above them, for leaves and their uplinks.
+def _upper(request: FabricRequest, tiers: Array, leaves: _Leaves, down: Array, up: Array) -> _Upper:
+    """Spines, cores and what stands above them.
 
     Args:
-        r: the request.
+        request: what was asked for.
         tiers: tiers to build [1].
-        leaves, leaf_up: leaves of the plane and links up of one [1].
+        leaves: the lowest tier as built.
         down, up: ports of a spine that face down and up where cores stand above it [1].
     """
-    one, links = tiers == 1, leaves * leaf_up
-    trees = where(r.apart, r.rails, 1)
-    each, least = ceil_divide(leaves, trees), ceil_divide(r.minimum_spines, trees)
-    pods = maximum(ceil_divide(each, down), 1)
-    leaves_per_pod = ceil_divide(each, pods)
-    pod_spines = two_tier_spines(leaves_per_pod, leaf_up, down, least)
-    three = where(r.apart, pods * pod_spines, three_tier_spines(each, leaf_up, down, least))
-    spines = where(one, 0, trees * where(tiers == 2, two_tier_spines(each, leaf_up, r.spine_radix, least), three))
+    leaf_links, separate = leaves.switches * leaves.up, request.separate_rails
+    trees = where(separate, request.rails, 1)
+    tree_leaves, fewest = ceil_divide(leaves.switches, trees), ceil_divide(request.minimum_spines, trees)
+    pods = maximum(ceil_divide(tree_leaves, down), 1)
+    pod_leaves = ceil_divide(tree_leaves, pods)
+    pod_spines = two_tier_spines(pod_leaves, leaves.up, down, fewest)
+    over_all = three_tier_spines(tree_leaves, leaves.up, down, fewest)
+    below_cores = where(separate, pods * pod_spines, over_all)
+    topmost = two_tier_spines(tree_leaves, leaves.up, request.spine_radix, fewest)
+    spines = where(tiers == 1, 0, trees * where(tiers == 2, topmost, below_cores))
 
     # Spines of a rail's own pass on the links they were given; others are built whole.
-    given = floor_of_ratio(ceil_divide(links, maximum(spines, 1)) / r.spine_oversubscription)
-    spine_up = minimum(where(r.apart, maximum(given, 1), up), r.spine_radix - 1)
+    passed_on = floor_of_ratio(ceil_divide(leaf_links, maximum(spines, 1)) / request.spine_oversubscription)
+    spine_up = minimum(where(separate, maximum(passed_on, 1), up), request.spine_radix - 1)
     spine_up = where(tiers >= 3, spine_up, 0)
-    core_trees = where(r.only, r.rails, 1)
-    core_down = where(tiers == 4, r.core_radix // 2, r.core_radix)
+    core_trees = where(request.is_rail_only, request.rails, 1)
+    core_down = where(tiers == 4, request.core_radix // 2, request.core_radix)
     cores = where(tiers >= 3, core_trees * ceil_divide(ceil_divide(spines * spine_up, core_trees), core_down), 0)
     core_up = where(tiers == 4, core_down, 0)
-    tops = core_trees * ceil_divide(ceil_divide(cores * core_up, core_trees), r.core_radix)
 
-    even = (leaves_per_pod * pods == each) & (pod_spines * spine_up % maximum(cores, 1) == 0)
-    joined = (tiers >= 3) & nan_unless(r.apart)
+    balanced = (pod_leaves * pods == tree_leaves) & (pod_spines * spine_up % maximum(cores, 1) == 0)
+    joined = (tiers >= 3) & logical_not(separate)
     if any_(joined):
-        even = where(joined, _even_groups(leaves, leaf_up, spines, spine_up, cores), even)
+        even = _for_each(_even_groups, leaves.up, leaves.switches, spines, spine_up, cores) != 0
+        balanced = where(joined, even, balanced)
     return _Upper(
         spines=spines,
-        spine_down=where(tiers >= 3, down, where(one, 0, r.spine_radix)),
+        spine_down=where(tiers >= 3, down, where(tiers == 1, 0, request.spine_radix)),
         spine_up=spine_up,
         cores=cores,
         core_up=core_up,
-        tops=tops,
-        balanced=where(tiers >= 3, even, links % maximum(spines, 1) == 0),
+        super_cores=core_trees * ceil_divide(ceil_divide(cores * core_up, core_trees), request.core_radix),
+        balanced=where(tiers >= 3, balanced, leaf_links % maximum(spines, 1) == 0),
     )
 
 
-def design_tree(request: FabricRequest) -> Design:
-    """Rail-optimized, plain and rail-only trees of one to four tiers."""
-    reason, usable = layouts.usable(request)
-    r = request.made_safe(usable)
-    leaf = _leaves(r)
-    spine_down = minimum(maximum(down_ports(r.spine_radix, r.spine_oversubscription), 1), r.spine_radix - 1)
-    spine_up = minimum(maximum(floor_of_ratio(spine_down / r.spine_oversubscription), 1), r.spine_radix - spine_down)
-
-    # The fewest tiers that carry the nodes, or the planner's own.
-    reach = _reach(r, leaf, spine_down)
-    fewest: Array = 0
-    for level in reversed(reach):
-        fewest = where(r.nodes <= reach[level], level, fewest)
-    tiers = where(r.tiers > 0, minimum(r.tiers, MOST_TIERS), fewest)
-    most: Array = 0
-    for level, nodes in reach.items():
-        most = where(tiers == level, nodes, most)
-    no_taper = usable & nan_unless(leaf.taper_fits) & (tiers != 1)
-    reason = where(no_taper, TAPER_TOO_WIDE, where(usable & (r.nodes > most), TOO_MANY_HOSTS, reason))
-
-    # One tier is a single switch, or one for each rail, with every port facing down.
-    one = tiers == 1
-    alone = r.radix * r.hosts_per_port
-    leaves = where(one, where(r.only, r.rails, 1), leaf.leaves)
-    leaf_up = where(one, 0, leaf.up)
-    leaf_down = where(one, alone, leaf.down)
-    units = where(one, 1, leaf.units)
-    unit = where(one & nan_unless(r.plain), where(r.only, alone, alone // r.rails), leaf.unit)
-    upper = _upper(r, tiers, leaves, leaf_up, spine_down, spine_up)
-
-    leaf_links, spine_links, core_links = leaves * leaf_up, upper.spines * upper.spine_up, upper.cores * upper.core_up
-    slots = r.nodes + ceil_divide(r.management_links, r.rails)
-    room = where(r.plain, (leaves * leaf_down - leaf.hosts) // r.rails, units * unit - slots)
-    room = where(one & nan_unless(r.only), (alone - leaf.hosts) // r.rails, room)
-    half = r.nodes * r.rails / 2
-    through_leaf = minimum(1.0, leaf_up * r.hosts_per_port / leaf.group)
-    from_below = where(r.apart, leaf_links, upper.spine_down * upper.spines)
-    through_spine = minimum(1.0, spine_links / maximum(from_below, 1))
-    shape = r.shape
-    counts = _counted(
-        r,
-        reason,
-        in_a_plane={
-            "leaf_switches": leaves,
-            "spine_switches": upper.spines,
-            "core_switches": upper.cores,
-            "super_core_switches": upper.tops,
-            "node_leaf": leaf.hosts,
-            "leaf_spine": leaf_links,
-            "spine_core": spine_links,
-            "core_super_core": core_links,
-            "peer": 0,
-            "leaf_free": leaves * r.radix - ceil_divide(leaf.hosts, r.hosts_per_port) - leaf_links,
-            "spine_free": upper.spines * r.spine_radix - leaf_links - spine_links,
-            "core_free": upper.cores * r.core_radix - spine_links - core_links,
-            "super_core_free": upper.tops * r.core_radix - core_links,
-            "hosts": r.nodes * r.rails,
-            "bisection_leaf": half,
-            "bisection_spine": where(tiers >= 2, half * through_leaf, np.nan),
-            "bisection_core": where(tiers >= 3, half * through_leaf * through_spine, np.nan),
-        },
-        once={
-            "tiers": tiers,
-            "units": units,
-            "unit_nodes": unit,
-            "unit_hosts": leaf.group,
-            "leaf_down": leaf_down,
-            "leaf_up": leaf_up,
-            "spine_down": upper.spine_down,
-            "spine_up": upper.spine_up,
-            "core_up": upper.core_up,
-            "hops": 2 * tiers - 1,
-            "most_nodes": most,
-            "spare_nodes": room,
-        },
-    )
-    return Design(
-        **counts,
-        reason=_spread(reason, shape, np.int64),
-        crosses_rails=_spread(nan_unless(r.only) & nan_unless(r.apart & (tiers == 2)), shape, np.bool_),
-        balanced=_spread(upper.balanced, shape, np.bool_),
-        enough_spines=_spread(one | (upper.spines >= r.minimum_spines), shape, np.bool_),
-    )
-
-
-def _even_groups(leaves: Array, leaf_up: Array, spines: Array, spine_up: Array, cores: Array) -> Booleans:
+def _even_groups(leaf_up: int, leaves: Array, spines: Array, spine_up: Array, cores: Array) -> Booleans:
     """Whether three tiers divide into equal groups of leaves and spines that each reach every core alike.
 
     A group has s spines, s a divisor of a leaf's uplinks; the groups share the leaves evenly, and the links up of a
     group divide by the cores.
     """
-    found: Booleans = False
-    uplinks = np.unique(leaf_up).tolist() if isinstance(leaf_up, np.ndarray) else [leaf_up]
-    for size in sorted({size for many in uplinks for size in _divisors(int(many))}):
+    even: Booleans = False
+    for size in _divisors(leaf_up):
         groups = maximum(spines // size, 1)
-        shared = (leaf_up % size == 0) & (spines % size == 0) & (leaves % groups == 0)
-        found = found | (shared & (size * spine_up % maximum(cores, 1) == 0))
-    return found
+        shared = (spines % size == 0) & (leaves % groups == 0)
+        even = even | (shared & (size * spine_up % maximum(cores, 1) == 0))
+    return even
+
+
+def design_tree(asked: FabricRequest) -> Design:
+    """Rail-optimized, plain and rail-only trees of one to four tiers."""
+    reason, usable = asked.complaint()
+    request = asked.computable(usable)
+    spine_down = maximum(down_ports(request.spine_radix, request.spine_oversubscription), 1)
+    spine_down = minimum(spine_down, request.spine_radix - 1)
+    spine_up = maximum(floor_of_ratio(spine_down / request.spine_oversubscription), 1)
+    spine_up = minimum(spine_up, request.spine_radix - spine_down)
+
+    leaves = _leaves(request)
+    tiers, most_nodes = _tiers(request, _most_nodes(request, leaves, spine_down))
+    no_uplink = usable & logical_not(leaves.taper_fits) & (tiers != 1)
+    reason = where(usable & (request.nodes > most_nodes), TOO_MANY_HOSTS, reason)
+    reason = where(no_uplink, TAPER_TOO_WIDE, reason)
+    leaves = _alone(request, leaves, tiers)
+    upper = _upper(request, tiers, leaves, spine_down, spine_up)
+    return Design.of(
+        request,
+        reason,
+        _links_and_switches(request, leaves, upper) | _bisections(request, tiers, leaves, upper),
+        tiers=tiers,
+        units=leaves.units,
+        unit_nodes=leaves.unit_nodes,
+        unit_hosts=leaves.unit_hosts,
+        leaf_down=leaves.down,
+        leaf_up=leaves.up,
+        spine_down=upper.spine_down,
+        spine_up=upper.spine_up,
+        core_up=upper.core_up,
+        hops=2 * tiers - 1,
+        most_nodes=most_nodes,
+        spare_nodes=_spare_nodes(request, tiers, leaves),
+        crosses_rails=logical_not(request.is_rail_only) & logical_not(request.separate_rails & (tiers == 2)),
+        balanced=upper.balanced,
+        enough_spines=(tiers == 1) | (upper.spines >= request.minimum_spines),
+    )
+
+
+def _links_and_switches(request: FabricRequest, leaves: _Leaves, upper: _Upper) -> dict[str, Array]:
+    """Switches of each tier, links between tiers, and ports left over, in one plane [1]."""
+    hosts = request.hosts
+    leaf_links, spine_links = leaves.switches * leaves.up, upper.spines * upper.spine_up
+    core_links = upper.cores * upper.core_up
+    host_ports = ceil_divide(hosts, request.hosts_per_port)
+    return {
+        "leaf_switches": leaves.switches,
+        "spine_switches": upper.spines,
+        "core_switches": upper.cores,
+        "super_core_switches": upper.super_cores,
+        "node_leaf": hosts,
+        "leaf_spine": leaf_links,
+        "spine_core": spine_links,
+        "core_super_core": core_links,
+        "leaf_free": leaves.switches * request.radix - host_ports - leaf_links,
+        "spine_free": upper.spines * request.spine_radix - leaf_links - spine_links,
+        "core_free": upper.cores * request.core_radix - spine_links - core_links,
+        "super_core_free": upper.super_cores * request.core_radix - core_links,
+        "hosts": request.nodes * request.rails,
+    }
+
+
+def _bisections(request: FabricRequest, tiers: Array, leaves: _Leaves, upper: _Upper) -> dict[str, Array]:
+    """Links' worth of host speed across the worst equal halves of one plane, one way, at each tier [1]."""
+    half = request.nodes * request.rails / 2
+    leaf_links, spine_links = leaves.switches * leaves.up, upper.spines * upper.spine_up
+    through_leaf = minimum(1.0, leaves.up * request.hosts_per_port / leaves.unit_hosts)
+    from_below = where(request.separate_rails, leaf_links, upper.spine_down * upper.spines)
+    through_spine = minimum(1.0, spine_links / maximum(from_below, 1))
+    return {
+        "bisection_leaf": half,
+        "bisection_spine": where(tiers >= 2, half * through_leaf, np.nan),
+        "bisection_core": where(tiers >= 3, half * through_leaf * through_spine, np.nan),
+    }
+
+
+def _spare_nodes(request: FabricRequest, tiers: Array, leaves: _Leaves) -> Array:
+    """Nodes that still fit into the leaves [1]."""
+    packed = (leaves.switches * leaves.down - request.hosts) // request.rails
+    spare = where(request.is_fat_tree, packed, leaves.units * leaves.unit_nodes - _slots(request))
+    alone = (request.radix * request.hosts_per_port - request.hosts) // request.rails
+    return where((tiers == 1) & logical_not(request.is_rail_only), alone, spare)
