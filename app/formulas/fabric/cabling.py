@@ -24,7 +24,24 @@ MOST_RUNS = 2**18
 
 @dataclass(frozen=True)
 class Counts:
-    """One design in plain numbers: the whole numbers of ``fabric.Design`` that cabling and drawing need."""
+    """One design in plain numbers: the whole numbers of a `Design` that cabling and drawing need.
+
+    Attributes:
+        layout: index into ``LAYOUTS`` [1].
+        nodes: nodes [1].
+        rails: hosts a node has in each plane [1].
+        planes: equal independent networks [1].
+        tiers: tiers of switches [1].
+        units: groups of nodes that share a set of leaves, in one plane [1].
+        unit_nodes: nodes one such group holds [1].
+        leaf_down, leaf_up: hosts a leaf can take, and its links up [1].
+        spine_down, spine_up: links a spine can take from below, and its links up [1].
+        core_up: links up of a core [1].
+        leaves, spines, cores, super_cores: switches of each tier, of all planes [1].
+        management_links: fabric-manager links of a plane [1].
+        peers: links between switches of one tier, of all planes [1].
+        rail_spines: whether each rail has spines of its own.
+    """
 
     layout: int
     nodes: int
@@ -84,7 +101,18 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Floor:
-    """The grid of racks: lengths in metres, heights in rack units."""
+    """The grid of racks.
+
+    Attributes:
+        nodes_per_rack: nodes that stand in a rack [1].
+        per_row: racks side by side in a row [1].
+        pitch: from one rack to the next in a row [m].
+        row_pitch: from one row to the next [m].
+        drop: from a tray down to a port [m].
+        slack: what is added to the length of a run, as a share of it [1].
+        lengths: lengths in which cables are sold, shortest first [m].
+        network_units: height that switches can fill in a rack [rack units].
+    """
 
     nodes_per_rack: int
     per_row: int
@@ -109,33 +137,33 @@ class Floor:
         across: Any = np.abs(rows_apart)
         length = costs.cable_length(along + across, self.pitch, self.drop, self.slack, across * self.row_pitch)
         sold = costs.length_class(length, self.lengths)
-        found = np.searchsorted(self.lengths, np.where(np.isfinite(sold), sold, max(self.lengths)))
-        found.flags.writeable = False
-        return found
+        lengths = np.searchsorted(self.lengths, np.where(np.isfinite(sold), sold, max(self.lengths)))
+        lengths.flags.writeable = False
+        return lengths
 
     def place(self, rack: Any) -> Any:
         """A rack's place in one number, so that the difference of two says how far they are along and across."""
         return rack + rack // self.per_row * self.per_row
 
-    def _between(self, one: Integers, other: Integers) -> Integers:
+    def _between(self, near: Integers, far: Integers) -> Integers:
         """Which of the lengths on sale joins two places; the longest where none reaches."""
-        return self._sold.take(one + len(self._sold) // 2 - other, mode="clip")
+        return self._sold.take(near + len(self._sold) // 2 - far, mode="clip")
 
-    def lengths_between(self, one: Any, other: Any) -> Floats:
+    def lengths_between(self, near: Any, far: Any) -> Floats:
         """Length as sold of a cable between two racks by their numbers; the longest on sale where none reaches [m]."""
-        return np.asarray(self.lengths)[self._between(self.place(one), self.place(other))]
+        return np.asarray(self.lengths)[self._between(self.place(near), self.place(far))]
 
-    def links_between(self, one: Integers, other: Integers, links: Integers) -> dict[float, int]:
+    def links_between(self, near: Integers, far: Integers, links: Integers) -> dict[float, int]:
         """Links of each length between pairs of places that have so many."""
-        between = self._between(one, other)
+        between = self._between(near, far)
         if links.shape != between.shape:
             links = np.full(between.shape, links)
         pairs = np.bincount(between.ravel(), links.ravel(), len(self.lengths))
         return {length: int(many) for length, many in zip(self.lengths, pairs.tolist(), strict=True) if many}
 
-    def farthest(self, one: Integers, other: Integers) -> float:
+    def farthest(self, near: Integers, far: Integers) -> float:
         """The longest length as sold between pairs of places [m]."""
-        return self.lengths[int(self._between(one, other).max())]
+        return self.lengths[int(self._between(near, far).max())]
 
     def _diagonals(self, rack: Any) -> tuple[Any, Any]:
         """Where a rack stands on the two diagonals of the floor [m]."""
@@ -179,7 +207,12 @@ class Floor:
 
 
 class Extent(NamedTuple):
-    """The ends of some racks on the two diagonals of the floor [m]."""
+    """The ends of some racks on the two diagonals of the floor.
+
+    Attributes:
+        lowest, highest: along plus across the rows [m].
+        leftmost, rightmost: along less across the rows [m].
+    """
 
     lowest: float
     highest: float
@@ -189,7 +222,13 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True)
 class Cabling:
-    """The lengths of all links of a design on a floor."""
+    """The lengths of all links of a design on a floor.
+
+    Attributes:
+        counts: the design.
+        floor: where racks stand.
+        rack_units: height of a spine or core switch [rack units].
+    """
 
     counts: Counts
     floor: Floor
@@ -256,14 +295,14 @@ class Cabling:
             nodes = np.arange(0, counts.nodes, gcd(self.floor.nodes_per_rack, counts.unit_nodes))
             alike = _until_next(nodes, counts.nodes)
             units = place(self.leaf_racks[:: counts.rails])
-            there = units[np.minimum(nodes // counts.unit_nodes, counts.units - 1)]
+            leaf_places = units[np.minimum(nodes // counts.unit_nodes, counts.units - 1)]
             links = alike * (counts.rails * counts.planes)
-            table = self.floor.links_between(place(self.node_rack(nodes)), there, links)
+            table = self.floor.links_between(place(self.node_rack(nodes)), leaf_places, links)
         else:
             nodes, rails = np.arange(counts.nodes)[:, None], sampled_links(counts.nodes, counts.rails)
             each = np.array(counts.rails // len(rails) * counts.planes)
-            there = place(self.leaf_racks)[self.leaf_of(nodes, rails)]
-            table = self.floor.links_between(place(self.node_rack(nodes)), there, each)
+            leaf_places = place(self.leaf_racks)[self.leaf_of(nodes, rails)]
+            table = self.floor.links_between(place(self.node_rack(nodes)), leaf_places, each)
         if counts.management_links:
             near = float(self.floor.lengths_between(0, 1))
             table[near] = table.get(near, 0) + counts.management_links * counts.planes
@@ -278,8 +317,8 @@ class Cabling:
         leaves, spines, up = counts.leaves_per_plane, counts.spines_per_plane, counts.leaf_up
         if counts.rails_apart or leaves * up > MOST_RUNS:
             uplinks = sampled_links(leaves, up)
-            there = self.spine_rack(self.spine_of(np.arange(leaves)[:, None], uplinks), spines)
-            return self._joined(self.leaf_racks[:, None], there, np.array(up // len(uplinks)))
+            spine_racks = self.spine_rack(self.spine_of(np.arange(leaves)[:, None], uplinks), spines)
+            return self._joined(self.leaf_racks[:, None], spine_racks, np.array(up // len(uplinks)))
         size, width, last = self._groups(spines, leaves)
         return self._round_robin(_runs(self.leaf_racks, size), self._network_row(spines), up, size, width, last)
 
@@ -299,17 +338,17 @@ class Cabling:
             return {}
         if lower * up > MOST_RUNS:
             uplinks = sampled_links(lower, up)
-            there = self.spine_rack(self.upper_of(np.arange(lower)[:, None], uplinks, up, (lower, upper)), upper)
-            here = self.spine_rack(np.arange(lower), lower)[:, None]
-            return self._joined(here, there, np.array(up // len(uplinks)))
+            upper_racks = self.spine_rack(self.upper_of(np.arange(lower)[:, None], uplinks, up, (lower, upper)), upper)
+            lower_racks = self.spine_rack(np.arange(lower), lower)[:, None]
+            return self._joined(lower_racks, upper_racks, np.array(up // len(uplinks)))
         size, width = self._trees(lower, upper)
         below = self._network_row(lower) if size == lower else _runs(self.spine_rack(np.arange(lower), lower), size)
         return self._round_robin(below, self._network_row(upper), up, size, width, width)
 
-    def _joined(self, one: Integers, other: Integers, links: Integers) -> dict[float, int]:
+    def _joined(self, near: Integers, far: Integers, links: Integers) -> dict[float, int]:
         """Links of each length between racks that have so many in a plane, of all planes."""
         place = self.floor.place
-        return self.floor.links_between(place(one), place(other), links * self.counts.planes)
+        return self.floor.links_between(place(near), place(far), links * self.counts.planes)
 
     def _network_row(self, switches: int) -> "Runs":
         """Switches in the middle of the hall, rack by rack."""
@@ -329,21 +368,21 @@ class Cabling:
             size, width, last: boxes of a group and switches above it, and those above the last group.
         """
         group = below.first // size
-        here = np.where(group == group[-1], last, width)[:, None]
-        start = (below.first % size * up)[:, None] % here
+        group_width = np.where(group == group[-1], last, width)[:, None]
+        start = (below.first % size * up)[:, None] % group_width
         links = (below.boxes * up)[:, None]
-        end = start + links % here
+        end = start + links % group_width
         # Only the racks that a group's own switches stand in: with many groups they are few of all.
         begin, most = (group * width)[:, None], max(width, last)
         rack = begin // self.switches_per_rack + np.arange(-(-most // self.switches_per_rack) + 1)
-        there = np.minimum(rack, len(above.first) - 1)
-        low = above.first[there] - begin
-        high = np.minimum(low + np.where(rack == there, above.boxes[there], 0), here)
+        run = np.minimum(rack, len(above.first) - 1)
+        low = above.first[run] - begin
+        high = np.minimum(low + np.where(rack == run, above.boxes[run], 0), group_width)
         low = np.minimum(np.maximum(low, 0), high)
         left = np.maximum(np.minimum(high, end) - np.maximum(low, start), 0)
-        wrapped = np.maximum(np.minimum(high, end - here) - low, 0)
-        dealt = links // here * (high - low) + left + wrapped
-        return self._joined(below.rack[:, None], above.rack[there], dealt)
+        wrapped = np.maximum(np.minimum(high, end - group_width) - low, 0)
+        dealt = links // group_width * (high - low) + left + wrapped
+        return self._joined(below.rack[:, None], above.rack[run], dealt)
 
     def longest(self, level: str) -> float:
         """The longest run of a level as sold: from every rack of one end to every rack of the other [m]."""
@@ -361,9 +400,11 @@ class Cabling:
             level
         ]
         leaves = self.leaf_racks[:: counts.rails] if counts.by_rail else self.leaf_racks
-        return floor.longest_between(self.hall(below) if below else floor.extent(leaves), self.hall(above))
+        return floor.longest_between(
+            self.network_row_extent(below) if below else floor.extent(leaves), self.network_row_extent(above)
+        )
 
-    def hall(self, switches: int) -> Extent:
+    def network_row_extent(self, switches: int) -> Extent:
         """How far the racks in the middle of the hall reach that so many spines or cores fill."""
         return self.floor.stretch(self.spine_rack(0, switches), self.spine_rack(switches - 1, switches))
 
@@ -406,8 +447,8 @@ class Cabling:
             return np.asarray(uplink * spines // max(counts.leaf_up, 1) + 0 * leaf)
         size, width, last = self._groups(spines, leaves)
         group = leaf // size
-        here = np.where(group == (leaves - 1) // size, last, max(width, 1))
-        return np.asarray(group * width + (leaf % size * counts.leaf_up + uplink) % here)
+        group_width = np.where(group == (leaves - 1) // size, last, max(width, 1))
+        return np.asarray(group * width + (leaf % size * counts.leaf_up + uplink) % group_width)
 
     def upper_of(self, lower: Any, uplink: Integers, up: int, many: tuple[int, int]) -> Integers:
         """Core within a plane that an uplink of a spine goes to (or top core, of a core): dealt out one after another.
@@ -424,7 +465,13 @@ class Cabling:
 
 
 class Runs(NamedTuple):
-    """Boxes side by side in one rack: the first of each run, how many, and the rack's number."""
+    """Boxes side by side in one rack.
+
+    Attributes:
+        first: the first box of each run [1].
+        boxes: how many follow one another [1].
+        rack: number of the rack they stand in [1].
+    """
 
     first: Integers
     boxes: Integers
