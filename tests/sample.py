@@ -92,7 +92,7 @@ def sample_plan() -> Plan:
             timings[0].bus_bandwidth, 0.01, 0.99, timings, "It is the quickest.", "NCCL takes NVLS tree too.",
         ),
         training=Training(
-            parallelism, 5000, 321, band(16.0, "s"),
+            parallelism, 5000, 321, band(16.0, "s"), band(1.5e7, "s"),
             (
                 StepPart("linear_layers", "compute", band(10.0, "s")),
                 StepPart("elementwise", "memory_bandwidth", band(3.0, "s")),
@@ -101,7 +101,7 @@ def sample_plan() -> Plan:
                 StepPart("bubble", "bubble", band(0.4, "s")),
                 StepPart("launches", "overhead", band(0.6, "s")),
             ),
-            band(0.4, "1"), band(0.42, "1"), band(1e6, "1"), band(1.5e7, "s"),
+            band(0.4, "1"), band(0.42, "1"), band(1e6, "1/s"),
             9.4e5, 0.97, 1.02, 70.6e9, 70.6e9, 4.3e11,
             (), ((16.0, 6e10), (17.0, 5e10), (20.0, 4e10)),
         ),

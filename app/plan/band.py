@@ -1,15 +1,15 @@
 """From draws to ranges: each result is low ≤ typical ≤ high with a unit and the sources that fed it."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import cache
 from math import isfinite
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import TypeVar, dataclass_transform
+from typing_extensions import TypeVar, Unpack, dataclass_transform
 
 from app.catalog.estimate import Estimate
 
@@ -67,17 +67,57 @@ class Declaration:
         label: name of a row or column.
         meaning: one sentence.
         formula: key of the formula on the method page.
+        show: views that it stands in: figures, costs or power, which are tables of a plan; comparison; sweep.
+        share: a share, which pages print as per cent.
+        words: vocabulary of its keys, see `app.report.labels`; blank where its text stands as it is.
+        made_of: what it is a sum of, ``field.column`` of a list in the same record.
+        product_of: the results that it is a product of, by their names on the wire.
+        table: of a list of records: key of the table whose rows they are; of one record: whose rows its fields are.
+        sums: of such a list: rows below it, by their names, each with the field of the same record that stands in
+            a column.
+        listed: whether a table of its records has a column for it.
     """
 
     unit: str
     label: str
     meaning: str
     formula: str = ""
+    show: tuple[str, ...] = ()
+    share: bool = False
+    words: str = ""
+    made_of: str = ""
+    product_of: tuple[str, ...] = ()
+    table: str = ""
+    sums: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    listed: bool = True
 
 
-def result(unit: str, label: str, meaning: str, *, formula: str = "", **more: Any) -> Any:
-    """A field of a result with its declaration; ``more`` goes to `dataclasses.field`."""
-    return field(metadata={"result": Declaration(unit, label, meaning, formula)}, **more)
+class Shown(TypedDict, total=False):
+    """Where and how a result is shown, as `Declaration` has it."""
+
+    show: tuple[str, ...]
+    share: bool
+    words: str
+    made_of: str
+    product_of: tuple[str, ...]
+    table: str
+    sums: Mapping[str, Mapping[str, str]]
+    listed: bool
+
+
+def result(
+    unit: str,
+    label: str,
+    meaning: str,
+    *,
+    formula: str = "",
+    default: Any = MISSING,
+    default_factory: Any = MISSING,
+    **shown: Unpack[Shown],
+) -> Any:
+    """A field of a result with its declaration."""
+    declared = Declaration(unit, label, meaning, formula, **shown)
+    return field(default=default, default_factory=default_factory, metadata={"result": declared})
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field, result))

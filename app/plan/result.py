@@ -25,7 +25,7 @@ class Finding:
     fields: tuple[str, ...] = result("", "Fields", "The fields of the scenario that it is about.", default=())
     suggestion: str = result("", "What to change", "Advice, as a sentence.", default="")
     changes: Mapping[str, str | int | float | bool] = result(
-        "", "Changes", "Fields with the values that follow the advice.", default_factory=dict
+        "", "Changes", "Fields with the values that follow the advice.", default_factory=dict, listed=False
     )
 
 
@@ -56,13 +56,20 @@ class Cluster(Generic[Q]):
 
     nodes: int = result("1", "Nodes", "Servers.")
     gpus: int = result("1", "GPUs", "GPUs in all nodes.")
-    racks: int = result("1", "Racks", "Racks of nodes and of switches.", formula="costs.racks")
-    power: Q = result("W", "Cluster power", "Power to provide for nodes and networks at their maximum, IT load alone.")
+    racks: int = result("1", "Racks", "Racks of nodes and of switches.", formula="costs.racks", show=("comparison",))
+    power: Q = result(
+        "W",
+        "Cluster power",
+        "Power to provide for nodes and networks at their maximum, IT load alone.",
+        show=("figures", "power", "comparison", "sweep"),
+    )
     gpus_per_node: int = result("1", "GPUs per node", "GPUs in one node.")
     scale_up_domain: int = result("1", "Scale-up domain", "GPUs that reach one another over the scale-up link.")
     nodes_per_rack: int = result("1", "Nodes per rack", "Nodes that one rack holds by height.")
     memory: Q = result("B", "GPU memory", "Memory of all GPUs together.")
-    typical_power: Q = result("W", "Typical power", "Usual power of nodes and networks while training.")
+    typical_power: Q = result(
+        "W", "Cluster power, typical", "Usual power of nodes and networks while training.", show=("power",)
+    )
     racks_by_height: int = result("1", "Racks by height", "Racks of nodes if height alone counted.")
     racks_by_power: int = result("1", "Racks by power", "Racks of nodes if power alone counted.")
 
@@ -82,7 +89,7 @@ class Links:
 class Bisection(Generic[Q]):
     """``tier`` is scale_up, leaf, spine or core: the cut at that tier."""
 
-    tier: str = result("", "Tier", "scale_up, leaf, spine or core.")
+    tier: str = result("", "Tier", "scale_up, leaf, spine or core.", words="cut")
     one_way: Q = result(
         "B/s", "One way", "What the worst cut into equal halves carries in one direction.", formula="fabric.bisection"
     )
@@ -95,9 +102,9 @@ class Bisection(Generic[Q]):
 class BillLine(Generic[Q]):
     """One line of the bill of materials; prices are ``None`` where nobody publishes one."""
 
-    role: str = result("", "Role", "What the part is for.")
+    role: str = result("", "Role", "What the part is for.", words="part")
     part: str = result("", "Part", "Name of the part.")
-    key: str = result("", "Key", "Key of the part in the catalogue.")
+    key: str = result("", "Key", "Key of the part in the catalogue.", listed=False)
     quantity: int = result("1", "Quantity", "How many are bought.")
     unit_price: Q = result("USD", "Price each", "Price of one.")
     cost: Q = result("USD", "Cost", "Quantity times the price of one.", formula="costs.line")
@@ -136,7 +143,7 @@ class FabricShape:
 class OtherNetwork(Generic[Q]):
     """A storage or management network beside the compute fabric."""
 
-    role: str = result("", "Network", "storage, in-band management or out-of-band management.")
+    role: str = result("", "Network", "storage, in-band management or out-of-band management.", words="part")
     switch: str = result("", "Switch", "Key of its switch.")
     leaf_switches: int = result("1", "Leaf switches", "Its leaf switches.")
     spine_switches: int = result("1", "Spine switches", "Its spine switches.")
@@ -154,50 +161,91 @@ class Fabric(Generic[Q]):
     switch: str = result("", "Switch", "Key of the leaf switch.")
     tiers: int | None = result("1", "Tiers", "Tiers of switches.")
     planes: int = result("1", "Planes", "Independent parallel fabrics.")
-    leaf_switches: int | None = result("1", "Leaf switches", "Leaf switches of all planes.", formula="fabric.design")
-    spine_switches: int | None = result(
-        "1", "Spine switches", "Spine switches of all planes.", formula="fabric.smallest_divisor"
+    leaf_switches: int | None = result(
+        "1", "Leaf switches", "Leaf switches of all planes.", formula="fabric.design", show=("comparison",)
     )
-    core_switches: int | None = result("1", "Core switches", "Switches above the spine, of all planes.")
+    spine_switches: int | None = result(
+        "1", "Spine switches", "Spine switches of all planes.", formula="fabric.smallest_divisor", show=("comparison",)
+    )
+    core_switches: int | None = result(
+        "1", "Core switches", "Switches above the spine, of all planes.", show=("comparison",)
+    )
     links: Links | None = result("", "Links", "Links, tier by tier.")
     bisection: tuple[Bisection[Q], ...] = result(
-        "", "Bisection bandwidth", "The cut at every tier.", formula="fabric.bisection"
+        "",
+        "Bisection bandwidth",
+        "Across the worst equal halves at each tier.",
+        formula="fabric.bisection",
+        table="bisection",
     )
     bisection_per_gpu: Q = result(
         "B/s",
         "Bisection bandwidth per GPU, one way",
         "The worst cut's rate, one way, over all GPUs.",
         formula="fabric.bisection",
+        show=("figures", "comparison", "sweep"),
     )
     ports_free: Mapping[str, int] = result("1", "Ports free", "Unused ports of each tier's switches.")
     largest_cluster: int | None = result("1", "Grows to", "GPUs that this switch and these tiers can join at most.")
     hops: int | None = result("1", "Switches on the way", "Switches on the longest shortest path.")
     latency: Q = result("s", "Latency", "Switches and light on the longest shortest path.")
-    cost: Q = result("USD", "Fabric cost", "Switches, NICs, modules, cables and spares.", formula="costs.line")
+    cost: Q = result(
+        "USD",
+        "Fabric cost",
+        "Switches, NICs, modules, cables and spares.",
+        formula="costs.line",
+        show=("figures", "comparison", "sweep"),
+        made_of="bill_of_materials.cost",
+    )
     cost_per_host_port: Q = result(
-        "USD", "Fabric cost per host port", "Fabric cost over the NIC ports in use.", formula="costs.per"
+        "USD",
+        "Fabric cost per host port",
+        "Fabric cost over the NIC ports in use.",
+        formula="costs.per",
+        show=("figures", "costs", "comparison", "sweep"),
+        made_of="bill_of_materials.cost",
     )
     cost_per_switch_port: Q = result(
-        "USD", "Fabric cost per switch port", "Fabric cost over the ports of all switches.", formula="costs.per"
+        "USD",
+        "Fabric cost per switch port",
+        "Fabric cost over the ports of all switches.",
+        formula="costs.per",
+        show=("figures", "costs"),
     )
-    cost_per_gpu: Q = result("USD", "Fabric cost per GPU", "Fabric cost over all GPUs.", formula="costs.per")
+    cost_per_gpu: Q = result(
+        "USD",
+        "Fabric cost per GPU",
+        "Fabric cost over all GPUs.",
+        formula="costs.per",
+        show=("figures", "comparison", "sweep"),
+        made_of="bill_of_materials.cost",
+    )
     cost_per_bisection: Q = result(
         "USD/(Gb/s)",
         "Fabric cost per Gb/s of bisection",
         "Fabric cost over the worst cut's rate, one way, in Gb/s.",
         formula="costs.per",
     )
-    share_of_capital: Q = result("1", "Fabric's share of capital", "Fabric cost over capital.", formula="costs.per")
+    share_of_capital: Q = result(
+        "1", "Fabric's share of capital", "Fabric cost over capital.", formula="costs.per", show=("costs",), share=True
+    )
     host_ports: int | None = result("1", "NIC ports", "NIC ports in use.")
     switch_ports: int | None = result("1", "Ports of all switches", "Ports of all switches, used or free.")
-    power: Q = result("W", "Fabric power", "Maximum power of switches with their modules.")
-    typical_power: Q = result("W", "Fabric, typical", "Usual power of switches with their modules.")
+    power: Q = result("W", "Fabric power", "Maximum power of switches with their modules.", show=("power",))
+    typical_power: Q = result(
+        "W", "Fabric power, typical", "Usual power of switches with their modules.", show=("power",)
+    )
     bill_of_materials: tuple[BillLine[Q], ...] = result(
-        "", "Bill of materials", "What is bought, line by line.", formula="costs.line"
+        "",
+        "Bill of materials",
+        "What is bought, line by line.",
+        formula="costs.line",
+        table="bill_of_materials",
+        sums={"Fabric": {"cost": "cost", "power": "power"}},
     )
     matches: tuple[str, ...] = result("", "Published designs", "Titles of published designs with the same counts.")
     networks: tuple[OtherNetwork[Q], ...] = result(
-        "", "Storage and management networks", "Those that are switched on.", default=()
+        "", "Storage and management networks", "Those that are switched on.", default=(), table="networks"
     )
     shape: FabricShape | None = result("", "Shape", "How one plane is wired.", default=None)
     cages: Mapping[str, int] = result("1", "Cages", "Cages in use, by role.", default_factory=dict)
@@ -208,8 +256,8 @@ class Fabric(Generic[Q]):
 class Timing(Generic[Q]):
     """One way to run a collective."""
 
-    algorithm: str = result("", "Algorithm", "ring, tree, nvls, …")
-    protocol: str = result("", "Protocol", "ll, ll128 or simple; blank where the profile knows none.")
+    algorithm: str = result("", "Algorithm", "ring, tree, nvls, …", words="algorithm")
+    protocol: str = result("", "Protocol", "ll, ll128 or simple; blank where the profile knows none.", words="protocol")
     time: Q = result("s", "Time", "Until every GPU holds the result.", formula="collectives.times")
     algorithm_bandwidth: Q = result(
         "B/s", "Algorithm bandwidth", "Message over time.", formula="collectives.algorithm_bandwidth"
@@ -221,9 +269,11 @@ class Timing(Generic[Q]):
         formula="collectives.bus_bandwidth",
     )
     latency_share: float | None = result(
-        "1", "Latency share", "Share of the time that would stay if links were infinitely wide."
+        "1", "Latency share", "Share of the time that would stay if links were infinitely wide.", share=True
     )
-    bandwidth_share: float | None = result("1", "Bandwidth share", "Share of the time that moves bytes at full rate.")
+    bandwidth_share: float | None = result(
+        "1", "Bandwidth share", "Share of the time that moves bytes at full rate.", share=True
+    )
 
 
 @record
@@ -232,9 +282,17 @@ class AllReduce(Generic[Q]):
 
     message: float = result("B", "Message", "Bytes on each GPU.")
     ranks: int = result("1", "Ranks", "GPUs that take part.")
-    algorithm: str = result("", "Algorithm", "The quickest, or the forced one.")
-    protocol: str = result("", "Protocol", "ll, ll128 or simple; blank where the profile knows none.")
-    time: Q = result("s", "All-reduce time", "Until every GPU holds the sum.", formula="collectives.times")
+    algorithm: str = result(
+        "", "Algorithm", "The quickest, or the forced one.", words="algorithm", show=("comparison",)
+    )
+    protocol: str = result("", "Protocol", "ll, ll128 or simple; blank where the profile knows none.", words="protocol")
+    time: Q = result(
+        "s",
+        "All-reduce time",
+        "Until every GPU holds the sum.",
+        formula="collectives.times",
+        show=("figures", "comparison"),
+    )
     algorithm_bandwidth: Q = result(
         "B/s", "All-reduce algorithm bandwidth", "Message over time.", formula="collectives.algorithm_bandwidth"
     )
@@ -243,13 +301,16 @@ class AllReduce(Generic[Q]):
         "All-reduce bus bandwidth",
         "Algorithm bandwidth times 2(n - 1)/n, as nccl-tests print it.",
         formula="collectives.bus_bandwidth",
+        show=("figures", "comparison"),
     )
     latency_share: float | None = result(
-        "1", "Latency share", "Share of the time that would stay if links were infinitely wide."
+        "1", "Latency share", "Share of the time that would stay if links were infinitely wide.", share=True
     )
-    bandwidth_share: float | None = result("1", "Bandwidth share", "Share of the time that moves bytes at full rate.")
+    bandwidth_share: float | None = result(
+        "1", "Bandwidth share", "Share of the time that moves bytes at full rate.", share=True
+    )
     alternatives: tuple[Timing[Q], ...] = result(
-        "", "All-reduce by algorithm", "Every algorithm that this cluster can run."
+        "", "All-reduce by algorithm", "Every algorithm that this cluster can run.", table="all_reduce"
     )
     reason: str = result("", "Reason", "Why this algorithm, in a sentence.")
     library_choice: str = result(
@@ -261,8 +322,8 @@ class AllReduce(Generic[Q]):
 class StepPart(Generic[Q]):
     """A part of the step, as far as it is not hidden behind others."""
 
-    name: str = result("", "Part", "What is done.")
-    resource: Resource = result("", "Bounded by", "The resource that bounds it.")
+    name: str = result("", "Part", "What is done.", words="part")
+    resource: Resource = result("", "Bounded by", "The resource that bounds it.", words="resource")
     time: Q = result("s", "Time", "Time of the step that it takes.", formula="training.assemble")
 
 
@@ -301,28 +362,62 @@ class Alternative:
 class Training(Generic[Q]):
     """The training step and the run."""
 
-    parallelism: Parallelism | None = result("", "How the model is spread", "Given, or the best that was found.")
+    parallelism: Parallelism | None = result(
+        "", "How the model is spread", "Given, or the best that was found.", table="parallelism"
+    )
     searched: int = result("1", "Configurations looked at", "Ways to spread the model that were enumerated.")
     feasible: int = result("1", "Configurations that fit", "Those of them that fit the memory.")
-    step_time: Q = result("s", "Step time", "One optimizer step.", formula="training.assemble")
+    step_time: Q = result(
+        "s",
+        "Step time",
+        "One optimizer step.",
+        formula="training.assemble",
+        show=("figures", "comparison", "sweep"),
+        made_of="parts.time",
+    )
+    time_to_train: Q = result(
+        "s",
+        "Time to train",
+        "All steps, and what failures and checkpoints take.",
+        formula="training.time_to_train",
+        show=("figures", "comparison", "sweep"),
+        made_of="parts.time",
+    )
     parts: tuple[StepPart[Q], ...] = result(
-        "", "Time of one training step", "What the step is made of; the parts add up to it."
+        "",
+        "Time of one training step",
+        "Only what is not hidden behind other parts; the parts add up to the step.",
+        table="step",
+        sums={"Step": {"time": "step_time"}},
     )
     mfu: Q = result(
         "1",
-        "Model FLOPs utilisation",
+        "Model FLOPs utilisation (MFU)",
         "Useful matrix work over what all GPUs could do at their peak.",
         formula="training.mfu",
+        show=("figures", "comparison", "sweep"),
+        share=True,
+        made_of="parts.time",
     )
     hfu: Q = result(
-        "1", "Hardware FLOPs utilisation", "The same with work that is done again counted.", formula="training.mfu"
+        "1",
+        "Hardware FLOPs utilisation (HFU)",
+        "The same with work that is done again counted.",
+        formula="training.mfu",
+        show=("figures",),
+        share=True,
     )
-    tokens_per_second: Q = result("1/s", "Tokens per second", "Tokens of a step over its time.")
-    time_to_train: Q = result(
-        "s", "Time to train", "All steps, and what failures and checkpoints take.", formula="training.time_to_train"
+    tokens_per_second: Q = result(
+        "1/s",
+        "Tokens per second",
+        "Tokens of a step over its time.",
+        show=("figures", "comparison", "sweep"),
+        made_of="parts.time",
     )
     steps: float = result("1", "Steps", "Training tokens over the tokens of a step.")
-    availability: float = result("1", "Availability", "Share of time that makes progress.", formula="training.goodput")
+    availability: float = result(
+        "1", "Availability", "Share of time that makes progress.", formula="training.goodput", share=True
+    )
     straggler: float = result(
         "1", "Straggler factor", "Step time over what it were if all nodes were as quick as the usual one."
     )
@@ -348,7 +443,7 @@ class Training(Generic[Q]):
 class MemoryPart(Generic[Q]):
     """A part of the memory of the fullest GPU."""
 
-    name: str = result("", "Part", "What is held.")
+    name: str = result("", "Part", "What is held.", words="part")
     size: Q = result("B", "Memory of one GPU", "Its bytes.", formula="training.memory")
 
 
@@ -357,10 +452,21 @@ class Memory(Generic[Q]):
     """Memory of the fullest GPU."""
 
     parts: tuple[MemoryPart[Q], ...] = result(
-        "", "Memory of the fullest GPU", "What is held; the parts add up to the total."
+        "",
+        "Memory of the fullest GPU",
+        "What is held; the parts add up to the total.",
+        table="memory",
+        sums={"Total": {"size": "total"}, "Usable": {"size": "capacity"}, "Head-room": {"size": "headroom"}},
     )
-    total: Q = result("B", "Total", "What the fullest GPU holds.", formula="training.memory")
-    capacity: Q = result("B", "Usable", "Memory of one GPU that programs can use.")
+    total: Q = result(
+        "B",
+        "Memory of the fullest GPU",
+        "What the fullest GPU holds.",
+        formula="training.memory",
+        show=("figures", "comparison", "sweep"),
+        made_of="parts.size",
+    )
+    capacity: Q = result("B", "Usable memory of a GPU", "Memory of one GPU that programs can use.")
     headroom: Q = result("B", "Head-room", "Usable memory less what is held.")
     fits: bool | None = result(
         "", "Fits", "Whether the total is below the usable memory; null where nothing was found to run."
@@ -371,20 +477,22 @@ class Memory(Generic[Q]):
 class WhatIf(Generic[Q]):
     """The step with one resource ``factor`` times as good; ``gain`` is the share of the step time saved."""
 
-    resource: Resource = result("", "Resource", "What is better.")
+    resource: Resource = result("", "Resource", "What is better.", words="resource")
     factor: float = result("1", "Times as good", "How many times.")
     step_time: Q = result("s", "Step time", "The step with it.", formula="training.assemble")
-    gain: float | None = result("1", "Step time saved", "Share of the step time saved.")
+    gain: float | None = result("1", "Step time saved", "Share of the step time saved.", share=True)
 
 
 @record
 class Bottleneck(Generic[Q]):
     """What bounds the step."""
 
-    resource: Resource | None = result("", "Bottleneck", "The resource that takes most of the step.")
-    share: float | None = result("1", "Share", "Its share of the step time.")
+    resource: Resource | None = result(
+        "", "Bottleneck", "The resource that takes most of the step.", words="resource", show=("comparison",)
+    )
+    share: float | None = result("1", "Share", "Its share of the step time.", share=True)
     what_if: tuple[WhatIf[Q], ...] = result(
-        "", "What a better resource would gain", "The step with each resource better."
+        "", "What a better resource would gain", "The step with each resource better.", table="what_if"
     )
 
 
@@ -392,7 +500,7 @@ class Bottleneck(Generic[Q]):
 class CostLine(Generic[Q]):
     """A part of capital."""
 
-    name: str = result("", "Part", "What is paid for.")
+    name: str = result("", "Part", "What is paid for.", words="part")
     cost: Q = result("USD", "Cost", "What it costs.")
 
 
@@ -400,7 +508,7 @@ class CostLine(Generic[Q]):
 class RunningCostLine(Generic[Q]):
     """A part of the running cost."""
 
-    name: str = result("", "Part", "What is paid for.")
+    name: str = result("", "Part", "What is paid for.", words="part")
     cost: Q = result("USD/year", "Cost", "What it costs a year.")
 
 
@@ -408,31 +516,68 @@ class RunningCostLine(Generic[Q]):
 class Costs(Generic[Q]):
     """``operating``, its parts and ``energy`` are dollars a year; ``per_gpu_hour`` is of one GPU, owned."""
 
-    capital: Q = result("USD", "Capital", "Nodes, networks and the building they need, bought.")
+    capital: Q = result(
+        "USD",
+        "Capital",
+        "Nodes, networks and the building they need, bought.",
+        show=("figures", "costs", "comparison", "sweep"),
+        made_of="capital_parts.cost",
+    )
     operating: Q = result(
-        "USD/year", "Running cost of a year", "Energy and support of a year.", formula="costs.operating"
+        "USD/year",
+        "Running cost of a year",
+        "Energy and support of a year.",
+        formula="costs.operating",
+        show=("costs", "comparison", "sweep"),
+        made_of="operating_parts.cost",
     )
     total: Q = result(
-        "USD", "Total over the lifetime", "Capital and running cost over the lifetime.", formula="costs.total"
+        "USD",
+        "Total over the lifetime",
+        "Capital and running cost over the lifetime.",
+        formula="costs.total",
+        show=("costs", "comparison", "sweep"),
+        made_of="capital_parts.cost",
     )
     per_gpu_hour: Q = result(
         "USD/h",
-        "One GPU for one hour, owned",
+        "Cost of a GPU-hour, owned",
         "Total over GPUs and hours of the lifetime.",
         formula="costs.per_gpu_time",
+        show=("costs",),
     )
     per_run: Q = result(
-        "USD", "Cost of this run, owned", "The run's share of the lifetime's total.", formula="costs.run"
+        "USD",
+        "Cost of this run, owned",
+        "The run's share of the lifetime's total.",
+        formula="costs.run",
+        show=("figures", "costs", "comparison", "sweep"),
+        product_of=("training.time_to_train", "costs.per_gpu_hour"),
     )
     rental: Q = result(
-        "USD", "Cost of this run, rented", "GPU-hours of the run at the rent of one.", formula="costs.rental"
+        "USD",
+        "Cost of this run, rented",
+        "GPU-hours of the run at the rent of one.",
+        formula="costs.rental",
+        show=("figures", "costs", "comparison", "sweep"),
+        product_of=("training.time_to_train",),
     )
-    capital_parts: tuple[CostLine[Q], ...] = result("", "Capital", "What capital is made of.")
+    capital_parts: tuple[CostLine[Q], ...] = result(
+        "", "Capital", "What capital is made of.", table="capital", sums={"Total": {"cost": "capital"}}
+    )
     operating_parts: tuple[RunningCostLine[Q], ...] = result(
-        "", "Running cost of a year", "What a year's cost is made of."
+        "",
+        "Running cost of a year",
+        "What a year's cost is made of.",
+        table="operating",
+        sums={"Total": {"cost": "operating"}},
     )
     energy: Q = result(
-        "USD/year", "Energy of a year", "Electricity of a year at typical power.", formula="costs.energy_cost"
+        "USD/year",
+        "Energy of a year",
+        "Electricity of a year at typical power.",
+        formula="costs.energy_cost",
+        show=("costs",),
     )
 
 
@@ -453,7 +598,9 @@ class Plan(Generic[Q]):
     model_version: str = result("", "Model version", "Version of the formulas.")
     catalog_version: str = result("", "Catalogue version", "Version of the catalogue, overrides counted.")
     scenario: Mapping[str, Any] = result("", "Inputs", "The question, every blank filled in, in base units.")
-    findings: tuple[Finding, ...] = result("", "Findings", "What the reader should know, worst first.")
+    findings: tuple[Finding, ...] = result(
+        "", "Findings", "What the reader should know, worst first.", table="findings"
+    )
     permalink: str = result("", "Link", "Address that asks the same again.")
     verdict: str = result("", "Verdict", "The answer in a sentence.")
     cluster: Cluster[Q] = result("", "Cluster", "Nodes, racks and power.")

@@ -8,12 +8,15 @@ take for a formula is defused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any, get_args, get_origin, get_type_hints
 
 from app.catalog.load import Catalog
-from app.plan.band import Band
+from app.plan.band import Band, Declaration, declaration, record, result
+from app.plan.declarations import READING, is_quantity, part_of, results, view
 from app.plan.result import AllReduce, Fabric, Plan
+from app.report.labels import in_words, named
 from app.studies.curve import Curve
 from app.studies.nccl_tests import Result
 from app.studies.sensitivity import Sensitivity
@@ -23,13 +26,17 @@ Cell = str | int | float | bool | Band | None
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name on pages, its key in files, and its unit; ``band`` where cells are ranges."""
+    """A column: its name on pages, its key in files, and its unit.
+
+    ``band`` where cells are ranges, ``share`` where pages print per cent, ``words``: the vocabulary of keys.
+    """
 
     key: str
     title: str
     unit: str = ""
     band: bool = False
     share: bool = False
+    words: str = ""
 
     @property
     def number(self) -> bool:
@@ -74,44 +81,88 @@ class Table:
 
 # Tables of a plan ----------------------------------------------------------------------------------------------------
 
+VIEWS = {"figures": "Key figures", "costs": "Cost", "power": "Power"}
+"""Tables of single results, by the views that results declare, and their titles."""
+
 
 def tables(plan: Plan, catalog: Catalog) -> dict[str, Table]:
-    """Every table of a plan by key, in the order of the page."""
-    made = (
-        _inputs(plan),
-        _key_figures(plan),
-        _step(plan),
-        _what_if(plan),
-        _parallelism(plan),
-        _memory(plan),
-        all_reduce_table(plan.all_reduce),
-        *fabric_tables(plan.fabric).values(),
-        _lines("capital", "Capital", plan.costs.capital_parts, plan.costs.capital),
-        _lines("operating", "Running cost of a year", plan.costs.operating_parts, plan.costs.operating, "USD/year"),
-        _cost_figures(plan),
-        _power(plan),
-        _findings(plan),
-        _sources(plan, catalog),
-    )
-    return {table.key: table for table in made}
+    """Every table of a plan by key: inputs, key figures, then its parts as people read them, then what they rest on."""
+    parts = {name: getattr(plan, name) for name in READING}
+    made = {"inputs": _inputs(plan), "figures": _figures(plan, "figures")}
+    for name, part in parts.items():
+        made |= fabric_tables(part) if isinstance(part, Fabric) else listings(part, name)
+    made["costs"] = _figures(plan, "costs")
+    made["power"] = _figures(plan, "power", power_parts(plan))
+    made["findings"] = listings(plan)["findings"]
+    made["sources"] = _sources(plan, catalog)
+    return made
+
+
+def listings(part: Any, path: str = "") -> dict[str, Table]:
+    """The tables that a record of results declares: a row for each record of a list, or for each field of a part."""
+    found: dict[str, Table] = {}
+    hints = get_type_hints(type(part))
+    for entry in fields(part):
+        declared, value = declaration(entry), getattr(part, entry.name)
+        if declared and declared.table:
+            kind = get_args(hints[entry.name])[0]
+            found[declared.table] = (
+                listing(declared, get_origin(kind) or kind, value, part)
+                if isinstance(value, tuple)
+                else _properties(declared, value)
+            )
+    return found
+
+
+def listing(declared: Declaration, kind: type, records: Sequence[Any], part: Any = None) -> Table:
+    """Records as rows: a column for each of their fields, and the sums of the part that they belong to below them."""
+    columns = tuple(columns_of(kind))
+    rows = [tuple(_cell(record, column) for column in columns) for record in records]
+    for name, sums in declared.sums.items():
+        below = [getattr(part, sums[column.key]) if column.key in sums else _blank(column) for column in columns[1:]]
+        rows.append((name, *below))
+    return Table(declared.table, declared.label, columns, tuple(rows), declared.meaning)
+
+
+def columns_of(kind: type, path: str = "") -> Iterator[Column]:
+    """A column for each field that a record declares, those of its parts in their place."""
+    hints = get_type_hints(kind)
+    for entry in fields(kind):
+        declared, hint = declaration(entry), hints[entry.name]
+        if declared is None or not declared.listed:
+            continue
+        if inner := part_of(hint):
+            yield from columns_of(inner, f"{path}{entry.name}.")
+        else:
+            unit = "" if declared.share else declared.unit
+            yield Column(f"{path}{entry.name}", declared.label, unit, is_quantity(hint), declared.share, declared.words)
+
+
+def _cell(record: Any, column: Column) -> Cell:
+    value = attrgetter(column.key)(record)
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return in_words(value, column.words) if isinstance(value, str) else value
+
+
+def _blank(column: Column) -> Cell:
+    return None if column.number else ""
+
+
+def _properties(declared: Declaration, part: Any) -> Table:
+    """The fields of one record as rows."""
+    columns = (Column("name", "Name"), Column("value", "Value"))
+    rows = tuple((found.declared.label, _text(found.value)) for found in results(part)) if part else ()
+    return Table(declared.table, declared.label, columns, rows, declared.meaning)
 
 
 def _text(value: Any) -> str:
-    """One input as text: blank for what was not given."""
+    """One value as text: blank for what was not given."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.12g}" if isinstance(value, float) else str(value)
-
-
-def named(key: str) -> str:
-    """A key of the wire as the name of a row.
-
-    >>> named("tensor_parallel")
-    'Tensor parallel'
-    """
-    return key[:1].upper() + key[1:].replace("_", " ")
 
 
 def _inputs(plan: Plan) -> Table:
@@ -120,199 +171,39 @@ def _inputs(plan: Plan) -> Table:
     return Table("inputs", "Inputs, every blank filled in", columns, rows, "Numbers are in base units.")
 
 
-def _figures(key: str, title: str, rows: Iterable[tuple[str, Band | None]]) -> Table:
-    """A table whose rows have units of their own."""
+def _figures(plan: Plan, name: str, parts: Iterable[tuple[str, Band]] = ()) -> Table:
+    """The results of a view, after the parts that they are made of; each row has a unit of its own."""
     columns = (Column("figure", "Figure"), Column("value", "Value", band=True), Column("unit", "Unit of the file"))
-    return Table(key, title, columns, tuple((name, value, value.unit if value else "") for name, value in rows))
-
-
-def _key_figures(plan: Plan) -> Table:
-    training, fabric, reduce, costs = plan.training, plan.fabric, plan.all_reduce, plan.costs
-    return _figures(
-        "figures",
-        "Key figures",
-        (
-            ("Step time", training.step_time),
-            ("Time to train", training.time_to_train),
-            ("Model FLOPs utilisation", training.mfu),
-            ("Hardware FLOPs utilisation", training.hfu),
-            ("Tokens per second", training.tokens_per_second),
-            ("Memory of the fullest GPU", plan.memory.total),
-            ("All-reduce time", reduce.time),
-            ("All-reduce bus bandwidth", reduce.bus_bandwidth),
-            ("Bisection bandwidth per GPU, one way", fabric.bisection_per_gpu),
-            ("Fabric cost", fabric.cost),
-            ("Fabric cost per host port", fabric.cost_per_host_port),
-            ("Fabric cost per switch port", fabric.cost_per_switch_port),
-            ("Fabric cost per GPU", fabric.cost_per_gpu),
-            ("Cluster power", plan.cluster.power),
-            ("Capital", costs.capital),
-            ("Cost of this run, owned", costs.per_run),
-            ("Cost of this run, rented", costs.rental),
-        ),
-    )
-
-
-def _step(plan: Plan) -> Table:
-    columns = (Column("part", "Part"), Column("resource", "Bounded by"), Column("time", "Time", "s", band=True))
-    rows: list[tuple[Cell, ...]] = [(named(part.name), named(part.resource), part.time) for part in plan.training.parts]
-    rows.append(("Step", "", plan.training.step_time))
-    return Table(
-        "step", "Time of one training step", columns, tuple(rows), "Only what is not hidden behind other parts."
-    )
-
-
-def _what_if(plan: Plan) -> Table:
-    columns = (
-        Column("resource", "Resource"),
-        Column("factor", "Times as good", "1"),
-        Column("step_time", "Step time", "s", band=True),
-        Column("gain", "Step time saved", share=True),
-    )
-    rows = tuple(
-        (named(entry.resource), entry.factor, entry.step_time, entry.gain) for entry in plan.bottleneck.what_if
-    )
-    return Table("what_if", "What a better resource would gain", columns, rows)
-
-
-def _parallelism(plan: Plan) -> Table:
-    chosen = plan.training.parallelism
-    columns = (Column("degree", "Degree"), Column("value", "Value"))
-    rows = tuple((named(name), _text(value)) for name, value in asdict(chosen).items()) if chosen else ()
-    return Table("parallelism", "How the model is spread", columns, rows)
-
-
-def _memory(plan: Plan) -> Table:
-    columns = (Column("part", "Part"), Column("size", "Memory of one GPU", "B", band=True))
-    rows: list[tuple[Cell, ...]] = [(named(part.name), part.size) for part in plan.memory.parts]
-    rows += [("Total", plan.memory.total), ("Usable", plan.memory.capacity), ("Head-room", plan.memory.headroom)]
-    return Table("memory", "Memory of the fullest GPU", columns, tuple(rows))
+    rows = [(title, value, value.unit) for title, value in parts]
+    rows += [(found.declared.label, found.value, found.declared.unit) for found in view(plan, name)]
+    return Table(name, VIEWS[name], columns, tuple(rows))
 
 
 def all_reduce_table(reduce: AllReduce) -> Table:
     """The message by every algorithm."""
-    columns = (
-        Column("algorithm", "Algorithm"),
-        Column("protocol", "Protocol"),
-        Column("time", "Time", "s", band=True),
-        Column("algorithm_bandwidth", "Algorithm bandwidth", "B/s", band=True),
-        Column("bus_bandwidth", "Bus bandwidth", "B/s", band=True),
-        Column("latency_share", "Latency share", share=True),
-        Column("bandwidth_share", "Bandwidth share", share=True),
-    )
-    rows = tuple(
-        (
-            entry.algorithm,
-            entry.protocol,
-            entry.time,
-            entry.algorithm_bandwidth,
-            entry.bus_bandwidth,
-            entry.latency_share,
-            entry.bandwidth_share,
-        )
-        for entry in reduce.alternatives
-    )
-    return Table("all_reduce", "All-reduce by algorithm", columns, rows, reduce.reason)
+    return listings(reduce)["all_reduce"]
+
+
+@record
+class SwitchTier:
+    """The switches of one tier."""
+
+    tier: str = result("", "Tier", "leaf, spine or core.", words="part")
+    switches: int | None = result("1", "Switches", "Switches of this tier, of all planes.")
+    links_down: int | None = result("1", "Links down", "Links to the tier below, or to nodes.")
+    ports_free: int | None = result("1", "Ports free", "Unused ports of this tier's switches.")
 
 
 def fabric_tables(fabric: Fabric) -> dict[str, Table]:
     """The tables of a fabric by key."""
-    made = (_switches(fabric), _bisection(fabric), _bill(fabric), _networks(fabric))
-    return {table.key: table for table in made}
-
-
-def _switches(fabric: Fabric) -> Table:
-    links = fabric.links
-    columns = (
-        Column("tier", "Tier"),
-        Column("switches", "Switches", "1"),
-        Column("links_down", "Links down", "1"),
-        Column("ports_free", "Ports free", "1"),
+    links, free = fabric.links, fabric.ports_free
+    tiers = (
+        SwitchTier("leaf", fabric.leaf_switches, links.node_leaf if links else None, free.get("leaf")),
+        SwitchTier("spine", fabric.spine_switches, links.leaf_spine if links else None, free.get("spine")),
+        SwitchTier("core", fabric.core_switches, links.spine_core if links else None, free.get("core")),
     )
-    rows = tuple(
-        (named(tier), count, down, fabric.ports_free.get(tier))
-        for tier, count, down in (
-            ("leaf", fabric.leaf_switches, links.node_leaf if links else None),
-            ("spine", fabric.spine_switches, links.leaf_spine if links else None),
-            ("core", fabric.core_switches, links.spine_core if links else None),
-        )
-    )
-    return Table("switches", "Switches and links", columns, rows)
-
-
-def _bisection(fabric: Fabric) -> Table:
-    columns = (
-        Column("tier", "Tier"),
-        Column("one_way", "One way", "B/s", band=True),
-        Column("both_ways", "Both ways", "B/s", band=True),
-    )
-    rows = tuple((named(cut.tier), cut.one_way, cut.both_ways) for cut in fabric.bisection)
-    return Table("bisection", "Bisection bandwidth", columns, rows, "Across the worst equal halves at each tier.")
-
-
-def _bill(fabric: Fabric) -> Table:
-    columns = (
-        Column("role", "Role"),
-        Column("part", "Part"),
-        Column("quantity", "Quantity", "1"),
-        Column("unit_price", "Price each", "USD", band=True),
-        Column("cost", "Cost", "USD", band=True),
-        Column("power", "Power", "W", band=True),
-    )
-    lines = fabric.bill_of_materials
-    rows: list[tuple[Cell, ...]] = [
-        (named(line.role), line.part, line.quantity, line.unit_price, line.cost, line.power) for line in lines
-    ]
-    rows.append(("Fabric", "", None, None, fabric.cost, fabric.power))
-    return Table("bill_of_materials", "Bill of materials", columns, tuple(rows))
-
-
-def _networks(fabric: Fabric) -> Table:
-    columns = (
-        Column("network", "Network"),
-        Column("switch", "Switch"),
-        Column("leaf_switches", "Leaf switches", "1"),
-        Column("spine_switches", "Spine switches", "1"),
-        Column("node_links", "Node links", "1"),
-        Column("cost", "Cost", "USD", band=True),
-        Column("power", "Power", "W", band=True),
-    )
-    rows = tuple(
-        (
-            named(other.role),
-            other.switch,
-            other.leaf_switches,
-            other.spine_switches,
-            other.links.node_leaf,
-            other.cost,
-            other.power,
-        )
-        for other in fabric.networks
-    )
-    return Table("networks", "Storage and management networks", columns, rows)
-
-
-def _lines(key: str, title: str, lines: Sequence[Any], total: Band | None, unit: str = "USD") -> Table:
-    columns = (Column("part", "Part"), Column("cost", "Cost", unit, band=True))
-    rows: list[tuple[Cell, ...]] = [(named(line.name), line.cost) for line in lines]
-    return Table(key, title, columns, (*rows, ("Total", total)))
-
-
-def _cost_figures(plan: Plan) -> Table:
-    costs = plan.costs
-    return _figures(
-        "costs",
-        "Cost",
-        (
-            ("Capital", costs.capital),
-            ("Running cost of a year", costs.operating),
-            ("Total over the lifetime", costs.total),
-            ("One GPU for one hour, owned", costs.per_gpu_hour),
-            ("This run, owned", costs.per_run),
-            ("This run, rented", costs.rental),
-            ("Energy of a year", costs.energy),
-        ),
-    )
+    about = Declaration("", "Switches and links", "Tier by tier.", table="switches")
+    return {"switches": listing(about, SwitchTier, tiers), **listings(fabric)}
 
 
 def power_parts(plan: Plan) -> list[tuple[str, Band]]:
@@ -326,23 +217,6 @@ def power_parts(plan: Plan) -> list[tuple[str, Band]]:
     rest = whole.typical - sum(power.typical for _, power in parts)
     servers = [("Servers", Band(rest, rest, rest, whole.unit, whole.sources))] if rest > 0 else []
     return [*servers, *parts]
-
-
-def _power(plan: Plan) -> Table:
-    rows: list[tuple[str, Band | None]] = [*power_parts(plan), ("Cluster, provisioned", plan.cluster.power)]
-    rows += [("Cluster, typical", plan.cluster.typical_power), ("Fabric, typical", plan.fabric.typical_power)]
-    return _figures("power", "Power", rows)
-
-
-def _findings(plan: Plan) -> Table:
-    columns = (
-        Column("severity", "Severity"),
-        Column("message", "Finding"),
-        Column("suggestion", "What to change"),
-        Column("fields", "Fields"),
-    )
-    rows = tuple((found.severity, found.message, found.suggestion, ", ".join(found.fields)) for found in plan.findings)
-    return Table("findings", "Findings", columns, rows)
 
 
 def used_sources(value: Any) -> Iterator[str]:
@@ -411,7 +285,7 @@ def sensitivity_table(sensitivity: Sensitivity) -> Table:
     return Table("sensitivity", f"What moves {sensitivity.name.lower()}", columns, rows)
 
 
-def comparison_table(result: Result) -> Table:
+def comparison_table(measured: Result) -> Table:
     """Pasted measurements beside their predictions."""
     columns = (
         Column("message", "Message", "B"),
@@ -424,7 +298,7 @@ def comparison_table(result: Result) -> Table:
     )
     rows = tuple(
         (row.size, row.measured, row.predicted, row.measured_bus, row.predicted_bus, row.ratio, row.inside)
-        for row in result.rows
+        for row in measured.rows
     )
     return Table("comparison", "Measured beside predicted", columns, rows)
 

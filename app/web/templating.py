@@ -20,6 +20,7 @@ from starlette.responses import Response
 from app import __version__
 from app.plan.band import Band
 from app.plan.scenario import Scenario
+from app.report.labels import capitalize_first, in_words, lower_first, words
 from app.units import show, show_range
 from app.web import assets
 
@@ -101,33 +102,6 @@ def count(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
 
 
-def words(key: object) -> str:
-    """A key of the wire as words.
-
-    >>> words("data_parallel")
-    'data parallel'
-    """
-    return str(key).replace("_", " ")
-
-
-def capitalize_first(text: str) -> str:
-    """The text with its first letter upper case, the rest as it is.
-
-    >>> capitalize_first("tensor-parallel NVLink traffic")
-    'Tensor-parallel NVLink traffic'
-    """
-    return text[:1].upper() + text[1:]
-
-
-def lower_first(text: str) -> str:
-    """The text with its first letter lower case, unless an abbreviation begins it.
-
-    >>> lower_first("Bill of materials"), lower_first("MFU by size")
-    ('bill of materials', 'MFU by size')
-    """
-    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
-
-
 def anchor(path: str) -> str:
     """A path of the wire as the id of an element.
 
@@ -168,6 +142,7 @@ def environment() -> Environment:
         "count": count,
         "change": change,
         "words": words,
+        "in_words": in_words,
         "capitalize_first": capitalize_first,
         "lower_first": lower_first,
         "anchor": anchor,

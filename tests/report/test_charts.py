@@ -15,6 +15,7 @@ from app.plan.scenario import Scenario
 from app.report import tables as report_tables
 from app.report.charts import accuracy_charts, curve_charts, plan_charts
 from app.report.charts import style as chart_style
+from app.report.labels import named
 from app.studies import all_reduce_curves, sensitivity
 from app.studies import curve as studies_curve
 from tests.sample import sample_plan
@@ -90,13 +91,13 @@ def test_bars_are_the_numbers_of_the_plan_and_of_its_table(real):
     assert values(plan_charts.step_parts(real)) == visible
     assert len(visible) > 5
     assert values(plan_charts.memory(real)) == [row[1].typical for row in tables["memory"].rows[:-2] if row[1].typical]
-    assert values(plan_charts.power(real))[:-1] == [row[1].typical for row in tables["power"].rows[:-2]]
+    assert values(plan_charts.power(real))[:-1] == [row[1].typical for row in tables["power"].rows[:-3]]
     assert values(plan_charts.bisection(real)) == [row[1].typical for row in tables["bisection"].rows]
     assert values(plan_charts.costs(real)) == [row[1].typical for row in tables["capital"].rows[:-1] if row[1].typical]
 
 
 def test_whiskers_are_the_ranges_of_the_plan(real):
-    parts = {chart_style.words(part.name): part for part in real.training.parts}
+    parts = {named(part.name): part for part in real.training.parts}
     for trace in plan_charts.step_parts(real).data:
         part = parts[trace.name]
         low, high = part.time.typical - trace.error_x.arrayminus[0], part.time.typical + trace.error_x.array[0]

@@ -24,7 +24,7 @@ def read(text: str) -> list[list[str]]:
 
 def test_a_band_becomes_three_columns_in_base_units():
     table = tables.tables(PLAN, CATALOG)["step"]
-    assert table.headings() == ["part", "resource", "time low [s]", "time typical [s]", "time high [s]"]
+    assert table.headings() == ["name", "resource", "time low [s]", "time typical [s]", "time high [s]"]
     first, *_, last = table.flat()
     assert first == ["Linear layers", "Compute", 9.0, 10.0, 11.0]
     assert last[3] == PLAN.training.step_time.typical

@@ -326,7 +326,7 @@ def test_a_comparison_names_the_plan_whose_field_is_wrong(client: TestClient) ->
 
 def test_plans_of_a_comparison_can_be_added_and_removed(client: TestClient) -> None:
     page = get(client, "/compare?b.gpus=512")
-    more = next(href for element in page.all("a") if "c." in (href := element.get("href", "")))
+    more = next(href for element in page.all("a") if "&c." in (href := element.get("href", "")))
     page = get(client, more)
     assert any("Remove" in word for word in page.words)
 

@@ -20,7 +20,6 @@ from app.report.charts.style import (
     CLEAR,
     FOOT,
     OFFSET,
-    RESOURCES,
     ROW,
     STYLES,
     THICK,
@@ -45,8 +44,8 @@ from app.report.charts.style import (
     text,
     upright,
     whisker,
-    words,
 )
+from app.report.labels import RESOURCES, in_words, named
 from app.units import show
 
 # Bars ----------------------------------------------------------------------------------------------------------------
@@ -136,8 +135,8 @@ def step_parts(plan: Plan) -> go.Figure:
         return nothing("The step cannot be timed.", subtitle)
     largest = max(timed, key=lambda part: part.time.typical if part.time else 0.0)
     share = largest.time.typical / step.typical if largest.time else 0.0
-    title = f"{words(largest.name)}: the largest part, {text(largest.time)}, {style.share(share)} of {text(step)}"
-    bars = [Bar(words(part.name), part.time, resource_look(part.resource, plan)) for part in timed]
+    title = f"{named(largest.name)}: the largest part, {text(largest.time)}, {style.share(share)} of {text(step)}"
+    bars = [Bar(named(part.name), part.time, resource_look(part.resource, plan)) for part in timed]
     return _bars(sentence(title), subtitle, bars, "Time in one step")
 
 
@@ -181,13 +180,10 @@ def memory(plan: Plan) -> go.Figure:
     else:
         title = f"Does not fit: needs {text(total)}, a GPU holds {show(capacity.typical, 'B')}"
     style = STYLES["memory"]
-    bars = [Bar(words(part.name), part.size, style) for part in plan.memory.parts if part.size and part.size.typical]
+    bars = [Bar(named(part.name), part.size, style) for part in plan.memory.parts if part.size and part.size.typical]
     bars.append(Bar("Total", total, STYLES["accent"] if plan.memory.fits else STYLES["bad"]))
     limit = f"usable {show(capacity.typical, 'B')}"
     return _bars(sentence(title), subtitle, bars, "Memory of one GPU", limit=capacity, limit_name=limit)
-
-
-TIERS = {"scale_up": "Scale-up domain", "leaf": "Below the leaves", "spine": "Across leaves", "core": "Across spines"}
 
 
 def bisection(plan: Plan) -> go.Figure:
@@ -215,7 +211,7 @@ def fabric_bisection(found: Fabric, scenario: Mapping[str, Any]) -> go.Figure:
         title = f"Half of the cluster can send the other half {text(cuts[-1].one_way)} one way"
     bars = [
         Bar(
-            TIERS.get(cut.tier, words(cut.tier)),
+            in_words(cut.tier, "cut"),
             cut.one_way,
             style_of(str(scenario["scale_up" if cut.tier == "scale_up" else "scale_out"])),
         )
@@ -243,8 +239,8 @@ def _money(total: Band | None, lines: Sequence[Any], subtitle: str, of: str, axi
         return nothing("The price is not known.", subtitle)
     largest = max(priced, key=lambda line: line.cost.typical)
     share = largest.cost.typical / total.typical
-    title = f"{words(largest.name)}: {style.share(share)} {of}, {text(total)}"
-    bars = [Bar(words(line.name), line.cost, STYLES["money"]) for line in priced]
+    title = f"{named(largest.name)}: {style.share(share)} {of}, {text(total)}"
+    bars = [Bar(named(line.name), line.cost, STYLES["money"]) for line in priced]
     return _bars(sentence(title), subtitle, bars, axis)
 
 
@@ -276,34 +272,16 @@ def algorithms(reduce: AllReduce) -> go.Figure:
     if reduce.time is None or not timed:
         return nothing("The all-reduce cannot be timed.", subtitle)
     ordered = sorted(timed, key=lambda entry: entry.time.typical if entry.time else 0.0)
-    title = f"{algorithm_name(reduce.algorithm)} takes {text(reduce.time)} for {show(reduce.message, 'B')}"
+    title = f"{in_words(reduce.algorithm, 'algorithm')} takes {text(reduce.time)} for {show(reduce.message, 'B')}"
     bars = [
         Bar(
-            f"{algorithm_name(entry.algorithm)}, {PROTOCOLS.get(entry.protocol, entry.protocol)}".rstrip(", "),
+            ", ".join(filter(None, (in_words(entry.algorithm, "algorithm"), in_words(entry.protocol, "protocol")))),
             entry.time,
             STYLES["accent"] if entry.algorithm == reduce.algorithm else STYLES["muted"],
         )
         for entry in ordered
     ]
     return _bars(sentence(title), subtitle, bars, "Time")
-
-
-ALGORITHMS = {
-    "ring": "Ring",
-    "tree": "Tree",
-    "nvls": "NVLS",
-    "nvls-tree": "NVLS tree",
-    "collnet": "CollNet",
-    "recursive-halving-doubling": "Halving-doubling",
-    "hierarchical": "Hierarchical",
-    "quickest": "Quickest",
-}
-PROTOCOLS = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}
-
-
-def algorithm_name(key: str) -> str:
-    """How an algorithm is called on pages."""
-    return ALGORITHMS.get(key, key)
 
 
 def configurations(plan: Plan) -> go.Figure:

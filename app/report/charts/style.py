@@ -86,15 +86,6 @@ STYLES: Mapping[str, Style] = {
     "quickest": _named("accent"),
 }
 
-RESOURCES = {
-    "compute": "Compute",
-    "memory_bandwidth": "Memory traffic",
-    "scale_up": "Scale-up link",
-    "scale_out": "Network",
-    "bubble": "Pipeline idle",
-    "overhead": "Overhead",
-}
-
 
 def style_of(name: str) -> Style:
     """The look of a meaning: a resource, or the key of a link or network."""
@@ -253,10 +244,6 @@ def nothing(title: str, subtitle: str) -> go.Figure:
     empty = {"visible": False}
     note = annotation("Not known: the findings say why.", 0.5, 0.5, "center", xref="paper", yref="paper")
     return figure(title, subtitle, [], height=120, x=empty, y=empty, annotations=[note])
-
-
-def words(name: str) -> str:
-    return name[:1].upper() + name[1:].replace("_", " ")
 
 
 def across(y: float) -> Values:

@@ -12,12 +12,11 @@ from app.catalog.load import Catalog
 from app.plan.recommendation import counterpart
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
-from app.report.charts import plan_charts, style
 from app.studies import comparison
 from app.web import form
 from app.web.heavy_queue import compute
 from app.web.pages import shared
-from app.web.pages.shared import MEMORY, Slice, slices
+from app.web.pages.shared import MEMORY, Slice, results_of, slices
 from app.web.templating import page, percent
 
 router = APIRouter(include_in_schema=False)
@@ -149,18 +148,9 @@ def _comparison(
         "errors": errors,
         "more": _side_by_side(request, [*scenarios, scenarios[-1]]) if found and len(scenarios) < len(LETTERS) else "",
         "asked_text": lambda field, value: form.shown(field.removeprefix("scenario."), value, catalog),
-        "words_of": _words_of,
+        **(results_of(found.plans[0]) if found else {}),
     }
     return page(request, "compare.html", values, status=200 if found else 422)
-
-
-def _words_of(field: str, value: object) -> str:
-    """A result that is a key, in words."""
-    if field == "bottleneck.resource":
-        return style.RESOURCES.get(str(value), str(value))
-    if field == "all_reduce.algorithm":
-        return plan_charts.algorithm_name(str(value))
-    return str(value)
 
 
 def _difference_in_a_sentence(found: comparison.Comparison) -> str:

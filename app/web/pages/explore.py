@@ -12,7 +12,7 @@ from app.catalog.estimate import N_DRAWS
 from app.catalog.load import Catalog
 from app.plan import all_reduce, findings, total_cost
 from app.plan import network as compute_network
-from app.plan.band import Band, fold
+from app.plan.band import fold
 from app.plan.cluster import Hardware, look_up
 from app.plan.job import shape
 from app.plan.result import Finding
@@ -22,6 +22,7 @@ from app.report.charts import curve_charts, plan_charts
 from app.studies import all_reduce_curves, curve, nccl_tests, port_cost
 from app.web import form
 from app.web.heavy_queue import Stopped, compute, is_heavy
+from app.web.pages.shared import results_of
 from app.web.templating import page
 
 router = APIRouter(include_in_schema=False)
@@ -44,21 +45,6 @@ def _question(
         "hidden": {name: text for name, text in given.items() if name not in (*names, *wrong)},
         "errors": made.errors,
     }
-
-
-def _explained(explanations: Mapping[str, Any], bands: Mapping[str, Band | None]) -> Mapping[str, Any]:
-    """How each result was computed; ``bands`` name the sources of the whole."""
-
-    def rests_on(path: str) -> tuple[str, ...]:
-        band = bands.get(path)
-        return band.sources if band else ()
-
-    return {"explained": explanations, "formulas": method.formulas(), "name_of": _name_of, "rests_on": rests_on}
-
-
-def _name_of(path: str) -> str:
-    """A result's name for people, from its path on the wire."""
-    return tables.named(path.rpartition(".")[2])
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:
@@ -108,7 +94,9 @@ def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
     swept = _swept(scenario, loaded, message) if hardware.gpus > 1 and part.time is not None else {}
     values = {
         **_question(asked, loaded, _blanks(hardware, message), EXPLORED),
-        **_explained(draft.explanations, bands),
+        **results_of(part, "all_reduce"),
+        "explained": draft.explanations,
+        "formulas": method.formulas(),
         "part": part,
         "own_message": scenario.message,
         "hardware": hardware,
@@ -117,7 +105,6 @@ def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
         | {"algorithms": plan_charts.algorithms(part)},
         "tables": {name: tables.curve_table(curve) for name, curve in swept.items()}
         | {"algorithms": tables.all_reduce_table(part)},
-        "algorithm_name": plan_charts.algorithm_name,
         "pasted": pasted,
         **_pasted(pasted, scenario, loaded),
     }
@@ -212,9 +199,9 @@ def _fabrics(request: Request, asked: form.BoundForm) -> Response:
     keys = {"scale_up": hardware.scale_up.key, "scale_out": hardware.scale_out.key}
     values = {
         **_question(asked, loaded, resolved, DESIGNED),
-        **_explained(
-            {path: found for path, found in network.explanations.items() if path.startswith("fabric.")}, bands
-        ),
+        **results_of(part, "fabric"),
+        "explained": {path: how for path, how in network.explanations.items() if path.startswith("fabric.")},
+        "formulas": method.formulas(),
         "part": part,
         "cluster": cluster,
         "hardware": hardware,

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
 from app.catalog.load import Catalog
-from app.plan.band import Band
 from app.plan.evaluate import evaluate
 from app.plan.outline import outline
 from app.plan.recommendation import degrees
@@ -16,12 +15,12 @@ from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.report import drawing, method
 from app.report import tables as report_tables
-from app.report.charts import curve_charts, plan_charts, style
+from app.report.charts import curve_charts, plan_charts
 from app.studies import acceptance, all_reduce_curves, port_cost, scaling, sensitivity
 from app.web import form
 from app.web.heavy_queue import compute, is_heavy
 from app.web.pages.compare import comparisons
-from app.web.pages.shared import MEMORY, slices
+from app.web.pages.shared import MEMORY, results_of, slices
 from app.web.problems import ProblemError
 from app.web.templating import page
 
@@ -127,12 +126,9 @@ def _planner(
         "sections": [(key, title) for key, title in SECTIONS.items() if key != "sensitivity" or "tornado" in figures],
         "comparisons": list(comparisons(request, scenario, catalog)),
         "origin": f"{request.url.scheme}://{request.url.netloc}",
-        "resources": style.RESOURCES,
-        "algorithm_name": plan_charts.algorithm_name,
         "field_title": form.title,
         "option_label": lambda name, value: form.label(name, value, catalog),
-        "name_of": _name_of,
-        "rests_on": lambda path: _sources_of(answer, path),
+        **results_of(answer),
         "degrees": degrees,
         "preset_query": _preset_query,
     }
@@ -148,22 +144,6 @@ def _resolved_unit(answer: Plan) -> int | None:
     """Nodes of one scalable unit, where the fabric has units."""
     nodes: int | None = answer.scenario["nodes_per_unit"]
     return nodes
-
-
-def _name_of(path: str) -> str:
-    """A result's name for people, from its path on the wire."""
-    part, _, name = path.partition(".")
-    text = (name or part).replace("_", " ")
-    names = {"mfu": "Model FLOPs utilisation (MFU)", "hfu": "Hardware FLOPs utilisation (HFU)"}
-    return names.get(text, text[:1].upper() + text[1:])
-
-
-def _sources_of(answer: Plan, path: str) -> tuple[str, ...]:
-    """The sources of the result at a path of the wire."""
-    found: Any = answer
-    for name in path.split("."):
-        found = getattr(found, name, None)
-    return found.sources if isinstance(found, Band) else ()
 
 
 def _preset_query(preset: Any) -> str:

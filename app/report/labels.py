@@ -1,0 +1,79 @@
+"""What the keys of the wire are called, for pages, charts and files."""
+
+from collections.abc import Mapping
+
+RESOURCES = {
+    "compute": "Compute",
+    "memory_bandwidth": "Memory traffic",
+    "scale_up": "Scale-up link",
+    "scale_out": "Network",
+    "bubble": "Pipeline idle",
+    "overhead": "Overhead",
+}
+ALGORITHMS = {
+    "ring": "Ring",
+    "tree": "Tree",
+    "nvls": "NVLS",
+    "nvls-tree": "NVLS tree",
+    "collnet": "CollNet",
+    "recursive-halving-doubling": "Halving-doubling",
+    "hierarchical": "Hierarchical",
+    "quickest": "Quickest",
+}
+PROTOCOLS = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}
+CUTS = {"scale_up": "Scale-up domain", "leaf": "Below the leaves", "spine": "Across leaves", "core": "Across spines"}
+VOCABULARIES: Mapping[str, Mapping[str, str]] = {
+    "resource": RESOURCES,
+    "algorithm": ALGORITHMS,
+    "protocol": PROTOCOLS,
+    "cut": CUTS,
+    "part": {},
+}
+"""By the names that results declare, see `app.plan.band.Declaration`; what a vocabulary lacks is said by `named`."""
+
+
+def words(key: object) -> str:
+    """A key of the wire as words.
+
+    >>> words("data_parallel")
+    'data parallel'
+    """
+    return str(key).replace("_", " ")
+
+
+def named(key: str) -> str:
+    """A key of the wire as the name of a row.
+
+    >>> named("tensor_parallel")
+    'Tensor parallel'
+    """
+    return words(capitalize_first(key))
+
+
+def in_words(key: object, vocabulary: str) -> str:
+    """A key in the words of a vocabulary; text without one stands as it is.
+
+    >>> in_words("scale_out", "resource"), in_words("output_head", "part"), in_words("H100_x", "")
+    ('Network', 'Output head', 'H100_x')
+    """
+    if not vocabulary:
+        return str(key)
+    return VOCABULARIES[vocabulary].get(str(key)) or named(str(key))
+
+
+def capitalize_first(text: str) -> str:
+    """The text with its first letter upper case, the rest as it is.
+
+    >>> capitalize_first("tensor-parallel NVLink traffic")
+    'Tensor-parallel NVLink traffic'
+    """
+    return text[:1].upper() + text[1:]
+
+
+def lower_first(text: str) -> str:
+    """The text with its first letter lower case, unless an abbreviation begins it.
+
+    >>> lower_first("Bill of materials"), lower_first("MFU by size")
+    ('bill of materials', 'MFU by size')
+    """
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
