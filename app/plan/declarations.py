@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from app.plan.band import Band, Declaration, Q, Quantity, declaration
 
@@ -37,26 +37,45 @@ def view(part: Any, name: str, path: str = "") -> list[Result]:
 
 
 @cache
-def declared(kind: type, path: str = "") -> Mapping[str, Declaration]:
+def declared(kind: type) -> Mapping[str, Declaration]:
     """What every result inside a kind of record declares, by its name on the wire, as people read them."""
-    found: dict[str, Declaration] = {}
+    return {name: said for name, said, _ in _declared(kind)}
+
+
+@cache
+def figures(kind: type) -> Mapping[str, Declaration]:
+    """The same of single figures, flags and words, without lists and parts."""
+    return {name: said for name, said, hint in _declared(kind) if is_quantity(hint) or _alternatives(hint) <= SINGLE}
+
+
+SINGLE = frozenset({int, float, bool, str})
+
+
+def _declared(kind: type, path: str = "") -> Iterator[tuple[str, Declaration, Any]]:
     hints = get_type_hints(kind)
     for entry in sorted(fields(kind), key=lambda entry: _place(entry.name)):
-        name = f"{path}.{entry.name}" if path else entry.name
+        name, hint = f"{path}.{entry.name}" if path else entry.name, hints[entry.name]
         if said := declaration(entry):
-            found[name] = said
-        if inner := part_of(hints[entry.name]):
-            found |= declared(inner, name)
-    return found
+            yield name, said, hint
+        if inner := part_of(hint):
+            yield from _declared(inner, name)
+
+
+def _alternatives(hint: Any) -> frozenset[Any]:
+    """The types that a field may have, without None; those of a literal's values."""
+    if get_origin(hint) is Literal:
+        return frozenset(map(type, get_args(hint)))
+    if get_origin(hint) in (Union, UnionType):
+        return frozenset().union(*(_alternatives(one) for one in get_args(hint) if one is not NoneType))
+    return frozenset({hint})
 
 
 def part_of(hint: Any) -> type | None:
     """The record that a field holds; nothing where it holds a quantity, a list or a plain value."""
     if is_quantity(hint):
         return None
-    if get_origin(hint) in (Union, UnionType):
-        inner = [one for one in get_args(hint) if one is not NoneType]
-        hint = inner[0] if len(inner) == 1 else None
+    alternatives = _alternatives(hint)
+    hint = next(iter(alternatives)) if len(alternatives) == 1 else None
     kind = get_origin(hint) or hint
     return kind if isinstance(kind, type) and is_dataclass(kind) else None
 

@@ -11,8 +11,9 @@ from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.names import input_name
 from app.plan.band import Draws
+from app.plan.declarations import figures
 from app.plan.outline import Outline, outline
-from app.plan.result import Parallelism
+from app.plan.result import Parallelism, Plan
 from app.plan.scenario import Scenario
 from app.studies.scaling import with_parallelism
 
@@ -39,13 +40,6 @@ class Sensitivity:
 
 
 MOST_SWINGS = 10
-RESULTS = {
-    "training.time_to_train": "Time to train",
-    "training.step_time": "Step time",
-    "costs.per_run": "Cost of the run, owned",
-    "costs.capital": "Capital",
-    "fabric.cost": "Fabric cost",
-}
 
 
 def sensitivity(
@@ -56,6 +50,7 @@ def sensitivity(
     Every constant was drawn independently for all results, so the logarithm of the result, regressed on the logarithms
     of its constants' draws, says how far each moves it alone. All prices of an edition move together and count as one.
     """
+    declared = figures(Plan)[result]
     drafts = outline(with_parallelism(scenario, chosen), catalog)
     parts = (drafts.network, drafts.job, drafts.money)
     draws = next(part.quantities[result] for part in parts if result in part.quantities)
@@ -66,7 +61,7 @@ def sensitivity(
     values = np.log(draws.values)
     typical_value = float(draws.values[0])
     if not inputs or not np.isfinite(values).all():
-        return Sensitivity(RESULTS[result], draws.unit, typical_value, ())
+        return Sensitivity(declared.label, declared.unit, typical_value, ())
     logs = {key: np.log(np.maximum(one.draws(), 1e-300) / one.typical) for key, one in inputs.items()}
     # Prices swing further up than down: a slope for each side.
     columns = [side for row in logs.values() for side in (np.minimum(row, 0), np.maximum(row, 0))]
@@ -82,7 +77,7 @@ def sensitivity(
         low, high = typical_value * float(np.exp(-error)), typical_value * float(np.exp(error))
         swings.append(Swing("The step model itself", "muted", low, high))
     swings.sort(key=lambda swing: swing.low - swing.high)
-    return Sensitivity(RESULTS[result], draws.unit, typical_value, tuple(swings[:MOST_SWINGS]))
+    return Sensitivity(declared.label, declared.unit, typical_value, tuple(swings[:MOST_SWINGS]))
 
 
 def _inputs(used: Sequence[Estimate]) -> dict[str, Estimate]:

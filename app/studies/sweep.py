@@ -1,22 +1,40 @@
 """A grid of scenarios, answered one after the other in constant memory."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from itertools import product
 from math import isfinite, prod
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from app.catalog.load import Catalog
+from app.plan.band import Band
+from app.plan.declarations import figures, results
+from app.plan.evaluate import evaluate
 from app.plan.outline import Outline, outline
+from app.plan.result import Plan
 from app.plan.scenario import Scenario
 
-RESULTS = (
-    "training.step_time", "training.mfu", "training.tokens_per_second", "training.time_to_train", "memory.total",
-    "fabric.cost", "fabric.cost_per_host_port", "fabric.cost_per_gpu", "fabric.bisection_per_gpu", "cluster.power",
-    "costs.capital", "costs.operating", "costs.total", "costs.per_run", "costs.rental",
-)  # fmt: skip
-"""The results in each row, by their names in a plan: typical values in base units."""
+RESULTS = tuple(name for name, declared in figures(Plan).items() if "sweep" in declared.show)
+"""The results in each row unless others are asked for, by their names in a plan."""
+OUTLINED = frozenset(RESULTS)
+"""Results that need no whole plan, only its outline, which takes a fraction of the time."""
+
+
+def known(name: str) -> str:
+    """The name of a result of a plan."""
+    if name in figures(Plan):
+        return name
+    near = get_close_matches(name, figures(Plan), n=3, cutoff=0.5)
+    advice = f"Did you mean {' or '.join(near)}? " if near else ""
+    text = name if len(name) <= 40 else name[:40] + "…"
+    raise PydanticCustomError(
+        "unknown_result",
+        "A plan has no result “{text}”. {advice}The glossary at /method lists all.",
+        {"text": text, "advice": advice},
+    )
 
 
 class Grid(BaseModel):
@@ -27,6 +45,13 @@ class Grid(BaseModel):
     base: dict[str, Any] = Field(default_factory=dict, description="Fields of a scenario.", max_length=100)
     grid: dict[str, Annotated[list[Any], Field(min_length=1, max_length=100_000)]] = Field(
         description="For each field to vary, its values.", min_length=1, max_length=12
+    )
+
+    results: list[Annotated[str, AfterValidator(known)]] = Field(
+        list(RESULTS),
+        description="The results in each row, by their names in a plan: typical values in base units, or words.",
+        min_length=1,
+        max_length=200,
     )
 
     def points(self) -> int:
@@ -44,24 +69,28 @@ def sweep(grid: Grid, catalog: Catalog) -> Iterator[dict[str, Any]]:
         fields = dict(zip(grid.grid, values, strict=True))
         try:
             scenario = Scenario.model_validate({**grid.base, **fields}, context={"catalog": catalog})
-            drafted = outline(scenario, typical)
+            plan = outline(scenario, typical) if OUTLINED.issuperset(grid.results) else evaluate(scenario, typical)
         except ValidationError as error:
-            yield row(fields, None, error.errors()[0]["msg"])
+            yield row(grid, fields, {}, error.errors()[0]["msg"])
             continue
-        worst = [finding.message for finding in drafted.findings if finding.severity == "error"]
-        yield row(fields, drafted, worst[0] if worst else "")
+        worst = [finding.message for finding in plan.findings if finding.severity == "error"]
+        yield row(grid, fields, {name: _typical(plan, name) for name in grid.results}, worst[0] if worst else "")
 
 
-def row(fields: Mapping[str, Any], drafted: Outline | None, error: str) -> dict[str, Any]:
+def row(grid: Grid, fields: Mapping[str, Any], results: Mapping[str, Any], error: str) -> dict[str, Any]:
     """One row, always with the same columns."""
-    results = {name: _finite(drafted.typical(name)) if drafted else None for name in RESULTS}
-    return {**fields, **results, "error": error}
+    return {**fields, **{name: results.get(name) for name in grid.results}, "error": error}
 
 
-def columns(fields: Sequence[str]) -> list[str]:
+def columns(grid: Grid) -> list[str]:
     """The columns of a row, in order."""
-    return [*fields, *RESULTS, "error"]
+    return [*grid.grid, *grid.results, "error"]
 
 
-def _finite(value: float) -> float | None:
-    return value if isfinite(value) else None
+def _typical(plan: Outline | Plan, name: str) -> float | int | bool | str | None:
+    """A result of a plan; of a quantity its typical value, nothing where it cannot be computed."""
+    if isinstance(plan, Outline):
+        value = plan.typical(name)
+        return value if isfinite(value) else None
+    found = next((result.value for result in results(plan) if result.path == name), None)
+    return found.typical if isinstance(found, Band) else found

@@ -298,7 +298,7 @@ async def _lines(grid: Grid, batches: AsyncIterator[Rows], settings: Settings, a
     """The rows of a sweep as they are written, with a last one that says where it was cut off."""
     points, done = grid.points(), 0
     if as_csv:
-        yield _csv_line(columns(list(grid.grid)))
+        yield _csv_line(columns(grid))
     async for batch in batches:
         done += len(batch)
         yield b"".join(_csv_line(list(one.values())) if as_csv else to_json(one) + b"\n" for one in batch)
@@ -306,7 +306,7 @@ async def _lines(grid: Grid, batches: AsyncIterator[Rows], settings: Settings, a
         most = done >= settings.max_sweep_points
         limit = "at the most points of one request" if most else f"after {settings.time_limit:g} s"
         text = f"Cut off {limit}: {done:,} of {points:,} points are above. Ask for the rest."
-        last = row(dict.fromkeys(grid.grid), None, text)
+        last = row(grid, dict.fromkeys(grid.grid), {}, text)
         yield _csv_line(list(last.values())) if as_csv else to_json(last) + b"\n"
 
 

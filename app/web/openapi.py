@@ -15,8 +15,11 @@ from pydantic import BaseModel
 
 from app import units
 from app.catalog.load import KINDS
+from app.plan.declarations import figures
+from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.studies.sizing import Question
+from app.studies.sweep import RESULTS, Grid
 from app.web.problems import MEDIA_TYPE, FieldProblem, Problem
 
 Schema = dict[str, Any]
@@ -324,6 +327,14 @@ def _grid(scenario: Mapping[str, Schema]) -> Schema:
                 "maxProperties": 12,
                 "additionalProperties": False,
                 "properties": values,
+            },
+            "results": {
+                "description": Grid.model_fields["results"].description,
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 200,
+                "items": {"type": "string", "enum": list(figures(Plan))},
+                "default": list(RESULTS),
             },
         },
     }

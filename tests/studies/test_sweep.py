@@ -1,11 +1,12 @@
 """A grid of scenarios, row by row."""
 
 import pytest
+from pydantic import ValidationError
 
 from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
-from app.studies.sweep import Grid, columns, sweep
+from app.studies.sweep import RESULTS, Grid, columns, sweep
 
 
 def test_a_grid_has_the_product_of_its_values_and_the_last_field_varies_fastest() -> None:
@@ -18,7 +19,7 @@ def test_a_grid_has_the_product_of_its_values_and_the_last_field_varies_fastest(
         (128, "infiniband-ndr"),
         (128, "roce-400"),
     ]
-    assert all(list(row) == columns(["gpus", "scale_out"]) for row in rows)
+    assert all(list(row) == columns(grid) for row in rows)
 
 
 def test_a_row_is_the_typical_plan_of_its_scenario() -> None:
@@ -27,6 +28,30 @@ def test_a_row_is_the_typical_plan_of_its_scenario() -> None:
     assert plan.training.step_time is not None
     assert row["training.step_time"] == pytest.approx(plan.training.step_time.typical)
     assert row["error"] == ""
+
+
+def test_any_result_of_a_plan_can_be_a_column() -> None:
+    names = ("fabric.leaf_switches", "all_reduce.algorithm", "training.parallelism.tensor_parallel", "all_reduce.time")
+    grid = Grid(base={"model": "llama-3-8b"}, grid={"gpus": [256]}, results=list(names))
+    row = next(sweep(grid, load_catalog()))
+    plan = evaluate(Scenario(model="llama-3-8b", gpus=256), load_catalog())
+    assert list(row) == ["gpus", *names, "error"]
+    assert row["fabric.leaf_switches"] == plan.fabric.leaf_switches
+    assert row["all_reduce.algorithm"] == plan.all_reduce.algorithm
+    assert row["training.parallelism.tensor_parallel"] == plan.training.parallelism.tensor_parallel
+    assert row["all_reduce.time"] == pytest.approx(plan.all_reduce.time.typical)
+
+
+def test_a_result_that_no_plan_has_is_refused_with_the_nearest_names() -> None:
+    with pytest.raises(ValidationError, match=r"Did you mean fabric\.leaf_switches"):
+        Grid(grid={"gpus": [8]}, results=["fabric.leafswitches"])
+
+
+def test_a_column_of_another_name_has_the_same_numbers_as_in_the_usual_columns() -> None:
+    usual = next(sweep(Grid(grid={"gpus": [256]}), load_catalog()))
+    whole = next(sweep(Grid(grid={"gpus": [256]}, results=[*RESULTS, "cluster.nodes"]), load_catalog()))
+    assert whole["cluster.nodes"] == 32
+    assert {name: whole[name] for name in RESULTS} == pytest.approx({name: usual[name] for name in RESULTS})
 
 
 def test_what_cannot_be_answered_is_a_row_with_the_reason() -> None:
@@ -40,3 +65,8 @@ def test_rows_come_one_by_one() -> None:
     many = Grid(base={}, grid={"gpus": list(range(1, 100_001)), "global_batch": list(range(1, 100_001))})
     assert many.points() == 10**10
     assert next(sweep(many, load_catalog()))["gpus"] == 1
+
+
+def test_the_columns_of_a_sweep_may_be_asked_for_in_json() -> None:
+    grid = Grid.model_validate({"grid": {"gpus": [8]}, "results": ["cluster.nodes"]}, strict=True)
+    assert columns(grid) == ["gpus", "cluster.nodes", "error"]
