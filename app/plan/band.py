@@ -21,40 +21,7 @@ EARLY = frozenset({"announced", "projected"})
 _SOURCE, _STATUS = attrgetter("source"), attrgetter("status")
 
 
-@dataclass(frozen=True)
-class Band:
-    """An 80 % interval about a typical value, in ``unit``, with the keys of the sources it rests on."""
-
-    low: float
-    typical: float
-    high: float
-    unit: str
-    sources: tuple[str, ...] = ()
-    projected: bool = False
-
-
-class Draws(NamedTuple):
-    """A result before it is folded: draws along the last axis, the typical value first.
-
-    ``residual`` is the model's own relative error: the half-width of its 80 % interval on the logarithm.
-    """
-
-    values: NDArray[np.float64]
-    unit: str = ""
-    used: tuple[Estimate, ...] = ()
-    residual: float = 0.0
-
-    @property
-    def typical(self) -> float:
-        """The typical value alone."""
-        return float(self.values.flat[0])
-
-
-Quantity = Band | None
-"""A band; ``None`` where the value cannot be computed, and a finding says why."""
 T = TypeVar("T")
-Q = TypeVar("Q", default=Quantity)
-"""What a result's quantities are: bands for every reader, draws until they are folded."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +91,43 @@ def result(
 def record(kind: type[T]) -> type[T]:
     """A frozen dataclass whose fields declare themselves with `result`."""
     return dataclass(frozen=True)(kind)
+
+
+@record
+class Band:
+    """An 80 % interval about a typical value, in ``unit``, with the keys of the sources it rests on."""
+
+    low: float = result("", "Low", "Lower end of the 80 % interval, in the unit beside it.")
+    typical: float = result("", "Typical", "The typical value, in the unit beside it.")
+    high: float = result("", "High", "Upper end of the 80 % interval, in the unit beside it.")
+    unit: str = result("", "Unit", "A base unit or, for a rate of money, such as USD/h; 1 for counts and shares.")
+    sources: tuple[str, ...] = result("", "Sources", "Keys of the sources that it rests on.", default=())
+    projected: bool = result(
+        "", "Projected", "Whether it rests on what is announced or projected, not on sale.", default=False
+    )
+
+
+class Draws(NamedTuple):
+    """A result before it is folded: draws along the last axis, the typical value first.
+
+    ``residual`` is the model's own relative error: the half-width of its 80 % interval on the logarithm.
+    """
+
+    values: NDArray[np.float64]
+    unit: str = ""
+    used: tuple[Estimate, ...] = ()
+    residual: float = 0.0
+
+    @property
+    def typical(self) -> float:
+        """The typical value alone."""
+        return float(self.values.flat[0])
+
+
+Quantity = Band | None
+"""A band; ``None`` where the value cannot be computed, and a finding says why."""
+Q = TypeVar("Q", default=Quantity)
+"""What a result's quantities are: bands for every reader, draws until they are folded."""
 
 
 def declaration(entry: Field[Any]) -> Declaration | None:

@@ -200,19 +200,27 @@ class ModelRequest(Request):
         "A preset, or custom and a shape of your own (blank: Llama 3 70B's); shape fields beside a preset change it.",
         "llama-3-70b",
     )
-    layers: Size | None = _field("shape", "Layers")
-    hidden: Size | None = _field("shape", "Hidden size")
-    heads: Size | None = _field("shape", "Attention heads")
+    layers: Size | None = _field("shape", "Layers", "Transformer layers.")
+    hidden: Size | None = _field("shape", "Hidden size", "Width of what passes from layer to layer.")
+    heads: Size | None = _field("shape", "Attention heads", "Query heads of a layer.")
     head_dim: Size | None = _field("shape", "Head dimension", "Blank: hidden size over heads.")
     kv_heads: Size | None = _field("shape", "Key-value heads", "Blank: as many as heads.")
-    ffn_hidden: Size | None = _field("shape", "Feed-forward size")
+    ffn_hidden: Size | None = _field("shape", "Feed-forward size", "Inner width of the feed-forward network.")
     gated: bool | None = _field("shape", "Gated feed-forward", "SwiGLU: three matrices instead of two.")
-    vocabulary: Annotated[int, Field(ge=1, le=10_000_000)] | None = _field("shape", "Vocabulary")
-    tied_embeddings: bool | None = _field("shape", "Tied embeddings")
-    experts: Annotated[int, Field(ge=0, le=65536)] | None = _field("shape", "Experts")
-    experts_per_token: Annotated[int, Field(ge=0, le=65536)] | None = _field("shape", "Experts per token")
-    expert_ffn_hidden: Annotated[int, Field(ge=0, le=1_000_000)] | None = _field("shape", "Expert feed-forward size")
-    shared_experts: Annotated[int, Field(ge=0, le=1024)] | None = _field("shape", "Shared experts")
+    vocabulary: Annotated[int, Field(ge=1, le=10_000_000)] | None = _field(
+        "shape", "Vocabulary", "Tokens that the model knows."
+    )
+    tied_embeddings: bool | None = _field("shape", "Tied embeddings", "One matrix for input and output.")
+    experts: Annotated[int, Field(ge=0, le=65536)] | None = _field("shape", "Experts", "Of a layer; 0: a dense model.")
+    experts_per_token: Annotated[int, Field(ge=0, le=65536)] | None = _field(
+        "shape", "Experts per token", "Experts that one token meets."
+    )
+    expert_ffn_hidden: Annotated[int, Field(ge=0, le=1_000_000)] | None = _field(
+        "shape", "Expert feed-forward size", "Inner width of one expert."
+    )
+    shared_experts: Annotated[int, Field(ge=0, le=1024)] | None = _field(
+        "shape", "Shared experts", "Experts that every token meets."
+    )
     training_tokens: Annotated[Number, Field(gt=0, le=1e17)] = _field(
         "model", "Training tokens", "Such as 15T.", 15e12, usual=Usual.read("1B", "15T", "50T", "1")
     )
@@ -285,8 +293,12 @@ class OperationRequest(Request):
     checkpoint_interval: Annotated[Seconds, Field(gt=0, le=1e8)] | None = _field(
         "operation", "Checkpoint interval", "Blank: the best one.", usual=Usual.read("5 min", "1 h", "8 h", "s")
     )
-    checkpoint_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field("operation", "Time to write a checkpoint")
-    restart_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field("operation", "Time to restart")
+    checkpoint_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field(
+        "operation", "Time to write a checkpoint", "The run stands still for it. Blank: the catalogue's."
+    )
+    restart_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field(
+        "operation", "Time to restart", "From a failure until steps go on. Blank: the catalogue's."
+    )
 
 
 class PriceRequest(Request):

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from app.catalog.load import Catalog
-from app.plan.band import Band, Declaration
+from app.plan.band import Band, Declaration, record, result
 from app.plan.declarations import Result, results, view
 from app.plan.evaluate import evaluate
 from app.plan.result import Plan
@@ -17,16 +17,18 @@ ALIKE = 5e-4
 """Relative differences below this are not listed."""
 
 
-@dataclass(frozen=True)
+@record
 class Difference:
-    """One result that differs. ``values`` has one entry a plan; ``cause`` explains the largest change."""
+    """One result that differs."""
 
-    field: str
-    title: str
-    unit: str
-    values: tuple[Any, ...]
-    changes: tuple[float | None, ...]
-    cause: str
+    field: str = result("", "Field", "Its name on the wire.")
+    title: str = result("", "Title", "Its name for people.")
+    unit: str = result("", "Unit", "Unit of its values; 1 for counts and shares, blank for words.")
+    values: tuple[Any, ...] = result("", "Values", "Its value in each plan, as the plan has it.")
+    changes: tuple[float | None, ...] = result(
+        "1", "Changes", "Relative change from the first plan to each; null where one has no number."
+    )
+    cause: str = result("", "Cause", "Where the largest change comes from; blank where that is not known.")
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def _differs(change: float | None) -> bool:
 def _difference(row: Sequence[Result], plans: Sequence[Plan]) -> Difference:
     """One result of every plan."""
     path, declared, _ = row[0]
-    values = tuple(result.value for result in row)
+    values = tuple(found.value for found in row)
     changes = tuple(_change(values[0], value) for value in values)
     known = [(abs(change), index) for index, change in enumerate(changes) if change is not None]
     largest = max(known, default=(0.0, 0))[1]
@@ -100,8 +102,8 @@ def _amounts(plan: Plan, path: str) -> Mapping[str, float]:
     """The parts of a sum: a column of a list, added up by the first field of its records, which names them."""
     records, _, column = path.rpartition(".")
     totals: dict[str, float] = {}
-    for record in attrgetter(records)(plan):
-        name, band = getattr(record, fields(record)[0].name), getattr(record, column)
+    for row in attrgetter(records)(plan):
+        name, band = getattr(row, fields(row)[0].name), getattr(row, column)
         totals[name] = totals.get(name, 0.0) + (band.typical if band else 0.0)
     return totals
 
@@ -118,7 +120,7 @@ def _largest_part(before: Mapping[str, float], after: Mapping[str, float]) -> st
 
 def _largest_factor(paths: Sequence[str], first: Plan, other: Plan) -> str:
     """Names the factor of a product that changed most."""
-    labels = {result.path: result.declared.label for result in results(first)}
+    labels = {found.path: found.declared.label for found in results(first)}
     changes = {path: _change(attrgetter(path)(first), attrgetter(path)(other)) for path in paths}
     known = {path: change for path, change in changes.items() if change is not None}
     if not known or len(known) < len(changes):

@@ -2,13 +2,13 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from app.catalog.load import Catalog
+from app.plan.band import record, result
 from app.plan.outline import outline
 from app.plan.recommendation import rule_of_thumb
 from app.plan.result import Parallelism
@@ -27,6 +27,7 @@ class Question(Scenario):
     gpu: Annotated[tuple[GpuKey, ...], Field(min_length=1, max_length=8)] = Field(  # type: ignore[assignment]
         ("h100-sxm", "h200-sxm", "b200-sxm", "gb200"),
         title="Candidate GPUs",
+        description="Keys of accelerators in the catalogue.",
         json_schema_extra={"group": "cluster"},
     )
     gpus: int = Field(
@@ -70,51 +71,59 @@ class Question(Scenario):
         return Scenario.model_construct(**{**own, "gpu": gpu, "scale_out": scale_out, "gpus": gpus})
 
 
-@dataclass(frozen=True)
+@record
 class Candidate:
-    """One cluster that runs the model; money in dollars, time in seconds, power in watts."""
+    """One cluster that runs the model, by typical values."""
 
-    gpu: str
-    scale_out: str
-    gpus: int
-    time_to_train: float
-    capital: float
-    rental: float
-    run: float
-    power: float
-    cost: float
-    parallelism: Parallelism
-    meets: bool
-    query: str
-    next_dollar: float | None = None
-    """Seconds that the next dollar saves: the slope to the next point of the front."""
+    gpu: str = result("", "GPU", "Key of the GPU.")
+    scale_out: str = result("", "Network", "Key of the network.")
+    gpus: int = result("1", "GPUs", "GPUs of the cluster.")
+    time_to_train: float = result("s", "Time to train", "Time of the run.", formula="training.time_to_train")
+    capital: float = result("USD", "Capital", "Nodes, networks and the building they need, bought.")
+    rental: float = result("USD", "Rent of the run", "GPU-hours of the run at the rent of one.", formula="costs.rental")
+    run: float = result("USD", "Owned cost of the run", "The run's share of the lifetime's total.", formula="costs.run")
+    power: float = result("W", "Power", "Power to provide for nodes and networks at their maximum, IT load alone.")
+    cost: float = result("USD", "Cost", "The one of the three costs that the budget is for.")
+    parallelism: Parallelism = result("", "Parallelism", "How the model is spread.")
+    meets: bool = result("", "Meets", "Whether it is within deadline, budget and power limit.")
+    query: str = result("", "Query", "Its scenario as a query string.")
+    next_dollar: float | None = result(
+        "s/USD", "Next dollar", "What the next dollar saves: the slope to the next point of the front.", default=None
+    )
 
 
-@dataclass(frozen=True)
+@record
 class BreakEven:
-    """From how many GPUs on InfiniBand pays over Ethernet, for one GPU; ``None``: not even at the largest tried."""
+    """From how many GPUs on InfiniBand pays over Ethernet, for one GPU."""
 
-    gpu: str
-    infiniband: str
-    ethernet: str
-    gpus: int | None
-    points: tuple[tuple[int, float], ...]
-    """GPUs, and what the run costs with Ethernet over what it costs with InfiniBand."""
-    rule_of_thumb: str
-    agrees: bool
+    gpu: str = result("", "GPU", "Key of the GPU.")
+    infiniband: str = result("", "InfiniBand", "Key of the InfiniBand network; blank where none was tried.")
+    ethernet: str = result("", "Ethernet", "Key of the Ethernet network; blank where none was tried.")
+    gpus: int | None = result("1", "GPUs", "From how many on InfiniBand pays; null: not even at the largest tried.")
+    points: tuple[tuple[int, float], ...] = result(
+        "1", "Points", "GPUs, and what the run costs with Ethernet over what it costs with InfiniBand."
+    )
+    rule_of_thumb: str = result("", "Rule of thumb", "What the usual advice says.")
+    agrees: bool = result("", "Agrees", "Whether the model and the rule agree.")
 
 
-@dataclass(frozen=True)
+@record
 class Answer:
-    front: tuple[Candidate, ...]
-    cheapest: Candidate | None
-    fastest: Candidate | None
-    best_value: Candidate | None
-    break_even: tuple[BreakEven, ...]
-    considered: int
-    feasible: int
-    complete: bool
-    message: str
+    """Clusters that do the job."""
+
+    front: tuple[Candidate, ...] = result(
+        "", "Front", "Clusters that no other beats in both time and cost, cheapest first."
+    )
+    cheapest: Candidate | None = result("", "Cheapest", "The cheapest that meets the limits; null where none does.")
+    fastest: Candidate | None = result("", "Fastest", "The fastest that meets the limits; null where none does.")
+    best_value: Candidate | None = result(
+        "", "Best value", "That with the least product of time and cost; null where none meets the limits."
+    )
+    break_even: tuple[BreakEven, ...] = result("", "Break-even", "Where InfiniBand pays, for each candidate GPU.")
+    considered: int = result("1", "Considered", "Clusters that were tried.")
+    feasible: int = result("1", "Feasible", "Those of them that can run the model.")
+    complete: bool = result("", "Complete", "Whether all clusters were tried; false where time ran out.")
+    message: str = result("", "Message", "Why no cluster meets the limits, and by how much; blank where one does.")
 
 
 def size(

@@ -1,7 +1,7 @@
 """Answers that are one part of a plan, or several plans: each with the envelope that every answer carries."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from app.catalog.load import Catalog
 from app.plan import all_reduce, total_cost
 from app.plan import findings as plan_findings
 from app.plan import network as compute_network
-from app.plan.band import fold
+from app.plan.band import fold, record, result
 from app.plan.cluster import Hardware, look_up
 from app.plan.job import shape
 from app.plan.outline import nan_is_an_answer
@@ -30,53 +30,57 @@ from app.web import form
 MEASUREMENTS = Path(__file__).parents[1] / "validation" / "measurements"
 
 
-@dataclass(frozen=True)
+@record
 class Envelope:
     """What every answer carries: the versions, the question with its blanks filled in, findings and a link."""
 
-    model_version: str
-    catalog_version: str
-    scenario: Mapping[str, Any]
-    findings: tuple[Finding, ...]
-    permalink: str
+    model_version: str = result("", "Model version", "Version of the formulas.")
+    catalog_version: str = result("", "Catalogue version", "Version of the catalogue, overrides counted.")
+    scenario: Mapping[str, Any] = result("", "Inputs", "The question, every blank filled in, in base units.")
+    findings: tuple[Finding, ...] = result("", "Findings", "What the reader should know, worst first.")
+    permalink: str = result("", "Link", "Address of a page that asks the same.")
 
 
-@dataclass(frozen=True)
+@record
 class ReduceResult(AllReduce):
     """The reduction for one pair of a message and a number of GPUs."""
 
-    gpus: int
+    gpus: int = result("1", "GPUs", "GPUs of the cluster.")
 
 
-@dataclass(frozen=True)
+@record
 class ReduceAnswer(Envelope):
-    """`all_reduce` is the first of `results`, which holds one entry for each pair that was asked."""
+    """The time of an all-reduce."""
 
-    all_reduce: AllReduce
-    results: tuple[ReduceResult, ...]
+    all_reduce: AllReduce = result("", "All-reduce", "The first of the results.")
+    results: tuple[ReduceResult, ...] = result("", "Results", "One for each pair of a message and a number of GPUs.")
 
 
-@dataclass(frozen=True)
+@record
 class FabricAnswer(Envelope):
-    """The fabric alone. ``cable_list`` is where the point-to-point cable list is to be had, as CSV."""
+    """The fabric alone."""
 
-    fabric: Fabric
-    cable_list: str
+    fabric: Fabric = result("", "Fabric", "The network between nodes.")
+    cable_list: str = result("", "Cable list", "Address of the point-to-point cable list, as CSV.")
 
 
-@dataclass(frozen=True)
+@record
 class CompareAnswer(Envelope):
-    """Plans side by side; `scenario` is the first one's, which the others are held against."""
+    """Plans side by side; the inputs are the first one's, which the others are held against."""
 
-    plans: tuple[Plan, ...]
-    differences: tuple[Difference, ...]
-    asked: tuple[Difference, ...]
-    same: tuple[Difference, ...]
+    plans: tuple[Plan, ...] = result("", "Plans", "The plan of each scenario, in their order.")
+    differences: tuple[Difference, ...] = result("", "Differences", "Results that differ.")
+    asked: tuple[Difference, ...] = result("", "Asked", "Inputs that differ.")
+    same: tuple[Difference, ...] = result("", "Same", "Results that are the same.")
 
 
-@dataclass(frozen=True)
+@record
 class SizeAnswer(Answer, Envelope):
     """Clusters that do the job: the front of cost against time, and the three that matter."""
+
+
+ANSWERS = (Plan, ReduceAnswer, FabricAnswer, CompareAnswer, SizeAnswer)
+"""What the questions of the interface are answered with."""
 
 
 def reduce_one(scenario: Scenario, catalog: Catalog) -> tuple[AllReduce, tuple[Finding, ...], Hardware]:

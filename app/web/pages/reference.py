@@ -1,7 +1,7 @@
 """The pages that explain: catalogue, method, accuracy, acceptance sheet; and the files."""
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import orjson
@@ -14,12 +14,14 @@ from app.plan.cables import Cable
 from app.plan.evaluate import evaluate
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
-from app.report import catalog_listing, files, method, tables
+from app.report import catalog_listing, files, glossary, method, tables
 from app.report.charts import accuracy_charts
 from app.studies import acceptance
+from app.studies.sizing import Question
+from app.studies.sweep import Grid
 from app.validation import collective_runs, design_counts, training_runs
 from app.web import form, requests
-from app.web.answers import MEASUREMENTS
+from app.web.answers import ANSWERS, MEASUREMENTS
 from app.web.heavy_queue import HeavyQueue, Stopped, compute, hosts, is_heavy
 from app.web.problems import FieldProblem, ProblemError, invalid, pointer
 from app.web.templating import page
@@ -67,9 +69,16 @@ async def methods(request: Request) -> Response:
     """Every formula."""
 
     def work(_: Stopped) -> Response:
-        return page(request, "method.html", {"groups": method.grouped(), "introductions": method.introductions()})
+        values = {"groups": method.grouped(), "introductions": method.introductions(), "glossary": _glossary()}
+        return page(request, "method.html", values)
 
     return await compute(request, work)
+
+
+@cache
+def _glossary() -> Mapping[str, list[glossary.Entry]]:
+    """Every name on the wire."""
+    return {"inputs": glossary.inputs((Scenario, Question, Grid)), "outputs": glossary.outputs(ANSWERS)}
 
 
 # Accuracy ------------------------------------------------------------------------------------------------------------
