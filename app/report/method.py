@@ -1,7 +1,7 @@
-"""Every formula the product uses: its equation here, its words, symbols and source from the function that computes it.
+"""Every formula that reaches an answer, and the bounds that answers are tested against.
 
-The docstring of a formula function is its documentation, on this page as in the code. Entries of their own stand for
-what no single function computes: how ranges are made, and what a whole plan adds up to.
+The equations stand here; words, symbols and source come from the docstring of the function that computes each. Entries
+of their own stand for what no single function computes: how ranges are made, and what a whole plan adds up to.
 """
 
 import re
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from inspect import getdoc
+from pkgutil import iter_modules
+from types import ModuleType
 
 from app.report import mathml
 
@@ -53,6 +55,7 @@ GROUPS = {
     "training": "The training step",
     "costs": "Cost and power",
     "ranges": "Ranges",
+    "bounds": "Bounds and textbook cases: what the other formulas are tested against",
 }
 
 _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -77,16 +80,16 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     ("ideal", "collectives.in_network_all_reduce", (r"T = 2 d α + \frac{S}{B}",)),
-    ("ideal", "collectives.ring_all_gather", (r"T = (n - 1) α + \frac{n - 1}{n} \frac{S}{B}",)),
-    ("ideal", "collectives.ring_reduce_scatter", (r"T = (n - 1) α + \frac{n - 1}{n} \frac{S}{B}",)),
-    ("ideal", "collectives.pairwise_all_to_all", (r"T = (n - 1) α + \frac{n - 1}{n} \frac{S}{B}",)),
-    ("ideal", "collectives.pipelined_broadcast", (r"T = ⌈log_2 n⌉ α + \frac{S}{B}",)),
+    ("bounds", "collectives.ring_all_gather", (r"T = (n - 1) α + \frac{n - 1}{n} \frac{S}{B}",)),
+    ("bounds", "collectives.ring_reduce_scatter", (r"T = (n - 1) α + \frac{n - 1}{n} \frac{S}{B}",)),
+    ("bounds", "collectives.pairwise_all_to_all", (r"T = (n - 1) α + \frac{n - 1}{n} \frac{S}{B}",)),
+    ("bounds", "collectives.pipelined_broadcast", (r"T = ⌈log_2 n⌉ α + \frac{S}{B}",)),
     (
-        "ideal",
+        "bounds",
         "collectives.all_reduce_lower_bound",
         (r"T ≥ max(⌈log_2 n⌉ α, \frac{2 (n - 1)}{n} \frac{S}{B})",),
     ),
-    ("ideal", "collectives.in_network_lower_bound", (r"T ≥ \frac{S}{B}",)),
+    ("bounds", "collectives.in_network_lower_bound", (r"T ≥ \frac{S}{B}",)),
     ("ideal", "collectives.algorithm_bandwidth", (r"b_{alg} = \frac{S}{T}",)),
     (
         "ideal",
@@ -103,7 +106,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (r"B = min(B_{up}, g B_{out}), \text{  } α = α_{out} \text{ across domains, } α_{up} \text{ within one}",),
     ),
     (
-        "ideal",
+        "bounds",
         "collectives.ideal_lower_bound",
         (r"T ≥ max(\frac{2 (n - 1)}{n} \frac{S}{B_{up} + B_{out}}, \frac{2 (M - 1)}{M} \frac{S}{g B_{out}})",),
     ),
@@ -118,18 +121,13 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "calibrated",
-        "collectives.straggler_slowdown",
-        (r"E = 1 + σ · H_m, \text{  } H_m = 1 + \frac{1}{2} + … + \frac{1}{m}",),
-    ),
-    (
-        "calibrated",
         "collectives.library_times",
         (r"T = T_{base} + \text{steps} · T_{hop} + \frac{S}{b_{bus} · n / (2 (n - 1))}",),
     ),
     # Fabric
     ("fabric", "fabric.down_ports", (r"d = ⌊\frac{k o}{1 + o}⌋, \text{  } u = ⌊\frac{d}{o}⌋",)),
-    ("fabric", "fabric.full_tree_hosts", (r"H = 2 (\frac{k}{2})^t",)),
-    ("fabric", "fabric.full_tree_switches", (r"W = (2 t - 1) (\frac{k}{2})^{t - 1}",)),
+    ("bounds", "fabric.full_tree_hosts", (r"H = 2 (\frac{k}{2})^t",)),
+    ("bounds", "fabric.full_tree_switches", (r"W = (2 t - 1) (\frac{k}{2})^{t - 1}",)),
     (
         "fabric",
         "fabric.design",
@@ -437,7 +435,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("costs", "costs.length_class", (r"l_{sold} = min(l_i : l_i ≥ l)",)),
 )
 
-_OWN = (
+_WHOLE_PLAN = (
     Formula(
         "fabric.bisection",
         "fabric",
@@ -542,14 +540,6 @@ _PLUMBING = re.compile(
 _ROLE = re.compile(r":\w+:`~?([^`]+)`")
 
 
-PLACES = {
-    "collectives": ("collectives.ideal", "collectives.library", "collectives.nccl_tuning", "training.goodput"),
-    "fabric": ("fabric.layouts", "fabric.tree", "fabric.direct", "fabric.bisection", "fabric.design"),
-    "transformer": ("transformer",),
-    "training": ("training.compute", "training.traffic", "training.step", "training.memory", "training.goodput"),
-    "costs": ("costs",),
-}
-"""The modules of `app.formulas` in which a formula stands, by the subject that its key starts with."""
 INTRODUCED = {
     "ideal": "collectives.library",
     "fabric": "fabric",
@@ -560,10 +550,21 @@ INTRODUCED = {
 """The module whose docstring introduces a group."""
 
 
+@cache
+def _modules(subject: str) -> tuple[ModuleType, ...]:
+    """The modules in which the formulas of a subject stand: a module of its name, or those of a folder."""
+    subject_module = import_module(f"app.formulas.{subject}")
+    inner = iter_modules(getattr(subject_module, "__path__", ()), f"{subject_module.__name__}.")
+    return (subject_module, *(import_module(module.name) for module in inner))
+
+
 def _function(subject: str, name: str) -> object:
-    """The function that computes a formula."""
-    modules = [import_module(f"app.formulas.{place}") for place in PLACES[subject]]
-    return next(getattr(module, name) for module in modules if hasattr(module, name))
+    """The function that computes a formula, wherever in its subject's folder it is defined."""
+    for module in _modules(subject):
+        function = getattr(module, name, None)
+        if getattr(function, "__module__", "") == module.__name__:
+            return function
+    raise LookupError(f"No module of app.formulas.{subject} defines {name}.")
 
 
 def _plain(text: str) -> str:
@@ -618,7 +619,6 @@ def _title(name: str) -> str:
 
 TITLES = {
     "collectives.times": "What a library delivers: latency, bandwidth, pipeline fill",
-    "collectives.straggler_slowdown": "Slow-down by stragglers",
     "fabric.design": "The smallest fabric that carries a cluster",
     "fabric.smallest_divisor": "How many spines",
     "fabric.two_switches": "Two switches side by side",
@@ -717,9 +717,9 @@ def _arguments(block: str) -> list[Symbol]:
 @cache
 def formulas() -> Mapping[str, Formula]:
     """Every formula by key, in the order of the page."""
-    found = [_documented(Formula(key, group, tex)) for group, key, tex in _EQUATIONS] + list(_OWN)
+    listed = [_documented(Formula(key, group, tex)) for group, key, tex in _EQUATIONS] + list(_WHOLE_PLAN)
     order = list(GROUPS)
-    return {formula.key: formula for formula in sorted(found, key=lambda formula: order.index(formula.group))}
+    return {formula.key: formula for formula in sorted(listed, key=lambda formula: order.index(formula.group))}
 
 
 def grouped() -> Mapping[str, tuple[Formula, ...]]:
@@ -736,14 +736,20 @@ class Introduction:
     words: tuple[str, ...]
 
 
+_BOUNDS = (
+    "No answer rests on these. They say what no all-reduce can beat, what the other collectives take by the book, and "
+    "how many hosts and switches a full tree has; the tests of Railyard hold its answers against them."
+)
+
+
 @cache
 def introductions() -> Mapping[str, Introduction]:
     """The introduction of each group, from the docstring of its module."""
-    found: dict[str, Introduction] = {}
+    by_group: dict[str, Introduction] = {}
     for group, title in GROUPS.items():
         doc = getdoc(import_module(f"app.formulas.{INTRODUCED[group]}")) or "" if group in INTRODUCED else ""
         blocks = re.split(r"\n\s*\n", doc)[1:]
-        text: list[str] = []
+        text = [_BOUNDS] if group == "bounds" else list[str]()
         words: list[str] = []
         for block in blocks:
             if block.startswith("- "):
@@ -752,8 +758,8 @@ def introductions() -> Mapping[str, Introduction]:
                 words += re.split(r"\s{2,}", block.strip())
             else:
                 text.append(_PLUMBING.sub("", _plain(block)))
-        found[group] = Introduction(title, tuple(filter(None, text)), tuple(words))
-    return found
+        by_group[group] = Introduction(title, tuple(filter(None, text)), tuple(words))
+    return by_group
 
 
 def find(key: str) -> Formula | None:

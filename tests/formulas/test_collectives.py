@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
 from app.formulas.collectives import ideal, library, nccl_tuning
-from app.formulas.training import goodput
 from app.plan import all_reduce
 from app.plan import machine as collective_machine
 from app.plan.band import fold
@@ -442,19 +441,6 @@ def test_a_small_broadcast_overlaps_with_the_next():
     # 128 GPUs in 16 nodes: a call costs its launch and little more, whatever the length of the ring.
     m = collective_machine.machine(CATALOG, gpu="a100-sxm", nodes=16)
     assert float(library.broadcast(64, m, CALIBRATION)) == pytest.approx(float(m.base_latency), rel=0.1)
-
-
-# Stragglers -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("links", [1, 2, 3, 10, 1024])
-def test_waiting_for_the_slowest_of_many_is_a_harmonic_number(links):
-    harmonic = sum(1 / k for k in range(1, links + 1))
-    assert float(goodput.straggler_slowdown(0.01, links)) == pytest.approx(1 + 0.01 * harmonic, rel=1e-5)
-
-
-def test_without_jitter_nobody_waits():
-    assert float(goodput.straggler_slowdown(0.0, 100_000)) == 1.0
 
 
 # Constants -----------------------------------------------------------------------------------------------------------

@@ -2,38 +2,114 @@
 
 import ast
 import xml.etree.ElementTree as ElementTree
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.catalog.load import load_catalog
+from app.plan import result
+from app.plan.band import declaration
+from app.plan.evaluate import evaluate
+from app.plan.scenario import Scenario
 from app.report import mathml, method
+from tests import reachable
 
-FORMULAS = Path(method.__file__).parents[1] / "formulas"
-MODULES = ("collectives", "fabric", "transformer", "training", "costs")
-HELPERS = {
-    # Choices between formulas that are listed, and the plumbing of arrays.
-    "collectives": {"group", "choose", "compare", "collective_time", "all_reduce", "all_gather", "reduce_scatter",
-                    "all_to_all", "broadcast"},
-    "fabric": {"ceil_divide", "floor_of_ratio", "logical_not", "design_tree", "design_direct"},
+TESTS = Path(__file__).parents[1]
+ANSWERS = ("app.plan.", "app.studies.", "app.report.", "app.web.")
+"""Where answers are made and shown. The page itself rests on everything that it lists; the checks make no answers."""
+NO_FORMULAS = {
+    # Arithmetic on numbers and arrays alike.
+    "arrays.any_", "arrays.maximum", "arrays.minimum", "arrays.where",
+    "fabric.ceil_divide", "fabric.floor_of_ratio", "fabric.logical_not",
+    # Choices between formulas that are listed, and collections of what they give.
+    "collectives.compare", "fabric.design_direct", "fabric.design_tree", "fabric.sampled_links",
+    "training.best", "training.divisors", "training.row", "training.rows",
 }  # fmt: skip
+"""Public functions of the formulas that compute no quantity of the field."""
 
 
-def public_functions(module: str) -> set[str]:
-    places = [FORMULAS.joinpath(*place.split(".")).with_suffix(".py") for place in method.PLACES[module]]
-    return {
-        node.name
-        for place in places
-        for node in ast.parse(place.read_text()).body
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
-    } - HELPERS.get(module, set())
+def key(name: reachable.Name) -> str:
+    return f"{name.module.split('.')[2]}.{name.name}"
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_every_formula_of_a_module_is_on_the_page(module: str):
-    listed = {key.partition(".")[2] for key in method.formulas()}
-    assert public_functions(module) <= listed
+def keys_reached(*rooms: str) -> set[str]:
+    """The public functions of the formulas that the code of some rooms rests on, as the page names them."""
+    names = reachable.reached(rooms, past=("app.validation", "app.report.method"))
+    return {key(name) for name in names & reachable.public_functions("app.formulas")}
+
+
+def declared() -> set[str]:
+    """The formulas that results name where they are declared."""
+    records = [kind for kind in vars(result).values() if is_dataclass(kind)]
+    declarations = [declaration(entry) for kind in records for entry in fields(kind)]
+    return {entry.formula for entry in declarations if entry and entry.formula}
+
+
+def listed(*, bounds: bool) -> set[str]:
+    return {formula.key for formula in method.formulas().values() if (formula.group == "bounds") is bounds}
+
+
+def test_every_formula_that_reaches_an_answer_is_on_the_page():
+    assert keys_reached(*ANSWERS) - NO_FORMULAS - listed(bounds=False) == set()
+
+
+def test_every_formula_on_the_page_reaches_an_answer():
+    whole_plan = {formula.key for formula in method.formulas().values() if formula.group == "ranges"}
+    assert listed(bounds=False) - keys_reached(*ANSWERS) - declared() - whole_plan == set()
+
+
+def test_no_answer_rests_on_a_bound_and_tests_rest_on_each():
+    used = {
+        name
+        for path in TESTS.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in (
+            [node.attr] if isinstance(node, ast.Attribute) else [node.id] if isinstance(node, ast.Name) else []
+        )
+    }
+    assert listed(bounds=True) & keys_reached(*ANSWERS) == set()
+    assert {name for name in listed(bounds=True) if name.partition(".")[2] not in used} == set()
+
+
+@pytest.mark.parametrize("subject", ["fabric", "transformer", "training", "costs"])
+def test_no_public_function_of_the_formulas_is_left_without_use(subject: str):
+    every = {key(name) for name in reachable.public_functions(f"app.formulas.{subject}")}
+    assert every - keys_reached(*ANSWERS, "app.validation.") - listed(bounds=True) == set()
+
+
+def test_what_is_called_no_formula_is_reached_and_not_on_the_page():
+    assert keys_reached(*ANSWERS) >= NO_FORMULAS
+    assert NO_FORMULAS & set(method.formulas()) == set()
+
+
+def test_a_name_says_one_function_of_a_subject():
+    keys = sorted(key(name) for name in reachable.public_functions("app.formulas"))
+    assert keys == sorted(set(keys))
+
+
+def test_every_result_names_a_formula_of_the_page():
+    assert declared() <= set(method.formulas())
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        Scenario(),
+        Scenario(profile="ideal", algorithm="ring"),
+        Scenario(profile="ideal", algorithm="tree"),
+        Scenario(profile="ideal", algorithm="recursive-halving-doubling"),
+        Scenario(profile="ideal", algorithm="hierarchical"),
+        Scenario(profile="ideal", in_network_reduction=True),
+    ],
+    ids=lambda scenario: f"{scenario.profile}-{scenario.algorithm}",
+)
+def test_every_explanation_names_a_formula_of_the_page(scenario: Scenario):
+    explanations = evaluate(scenario, load_catalog()).explanations
+    assert explanations
+    assert {explanation.formula for explanation in explanations.values()} <= set(method.formulas())
 
 
 @pytest.mark.parametrize("formula", method.formulas().values(), ids=lambda formula: formula.key)
