@@ -326,6 +326,12 @@ def _of_shape(choice: SwitchPair, design: layouts.Design, hardware: Hardware, sc
             f"{int(design.leaf_down)}.",
             ("nodes_per_unit",),
         )
+    yield from _of_uplinks(choice, design, scenario)
+
+
+def _of_uplinks(choice: SwitchPair, design: layouts.Design, scenario: Scenario) -> Iterator[Finding]:
+    """Where links from leaves to spines and cores are fewer or less even than was asked for."""
+    layout = layouts.LAYOUTS.index(scenario.topology)
     if not bool(design.enough_spines):
         yield Finding(
             "warning",
