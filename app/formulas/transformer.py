@@ -30,12 +30,12 @@ class Shape:
         layers: transformer layers, L [1].
         hidden: width of the residual stream, h [1].
         heads: query heads, H [1].
-        head_dim: width of one head, d_h [1]. Not always h/H.
-        kv_heads: key-value heads, K [1]. K = H is multi-head, K < H grouped-query attention.
+        head_dim: width of one head, d_h; not always h/H [1].
+        kv_heads: key-value heads, K; K = H is multi-head, K < H grouped-query attention [1].
         ffn_hidden: width of a dense feed-forward block, f [1].
-        gated: 1 if the feed-forward block has a gate (three matrices), else 0 (two).
+        gated: 1 if the feed-forward block has a gate (three matrices), else 0 (two) [1].
         vocabulary: rows of the embedding, V [1].
-        tied: 1 if input and output embeddings are one matrix, else 0.
+        tied: 1 if input and output embeddings are one matrix, else 0 [1].
         experts: routed experts in a mixture-of-experts layer, E [1].
         experts_per_token: routed experts each token visits, k [1].
         expert_ffn_hidden: width of one expert, f_e [1].
@@ -49,10 +49,10 @@ class Shape:
         window_share: share of the layers with a sliding window [1].
         prediction_layers: extra multi-token-prediction modules [1].
         shared_ffn_hidden: width of all shared experts together; zero means shared_experts · f_e [1].
-        biases: 1 if every linear layer and norm has a bias, as in GPT-3.
-        qkv_bias: 1 if only queries, keys and values have one, as in Qwen2.
+        biases: 1 if every linear layer and norm has a bias, as in GPT-3 [1].
+        qkv_bias: 1 if only queries, keys and values have one, as in Qwen2 [1].
         positions: rows of a learned position embedding [1].
-        parallel_block: 1 if attention and feed-forward block share one norm, as in GPT-NeoX.
+        parallel_block: 1 if attention and feed-forward block share one norm, as in GPT-NeoX [1].
     """
 
     layers: Array
@@ -396,8 +396,8 @@ class Kept:
 
     Attributes:
         element: bytes of the inputs kept for the weight gradients: 2 in 16-bit, 1 in FP8 [B].
-        unfused_attention: 1 if scores are written to memory, else 0.
-        dropout: 1 if dropout masks are kept, else 0.
+        unfused_attention: 1 if scores are written to memory, else 0 [1].
+        dropout: 1 if dropout masks are kept, else 0 [1].
     """
 
     element: Array = 2.0

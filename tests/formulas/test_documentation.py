@@ -1,4 +1,4 @@
-"""What every formula and every record of the training step says of itself."""
+"""What every formula of the model, the training step and the costs says of itself."""
 
 import ast
 import re
@@ -15,14 +15,6 @@ SEARCH = FORMULAS / "training" / "parallelism_search.py"
 UNIT = re.compile(r"\[[^\]]+\]")
 
 
-def records() -> Iterator[tuple[str, ast.ClassDef]]:
-    """Every record: its name, and its definition."""
-    for path in STEP:
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef) and node.decorator_list:
-                yield f"{path.stem}.{node.name}", node
-
-
 def functions() -> Iterator[tuple[str, str, str]]:
     """Every public formula: its name, its docstring, and that of its module."""
     for path in STEP:
@@ -30,20 +22,6 @@ def functions() -> Iterator[tuple[str, str, str]]:
         for node in module.body:
             if path != SEARCH and isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 yield f"{path.stem}.{node.name}", ast.get_docstring(node) or "", ast.get_docstring(module) or ""
-
-
-def described(record: ast.ClassDef) -> set[str]:
-    """The names that the ``Attributes:`` block of a record's docstring explains."""
-    block = (ast.get_docstring(record) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
-    starts = (line.partition(":") for line in block.splitlines() if line[:4].isspace() and not line[4:5].isspace())
-    return {name.strip() for names, colon, _ in starts if colon for name in names.split(",")}
-
-
-@pytest.mark.parametrize(("name", "record"), list(records()), ids=[name for name, _ in records()])
-def test_a_record_says_what_each_of_its_fields_is(name: str, record: ast.ClassDef):
-    fields = {node.target.id for node in record.body if isinstance(node, ast.AnnAssign)}  # type: ignore[union-attr]
-    assert fields
-    assert described(record) == fields, name
 
 
 @pytest.mark.parametrize(("name", "text", "module"), list(functions()), ids=[name for name, *_ in functions()])

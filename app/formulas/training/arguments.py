@@ -53,7 +53,7 @@ class Job:
         global_batch: sequences in a step, B [1].
         linear_bytes: bytes of an operand of the linear layers: 2, 1 (FP8) or 0.5 (FP4) [B].
         gradient_bytes: bytes of a gradient when it is reduced: 4 or 2 [B].
-        causal: 1 if the attention mask is causal, else 0.
+        causal: 1 if the attention mask is causal, else 0 [1].
     """
 
     sequence_length: Array
@@ -71,11 +71,11 @@ class Parallelism:
         tensor, pipeline, virtual_pipeline, context, expert, data: degrees t, p, v, c, e, d [1].
         expert_tensor: GPUs over which each expert is cut, t_e [1].
         micro_batch: sequences, b [1].
-        sharding: 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters (ZeRO stages; 3 is FSDP).
+        sharding: 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters (ZeRO stages; 3 is FSDP) [1].
         sharding_group: ranks over which that state is spread, at most d·c [1].
-        sequence_parallel: 1 if norms and residuals are split over the tensor-parallel ranks, else 0.
+        sequence_parallel: 1 if norms and residuals are split over the tensor-parallel ranks, else 0 [1].
         recompute: share of the layers whose whole forward pass is repeated [1].
-        recompute_core: 1 if only the attention core (or the cheap operators) is recomputed, else 0.
+        recompute_core: 1 if only the attention core (or the cheap operators) is recomputed, else 0 [1].
         bubble: bubble of the schedule relative to 1F1B; a third for zero-bubble [1].
     """
 
@@ -133,19 +133,19 @@ class Software:
     """The stack, as properties that a reader can check. Each is 1 for yes and 0 for no, or a share between.
 
     Attributes:
-        fused: elementwise operators are fused (compiled, Transformer Engine, hand-written).
-        flash: the attention core never writes its scores to memory.
-        overlap_tensor: tensor-parallel communication runs under the matrix products.
-        async_tensor: at least that of the input's gradient does, under the product for the weights.
-        fused_accumulation: the gradients of several micro-batches are added up inside that product.
-        overlap_data: gradients are reduced under the backward pass, weights gathered under the forward pass.
-        overlap_pipeline: stages send while they compute.
-        overlap_expert: the all-to-all of one micro-batch runs under the computation of another.
-        graphs: launches are recorded once (CUDA graphs).
-        flat_sharding: parameters are gathered in one flat ring over one network card, as in 2021.
-        selective_linear: share of the linear work that "selective" recomputation repeats (0 in Megatron).
-        selective_memory: share of the activations that it saves (0 in Megatron with a flash kernel).
-        dropout: dropout masks are kept.
+        fused: elementwise operators are fused (compiled, Transformer Engine, hand-written) [1].
+        flash: the attention core never writes its scores to memory [1].
+        overlap_tensor: tensor-parallel communication runs under the matrix products [1].
+        async_tensor: at least that of the input's gradient does, under the product for the weights [1].
+        fused_accumulation: the gradients of several micro-batches are added up inside that product [1].
+        overlap_data: gradients are reduced under the backward pass, weights gathered under the forward pass [1].
+        overlap_pipeline: stages send while they compute [1].
+        overlap_expert: the all-to-all of one micro-batch runs under the computation of another [1].
+        graphs: launches are recorded once (CUDA graphs) [1].
+        flat_sharding: parameters are gathered in one flat ring over one network card, as in 2021 [1].
+        selective_linear: share of the linear work that "selective" recomputation repeats (0 in Megatron) [1].
+        selective_memory: share of the activations that it saves (0 in Megatron with a flash kernel) [1].
+        dropout: dropout masks are kept [1].
     """
 
     fused: Array = 1.0
@@ -165,49 +165,49 @@ class Software:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Constants of the model for one GPU, precision and stack. Times in seconds, the rest without unit.
+    """Constants of the model for one GPU, precision and stack.
 
     Each equals itself alone, so that what follows from it can be kept.
 
     Attributes:
-        linear: share of the peak that a large linear layer reaches.
-        head: the same for the 16-bit output head.
-        depth_half: depth K of a product M×N×K at which half of the efficiency is gone, K₀.
-        wave: cost of the last, partly filled wave of tiles.
+        linear: share of the peak that a large linear layer reaches [1].
+        head: the same for the 16-bit output head [1].
+        depth_half: depth K of a product M×N×K at which half of the efficiency is gone, K₀ [1].
+        wave: cost of the last, partly filled wave of tiles [1].
         tile: rows and columns of the output tile that one multiprocessor works on [1].
-        attention: share of the peak of the flash forward kernel, causal work counted.
-        attention_half: sequence length at which half of that is gone, s₀.
-        attention_backward: backward over forward work of the flash kernel.
+        attention: share of the peak of the flash forward kernel, causal work counted [1].
+        attention_half: sequence length at which half of that is gone, s₀ [1].
+        attention_backward: backward over forward work of the flash kernel [1].
         narrow_head: width under which a head counts as small [1].
-        small_head: efficiency of small heads relative to wider ones.
-        unfused_attention: share of the peak of attention as batched products.
-        softmax_traffic: scale of the bytes each score costs without a flash kernel.
-        memory: share of the memory bandwidth that elementwise kernels reach.
-        elementwise: scale of the elementwise bytes of a fused stack.
-        unfused: how many times more an unfused stack moves.
-        quantize: scale of the bytes that FP8 and FP4 conversion costs.
-        scale_up, scale_out: share of the nominal rate that collectives reach.
+        small_head: efficiency of small heads relative to wider ones [1].
+        unfused_attention: share of the peak of attention as batched products [1].
+        softmax_traffic: scale of the bytes each score costs without a flash kernel [1].
+        memory: share of the memory bandwidth that elementwise kernels reach [1].
+        elementwise: scale of the elementwise bytes of a fused stack [1].
+        unfused: how many times more an unfused stack moves [1].
+        quantize: scale of the bytes that FP8 and FP4 conversion costs [1].
+        scale_up, scale_out: share of the nominal rate that collectives reach [1].
         scale_up_latency, scale_out_latency: start-up of one collective [s].
         hop: further latency for each node in a group [s].
-        exposed_tensor, exposed_context, exposed_pipeline, exposed_data, exposed_expert: share of that
-            communication that remains visible when the stack overlaps it.
-        exposed_gather: the same for parameters gathered layer by layer, relative to `exposed_data`.
-        hiding: share of the computation under which gradients can be exchanged.
+        exposed_tensor, exposed_context, exposed_pipeline, exposed_data, exposed_expert: share of that communication
+            that remains visible when the stack overlaps it [1].
+        exposed_gather: the same for parameters gathered layer by layer, relative to `exposed_data` [1].
+        hiding: share of the computation under which gradients can be exchanged [1].
         bucket: bytes that data parallelism exchanges at a time [B].
-        head_imbalance: share of the head's time by which the last stage is the slowest.
-        head_spared: the same where that stage has fewer layers, relative to `head_imbalance`.
-        expert_scale_up, expert_scale_out: all-to-all traffic relative to the ideal.
-        grouped, grouped_low: efficiency of grouped products relative to linear layers, 16-bit and below.
-        permute: scale of the bytes of routing tokens.
+        head_imbalance: share of the head's time by which the last stage is the slowest [1].
+        head_spared: the same where that stage has fewer layers, relative to `head_imbalance` [1].
+        expert_scale_up, expert_scale_out: all-to-all traffic relative to the ideal [1].
+        grouped, grouped_low: efficiency of grouped products relative to linear layers, 16-bit and below [1].
+        permute: scale of the bytes of routing tokens [1].
         host_layer, host_expert: time the host needs to launch a layer, dense and mixture of experts [s].
         expert_launch: time that each expert on a GPU adds to a layer, forward and backward, for its own kernels [s].
-        graph_host: share of the host's and of each expert's launches that CUDA graphs leave.
+        graph_host: share of the host's and of each expert's launches that CUDA graphs leave [1].
         optimizer_traffic: bytes read and written for each parameter updated [B].
         scaling_traffic: further bytes where 16-bit gradients are scaled against underflow [B].
         optimizer_overhead: fixed time at the end of a step [s].
-        straggler: slow-down for each factor e of nodes.
+        straggler: slow-down for each factor e of nodes [1].
         context_memory: bytes outside the allocator: CUDA context, communication buffers [B].
-        fragmentation: share by which reserved memory exceeds allocated memory.
+        fragmentation: share by which reserved memory exceeds allocated memory [1].
     """
 
     linear: Array

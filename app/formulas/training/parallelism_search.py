@@ -56,10 +56,10 @@ class FixedDegrees:
     Attributes:
         tensor, pipeline, virtual_pipeline, context, expert: degrees t, p, v, c, e [1].
         micro_batch: sequences, b [1].
-        sharding: ZeRO stage: 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters.
+        sharding: ZeRO stage, 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters [1].
         sharding_group: ranks over which that state is spread; ``None`` means all replicas [1].
         sequence_parallel: whether norms and residuals are split over the tensor-parallel ranks.
-        recompute: 0 none, 1 selective, 2 full.
+        recompute: 0 none, 1 selective, 2 full [1].
         bubble: bubble of the schedule relative to 1F1B [1].
         largest_tensor: highest tensor-parallel degree tried; ``None`` means four scale-up domains [1].
     """
@@ -94,14 +94,14 @@ class SearchResult:
     """What the search saw, quickest first.
 
     Attributes:
-        enumerated: whole configurations whose degrees multiply to the cluster.
-        divisible: those whose layers, heads, batch and experts divide.
-        feasible: those that also fit in memory, of each that differ in recomputation only the least.
-        evaluated: those timed; the other feasible ones are provably slower.
+        enumerated: whole configurations whose degrees multiply to the cluster [1].
+        divisible: those whose layers, heads, batch and experts divide [1].
+        feasible: those that also fit in memory, of each that differ in recomputation only the least [1].
+        evaluated: those timed; the other feasible ones are provably slower [1].
         parallelism: the timed ones, quickest first, as arrays.
-        time: their step times [s]; NaN where nobody asked, or everything is given and there is nothing to compare.
+        time: their step times; NaN where nobody asked, or everything is given and there is nothing to compare [s].
         memory: their memory [B].
-        smallest_memory: where nothing fits, what the smallest configuration needs [B]; NaN if none divides.
+        smallest_memory: where nothing fits, what the smallest configuration needs; NaN if none divides [B].
         smallest: that configuration, if there is one.
     """
 
@@ -262,15 +262,15 @@ class _Grid:
     neither the experts' degree nor the sharding changes.
 
     Attributes:
-        enumerated, divisible: as in `SearchResult`.
-        stages: columns of each stage.
-        layers: columns of each layer.
-        stage, layer, sharding: what each candidate is made of.
-        state, activity: the place of each candidate in `states` and among the `busy`.
+        enumerated, divisible: as in `SearchResult` [1].
+        stages: columns of each stage [1].
+        layers: columns of each layer [1].
+        stage, layer, sharding: what each candidate is made of [1].
+        state, activity: the place of each candidate in `states` and among the `busy` [1].
         states: memory of weights, gradients and optimizer [B].
-        busy: columns of the candidates that differ in more than experts and sharding.
-        spare: marks sharded gradients that follow their own twin without.
-        recompute: levels, ascending.
+        busy: columns of the candidates that differ in more than experts and sharding [1].
+        spare: marks sharded gradients that follow their own twin without [1].
+        recompute: levels, ascending [1].
     """
 
     enumerated: int
@@ -451,10 +451,11 @@ class _Fitting:
     """Candidates that fit in memory, each with the least recomputation that lets it.
 
     Attributes:
-        candidate: places in the grid.
-        recompute: 0 none, 1 selective, 2 full.
+        candidate: places in the grid [1].
+        recompute: 0 none, 1 selective, 2 full [1].
         memory: bytes on the fullest GPU [B].
-        smallest_memory, smallest: as in `SearchResult`.
+        smallest_memory: as in `SearchResult` [B].
+        smallest: as in `SearchResult`.
     """
 
     candidate: Whole
