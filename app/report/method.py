@@ -12,6 +12,7 @@ from importlib import import_module
 from inspect import getdoc
 from pkgutil import iter_modules
 from types import ModuleType
+from typing import get_type_hints
 
 from app.report import mathml
 
@@ -580,12 +581,14 @@ def _documented(formula: Formula) -> Formula:
     blocks = re.split(r"\n\s*\n", getdoc(function) or "")
     summary, text, source = _plain(blocks[0]), list[str](), ""
     symbols: list[Symbol] = []
-    for block in blocks[1:]:
+    for block, following in zip(blocks[1:], [*blocks[2:], ""], strict=True):
         first = block.lstrip()
-        if first.startswith((">>>", "Returns:", "Raises:")):
+        introduces_example = block.endswith(":") and following.startswith(">>>")
+        if first.startswith((">>>", "Returns:", "Raises:")) or introduces_example:
             continue
         if first.startswith(("Args:", "Attributes:")):
             symbols += _arguments(block)
+            symbols = _fields(function) if len(symbols) == 1 and _fields(function) else symbols
         elif first.startswith(("Source:", "Sources:")):
             source = _plain(first.partition(":")[2])
         elif not first.startswith("Args and source as"):
@@ -712,6 +715,16 @@ def _arguments(block: str) -> list[Symbol]:
         units = _UNIT.findall(text)
         symbols.append(Symbol(name.replace("_", " "), _UNIT.sub("", text).rstrip("."), units[-1] if units else ""))
     return symbols
+
+
+def _fields(function: object) -> list[Symbol]:
+    """The fields of the first record that a function takes, as symbols; none where it takes none."""
+    for kind in get_type_hints(function).values():
+        blocks = re.split(r"\n\s*\n", getdoc(kind) or "") if isinstance(kind, type) else []
+        fields = [symbol for block in blocks if block.startswith("Attributes:") for symbol in _arguments(block)]
+        if fields:
+            return fields
+    return []
 
 
 @cache

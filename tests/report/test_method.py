@@ -131,6 +131,16 @@ def test_words_and_symbols_come_from_the_docstring():
     assert "Patarasuk" in ring.source
 
 
+def test_a_formula_of_one_record_has_its_fields_for_symbols():
+    design = method.formulas()["fabric.design"]
+    assert method.Symbol("rails", "hosts a node has in each plane, R", "1") in design.symbols
+
+
+def test_no_paragraph_of_the_page_announces_an_example_that_is_not_shown():
+    announced = [text for formula in method.formulas().values() for text in formula.text if text.endswith(":")]
+    assert announced == []
+
+
 def test_a_formula_is_found_by_the_name_of_its_function():
     assert method.find("ring-all-reduce") is method.formulas()["collectives.ring_all_reduce"]
     assert method.find("no-such-formula") is None
