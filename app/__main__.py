@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from app.catalog.load import Catalog, CatalogError, load_catalog
+from app.catalog.load import Catalog, load_catalog
+from app.catalog.toml_files import CatalogError
 from app.web import settings
 
 KINDS = {"collectives": "collective_runs", "fabric": "design_counts", "training": "training_runs"}

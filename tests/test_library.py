@@ -1,9 +1,16 @@
 """Railyard without its pages: what a script imports."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+
+from app import Scenario, evaluate, load_catalog
 from tests.conftest import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 WITHOUT_THE_WEB = """
 import sys
@@ -20,3 +27,30 @@ def test_a_plan_is_evaluated_where_no_web_framework_can_be_imported() -> None:
     command = [sys.executable, "-c", WITHOUT_THE_WEB]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.stdout.split() == ["64", "True", "True"], found.stderr
+
+
+def test_the_readmes_lines_of_python_work(capsys: pytest.CaptureFixture[str]) -> None:
+    (lines,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert lines.count("\n") <= 7
+    names: dict[str, object] = {}
+    exec(lines, names)
+    assert "512" in capsys.readouterr().out
+    (asked,) = re.findall(r"`(Scenario\.model_validate\(.*?\))`", README)
+    assert eval(asked, names) == Scenario(message=2**30)
+
+
+def test_the_readmes_overrides_work(tmp_path: Path) -> None:
+    """The rent that it gives is the rent that a plan pays, and the source that it gives is the one that is cited."""
+    (lines,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    for name, text in re.findall(r"# /etc/railyard/(\w+\.toml)\n(.*?)(?=\n# |\Z)", lines, re.DOTALL):
+        (tmp_path / name).write_text(text)
+    assert {path.name for path in tmp_path.iterdir()} == {"sources.toml", "prices.toml"}
+    asked = Scenario(gpus=512)
+    before, after = (evaluate(asked, catalog) for catalog in (load_catalog(), load_catalog(tmp_path)))
+    assert before.costs.rental is not None
+    assert after.costs.rental is not None
+    assert after.training.time_to_train is not None
+    hours = after.training.time_to_train.typical / 3600
+    assert after.costs.rental.typical == pytest.approx(2.10 * 512 * hours)
+    assert before.costs.rental.typical > 1.1 * after.costs.rental.typical
+    assert "our-contract" in after.costs.rental.sources

@@ -1,20 +1,63 @@
 """The kinds of entry in the catalogue."""
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.catalog.estimate import Estimate, EstimateIn, Status
 
 InBytes = Annotated[Estimate, EstimateIn("B")]
 InBandwidth = Annotated[Estimate, EstimateIn("B/s")]
 InSeconds = Annotated[Estimate, EstimateIn("s")]
-InWatts = Annotated[Estimate, EstimateIn("W")]
+InWatts = Annotated[Estimate, EstimateIn("W", zero=True)]
 InFlops = Annotated[Estimate, EstimateIn("FLOP/s")]
 InMetres = Annotated[Estimate, EstimateIn("m")]
 InNumber = Annotated[Estimate, EstimateIn("1")]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+CountOrZero = Annotated[int, Field(ge=0, le=1_000_000_000)]
 
 Wiring = Literal["switch", "mesh", "bridge", "peer-to-peer", "host"]
+LinkFamily = Literal["nvlink", "pcie", "infinity-fabric", "ualink"]
+NetworkFamily = Literal[
+    "infiniband", "roce", "spectrum-x", "ultra-ethernet", "tcp", "efa", "slingshot", "gpudirect-tcp", "omni-path"
+]
+SwitchFamily = Literal["infiniband", "ethernet", "slingshot"]
+
+
+class Ref:
+    """Marks a field as the key of an entry of this kind; loading fails where there is none."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+
+Mark = TypeVar("Mark", bound=Ref)
+GpuRef = Annotated[str, Ref("gpus")]
+ScaleUpRef = Annotated[str, Ref("scale_up")]
+ScaleOutRef = Annotated[str, Ref("scale_out")]
+SwitchRef = Annotated[str, Ref("switches")]
+NicRef = Annotated[str, Ref("nics")]
+OpticRef = Annotated[str, Ref("optics")]
+PlatformRef = Annotated[str, Ref("platforms")]
+SourceRef = Annotated[str, Ref("sources")]
+PriceRef = Annotated[str, Ref("prices")]
+"""The name of a price in any of the editions."""
+
+
+@cache
+def marked(model: type[BaseModel], kind: type[Mark]) -> dict[str, Mark]:
+    """The fields of a model that name entries of the catalogue: one each, or several."""
+    found = {name: _mark(field.annotation, field.metadata, kind) for name, field in model.model_fields.items()}
+    return {name: mark for name, mark in found.items() if mark is not None}
+
+
+def _mark(annotation: Any, metadata: Sequence[Any], kind: type[Mark]) -> Mark | None:
+    for mark in (*metadata, *getattr(annotation, "__metadata__", ())):
+        if isinstance(mark, kind):
+            return mark
+    return next(filter(None, (_mark(inner, (), kind) for inner in get_args(annotation))), None)
 
 
 class Source(BaseModel):
@@ -24,7 +67,7 @@ class Source(BaseModel):
 
     title: str
     publisher: str
-    url: str = ""
+    url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     published: str = ""
     accessed: str = ""
     note: str = ""
@@ -37,7 +80,7 @@ class Claim(BaseModel):
 
     field: str
     says: str
-    source: str
+    source: SourceRef
 
 
 class Entry(BaseModel):
@@ -47,9 +90,9 @@ class Entry(BaseModel):
 
     key: str = ""
     name: str
-    source: str
+    source: SourceRef
     status: Status = "shipping"
-    year: int | None = None
+    year: Annotated[int, Field(ge=1950, le=2100)] | None = None
     note: str = ""
     claims: tuple[Claim, ...] = ()
 
@@ -69,58 +112,56 @@ class Gpu(Entry):
     fp4: InFlops | None = None
     power: InWatts
     uncapped_power: InWatts | None = None
-    multiprocessors: int | None = None
-    scale_up: str
-    scale_up_domain: int
-    pcie: str
-    platform: str
+    multiprocessors: Count | None = None
+    scale_up: ScaleUpRef
+    scale_up_domain: Count
+    pcie: ScaleUpRef
+    platform: PlatformRef
 
 
 class ScaleUp(Entry):
     """A link between GPUs of one node or rack. ``bandwidth`` is per GPU and one direction."""
 
-    family: Literal["nvlink", "pcie", "infinity-fabric", "ualink"]
-    generation: float
+    family: LinkFamily
+    generation: Annotated[float, Field(gt=0, le=1000)]
     bandwidth: InBandwidth
-    links: int | None = None
+    links: Count | None = None
     link_bandwidth_both_ways: InBandwidth | None = None
     wiring: Wiring
-    largest_domain: int
+    largest_domain: Count
     in_switch_reduction: bool = False
 
 
 class ScaleOut(Entry):
     """A network generation. ``port_rate`` is one port, one direction."""
 
-    family: Literal[
-        "infiniband", "roce", "spectrum-x", "ultra-ethernet", "tcp", "efa", "slingshot", "gpudirect-tcp", "omni-path"
-    ]
+    family: NetworkFamily
     transport: str
     port_rate: InBandwidth
-    lanes: int | None = None
+    lanes: Count | None = None
     lane_rate: InBandwidth | None = None
     switch_latency: InSeconds | None = None
     end_to_end_latency: InSeconds | None = None
-    switches: tuple[str, ...] = ()
-    nic: str | None = None
+    switches: tuple[SwitchRef, ...] = ()
+    nic: NicRef | None = None
     address_limit: InNumber | None = None
     in_network_reduction: bool = False
     lossless: bool = False
-    predecessor: str | None = None
+    predecessor: ScaleOutRef | None = None
 
 
 class Switch(Entry):
     """A switch box. A box may hold several independent switches (``switches_per_box``); ``ports`` is of one of them."""
 
     vendor: str
-    family: Literal["infiniband", "ethernet", "slingshot"]
-    ports: int
+    family: SwitchFamily
+    ports: Count
     port_rate: InBandwidth
-    switches_per_box: int = 1
-    ports_per_cage: int = 1
-    cages: int | None = None
-    breakout: tuple[int, ...] = (1,)
-    rack_units: int | None = None
+    switches_per_box: Count = 1
+    ports_per_cage: Count = 1
+    cages: Count | None = None
+    breakout: Annotated[tuple[Count, ...], Field(min_length=1)] = (1,)
+    rack_units: CountOrZero | None = None
     latency: InSeconds | None = None
     power: InWatts | None = None
     maximum_power: InWatts | None = None
@@ -134,10 +175,10 @@ class Nic(Entry):
     """A network adapter."""
 
     vendor: str
-    families: tuple[str, ...]
-    ports: int
+    families: tuple[NetworkFamily, ...]
+    ports: Count
     port_rate: InBandwidth
-    pcie: str
+    pcie: ScaleUpRef
     power: InWatts | None = None
     maximum_power: InWatts | None = None
 
@@ -150,65 +191,65 @@ class Optic(Entry):
 
     kind: Literal["transceiver", "dac", "acc", "aoc", "fibre"]
     rate: InBandwidth
-    links: int = 1
+    links: Count = 1
     reach: InMetres
-    fibre: str | None = None
+    fibre: OpticRef | None = None
     lane_rate: InBandwidth | None = None
     power: InWatts | None = None
 
 
 class Platform(Entry):
-    """A server or rack that GPUs come in."""
+    """A server or rack that GPUs come in: those named here, and those that name it as theirs."""
 
     vendor: str
-    gpus: tuple[str, ...]
-    gpus_per_node: int
-    nics_per_node: int
+    gpus: tuple[GpuRef, ...]
+    gpus_per_node: Count
+    nics_per_node: CountOrZero
     nic_rate: InBandwidth
     scale_up_wiring: Wiring
-    scale_up_domain: int
-    rack_units: float
-    nodes_per_rack: int
+    scale_up_domain: Count
+    rack_units: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    nodes_per_rack: Count
     power: InWatts
     typical_power: InWatts | None = None
-    pcie: str
-    storage_nics: int = 1
-    scale_up_switches: int = 0
-    price: str | None = None
+    pcie: ScaleUpRef
+    storage_nics: CountOrZero = 1
+    scale_up_switches: CountOrZero = 0
+    price: PriceRef | None = None
 
 
 class Model(Entry):
     """The public shape of a transformer, and its published parameter count."""
 
     family: str
-    layers: int
-    hidden: int
-    heads: int
-    head_dim: int | None = None
-    kv_heads: int
-    ffn_hidden: int
+    layers: Count
+    hidden: Count
+    heads: Count
+    head_dim: Count | None = None
+    kv_heads: Count
+    ffn_hidden: CountOrZero
     gated: bool
-    vocabulary: int
+    vocabulary: Count
     tied_embeddings: bool = False
-    experts: int = 0
-    experts_per_token: int = 0
-    expert_ffn_hidden: int = 0
-    shared_experts: int = 0
-    shared_expert_ffn_hidden: int | None = None
-    dense_layers: int = 0
-    moe_every: int = 1
-    query_rank: int | None = None
-    kv_rank: int | None = None
-    rope_head_dim: int | None = None
-    value_head_dim: int | None = None
-    multi_token_layers: int = 0
-    sliding_window: int | None = None
-    sliding_share: float = 0.0
+    experts: CountOrZero = 0
+    experts_per_token: CountOrZero = 0
+    expert_ffn_hidden: CountOrZero = 0
+    shared_experts: CountOrZero = 0
+    shared_expert_ffn_hidden: Count | None = None
+    dense_layers: CountOrZero = 0
+    moe_every: Count = 1
+    query_rank: Count | None = None
+    kv_rank: Count | None = None
+    rope_head_dim: Count | None = None
+    value_head_dim: Count | None = None
+    multi_token_layers: CountOrZero = 0
+    sliding_window: Count | None = None
+    sliding_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     biases: bool = False
     qkv_bias: bool = False
-    learned_positions: int = 0
+    learned_positions: CountOrZero = 0
     parallel_block: bool = False
-    sequence_length: int = 4096
+    sequence_length: Count = 4096
     parameters: InNumber
     parameters_printed: str = ""
     active_parameters: InNumber | None = None
@@ -234,5 +275,5 @@ class Preset(BaseModel):
     key: str = ""
     name: str
     description: str
-    source: str
+    source: SourceRef
     scenario: dict[str, str | int | float | bool]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from zlib import crc32
 
 import numpy as np
@@ -110,7 +110,14 @@ def parse_estimate(value: object, unit: str, key: str, source: str = "", status:
         raise ValueError(f"unit {table['unit']!r} where {unit!r} is wanted")
     if unit not in units.UNITS:
         raise ValueError(f"unknown unit {unit!r}; the units are {', '.join(sorted(units.UNITS))}")
+    for name in ("source", "status", "note"):
+        if not isinstance(table.get(name, ""), str):
+            raise ValueError(f"{name} must be text")
+    if table.get("status", status) not in get_args(Status):
+        raise ValueError(f"status must be one of {', '.join(get_args(Status))}")
     for name in ("typical", "low", "high"):
+        if name in table and not isinstance(table[name], str | int | float):
+            raise ValueError(f"{name} must be a number or text with a unit")
         if unit != "1" and name in table and not isinstance(table[name], str):
             raise ValueError(f"{name} must be text with a unit, like “{units.show(1, unit)}”")
     numbers = {name: units.parse(table[name], unit) for name in ("typical", "low", "high") if name in table}
@@ -133,15 +140,20 @@ def parse_estimate(value: object, unit: str, key: str, source: str = "", status:
 
 
 class EstimateIn:
-    """Marks a field as an ``Estimate`` in this unit."""
+    """Marks a field as an ``Estimate`` in this unit, more than zero unless it may be ``zero``."""
 
-    def __init__(self, unit: str) -> None:
+    def __init__(self, unit: str, *, zero: bool = False) -> None:
         self.unit = unit
+        self.zero = zero
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def read(value: object, info: ValidationInfo) -> Estimate:
             context = info.context or {}
             key = f"{context.get('key', '')}.{info.field_name}"
-            return parse_estimate(value, self.unit, key, context.get("source", ""), context.get("status", "shipping"))
+            entry = context.get("source", ""), context.get("status", "shipping")
+            estimate = parse_estimate(value, self.unit, key, *entry)
+            if estimate.typical == 0 and not self.zero:
+                raise ValueError("must be more than zero")
+            return estimate
 
         return core_schema.with_info_plain_validator_function(read)

@@ -1,17 +1,34 @@
 """The catalogue: every number the product did not compute, with its unit, range, source, date and status."""
 
 import hashlib
-import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from app.catalog.entries import Gpu, Model, Nic, Optic, Platform, Preset, PriceBook, ScaleOut, ScaleUp, Source, Switch
+from app.catalog.entries import (
+    Entry,
+    Gpu,
+    Model,
+    Nic,
+    Optic,
+    Platform,
+    Preset,
+    PriceBook,
+    Ref,
+    ScaleOut,
+    ScaleUp,
+    Source,
+    Switch,
+    marked,
+)
 from app.catalog.estimate import Estimate, parse_estimate
+from app.catalog.toml_files import CatalogError, Files
 
 EDITION = "2026-11"
 FOLDER = Path(__file__).parent
@@ -37,10 +54,6 @@ KINDS = (*ENTRIES, "prices", *CONSTANTS, "sources")
 Constants = Mapping[str, Mapping[str, Estimate]]
 
 
-class CatalogError(Exception):
-    """A catalogue file is wrong. The text names the file, the line, the entry and the reason."""
-
-
 @dataclass(frozen=True, eq=False)
 class Catalog:
     """All catalogue entries by kind and key. Constants are two levels: group, name.
@@ -63,6 +76,7 @@ class Catalog:
     collectives: Constants
     training: Constants
     operations: Constants
+    files: Files = field(repr=False)
 
     def kind(self, name: str) -> Mapping[str, Any]:
         """The entries of one kind, as listed in ``KINDS``."""
@@ -103,42 +117,27 @@ def load_catalog(folder: Path | None = None) -> Catalog:
     """Read the catalogue, with an operator's folder of overrides laid over it.
 
     An override file has the name of a catalogue file; its entries replace fields of the entries of the same key, or
-    add new ones. Raises ``CatalogError`` on the first thing that is wrong.
+    add new ones. Raises ``CatalogError`` on the first thing that is wrong: file, line, entry and reason.
     """
-    if folder:
-        strangers = sorted(path.name for path in folder.glob("*.toml") if path.stem not in KINDS)
-        if strangers:
-            raise CatalogError(f"{folder / strangers[0]}: no such catalogue file; the files are {', '.join(KINDS)}")
-    texts = tuple(_read(FOLDER / f"{kind}.toml") for kind in KINDS)
-    return _build(texts, tuple(_read(folder / f"{kind}.toml") for kind in KINDS) if folder else None, folder)
+    return _build(Files.read(FOLDER, folder, KINDS))
 
 
 @lru_cache(maxsize=8)
-def _build(base_texts: tuple[str, ...], override_texts: tuple[str, ...] | None, folder: Path | None) -> Catalog:
+def _build(files: Files) -> Catalog:
     """The catalogue of these files. Files read once more unchanged give the same catalogue, which caches know."""
-    texts = dict(zip(KINDS, base_texts, strict=True))
-    overrides = dict(zip(KINDS, override_texts or (), strict=bool(override_texts)))
-    digest = hashlib.sha256()
-    tables: dict[str, dict[str, Any]] = {}
-    for kind in KINDS:
-        tables[kind] = {}
-        for base, text in ((FOLDER, texts[kind]), (folder, overrides.get(kind, ""))):
-            digest.update(text.encode() + b"\0")
-            if not text:
-                continue
-            try:
-                tables[kind] = _merge(tables[kind], tomllib.loads(text))
-            except tomllib.TOMLDecodeError as error:
-                raise CatalogError(f"{base}/{kind}.toml: {error}") from None
-    where = _Where(folder, texts, overrides)
-    parts: dict[str, dict[str, Any]] = {"sources": _entries("sources", Source, tables["sources"], where, keyed=False)}
+    tables = {kind: _merge(files.tables(kind), files.tables(kind, own=True)) for kind in KINDS}
+    parts: dict[str, dict[str, Any]] = {"sources": _entries("sources", Source, tables["sources"], files, keyed=False)}
     for kind, model in ENTRIES.items():
-        parts[kind] = _entries(kind, model, tables[kind], where)
-    parts["prices"] = _price_books(tables["prices"], where)
+        parts[kind] = _entries(kind, model, tables[kind], files)
+    parts["platforms"] = _with_their_gpus(parts["platforms"], parts["gpus"])
+    parts["prices"] = _price_books(tables["prices"], files)
     for kind in CONSTANTS:
-        parts[kind] = _constants(kind, tables[kind], where)
-    catalog = Catalog(version=f"{EDITION}+{digest.hexdigest()[:8]}", **parts)
-    _check_references(catalog, where)
+        parts[kind] = _constants(kind, tables[kind], files)
+    digest = hashlib.sha256(b"".join(text.encode() + b"\0" for text in files.texts()))
+    catalog = Catalog(version=f"{EDITION}+{digest.hexdigest()[:8]}", files=files, **parts)
+    _check_references(catalog)
+    _check_prices(catalog)
+    _check_constants(catalog)
     return catalog
 
 
@@ -154,11 +153,12 @@ def estimates(catalog: Catalog) -> Iterator[Estimate]:
             yield from group.values()
 
 
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.exists() else ""
+def estimates_of(entry: BaseModel) -> dict[str, Estimate]:
+    """The estimates of one entry by field."""
+    return {name: value for name, value in entry if isinstance(value, Estimate)}
 
 
-def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Lay one table over another, entry by entry; an estimate is replaced whole."""
     merged = dict(below)
     for key, value in above.items():
@@ -168,102 +168,198 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-@dataclass(frozen=True)
-class _Where:
-    """Finds the line of an entry, for messages."""
-
-    folder: Path | None
-    texts: Mapping[str, str]
-    overrides: Mapping[str, str]
-
-    def wrong(self, kind: str, entry: str, reason: str, field: str = "") -> CatalogError:
-        places = [(self.folder, self.overrides.get(kind, "")), (FOLDER, self.texts[kind])]
-        for base, text in places:
-            lines = text.splitlines()
-            heads = (f"[{entry}]", f'["{entry}"]', f"[{entry}.{field}]", f"[{entry}.")
-            found = [n for n, line in enumerate(lines) if line.strip().startswith(heads)]
-            if found:
-                inside = [n for n in range(found[0], len(lines)) if field and lines[n].split("=")[0].strip() == field]
-                line = (inside[0] if inside else found[0]) + 1
-                return CatalogError(f"{base}/{kind}.toml:{line}: {entry}{'.' + field if field else ''}: {reason}")
-        return CatalogError(f"{kind}.toml: {entry}: {reason}")
-
-
 def _entries(
-    kind: str, model: type[BaseModel], tables: dict[str, Any], where: _Where, *, keyed: bool = True
+    kind: str, model: type[BaseModel], tables: Mapping[str, Any], files: Files, *, keyed: bool = True
 ) -> dict[str, Any]:
     entries: dict[str, Any] = {}
     for key, table in tables.items():
+        if not re.fullmatch(KEY, key):
+            raise files.wrong(kind, "a key is up to 80 letters, digits, dots, hyphens and underscores", key)
         if not isinstance(table, dict):
-            raise where.wrong(kind, key, "must be a table")
+            raise files.wrong(kind, "must be a table", key)
         context = {"key": f"{kind}.{key}", "source": table.get("source", ""), "status": table.get("status", "shipping")}
         try:
             entries[key] = model.model_validate({**table, "key": key} if keyed else table, context=context)
         except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"])
-            reason = (
-                "unknown field" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
-            )
-            raise where.wrong(kind, key, f"{field}: {reason}", str(first["loc"][0]) if first["loc"] else "") from None
+            raise _refused(kind, error, files, key) from None
     return entries
 
 
-def _price_books(tables: dict[str, Any], where: _Where) -> dict[str, PriceBook]:
+def _refused(kind: str, error: ValidationError, files: Files, *place: str) -> CatalogError:
+    """The first thing that is wrong with an entry."""
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"])
+    reasons = {"extra_forbidden": "unknown field", "missing": "is missing"}
+    reason = reasons.get(first["type"], first["msg"].removeprefix("Value error, "))
+    return files.wrong(kind, f"{field}: {reason}" if field else reason, *place, *map(str, first["loc"]))
+
+
+def _with_their_gpus(platforms: Mapping[str, Platform], gpus: Mapping[str, Gpu]) -> dict[str, Platform]:
+    """The platforms, each with the GPUs that name it as theirs among those that it takes."""
+    taken = {key: [*platform.gpus] for key, platform in platforms.items()}
+    for key, gpu in gpus.items():
+        if key not in taken.get(gpu.platform, [key]):
+            taken[gpu.platform].append(key)
+    return {key: platform.model_copy(update={"gpus": tuple(taken[key])}) for key, platform in platforms.items()}
+
+
+def _price_books(tables: Mapping[str, Any], files: Files) -> dict[str, PriceBook]:
     books = {}
     for key, table in tables.items():
+        if not isinstance(table, dict) or not isinstance(table.get("prices", {}), dict):
+            raise files.wrong("prices", "must be a table", key)
         prices = {}
         for name, value in table.get("prices", {}).items():
             try:
-                prices[name] = parse_estimate(value, value.get("unit", "USD"), f"prices.{key}.{name}")
-            except (ValueError, AttributeError) as error:
-                raise where.wrong("prices", f"{key}.prices.{name}", str(error)) from None
+                prices[name] = parse_estimate(value, _price_unit(name), f"prices.{key}.{name}")
+            except ValueError as error:
+                raise files.wrong("prices", f"{name}: {error}", key, "prices", name) from None
         try:
             books[key] = PriceBook(**{**table, "key": key, "prices": prices})
         except ValidationError as error:
-            raise where.wrong("prices", key, str(error.errors()[0]["loc"]) + " " + error.errors()[0]["msg"]) from None
+            raise _refused("prices", error, files, key) from None
     return books
 
 
-def _constants(kind: str, tables: dict[str, Any], where: _Where) -> dict[str, dict[str, Estimate]]:
+def _constants(kind: str, tables: Mapping[str, Any], files: Files) -> dict[str, dict[str, Estimate]]:
     groups: dict[str, dict[str, Estimate]] = {}
     for group, table in tables.items():
+        if not isinstance(table, dict):
+            raise files.wrong(kind, "must be a table", group)
         groups[group] = {}
         for name, value in table.items():
-            if not isinstance(value, dict) or "unit" not in value:
-                raise where.wrong(kind, group, f"{name}: must be a table with unit, typical and source", name)
+            if not isinstance(value, dict) or not isinstance(value.get("unit"), str):
+                raise files.wrong(kind, f"{name}: must be a table with unit, typical and source", group, name)
             try:
                 groups[group][name] = parse_estimate(value, value["unit"], f"{kind}.{group}.{name}")
             except ValueError as error:
-                raise where.wrong(kind, group, str(error), name) from None
+                raise files.wrong(kind, f"{name}: {error}", group, name) from None
     return groups
 
 
-def _check_references(catalog: Catalog, where: _Where) -> None:
+# What a catalogue must hold to ----------------------------------------------------------------------------------------
+
+
+def _check_references(catalog: Catalog) -> None:
     """Every key that names another entry exists."""
-    wanted: list[tuple[str, str, str, str]] = []
     for kind in ENTRIES:
         for key, entry in catalog.kind(kind).items():
-            wanted.append((kind, key, "sources", entry.source))
-            wanted += [(kind, key, "sources", claim.source) for claim in getattr(entry, "claims", ())]
-            if isinstance(entry, Gpu):
-                wanted += [(kind, key, "scale_up", entry.scale_up), (kind, key, "scale_up", entry.pcie)]
-                wanted.append((kind, key, "platforms", entry.platform))
-            elif isinstance(entry, ScaleOut):
-                wanted += [(kind, key, "switches", switch) for switch in entry.switches]
-                wanted += [(kind, key, "nics", entry.nic)] if entry.nic else []
-            elif isinstance(entry, Optic):
-                wanted += [(kind, key, "optics", entry.fibre)] if entry.fibre else []
-            elif isinstance(entry, Platform):
-                wanted += [(kind, key, "gpus", gpu) for gpu in entry.gpus]
-    for estimate in estimates(catalog):
-        kind, group, *_ = estimate.key.split(".")
-        wanted.append((kind, group, "sources", estimate.source))
-    for kind, key, other, target in wanted:
-        if target not in catalog.kind(other):
-            raise where.wrong(kind, key, f"no {other} entry {target!r}")
+            _check_entry(catalog, kind, key, entry)
+    for kind in ("prices", *CONSTANTS):
+        for group, table in catalog.kind(kind).items():
+            inner = ("prices",) if kind == "prices" else ()
+            for name, estimate in (table.prices if kind == "prices" else table).items():
+                if estimate.source not in catalog.sources:
+                    raise catalog.files.wrong(kind, _missing(catalog, "sources", estimate.source), group, *inner, name)
 
 
-def estimates_of(entry: BaseModel) -> dict[str, Estimate]:
-    """The estimates of one entry by field."""
-    return {name: value for name, value in entry if isinstance(value, Estimate)}
+def _check_entry(catalog: Catalog, kind: str, key: str, entry: BaseModel) -> None:
+    for field_name, target_kind, target in _named(entry):
+        if target not in _names(catalog, target_kind):
+            raise catalog.files.wrong(kind, f"{field_name}: {_missing(catalog, target_kind, target)}", key, field_name)
+    for claim in entry.claims if isinstance(entry, Entry) else ():
+        if claim.field not in type(entry).model_fields:
+            raise catalog.files.wrong(kind, f"claims: there is no field {claim.field!r}", key, "claims")
+        if claim.source not in catalog.sources:
+            raise catalog.files.wrong(kind, f"claims: {_missing(catalog, 'sources', claim.source)}", key, "claims")
+
+
+def _named(entry: BaseModel) -> Iterator[tuple[str, str, str]]:
+    """What an entry names: the field, the kind of entry and its key."""
+    for name, ref in marked(type(entry), Ref).items():
+        value = getattr(entry, name)
+        for key in value if isinstance(value, tuple) else (value,):
+            if key is not None:
+                yield name, ref.kind, key
+    for name, estimate in estimates_of(entry).items():
+        yield name, "sources", estimate.source
+
+
+def _names(catalog: Catalog, kind: str) -> set[str]:
+    """What a reference to this kind may name."""
+    if kind == "prices":
+        return {name for book in catalog.prices.values() for name in book.prices}
+    return set(catalog.kind(kind))
+
+
+def _missing(catalog: Catalog, kind: str, key: str) -> str:
+    return f"no {kind} entry {key!r}" + _nearest(key, _names(catalog, kind))
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    near = get_close_matches(key, sorted(known), n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+MARKET = "market"
+"""The edition of prices that names parts; others name ports, and what they lack comes from this one."""
+PORT_PRICES = (
+    "nic-infiniband", "nic-ethernet", "switch-port-infiniband", "switch-port-ethernet", "transceiver", "cable",
+)  # fmt: skip
+GPU_HOUR = "gpu-hour"
+ELECTRICITY = "electricity"
+
+
+def _price_unit(name: str) -> str:
+    return "USD/s" if name.startswith(GPU_HOUR) else "USD/J" if name == ELECTRICITY else "USD"
+
+
+def gpu_hours(gpu: str) -> tuple[str, ...]:
+    """The names of prices that say what a GPU's hour costs, its own before its family's.
+
+    >>> gpu_hours("h100-sxm")
+    ('gpu-hour-h100-sxm', 'gpu-hour-h100')
+    """
+    parts = gpu.split("-")
+    return tuple("-".join((GPU_HOUR, *parts[:count])) for count in range(len(parts), 0, -1))
+
+
+def _check_prices(catalog: Catalog) -> None:
+    """Every price is of something."""
+    common = {*PORT_PRICES, ELECTRICITY}
+    common |= {platform.price for platform in catalog.platforms.values() if platform.price}
+    common |= {name for gpu in catalog.gpus for name in gpu_hours(gpu)}
+    parts = {*catalog.switches, *catalog.nics, *catalog.optics}
+    for edition, book in catalog.prices.items():
+        readable = common | parts if edition == MARKET else common
+        for name in book.prices:
+            if name not in readable:
+                advice = f"; parts have prices in the edition {MARKET}" if name in parts else _nearest(name, readable)
+                raise catalog.files.wrong("prices", f"nothing has the price {name!r}{advice}", edition, "prices", name)
+
+
+def _check_constants(catalog: Catalog) -> None:
+    """Every constant is one that a formula reads, in its unit: those shipped, and those of GPUs and stacks added."""
+    files = catalog.files
+    for kind in CONSTANTS:
+        shipped = files.tables(kind)
+        for group, table in catalog.kind(kind).items():
+            units = {name: str(value["unit"]) for name, value in shipped.get(group, {}).items()}
+            units |= _units_of_added(catalog, kind, group)
+            for name, estimate in table.items():
+                if name not in units:
+                    advice = _nearest(name, units) if units else _nearest(group, shipped)
+                    raise files.wrong(kind, f"nothing reads the constant {group}.{name}{advice}", group, name)
+                if estimate.unit != units[name]:
+                    text = f"{name}: unit {estimate.unit!r} where {units[name]!r} is wanted"
+                    raise files.wrong(kind, text, group, name, "unit")
+            if kind == "training" and group.startswith(STACK) and units.keys() - table.keys():
+                raise files.wrong(kind, f"a stack lacks {', '.join(sorted(units.keys() - table.keys()))}", group)
+
+
+def _units_of_added(catalog: Catalog, kind: str, group: str) -> dict[str, str]:
+    """The constants that an operator may add to a group, with their units."""
+    if (kind, group) == ("operations", "lengths"):
+        return dict.fromkeys(catalog.operations[group], "m")
+    if (kind, group) == ("operations", "node_cage_links"):
+        return dict.fromkeys(catalog.platforms, "1")
+    if kind != "training":
+        return {}
+    kernels = {f"gpu-{key}" for key in catalog.gpus}
+    kernels |= {f"architecture-{gpu.architecture}" for gpu in catalog.gpus.values()}
+    like = f"{STACK}{OTHER}" if group.startswith(STACK) else f"architecture-{OTHER}" if group in kernels else ""
+    return {name: estimate.unit for name, estimate in catalog.training[like].items()} if like else {}
+
+
+OTHER = "other"
+"""The stack and the architecture that stand in where no other is known: they have every constant."""

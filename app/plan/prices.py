@@ -7,10 +7,9 @@ from operator import attrgetter
 
 from app.catalog.entries import Nic, Optic, Platform, Switch
 from app.catalog.estimate import Estimate, Status
-from app.catalog.load import Catalog
+from app.catalog.load import MARKET, Catalog, gpu_hours
 from app.plan.scenario import Scenario
 
-MARKET = "market"
 OWN = "planner"
 FIELDS = (
     "price_switch", "price_nic", "price_transceiver", "price_cable", "price_copper_cable", "price_node",
@@ -110,8 +109,7 @@ class PriceList:
         given = self._own("price_gpu_hour", "USD/s")
         if given:
             return given
-        parts = gpu.split("-")
-        return self.book(*(f"gpu-hour-{'-'.join(parts[:n])}" for n in range(len(parts), 0, -1)))
+        return self.book(*gpu_hours(gpu))
 
     def electricity(self) -> Estimate | None:
         """Energy [USD/J]."""

@@ -1,9 +1,9 @@
 """What the reader asks: one frozen model behind the form, the query string and the request body."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 from urllib.parse import quote_plus
 
 from pydantic import (
@@ -12,12 +12,14 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    ValidationError,
     ValidationInfo,
     model_validator,
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from app import units
+from app.catalog.entries import Ref, marked
 from app.catalog.load import KEY, Catalog
 from app.units import Bytes, Dollars, DollarsPerJoule, DollarsPerSecond, Number, PerSecond, Seconds
 
@@ -40,6 +42,8 @@ SHAPE = (
     "layers", "hidden", "heads", "head_dim", "kv_heads", "ffn_hidden", "gated", "vocabulary", "tied_embeddings",
     "experts", "experts_per_token", "expert_ffn_hidden", "shared_experts",
 )  # fmt: skip
+CUSTOM = "custom"
+"""The key of a model whose shape the question gives."""
 NEEDED = ("layers", "hidden", "heads", "ffn_hidden", "vocabulary")
 """What a model of one's own cannot do without: where one is blank the default model's stands in."""
 
@@ -48,7 +52,7 @@ class UnknownKeyError(ValueError):
     """A question names what its catalogue does not have. The text names the field, the key and those nearest to it."""
 
 
-class Key:
+class Key(Ref):
     """Marks a text field as the key of an entry of the catalogue.
 
     It is checked where a catalogue comes with the fields:
@@ -56,7 +60,7 @@ class Key:
     """
 
     def __init__(self, kind: str, *extra: str, example: str) -> None:
-        self.kind = kind
+        super().__init__(kind)
         self.extra = extra
         self.example = example
 
@@ -97,7 +101,7 @@ PlatformKey = Annotated[str, Key("platforms", example="hgx-h100")]
 ScaleUpKey = Annotated[str, Key("scale_up", example="nvlink-4")]
 ScaleOutKey = Annotated[str, Key("scale_out", example="infiniband-ndr")]
 SwitchKey = Annotated[str, Key("switches", example="qm9700")]
-ModelKey = Annotated[str, Key("models", "custom", example="llama-3-70b")]
+ModelKey = Annotated[str, Key("models", CUSTOM, example="llama-3-70b")]
 StackKey = Annotated[str, Key("stacks", example="megatron-lm")]
 PriceBookKey = Annotated[str, Key("prices", example="market")]
 
@@ -354,12 +358,12 @@ class Scenario(
             return data
         given = {key: value for key, value in data.items() if not (isinstance(value, str) and not value.strip())}
         if "model" not in given and any(given.get(name) is not None for name in SHAPE):
-            given["model"] = "custom"
+            given["model"] = CUSTOM
         return given
 
     def borrowed(self) -> tuple[str, ...]:
         """The fields that a model of one's own lacks; the default model's stand in, and a finding says so."""
-        if self.model != "custom":
+        if self.model != CUSTOM:
             return ()
         return tuple(
             name
@@ -400,25 +404,26 @@ class Scenario(
         return "&".join([f"{name}={_text(value)}" for name, value in fields.items() if value is not None])
 
 
-@cache
-def key_fields(model: type[Request]) -> dict[str, Key]:
-    """The fields that name entries of the catalogue: one each, or several."""
-    return {name: key for name, field in model.model_fields.items() if (key := _key(field.annotation, field.metadata))}
-
-
-def _key(annotation: Any, metadata: Sequence[Any] = ()) -> Key | None:
-    marks = [*metadata, *getattr(annotation, "__metadata__", ())]
-    own = next((mark for mark in marks if isinstance(mark, Key)), None)
-    return own or next(filter(None, map(_key, get_args(annotation))), None)
-
-
 def check_keys(request: Request, catalog: Catalog) -> None:
     """Raise ``UnknownKeyError`` where a question names what this catalogue does not have."""
-    for name, key in key_fields(type(request)).items():
+    for name, key in marked(type(request), Key).items():
         value = getattr(request, name)
         for each in value if isinstance(value, tuple) else (value,):
             if each is not None and (problem := key.problem(each, catalog)):
                 raise UnknownKeyError(f"{name}: {problem}")
+
+
+def check_presets(catalog: Catalog) -> None:
+    """Raise ``CatalogError`` where a preset is no scenario of this catalogue, or a model has the name of one's own."""
+    if CUSTOM in catalog.models:
+        raise catalog.files.wrong("models", "is what a model of one's own is called", CUSTOM)
+    for key, preset in catalog.presets.items():
+        try:
+            Scenario.model_validate(preset.scenario, context={"catalog": catalog})
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = str(first["loc"][0]) if first["loc"] else ""
+            raise catalog.files.wrong("presets", f"{name}: {first['msg']}", key, "scenario", name) from None
 
 
 @cache

@@ -7,9 +7,9 @@ from typing import Any
 
 from app import units
 from app.catalog.estimate import Estimate
-from app.catalog.load import Catalog
+from app.catalog.load import MARKET, Catalog
 from app.plan.cluster import Hardware
-from app.plan.prices import MARKET, PriceList
+from app.plan.prices import PriceList
 from app.plan.result import Finding
 from app.plan.scenario import Scenario, Usual
 

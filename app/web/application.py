@@ -14,6 +14,7 @@ from starlette.routing import Match
 
 from app import __version__
 from app.catalog.load import load_catalog
+from app.plan.scenario import check_presets
 from app.web import api, assets, docs, heavy_queue, openapi, problems, responses, settings
 from app.web.metrics import Metrics
 from app.web.middleware import RequestMiddleware
@@ -28,6 +29,8 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
     metrics = Metrics(registry)
+    catalog = load_catalog(options.overrides)
+    check_presets(catalog)
 
     app = FastAPI(
         title="Railyard",
@@ -41,7 +44,7 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     app.state.settings = options
     app.state.metrics = metrics
     app.state.ready = False
-    app.state.catalog = load_catalog(options.overrides)
+    app.state.catalog = catalog
     app.state.heavy_queue = heavy_queue.HeavyQueue(options)
     # Routes are tried in this order: programs ask most often, and for answers that take least.
     app.router.routes += api.direct

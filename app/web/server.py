@@ -15,7 +15,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from app.catalog.load import CatalogError
+from app.catalog.toml_files import CatalogError
 from app.web import logs, settings
 from app.web.application import create_app
 from app.web.connections import BACKLOG, Connection, Connections

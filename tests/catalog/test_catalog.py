@@ -1,6 +1,7 @@
 """The catalogue: every number has a unit and a source, a wrong file stops the start, the textbook facts are there."""
 
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import units
-from app.catalog.entries import Model
+from app.catalog.entries import Model, Ref, marked
 from app.catalog.estimate import Estimate
-from app.catalog.load import ENTRIES, FOLDER, KINDS, CatalogError, estimates, load_catalog
+from app.catalog.load import ENTRIES, FOLDER, KINDS, estimates, load_catalog
+from app.catalog.toml_files import CatalogError
 from app.formulas import transformer
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
@@ -134,6 +136,90 @@ def test_what_is_not_for_sale_says_so() -> None:
         ("operations", '[site]\npue = "1.2"\n', ("operations.toml", "site", "pue")),
         ("gpus", "[h100-sxm\n", ("gpus.toml", "line 1")),
         ("gqus", "[h100-sxm]\n", ("gqus.toml", "no such catalogue file")),
+        ("gpus", '["h100 sxm"]\nname = "H100"\n', ("gpus.toml:1: h100 sxm: a key is",)),
+        ("gpus", 'h100-sxm = "H100"\n', ("gpus.toml:1: h100-sxm: must be a table",)),
+        ("gpus", '[h100-sxm]\nmemory_bandwidth = "0 B/s"\n', ("gpus.toml:2: h100-sxm: memory_bandwidth", "zero")),
+        ("gpus", '[h100-sxm]\npower = { typical = ["700 W"] }\n', ("gpus.toml:2: h100-sxm: power", "text with a unit")),
+        ("gpus", '[h100-sxm]\npower = { typical = "700 W", note = 7 }\n', ("gpus.toml:2: h100-sxm", "note")),
+        ("gpus", '[h100-sxm]\npower = { typical = "700 W", status = "sold" }\n', ("gpus.toml:2: h100-sxm", "shipping")),
+        (
+            "gpus",
+            '[h100-sxm]\npcie = "pcie-9"\n',
+            ("gpus.toml:2: h100-sxm: pcie: no scale_up entry 'pcie-9'", "pcie-6"),
+        ),
+        ("platforms", "[hgx-h100]\ngpus_per_node = 0\n", ("platforms.toml:2: hgx-h100: gpus_per_node", "1")),
+        ("platforms", "[hgx-h100]\nrack_units = nan\n", ("platforms.toml:2: hgx-h100: rack_units",)),
+        (
+            "platforms",
+            '[hgx-h100]\npcie = "pci-5"\n',
+            ("platforms.toml:2: hgx-h100: pcie: no scale_up entry", "pcie-5"),
+        ),
+        ("platforms", '[hgx-h100]\ngpus = ["h100-sxn"]\n', ("platforms.toml:2: hgx-h100: gpus", "h100-sxm")),
+        ("platforms", '[hgx-h100]\nprice = "node-h1000"\n', ("platforms.toml:2: hgx-h100: price", "node-h100")),
+        ("scale_out", '[infiniband-ndr]\npredecessor = "hdr"\n', ("scale_out.toml:2: infiniband-ndr: predecessor",)),
+        ("nics", '[connectx-7]\nfamilies = ["infiniband", "telex"]\n', ("nics.toml:2: connectx-7: families.1",)),
+        ("nics", '[connectx-7]\npcie = "isa"\n', ("nics.toml:2: connectx-7: pcie: no scale_up entry 'isa'",)),
+        ("switches", "[qm9700]\nbreakout = [0]\n", ("switches.toml:2: qm9700: breakout.0",)),
+        ("optics", '[osfp-800g-2xdr4]\nfibre = "rope"\n', ("optics.toml:2: osfp-800g-2xdr4: fibre",)),
+        ("models", "[llama-3-70b]\nlayers = 0\n", ("models.toml:2: llama-3-70b: layers",)),
+        ("presets", '[superpod-h100]\nsource = "hearsay"\n', ("presets.toml:2: superpod-h100: source",)),
+        (
+            "gpus",
+            '[[h100-sxm.claims]]\nfield = "watts"\nsays = "700 W"\nsource = "arithmetic"\n',
+            ("gpus.toml:1: h100-sxm: claims", "watts"),
+        ),
+        (
+            "sources",
+            '[own]\ntitle = "A"\npublisher = "B"\nurl = "javascript:alert(1)"\n',
+            ("sources.toml:4: own: url",),
+        ),
+        (
+            "prices",
+            '[market.prices.gpu-hour]\ntypical = "2.10 USD/h"\nsource = "arithmetic"\n',
+            ("prices.toml:1: market: nothing has the price 'gpu-hour'; did you mean gpu-hour-",),
+        ),
+        (
+            "prices",
+            '[market.prices.gpu-hour-h100]\nunit = "USD"\ntypical = "2.10 USD"\nsource = "arithmetic"\n',
+            ("prices.toml:1: market: gpu-hour-h100: unit 'USD' where 'USD/s' is wanted",),
+        ),
+        (
+            "prices",
+            '[rule-of-thumb.prices.qm9700]\ntypical = "30k USD"\nsource = "arithmetic"\n',
+            ("prices.toml:1: rule-of-thumb: nothing has the price 'qm9700'; parts have prices in the edition market",),
+        ),
+        ("prices", '[market]\nprices = "cheap"\n', ("prices.toml:1: market: must be a table",)),
+        (
+            "prices",
+            '[market.prices.qm9700]\ntypical = "30k USD"\nsource = "hearsay"\n',
+            ("prices.toml:1: market: no sources entry 'hearsay'",),
+        ),
+        (
+            "operations",
+            '[site.pues]\nunit = "1"\ntypical = 1.2\nsource = "arithmetic"\n',
+            ("operations.toml:1: site: nothing reads the constant site.pues; did you mean pue",),
+        ),
+        (
+            "operations",
+            '[site.pue]\nunit = "USD"\ntypical = "1 USD"\nsource = "arithmetic"\n',
+            ("operations.toml:2: site: pue: unit 'USD' where '1' is wanted",),
+        ),
+        (
+            "operations",
+            '[node_cage_links.hgx-h1000]\nunit = "1"\ntypical = 2\nsource = "arithmetic"\n',
+            ("operations.toml:1: node_cage_links: nothing reads", "hgx-h100"),
+        ),
+        (
+            "training",
+            '[architecture-hoper.flash]\nunit = "1"\ntypical = 1\nsource = "arithmetic"\n',
+            ("training.toml:1: architecture-hoper: nothing reads", "architecture-hopper"),
+        ),
+        (
+            "training",
+            '[stack-ours.release]\nunit = "1"\ntypical = 2026\nsource = "arithmetic"\n',
+            ("training.toml:1: stack-ours: a stack lacks", "fused"),
+        ),
+        ("collectives", "nvlink = 1\n", ("collectives.toml:1: nvlink: must be a table",)),
     ],
 )
 def test_a_wrong_override_names_file_entry_and_reason(
@@ -144,6 +230,102 @@ def test_a_wrong_override_names_file_entry_and_reason(
         load_catalog(tmp_path)
     for word in words:
         assert word in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "reason"),
+    [
+        ("gpus.toml", lambda path: path.write_bytes(b'[h100-sxm]\nnote = "Z\xfcrich"\n'), "byte 20 is 0xfc"),
+        ("gpus.toml", lambda path: path.mkdir(), "cannot be read"),
+        ("GPUS.TOML", lambda path: path.write_text('[h100-sxm]\npower = "650 W"\n'), "no such catalogue file"),
+        ("gpus.toml", lambda path: path.symlink_to("gone.toml"), "cannot be read"),
+    ],
+)
+def test_what_is_no_file_of_the_catalogue_is_refused_and_not_passed_over(
+    tmp_path: Path, name: str, make: Callable[[Path], object], reason: str
+) -> None:
+    make(tmp_path / name)
+    with pytest.raises(CatalogError, match=reason) as raised:
+        load_catalog(tmp_path)
+    assert str(raised.value).startswith(str(tmp_path / name))
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CatalogError, match="gone is not a folder"):
+        load_catalog(tmp_path / "gone")
+
+
+def test_files_of_other_kinds_may_lie_beside_the_overrides(tmp_path: Path) -> None:
+    """A container's mounted settings bring hidden links and folders with them."""
+    (tmp_path / "..data").mkdir()
+    (tmp_path / "README.md").write_text("Ours.")
+    assert load_catalog(tmp_path).gpus.keys() == CATALOG.gpus.keys()
+
+
+def test_the_line_is_that_of_the_field_however_the_entry_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "gpus.toml"
+    for text, line in (
+        ('[a100-sxm]\npower = "400 W"\n\n[h100-sxm]\npower = "700 V"\n', 5),
+        ('[a100-sxm]\npower = "400 W"\n\n[h100-sxm.power]\ntypical = "700 V"\n', 4),
+        ('# one line\nh100-sxm = { power = "700 V" }\n', 2),
+        ('\nh100-sxm.power = "700 V"\n', 2),
+        ('["h100-sxm"]\n"power" = "700 V"\n', 2),
+    ):
+        file.write_text(text)
+        with pytest.raises(CatalogError) as raised:
+            load_catalog(tmp_path)
+        assert str(raised.value).startswith(f"{file}:{line}: h100-sxm: power: ")
+
+
+def test_every_field_that_names_an_entry_says_so_in_its_type() -> None:
+    """A text that is a key of some kind, on most entries that have it, is a reference to that kind."""
+    for kind, model in ENTRIES.items():
+        refs = marked(model, Ref)
+        for name in model.model_fields.keys() - refs.keys() - {"key", "name", "vendor", "family", "architecture"}:
+            values = [value for entry in CATALOG.kind(kind).values() for value in _texts(getattr(entry, name))]
+            for other in (*ENTRIES, "sources"):
+                hits = sum(value in CATALOG.kind(other) for value in values)
+                assert hits <= len(values) / 2, (kind, name, other)
+
+
+def _texts(value: object) -> list[str]:
+    return [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, str)]
+
+
+def test_a_kernel_constant_a_stack_and_a_cage_of_ones_own_are_read(tmp_path: Path) -> None:
+    """Constants may be added for what an operator may add: GPUs, their architectures, stacks and platforms."""
+    stack = CATALOG.training["stack-other"]
+    (tmp_path / "training.toml").write_text(
+        '[gpu-h100-sxm.flash]\nunit = "1"\ntypical = 0.9\nsource = "arithmetic"\n'
+        + "".join(
+            f'[stack-ours.{name}]\nunit = "{each.unit}"\ntypical = {each.typical}\nsource = "arithmetic"\n'
+            for name, each in stack.items()
+        )
+    )
+    (tmp_path / "operations.toml").write_text(
+        '[node_cage_links.mi300x-8]\nunit = "1"\ntypical = 2\nsource = "arithmetic"\n'
+    )
+    own = load_catalog(tmp_path)
+    assert own.stacks == (*CATALOG.stacks, "ours")
+    assert evaluate(Scenario(stack="ours"), own).training.step_time is not None
+
+
+def test_the_same_files_give_the_same_catalogue_and_changed_ones_another(tmp_path: Path) -> None:
+    """Caches know a catalogue by itself; a script that changes its overrides sees the change."""
+    (tmp_path / "gpus.toml").write_text('[h100-sxm]\npower = "650 W"\n')
+    first = load_catalog(tmp_path)
+    assert load_catalog(tmp_path) is first
+    assert load_catalog() is CATALOG
+    (tmp_path / "gpus.toml").write_text('[h100-sxm]\npower = "600 W"\n')
+    assert load_catalog(tmp_path).gpus["h100-sxm"].power.typical == 600
+    assert load_catalog(tmp_path).version != first.version
+
+
+def test_a_catalogue_without_ranges_has_the_same_typical_values() -> None:
+    for each, plain in zip(estimates(CATALOG), estimates(CATALOG.typical_only()), strict=True):
+        assert plain.draws().tolist() == [each.typical], each.key
+    assert CATALOG.typical_only() is CATALOG.typical_only()
+    assert CATALOG.typical_only().version == CATALOG.version
 
 
 def test_an_override_replaces_one_field_and_adds_an_entry(tmp_path: Path) -> None:

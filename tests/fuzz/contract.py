@@ -13,8 +13,9 @@ from typing import Any
 
 import httpx
 
+from app.catalog.entries import marked
 from app.catalog.load import load_catalog
-from app.plan.scenario import Scenario, key_fields
+from app.plan.scenario import Key, Scenario
 from tests.conftest import Server
 
 BOUNDED = {"RAILYARD_TIME_LIMIT": "2"}  # what /size and /sweep take is their own limit: a short one here
@@ -69,7 +70,7 @@ def with_known_keys(schema: Any) -> Any:
     return {"type": "string", "enum": known} if known else {name: with_known_keys(one) for name, one in schema.items()}
 
 
-KNOWN = {key.kind: list(key.keys(load_catalog())) for key in key_fields(Scenario).values()}
+KNOWN = {key.kind: list(key.keys(load_catalog())) for key in marked(Scenario, Key).values()}
 
 
 def summary(done: subprocess.CompletedProcess[str]) -> str:

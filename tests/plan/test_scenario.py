@@ -1,16 +1,20 @@
 """What the reader asks, and what is said when it cannot be understood."""
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
 from pydantic import ValidationError
 
+from app.catalog.entries import marked
 from app.catalog.load import KEY, load_catalog
+from app.catalog.toml_files import CatalogError
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
-from app.plan.scenario import Scenario, UnknownKeyError, key_fields
+from app.plan.scenario import Key, Scenario, UnknownKeyError, check_presets
 from app.studies.sizing import Question, size
 
 CATALOG = load_catalog()
@@ -47,9 +51,9 @@ def test_an_unknown_key_is_answered_with_its_neighbours() -> None:
     assert "infiniband-ndr" in complaint(scale_out="infiniband")
 
 
-@pytest.mark.parametrize("name", key_fields(Scenario))
+@pytest.mark.parametrize("name", marked(Scenario, Key))
 def test_a_scenario_that_never_met_a_catalogue_has_its_keys_checked_by_the_one_it_is_evaluated_with(name: str) -> None:
-    example = key_fields(Scenario)[name].example
+    example = marked(Scenario, Key)[name].example
     scenario = Scenario.model_validate({name: example + "x"})
     for answer in (evaluate, look_up):
         with pytest.raises(
@@ -64,7 +68,7 @@ def test_a_candidate_that_never_met_a_catalogue_is_checked_too() -> None:
 
 
 def test_the_schema_of_a_key_is_open_text_with_an_example_that_is_in_the_catalogue() -> None:
-    keys = key_fields(Scenario)
+    keys = marked(Scenario, Key)
     assert set(keys) == {"gpu", "platform", "scale_up", "scale_out", "switch", "model", "stack", "price_book"}
     for name, key in keys.items():
         assert key.example in key.keys(CATALOG), name
@@ -124,3 +128,26 @@ def test_every_field_has_a_title_and_a_place_on_the_form() -> None:
         assert field.title, name
         assert isinstance(field.json_schema_extra, dict), name
         assert field.json_schema_extra["group"], name
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "words"),
+    [
+        ("presets", '[superpod-h100.scenario]\ngpus = "twelve"\n', ":2: superpod-h100: gpus: Input should be a valid"),
+        ("presets", '[superpod-h100.scenario]\ncolour = "red"\n', ":2: superpod-h100: colour: Extra inputs"),
+        ("presets", '[superpod-h100.scenario]\ngpu = "h100-sxn"\n', ":2: superpod-h100: gpu: “h100-sxn” is not in the"),
+    ],
+)
+def test_a_preset_that_cannot_be_asked_stops_the_start(tmp_path: Path, file: str, text: str, words: str) -> None:
+    (tmp_path / f"{file}.toml").write_text(text)
+    with pytest.raises(CatalogError) as raised:
+        check_presets(load_catalog(tmp_path))
+    assert str(raised.value).startswith(f"{tmp_path / file}.toml{words}")
+
+
+def test_no_model_of_the_catalogue_is_called_as_one_of_ones_own(tmp_path: Path) -> None:
+    shape = CATALOG.files.tables("models")["llama-3-8b"]
+    lines = [f"{name} = {json.dumps(value)}" for name, value in shape.items() if not isinstance(value, dict)]
+    (tmp_path / "models.toml").write_text("[custom]\n" + "\n".join(lines) + "\n[custom.parameters]\ntypical = 8e9\n")
+    with pytest.raises(CatalogError, match=r"models\.toml:1: custom: is what a model of one's own is called"):
+        check_presets(load_catalog(tmp_path))

@@ -8,40 +8,22 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from app.catalog.entries import marked
 from app.catalog.load import load_catalog
-from app.plan.scenario import Scenario, key_fields
+from app.plan.scenario import Key, Scenario
 from app.web import settings
 from app.web.application import create_app
+from tests.added_gpu import GPU, SOURCE
 
 CHEAPER = """
 [market.prices.node-h100]
 typical = "150k USD"
-source = "own-quote"
+source = "own-datasheet"
 
 [market.prices.gpu-hour-h100]
 typical = "2.10 USD/h"
 unit = "USD/s"
-source = "own-quote"
-"""
-QUOTE = '[own-quote]\ntitle = "Our quote"\npublisher = "Us"\n'
-OWN_GPU = """
-[h100-own]
-name = "H100 of our own"
-vendor = "NVIDIA"
-architecture = "Hopper"
-source = "own-quote"
-memory_nominal = "80 GB"
-memory = "85.0 GB"
-memory_type = "HBM3"
-memory_bandwidth = "3.35 TB/s"
-fp16 = "989.4 TFLOP/s"
-bf16 = "989.4 TFLOP/s"
-fp8 = "1979 TFLOP/s"
-power = "650 W"
-scale_up = "nvlink-4"
-scale_up_domain = 8
-pcie = "pcie-5"
-platform = "hgx-h100"
+source = "own-datasheet"
 """
 
 
@@ -54,8 +36,8 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A service whose operator pays less, and has a GPU that no other has."""
     folder = tmp_path_factory.mktemp("overrides")
     (folder / "prices.toml").write_text(CHEAPER)
-    (folder / "sources.toml").write_text(QUOTE)
-    (folder / "gpus.toml").write_text(OWN_GPU)
+    (folder / "sources.toml").write_text(SOURCE)
+    (folder / "gpus.toml").write_text(GPU)
     with service(folder) as made:
         yield made
 
@@ -114,12 +96,34 @@ def test_a_key_of_ones_own_is_understood_where_it_is_known_and_nowhere_else(
     assert "h100-own" not in client.get("/").text
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/?gpu=h100-own", "/compare?a.gpu=h100-own", "/size?gpu=h100-own&gpus=64&model=llama-3-8b",
+        "/curves?gpu=h100-own", "/fabric?gpu=h100-own", "/all-reduce?gpu=h100-own", "/catalog",
+        "/catalog/gpus/h100-own", "/accuracy",
+        "/acceptance?gpu=h100-own", "/export/plan.xlsx?gpu=h100-own", "/api/v1/catalog/gpus/h100-own",
+    ],
+)  # fmt: skip
+def test_a_gpu_of_ones_own_has_every_page_and_file(own: TestClient, path: str) -> None:
+    answer = own.get(path)
+    assert answer.status_code == 200, answer.text[:500]
+
+
+def test_a_gpu_of_ones_own_is_one_of_those_that_its_platform_comes_with(own: TestClient) -> None:
+    """The platform takes it without having been told."""
+    plan = own.get("/api/v1/plan?gpu=h100-own").json()
+    like = own.get("/api/v1/plan?gpu=h100-sxm").json()
+    assert [one["code"] for one in plan["findings"]] == [one["code"] for one in like["findings"]]
+    assert "h100-own" in own.app.state.catalog.platforms["hgx-h100"].gpus  # type: ignore[attr-defined]
+
+
 def test_the_document_names_no_entry_of_the_catalogue_so_that_entries_may_come(
     client: TestClient, own: TestClient
 ) -> None:
     document = client.get("/openapi.json").json()
     assert own.get("/openapi.json").json() == document
-    known = {key for each in key_fields(Scenario).values() for key in each.keys(load_catalog())}
+    known = {key for each in marked(Scenario, Key).values() for key in each.keys(load_catalog())}
     assert [key for listed in _lists(document, "enum") for key in listed if key in known - {"custom"}] == []
     patterns = {
         name: schema["pattern"]

@@ -1,0 +1,28 @@
+"""A GPU as one would add it: README's steps one and two."""
+
+GPU = """
+[h100-own]
+name = "H100 of our own"
+vendor = "NVIDIA"
+architecture = "hopper"
+source = "own-datasheet"
+memory_nominal = "80 GB"
+memory = "85.0 GB"
+memory_type = "HBM3"
+memory_bandwidth = "3.35 TB/s"
+fp16 = "989.4 TFLOP/s"
+bf16 = "989.4 TFLOP/s"
+fp8 = "1979 TFLOP/s"
+power = "650 W"
+scale_up = "nvlink-4"
+scale_up_domain = 8
+pcie = "pcie-5"
+platform = "hgx-h100"
+"""
+SOURCE = """
+[own-datasheet]
+title = "H100 of our own: datasheet"
+publisher = "NVIDIA"
+url = "https://example.com/h100-own"
+accessed = "2026-11-21"
+"""
