@@ -1,8 +1,8 @@
 """All-reduce of a plan: its time by algorithm and protocol, against message and cluster size, and what to say of it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache
 from math import isfinite
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
+from app.catalog.sampling import DRAWS, Sampling
 from app.formulas.arrays import Array
 from app.formulas.collectives.ideal import (
     ALGORITHMS,
@@ -22,126 +23,90 @@ from app.formulas.collectives.ideal import (
 )
 from app.formulas.collectives.library import Calibration, Selection, compare
 from app.formulas.collectives.nccl_tuning import library_times
-from app.plan.band import Band, Draws, Quantity
-from app.plan.cluster import Hardware, look_up
-from app.plan.machine import Sampling, calibration, class_of, draws, machine_of, residual
+from app.plan.band import Draws
+from app.plan.communication import Communication
 from app.plan.result import AllReduce, Explanation, Finding, Term, Timing
-from app.plan.scenario import Scenario
 
 _ALGORITHMS, _PROTOCOLS = np.array(ALGORITHMS), np.array(PROTOCOLS)
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class AlgorithmTime:
-    """An algorithm with its protocol: time with draws on the last axis [s], and what share of it moves bytes."""
+    """An algorithm with its protocol, over a sweep.
+
+    Attributes:
+        algorithm: its name; blank where it changes along the sweep.
+        protocol: its quickest; blank where it changes along the sweep, or where the profile knows none.
+        time: draws on the last axis [s].
+        bandwidth_share: share of the typical time that moves bytes [1].
+        residual: the model's own error [1].
+    """
 
     algorithm: str
     protocol: str
-    time: NDArray[np.float64]
-    bandwidth_share: NDArray[np.float64]
-    residual: NDArray[np.float64]
+    time: Floats
+    bandwidth_share: Floats
+    residual: Floats
+
+    @property
+    def share(self) -> float | None:
+        """The bandwidth share at the one place there is; ``None`` where it has none."""
+        value = float(self.bandwidth_share)
+        return value if isfinite(value) else None
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class AllReduceTimes:
     """All-reduce times over swept messages and GPU counts; the swept axes come first, draws last.
 
-    ``ways`` holds each algorithm with its quickest protocol; blank protocols mean it changes along the sweep, or that
-    the profile knows none. ``best`` holds the quickest way, or the forced one; it is nameless where it changes.
+    Attributes:
+        machine: the cluster, or clusters.
+        best: the quickest algorithm, or the forced one; nameless where it changes.
+        names: of the algorithm at each place.
+        protocols: of the protocol at each place.
+        each: every algorithm by itself, with its quickest protocol.
+        used: the estimates that the times rest on.
     """
 
-    message: NDArray[np.float64]
-    ranks: NDArray[np.float64]
+    machine: Machine
     best: AlgorithmTime
     names: NDArray[np.str_]
     protocols: NDArray[np.str_]
-    ways: tuple[AlgorithmTime, ...]
+    each: tuple[AlgorithmTime, ...]
     used: tuple[Estimate, ...]
-    domains: NDArray[np.float64]
-    ranks_per_domain: NDArray[np.float64]
-    machine: Machine
 
 
-def evaluate_all_reduce(
-    hardware: Hardware,
-    scenario: Scenario,
-    catalog: Catalog,
-    *,
-    message: float | NDArray[np.float64],
-    gpus: float | NDArray[np.float64] | None = None,
-    reading: Sampling = draws,
-) -> Evaluation:
+def all_reduce_times(
+    fabric: Communication,
+    message: float | Floats,
+    gpus: Floats | None = None,
+    sampling: Sampling = DRAWS,
+) -> AllReduceTimes:
     """Time an all-reduce by every algorithm, for any messages and GPU counts that broadcast.
 
     Args:
-        hardware: the plan's hardware.
-        scenario: profile, forced algorithm and protocol, switches of the network.
-        catalog: the catalogue.
+        fabric: what times transfers.
         message: bytes on each rank, swept [B].
-        gpus: GPU counts, swept; None: the plan's own.
-        reading: draws, or typical values alone (the last axis then has length 1).
+        gpus: GPU counts, swept; None: the cluster's own [1].
+        sampling: draws, or typical values alone (the last axis then has length 1).
     """
-    used: list[Estimate] = []
     sizes = np.asarray(message, float)[..., None]
-    counts = None if gpus is None else np.asarray(gpus, float)[..., None]
-    built = machine_of(hardware, scenario, catalog, gpus=counts, reading=reading, used=used)
-    ranks = np.asarray(hardware.gpus if gpus is None else gpus, float)
-    shape = np.broadcast(sizes, built.ranks_per_domain).shape[:-1]
-    width = np.size(reading(catalog.collectives["library"]["fill_exponent"]))
-    group = class_of(
-        catalog,
-        gpu=hardware.gpu.key,
-        scale_up=hardware.scale_up.key,
-        wiring=hardware.wiring,
-        domain=hardware.domain,
-        gpus_per_node=hardware.gpus_per_node,
-        nodes=hardware.nodes if gpus is None else 2 if np.max(ranks) > hardware.domain else 1,
-        transport=hardware.scale_out.family,
-    )
-
-    sweep = _Sweep(shape, width)
-    if scenario.profile == "ideal":
-        ways = _ideal(sizes, built, scenario, sweep)
-        names = np.array([way.algorithm for way in ways])
-        table = np.stack([np.where(np.isfinite(way.time[..., 0]), way.time[..., 0], np.inf) for way in ways])
-        winner = np.argmin(table, axis=0)
-        protocols = np.full(shape, "", dtype="<U8")
-        best = _along(ways, winner)
-        chosen = np.where(np.isfinite(table.min(axis=0)), names[winner], "")
-    else:
-        constants = calibration(catalog, reading)
-        used += [catalog.collectives["library"][entry.name] for entry in fields(Calibration)]
-        forced, protocol = scenario.algorithm or "", scenario.protocol or ""
-        own, each = compare("all-reduce", sizes, built, constants, forced, protocol)
-        ways = [_way(catalog, group, name, choice, sweep) for name, choice in each.items()]
-        same = [way for way, choice in zip(ways, each.values(), strict=True) if choice is own]
-        best = same[0] if same else _way(catalog, group, forced, own, sweep)
-        ways = [way for way in ways if np.isfinite(way.time).any()]
-        known = np.isfinite(best.time[..., 0])
-        chosen = np.where(known, _ALGORITHMS[np.asarray(sweep.typical(own.algorithm)).astype(int)], "")
-        protocols = np.where(known, _PROTOCOLS[np.asarray(sweep.typical(own.protocol)).astype(int)], "")
-    return Evaluation(
-        message=np.asarray(message, float),
-        ranks=ranks,
-        best=best,
-        names=chosen,
-        protocols=protocols,
-        ways=tuple(ways),
-        used=tuple(used),
-        domains=np.asarray(built.domains, float),
-        ranks_per_domain=np.asarray(built.ranks_per_domain, float),
-        machine=built,
-    )
+    machine = fabric.machine(sampling, None if gpus is None else np.asarray(gpus, float)[..., None])
+    shape = np.broadcast(sizes, machine.ranks_per_domain).shape[:-1]
+    sweep = _Sweep(shape, np.size(sampling(fabric.catalog.collectives["library"]["fill_exponent"])))
+    timed = _ideal_times if fabric.ideal else _calibrated_times
+    return timed(fabric, sizes, machine, sweep, sampling)
 
 
 @dataclass(frozen=True)
 class _Sweep:
-    """The shape of an evaluation: what is swept, and how many draws there are."""
+    """The shape of what is swept, and how many draws there are."""
 
     shape: tuple[int, ...]
     width: int
 
-    def drawn(self, values: Array) -> NDArray[np.float64]:
+    def drawn(self, values: Array) -> Floats:
         """Values at every place of the sweep, draws last."""
         whole = (*self.shape, self.width)
         drawn = np.asarray(values, float)
@@ -151,189 +116,179 @@ class _Sweep:
         """The typical values at every place of the sweep."""
         drawn = np.asarray(values, float)
         typical = drawn[..., 0] if drawn.ndim else drawn
-        one: Array = (typical if typical.shape == self.shape else np.broadcast_to(typical, self.shape))[()]
-        return one
+        everywhere: Array = (typical if typical.shape == self.shape else np.broadcast_to(typical, self.shape))[()]
+        return everywhere
 
 
-def _way(catalog: Catalog, group: str, name: str, choice: Selection, sweep: _Sweep) -> AlgorithmTime:
-    typical = Selection(*map(sweep.typical, vars(choice).values()))
-    spoken = set(np.asarray(typical.protocol)[np.isfinite(typical.time)].tolist())
-    protocol = PROTOCOLS[int(spoken.pop())] if len(spoken) == 1 else ""
-    error = residual(catalog, group, typical)
-    return AlgorithmTime(
-        name, protocol, sweep.drawn(choice.time), np.asarray(typical.bandwidth_share), np.asarray(error)
+def _calibrated_times(
+    fabric: Communication, sizes: Floats, machine: Machine, sweep: _Sweep, sampling: Sampling
+) -> AllReduceTimes:
+    """What the library delivers."""
+
+    def timed(name: str, choice: Selection) -> AlgorithmTime:
+        typical = Selection(*map(sweep.typical, vars(choice).values()))
+        spoken = set(np.asarray(typical.protocol)[np.isfinite(typical.time)].tolist())
+        protocol = PROTOCOLS[int(spoken.pop())] if len(spoken) == 1 else ""
+        error = fabric.residual(typical, sweep.typical(machine.domains))
+        shares = np.asarray(typical.bandwidth_share)
+        return AlgorithmTime(name, protocol, sweep.drawn(choice.time), shares, np.asarray(error))
+
+    forced, protocol = fabric.request.algorithm or "", fabric.request.protocol or ""
+    chosen, choices = compare("all-reduce", sizes, machine, fabric.calibration(sampling), forced, protocol)
+    each = {name: timed(name, choice) for name, choice in choices.items()}
+    same = [each[name] for name, choice in choices.items() if choice is chosen]
+    best = same[0] if same else timed(forced, chosen)
+    known = np.isfinite(best.time[..., 0])
+    library = fabric.catalog.collectives["library"]
+    return AllReduceTimes(
+        machine=machine,
+        best=best,
+        names=np.where(known, _ALGORITHMS[np.asarray(sweep.typical(chosen.algorithm)).astype(int)], ""),
+        protocols=np.where(known, _PROTOCOLS[np.asarray(sweep.typical(chosen.protocol)).astype(int)], ""),
+        each=tuple(timed for timed in each.values() if np.isfinite(timed.time).any()),
+        used=(*fabric.used(), *(library[entry.name] for entry in fields(Calibration))),
     )
 
 
-def _ideal(sizes: Array, built: Machine, scenario: Scenario, sweep: _Sweep) -> list[AlgorithmTime]:
-    times = ideal_all_reduce_times(sizes, built)
-    still = replace(built, scale_up_hop=0.0, scale_out_hop=0.0)
-    moving = ideal_all_reduce_times(sizes, still)
-    forced = scenario.algorithm
-    ways = []
+def _ideal_times(
+    fabric: Communication, sizes: Floats, machine: Machine, sweep: _Sweep, sampling: Sampling
+) -> AllReduceTimes:
+    """What the textbook says, at line rates."""
+    times = ideal_all_reduce_times(sizes, machine)
+    without_latency = ideal_all_reduce_times(sizes, replace(machine, scale_up_hop=0.0, scale_out_hop=0.0))
+    forced = fabric.request.algorithm
+    each = []
     for name in IDEAL_ALGORITHMS:
         time = sweep.drawn(times[name])
-        if forced not in (None, name):
-            continue
-        if np.any(np.isfinite(time)) or name == forced:
+        if forced == name or (forced is None and np.any(np.isfinite(time))):
             with np.errstate(divide="ignore", invalid="ignore"):
-                share = sweep.typical(moving[name]) / time[..., 0]
-            ways.append(AlgorithmTime(name, "", time, share, np.zeros(time.shape[:-1])))
-    if not ways:
-        nothing = sweep.drawn(np.nan)
-        ways.append(AlgorithmTime(forced or "", "", nothing, nothing[..., 0], np.zeros(nothing.shape[:-1])))
-    return ways
+                share = sweep.typical(without_latency[name]) / time[..., 0]
+            each.append(AlgorithmTime(name, "", time, share, np.zeros(time.shape[:-1])))
+    if not each:
+        unknown = sweep.drawn(np.nan)
+        each.append(AlgorithmTime(forced or "", "", unknown, unknown[..., 0], np.zeros(unknown.shape[:-1])))
+    table = np.stack([np.where(np.isfinite(one.time[..., 0]), one.time[..., 0], np.inf) for one in each])
+    winner = np.argmin(table, axis=0)
+    names = np.array([one.algorithm for one in each])
+    return AllReduceTimes(
+        machine=machine,
+        best=_along(each, winner),
+        names=np.where(np.isfinite(table.min(axis=0)), names[winner], ""),
+        protocols=np.full(sweep.shape, "", dtype="<U8"),
+        each=tuple(each),
+        used=fabric.used(),
+    )
 
 
-def _along(ways: Sequence[AlgorithmTime], winner: NDArray[np.intp]) -> AlgorithmTime:
-    """The winning way at each place of a sweep."""
+def _along(each: Sequence[AlgorithmTime], winner: NDArray[np.intp]) -> AlgorithmTime:
+    """The winning algorithm at each place of a sweep."""
 
-    def pick(values: list[NDArray[np.float64]], where: NDArray[np.intp]) -> NDArray[np.float64]:
-        picked: NDArray[np.float64] = np.take_along_axis(np.stack(values), where[None], axis=0)[0]
+    def pick(values: list[Floats], where: NDArray[np.intp]) -> Floats:
+        picked: Floats = np.take_along_axis(np.stack(values), where[None], axis=0)[0]
         return picked
 
-    wide = np.broadcast_to(winner[..., None], ways[0].time.shape)
+    wide = np.broadcast_to(winner[..., None], each[0].time.shape)
     return AlgorithmTime(
         "",
         "",
-        pick([way.time for way in ways], wide),
-        pick([way.bandwidth_share for way in ways], winner),
-        pick([way.residual for way in ways], winner),
+        pick([one.time for one in each], wide),
+        pick([one.bandwidth_share for one in each], winner),
+        pick([one.residual for one in each], winner),
     )
+
+
+# The plan's all-reduce -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class AllReduceDraft:
-    """The plan's all-reduce before its results are folded to bands."""
+class Reduction:
+    """The all-reduce of a plan.
 
-    message: float
-    ranks: int
-    algorithm: str
-    protocol: str
-    latency_share: float | None
-    bandwidth_share: float | None
-    others: tuple[tuple[str, str, float | None], ...]
-    reason: str
-    library_choice: str
-    quantities: Mapping[str, Draws]
+    Attributes:
+        fabric: what timed it.
+        times: by every algorithm, with all draws.
+        all_reduce: the result.
+        findings: what it cannot do, and what was left out.
+    """
+
+    fabric: Communication
+    times: AllReduceTimes
+    all_reduce: AllReduce[Draws]
     findings: tuple[Finding, ...]
-    explain: Callable[[], Mapping[str, Explanation]]
-
-    @cached_property
-    def explanations(self) -> Mapping[str, Explanation]:
-        """How the figures came about, worked out for those who ask."""
-        return self.explain()
-
-    def part(self, bands: Mapping[str, Band | None]) -> AllReduce:
-        """The part of the plan, with its results as bands."""
-        return AllReduce(
-            message=self.message,
-            ranks=self.ranks,
-            algorithm=self.algorithm,
-            protocol=self.protocol,
-            time=bands["all_reduce.time"],
-            algorithm_bandwidth=bands["all_reduce.algorithm_bandwidth"],
-            bus_bandwidth=bands["all_reduce.bus_bandwidth"],
-            latency_share=self.latency_share,
-            bandwidth_share=self.bandwidth_share,
-            alternatives=tuple(self._timing(name, protocol, share, bands) for name, protocol, share in self.others),
-            reason=self.reason,
-            library_choice=self.library_choice,
-        )
-
-    @staticmethod
-    def _timing(name: str, protocol: str, share: float | None, bands: Mapping[str, Band | None]) -> Timing:
-        def band(what: str) -> Quantity:
-            return bands[f"all_reduce.alternatives.{name}.{what}"]
-
-        return Timing(
-            algorithm=name,
-            protocol=protocol,
-            time=band("time"),
-            algorithm_bandwidth=band("algorithm_bandwidth"),
-            bus_bandwidth=band("bus_bandwidth"),
-            latency_share=None if share is None else 1 - share,
-            bandwidth_share=share,
-        )
-
-
-def draft(hardware: Hardware, scenario: Scenario, catalog: Catalog, *, message: float) -> AllReduceDraft:
-    """Time the plan's message by every algorithm and pick the quickest, or the forced one."""
-    found = evaluate_all_reduce(hardware, scenario, catalog, message=message)
-    algorithm = str(found.names.item())
-    ways = found.ways if hardware.gpus > 1 else ()
-    named = {"all_reduce": found.best} | {f"all_reduce.alternatives.{way.algorithm}": way for way in ways}
-    share = _share(found.best)
-    return AllReduceDraft(
-        message=message,
-        ranks=hardware.gpus,
-        algorithm=algorithm,
-        protocol=str(found.protocols.item()),
-        latency_share=None if share is None else 1 - share,
-        bandwidth_share=share,
-        others=tuple((way.algorithm, way.protocol, _share(way)) for way in ways),
-        reason=_reason(found, algorithm, scenario),
-        library_choice=_library_choice(found, algorithm, hardware, scenario, catalog, message),
-        quantities=_quantities(named, message, hardware.gpus, found.used),
-        findings=tuple(_findings(found, hardware, scenario)),
-        explain=partial(_explanations, found, algorithm, hardware, scenario, message),
-    )
-
-
-def of_plan(scenario: Scenario, catalog: Catalog, message: float) -> AllReduceDraft:
-    """The same for the cluster of a plan: every job that exchanges as many bytes there shares it."""
-    return _of_plan(scenario.only("cluster", "network", "collective"), catalog, message)
 
 
 @lru_cache(maxsize=64)
-def _of_plan(scenario: Scenario, catalog: Catalog, message: float) -> AllReduceDraft:
-    return draft(look_up(scenario, catalog), scenario, catalog, message=message)
+def time_all_reduce(fabric: Communication, message: float) -> Reduction:
+    """Time a message [B] by every algorithm and pick the quickest, or the forced one.
+
+    Kept: it takes 1 ms of a plan's 5, and every job that exchanges as many bytes on a cluster shares it.
+    """
+    times = all_reduce_times(fabric, message)
+    algorithm, share = str(times.names.item()), times.best.share
+    shown = times.each if fabric.gpus > 1 else ()
+    best, *others = _quantities((times.best, *shown), message, fabric.gpus, times.used)
+    return Reduction(
+        fabric=fabric,
+        times=times,
+        all_reduce=AllReduce(
+            message=message,
+            ranks=fabric.gpus,
+            algorithm=algorithm,
+            protocol=str(times.protocols.item()),
+            **best,
+            latency_share=None if share is None else 1 - share,
+            bandwidth_share=share,
+            alternatives=tuple(_timing(one, quantities) for one, quantities in zip(shown, others, strict=True)),
+            reason=_reason(times, algorithm, fabric),
+            library_choice=_library_choice(times.machine, algorithm, fabric, message),
+        ),
+        findings=tuple(_findings(times, fabric)),
+    )
 
 
-def _share(way: AlgorithmTime) -> float | None:
-    value = float(way.bandwidth_share)
-    return value if isfinite(value) else None
+def _timing(timed: AlgorithmTime, quantities: Mapping[str, Draws]) -> Timing[Draws]:
+    return Timing(
+        algorithm=timed.algorithm,
+        protocol=timed.protocol,
+        **quantities,
+        latency_share=None if timed.share is None else 1 - timed.share,
+        bandwidth_share=timed.share,
+    )
 
 
 def _quantities(
-    ways: Mapping[str, AlgorithmTime], message: float, ranks: int, used: tuple[Estimate, ...]
-) -> dict[str, Draws]:
-    times = np.array([way.time for way in ways.values()])
+    each: Sequence[AlgorithmTime], message: float, ranks: int, used: tuple[Estimate, ...]
+) -> Iterator[dict[str, Draws]]:
+    """Time and bandwidths of each algorithm, by the names of the result's fields."""
+    times = np.array([one.time for one in each])
     with np.errstate(divide="ignore", invalid="ignore"):
         rates = np.asarray(algorithm_bandwidth(message, times))
         rates = np.where(np.isfinite(rates), rates, np.nan)
         buses = rates * np.asarray(bus_factor("all-reduce", float(ranks)))
-    found = {}
-    for (name, way), time, rate, bus in zip(ways.items(), times, rates, buses, strict=True):
-        error = float(way.residual) if isfinite(way.residual) else 0.0
-        found[f"{name}.time"] = Draws(time, "s", used, error)
-        found[f"{name}.algorithm_bandwidth"] = Draws(rate, "B/s", used, error)
-        found[f"{name}.bus_bandwidth"] = Draws(bus, "B/s", used, error)
-    return found
+    for one, time, rate, bus in zip(each, times, rates, buses, strict=True):
+        error = float(one.residual) if isfinite(one.residual) else 0.0
+        named = {"time": time, "algorithm_bandwidth": rate, "bus_bandwidth": bus}
+        yield {name: Draws(values, used=used, residual=error) for name, values in named.items()}
 
 
 ARCHITECTURES = {2: "volta", 3: "ampere", 4: "hopper"}
 """NVLink generation to the row of NCCL's tables; later generations have the last."""
 
 
-def _library_choice(
-    found: Evaluation, algorithm: str, hardware: Hardware, scenario: Scenario, catalog: Catalog, message: float
-) -> str:
+def _library_choice(machine: Machine, algorithm: str, fabric: Communication, message: float) -> str:
     """The algorithm NCCL's own tables would choose; blank where they do not apply."""
-    if hardware.gpu.vendor != "NVIDIA" or scenario.profile == "ideal" or hardware.gpus <= 1 or not algorithm:
+    if fabric.gpu.vendor != "NVIDIA" or fabric.ideal or fabric.gpus <= 1 or not algorithm:
         return ""
-    family = catalog.scale_up[hardware.gpu.scale_up]
-    generation = int(family.generation) if family.family == "nvlink" else 3
-    if family.family == "nvlink" and generation < 2:
-        generation = 2
-    tables, correction = _library_tables(catalog)
-    times = library_times(message, found.machine, tables, correction, ARCHITECTURES.get(generation, "blackwell"))
+    link = fabric.catalog.scale_up[fabric.gpu.scale_up]
+    generation = max(int(link.generation), 2) if link.family == "nvlink" else 3
+    tables, correction = _library_tables(fabric.catalog)
+    times = library_times(message, machine, tables, correction, ARCHITECTURES.get(generation, "blackwell"))
     return min(times, key=lambda pair: times[pair])[0]
 
 
 @lru_cache(maxsize=8)
 def _library_tables(catalog: Catalog) -> tuple[dict[str, float], dict[str, float]]:
-    """NCCL's own tables, and its correction of trees."""
+    """NCCL's own tables, and its correction of trees. Kept: some 100 constants that every plan reads."""
     tables, correction = (
         {name: estimate.typical for name, estimate in catalog.collectives[group].items()}
         for group in ("nccl-tables", "nccl-tree-correction")
@@ -352,41 +307,41 @@ NAMES = {
 }
 
 
-def _reason(found: Evaluation, algorithm: str, scenario: Scenario) -> str:
+def _reason(times: AllReduceTimes, algorithm: str, fabric: Communication) -> str:
     """Why this algorithm, in one sentence."""
-    if found.ranks <= 1:
+    if fabric.gpus <= 1:
         return "One GPU has nothing to reduce."
     if not algorithm:
         return ""
     name = NAMES[algorithm]
-    time = float(found.best.time[0])
-    share = _share(found.best) or 0.0
+    share = times.best.share or 0.0
     dominated = "moving the bytes" if share >= 0.5 else "latency and filling the pipeline"
     spent = f"{max(share, 1 - share):.0%} of the time is {dominated}"
-    if scenario.algorithm:
+    if fabric.request.algorithm:
         return f"Forced to {name}; {spent}."
-    others = [way for way in found.ways if way.algorithm != algorithm and np.isfinite(way.time[0])]
+    others = [one for one in times.each if one.algorithm != algorithm and np.isfinite(one.time[0])]
     if not others:
         return f"Only {name} is to be had here; {spent}."
-    second = min(others, key=lambda way: float(way.time[0]))
-    gain = float(second.time[0]) / time - 1
+    second = min(others, key=lambda one: float(one.time[0]))
+    gain = float(second.time[0]) / float(times.best.time[0]) - 1
     return f"Quickest is {name}, ahead of {NAMES[second.algorithm]} by {gain:.0%}; {spent}."
 
 
-def _findings(found: Evaluation, hardware: Hardware, scenario: Scenario) -> Iterator[Finding]:
-    forced = scenario.algorithm
-    if found.ranks <= 1 or np.isfinite(found.best.time[0]):
-        if scenario.in_network_reduction and not hardware.scale_out.in_network_reduction and found.domains.flat[0] > 1:
+def _findings(times: AllReduceTimes, fabric: Communication) -> Iterator[Finding]:
+    request = fabric.request
+    forced = request.algorithm
+    if fabric.gpus <= 1 or np.isfinite(times.best.time[0]):
+        if fabric.sums_asked and not fabric.scale_out.in_network_reduction and _first(times.machine.domains) > 1:
             yield Finding(
                 "warning",
                 "no-in-network-reduction",
-                f"{hardware.scale_out.name} does not sum in its switches; SHARP is left out of the times.",
+                f"{fabric.scale_out.name} does not sum in its switches; SHARP is left out of the times.",
                 ("in_network_reduction", "scale_out"),
                 "Choose an InfiniBand generation, or switch it off.",
                 {"in_network_reduction": False},
             )
         return
-    if forced in ("recursive-halving-doubling", "hierarchical") and scenario.profile == "calibrated":
+    if forced in ("recursive-halving-doubling", "hierarchical") and not fabric.ideal:
         reason = f"NCCL and RCCL have no {forced} algorithm."
         yield Finding(
             "error",
@@ -397,76 +352,88 @@ def _findings(found: Evaluation, hardware: Hardware, scenario: Scenario) -> Iter
             {"profile": "ideal"},
         )
         return
-    spoken = f" with the protocol {scenario.protocol}" if scenario.protocol else ""
+    spoken = f" with the protocol {request.protocol}" if request.protocol else ""
+    missing = _missing(times.machine, fabric)
     yield Finding(
         "error",
         "algorithm",
-        f"This cluster cannot run {NAMES[forced] if forced else 'an all-reduce'}{spoken}: {_missing(found, scenario)}",
+        f"This cluster cannot run {NAMES[forced] if forced else 'an all-reduce'}{spoken}: {missing}",
         ("algorithm", "protocol"),
         "Leave algorithm and protocol blank for the quickest.",
         {"algorithm": "", "protocol": ""},
     )
 
 
-def _missing(found: Evaluation, scenario: Scenario) -> str:
-    m = found.machine
-    several = bool(found.domains.flat[0] > 1)
-    if scenario.profile == "ideal" and scenario.algorithm == "nvls-tree":
+def _missing(machine: Machine, fabric: Communication) -> str:
+    """What a forced algorithm or protocol lacks."""
+    algorithm, protocol = fabric.request.algorithm, fabric.request.protocol
+    several = _first(machine.domains) > 1
+    if fabric.ideal and algorithm == "nvls-tree":
         return "the ideal profile knows it as in-network reduction."
-    if scenario.protocol == "ll128" and not np.all(m.ll128):
+    if protocol == "ll128" and not np.all(machine.ll128):
         return "LL128 needs NVLink or Infinity Fabric, which keep 128-byte stores whole."
-    if scenario.protocol in ("ll", "ll128") and scenario.algorithm in ("nvls", "nvls-tree", "collnet"):
+    if protocol in ("ll", "ll128") and algorithm in ("nvls", "nvls-tree", "collnet"):
         return "it speaks the Simple protocol only."
-    if scenario.algorithm in ("nvls", "nvls-tree") and not np.any(np.asarray(m.multicast_rate) > 0):
+    if algorithm in ("nvls", "nvls-tree") and not np.any(np.asarray(machine.multicast_rate) > 0):
         return "its links have no switch that sums (NVLink 4 and later have)."
-    if scenario.algorithm == "nvls-tree" and not several:
+    if algorithm == "nvls-tree" and not several:
         return "it joins several NVLink domains, and there is one."
-    if scenario.algorithm in ("nvls", "collnet") and several:
+    if algorithm in ("nvls", "collnet") and several:
         return "between nodes it needs switches that sum (SHARP)."
     return "something it needs is absent."
 
 
-def _explanations(
-    found: Evaluation, algorithm: str, hardware: Hardware, scenario: Scenario, message: float
-) -> dict[str, Explanation]:
-    """The planner's own numbers in the formula."""
-    m, ranks = found.machine, float(hardware.gpus)
+def _first(values: Array) -> float:
+    """The typical value of the one place there is."""
+    return float(np.asarray(values).flat[0])
 
-    def first(values: Array) -> float:
-        return float(np.asarray(values).flat[0])
 
-    link, network = hardware.scale_up, hardware.scale_out
-    own = "railyard-calibration-2026"
+TEXTBOOK = {
+    "ring": "ring_all_reduce", "tree": "double_binary_tree_all_reduce",
+    "recursive-halving-doubling": "halving_doubling_all_reduce", "hierarchical": "hierarchical_all_reduce",
+}  # fmt: skip
+"""The formula of each algorithm of the ideal profile on the method page; the others sum in the network."""
+
+
+def explanations(reduction: Reduction) -> dict[str, Explanation]:
+    """The planner's own numbers in the formulas, by the results' names on the wire."""
+    fabric, m = reduction.fabric, reduction.times.machine
+    message, ranks = reduction.all_reduce.message, float(fabric.gpus)
     terms: tuple[Term, ...] = (
         Term("S", "message", message, "B"),
         Term("n", "GPUs", ranks, "1"),
-        Term("g", "GPUs in a scale-up domain", first(found.ranks_per_domain), "1"),
-        Term("M", "scale-up domains", first(found.domains), "1"),
+        Term("g", "GPUs in a scale-up domain", _first(m.ranks_per_domain), "1"),
+        Term("M", "scale-up domains", _first(m.domains), "1"),
     )
-    if scenario.profile == "ideal":
-        terms += (
-            Term("B", f"line rate of {link.name} for one GPU", first(m.scale_up_line), "B/s", link.source),
-            Term("P", f"line rate of {network.name} for one GPU", first(m.scale_out_line), "B/s", network.source),
-        )
-        key = {
-            "ring": "ring_all_reduce", "tree": "double_binary_tree_all_reduce",
-            "recursive-halving-doubling": "halving_doubling_all_reduce", "hierarchical": "hierarchical_all_reduce",
-        }.get(algorithm, "in_network_all_reduce")  # fmt: skip
+    if fabric.ideal:
+        terms += _line_terms(fabric, m)
+        key = TEXTBOOK.get(reduction.all_reduce.algorithm, "in_network_all_reduce")
     else:
-        terms += (
-            Term("B", f"what a ring sustains over {link.name}", first(m.scale_up_rate), "B/s", own),
-            Term("V", "message rate when the NVLink switch sums", first(m.multicast_rate), "B/s", own),
-            Term("P", f"what {network.name} sustains for one GPU", first(m.scale_out_rate), "B/s", own),
-            Term("h", "hop inside a domain", first(m.scale_up_hop), "s", own),
-            Term("α", "hop between domains", first(m.scale_out_hop), "s", own),
-            Term("c", "size of the pipeline fill", first(m.fill), "1", own),
-        )
+        terms += _calibrated_terms(fabric, m)
         key = "times"
-    with np.errstate(divide="ignore", invalid="ignore"):
-        time = Term("T", "time", first(found.best.time), "s")
-    size = (Term("S", "message", message, "B"), time)
+    size = (Term("S", "message", message, "B"), Term("T", "time", _first(reduction.times.best.time), "s"))
     return {
         "all_reduce.time": Explanation(f"collectives.{key}", terms),
         "all_reduce.algorithm_bandwidth": Explanation("collectives.algorithm_bandwidth", size),
         "all_reduce.bus_bandwidth": Explanation("collectives.bus_bandwidth", (*size, Term("n", "GPUs", ranks, "1"))),
     }
+
+
+def _line_terms(fabric: Communication, m: Machine) -> tuple[Term, ...]:
+    link, network = fabric.scale_up, fabric.scale_out
+    return (
+        Term("B", f"line rate of {link.name} for one GPU", _first(m.scale_up_line), "B/s", link.source),
+        Term("P", f"line rate of {network.name} for one GPU", _first(m.scale_out_line), "B/s", network.source),
+    )
+
+
+def _calibrated_terms(fabric: Communication, m: Machine) -> tuple[Term, ...]:
+    fitted = "railyard-calibration-2026"
+    return (
+        Term("B", f"what a ring sustains over {fabric.scale_up.name}", _first(m.scale_up_rate), "B/s", fitted),
+        Term("V", "message rate when the NVLink switch sums", _first(m.multicast_rate), "B/s", fitted),
+        Term("P", f"what {fabric.scale_out.name} sustains for one GPU", _first(m.scale_out_rate), "B/s", fitted),
+        Term("h", "hop inside a domain", _first(m.scale_up_hop), "s", fitted),
+        Term("α", "hop between domains", _first(m.scale_out_hop), "s", fitted),
+        Term("c", "size of the pipeline fill", _first(m.fill), "1", fitted),
+    )

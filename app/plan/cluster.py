@@ -18,6 +18,8 @@ class Hardware:
     scale_up: ScaleUp
     wiring: str
     domain: int
+    full_domain: int
+    """GPUs in a domain of a cluster that fills it; ``domain`` is of this one."""
     scale_out: ScaleOut
     nic: Nic | None
     gpus: int
@@ -25,10 +27,14 @@ class Hardware:
     nodes: int
     nics_per_node: int
     pcie: ScaleUp
+    network_rate: float | None = None
+    """Network rate of one GPU where it is not that of its share of the NICs [B/s]."""
 
     @property
-    def rate_per_gpu(self) -> Estimate:
-        """Network rate of one GPU's share of its node's NICs, one direction [B/s]."""
+    def rate_per_gpu(self) -> float | Estimate:
+        """Network rate of one GPU, one direction: its share of its node's NICs, unless another is given [B/s]."""
+        if self.network_rate is not None:
+            return self.network_rate
         return self.scale_out.port_rate.times(self.nics_per_node / self.gpus_per_node)
 
     def fields(self) -> dict[str, Any]:
@@ -68,6 +74,7 @@ def look_up(scenario: Scenario, catalog: Catalog) -> Hardware:
         scale_up=scale_up,
         wiring=scenario.scale_up_wiring or (platform.scale_up_wiring if own_link else scale_up.wiring),
         domain=max(1, min(domain, scenario.gpus)),
+        full_domain=domain,
         scale_out=scale_out,
         nic=catalog.nics[scale_out.nic] if scale_out.nic else None,
         gpus=scenario.gpus,
@@ -75,6 +82,7 @@ def look_up(scenario: Scenario, catalog: Catalog) -> Hardware:
         nodes=-(-scenario.gpus // gpus_per_node),
         nics_per_node=nics,
         pcie=catalog.scale_up[platform.pcie],
+        network_rate=scenario.network_rate,
     )
 
 

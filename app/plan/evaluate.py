@@ -7,11 +7,12 @@ from app.catalog.load import Catalog
 from app.plan import all_reduce, findings, network, summary
 from app.plan.band import Draws, fold
 from app.plan.cluster import Hardware
+from app.plan.communication import communication
 from app.plan.job import job
 from app.plan.outline import nan_is_an_answer, outline
 from app.plan.recommendation import recommend
 from app.plan.result import Explanation, Finding, Plan
-from app.plan.scenario import Scenario
+from app.plan.scenario import CollectiveRequest, NetworkRequest, Scenario
 
 SEVERITIES = ("error", "warning", "note")
 
@@ -25,8 +26,10 @@ def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
     own = outline(scenario, catalog)
     hardware, network, job, money = own.hardware, own.network, own.job, own.money
     message = scenario.message or job.gradient_bytes
-    reduction = all_reduce.of_plan(scenario, catalog, message)
-    drafts = (network, job, reduction, money)
+    requests = scenario.part(NetworkRequest), scenario.part(CollectiveRequest)
+    fabric = communication(hardware, network, *requests, catalog)
+    reduction = all_reduce.time_all_reduce(fabric, message)
+    drafts = (network, job, money)
 
     quantities: dict[str, Draws] = {}
     found: list[Finding] = list(findings.of_hardware(hardware, scenario, catalog))
@@ -35,7 +38,9 @@ def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
         quantities |= draft.quantities
         found += draft.findings
         explanations |= draft.explanations
-    bands = fold(quantities)
+    found += reduction.findings
+    explanations |= all_reduce.explanations(reduction)
+    bands, reduced = fold((quantities, reduction.all_reduce))
 
     cluster, priced = money.cluster_part(bands), money.part(bands)
     trained, bottleneck = job.training_part(bands), job.bottleneck_part(bands)
@@ -48,7 +53,7 @@ def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
         verdict=summary.verdict(scenario, hardware, catalog, trained, bottleneck, priced),
         cluster=cluster,
         fabric=network.part(bands),
-        all_reduce=reduction.part(bands),
+        all_reduce=reduced,
         training=trained,
         memory=job.memory_part(bands),
         bottleneck=bottleneck,

@@ -1,316 +1,361 @@
 """Catalogue entries in, the machine of the collectives out: links, latencies and what libraries reach on them.
 
-One builder, :func:`machine`, serves the plan, the explorer, the training step and the accuracy report alike.
+A `CollectiveSystem` is what a plan and a published run have in common; `machine` serves plan, explorer, training step
+and accuracy report alike.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.catalog.entries import Gpu, Platform, ScaleUp
+from app.catalog.entries import Gpu, ScaleUp
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
+from app.catalog.sampling import TYPICAL, Sampled, Sampling
 from app.formulas.arrays import Array, where
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import Calibration, Selection
-from app.plan.cluster import Hardware
-from app.plan.scenario import Scenario
 
-Sampling = Callable[[Estimate], Array]
-"""What to take of an estimate: its typical value, its draws, or something a fit is trying."""
 RDMA_ETHERNET = ("roce", "spectrum-x", "ultra-ethernet")
 TRANSPORTS = ("infiniband", "efa", "slingshot", "gpudirect-tcp", "tcp", "omni-path")
 
 
-def typical(estimate: Estimate) -> Array:
-    """The typical value."""
-    return estimate.typical
+@dataclass(frozen=True)
+class Transport:
+    """The network between nodes as one GPU meets it.
 
-
-def draws(estimate: Estimate) -> Array:
-    """The typical value and the draws, on the last axis."""
-    return estimate.draws()
-
-
-@dataclass
-class _Reader:
-    """Reads constants and remembers which were used."""
-
-    catalog: Catalog
-    reading: Sampling
-    used: list[Estimate] = field(default_factory=list)
-
-    def __call__(self, group: str, name: str) -> Array:
-        return self.read(self.catalog.collectives[group][name])
-
-    def read(self, estimate: Estimate) -> Array:
-        self.used.append(estimate)
-        return self.reading(estimate)
-
-
-@lru_cache(maxsize=16)
-def calibration(catalog: Catalog, reading: Sampling = typical) -> Calibration:
-    """The constants of the library, from the catalogue."""
-    library = catalog.collectives["library"]
-    return Calibration(**{entry.name: reading(library[entry.name]) for entry in fields(Calibration)})
-
-
-def machine(
-    catalog: Catalog,
-    *,
-    gpu: str,
-    scale_up: str = "",
-    wiring: str = "",
-    domain: int = 0,
-    gpus_per_node: int = 0,
-    nodes: float | NDArray[np.float64] = 1,
-    transport: str = "infiniband",
-    rate: float | Estimate | None = None,
-    gpudirect: bool = True,
-    tuned: bool = True,
-    in_network_reduction: bool = False,
-    one_process: bool = False,
-    reading: Sampling = typical,
-    used: list[Estimate] | None = None,
-) -> Machine:
-    """The cluster of one collective, from keys of the catalogue.
-
-    Args:
-        catalog: the catalogue.
-        gpu: key of the accelerator.
-        scale_up: key of the link between GPUs; blank: the GPU's own.
-        wiring: switch, mesh, bridge, peer-to-peer, host or no-peer-to-peer; blank: the platform's.
-        domain: GPUs that reach one another over the scale-up link; 0: the platform's.
-        gpus_per_node: GPUs used in each node; 0: the platform's.
-        nodes: nodes; an array sweeps, with its axes before the draws.
-        transport: family of the network between nodes; none or blank where there is none.
-        rate: network rate of one GPU, one direction [B/s]; None: the platform's.
+    Attributes:
+        family: of the generation, such as infiniband or roce.
+        rate: line rate of one GPU's share of the ports, one direction [B/s].
         gpudirect: RDMA straight to GPU memory.
         tuned: lossless Ethernet set up with care.
-        in_network_reduction: the scale-out switches sum.
-        one_process: one process drives all GPUs of a node.
-        reading: typical values, or draws.
-        used: collects the estimates that were read.
+        in_network_reduction: the switches sum.
     """
-    wired = _wired(
-        catalog,
-        gpu,
-        scale_up,
-        wiring,
-        domain,
-        gpus_per_node,
-        transport,
-        rate,
-        gpudirect,
-        tuned,
-        in_network_reduction,
-        one_process,
-        reading,
-    )
-    if used is not None:
-        used += wired.used
-    return wired.joined(nodes)
+
+    family: str
+    rate: float | Estimate
+    gpudirect: bool = True
+    tuned: bool = True
+    in_network_reduction: bool = False
 
 
 @dataclass(frozen=True)
-class _Wired:
-    """Hardware of one kind, of any number of nodes."""
+class CollectiveSystem:
+    """Hardware of one kind, whatever the number of nodes.
+
+    Attributes:
+        gpu: key of the accelerator.
+        scale_up: key of the link between GPUs.
+        wiring: switch, mesh, bridge, peer-to-peer, host or no-peer-to-peer.
+        domain: GPUs that reach one another over the scale-up link [1].
+        gpus_per_node: GPUs used in each node [1].
+        transport: the network between nodes.
+        one_process: one process drives all GPUs of a node.
+    """
+
+    gpu: str
+    scale_up: str
+    wiring: str
+    domain: int
+    gpus_per_node: int
+    transport: Transport
+    one_process: bool = False
+
+
+@lru_cache(maxsize=16)
+def calibration(catalog: Catalog, sampling: Sampling = TYPICAL) -> Calibration:
+    """The constants of the library, from the catalogue. Kept: a plan asks for the same 257 draws of each every time."""
+    library = catalog.collectives["library"]
+    return Calibration(**{entry.name: sampling(library[entry.name]) for entry in fields(Calibration)})
+
+
+def machine(
+    system: CollectiveSystem, nodes: float | NDArray[np.float64], sampling: Sampling, catalog: Catalog
+) -> Machine:
+    """So many nodes of a system; an array sweeps, with its axes before the draws."""
+    kind = hardware_kind(system, sampling, catalog)
+    ranks = np.asarray(system.gpus_per_node * np.asarray(nodes, float))
+    inside = np.minimum(kind.machine.ranks_per_domain, ranks)
+    domains = np.ceil(ranks / inside)
+    joined = replace(kind.machine, ranks_per_domain=inside, domains=domains)
+    if kind.across is None:
+        return joined
+    return replace(
+        joined,
+        scale_up_rate=np.where(domains > 1, kind.across.rate, joined.scale_up_rate),
+        scale_up_hop=np.where(domains > 1, kind.across.hop, joined.scale_up_hop),
+    )
+
+
+def stacked(machines: Sequence[Machine], places: Sequence[int], width: int) -> Machine:
+    """Several machines as one, on the first axis: at each row the machine of that place, with ``width`` draws."""
+
+    def column(name: str) -> Array:
+        values = [np.broadcast_to(np.asarray(getattr(m, name), float).reshape(-1), width) for m in machines]
+        return np.stack(values)[places]
+
+    return Machine(**{entry.name: column(entry.name) for entry in fields(Machine)})
+
+
+class Hop(NamedTuple):
+    """What a link gives one GPU: its rate [B/s] and the time of a hop [s]."""
+
+    rate: Array
+    hop: Array
+
+
+@dataclass(frozen=True)
+class HardwareKind:
+    """Hardware of one kind before its number of nodes is known.
+
+    Attributes:
+        machine: one domain, full.
+        across: the link inside a domain when others take part, where it is another then.
+        used: the estimates it rests on.
+    """
 
     machine: Machine
-    """One domain, full."""
-    gpus_per_node: int
-    across: tuple[Array, Array] | None
-    """Rate and hop inside a domain when others take part, where those differ."""
+    across: Hop | None
     used: tuple[Estimate, ...]
-
-    def joined(self, nodes: float | NDArray[np.float64]) -> Machine:
-        """So many nodes of it."""
-        ranks = np.asarray(self.gpus_per_node * np.asarray(nodes, float))
-        inside = np.minimum(self.machine.ranks_per_domain, ranks)
-        domains = np.ceil(ranks / inside)
-        built = replace(self.machine, ranks_per_domain=inside, domains=domains)
-        if self.across is None:
-            return built
-        rate, hop = self.across
-        return replace(
-            built,
-            scale_up_rate=np.where(domains > 1, rate, built.scale_up_rate),
-            scale_up_hop=np.where(domains > 1, hop, built.scale_up_hop),
-        )
 
 
 @lru_cache(maxsize=512)
-def _wired(
-    catalog: Catalog,
-    gpu: str,
-    scale_up: str,
-    wiring: str,
-    domain: int,
-    gpus_per_node: int,
-    transport: str,
-    rate: float | Estimate | None,
-    gpudirect: bool,
-    tuned: bool,
-    in_network_reduction: bool,
-    one_process: bool,
-    reading: Sampling,
-) -> _Wired:
-    """What :func:`machine` knows before it knows the number of nodes; its arguments."""
-    get = _Reader(catalog, reading)
-    card = catalog.gpus[gpu]
-    platform = catalog.platforms[card.platform]
-    gpus_per_node = gpus_per_node or platform.gpus_per_node
-    link = _link(catalog, card, scale_up, wiring, domain, gpus_per_node)
-    wiring = wiring or (platform.scale_up_wiring if link.key == card.scale_up else link.wiring)
-    if link.family == "pcie" and wiring not in ("host", "no-peer-to-peer"):
-        wiring = "peer-to-peer"
-    domain = domain or platform.scale_up_domain
-    wide = _spans_nodes(link, platform, domain, gpus_per_node)
-
-    line = get.read(link.bandwidth)
-    share = platform.nic_rate.times(platform.nics_per_node / platform.gpus_per_node) if rate is None else rate
-    port = get.read(share) if isinstance(share, Estimate) else share
-    usable, hop, reference, fill_factor = _network(get, transport, port)
-    if transport in RDMA_ETHERNET and not tuned:
-        usable, hop = usable * get("roce", "untuned"), hop * get("roce", "untuned_hop")
-    if not gpudirect and transport not in ("tcp", "gpudirect-tcp"):
-        usable, hop = usable * get("gpudirect-off", "rate"), hop * get("gpudirect-off", "hop")
-    through_host = link.family == "pcie" and wiring in ("host", "no-peer-to-peer", "peer-to-peer")
-    if through_host:
-        usable = np.minimum(usable, port * get("pcie", "network"))
-
-    generation = int(link.generation)
-    multicast: Array = 0.0
-    peers = 0.0
-    across = None
-    if link.family == "nvlink":
-        base = get("nvlink", "base_latency_to_2" if generation <= 2 else "base_latency")
-        near = get("nvlink", "hop_to_3" if generation <= 3 else "hop_from_4")
-        fill = get("nvlink", "fill") * fill_factor
-        one_domain = fill
-        ring = line * get("nvlink", f"usable_{min(max(generation, 1), 6)}")
-        if generation >= 4 and wiring == "switch":
-            one_domain = fill * get("nvlink", "fill_one_domain_from_4")
-        if link.in_switch_reduction and wiring == "switch":
-            # Bus bandwidth of 8 ranks over the bus factor of 8 ranks, 7/4.
-            multicast = line * get("nvlink", f"multicast_{min(max(generation, 4), 6)}") / (7 / 4)
-        if wiring == "mesh":
-            links = link.links or card.scale_up_domain - 1
-            neighbours = max(domain, card.scale_up_domain) - 1
-            peers = float(neighbours if links >= neighbours else links // 2)
-    elif link.family == "infinity-fabric":
-        base, near = get("infinity-fabric", "base_latency"), get("infinity-fabric", "hop")
-        fill = get("infinity-fabric", "fill") * fill_factor
-        one_domain = fill * get("infinity-fabric", "fill_one_domain")
-        ring = line * get("infinity-fabric", "usable")
-        factor = get("infinity-fabric", "network_hop")
-        hop, reference = hop * factor, reference * factor
-        peers = float(max(link.links or 0, 1))
-    elif link.family == "pcie":
-        base, fill = get("pcie", "base_latency"), get("pcie", "fill") * fill_factor
-        one_domain = fill
-        near = get("pcie", "hop" if wiring == "peer-to-peer" else "hop_host")
-        ring = line * get("pcie", "usable" if wiring == "peer-to-peer" else "usable_host")
-        if wiring == "no-peer-to-peer":
-            # Across nodes every hop, even to the next GPU, goes through the network port.
-            across = usable, hop * get("library", "ring_hop") / get("library", "chain_across")
-    else:
-        base, near = get("ualink", "base_latency"), get("ualink", "hop")
-        fill = get("ualink", "fill") * fill_factor
-        one_domain = fill * get("ualink", "fill_one_domain")
-        ring = line * get("ualink", "usable")
-    built = Machine(
-        ranks_per_domain=float(domain if wide else gpus_per_node),
+def hardware_kind(system: CollectiveSystem, sampling: Sampling, catalog: Catalog) -> HardwareKind:
+    """The machine of one full domain. Kept: it takes 0.5 ms, and every message and number of nodes shares it."""
+    constants = Sampled(catalog.collectives, sampling)
+    node = _node(system, catalog)
+    line = constants.take(node.link.bandwidth)
+    network = _scale_out(constants, system.transport, host_bound=node.link.family == "pcie")
+    inside = SCALE_UP[node.link.family](constants, node, line, network)
+    family = system.transport.family
+    streamed: Array = 0.0
+    if family == "gpudirect-tcp":
+        streamed = np.where(np.asarray(network.line) < constants("gpudirect-tcp", "fast_from"), 1.0, 0.0)
+    one_domain = Machine(
+        ranks_per_domain=float(node.domain if node.wide else system.gpus_per_node),
         domains=1.0,
-        scale_up_rate=ring,
-        multicast_rate=multicast,
-        mesh_peers=peers,
-        scale_out_rate=usable,
-        base_latency=base,
-        scale_up_hop=near,
-        scale_out_hop=hop,
-        reference_hop=reference,
-        fill=fill,
-        fill_one_domain=one_domain,
-        launch_floor=get("library", "launch") * gpus_per_node if one_process else 0.0,
-        ll128=float(link.family != "pcie"),
-        in_network_reduction=get("in-network", "share") if in_network_reduction else 0.0,
-        streamed=np.where(np.asarray(port) < get("gpudirect-tcp", "fast_from"), 1.0, 0.0)
-        if transport == "gpudirect-tcp"
-        else 0.0,
-        ring_share=get("roce", "ring_share") if transport in (*RDMA_ETHERNET, "gpudirect-tcp") else 1.0,
-        exits=get("library", "rack_exits") if wide else np.inf,
+        scale_up_rate=inside.rate,
+        multicast_rate=inside.multicast_rate,
+        mesh_peers=inside.mesh_peers,
+        scale_out_rate=network.rate,
+        base_latency=inside.base_latency,
+        scale_up_hop=inside.hop,
+        scale_out_hop=network.hop * inside.network_hop,
+        reference_hop=network.reference_hop * inside.network_hop,
+        fill=inside.fill,
+        fill_one_domain=inside.fill_one_domain,
+        launch_floor=constants("library", "launch") * system.gpus_per_node if system.one_process else 0.0,
+        ll128=float(node.link.family != "pcie"),
+        in_network_reduction=constants("in-network", "share") if system.transport.in_network_reduction else 0.0,
+        streamed=streamed,
+        ring_share=constants("roce", "ring_share") if family in (*RDMA_ETHERNET, "gpudirect-tcp") else 1.0,
+        exits=constants("library", "rack_exits") if node.wide else np.inf,
         scale_up_line=line,
-        scale_out_line=port,
+        scale_out_line=network.line,
     )
-    for value in vars(built).values():
+    for value in vars(one_domain).values():
         if isinstance(value, np.ndarray):
             value.flags.writeable = False
-    return _Wired(built, gpus_per_node, across, tuple(get.used))
+    return HardwareKind(one_domain, inside.across, tuple(constants.used))
 
 
-def _link(catalog: Catalog, card: Gpu, scale_up: str, wiring: str, domain: int, gpus_per_node: int) -> ScaleUp:
-    """The link that carries a ring through a node: PCIe where the bridged pairs are fewer than the GPUs used."""
-    link = catalog.scale_up[scale_up or card.scale_up]
-    bridged = f"{link.key}-bridge"
-    if wiring == "bridge" and bridged in catalog.scale_up:
-        link = catalog.scale_up[bridged]
-    reach = domain or min(card.scale_up_domain, link.largest_domain)
-    if link.wiring == "bridge":
-        reach = min(reach, link.largest_domain)
-    short = link.family != "pcie" and wiring in ("", "bridge", "peer-to-peer", "host") and reach < gpus_per_node
-    return catalog.scale_up[card.pcie] if short or wiring in ("host", "no-peer-to-peer") else link
+# The node ------------------------------------------------------------------------------------------------------------
 
 
-def _spans_nodes(link: ScaleUp, platform: Platform, domain: int, gpus_per_node: int) -> bool:
-    """Whether the scale-up link joins nodes, as in a rack; a node that uses few of its GPUs is still one node."""
-    return link.family != "pcie" and domain > max(gpus_per_node, platform.gpus_per_node)
+@dataclass(frozen=True)
+class _Node:
+    """A node as a ring passes through it.
 
-
-def _network(get: _Reader, transport: str, port: Array) -> tuple[Array, Array, Array, Array]:
-    """Usable rate [B/s], hop [s], InfiniBand's hop [s] and factor on the pipeline's fill [1]."""
-    group = "roce" if transport in RDMA_ETHERNET else transport if transport in TRANSPORTS else "infiniband"
-    hop = get(group, "hop")
-    if group in ("efa", "gpudirect-tcp"):
-        hop = np.where(np.asarray(port) < get(group, "fast_from"), hop, get(group, "hop_fast"))
-    usable = port * get(group, "efficiency")
-    if group == "tcp":
-        usable = np.minimum(usable, get("tcp", "rate_per_gpu"))
-    return usable, hop, get("infiniband", "hop"), get("slingshot", "fill") if group == "slingshot" else 1.0
-
-
-def class_of(
-    catalog: Catalog,
-    *,
-    gpu: str,
-    scale_up: str = "",
-    wiring: str = "",
-    domain: int = 0,
-    gpus_per_node: int = 0,
-    nodes: int = 1,
-    transport: str = "infiniband",
-) -> str:
-    """The class of hardware whose model error applies; also the groups of the accuracy report.
-
-    Args as in :func:`machine`.
+    Attributes:
+        card: the accelerator.
+        link: what carries the ring: PCIe where bridged pairs are fewer than the GPUs used.
+        wiring: of that link.
+        domain: GPUs that reach one another over the scale-up link [1].
+        wide: the scale-up link joins nodes, as in a rack; a node that uses few of its GPUs is still one node.
     """
-    card = catalog.gpus[gpu]
-    platform = catalog.platforms[card.platform]
-    gpus_per_node = gpus_per_node or platform.gpus_per_node
-    link = _link(catalog, card, scale_up, wiring, domain, gpus_per_node)
-    wiring = wiring or (platform.scale_up_wiring if link.key == card.scale_up else link.wiring)
-    if link.family in ("pcie", "infinity-fabric"):
-        return link.family
-    if wiring == "mesh":
+
+    card: Gpu
+    link: ScaleUp
+    wiring: str
+    domain: int
+    wide: bool
+
+
+def _node(system: CollectiveSystem, catalog: Catalog) -> _Node:
+    card = catalog.gpus[system.gpu]
+    link = _link(system, card, catalog)
+    wiring = system.wiring
+    if link.family == "pcie" and wiring not in ("host", "no-peer-to-peer"):
+        wiring = "peer-to-peer"
+    node_gpus = max(system.gpus_per_node, catalog.platforms[card.platform].gpus_per_node)
+    return _Node(card, link, wiring, system.domain, wide=link.family != "pcie" and system.domain > node_gpus)
+
+
+def _link(system: CollectiveSystem, card: Gpu, catalog: Catalog) -> ScaleUp:
+    link = catalog.scale_up[system.scale_up]
+    bridged = f"{link.key}-bridge"
+    if system.wiring == "bridge" and bridged in catalog.scale_up:
+        link = catalog.scale_up[bridged]
+    reach = min(system.domain, link.largest_domain) if link.wiring == "bridge" else system.domain
+    through_host = system.wiring in ("host", "no-peer-to-peer")
+    too_few = system.wiring in ("bridge", "peer-to-peer") and link.family != "pcie" and reach < system.gpus_per_node
+    return catalog.scale_up[card.pcie] if through_host or too_few else link
+
+
+# Between nodes -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _ScaleOut:
+    """What the network gives a `Machine`, in its terms; ``fill`` is a factor on the fill of a domain."""
+
+    line: Array
+    rate: Array
+    hop: Array
+    reference_hop: Array
+    fill: Array
+
+
+def _scale_out(constants: Sampled, transport: Transport, *, host_bound: bool) -> _ScaleOut:
+    """The network between nodes; ``host_bound`` where GPUs reach it through PCIe bridges alone."""
+    line = constants.take(transport.rate) if isinstance(transport.rate, Estimate) else transport.rate
+    family = transport.family
+    group = "roce" if family in RDMA_ETHERNET else family if family in TRANSPORTS else "infiniband"
+    hop = constants(group, "hop")
+    if group in ("efa", "gpudirect-tcp"):
+        hop = np.where(np.asarray(line) < constants(group, "fast_from"), hop, constants(group, "hop_fast"))
+    rate = line * constants(group, "efficiency")
+    if group == "tcp":
+        rate = np.minimum(rate, constants("tcp", "rate_per_gpu"))
+    reference_hop = constants("infiniband", "hop")
+    fill = constants("slingshot", "fill") if group == "slingshot" else 1.0
+    if group == "roce" and not transport.tuned:
+        rate, hop = rate * constants("roce", "untuned"), hop * constants("roce", "untuned_hop")
+    if not transport.gpudirect and family not in ("tcp", "gpudirect-tcp"):
+        rate, hop = rate * constants("gpudirect-off", "rate"), hop * constants("gpudirect-off", "hop")
+    if host_bound:
+        rate = np.minimum(rate, line * constants("pcie", "network"))
+    return _ScaleOut(line, rate, hop, reference_hop, fill)
+
+
+# Inside a domain -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Inside:
+    """What the scale-up link gives a `Machine`, in its terms; ``network_hop`` is a factor on hops between domains."""
+
+    rate: Array
+    hop: Array
+    base_latency: Array
+    fill: Array
+    fill_one_domain: Array
+    multicast_rate: Array = 0.0
+    mesh_peers: float = 0.0
+    network_hop: Array = 1.0
+    across: Hop | None = None
+
+
+class _Family(Protocol):
+    def __call__(self, constants: Sampled, node: _Node, line: Array, network: _ScaleOut) -> _Inside: ...
+
+
+def _nvlink(constants: Sampled, node: _Node, line: Array, network: _ScaleOut) -> _Inside:
+    """NVLink by its generation; its switch sums from the fourth on."""
+    generation, switched = int(node.link.generation), node.wiring == "switch"
+    fill = one_domain = constants("nvlink", "fill") * network.fill
+    multicast_rate: Array = 0.0
+    if generation >= 4 and switched:
+        one_domain = fill * constants("nvlink", "fill_one_domain_from_4")
+    if node.link.in_switch_reduction and switched:
+        # Bus bandwidth of 8 ranks over the bus factor of 8 ranks, 7/4.
+        multicast_rate = line * constants("nvlink", f"multicast_{min(max(generation, 4), 6)}") / (7 / 4)
+    return _Inside(
+        rate=line * constants("nvlink", f"usable_{min(max(generation, 1), 6)}"),
+        hop=constants("nvlink", "hop_to_3" if generation <= 3 else "hop_from_4"),
+        base_latency=constants("nvlink", "base_latency_to_2" if generation <= 2 else "base_latency"),
+        fill=fill,
+        fill_one_domain=one_domain,
+        multicast_rate=multicast_rate,
+        mesh_peers=_mesh_peers(node) if node.wiring == "mesh" else 0.0,
+    )
+
+
+def _mesh_peers(node: _Node) -> float:
+    """GPUs that one GPU of an NVLink mesh has links to: all others, or half as many as links where two go to each."""
+    links = node.link.links or node.card.scale_up_domain - 1
+    neighbours = max(node.domain, node.card.scale_up_domain) - 1
+    return float(neighbours if links >= neighbours else links // 2)
+
+
+def _infinity_fabric(constants: Sampled, node: _Node, line: Array, network: _ScaleOut) -> _Inside:
+    """AMD's mesh, with RCCL's longer hops between nodes."""
+    fill = constants("infinity-fabric", "fill") * network.fill
+    return _Inside(
+        rate=line * constants("infinity-fabric", "usable"),
+        hop=constants("infinity-fabric", "hop"),
+        base_latency=constants("infinity-fabric", "base_latency"),
+        fill=fill,
+        fill_one_domain=fill * constants("infinity-fabric", "fill_one_domain"),
+        mesh_peers=float(max(node.link.links or 0, 1)),
+        network_hop=constants("infinity-fabric", "network_hop"),
+    )
+
+
+def _pcie(constants: Sampled, node: _Node, line: Array, network: _ScaleOut) -> _Inside:
+    """PCIe, from GPU to GPU or through the memory of the host."""
+    direct = node.wiring == "peer-to-peer"
+    fill = constants("pcie", "fill") * network.fill
+    across = None
+    if node.wiring == "no-peer-to-peer":
+        # Across nodes every hop, even to the next GPU, goes through the network port.
+        longer = constants("library", "ring_hop") / constants("library", "chain_across")
+        across = Hop(network.rate, network.hop * longer)
+    return _Inside(
+        rate=line * constants("pcie", "usable" if direct else "usable_host"),
+        hop=constants("pcie", "hop" if direct else "hop_host"),
+        base_latency=constants("pcie", "base_latency"),
+        fill=fill,
+        fill_one_domain=fill,
+        across=across,
+    )
+
+
+def _ualink(constants: Sampled, node: _Node, line: Array, network: _ScaleOut) -> _Inside:
+    """UALink, through its switch."""
+    fill = constants("ualink", "fill") * network.fill
+    return _Inside(
+        rate=line * constants("ualink", "usable"),
+        hop=constants("ualink", "hop"),
+        base_latency=constants("ualink", "base_latency"),
+        fill=fill,
+        fill_one_domain=fill * constants("ualink", "fill_one_domain"),
+    )
+
+
+SCALE_UP: Mapping[str, _Family] = {
+    "nvlink": _nvlink, "infinity-fabric": _infinity_fabric, "pcie": _pcie, "ualink": _ualink,
+}  # fmt: skip
+
+
+# The model's own error -----------------------------------------------------------------------------------------------
+
+
+def hardware_class(system: CollectiveSystem, nodes: float, catalog: Catalog) -> str:
+    """The class of hardware whose model error applies; also the groups of the accuracy report."""
+    node = _node(system, catalog)
+    if node.link.family in ("pcie", "infinity-fabric"):
+        return node.link.family
+    if system.wiring == "mesh":
         return "nvlink-mesh"
-    domain = domain or platform.scale_up_domain
-    reach = domain if _spans_nodes(link, platform, domain, gpus_per_node) else gpus_per_node
-    if nodes * gpus_per_node <= reach:
+    reach = node.domain if node.wide else system.gpus_per_node
+    if nodes * system.gpus_per_node <= reach:
         return "nvlink-switch"
-    return "nvlink-switch-rdma" if transport in ("infiniband", *RDMA_ETHERNET) else "nvlink-switch-other"
+    return "nvlink-switch-rdma" if system.transport.family in ("infiniband", *RDMA_ETHERNET) else "nvlink-switch-other"
 
 
 def residual(catalog: Catalog, group: str, choice: Selection, collective: str = "all-reduce") -> Array:
@@ -328,57 +373,3 @@ def residual(catalog: Catalog, group: str, choice: Selection, collective: str = 
         + table[f"{group}-bandwidth"].typical * moving
     )
     return own if collective == "all-reduce" else np.hypot(own, table["other-collectives"].typical)
-
-
-def machine_of(
-    hardware: Hardware,
-    scenario: Scenario,
-    catalog: Catalog,
-    *,
-    gpus: float | NDArray[np.float64] | None = None,
-    reading: Sampling = draws,
-    used: list[Estimate] | None = None,
-) -> Machine:
-    """The plan's cluster, or the same cluster with other GPU counts (an array sweeps, with a last axis for draws)."""
-    network = hardware.scale_out
-    count = np.asarray(hardware.gpus if gpus is None else gpus, float)
-    domain = hardware.domain
-    if gpus is not None and domain == hardware.gpus:  # cut to the plan's size; a larger one may have a larger domain
-        domain = scenario.scale_up_domain or max(domain, hardware.platform.scale_up_domain)
-    built = machine(
-        catalog,
-        gpu=hardware.gpu.key,
-        scale_up=hardware.scale_up.key,
-        wiring=hardware.wiring,
-        domain=domain,
-        gpus_per_node=hardware.gpus_per_node,
-        nodes=count / hardware.gpus_per_node,
-        transport=network.family,
-        rate=hardware.rate_per_gpu,
-        gpudirect=scenario.gpudirect,
-        tuned=scenario.tuned,
-        in_network_reduction=scenario.in_network_reduction and network.in_network_reduction,
-        reading=reading,
-        used=used,
-    )
-    if scenario.measured_efficiency is not None and scenario.profile == "calibrated":
-        built = _as_measured(built, scenario.measured_efficiency)
-    if scenario.profile == "ideal":
-        end_to_end = network.end_to_end_latency
-        if end_to_end is not None:
-            built = replace(built, scale_out_hop=reading(end_to_end))
-            if used is not None:
-                used.append(end_to_end)
-    return built
-
-
-def _as_measured(built: Machine, efficiency: float) -> Machine:
-    """The machine with the rates a user measured: the network's between domains, the scale-up link's within one."""
-    across = np.asarray(built.domains) > 1
-    inside = np.where(across, 1.0, efficiency)
-    return replace(
-        built,
-        scale_out_rate=built.scale_out_rate * np.where(across, efficiency, 1.0),
-        scale_up_rate=built.scale_up_rate * inside,
-        multicast_rate=built.multicast_rate * inside,
-    )

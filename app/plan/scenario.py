@@ -21,7 +21,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from app import units
 from app.catalog.entries import Ref, marked
 from app.catalog.load import KEY, Catalog
-from app.units import Bytes, Dollars, DollarsPerJoule, DollarsPerSecond, Number, PerSecond, Seconds
+from app.units import Bandwidth, Bytes, Dollars, DollarsPerJoule, DollarsPerSecond, Number, PerSecond, Seconds
 
 Topology = Literal["rail-optimized", "fat-tree", "rail-only", "mesh", "torus-2d", "torus-3d", "dragonfly"]
 Precision = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
@@ -30,7 +30,7 @@ Recompute = Literal["none", "selective", "full"]
 Schedule = Literal["1f1b", "interleaved", "zero-bubble"]
 Algorithm = Literal["ring", "tree", "nvls", "nvls-tree", "collnet", "recursive-halving-doubling", "hierarchical"]
 Protocol = Literal["ll", "ll128", "simple"]
-Wiring = Literal["switch", "mesh", "bridge", "peer-to-peer", "host"]
+Wiring = Literal["switch", "mesh", "bridge", "peer-to-peer", "host", "no-peer-to-peer"]
 Taper = Annotated[float, Field(ge=1, le=64)]
 Degree = Annotated[int, Field(ge=1, le=65536)]
 Size = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -157,7 +157,11 @@ class ClusterRequest(Request):
         ge=1,
         le=1152,
     )
-    scale_up_wiring: Wiring | None = _field("cluster", "Scale-up wiring", "Blank: the platform's own.")
+    scale_up_wiring: Wiring | None = _field(
+        "cluster",
+        "Scale-up wiring",
+        "Blank: the platform's own. host: through its memory; no-peer-to-peer: also through the network between nodes.",
+    )
 
 
 class NetworkRequest(Request):
@@ -170,6 +174,11 @@ class NetworkRequest(Request):
         "network", "Spine oversubscription", "The same at the spine, in three tiers.", 1.0
     )
     nics_per_node: int | None = _field("network", "NICs per node", "Blank: the platform's own.", ge=0, le=576)
+    network_rate: Annotated[Bandwidth, Field(gt=0, le=1e13)] | None = _field(
+        "network",
+        "Network rate of a GPU",
+        "One direction, where a cloud or an adapter leaves less than the NICs have. Blank: its share of the NICs.",
+    )
     switch: SwitchKey | None = _field("network", "Switch", "Blank: the cheapest that works.")
     tiers: int | None = _field("network", "Tiers", "Blank: as few as work.", ge=1, le=4)
     planes: int = _field(
@@ -278,6 +287,9 @@ class CollectiveRequest(Request):
     )
     algorithm: Algorithm | None = _field("collective", "Algorithm", "Blank: the quickest.")
     protocol: Protocol | None = _field("collective", "Protocol", "Blank: the quickest.")
+    one_process: bool = _field(
+        "collective", "One process a node", "It launches on all GPUs of the node, one after the other.", False
+    )
     measured_efficiency: Annotated[Number, Field(ge=0.01, le=2)] | None = _field(
         "collective",
         "Measured efficiency",

@@ -16,7 +16,8 @@ from app import units
 from app.catalog.entries import ScaleOut
 from app.catalog.load import Catalog
 from app.formulas.collectives.ideal import bus_factor
-from app.plan.all_reduce import AlgorithmTime, evaluate_all_reduce
+from app.plan import communication
+from app.plan.all_reduce import AlgorithmTime, all_reduce_times
 from app.plan.band import Z90, Band, interval
 from app.plan.cluster import Hardware, look_up
 from app.plan.scenario import Scenario
@@ -351,10 +352,9 @@ def command(nodes: int, per_node: int, ranks: int) -> str:
 
 def _figures(scenario: Scenario, catalog: Catalog) -> Iterator[Figure]:
     """Time of the smallest message, bus bandwidth of the others."""
-    hardware = look_up(scenario, catalog)
-    found = evaluate_all_reduce(hardware, scenario, catalog, message=np.array(list(SIZES.values())))
+    found = all_reduce_times(communication.of_scenario(scenario, catalog), np.array(list(SIZES.values())))
     sources = tuple(dict.fromkeys(estimate.source for estimate in found.used))
-    carried = float(bus_factor("all-reduce", hardware.gpus))
+    carried = float(bus_factor("all-reduce", scenario.gpus))
     for (text, size), (low, typical, high) in zip(SIZES.items(), _times(found.best), strict=True):
         if not np.isfinite(typical):
             continue

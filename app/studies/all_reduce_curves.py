@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.catalog.load import Catalog
+from app.catalog.sampling import TYPICAL
 from app.formulas.collectives.ideal import bus_factor
-from app.plan.all_reduce import AlgorithmTime, Evaluation, evaluate_all_reduce
+from app.plan import communication
+from app.plan.all_reduce import AlgorithmTime, AllReduceTimes, all_reduce_times
 from app.plan.band import interval
 from app.plan.cluster import Hardware, look_up
-from app.plan.machine import typical
 from app.plan.scenario import Scenario
 from app.studies.curve import Curve, Mark, Series, short
 from app.units import percent, show
@@ -61,7 +62,7 @@ def all_reduce_over_sizes(scenario: Scenario, catalog: Catalog, message: float, 
     hardware = look_up(scenario, catalog)
     own = max(float(message), SMALLEST)
     sizes = message_sizes(own)
-    found = evaluate_all_reduce(hardware, scenario, catalog, message=sizes)
+    found = all_reduce_times(communication.of_scenario(scenario, catalog), sizes)
     factor = _factor(quantity, sizes, np.full(sizes.shape, float(hardware.gpus)))
     stretches = _stretches(sizes, found.names)
     name, unit = QUANTITIES[quantity]
@@ -88,7 +89,7 @@ def all_reduce_over_gpus(scenario: Scenario, catalog: Catalog, message: float, q
     """An all-reduce of one message against the number of GPUs, by algorithm, in whole nodes."""
     hardware = look_up(scenario, catalog)
     counts = gpu_counts(hardware, hardware.gpus)
-    found = evaluate_all_reduce(hardware, scenario, catalog, message=message, gpus=counts)
+    found = all_reduce_times(communication.of_scenario(scenario, catalog), message, counts)
     factor = _factor(quantity, np.full(counts.shape, message), counts)
     name, unit = QUANTITIES[quantity]
     place = np.flatnonzero(counts == hardware.gpus)
@@ -114,10 +115,9 @@ def all_reduce_over_gpus(scenario: Scenario, catalog: Catalog, message: float, q
 
 def all_reduce_shares(scenario: Scenario, catalog: Catalog, message: float) -> Curve:
     """What the time of the quickest all-reduce is made of, against message size."""
-    hardware = look_up(scenario, catalog)
     own = max(float(message), SMALLEST)
     sizes = message_sizes(own)
-    found = evaluate_all_reduce(hardware, scenario, catalog, message=sizes, reading=typical)
+    found = all_reduce_times(communication.of_scenario(scenario, catalog), sizes, sampling=TYPICAL)
     moving = found.best.bandwidth_share
     half = sizes[np.flatnonzero(moving >= 0.5)[:1]]
     title = f"From {show(float(half[0]), 'B', 2)} on, most of the time moves bytes." if half.size else ""
@@ -159,25 +159,23 @@ def all_reduce_by_network(
     sizes = message_sizes(own)
     name, unit = QUANTITIES[quantity]
     domain = min(hardware.platform.scale_up_domain, hardware.gpus)
-    clusters = [(asked, look_up(asked, catalog)) for asked in networks(scenario, catalog)] if hardware.nodes > 1 else []
+    others = networks(scenario, catalog) if hardware.nodes > 1 else ()
     series: list[Series] = []
     if domain > 1:
         alone = scenario.model_copy(update={"gpus": domain, "gpus_per_node": min(domain, hardware.gpus_per_node)})
-        inside = look_up(alone, catalog)
-        found = evaluate_all_reduce(inside, alone, catalog, message=sizes)
+        fabric = communication.of_scenario(alone, catalog)
         factor = _factor(quantity, sizes, np.full(sizes.shape, float(domain)))
-        series.append(
-            _line(f"{inside.scale_up.name}, {domain} GPUs", inside.scale_up.family, sizes, found.best, factor)
-        )
+        quickest = all_reduce_times(fabric, sizes).best
+        series.append(_line(f"{fabric.scale_up.name}, {domain} GPUs", fabric.scale_up.family, sizes, quickest, factor))
     place = int(np.flatnonzero(sizes == own)[0])
     mine: tuple[float, float] | None = None
-    for asked, there in clusters:
-        found = evaluate_all_reduce(there, asked, catalog, message=sizes)
-        factor = _factor(quantity, sizes, np.full(sizes.shape, float(there.gpus)))
-        drawn = _line(short(asked.scale_out), there.scale_out.family, sizes, found.best, factor)
-        series.append(drawn)
-        if asked.scale_out == scenario.scale_out:
-            mine = (own, float(drawn.typical[place]))
+    for other in others:
+        fabric = communication.of_scenario(other, catalog)
+        factor = _factor(quantity, sizes, np.full(sizes.shape, float(fabric.gpus)))
+        quickest = all_reduce_times(fabric, sizes).best
+        series.append(_line(short(other.scale_out), fabric.scale_out.family, sizes, quickest, factor))
+        if other.scale_out == scenario.scale_out:
+            mine = (own, float(series[-1].typical[place]))
     known = [line for line in series if np.isfinite(line.typical).any()]
     ends = sorted(known, key=lambda line: float(line.typical[-1]), reverse=quantity != "time")
     title = "One GPU has nothing to reduce."
@@ -222,8 +220,8 @@ def _exact(name: str, look: str, x: Floats, y: Floats, *, dash: str = "", strong
     return Series(name, look, x, y, y, y, dash=dash, strong=strong)
 
 
-def _by_algorithm(found: Evaluation, x: Floats, factor: Floats | None, quantity: str) -> tuple[Series, ...]:
-    lines = [_line(NAMES.get(way.algorithm, way.algorithm), way.algorithm, x, way, factor) for way in found.ways]
+def _by_algorithm(found: AllReduceTimes, x: Floats, factor: Floats | None, quantity: str) -> tuple[Series, ...]:
+    lines = [_line(NAMES.get(way.algorithm, way.algorithm), way.algorithm, x, way, factor) for way in found.each]
     return (*lines, _line("Quickest", "quickest", x, found.best, factor, strong=True))
 
 

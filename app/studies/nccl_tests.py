@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from app import units
 from app.catalog.load import Catalog
 from app.formulas.collectives.ideal import bus_factor
-from app.plan.all_reduce import evaluate_all_reduce
+from app.plan import communication
+from app.plan.all_reduce import all_reduce_times
 from app.plan.band import Band, interval
-from app.plan.cluster import look_up
 from app.plan.scenario import Scenario
 from app.studies.curve import Curve, Series
 
@@ -128,13 +128,12 @@ def compare(output: Output, scenario: Scenario, catalog: Catalog) -> Result:
         if output.hosts:
             update["gpus_per_node"] = -(-output.ranks // output.hosts)
     asked = scenario.model_copy(update=update)
-    hardware = look_up(asked, catalog)
     sizes = np.array([row.size for row in output.rows])
     times = np.array([row.time for row in output.rows])
-    way = evaluate_all_reduce(hardware, asked, catalog, message=sizes).best
+    way = all_reduce_times(communication.of_scenario(asked, catalog), sizes).best
     low, high = interval(way.time, np.nan_to_num(way.residual))
     typical = way.time[:, 0]
-    carried = float(bus_factor("all-reduce", hardware.gpus))
+    carried = float(bus_factor("all-reduce", asked.gpus))
     rows = tuple(
         Comparison(
             size=float(size),

@@ -1,29 +1,34 @@
 """The collectives model against published nccl-tests and rccl-tests results.
 
-Every row of a file is predicted from its own columns; what a row leaves blank is taken from the catalogue's platform of
-that GPU. Leaving a system out refits the calibrated constants from their priors on everything else.
+Every row of a file is a `Scenario` with a collective and a message, and its prediction is what the planner answers for
+it: what a row leaves blank the scenario leaves blank. Leaving a system out refits the calibrated constants from their
+priors on everything else.
 """
 
 import csv
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from app import units
-from app.catalog.estimate import Estimate
+from app.catalog.entries import Platform
 from app.catalog.load import Catalog
+from app.catalog.sampling import Sampling
 from app.formulas.arrays import Array
-from app.formulas.collectives.ideal import ALGORITHMS, COLLECTIVES, PROTOCOLS, Machine
-from app.formulas.collectives.library import Selection, choose
-from app.plan import machine
+from app.formulas.collectives.ideal import ALGORITHMS, COLLECTIVES, PROTOCOLS
+from app.formulas.collectives.library import Selection
+from app.plan import communication
 from app.plan.band import interval
+from app.plan.communication import Communication, time_collective
+from app.plan.scenario import Scenario
 from app.units import parse
 from app.validation.statistics import Statistics, grouped, statistics, table
 
@@ -32,9 +37,7 @@ PRIORS = Path(__file__).parent / "priors.toml"
 
 SMALL, MEDIUM = parse("64 KiB", "B"), parse("32 MiB", "B")
 LIBRARIES = ("nccl", "rccl")
-TRANSPORTS = (
-    "infiniband", "roce", "spectrum-x", "ultra-ethernet", "tcp", "efa", "slingshot", "gpudirect-tcp", "omni-path",
-)  # fmt: skip
+WIRINGS = ("switch", "mesh", "bridge", "peer-to-peer", "host", "no-peer-to-peer")
 ALIASES = {
     "ib": "infiniband", "ethernet": "roce", "rdma": "roce", "socket": "tcp", "tcpx": "gpudirect-tcp",
     "tcpxo": "gpudirect-tcp", "fastrak": "gpudirect-tcp", "gpudirect-tcpx": "gpudirect-tcp",
@@ -52,46 +55,41 @@ NO_GPUDIRECT = re.compile(
 )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Rows
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """What of a row goes into the prediction, the message apart. Rates [B/s]."""
-
-    collective: str
-    gpu: str
-    scale_up: str
-    wiring: str
-    domain: int
-    gpus_per_node: int
-    nodes: int
-    transport: str
-    rate: float
-    algorithm: str
-    protocol: str
-    one_process: bool
-    gpudirect: bool
+# Rows ----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One row that can be predicted."""
+    """One row that can be predicted.
+
+    Attributes:
+        run: the sweep it belongs to.
+        system: the cluster it was measured on, which leaving out leaves out as a whole.
+        weak: of weak quality.
+        library: nccl, rccl or another.
+        collective: one of ``COLLECTIVES``.
+        question: the cluster and what was forced; rows of one sweep share it.
+        message: as nccl-tests count it [B].
+        time: measured [s].
+    """
 
     run: str
     system: str
     weak: bool
     library: str
-    configuration: Configuration
-    message: float  # [B]
-    time: float  # [s]
+    collective: str
+    question: Scenario
+    message: float
+    time: float
 
     @property
     def band(self) -> str:
         """The size band of the message."""
         return "small" if self.message <= SMALL else "medium" if self.message <= MEDIUM else "large"
+
+    def scenario(self) -> Scenario:
+        """The row as a question to the planner, whose collective is asked apart."""
+        return self.question.model_copy(update={"message": self.message})
 
 
 def read(path: Path, catalog: Catalog) -> tuple[list[Measured], list[dict[str, str]]]:
@@ -102,83 +100,52 @@ def read(path: Path, catalog: Catalog) -> tuple[list[Measured], list[dict[str, s
         for number, row in enumerate(csv.DictReader(file), start=2):
             cells = {name: (value or "").strip() for name, value in row.items() if name}
             run = cells.get("run") or f"line {number}"
-            found = _row(run, cells, catalog)
-            if isinstance(found, str):
-                skipped.append({"run": run, "reason": found, "bytes": cells.get("bytes", "")})
+            measured = _row(run, cells, catalog)
+            if isinstance(measured, str):
+                skipped.append({"run": run, "reason": measured, "bytes": cells.get("bytes", "")})
             else:
-                rows.append(found)
+                rows.append(measured)
     return rows, skipped
 
 
 def _row(run: str, cells: Mapping[str, str], catalog: Catalog) -> Measured | str:
-    def word(name: str) -> str:
-        text = cells.get(name, "").lower().replace("_", "-").replace(" ", "-")
-        return ALIASES.get(text, text)
-
-    def number(name: str) -> float | None:
-        try:
-            value = float(cells.get(name, "").replace(",", ""))
-        except ValueError:
-            return None
-        return value if np.isfinite(value) and value > 0 else None
-
-    gpu = _gpu(word("gpu"), catalog)
+    gpu = _gpu(_word(cells, "gpu"), catalog)
     if gpu is None:
         return f"{cells.get('gpu') or 'no GPU'} is not in the catalogue"
-    collective = word("collective") or "all-reduce"
+    collective = _word(cells, "collective") or "all-reduce"
     if collective not in COLLECTIVES:
         return f"no model of the collective {collective}"
-    message, time = number("bytes"), number("time_us")
+    message, time = _number(cells, "bytes"), _number(cells, "time_us")
     if message is None:
         return "no message size"
     if time is None:
         return "no measured time"
-    card = catalog.gpus[gpu]
-    platform = catalog.platforms[card.platform]
-    nodes = int(number("nodes") or 1)
-    gpus_per_node = int(number("gpus_per_node") or platform.gpus_per_node)
-    if nodes * gpus_per_node == 1:
-        return "one GPU alone communicates with nobody"
-    domain = int(number("scale_up_domain") or 0)
-    if domain <= 1 and gpus_per_node > 1:
-        domain = 0
-    scale_up = word("scale_up")
-    wiring = word("scale_up_wiring")
-    transport = word("scale_out")
-    if transport not in TRANSPORTS:
-        transport = "infiniband" if transport in ("", "none") else "roce"
-    gbps = number("gbps_per_gpu")
-    share = platform.nic_rate.typical * platform.nics_per_node / platform.gpus_per_node
-    rate = share if gbps is None else units.parse(f"{gbps} Gb/s", "B/s")
-    note = cells.get("note", "")
-    algorithm, protocol = word("algorithm"), word("protocol")
-    configuration = Configuration(
-        collective=collective,
-        gpu=gpu,
-        scale_up=scale_up if scale_up in catalog.scale_up else "",
-        wiring=wiring if wiring in WIRINGS else "",
-        domain=domain,
-        gpus_per_node=gpus_per_node,
-        nodes=nodes,
-        transport=transport,
-        rate=rate,
-        algorithm=algorithm if algorithm in ALGORITHMS else "",
-        protocol=protocol if protocol in PROTOCOLS else "",
-        one_process=gpus_per_node > 1 and bool(ONE_PROCESS.search(note)),
-        gpudirect=transport not in ("infiniband", "roce") or not NO_GPUDIRECT.search(note),
-    )
+    question = _question(gpu, collective, tuple(cells.get(name, "") for name in ASKED), catalog)
+    if isinstance(question, str):
+        return question
     return Measured(
         run=run,
         system=cells.get("system") or run,
-        weak=word("quality") == "weak",
-        library=word("library") or "nccl",
-        configuration=configuration,
+        weak=_word(cells, "quality") == "weak",
+        library=_word(cells, "library") or "nccl",
+        collective=collective,
+        question=question,
         message=message,
         time=units.parse(f"{time} us", "s"),
     )
 
 
-WIRINGS = ("switch", "mesh", "bridge", "peer-to-peer", "host", "no-peer-to-peer")
+def _word(cells: Mapping[str, str], name: str) -> str:
+    text = cells.get(name, "").lower().replace("_", "-").replace(" ", "-")
+    return ALIASES.get(text, text)
+
+
+def _number(cells: Mapping[str, str], name: str) -> float | None:
+    try:
+        value = float(cells.get(name, "").replace(",", ""))
+    except ValueError:
+        return None
+    return value if np.isfinite(value) and value > 0 else None
 
 
 def _gpu(name: str, catalog: Catalog) -> str | None:
@@ -193,83 +160,120 @@ def _gpu(name: str, catalog: Catalog) -> str | None:
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Prediction
-# ---------------------------------------------------------------------------------------------------------------------
+ASKED = (
+    "nodes", "gpus_per_node", "scale_up", "scale_up_wiring", "scale_up_domain", "scale_out", "gbps_per_gpu",
+    "algorithm", "protocol", "note",
+)  # fmt: skip
+"""The columns that, with GPU and collective, make the question."""
 
 
-def machine_of(configuration: Configuration, catalog: Catalog, reading: machine.Sampling) -> Machine:
-    """The machine a row was measured on."""
-    c = configuration
-    return machine.machine(
-        catalog,
-        gpu=c.gpu,
-        scale_up=c.scale_up,
-        wiring=c.wiring,
-        domain=c.domain,
-        gpus_per_node=c.gpus_per_node,
-        nodes=c.nodes,
-        transport=c.transport,
-        rate=c.rate,
-        gpudirect=c.gpudirect,
-        in_network_reduction=c.algorithm == "collnet" or (c.algorithm == "nvls" and c.nodes > 1),
-        one_process=c.one_process,
-        reading=reading,
-    )
+@lru_cache(maxsize=4096)
+def _question(gpu: str, collective: str, texts: tuple[str, ...], catalog: Catalog) -> Scenario | str:
+    """The question of a row, or why it has none. Kept: a sweep of messages is one question."""
+    cells = dict(zip(ASKED, texts, strict=True))
+    platform = catalog.platforms[catalog.gpus[gpu].platform]
+    nodes = int(_number(cells, "nodes") or 1)
+    gpus_per_node = int(_number(cells, "gpus_per_node") or platform.gpus_per_node)
+    if nodes * gpus_per_node == 1:
+        return "one GPU alone communicates with nobody"
+    domain = int(_number(cells, "scale_up_domain") or 0)
+    scale_up, wiring, algorithm = (_word(cells, name) for name in ("scale_up", "scale_up_wiring", "algorithm"))
+    network = _network(cells, gpus_per_node, platform, catalog)
+    if isinstance(network, str):
+        return network
+    asked = network | {
+        "gpu": gpu,
+        "gpus": nodes * gpus_per_node,
+        "gpus_per_node": gpus_per_node,
+        "scale_up": scale_up if scale_up in catalog.scale_up else None,
+        "scale_up_wiring": wiring if wiring in WIRINGS else None,
+        "scale_up_domain": domain if domain > 1 or gpus_per_node == 1 else None,
+        "in_network_reduction": algorithm == "collnet" or (algorithm == "nvls" and nodes > 1),
+        "one_process": gpus_per_node > 1 and bool(ONE_PROCESS.search(cells["note"])),
+    }
+    named = {"algorithm": (algorithm, ALGORITHMS), "protocol": (_word(cells, "protocol"), PROTOCOLS)}
+    forced = {name: text for name, (text, known) in named.items() if text in known}
+    try:
+        given = {name: value for name, value in asked.items() if value is not None}
+        question = Scenario.model_validate(given, context={"catalog": catalog})
+    except ValidationError as error:
+        problem = error.errors()[0]
+        return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+    return _as_run(question, forced, collective, catalog)
 
 
-def predict(rows: Sequence[Measured], catalog: Catalog, reading: machine.Sampling) -> Selection:
-    """What the model says of each row, on the first axis; the constants' own axis, if any, is last."""
-    calibration = machine.calibration(catalog, reading)
-    width = max(np.size(getattr(calibration, entry.name)) for entry in fields(calibration))
-    whole = {entry.name: np.full((len(rows), width), np.nan) for entry in fields(Selection)}
-    kinds: dict[tuple[str, str, str], list[int]] = {}
+def _as_run(question: Scenario, forced: Mapping[str, str], collective: str, catalog: Catalog) -> Scenario:
+    """The question with what was forced, as far as the model can do it: else the library chose for itself."""
+    for names in (("algorithm", "protocol"), ("protocol",)):
+        asked = question.model_copy(update={name: forced[name] for name in names if name in forced})
+        fabric = communication.of_scenario(asked, catalog)
+        if np.all(np.isfinite(time_collective(fabric, collective, 1.0).time)):
+            return asked
+    return question
+
+
+def _network(
+    cells: Mapping[str, str], gpus_per_node: int, platform: Platform, catalog: Catalog
+) -> dict[str, Any] | str:
+    """The network of a row: the generation of its family whose ports give a GPU its rate, in about the usual number.
+
+    Where none gives it exactly, the nearest stands, and the rate of a GPU is asked for as such.
+    """
+    named = _word(cells, "scale_out")
+    known = {entry.family for entry in catalog.scale_out.values()}
+    if named == "omni-path":
+        return f"no network of the family {named} is in the catalogue"
+    family = named if named in known else "infiniband" if named in ("", "none") else "roce"
+    share = platform.nic_rate.typical * platform.nics_per_node / platform.gpus_per_node
+    stated = _number(cells, "gbps_per_gpu")
+    rate = share if stated is None else units.parse(f"{stated} Gb/s", "B/s")
+    usual = platform.nics_per_node * gpus_per_node / platform.gpus_per_node
+    ports = {
+        key: rate * gpus_per_node / entry.port_rate.typical
+        for key, entry in catalog.scale_out.items()
+        if entry.family == family
+    }
+    exact = {key: count for key, count in ports.items() if count >= 1 and abs(count - round(count)) < 1e-9}
+    candidates = exact or ports
+    generation = min(candidates, key=lambda key: abs(np.log(candidates[key] / usual)))
+    nics = max(1, round(ports[generation]))
+    return {
+        "scale_out": generation,
+        "nics_per_node": nics,
+        "network_rate": None if exact else rate,
+        "gpudirect": family not in ("infiniband", "roce") or not NO_GPUDIRECT.search(cells["note"]),
+    }
+
+
+# Prediction ----------------------------------------------------------------------------------------------------------
+
+
+def _sweeps(rows: Sequence[Measured], catalog: Catalog) -> Iterator[tuple[Communication, str, list[int]]]:
+    """The rows by what is asked of which cluster: sweeps of messages."""
+    members: dict[tuple[int, str], list[int]] = {}
     for index, row in enumerate(rows):
-        c = row.configuration
-        kinds.setdefault((c.collective, c.algorithm, c.protocol), []).append(index)
-    machines: dict[Configuration, Machine] = {}
-    for (collective, algorithm, protocol), members in kinds.items():
-        for index in members:
-            c = rows[index].configuration
-            if c not in machines:
-                machines[c] = machine_of(c, catalog, reading)
-        stacked = _stack([machines[rows[index].configuration] for index in members], width)
-        message = np.array([rows[index].message for index in members])[:, None]
-        # What a row says was forced may not be what this machine can do: then the library chose for itself.
-        choice = choose(collective, message, stacked, calibration, algorithm, protocol)
-        for fallback in (("", protocol), ("", "")):
-            if np.all(np.isfinite(choice.time)):
-                break
-            choice = _or(choice, choose(collective, message, stacked, calibration, *fallback))
-        for name, values in whole.items():
-            values[members] = getattr(choice, name)
-    return Selection(**whole)
+        members.setdefault((id(row.question), row.collective), []).append(index)
+    for (_, collective), indices in members.items():
+        yield _fabric(rows[indices[0]].question, catalog), collective, indices
 
 
-def _or(first: Selection, second: Selection) -> Selection:
-    """The first where it has a time, else the second."""
-    known = np.isfinite(first.time)
-    return Selection(
-        *(np.where(known, getattr(first, entry.name), getattr(second, entry.name)) for entry in fields(Selection))
-    )
+@lru_cache(maxsize=1024)
+def _fabric(question: Scenario, catalog: Catalog) -> Communication:
+    """What times the transfers of a question. Kept: a fit asks for it hundreds of times."""
+    return communication.of_scenario(question, catalog)
 
 
-def _stack(machines: Sequence[Machine], width: int) -> Machine:
-    """Many machines as one, on the first axis. Most of them stand there many times: a row for each message."""
-    different = list({id(machine): machine for machine in machines}.values())
-    places = {id(machine): place for place, machine in enumerate(different)}
-    rows = [places[id(machine)] for machine in machines]
-
-    def one(name: str) -> Array:
-        values = [np.broadcast_to(np.asarray(getattr(m, name), float).reshape(-1), width) for m in different]
-        return np.stack(values)[rows]
-
-    return Machine(**{entry.name: one(entry.name) for entry in fields(Machine)})
+def predict(rows: Sequence[Measured], catalog: Catalog, sampling: Sampling) -> NDArray[np.float64]:
+    """The planner's time of each row [s], on the first axis; the constants' own axis, if any, is last."""
+    times: dict[int, NDArray[np.float64]] = {}
+    for fabric, collective, indices in _sweeps(rows, catalog):
+        message = np.array([rows[index].message for index in indices])[:, None]
+        predicted = np.asarray(time_collective(fabric, collective, message, sampling).time)
+        times |= dict(zip(indices, predicted, strict=True))
+    return np.stack([times[index] for index in range(len(rows))])
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Refitting
-# ---------------------------------------------------------------------------------------------------------------------
+# Refitting -----------------------------------------------------------------------------------------------------------
 
 TOLERANCE = 0.25
 """Scale of the robust loss on the logarithm: a row that is further off counts for less and less."""
@@ -302,18 +306,6 @@ def priors(other: bool = False) -> tuple[Prior, ...]:
     return tuple(prior for prior in found if prior.other == other)
 
 
-def read_at(factors: Mapping[str, Array], draws: bool = False) -> machine.Sampling:
-    """A reading with some constants put elsewhere: key of the estimate to value; draws keep their relative spread."""
-
-    def reading(estimate: Estimate) -> Array:
-        value = factors.get(estimate.key)
-        if value is None:
-            return estimate.draws() if draws else estimate.typical
-        return estimate.draws() * (value / estimate.typical) if draws else value
-
-    return reading
-
-
 def fit(
     rows: Sequence[Measured],
     catalog: Catalog,
@@ -341,7 +333,7 @@ def fit(
         moves = np.vstack([np.zeros(len(known)), step * np.eye(len(known))]) if slopes else np.zeros((1, len(known)))
         factors: dict[str, Array] = dict(settled or {})
         factors |= {prior.key: prior.typical * np.exp(theta[i] + moves[:, i]) for i, prior in enumerate(known)}
-        off = np.log(predict(rows, catalog, read_at(factors)).time) - measured[:, None]
+        off = np.log(predict(rows, catalog, Sampling(fitted=factors))) - measured[:, None]
         relative = (off[:, 0] / TOLERANCE) ** 2
         loss = np.sqrt(np.log1p(relative))
         value = np.concatenate([weight * loss * np.sign(off[:, 0]), theta / spread])
@@ -381,15 +373,11 @@ def constants(theta: NDArray[np.float64], other: bool = False) -> dict[str, Arra
 def fitted(rows: Iterable[Measured], other: bool = False) -> list[Measured]:
     """The rows a calibration rests on: all-reduce, or all else, with NCCL or RCCL, of good quality."""
     return [
-        row
-        for row in rows
-        if (row.configuration.collective != "all-reduce") == other and row.library in LIBRARIES and not row.weak
+        row for row in rows if (row.collective != "all-reduce") == other and row.library in LIBRARIES and not row.weak
     ]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The report
-# ---------------------------------------------------------------------------------------------------------------------
+# The report ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -411,7 +399,7 @@ def predictions(
 ) -> list[Prediction]:
     """Each row with its prediction and 80 % band; left out: by a calibration that never saw its system."""
     if not leave_one_out:
-        return _bands(rows, catalog, read_at({}), read_at({}, draws=True))
+        return _bands(rows, catalog, {})
     systems = list(dict.fromkeys(row.system for row in rows))
     everything = [*rows, *(row for row in learn_from if row.system not in set(systems))]
     reduces, besides = fitted(everything), fitted(everything, other=True)
@@ -423,51 +411,31 @@ def predictions(
         rest = [row for row in reduces if row.system != system]
         theta = fit(rest, catalog, start=whole, steps=6) if len(rest) < len(reduces) else whole
         values = constants(theta)
-        if any(rows[i].configuration.collective != "all-reduce" for i in members):
+        if any(rows[i].collective != "all-reduce" for i in members):
             rest = [row for row in besides if row.system != system]
             values |= constants(fit(rest, catalog, start=beside_whole, steps=6, settled=values), other=True)
-        seen = _bands([rows[i] for i in members], catalog, read_at(values), read_at(values, draws=True))
+        seen = _bands([rows[i] for i in members], catalog, values)
         found |= dict(zip(members, seen, strict=True))
     return [found[index] for index in range(len(rows))]
 
 
-def _bands(
-    rows: Sequence[Measured], catalog: Catalog, reading: machine.Sampling, drawn: machine.Sampling
-) -> list[Prediction]:
-    if not rows:
-        return []
-    typical, spread = predict(rows, catalog, reading), predict(rows, catalog, drawn).time
-    groups = [class_of(row, catalog) for row in rows]
-    choices = [Selection(*(getattr(typical, name)[index, 0] for name in CHOSEN)) for index in range(len(rows))]
-    errors = [
-        float(machine.residual(catalog, group, choice, row.configuration.collective))
-        for row, group, choice in zip(rows, groups, choices, strict=True)
-    ]
-    times = np.asarray(typical.time)[:, :1]
-    values = np.concatenate([times, np.asarray(spread)[:, 1:]], axis=1)
-    edges = np.stack([*interval(values, np.array(errors)), *interval(values)], axis=1).tolist()
-    return [
-        Prediction(row, float(choice.time), low, high, drawn_low, drawn_high, group, choice)
-        for row, choice, group, (low, high, drawn_low, drawn_high) in zip(rows, choices, groups, edges, strict=True)
-    ]
-
-
-CHOSEN = tuple(entry.name for entry in fields(Selection))
-
-
-def class_of(row: Measured, catalog: Catalog) -> str:
-    """The hardware class of a row."""
-    c = row.configuration
-    return machine.class_of(
-        catalog,
-        gpu=c.gpu,
-        scale_up=c.scale_up,
-        wiring=c.wiring,
-        domain=c.domain,
-        gpus_per_node=c.gpus_per_node,
-        nodes=c.nodes,
-        transport=c.transport,
-    )
+def _bands(rows: Sequence[Measured], catalog: Catalog, fitted: Mapping[str, Array]) -> list[Prediction]:
+    """Each row with its prediction and 80 % band, with some constants put elsewhere."""
+    typical, drawn = Sampling(fitted=fitted), Sampling(drawn=True, fitted=fitted)
+    predicted: dict[int, Prediction] = {}
+    for fabric, collective, indices in _sweeps(rows, catalog):
+        message = np.array([rows[index].message for index in indices])[:, None]
+        choice = time_collective(fabric, collective, message, typical)
+        spread = np.asarray(time_collective(fabric, collective, message, drawn).time)
+        errors = np.ravel(fabric.residual(choice, fabric.machine(typical).domains, collective))
+        values = np.concatenate([np.reshape(choice.time, (-1, 1)), spread[:, 1:]], axis=1)
+        ends = zip(*interval(values, errors), *interval(values), strict=True)
+        columns = [np.broadcast_to(np.ravel(values), len(indices)) for values in vars(choice).values()]
+        for index, cells, (low, high, least, most) in zip(indices, zip(*columns, strict=True), ends, strict=True):
+            place = Selection(*cells)
+            edges = float(low), float(high), float(least), float(most)
+            predicted[index] = Prediction(rows[index], float(place.time), *edges, fabric.hardware_class(), place)
+    return [predicted[index] for index in range(len(rows))]
 
 
 def _score(found: Sequence[Prediction]) -> Statistics:
@@ -491,7 +459,7 @@ def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[st
 def summary(found: Sequence[Prediction], skipped: Sequence[Mapping[str, str]], leave_one_out: bool) -> dict[str, Any]:
     """The report of predictions already made."""
     good = [p for p in found if not p.row.weak and p.row.library in LIBRARIES]
-    reduce = [p for p in good if p.row.configuration.collective == "all-reduce"]
+    reduce = [p for p in good if p.row.collective == "all-reduce"]
     switched = [p for p in reduce if p.group in ("nvlink-switch", "nvlink-switch-rdma")]
     order = {name: index for index, name in enumerate(("small", "medium", "large"))}
     return {
@@ -504,7 +472,7 @@ def summary(found: Sequence[Prediction], skipped: Sequence[Mapping[str, str]], l
         "by_band": grouped(sorted(good, key=lambda p: order[p.row.band]), lambda p: p.row.band, _score),
         "by_run": grouped(found, lambda p: p.row.run, _score),
         "by_class": grouped(sorted(good, key=lambda p: p.group), lambda p: p.group, _score),
-        "by_collective": grouped(good, lambda p: p.row.configuration.collective, _score),
+        "by_collective": grouped(good, lambda p: p.row.collective, _score),
         "all_reduce": {
             "overall": _score(reduce),
             "by_band": grouped(sorted(reduce, key=lambda p: order[p.row.band]), lambda p: p.row.band, _score),

@@ -28,8 +28,8 @@ def residuals(found: list[collective_runs.Prediction], catalog: Catalog) -> dict
     other than the all-reduce miss beyond that of their class adds once more.
     """
     result = {}
-    besides = [p for p in found if p.row.configuration.collective != "all-reduce"]
-    found = [p for p in found if p.row.configuration.collective == "all-reduce"]
+    besides = [p for p in found if p.row.collective != "all-reduce"]
+    found = [p for p in found if p.row.collective == "all-reduce"]
     classes = [float(machine.residual(catalog, p.group, p.choice)) for p in besides]
     further = [max(beyond(p) ** 2 - own**2, 0.0) for p, own in zip(besides, classes, strict=True)]
     result["other-collectives"] = float(np.clip(np.sqrt(np.quantile(further, 0.8)), 0.02, WIDEST))

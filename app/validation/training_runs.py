@@ -20,16 +20,17 @@ from numpy.typing import NDArray
 
 from app.catalog.entries import Model
 from app.catalog.load import Catalog
+from app.catalog.sampling import TYPICAL
 from app.formulas import transformer
 from app.formulas.arrays import Array
 from app.formulas.training import memory
 from app.formulas.training import step as training_step
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
 from app.formulas.transformer import Shape
-from app.plan import machine
 from app.plan.band import interval
 from app.plan.job import calibration as step_constants
 from app.plan.job import inputs, shape
+from app.plan.machine import CollectiveSystem, Transport, machine
 from app.units import parse
 from app.validation.statistics import Statistics, grouped, statistics, table
 
@@ -454,14 +455,18 @@ def _flash(catalog: Catalog, gpu: str) -> float:
     return catalog.training[step_constants.architecture_group(catalog, card, "flash")]["flash"].typical
 
 
+def _system(catalog: Catalog, gpu: str, node: int, domain: int, transport: str, rate: float | None) -> CollectiveSystem:
+    card = catalog.gpus[gpu]
+    platform = catalog.platforms[card.platform]
+    share = platform.nic_rate.times(platform.nics_per_node / platform.gpus_per_node)
+    network = Transport(transport, share if rate is None else rate)
+    return CollectiveSystem(gpu, card.scale_up, platform.scale_up_wiring, domain, node, network)
+
+
 def _hardware(rows: Sequence[Row], catalog: Catalog) -> GpuRates:
     @cache
     def links(gpu: str, node: int, domain: int, transport: str, rate: float | None) -> tuple[Array, Array, Array]:
-        return step_constants.links(
-            machine.machine(
-                catalog, gpu=gpu, domain=domain, gpus_per_node=node, nodes=2, transport=transport, rate=rate
-            )
-        )
+        return step_constants.links(machine(_system(catalog, gpu, node, domain, transport, rate), 2, TYPICAL, catalog))
 
     found = [links(row.gpu, int(row.gpus_per_node), int(row.domain), row.transport, row.rate) for row in rows]
     cards = [

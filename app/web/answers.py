@@ -12,9 +12,10 @@ import numpy as np
 from app import __version__
 from app.catalog.estimate import N_DRAWS
 from app.catalog.load import Catalog
-from app.plan import all_reduce, total_cost
+from app.plan import communication, total_cost
 from app.plan import findings as plan_findings
 from app.plan import network as compute_network
+from app.plan.all_reduce import time_all_reduce
 from app.plan.band import fold, record, result
 from app.plan.cluster import Hardware, look_up
 from app.plan.job import shape
@@ -87,8 +88,8 @@ def reduce_one(scenario: Scenario, catalog: Catalog) -> tuple[AllReduce, tuple[F
     """The reduction of one scenario, what was found, and the hardware it runs on."""
     hardware = look_up(scenario, catalog)
     message = scenario.message or shape.gradient_bytes(hardware, scenario, catalog)
-    draft = all_reduce.draft(hardware, scenario, catalog, message=message)
-    return draft.part(fold(draft.quantities)), draft.findings, hardware
+    reduction = time_all_reduce(communication.of_scenario(scenario, catalog), message)
+    return fold(reduction.all_reduce), reduction.findings, hardware
 
 
 @nan_is_an_answer

@@ -7,8 +7,10 @@ from time import perf_counter
 import numpy as np
 
 from app.catalog.load import load_catalog
+from app.catalog.sampling import TYPICAL
 from app.formulas.collectives import ideal, library
-from app.plan import machine
+from app.plan import communication, machine
+from app.plan.scenario import Scenario
 
 GPUS = ("v100-sxm", "a100-sxm", "h100-sxm", "b200-sxm", "rubin")
 LIMIT = 2.0
@@ -18,7 +20,8 @@ def run() -> Iterator[str]:
     """Time the call, three times; the best counts on a shared machine."""
     catalog = load_catalog()
     nodes = np.arange(1.0, 401.0)[:, None]
-    machines = [machine.machine(catalog, gpu=gpu, nodes=nodes, transport="infiniband") for gpu in GPUS]
+    systems = [communication.of_scenario(Scenario(gpu=gpu, gpus=8), catalog).system for gpu in GPUS]
+    machines = [machine.machine(system, nodes, TYPICAL, catalog) for system in systems]
     stacked = ideal.Machine(
         **{
             field.name: np.stack([np.broadcast_to(getattr(machine, field.name), nodes.shape) for machine in machines])

@@ -8,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
+from app.catalog.sampling import DRAWS, TYPICAL
 from app.formulas.collectives import ideal, library, nccl_tuning
-from app.plan import all_reduce
+from app.plan import communication
 from app.plan import machine as collective_machine
+from app.plan.all_reduce import all_reduce_times, time_all_reduce
 from app.plan.band import fold
-from app.plan.cluster import look_up
+from app.plan.communication import Communication
 from app.plan.scenario import Scenario
 
 CATALOG = load_catalog()
@@ -22,29 +24,37 @@ MACHINES = {
     "one H100 node": {"gpu": "h100-sxm"},
     "a pair of H100 nodes": {"gpu": "h100-sxm", "nodes": 2},
     "128 H100 nodes": {"gpu": "h100-sxm", "nodes": 128},
-    "4 A100 nodes": {"gpu": "a100-sxm", "nodes": 4},
+    "4 A100 nodes": {"gpu": "a100-sxm", "nodes": 4, "scale_out": "infiniband-hdr"},
     "H100 nodes with SHARP": {"gpu": "h100-sxm", "nodes": 16, "in_network_reduction": True},
-    "V100 hybrid mesh": {"gpu": "v100-sxm", "nodes": 2, "rate": 6.25e9},
-    "GH200, Slingshot": {"gpu": "gh200", "nodes": 2, "transport": "slingshot", "rate": 25e9},
-    "MI300X": {"gpu": "mi300x", "nodes": 4, "transport": "roce"},
+    "V100 hybrid mesh": {"gpu": "v100-sxm", "nodes": 2, "scale_out": "infiniband-edr"},
+    "GH200, Slingshot": {"gpu": "gh200", "nodes": 2, "scale_out": "slingshot-200"},
+    "MI300X": {"gpu": "mi300x", "nodes": 4, "scale_out": "roce-400"},
     "an NVL72 rack": {"gpu": "gb200", "nodes": 18},
     "eight NVL72 racks": {"gpu": "gb200", "nodes": 144},
-    "576 GPUs in one domain": {"gpu": "gb200", "nodes": 144, "domain": 576},
-    "L40S through the host": {"gpu": "l40s", "nodes": 2, "transport": "roce"},
+    "576 GPUs in one domain": {"gpu": "gb200", "nodes": 144, "scale_up_domain": 576},
+    "L40S through the host": {"gpu": "l40s", "nodes": 2, "scale_out": "roce-200"},
+    "L40S without peer-to-peer": {"gpu": "l40s", "nodes": 2, "scale_up_wiring": "no-peer-to-peer"},
     "H100 NVL pairs in a box": {"gpu": "h100-nvl", "gpus_per_node": 8, "nodes": 2},
     "one H100 NVL pair": {"gpu": "h100-nvl", "gpus_per_node": 2},
-    "EFA": {"gpu": "h100-sxm", "nodes": 16, "transport": "efa"},
-    "kernel TCP": {"gpu": "a100-sxm", "nodes": 4, "transport": "tcp"},
-    "GPUDirect-TCP": {"gpu": "h100-sxm", "nodes": 2, "transport": "gpudirect-tcp", "rate": 12.5e9},
-    "untuned RoCE": {"gpu": "h100-sxm", "nodes": 8, "transport": "roce", "tuned": False},
+    "EFA": {"gpu": "h100-sxm", "nodes": 16, "scale_out": "efa-400"},
+    "kernel TCP": {"gpu": "a100-sxm", "nodes": 4, "scale_out": "tcp-200"},
+    "GPUDirect-TCP": {"gpu": "h100-sxm", "nodes": 2, "scale_out": "gpudirect-tcp", "nics_per_node": 4},
+    "untuned RoCE": {"gpu": "h100-sxm", "nodes": 8, "scale_out": "roce-400", "tuned": False},
     "no GPUDirect": {"gpu": "h100-sxm", "nodes": 8, "gpudirect": False},
     "one process a node": {"gpu": "a100-sxm", "one_process": True},
     "one GPU a node": {"gpu": "h200-sxm", "gpus_per_node": 1, "nodes": 2},
+    "12.5 Gb/s left to each GPU": {"gpu": "h100-sxm", "nodes": 4, "network_rate": "12.5 Gb/s"},
 }
 
 
+def cluster(gpu: str, nodes: int = 1, **fields) -> Communication:
+    """What times the transfers of so many nodes."""
+    each = fields.get("gpus_per_node") or CATALOG.platforms[CATALOG.gpus[gpu].platform].gpus_per_node
+    return communication.of_scenario(Scenario(gpu=gpu, gpus=nodes * each, **fields), CATALOG)
+
+
 def machine(name: str) -> ideal.Machine:
-    return collective_machine.machine(CATALOG, **MACHINES[name])
+    return cluster(**MACHINES[name]).machine(TYPICAL)
 
 
 # Textbook forms -------------------------------------------------------------------------------------------------------
@@ -224,26 +234,24 @@ def test_an_array_gives_what_its_scalars_give(name):
 @pytest.mark.parametrize("name", MACHINES)
 def test_the_first_draw_is_the_typical_value(name):
     sizes = np.geomspace(8, 64e9, 7)[:, None]
-    drawn = collective_machine.machine(CATALOG, **MACHINES[name], reading=collective_machine.draws)
-    times = library.all_reduce(sizes, drawn, collective_machine.calibration(CATALOG, collective_machine.draws))
+    times = library.all_reduce(
+        sizes, cluster(**MACHINES[name]).machine(), collective_machine.calibration(CATALOG, DRAWS)
+    )
     assert times.shape == (7, 257)
     assert times[:, 0] == pytest.approx(library.all_reduce(sizes[:, 0], machine(name), CALIBRATION), rel=1e-12)
 
 
 def test_machines_can_be_swept_too():
     nodes = np.array([1.0, 2.0, 16.0])
-    m = collective_machine.machine(CATALOG, gpu="h100-sxm", nodes=nodes)
-    alone = [
-        float(library.all_reduce(1e9, collective_machine.machine(CATALOG, gpu="h100-sxm", nodes=int(n)), CALIBRATION))
-        for n in nodes
-    ]
+    m = collective_machine.machine(cluster("h100-sxm").system, nodes, TYPICAL, CATALOG)
+    alone = [float(library.all_reduce(1e9, cluster("h100-sxm", int(n)).machine(TYPICAL), CALIBRATION)) for n in nodes]
     assert library.all_reduce(1e9, m, CALIBRATION).tolist() == pytest.approx(alone)
 
 
 def test_a_million_predictions_are_quick(benchmark_time):
     sizes = np.tile(np.geomspace(8, 64e9, 1000), 1000)
     nodes = np.repeat(np.arange(1000) + 1.0, 1000)
-    m = collective_machine.machine(CATALOG, gpu="h100-sxm", nodes=nodes)
+    m = collective_machine.machine(cluster("h100-sxm").system, nodes, TYPICAL, CATALOG)
     with benchmark_time(seconds=6):  # 2 s on a quiet machine; `make bench` holds that
         assert np.all(np.isfinite(library.all_reduce(sizes, m, CALIBRATION)))
 
@@ -323,7 +331,7 @@ def test_pcie_boxes_have_no_ll128():
 
 @pytest.mark.parametrize("gpu", ["mi300x", "v100-sxm", "h100-sxm"])
 def test_one_gpu_alone_takes_no_time_by_any_way(gpu):
-    alone = collective_machine.machine(CATALOG, gpu=gpu, gpus_per_node=1)
+    alone = cluster(gpu, gpus_per_node=1).machine(TYPICAL)
     assert all(float(time) == 0.0 for time in library.times("all-reduce", 1e9, alone, CALIBRATION).values())
 
 
@@ -357,32 +365,38 @@ def test_switching_sharp_on_helps_large_messages():
 
 @pytest.mark.parametrize(
     "slower",
-    [{"gpudirect": False}, {"transport": "roce", "tuned": False}, {"transport": "tcp"}, {"transport": "efa"}],
+    [
+        {"gpudirect": False},
+        {"scale_out": "roce-400", "tuned": False},
+        {"scale_out": "tcp-400"},
+        {"scale_out": "efa-400"},
+        {"network_rate": "200 Gb/s"},
+    ],
 )
 def test_worse_networks_are_slower(slower):
-    tuned = collective_machine.machine(CATALOG, gpu="h100-sxm", nodes=8)
-    worse = collective_machine.machine(CATALOG, gpu="h100-sxm", nodes=8, **slower)
+    tuned = cluster("h100-sxm", nodes=8).machine(TYPICAL)
+    worse = cluster("h100-sxm", nodes=8, **slower).machine(TYPICAL)
     for size in (8.0, 1e6, 8e9):
         assert float(library.all_reduce(size, worse, CALIBRATION)) > float(library.all_reduce(size, tuned, CALIBRATION))
 
 
 def test_two_gpus_of_a_full_mesh_have_one_link():
     # MI300X: 7 links of 64 GB/s; measured 47.7 GB/s between two GPUs.
-    pair = collective_machine.machine(CATALOG, gpu="mi300x", gpus_per_node=2)
+    pair = cluster("mi300x", gpus_per_node=2).machine(TYPICAL)
     time = library.all_reduce(4 * 2**30, pair, CALIBRATION)
     assert float(ideal.bus_bandwidth(4 * 2**30, time, 2)) == pytest.approx(47.7e9, rel=0.08)
 
 
 def test_bridged_pairs_beyond_two_gpus_meet_over_pcie():
     pair = float(library.all_reduce(1e9, machine("one H100 NVL pair"), CALIBRATION))
-    box = collective_machine.machine(CATALOG, gpu="h100-nvl", gpus_per_node=4)
+    box = cluster("h100-nvl", gpus_per_node=4).machine(TYPICAL)
     assert float(library.all_reduce(1e9, box, CALIBRATION)) > 4 * pair
 
 
 def test_nodes_that_use_few_of_their_gpus_are_still_nodes():
-    m = collective_machine.machine(CATALOG, gpu="h100-sxm", gpus_per_node=1, nodes=2)
+    m = cluster("h100-sxm", gpus_per_node=1, nodes=2).machine(TYPICAL)
     assert (float(m.ranks_per_domain), float(m.domains)) == (1, 2)
-    rack = collective_machine.machine(CATALOG, gpu="gb200", gpus_per_node=4, nodes=2)
+    rack = cluster("gb200", gpus_per_node=4, nodes=2).machine(TYPICAL)
     assert (float(rack.ranks_per_domain), float(rack.domains)) == (8, 1)
 
 
@@ -398,20 +412,20 @@ def test_a_group_of_ranks_fills_its_domains_first():
 
 @pytest.mark.parametrize("collective", ideal.COLLECTIVES)
 def test_one_rank_has_nothing_to_wait_for(collective):
-    alone = collective_machine.machine(CATALOG, gpu="h100-sxm", gpus_per_node=1)
+    alone = cluster("h100-sxm", gpus_per_node=1).machine(TYPICAL)
     assert float(library.collective_time(collective, 1e9, alone, CALIBRATION)) == 0.0
 
 
 def test_an_all_to_all_across_nodes_is_bound_by_the_network():
     # 16 nodes: 120 of 128 shares leave the node at 47.5 GB/s a GPU: 1 GB · 120/128 / 47.5 GB/s = 19.7 ms
-    m = collective_machine.machine(CATALOG, gpu="h100-sxm", nodes=16)
+    m = cluster("h100-sxm", nodes=16).machine(TYPICAL)
     floor = 1e9 * 120 / 128 / float(np.asarray(m.scale_out_rate))
     assert floor < float(library.all_to_all(1e9, m, CALIBRATION)) < 1.3 * floor
 
 
 def test_one_process_posts_an_all_to_all_peer_by_peer():
     # 8 GPUs launch one after the other, and each posts to its 7 peers: 8 · (launch + 7 · overhead)
-    m = collective_machine.machine(CATALOG, gpu="a100-sxm", one_process=True)
+    m = cluster("a100-sxm", one_process=True).machine(TYPICAL)
     expected = float(m.launch_floor) + 8 * 7 * CALIBRATION.peer_overhead
     assert float(library.all_to_all(1024, m, CALIBRATION)) == pytest.approx(expected)
     assert float(library.all_gather(1024, m, CALIBRATION)) == pytest.approx(float(m.launch_floor))
@@ -419,7 +433,7 @@ def test_one_process_posts_an_all_to_all_peer_by_peer():
 
 def test_a_gather_between_two_lone_gpus_crosses_the_network_once():
     # Launch and one full hop; the byte itself and its fill are a percent.
-    m = collective_machine.machine(CATALOG, gpu="b200-sxm", gpus_per_node=1, nodes=2, transport="roce")
+    m = cluster("b200-sxm", gpus_per_node=1, nodes=2, scale_out="roce-400").machine(TYPICAL)
     expected = float(m.base_latency) + float(m.scale_out_hop)
     assert float(library.all_gather(1, m, CALIBRATION)) == pytest.approx(expected, rel=0.01)
 
@@ -428,8 +442,8 @@ def test_a_gather_between_two_lone_gpus_crosses_the_network_once():
 def test_a_lone_ring_gets_less_of_ethernet_than_of_infiniband(collective):
     # 1 TB in 16 nodes of 100 Gb/s a GPU: bytes at share · usable rate · 8 GPUs, the rest is lost in them
     rates = {}
-    for transport in ("infiniband", "roce"):
-        m = collective_machine.machine(CATALOG, gpu="a100-sxm", nodes=16, transport=transport, rate=12.5e9)
+    for transport, network in (("infiniband", "infiniband-edr"), ("roce", "roce-100")):
+        m = cluster("a100-sxm", nodes=16, scale_out=network).machine(TYPICAL)
         time = float(library.collective_time(collective, 1e12, m, CALIBRATION))
         rates[transport] = 127 / 128 * 1e12 / time / (8 * float(np.asarray(m.scale_out_rate)))
     share = CATALOG.collectives["roce"]["ring_share"].typical
@@ -439,7 +453,7 @@ def test_a_lone_ring_gets_less_of_ethernet_than_of_infiniband(collective):
 
 def test_a_small_broadcast_overlaps_with_the_next():
     # 128 GPUs in 16 nodes: a call costs its launch and little more, whatever the length of the ring.
-    m = collective_machine.machine(CATALOG, gpu="a100-sxm", nodes=16)
+    m = cluster("a100-sxm", nodes=16).machine(TYPICAL)
     assert float(library.broadcast(64, m, CALIBRATION)) == pytest.approx(float(m.base_latency), rel=0.1)
 
 
@@ -456,7 +470,7 @@ def test_every_constant_of_the_library_is_in_the_catalogue():
 
 def test_the_cost_model_of_nccl_gives_the_latencies_that_nccl_prints():
     # A dump of NCCL's tuning on two nodes of one GPU: Tree 16.8, 31.0 and 36.4 us; Ring 16.6, 31.0 and 36.4 us.
-    pair = collective_machine.machine(CATALOG, gpu="a100-sxm", gpus_per_node=1, nodes=2, rate=2.5e9)
+    pair = cluster("a100-sxm", gpus_per_node=1, nodes=2, network_rate="20 Gb/s").machine(TYPICAL)
     times = nccl_tuning.library_times(0.0, pair, typical("nccl-tables"), typical("nccl-tree-correction"), "ampere")
     printed = {("tree", "ll"): 16.8, ("tree", "ll128"): 31.0, ("tree", "simple"): 36.4}
     printed |= {("ring", "ll"): 16.6, ("ring", "ll128"): 31.0, ("ring", "simple"): 36.4}
@@ -470,16 +484,13 @@ def typical(group):
 # The plan's all-reduce ------------------------------------------------------------------------------------------------
 
 
-def drafted(message=1e9, **fields):
-    scenario = Scenario(**fields)
-    hardware = look_up(scenario, CATALOG)
-    return all_reduce.draft(hardware, scenario, CATALOG, message=message), hardware, scenario
+def reduced(message=1e9, **fields):
+    return time_all_reduce(communication.of_scenario(Scenario(**fields), CATALOG), message)
 
 
 @pytest.mark.parametrize("fields", [{}, {"gpus": 8}, {"gpu": "mi300x", "scale_out": "roce-400"}, {"profile": "ideal"}])
 def test_the_plan_takes_the_quickest_way_and_says_by_how_much(fields):
-    draft, _, _ = drafted(**fields)
-    part = draft.part(fold(draft.quantities))
+    part = fold(reduced(**fields).all_reduce)
     quickest = min(part.alternatives, key=lambda way: way.time.typical)
     assert part.algorithm == quickest.algorithm
     assert part.time == quickest.time
@@ -488,12 +499,23 @@ def test_the_plan_takes_the_quickest_way_and_says_by_how_much(fields):
 
 
 def test_the_curve_passes_through_the_plan():
-    draft, hardware, scenario = drafted(message=1e8)
+    reduction = reduced(message=1e8)
     sizes = np.geomspace(1e6, 1e10, 5)  # 1e8 is in the middle
-    curve = all_reduce.evaluate_all_reduce(hardware, scenario, CATALOG, message=sizes)
-    assert curve.best.time[2].tolist() == draft.quantities["all_reduce.time"].values.tolist()
-    counts = all_reduce.evaluate_all_reduce(hardware, scenario, CATALOG, message=1e8, gpus=np.array([8.0, 1024.0]))
+    curve = all_reduce_times(reduction.fabric, sizes)
+    assert curve.best.time[2].tolist() == reduction.all_reduce.time.values.tolist()
+    counts = all_reduce_times(reduction.fabric, 1e8, np.array([8.0, 1024.0]))
     assert counts.best.time[1].tolist() == pytest.approx(curve.best.time[2].tolist())
+
+
+@pytest.mark.parametrize("fields", [{}, {"gpu": "gb200", "gpus": 1152}])
+def test_a_swept_cluster_has_at_every_size_the_model_error_of_a_cluster_of_that_size(fields):
+    # 72 GPUs of an NVL72 rack are one domain, 1,152 are sixteen: another class of hardware.
+    fabric = communication.of_scenario(Scenario(**fields), CATALOG)
+    counts = np.array([8.0, 72.0, fabric.gpus])
+    swept = all_reduce_times(fabric, 1e9, counts).best.residual
+    for error, gpus in zip(swept, counts, strict=True):
+        alone = reduced(**fields | {"gpus": int(gpus)})
+        assert error == pytest.approx(float(alone.times.best.residual)), gpus
 
 
 @pytest.mark.parametrize(
@@ -507,41 +529,40 @@ def test_the_curve_passes_through_the_plan():
     ],
 )
 def test_what_cannot_run_is_a_finding_and_no_number(fields, reason):
-    draft, _, _ = drafted(**fields)
-    part = draft.part(fold(draft.quantities))
+    reduction = reduced(**fields)
+    part = fold(reduction.all_reduce)
     assert part.time is None
     assert part.bus_bandwidth is None
-    assert any(reason in finding.message for finding in draft.findings)
+    assert any(reason in finding.message for finding in reduction.findings)
 
 
 def test_a_forced_algorithm_is_timed_as_such():
-    draft, _, _ = drafted(algorithm="ring", protocol="ll128")
-    assert (draft.algorithm, draft.protocol) == ("ring", "ll128")
-    assert draft.reason.startswith("Forced to a ring")
+    part = reduced(algorithm="ring", protocol="ll128").all_reduce
+    assert (part.algorithm, part.protocol) == ("ring", "ll128")
+    assert part.reason.startswith("Forced to a ring")
 
 
 def test_one_gpu_has_nothing_to_reduce():
-    draft, _, _ = drafted(gpus=1)
-    part = draft.part(fold(draft.quantities))
+    part = fold(reduced(gpus=1).all_reduce)
     assert part.time.typical == 0.0
     assert part.reason == "One GPU has nothing to reduce."
 
 
 def test_sharp_on_ethernet_is_left_out_and_said_so():
-    draft, _, _ = drafted(scale_out="roce-400", in_network_reduction=True)
-    assert [finding.code for finding in draft.findings] == ["no-in-network-reduction"]
-    assert all(name != "collnet" for name, _, _ in draft.others)
+    reduction = reduced(scale_out="roce-400", in_network_reduction=True)
+    assert [finding.code for finding in reduction.findings] == ["no-in-network-reduction"]
+    assert all(way.algorithm != "collnet" for way in reduction.all_reduce.alternatives)
 
 
 def test_the_library_would_choose_the_same_for_large_messages():
-    draft, _, _ = drafted(message=1e9, gpus=8)
-    assert draft.library_choice == draft.algorithm == "nvls"
+    part = reduced(message=1e9, gpus=8).all_reduce
+    assert part.library_choice == part.algorithm == "nvls"
 
 
 def test_jobs_that_exchange_as_many_bytes_on_a_cluster_share_its_reduction():
     asked = Scenario(gpus=640, in_network_reduction=True)
     job = asked.model_copy(update={"training_tokens": 1e12, "global_batch": 640, "price_node": 100_000.0})
-    shared = all_reduce.of_plan(asked, CATALOG, 1e9)
-    assert all_reduce.of_plan(job, CATALOG, 1e9) is shared
+    shared = time_all_reduce(communication.of_scenario(asked, CATALOG), 1e9)
+    assert time_all_reduce(communication.of_scenario(job, CATALOG), 1e9) is shared
     for other, message in ((asked, 2e9), (asked.model_copy(update={"profile": "ideal"}), 1e9)):
-        assert all_reduce.of_plan(other, CATALOG, message) is not shared
+        assert time_all_reduce(communication.of_scenario(other, CATALOG), message) is not shared

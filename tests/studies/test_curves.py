@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from app.catalog.load import load_catalog
-from app.plan import all_reduce
-from app.plan.cluster import look_up
+from app.plan import communication
+from app.plan.all_reduce import all_reduce_times
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 from app.studies import all_reduce_curves, curve, port_cost, scaling, sensitivity
@@ -51,9 +51,8 @@ def test_the_quickest_is_the_least_of_the_algorithms_and_time_never_falls(scenar
 
 
 def test_marks_stand_where_the_quickest_algorithm_changes():
-    hardware = look_up(DEFAULT, CATALOG)
     curve = all_reduce_curves.all_reduce_over_sizes(DEFAULT, CATALOG, 1e9)
-    found = all_reduce.evaluate_all_reduce(hardware, DEFAULT, CATALOG, message=curve.series[-1].x)
+    found = all_reduce_times(communication.of_scenario(DEFAULT, CATALOG), curve.series[-1].x)
     changes = [x for x, before, after in zip(curve.series[-1].x[1:], found.names, found.names[1:], strict=False)
                if before != after]  # fmt: skip
     assert [mark.x for mark in curve.marks] == changes

@@ -2,11 +2,18 @@
 
 import csv
 import json
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
 
 from app.catalog.load import load_catalog
+from app.catalog.sampling import Sampling
+from app.plan import communication
+from app.plan.all_reduce import time_all_reduce
+from app.plan.band import fold
+from app.plan.communication import time_collective
+from app.plan.scenario import Scenario
 from app.validation import collective_runs as accuracy
 from app.validation.statistics import statistics
 
@@ -35,6 +42,49 @@ def write(tmp_path, *rows):
         writer.writeheader()
         writer.writerows(rows)
     return path
+
+
+def test_the_planner_gives_every_row_the_number_of_the_accuracy_report():
+    rows, _ = accuracy.read(accuracy.MEASUREMENTS, CATALOG)
+    for predicted in accuracy.predictions(rows, CATALOG):
+        row = predicted.row
+        fabric = communication.of_scenario(row.scenario(), CATALOG)
+        time = float(time_collective(fabric, row.collective, row.message).time)
+        assert time == pytest.approx(predicted.time, rel=1e-9), row
+        if row.collective == "all-reduce":
+            planned = fold(time_all_reduce(fabric, row.message).all_reduce).time
+            band = (planned.low, planned.typical, planned.high)
+            assert band == pytest.approx((predicted.low, predicted.time, predicted.high), rel=1e-9), row
+
+
+def test_a_row_of_the_report_is_a_question_that_anybody_can_put():
+    rows, _ = accuracy.read(accuracy.MEASUREMENTS, CATALOG)
+    for question in {id(row.question): row.scenario() for row in rows}.values():
+        assert Scenario.model_validate(dict(parse_qsl(question.query()))) == question
+
+
+@pytest.mark.parametrize(
+    ("cells", "network"),
+    [
+        # 8 V100 share one interface of 100 Gb/s; an H100 node of A3 High has 4 of 200 Gb/s.
+        ({"gpu": "v100-sxm", "scale_out": "efa", "gbps_per_gpu": 12.5}, ("efa-100", 1, None)),
+        ({"gpu": "h100-sxm", "scale_out": "gpudirect-tcpx", "gbps_per_gpu": 100}, ("gpudirect-tcp", 4, None)),
+        ({"gpu": "a100-sxm", "scale_out": "infiniband"}, ("infiniband-hdr", 8, None)),
+        ({"gpu": "h200-sxm", "scale_out": "roce", "gbps_per_gpu": 33}, ("roce-100", 3, 33e9 / 8)),  # 264 Gb/s
+    ],
+)
+def test_a_network_is_the_generation_that_gives_each_gpu_its_rate(tmp_path, cells, network):
+    row = {"run": "r", "collective": "all-reduce", "bytes": 8, "time_us": 10, "nodes": 2, "gpus_per_node": 8, **cells}
+    (found,), _ = accuracy.read(write(tmp_path, row), CATALOG)
+    asked = found.scenario()
+    assert (asked.scale_out, asked.nics_per_node, asked.network_rate) == network
+
+
+def test_what_the_machine_cannot_be_forced_to_the_library_chose(tmp_path):
+    row = {"run": "r", "bytes": 8, "time_us": 10, "gpu": "a100-sxm", "nodes": 2, "gpus_per_node": 8}
+    forced = {"algorithm": "nvls-tree", "protocol": "simple"}  # no switch of an A100 node sums
+    rows, _ = accuracy.read(write(tmp_path, row | forced, row | {"algorithm": "ring", "protocol": "ll"}), CATALOG)
+    assert [(r.question.algorithm, r.question.protocol) for r in rows] == [(None, "simple"), ("ring", "ll")]
 
 
 def test_statistics_of_three_known_predictions():
@@ -95,8 +145,7 @@ def test_constants_of_other_collectives_do_not_move_the_all_reduce():
     some = accuracy.fitted(rows)[::20]
     moved = {prior.key: 2 * prior.typical for prior in accuracy.priors(other=True)}
     assert np.array_equal(
-        accuracy.predict(some, CATALOG, accuracy.read_at(moved)).time,
-        accuracy.predict(some, CATALOG, accuracy.read_at({})).time,
+        accuracy.predict(some, CATALOG, Sampling(fitted=moved)), accuracy.predict(some, CATALOG, Sampling())
     )
 
 
@@ -132,7 +181,7 @@ def test_the_text_shows_every_run_and_reason(report):
     [
         {"gpu": "rubin", "nodes": 18, "gpus_per_node": 4, "scale_up": "nvlink-6", "scale_up_domain": 72},
         {"gpu": "b300-sxm", "nodes": 4, "gpus_per_node": 8, "scale_up": "nvlink-5", "scale_out": "infiniband"},
-        {"gpu": "H100", "nodes": 3, "gpus_per_node": 7, "scale_out": "omni-path", "gbps_per_gpu": 100},
+        {"gpu": "H100", "nodes": 3, "gpus_per_node": 7, "scale_out": "slingshot", "gbps_per_gpu": 77},
         {"gpu": "a100-pcie", "nodes": 1, "gpus_per_node": 4, "scale_up": "nvlink-3", "scale_up_wiring": "bridge"},
         {"gpu": "a10", "nodes": 2, "gpus_per_node": 4, "scale_out": "tcp", "gbps_per_gpu": 3.125},
         {"gpu": "mi250x", "nodes": 8, "gpus_per_node": 8, "scale_up": "infinity-fabric", "scale_out": "slingshot"},
@@ -172,6 +221,8 @@ def test_rows_without_a_card_a_size_or_a_time_say_so(tmp_path):
         {**good, "run": "d", "collective": "prayer"},
         {**good, "run": "e"},
         {**good, "run": "f", "nodes": 1, "gpus_per_node": 1},
+        {**good, "run": "g", "nodes": 2, "scale_out": "omni-path"},
+        {**good, "run": "h", "nodes": 1_000_000},
     )
     report = accuracy.report(path, CATALOG)
     assert report["rows"] == 1
@@ -181,6 +232,8 @@ def test_rows_without_a_card_a_size_or_a_time_say_so(tmp_path):
         ("c", "no measured time"),
         ("d", "no model of the collective prayer"),
         ("f", "one GPU alone communicates with nobody"),
+        ("g", "no network of the family omni-path is in the catalogue"),
+        ("h", "gpus: Input should be less than or equal to 1000000"),
     ]
 
 

@@ -9,14 +9,15 @@ import numpy as np
 
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
+from app.catalog.sampling import DRAWS, TYPICAL
 from app.formulas.arrays import Array
 from app.formulas.training import arguments, parallelism_search
 from app.formulas.transformer import Shape
-from app.plan import machine as collective_machine
 from app.plan.cluster import Hardware
-from app.plan.job.calibration import DEFAULT_STACK, calibration, card, kernels, links, peaks, stack_of, traits
+from app.plan.communication import communication
+from app.plan.job.calibration import DEFAULT_STACK, calibration, card, kernels, peaks, stack_of, traits
 from app.plan.result import Parallelism
-from app.plan.scenario import Scenario
+from app.plan.scenario import CollectiveRequest, NetworkRequest, Scenario
 
 USUAL_JITTER = float(Scenario.model_fields["jitter"].default)
 """The spread of a node's step for which the constant of stragglers holds [1]."""
@@ -122,13 +123,9 @@ def numbers(
     An oversubscribed fabric gives each GPU its rate over the taper; every switch on the way adds its latency once. The
     ideal profile takes links at their line rate, the calibrated one at what collectives reach on them.
     """
-    met: list[Estimate] = []
-    machine = collective_machine.machine_of(
-        hardware, scenario, catalog, reading=collective_machine.draws if drawn else collective_machine.typical, used=met
-    )
-    up, out, peers = links(machine)
-    if scenario.profile == "ideal":
-        up, out = machine.scale_up_line, machine.scale_out_line
+    requests = scenario.part(NetworkRequest), scenario.part(CollectiveRequest)
+    fabric = replace(communication(hardware, None, *requests, catalog), taper=taper, hops=hops)
+    rates = fabric.rates(DRAWS if drawn else TYPICAL)
     stack = stack_of(scenario, hardware, model, catalog)
     constants = _constants(
         catalog,
@@ -142,7 +139,7 @@ def numbers(
         drawn,
     )
     if used is not None:
-        used.update({estimate.key: estimate for estimate in met})
+        used.update({estimate.key: estimate for estimate in fabric.used()})
         used.update(constants.used)
     made = Numbers(
         job=arguments.Job(
@@ -154,10 +151,10 @@ def numbers(
         ),
         hardware=arguments.GpuRates(
             **constants.card,
-            scale_up_bandwidth=up,
+            scale_up_bandwidth=rates.scale_up,
             scale_up_domain=float(hardware.domain),
-            scale_out_bandwidth=np.asarray(out) / taper,
-            mesh_peers=peers,
+            scale_out_bandwidth=rates.scale_out,
+            mesh_peers=rates.mesh_peers,
         ),
         software=stack.software,
         calibration=constants.calibration,

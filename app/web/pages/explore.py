@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from app.catalog.estimate import N_DRAWS
 from app.catalog.load import Catalog
-from app.plan import all_reduce, findings, total_cost
+from app.plan import all_reduce, communication, findings, total_cost
 from app.plan import network as compute_network
 from app.plan.band import fold
 from app.plan.cluster import Hardware, look_up
@@ -88,19 +88,18 @@ def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
         return page(request, "all_reduce.html", values, status=422)
     hardware = look_up(scenario, loaded)
     message = scenario.message or shape.gradient_bytes(hardware, scenario, loaded)
-    draft = all_reduce.draft(hardware, scenario, loaded, message=message)
-    bands = fold(draft.quantities)
-    part = draft.part(bands)
+    reduction = all_reduce.time_all_reduce(communication.of_scenario(scenario, loaded), message)
+    part = fold(reduction.all_reduce)
     swept = _swept(scenario, loaded, message) if hardware.gpus > 1 and part.time is not None else {}
     values = {
         **_question(asked, loaded, _blanks(hardware, message), EXPLORED),
         **results_of(part, "all_reduce"),
-        "explained": draft.explanations,
+        "explained": all_reduce.explanations(reduction),
         "formulas": method.formulas(),
         "part": part,
         "own_message": scenario.message,
         "hardware": hardware,
-        "findings": by_severity((*findings.of_hardware(hardware, scenario, loaded), *draft.findings)),
+        "findings": by_severity((*findings.of_hardware(hardware, scenario, loaded), *reduction.findings)),
         "figures": {name: curve_charts.all_reduce_curves(curve) for name, curve in swept.items()}
         | {"algorithms": plan_charts.algorithms(part)},
         "tables": {name: tables.curve_table(curve) for name, curve in swept.items()}

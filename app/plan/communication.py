@@ -1,0 +1,220 @@
+"""The one object that times transfers: a cluster and its designed network, as collectives and the step see them."""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.catalog.entries import Gpu, ScaleOut, ScaleUp
+from app.catalog.estimate import Estimate
+from app.catalog.load import Catalog
+from app.catalog.sampling import DRAWS, TYPICAL, Sampling
+from app.formulas.arrays import Array
+from app.formulas.collectives.ideal import Machine
+from app.formulas.collectives.library import Calibration, Selection, choose
+from app.plan import network as compute_network
+from app.plan.cluster import Hardware
+from app.plan.machine import (
+    CollectiveSystem,
+    Transport,
+    calibration,
+    hardware_class,
+    hardware_kind,
+    machine,
+    residual,
+)
+from app.plan.scenario import CollectiveRequest, NetworkRequest, Scenario
+
+Floats = NDArray[np.float64]
+
+
+class DesignedNetwork(Protocol):
+    """What a transfer meets of a network that was designed."""
+
+    @property
+    def taper(self) -> float:
+        """What hosts can offer over what the worst cut carries, at least 1 [1]."""
+
+    @property
+    def hops(self) -> int:
+        """Switches on the longest shortest path [1]."""
+
+
+@dataclass(frozen=True)
+class LinkRates:
+    """What the links of one GPU sustain when collectives alone use them.
+
+    Attributes:
+        scale_up: inside a domain, one direction [B/s].
+        scale_out: its share of the network, one direction, the fabric's taper taken off [B/s].
+        mesh_peers: peers that it is wired to directly; 0 with a switch or a bus [1].
+    """
+
+    scale_up: Array
+    scale_out: Array
+    mesh_peers: Array
+
+
+@dataclass(frozen=True)
+class Communication:
+    """Everything that the time of a transfer depends on.
+
+    Attributes:
+        catalog: the catalogue.
+        system: hardware of one node, and the transport between nodes.
+        gpus: GPUs of the cluster [1].
+        full_domain: GPUs of a scale-up domain in a cluster that fills it [1].
+        network: key of the network generation.
+        sums_asked: reduction in the switches is asked for, whether or not the network has it.
+        taper: of the designed network: what hosts can offer over what its worst cut carries [1].
+        hops: switches on its longest shortest path [1].
+        planes: equal networks that a NIC's rate is split over [1].
+        jitter: relative spread of a step's time on one node [1].
+        request: profile, forced algorithm and protocol, measured efficiency; its message is not read.
+    """
+
+    catalog: Catalog
+    system: CollectiveSystem
+    gpus: int
+    full_domain: int
+    network: str
+    sums_asked: bool
+    taper: float
+    hops: int
+    planes: int
+    jitter: float
+    request: CollectiveRequest
+
+    @property
+    def gpu(self) -> Gpu:
+        """The accelerator."""
+        return self.catalog.gpus[self.system.gpu]
+
+    @property
+    def scale_up(self) -> ScaleUp:
+        """The link between GPUs."""
+        return self.catalog.scale_up[self.system.scale_up]
+
+    @property
+    def scale_out(self) -> ScaleOut:
+        """The network generation."""
+        return self.catalog.scale_out[self.network]
+
+    @property
+    def ideal(self) -> bool:
+        """Timed by the textbook, at line rates."""
+        return self.request.profile == "ideal"
+
+    def calibration(self, sampling: Sampling = DRAWS) -> Calibration:
+        """The constants of the library."""
+        return calibration(self.catalog, sampling)
+
+    def machine(self, sampling: Sampling = DRAWS, gpus: Floats | None = None) -> Machine:
+        """The cluster, or the same cluster with other GPU counts: an array sweeps, with a last axis for draws."""
+        system = self.system
+        if gpus is not None and system.domain == self.gpus:  # cut to the cluster's size; a larger one fills it further
+            system = replace(system, domain=self.full_domain)
+        counts = np.asarray(self.gpus if gpus is None else gpus, float)
+        built = machine(system, counts / system.gpus_per_node, sampling, self.catalog)
+        if self.request.measured_efficiency is not None and not self.ideal:
+            built = _as_measured(built, self.request.measured_efficiency)
+        latency = self.scale_out.end_to_end_latency
+        return replace(built, scale_out_hop=sampling(latency)) if self.ideal and latency is not None else built
+
+    def used(self) -> tuple[Estimate, ...]:
+        """The estimates that the machine rests on."""
+        used = hardware_kind(self.system, DRAWS, self.catalog).used
+        latency = self.scale_out.end_to_end_latency
+        return (*used, latency) if self.ideal and latency is not None else used
+
+    def rates(self, sampling: Sampling = DRAWS) -> LinkRates:
+        """Link rates for the training step: of the line in the ideal profile, else what collectives reach."""
+        m = self.machine(sampling)
+        up, out = (m.scale_up_line, m.scale_out_line) if self.ideal else (m.scale_up_rate, m.scale_out_rate)
+        return LinkRates(up, np.asarray(out) / self.taper, m.mesh_peers)
+
+    def hardware_class(self) -> str:
+        """The class of hardware whose model error applies."""
+        return hardware_class(self.system, self.gpus / self.system.gpus_per_node, self.catalog)
+
+    def residual(self, choice: Selection, domains: Array, collective: str = "all-reduce") -> Array:
+        """The model's own error of times over so many domains: half-width of the 80 % interval on the logarithm [1]."""
+        one, several = (hardware_class(self.system, nodes, self.catalog) for nodes in (1, np.inf))
+        joined = np.asarray(domains) > 1
+        if one == several or not joined.any():
+            return residual(self.catalog, one, choice, collective)
+        across = residual(self.catalog, several, choice, collective)
+        return across if joined.all() else np.where(joined, across, residual(self.catalog, one, choice, collective))
+
+
+def communication(
+    cluster: Hardware,
+    network: DesignedNetwork | None,
+    request: NetworkRequest,
+    collective: CollectiveRequest,
+    catalog: Catalog,
+) -> Communication:
+    """What times the transfers of a cluster on the network designed for it; ``None`` where none was designed."""
+    scale_out = cluster.scale_out
+    return Communication(
+        catalog=catalog,
+        system=CollectiveSystem(
+            gpu=cluster.gpu.key,
+            scale_up=cluster.scale_up.key,
+            wiring=cluster.wiring,
+            domain=cluster.domain,
+            gpus_per_node=cluster.gpus_per_node,
+            transport=Transport(
+                family=scale_out.family,
+                rate=cluster.rate_per_gpu,
+                gpudirect=request.gpudirect,
+                tuned=request.tuned,
+                in_network_reduction=request.in_network_reduction and scale_out.in_network_reduction,
+            ),
+            one_process=collective.one_process and cluster.gpus_per_node > 1,
+        ),
+        gpus=cluster.gpus,
+        full_domain=cluster.full_domain,
+        network=scale_out.key,
+        sums_asked=request.in_network_reduction,
+        taper=network.taper if network else 1.0,
+        hops=network.hops if network else 0,
+        planes=request.planes,
+        jitter=request.jitter,
+        request=collective.model_copy(update={"message": None}),
+    )
+
+
+def of_scenario(scenario: Scenario, catalog: Catalog) -> Communication:
+    """The same for a whole question: its hardware looked up, its network designed."""
+    network = compute_network.draft(scenario, catalog)
+    requests = scenario.part(NetworkRequest), scenario.part(CollectiveRequest)
+    return communication(network.hardware, network, *requests, catalog)
+
+
+def time_collective(
+    fabric: Communication, collective: str, message: float | Floats, sampling: Sampling = TYPICAL
+) -> Selection:
+    """What the library takes for a collective, by the quickest algorithm and protocol or the forced ones.
+
+    Args:
+        fabric: what times transfers.
+        collective: one of ``COLLECTIVES``.
+        message: bytes as nccl-tests count them, with a last axis for draws if it is an array [B].
+        sampling: typical values, or draws.
+    """
+    algorithm, protocol = fabric.request.algorithm or "", fabric.request.protocol or ""
+    return choose(collective, message, fabric.machine(sampling), fabric.calibration(sampling), algorithm, protocol)
+
+
+def _as_measured(built: Machine, efficiency: float) -> Machine:
+    """The machine with the rates a user measured: the network's between domains, the scale-up link's within one."""
+    across = np.asarray(built.domains) > 1
+    inside = np.where(across, 1.0, efficiency)
+    return replace(
+        built,
+        scale_out_rate=built.scale_out_rate * np.where(across, efficiency, 1.0),
+        scale_up_rate=built.scale_up_rate * inside,
+        multicast_rate=built.multicast_rate * inside,
+    )
