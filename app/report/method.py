@@ -122,6 +122,25 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "calibrated",
+        "collectives.all_reduce_algorithms",
+        (
+            r"\text{ring: } L = b + 2 h (g - 1) M + 2 α (M - 1), \text{  } A = \frac{n}{2 (n - 1)} min(B, P)",
+            r"\text{tree: } L = b + 2 h (g - 1) + 2 α log_2 M",
+        ),
+    ),
+    (
+        "calibrated",
+        "collectives.gather_algorithms",
+        (r"L = b + γ h (g - 1) M + α (M - 1), \text{  } A = \frac{n}{n - 1} min(B, ρ P)",),
+    ),
+    ("calibrated", "collectives.broadcast_algorithms", (r"L = b, \text{  } A = min(B, ρ P)",)),
+    (
+        "calibrated",
+        "collectives.all_to_all_algorithms",
+        (r"L = b + h + α + p (n - 1), \text{  } A = min(\frac{n}{g - 1} B, \frac{n}{n - g} B_{out})",),
+    ),
+    (
+        "calibrated",
         "collectives.library_times",
         (r"T = T_{base} + \text{steps} · T_{hop} + \frac{S}{b_{bus} · n / (2 (n - 1))}",),
     ),
@@ -622,6 +641,10 @@ def _title(name: str) -> str:
 
 TITLES = {
     "collectives.times": "What a library delivers: latency, bandwidth, pipeline fill",
+    "collectives.all_reduce_algorithms": "All-reduce by algorithm: latency and rate",
+    "collectives.gather_algorithms": "All-gather and reduce-scatter: latency and rate",
+    "collectives.broadcast_algorithms": "Broadcast and reduce: latency and rate",
+    "collectives.all_to_all_algorithms": "All-to-all: latency and rate",
     "fabric.design": "The smallest fabric that carries a cluster",
     "fabric.smallest_divisor": "How many spines",
     "fabric.two_switches": "Two switches side by side",

@@ -1,6 +1,7 @@
 """The timing of collectives: textbook forms, and the calibrated model's promises."""
 
 from dataclasses import fields, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from app.plan.scenario import Scenario
 
 CATALOG = load_catalog()
 CALIBRATION = collective_machine.calibration(CATALOG)
+all_reduce = partial(library.collective_time, "all-reduce")
 
 MACHINES = {
     "one H100 node": {"gpu": "h100-sxm"},
@@ -202,16 +204,16 @@ def test_nor_when_algorithm_and_protocol_are_forced(name, small, factor):
 def test_auto_is_the_quickest_forced_algorithm(name, message):
     m = machine(name)
     forced = [
-        float(library.all_reduce(message, m, CALIBRATION, algorithm, protocol))
+        float(all_reduce(message, m, CALIBRATION, algorithm, protocol))
         for algorithm in ideal.ALGORITHMS
         for protocol in ideal.PROTOCOLS
     ]
-    auto = float(library.all_reduce(message, m, CALIBRATION))
+    auto = float(all_reduce(message, m, CALIBRATION))
     chosen = library.choose("all-reduce", message, m, CALIBRATION)
     assert auto == pytest.approx(np.nanmin(forced), rel=1e-12)
     assert float(chosen.time) == np.nanmin(forced)
     algorithm, protocol = ideal.ALGORITHMS[int(chosen.algorithm)], ideal.PROTOCOLS[int(chosen.protocol)]
-    assert float(library.all_reduce(message, m, CALIBRATION, algorithm, protocol)) == float(chosen.time)
+    assert float(all_reduce(message, m, CALIBRATION, algorithm, protocol)) == float(chosen.time)
     assert float(chosen.latency_share) + float(chosen.bandwidth_share) == pytest.approx(1.0)
 
 
@@ -220,32 +222,30 @@ def test_auto_is_the_quickest_forced_algorithm(name, message):
 @given(message=SIZES)
 def test_the_calibrated_profile_never_beats_physics(name, message):
     m = machine(name)
-    assert float(library.all_reduce(message, m, CALIBRATION)) >= float(ideal.ideal_lower_bound(message, m)) * (1 - 1e-9)
+    assert float(all_reduce(message, m, CALIBRATION)) >= float(ideal.ideal_lower_bound(message, m)) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_an_array_gives_what_its_scalars_give(name):
     m = machine(name)
     sizes = np.geomspace(8, 64e9, 7)
-    together = library.all_reduce(sizes, m, CALIBRATION)
-    assert together.tolist() == [float(library.all_reduce(size, m, CALIBRATION)) for size in sizes]
+    together = all_reduce(sizes, m, CALIBRATION)
+    assert together.tolist() == [float(all_reduce(size, m, CALIBRATION)) for size in sizes]
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_the_first_draw_is_the_typical_value(name):
     sizes = np.geomspace(8, 64e9, 7)[:, None]
-    times = library.all_reduce(
-        sizes, cluster(**MACHINES[name]).machine(), collective_machine.calibration(CATALOG, DRAWS)
-    )
+    times = all_reduce(sizes, cluster(**MACHINES[name]).machine(), collective_machine.calibration(CATALOG, DRAWS))
     assert times.shape == (7, 257)
-    assert times[:, 0] == pytest.approx(library.all_reduce(sizes[:, 0], machine(name), CALIBRATION), rel=1e-12)
+    assert times[:, 0] == pytest.approx(all_reduce(sizes[:, 0], machine(name), CALIBRATION), rel=1e-12)
 
 
 def test_machines_can_be_swept_too():
     nodes = np.array([1.0, 2.0, 16.0])
     m = collective_machine.machine(cluster("h100-sxm").system, nodes, TYPICAL, CATALOG)
-    alone = [float(library.all_reduce(1e9, cluster("h100-sxm", int(n)).machine(TYPICAL), CALIBRATION)) for n in nodes]
-    assert library.all_reduce(1e9, m, CALIBRATION).tolist() == pytest.approx(alone)
+    alone = [float(all_reduce(1e9, cluster("h100-sxm", int(n)).machine(TYPICAL), CALIBRATION)) for n in nodes]
+    assert all_reduce(1e9, m, CALIBRATION).tolist() == pytest.approx(alone)
 
 
 def test_a_million_predictions_are_quick(benchmark_time):
@@ -253,7 +253,7 @@ def test_a_million_predictions_are_quick(benchmark_time):
     nodes = np.repeat(np.arange(1000) + 1.0, 1000)
     m = collective_machine.machine(cluster("h100-sxm").system, nodes, TYPICAL, CATALOG)
     with benchmark_time(seconds=6):  # 2 s on a quiet machine; `make bench` holds that
-        assert np.all(np.isfinite(library.all_reduce(sizes, m, CALIBRATION)))
+        assert np.all(np.isfinite(all_reduce(sizes, m, CALIBRATION)))
 
 
 @pytest.fixture
@@ -290,9 +290,7 @@ def test_small_messages_take_the_low_latency_protocol():
 
 def test_a_forced_ring_is_slower_than_nvls_on_large_messages():
     m = machine("one H100 node")
-    assert float(library.all_reduce(8e9, m, CALIBRATION, "ring")) > 1.25 * float(
-        library.all_reduce(8e9, m, CALIBRATION, "nvls")
-    )
+    assert float(all_reduce(8e9, m, CALIBRATION, "ring")) > 1.25 * float(all_reduce(8e9, m, CALIBRATION, "nvls"))
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -323,10 +321,10 @@ def test_the_quickest_protocol_is_the_one_in_whose_stretch_a_message_falls(name)
 
 def test_pcie_boxes_have_no_ll128():
     m = machine("L40S through the host")
-    assert np.isnan(library.all_reduce(1e6, m, CALIBRATION, "ring", "ll128"))
+    assert np.isnan(all_reduce(1e6, m, CALIBRATION, "ring", "ll128"))
     with_it = replace(m, ll128=1.0)
     middle = np.geomspace(1e4, 1e7, 20)
-    assert np.any(library.all_reduce(middle, m, CALIBRATION) > 1.02 * library.all_reduce(middle, with_it, CALIBRATION))
+    assert np.any(all_reduce(middle, m, CALIBRATION) > 1.02 * all_reduce(middle, with_it, CALIBRATION))
 
 
 @pytest.mark.parametrize("gpu", ["mi300x", "v100-sxm", "h100-sxm"])
@@ -336,31 +334,24 @@ def test_one_gpu_alone_takes_no_time_by_any_way(gpu):
 
 
 def test_what_a_machine_lacks_is_not_a_number():
-    assert np.isnan(library.all_reduce(1e9, machine("4 A100 nodes"), CALIBRATION, "nvls-tree"))
-    assert np.isnan(library.all_reduce(1e9, machine("128 H100 nodes"), CALIBRATION, "nvls"))
-    assert np.isnan(library.all_reduce(1e9, machine("one H100 node"), CALIBRATION, "collnet"))
-    assert np.isnan(library.all_reduce(1e9, machine("GPUDirect-TCP"), CALIBRATION, "tree"))
+    assert np.isnan(all_reduce(1e9, machine("4 A100 nodes"), CALIBRATION, "nvls-tree"))
+    assert np.isnan(all_reduce(1e9, machine("128 H100 nodes"), CALIBRATION, "nvls"))
+    assert np.isnan(all_reduce(1e9, machine("one H100 node"), CALIBRATION, "collnet"))
+    assert np.isnan(all_reduce(1e9, machine("GPUDirect-TCP"), CALIBRATION, "tree"))
 
 
 def test_two_nodes_are_a_special_case():
     # A tree sends the message once across the boundary of two nodes, a ring 2(n - 1)/n times.
     pair, many = machine("a pair of H100 nodes"), machine("128 H100 nodes")
-    assert float(library.all_reduce(8e9, pair, CALIBRATION, "ring")) > 1.2 * float(
-        library.all_reduce(8e9, pair, CALIBRATION)
-    )
-    bus = [
-        float(ideal.bus_bandwidth(8e9, library.all_reduce(8e9, m, CALIBRATION), n))
-        for m, n in ((pair, 16), (many, 1024))
-    ]
+    assert float(all_reduce(8e9, pair, CALIBRATION, "ring")) > 1.2 * float(all_reduce(8e9, pair, CALIBRATION))
+    bus = [float(ideal.bus_bandwidth(8e9, all_reduce(8e9, m, CALIBRATION), n)) for m, n in ((pair, 16), (many, 1024))]
     assert bus[0] > 1.2 * bus[1]
 
 
 def test_switching_sharp_on_helps_large_messages():
     with_it = machine("H100 nodes with SHARP")
     without = replace(with_it, in_network_reduction=0.0)
-    assert float(library.all_reduce(8e9, with_it, CALIBRATION)) < 0.85 * float(
-        library.all_reduce(8e9, without, CALIBRATION)
-    )
+    assert float(all_reduce(8e9, with_it, CALIBRATION)) < 0.85 * float(all_reduce(8e9, without, CALIBRATION))
 
 
 @pytest.mark.parametrize(
@@ -377,20 +368,20 @@ def test_worse_networks_are_slower(slower):
     tuned = cluster("h100-sxm", nodes=8).machine(TYPICAL)
     worse = cluster("h100-sxm", nodes=8, **slower).machine(TYPICAL)
     for size in (8.0, 1e6, 8e9):
-        assert float(library.all_reduce(size, worse, CALIBRATION)) > float(library.all_reduce(size, tuned, CALIBRATION))
+        assert float(all_reduce(size, worse, CALIBRATION)) > float(all_reduce(size, tuned, CALIBRATION))
 
 
 def test_two_gpus_of_a_full_mesh_have_one_link():
     # MI300X: 7 links of 64 GB/s; measured 47.7 GB/s between two GPUs.
     pair = cluster("mi300x", gpus_per_node=2).machine(TYPICAL)
-    time = library.all_reduce(4 * 2**30, pair, CALIBRATION)
+    time = all_reduce(4 * 2**30, pair, CALIBRATION)
     assert float(ideal.bus_bandwidth(4 * 2**30, time, 2)) == pytest.approx(47.7e9, rel=0.08)
 
 
 def test_bridged_pairs_beyond_two_gpus_meet_over_pcie():
-    pair = float(library.all_reduce(1e9, machine("one H100 NVL pair"), CALIBRATION))
+    pair = float(all_reduce(1e9, machine("one H100 NVL pair"), CALIBRATION))
     box = cluster("h100-nvl", gpus_per_node=4).machine(TYPICAL)
-    assert float(library.all_reduce(1e9, box, CALIBRATION)) > 4 * pair
+    assert float(all_reduce(1e9, box, CALIBRATION)) > 4 * pair
 
 
 def test_nodes_that_use_few_of_their_gpus_are_still_nodes():
@@ -398,16 +389,6 @@ def test_nodes_that_use_few_of_their_gpus_are_still_nodes():
     assert (float(m.ranks_per_domain), float(m.domains)) == (1, 2)
     rack = cluster("gb200", gpus_per_node=4, nodes=2).machine(TYPICAL)
     assert (float(rack.ranks_per_domain), float(rack.domains)) == (8, 1)
-
-
-def test_a_group_of_ranks_fills_its_domains_first():
-    whole = machine("128 H100 nodes")
-    tensor = library.group(whole, 4)
-    assert (float(tensor.ranks_per_domain), float(tensor.domains)) == (4, 1)
-    data = library.group(whole, 256, stride=4)
-    assert (float(data.ranks_per_domain), float(data.domains)) == (2, 128)
-    rails = library.group(whole, 128, stride=8)
-    assert (float(rails.ranks_per_domain), float(rails.domains)) == (1, 128)
 
 
 @pytest.mark.parametrize("collective", ideal.COLLECTIVES)
@@ -420,22 +401,22 @@ def test_an_all_to_all_across_nodes_is_bound_by_the_network():
     # 16 nodes: 120 of 128 shares leave the node at 47.5 GB/s a GPU: 1 GB · 120/128 / 47.5 GB/s = 19.7 ms
     m = cluster("h100-sxm", nodes=16).machine(TYPICAL)
     floor = 1e9 * 120 / 128 / float(np.asarray(m.scale_out_rate))
-    assert floor < float(library.all_to_all(1e9, m, CALIBRATION)) < 1.3 * floor
+    assert floor < float(library.collective_time("all-to-all", 1e9, m, CALIBRATION)) < 1.3 * floor
 
 
 def test_one_process_posts_an_all_to_all_peer_by_peer():
     # 8 GPUs launch one after the other, and each posts to its 7 peers: 8 · (launch + 7 · overhead)
     m = cluster("a100-sxm", one_process=True).machine(TYPICAL)
     expected = float(m.launch_floor) + 8 * 7 * CALIBRATION.peer_overhead
-    assert float(library.all_to_all(1024, m, CALIBRATION)) == pytest.approx(expected)
-    assert float(library.all_gather(1024, m, CALIBRATION)) == pytest.approx(float(m.launch_floor))
+    assert float(library.collective_time("all-to-all", 1024, m, CALIBRATION)) == pytest.approx(expected)
+    assert float(library.collective_time("all-gather", 1024, m, CALIBRATION)) == pytest.approx(float(m.launch_floor))
 
 
 def test_a_gather_between_two_lone_gpus_crosses_the_network_once():
     # Launch and one full hop; the byte itself and its fill are a percent.
     m = cluster("b200-sxm", gpus_per_node=1, nodes=2, scale_out="roce-400").machine(TYPICAL)
     expected = float(m.base_latency) + float(m.scale_out_hop)
-    assert float(library.all_gather(1, m, CALIBRATION)) == pytest.approx(expected, rel=0.01)
+    assert float(library.collective_time("all-gather", 1, m, CALIBRATION)) == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize("collective", ["all-gather", "reduce-scatter"])
@@ -454,7 +435,9 @@ def test_a_lone_ring_gets_less_of_ethernet_than_of_infiniband(collective):
 def test_a_small_broadcast_overlaps_with_the_next():
     # 128 GPUs in 16 nodes: a call costs its launch and little more, whatever the length of the ring.
     m = cluster("a100-sxm", nodes=16).machine(TYPICAL)
-    assert float(library.broadcast(64, m, CALIBRATION)) == pytest.approx(float(m.base_latency), rel=0.1)
+    assert float(library.collective_time("broadcast", 64, m, CALIBRATION)) == pytest.approx(
+        float(m.base_latency), rel=0.1
+    )
 
 
 # Constants -----------------------------------------------------------------------------------------------------------

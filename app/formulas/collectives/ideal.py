@@ -306,32 +306,51 @@ def _log2_steps(ranks: Array) -> Array:
 class Machine:
     """The cluster as one collective sees it. Numbers only; every field may be an array.
 
-    Rates are per GPU and one direction, after protocol overhead. A group of ranks inside a larger job is the same
-    machine with fewer ranks: see :func:`group`.
+    Rates are per GPU and one direction, after protocol overhead.
+
+    Attributes:
+        ranks_per_domain: g: ranks that reach one another over the scale-up link [1].
+        domains: M: such groups, joined by the scale-out network [1].
+        scale_up_rate: what a ring sustains inside a domain, B [B/s].
+        multicast_rate: message over time when the scale-up switch sums for 8 ranks; 0 where it cannot [B/s].
+        mesh_peers: ranks that a rank of a mesh has direct links to; 0 with a switch or a bus [1].
+        scale_out_rate: what a GPU's share of the network ports sustains [B/s].
+        base_latency: launch of the kernel [s].
+        scale_up_hop: one hop inside a domain [s].
+        scale_out_hop: one hop between domains [s].
+        reference_hop: one hop between domains if they were joined by InfiniBand [s].
+        fill: size of the pipeline fill across domains, c [1].
+        fill_one_domain: the same when all ranks share one domain [1].
+        launch_floor: least time of a call where one process drives all GPUs of a node [s].
+        ll128: 1 where links keep 128-byte stores whole (NVLink), else 0.
+        in_network_reduction: share of the rate left when scale-out switches sum (SHARP); 0 where none do [1].
+        streamed: 1 where the transport hides latency behind bytes and uses rings only (GPUDirect-TCP), else 0.
+        ring_share: share of the network rate that a lone ring sustains, in all but the all-reduce [1].
+        exits: GPUs of a domain whose network ports one collective uses at a time [1].
+        scale_up_line: line rate of the scale-up link, for the ideal profile [B/s].
+        scale_out_line: line rate of the GPU's network share, for the ideal profile [B/s].
     """
 
-    ranks_per_domain: Array  # g: ranks that reach one another over the scale-up link [1]
-    domains: Array  # M: such groups, joined by the scale-out network [1]
-    scale_up_rate: Array  # what a ring sustains inside a domain, B [B/s]
-    multicast_rate: Array  # message over time when the scale-up switch sums for 8 ranks; 0 where it cannot [B/s]
-    mesh_peers: Array  # ranks that a rank of a mesh has direct links to; 0 with a switch or a bus [1]
-    scale_out_rate: Array  # what a GPU's share of the network ports sustains [B/s]
-    base_latency: Array  # launch of the kernel [s]
-    scale_up_hop: Array  # one hop inside a domain [s]
-    scale_out_hop: Array  # one hop between domains [s]
-    reference_hop: Array  # one hop between domains if they were joined by InfiniBand [s]
-    fill: Array  # size of the pipeline fill across domains, c [1]
-    fill_one_domain: Array  # the same when all ranks share one domain [1]
-    launch_floor: Array = 0.0  # least time of a call where one process drives all GPUs of a node [s]
-    ll128: Array = 1.0  # 1 where links keep 128-byte stores whole (NVLink), else 0
-    in_network_reduction: Array = 0.0  # share of the rate left when scale-out switches sum (SHARP); 0 where none do [1]
-    streamed: Array = (
-        0.0  # 1 where the transport hides latency behind bytes and uses rings only (GPUDirect-TCP), else 0
-    )
-    ring_share: Array = 1.0  # share of the network rate that a lone ring sustains, in all but the all-reduce [1]
-    exits: Array = np.inf  # GPUs of a domain whose network ports one collective uses at a time [1]
-    scale_up_line: Array = 0.0  # line rate of the scale-up link, for the ideal profile [B/s]
-    scale_out_line: Array = 0.0  # line rate of the GPU's network share, for the ideal profile [B/s]
+    ranks_per_domain: Array
+    domains: Array
+    scale_up_rate: Array
+    multicast_rate: Array
+    mesh_peers: Array
+    scale_out_rate: Array
+    base_latency: Array
+    scale_up_hop: Array
+    scale_out_hop: Array
+    reference_hop: Array
+    fill: Array
+    fill_one_domain: Array
+    launch_floor: Array = 0.0
+    ll128: Array = 1.0
+    in_network_reduction: Array = 0.0
+    streamed: Array = 0.0
+    ring_share: Array = 1.0
+    exits: Array = np.inf
+    scale_up_line: Array = 0.0
+    scale_out_line: Array = 0.0
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ Symbols: S message [B], n ranks [1], α latency of a step [s], B bandwidth of on
 one scale-up domain [1], M domains [1].
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -26,61 +26,176 @@ from app.formulas.collectives.ideal import ALGORITHMS, PROTOCOLS, Machine, bus_f
 
 @dataclass(frozen=True)
 class Calibration:
-    """Constants of the library rather than of the hardware; in the catalogue as ``collectives.library``."""
+    """Constants of the library rather than of the hardware; in the catalogue as ``collectives.library``.
 
-    fill_exponent: Array  # q [1]
-    fill_cap_domain: Array  # k within one domain, multiples of the latency [1]
-    fill_cap_network: Array  # k of ring and tree across domains [1]
-    fill_cap_multicast: Array  # k of NVLS tree across domains [1]
-    fill_lone: Array  # fill of a rank alone in its domain, share of the fill with many [1]
-    ll_end: Array  # LL is best up to this transfer time over latency; NVLS starts there [1]
-    simple_start: Array  # Simple is best from this transfer time over latency on [1]
-    tree_chain: Array  # tree through the GPUs of a domain, share of half the ring rate [1]
-    tree_many: Array  # tree over more than two domains, share of half the smaller rate [1]
-    multicast_pair: Array  # NVLS tree, share of the multicast rate [1]
-    multicast_many: Array  # NVLS tree over more than two domains, share of half the network [1]
-    chain_across: Array  # hop inside a domain when other domains take part, over one when none do [1]
-    ring_hop: Array  # network hop of a ring over that of a tree [1]
-    rack_chain: Array  # hops that each doubling beyond 8 ranks adds in a rack-wide domain [1]
-    mesh_across: Array  # ring rate of a mesh when it also leaves the domain, over that within [1]
-    gather_hop: Array  # hop of an all-gather or reduce-scatter inside a domain over that of an all-reduce [1]
-    broadcast_fill: Array  # fill of a broadcast or reduce over that of an all-reduce, for bytes worth a latency [1]
-    broadcast_exponent: Array  # q of a broadcast or reduce, whose small calls overlap [1]
-    peer_overhead: Array  # posting the exchange with one more peer in an all-to-all [s]
-
-
-def group(machine: Machine, ranks: Array, stride: Array = 1) -> Machine:
-    """The machine as a parallel group sees it: ``ranks`` members, each ``stride`` GPUs after the one before.
-
-    Members fill a domain first: g = domain/stride of them (at least one, at most all) share it.
-
-    >>> pod = Machine(8, 128, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    >>> across = group(pod, ranks=128, stride=8)  # data parallel over tensor-parallel nodes
-    >>> float(across.ranks_per_domain), float(across.domains)
-    (1.0, 128.0)
+    Attributes:
+        fill_exponent: q [1].
+        fill_cap_domain: k within one domain, multiples of the latency [1].
+        fill_cap_network: k of ring and tree across domains [1].
+        fill_cap_multicast: k of NVLS tree across domains [1].
+        fill_lone: fill of a rank alone in its domain, share of the fill with many [1].
+        ll_end: LL is best up to this transfer time over latency; NVLS starts there [1].
+        simple_start: Simple is best from this transfer time over latency on [1].
+        tree_chain: tree through the GPUs of a domain, share of half the ring rate [1].
+        tree_many: tree over more than two domains, share of half the smaller rate [1].
+        multicast_pair: NVLS tree, share of the multicast rate [1].
+        multicast_many: NVLS tree over more than two domains, share of half the network [1].
+        chain_across: hop inside a domain when other domains take part, over one when none do [1].
+        ring_hop: network hop of a ring over that of a tree [1].
+        rack_chain: hops that each doubling beyond 8 ranks adds in a rack-wide domain [1].
+        mesh_across: ring rate of a mesh when it also leaves the domain, over that within [1].
+        gather_hop: hop of an all-gather or reduce-scatter inside a domain over that of an all-reduce [1].
+        broadcast_fill: fill of a broadcast or reduce over that of an all-reduce, for bytes worth a latency [1].
+        broadcast_exponent: q of a broadcast or reduce, whose small calls overlap [1].
+        peer_overhead: posting the exchange with one more peer in an all-to-all [s].
     """
-    inside = np.clip(np.floor(np.asarray(machine.ranks_per_domain) / stride), 1, ranks)
-    return replace(machine, ranks_per_domain=inside, domains=np.ceil(np.asarray(ranks) / inside))
+
+    fill_exponent: Array
+    fill_cap_domain: Array
+    fill_cap_network: Array
+    fill_cap_multicast: Array
+    fill_lone: Array
+    ll_end: Array
+    simple_start: Array
+    tree_chain: Array
+    tree_many: Array
+    multicast_pair: Array
+    multicast_many: Array
+    chain_across: Array
+    ring_hop: Array
+    rack_chain: Array
+    mesh_across: Array
+    gather_hop: Array
+    broadcast_fill: Array
+    broadcast_exponent: Array
+    peer_overhead: Array
 
 
 @dataclass(frozen=True)
 class AlphaBeta:
-    """What an algorithm amounts to on a machine. A rate of 0 means it is not to be had there."""
+    """What an algorithm amounts to on a machine.
 
-    latency: Array  # L [s]
-    pace: Array  # the part of L that lengthens the pipeline, L₀ [s]
-    rate: Array  # message over transfer time [B/s]
-    fill: Array  # c [1]
-    cap: Array  # k [1]
-    exponent: Array  # q [1]
+    Attributes:
+        latency: of its hops and the launch, L [s].
+        pace: the part of L that lengthens the pipeline, L₀ [s].
+        rate: message over transfer time; 0 where the machine lacks the algorithm [B/s].
+        fill: size of the pipeline's fill, c [1].
+        cap: most of the fill, in multiples of L₀, k [1].
+        exponent: of the fill's growth with the bytes, q [1].
+    """
+
+    latency: Array
+    pace: Array
+    rate: Array
+    fill: Array
+    cap: Array
+    exponent: Array
 
 
 _MULTICAST = ("nvls", "nvls-tree", "collnet")
 """Algorithms that speak the Simple protocol only."""
 
 
-def _algorithms(collective: str, machine: Machine, calibration: Calibration) -> dict[str, AlphaBeta]:
-    """Latency, rate and fill of each algorithm of a collective.
+@dataclass(frozen=True)
+class Paths:
+    """A machine's paths, as all its algorithms meet them.
+
+    Attributes:
+        machine: the cluster.
+        calibration: constants of the library.
+        ranks_per_domain: g [1].
+        domains: M [1].
+        several: whether there is more than one domain.
+        inside: what a ring sustains inside a domain, B [B/s].
+        ports: what the ports of a domain sustain together, P [B/s].
+        hop: inside a domain, h [s].
+        chain: hops from one end of a domain to the other [1].
+        fill: c [1].
+        cap: k [1].
+    """
+
+    machine: Machine
+    calibration: Calibration
+    ranks_per_domain: Array
+    domains: Array
+    several: bool | NDArray[np.bool_]
+    inside: Array
+    ports: Array
+    hop: Array
+    chain: Array
+    fill: Array
+    cap: Array
+
+    @property
+    def ranks(self) -> Array:
+        """n [1]."""
+        return self.ranks_per_domain * self.domains
+
+    @property
+    def pacing_hop(self) -> Array:
+        """The hop between domains as the pipeline meets it [s].
+
+        A slow transport keeps more chunks under way: it paces by the geometric mean of its hop and InfiniBand's.
+        """
+        pacing: Array = np.sqrt(self.machine.scale_out_hop * self.machine.reference_hop)
+        return pacing
+
+    def narrowest(self, ports: Array) -> Array:
+        """The rate of a ring, which enters and leaves each domain once, on all of these ports at a time [B/s]."""
+        across = where(self.ranks_per_domain > 1, minimum(self.inside, ports), ports)
+        return where(self.several, across, self.inside)
+
+    def through(self, passes: Array, crossings: Array, ring: bool = False) -> tuple[Array, Array]:
+        """Latency and pace of so many passes through a domain and so many crossings between domains [s].
+
+        A ring saves the part of a tree's hop that the library spends, not the transport. The pipeline passes every GPU
+        of a rack, a small message does not.
+        """
+        m, c = self.machine, self.calibration
+        network, pacing = m.scale_out_hop, self.pacing_hop
+        if ring:
+            saved = (1 - c.ring_hop) * m.reference_hop
+            network = maximum(network - saved, c.ring_hop * network / 2)
+            pacing = maximum(pacing - saved, c.ring_hop * pacing / 2)
+        near = m.base_latency + passes * self.chain * self.hop
+        beyond = maximum(self.ranks_per_domain - 1 - self.chain, 0.0)
+        return near + crossings * network, near + passes * beyond * self.hop + crossings * pacing
+
+
+def _paths(machine: Machine, calibration: Calibration) -> Paths:
+    """The paths of a machine.
+
+    Links of a mesh carry as much of B as they lead to ranks; beyond 8 ranks a domain's chain grows with their
+    logarithm; P = g times the rate of a GPU's ports.
+
+    Source: Railyard's calibration against published nccl-tests and rccl-tests.
+
+    >>> pair = Machine(8, 2, 450e9, 0.0, 0.0, 50e9, 0.0, 1e-6, 5e-6, 5e-6, 1.0, 1.0)
+    >>> two_nodes = _paths(pair, Calibration(*[1.0] * 19))
+    >>> float(two_nodes.ports), float(two_nodes.chain), float(two_nodes.narrowest(two_nodes.ports))
+    (400000000000.0, 7.0, 400000000000.0)
+    """
+    m, c = machine, calibration
+    g, domains, peers = _number(m.ranks_per_domain), _number(m.domains), _number(m.mesh_peers)
+    several = domains > 1
+    links = where(peers > 0, minimum(1.0, (g - 1) / maximum(peers, 1.0)), 1.0)
+    return Paths(
+        machine=m,
+        calibration=c,
+        ranks_per_domain=g,
+        domains=domains,
+        several=several,
+        inside=m.scale_up_rate * links * where((peers > 0) & several, c.mesh_across, 1.0),
+        ports=m.scale_out_rate * minimum(g, m.exits),
+        hop=m.scale_up_hop * where(several, c.chain_across, 1.0),
+        chain=where(g > 8, 7 + c.rack_chain * np.log2(maximum(g, 8.0) / 8), g - 1),
+        fill=where(several, m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g,
+        cap=where(several, c.fill_cap_network, c.fill_cap_domain),
+    )
+
+
+def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[str, AlphaBeta]:
+    """Latency, rate and fill of each algorithm of an all-reduce that the machine has.
 
     With base latency b, hop h inside a domain (longer by ``chain_across`` when other domains take part), hop α between
     domains, ring rate B inside, P = g times a GPU's network rate, V the rate of a sum in the scale-up switch and f the
@@ -94,89 +209,145 @@ def _algorithms(collective: str, machine: Machine, calibration: Calibration) -> 
     collnet  b + 2h + 2α                      min(P, 0.87 B/2), with SHARP
     ======== ================================ ======================================================
 
-    The other collectives are rings with one pass, whose P on Ethernet is less by ``ring_share``. A gather or scatter
-    takes b + γh(g - 1)M + α(M - 1) and fills its pipeline as within one domain. Calls of a broadcast or reduce overlap:
-    they take b, and their fill grows more steeply with the bytes. An all-to-all takes b + h + α + p(n - 1), p for each
-    peer, and the slower of its shares inside and outside the domain.
+    Source: Railyard's calibration; structure after NCCL ``src/graph/tuning.cc``.
+
+    A ring of 8 at 7 B/s with hops of 1 s: 2 · 7 steps, and 7 / (2 · 7/8) = 4 B/s.
+
+    >>> node = Machine(8, 1, 7.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
+    >>> ring = all_reduce_algorithms(node, Calibration(*[1.0] * 19))["ring"]
+    >>> float(ring.latency), float(ring.rate)
+    (14.0, 4.0)
     """
-    m, c = machine, calibration
-    g, domains, peers = _number(m.ranks_per_domain), _number(m.domains), _number(m.mesh_peers)
-    ranks = g * domains
-    several, beyond_pair = domains > 1, domains > 2
-    links = where(peers > 0, minimum(1.0, (g - 1) / maximum(peers, 1.0)), 1.0)
-    inside = m.scale_up_rate * links * where((peers > 0) & several, c.mesh_across, 1.0)
-    node = m.scale_out_rate * minimum(g, m.exits)
-    hop = m.scale_up_hop * where(several, c.chain_across, 1.0)
-    # A ring enters and leaves each domain once, on every port at the same time.
-    narrow = where(several, where(g > 1, minimum(inside, node), node), inside)
-    chain = where(g > 8, 7 + c.rack_chain * np.log2(maximum(g, 8.0) / 8), g - 1)
-    fill = where(several, m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
-    cap = where(several, c.fill_cap_network, c.fill_cap_domain)
-
-    # A slow transport keeps more chunks under way: it paces the pipeline by the geometric mean of its hop and
-    # InfiniBand's. A ring saves the part of a tree's hop that the library spends, not the transport.
-    pacing_hop = np.sqrt(m.scale_out_hop * m.reference_hop)
-    saved = (1 - c.ring_hop) * m.reference_hop
-    ring_hop = maximum(m.scale_out_hop - saved, c.ring_hop * m.scale_out_hop / 2)
-    ring_pacing = maximum(pacing_hop - saved, c.ring_hop * pacing_hop / 2)
-    beyond = maximum(g - 1 - chain, 0.0)  # the pipeline passes every GPU of a rack, a small message does not
-
-    def path(passes: Array, crossings: Array, ring: bool = False) -> tuple[Array, Array]:
-        """Latency and pace of so many passes through a domain and so many crossings between domains [s]."""
-        near = m.base_latency + passes * chain * hop
-        network, pacing = (ring_hop, ring_pacing) if ring else (m.scale_out_hop, pacing_hop)
-        return near + crossings * network, near + passes * beyond * hop + crossings * pacing
-
-    if collective == "all-to-all":
-        share_near = (g - 1) / ranks / inside
-        share_far = (ranks - g) / ranks / m.scale_out_rate
-        near = m.base_latency + minimum(g - 1, 1.0) * hop + (ranks - 1) * c.peer_overhead
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rate = 1 / np.maximum(share_near, share_far)
-        crossing = where(several, 1.0, 0.0)
-        pace = near + crossing * pacing_hop
-        return {"ring": AlphaBeta(near + crossing * m.scale_out_hop, pace, rate, fill, cap, c.fill_exponent)}
-    if collective != "all-reduce":
-        lone = m.ring_share * node
-        narrow = where(several, where(g > 1, minimum(inside, lone), lone), inside)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rate = narrow / bus_factor(collective, ranks)
-        if collective in ("broadcast", "reduce"):
-            # One call does not wait for the end of the one before: hops hide, and so does the filling of the pipeline
-            # while messages fit its buffers, the more bytes the less so.
-            _, paced = path(domains, domains - 1)
-            return {"ring": AlphaBeta(m.base_latency, paced, rate, c.broadcast_fill * fill, cap, c.broadcast_exponent)}
-        # Bytes pass every GPU once and none waits for a sum to come back: the pipeline fills as within one domain.
-        once = where(several & (g <= 1), m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
-        return {"ring": AlphaBeta(*path(c.gather_hop * domains, domains - 1), rate, once, cap, c.fill_exponent)}
-
+    p, m, c = _paths(machine, calibration), machine, calibration
+    sharp = where(p.several, m.in_network_reduction, 0.0)
+    multicast_cap = where(p.several, c.fill_cap_multicast, c.fill_cap_domain)
+    direct = 2 / maximum(p.chain, 1.0)  # straight to the switch and back, not along the chain
+    around = p.through(2 * p.domains, 2 * (p.domains - 1), ring=True)
+    up_and_down = p.through(2.0, 2 * np.log2(p.domains))
     with np.errstate(divide="ignore", invalid="ignore"):
-        ring = narrow / bus_factor(collective, ranks)
-    alone = where(g > 1, c.tree_chain * inside / 2, np.inf)
-    pair = where((peers > 0) & (g - 1 > peers), minimum(ring, alone), minimum(node, alone))
-    many = c.tree_many * minimum(node, 2 * alone) / 2
-    tree = where(several, where(beyond_pair, many, pair), alone)
-    # With the sum made in the switch a rank sends 1 + 1/g of the message: 9/8 of it with 8 ranks.
+        ring = p.narrowest(p.ports) / bus_factor("all-reduce", p.ranks)
+    alone = where(p.ranks_per_domain > 1, c.tree_chain * p.inside / 2, np.inf)
+    switch = _multicast_rates(p, sharp)
+    found = {"ring": AlphaBeta(*around, ring, p.fill, p.cap, c.fill_exponent)}
+    if any_((rate := _tree_rate(p, ring, alone)) > 0):
+        found["tree"] = AlphaBeta(*up_and_down, rate, p.fill, p.cap, c.fill_exponent)
+    if any_((rate := switch["nvls"]) > 0):
+        through_switch = p.through(where(p.several, direct, 2.0), where(p.several, 2.0, 0.0))
+        found["nvls"] = AlphaBeta(*through_switch, rate, p.fill, multicast_cap, c.fill_exponent)
+    if any_((rate := switch["nvls-tree"]) > 0):
+        found["nvls-tree"] = AlphaBeta(*up_and_down, rate, p.fill, multicast_cap, c.fill_exponent)
+    if any_((rate := sharp * minimum(p.ports, alone)) > 0):
+        found["collnet"] = AlphaBeta(*p.through(direct, 2.0), rate, p.fill, p.cap, c.fill_exponent)
+    return found
+
+
+def _tree_rate(p: Paths, ring: Array, alone: Array) -> Array:
+    """Rate of a tree; ``alone`` is that inside a domain by itself [B/s]."""
+    m, c, peers = p.machine, p.calibration, _number(p.machine.mesh_peers)
+    pair = where((peers > 0) & (p.ranks_per_domain - 1 > peers), minimum(ring, alone), minimum(p.ports, alone))
+    many = c.tree_many * minimum(p.ports, 2 * alone) / 2
+    return (1.0 - _number(m.streamed)) * where(p.several, where(p.domains > 2, many, pair), alone)
+
+
+def _multicast_rates(p: Paths, sharp: Array) -> dict[str, Array]:
+    """Rates of NVLS and NVLS trees [B/s].
+
+    With the sum made in the switch a rank sends 1 + 1/g of the message: 9/8 of it with 8 ranks.
+    """
+    m, c, g = p.machine, p.calibration, p.ranks_per_domain
     multicast = where(g > 2, m.multicast_rate * minimum(1.0, 9 / 8 / (1 + 1 / g)), 0.0)
     joined = c.multicast_pair * multicast
-    through = where(beyond_pair, c.multicast_many * node / 2, node)
-    sharp = where(several, m.in_network_reduction, 0.0)
+    through = where(p.domains > 2, c.multicast_many * p.ports / 2, p.ports)
     trees = 1.0 - _number(m.streamed)
-    levels = np.log2(domains)
-    multicast_cap = where(several, c.fill_cap_multicast, c.fill_cap_domain)
-    direct = 2 / maximum(chain, 1.0)  # straight to the switch and back, not along the chain
-    around, up_and_down = path(2 * domains, 2 * (domains - 1), ring=True), path(2.0, 2 * levels)
-    found = {"ring": AlphaBeta(*around, ring, fill, cap, c.fill_exponent)}
-    if any_((rate := trees * tree) > 0):
-        found["tree"] = AlphaBeta(*up_and_down, rate, fill, cap, c.fill_exponent)
-    if any_((rate := where(several, sharp * minimum(joined, node), multicast)) > 0):
-        through_switch = path(where(several, direct, 2.0), where(several, 2.0, 0.0))
-        found["nvls"] = AlphaBeta(*through_switch, rate, fill, multicast_cap, c.fill_exponent)
-    if any_((rate := where(several, trees * minimum(joined, through), 0.0)) > 0):
-        found["nvls-tree"] = AlphaBeta(*up_and_down, rate, fill, multicast_cap, c.fill_exponent)
-    if any_((rate := sharp * minimum(node, alone)) > 0):
-        found["collnet"] = AlphaBeta(*path(direct, 2.0), rate, fill, cap, c.fill_exponent)
-    return found
+    return {
+        "nvls": where(p.several, sharp * minimum(joined, p.ports), multicast),
+        "nvls-tree": where(p.several, trees * minimum(joined, through), 0.0),
+    }
+
+
+def _lone_ring_rate(p: Paths, collective: str) -> Array:
+    """Rate of a ring with one pass, which gets ``ring_share`` of the ports [B/s]."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate: Array = p.narrowest(p.machine.ring_share * p.ports) / bus_factor(collective, p.ranks)
+    return rate
+
+
+def gather_algorithms(machine: Machine, calibration: Calibration) -> dict[str, AlphaBeta]:
+    """Latency, rate and fill of an all-gather or reduce-scatter: a ring with one pass.
+
+    b + γh(g - 1)M + α(M - 1), and min(B, ρP)/f. Bytes pass every GPU once and none waits for a sum to come back: the
+    pipeline fills as within one domain.
+
+    Source: Railyard's calibration against published nccl-tests and rccl-tests.
+
+    7 steps of 1 s, and 7 / (7/8) = 8 B/s:
+
+    >>> node = Machine(8, 1, 7.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
+    >>> ring = gather_algorithms(node, Calibration(*[1.0] * 19))["ring"]
+    >>> float(ring.latency), float(ring.rate)
+    (7.0, 8.0)
+    """
+    p, m, c, g = _paths(machine, calibration), machine, calibration, _number(machine.ranks_per_domain)
+    fill = where(p.several & (g <= 1), m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
+    passing = p.through(c.gather_hop * p.domains, p.domains - 1)
+    return {"ring": AlphaBeta(*passing, _lone_ring_rate(p, "all-gather"), fill, p.cap, c.fill_exponent)}
+
+
+def broadcast_algorithms(machine: Machine, calibration: Calibration) -> dict[str, AlphaBeta]:
+    """Latency, rate and fill of a broadcast or reduce: a ring with one pass, whose calls overlap.
+
+    b, and min(B, ρP). One call does not wait for the end of the one before: hops hide, and so does the filling of the
+    pipeline while messages fit its buffers, the more bytes the less so.
+
+    Source: Railyard's calibration against published nccl-tests and rccl-tests.
+
+    Nothing but the launch of 2 s, and all of 7 B/s:
+
+    >>> node = Machine(8, 1, 7.0, 0.0, 0.0, 0.0, 2.0, 1.0, 0.0, 0.0, 1.0, 1.0)
+    >>> ring = broadcast_algorithms(node, Calibration(*[1.0] * 19))["ring"]
+    >>> float(ring.latency), float(ring.rate)
+    (2.0, 7.0)
+    """
+    p, c = _paths(machine, calibration), calibration
+    _, paced = p.through(p.domains, p.domains - 1)
+    rate, fill = _lone_ring_rate(p, "broadcast"), c.broadcast_fill * p.fill
+    return {"ring": AlphaBeta(machine.base_latency, paced, rate, fill, p.cap, c.broadcast_exponent)}
+
+
+def all_to_all_algorithms(machine: Machine, calibration: Calibration) -> dict[str, AlphaBeta]:
+    """Latency, rate and fill of an all-to-all, posted peer by peer.
+
+    b + h + α + p(n - 1), p for each peer; the slower of a rank's shares inside, (g - 1)/n at B, and outside its domain,
+    (n - g)/n at the rate of its own ports.
+
+    Source: Railyard's calibration against published nccl-tests and rccl-tests.
+
+    One hop of 1 s and 7 peers of 1 s each; 7/8 of the bytes at 7 B/s:
+
+    >>> node = Machine(8, 1, 7.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
+    >>> exchange = all_to_all_algorithms(node, Calibration(*[1.0] * 19))["ring"]
+    >>> float(exchange.latency), float(exchange.rate)
+    (8.0, 8.0)
+    """
+    p, m, c, g = _paths(machine, calibration), machine, calibration, _number(machine.ranks_per_domain)
+    near = m.base_latency + minimum(g - 1, 1.0) * p.hop + (p.ranks - 1) * c.peer_overhead
+    crossing = where(p.several, 1.0, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share_near = (g - 1) / p.ranks / p.inside
+        share_far = (p.ranks - g) / p.ranks / m.scale_out_rate
+        rate = 1 / np.maximum(share_near, share_far)
+    latency, pace = near + crossing * m.scale_out_hop, near + crossing * p.pacing_hop
+    return {"ring": AlphaBeta(latency, pace, rate, p.fill, p.cap, c.fill_exponent)}
+
+
+ALGORITHMS_OF: Mapping[str, Callable[[Machine, Calibration], dict[str, AlphaBeta]]] = {
+    "all-reduce": all_reduce_algorithms,
+    "all-gather": gather_algorithms,
+    "reduce-scatter": gather_algorithms,
+    "all-to-all": all_to_all_algorithms,
+    "broadcast": broadcast_algorithms,
+    "reduce": broadcast_algorithms,
+}
 
 
 def _number(value: Array) -> Array:
@@ -246,13 +417,21 @@ def _transfer(line: AlphaBeta, message: Array) -> Array:
 
 @dataclass(frozen=True)
 class Selection:
-    """One way to run a collective, or at each place of a sweep the quickest of several."""
+    """One way to run a collective, or at each place of a sweep the quickest of several.
 
-    time: Array  # [s]
-    algorithm: Array  # index into ALGORITHMS
-    protocol: Array  # index into PROTOCOLS
-    transfer: Array  # what of the time moves bytes at the asymptotic rate [s]
-    latency: Array  # what of it is launch and hops [s]
+    Attributes:
+        time: of the call [s].
+        algorithm: index into ``ALGORITHMS``.
+        protocol: index into ``PROTOCOLS``.
+        transfer: what of the time moves bytes at the asymptotic rate [s].
+        latency: what of it is launch and hops [s].
+    """
+
+    time: Array
+    algorithm: Array
+    protocol: Array
+    transfer: Array
+    latency: Array
 
     @property
     def bandwidth_share(self) -> Array:
@@ -293,7 +472,7 @@ def _runs(
     """Each algorithm that the machine has, or the forced one, with its quickest protocol, or the forced one."""
     found = {}
     size = _number(message)
-    for name, line in _algorithms(collective, machine, calibration).items():
+    for name, line in ALGORITHMS_OF[collective](machine, calibration).items():
         if algorithm in ("", name):
             run = _run(name, line, size, machine, calibration, protocol)
             if run:
@@ -364,7 +543,7 @@ def times(collective: str, message: Array, machine: Machine, calibration: Calibr
     """
     found: dict[tuple[str, str], Array] = {}
     floor = _floor(collective, machine, calibration)
-    for name, line in _algorithms(collective, machine, calibration).items():
+    for name, line in ALGORITHMS_OF[collective](machine, calibration).items():
         by_protocol = _line_times(name, line, _transfer(line, _number(message)), machine, calibration)
         found |= {(name, protocol): _finish(time, machine, floor) for protocol, time in by_protocol.items()}
     return found
@@ -445,38 +624,3 @@ def _called(run: Selection, machine: Machine, floor: Array) -> Selection:
         return run
     time, latency = _finish(run.time, machine, floor), maximum(run.latency, floor)
     return Selection(time, run.algorithm, run.protocol, run.transfer, latency)
-
-
-def all_reduce(
-    message: Array, machine: Machine, calibration: Calibration, algorithm: str = "", protocol: str = ""
-) -> Array:
-    """Calibrated time of an all-reduce of ``message`` bytes on every rank [s]. See :func:`collective_time`."""
-    return collective_time("all-reduce", message, machine, calibration, algorithm, protocol)
-
-
-def all_gather(
-    message: Array, machine: Machine, calibration: Calibration, algorithm: str = "", protocol: str = ""
-) -> Array:
-    """Calibrated time of an all-gather; ``message`` is the gathered total [s]. See :func:`collective_time`."""
-    return collective_time("all-gather", message, machine, calibration, algorithm, protocol)
-
-
-def reduce_scatter(
-    message: Array, machine: Machine, calibration: Calibration, algorithm: str = "", protocol: str = ""
-) -> Array:
-    """Calibrated time of a reduce-scatter; ``message`` is what each rank brings [s]. See :func:`collective_time`."""
-    return collective_time("reduce-scatter", message, machine, calibration, algorithm, protocol)
-
-
-def all_to_all(
-    message: Array, machine: Machine, calibration: Calibration, algorithm: str = "", protocol: str = ""
-) -> Array:
-    """Calibrated time of an all-to-all; ``message`` is what each rank brings [s]. See :func:`collective_time`."""
-    return collective_time("all-to-all", message, machine, calibration, algorithm, protocol)
-
-
-def broadcast(
-    message: Array, machine: Machine, calibration: Calibration, algorithm: str = "", protocol: str = ""
-) -> Array:
-    """Calibrated time of a broadcast of ``message`` bytes [s]. See :func:`collective_time`."""
-    return collective_time("broadcast", message, machine, calibration, algorithm, protocol)
