@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, cos, pi, sin, sqrt
+from typing import NamedTuple
 
 from app.plan.result import Cluster, Fabric, FabricShape
 from app.units import show
@@ -210,7 +211,7 @@ def _tree(fabric: Fabric, cluster: Cluster, shape: FabricShape, switch: str, sca
             canvas.words(x + width / 2, leaf_y + HIGH / 2 + 4, f"… {hidden:,} more", "middle")
             canvas.words(x + width / 2, node_y + HIGH / 2 + 4, "as beside", "middle")
             continue
-        _unit(canvas, cluster, shape, unit, x, width, leaf_y, node_y, bars.get("spine"), first=place == 0)
+        _unit(canvas, cluster, shape, unit, _Column(x, width, leaf_y, node_y), bars.get("spine"))
 
     for row in range(1, len(upper)):
         above, below = bars[upper[row - 1][0]], bars[upper[row][0]]
@@ -261,20 +262,20 @@ def _bar(canvas: _Canvas, name: str, many: int, y: float, shape: FabricShape) ->
     return frame
 
 
+class _Column(NamedTuple):
+    """Where a group of nodes stands: its left edge and width, the rows of its leaves and of its nodes."""
+
+    x: float
+    width: float
+    leaf_y: float
+    node_y: float
+
+
 def _unit(
-    canvas: _Canvas,
-    cluster: Cluster,
-    shape: FabricShape,
-    unit: int,
-    x: float,
-    width: float,
-    leaf_y: float,
-    node_y: float,
-    spines: Box | None,
-    *,
-    first: bool,
+    canvas: _Canvas, cluster: Cluster, shape: FabricShape, unit: int, column: _Column, spines: Box | None
 ) -> None:
-    """One group of nodes with its leaves, and the strokes between them and up."""
+    """One group of nodes with its leaves, and the strokes between them and up; the first says what they are."""
+    x, width, leaf_y, node_y = column
     nodes = min(shape.nodes_per_unit, shape.nodes - unit * shape.nodes_per_unit) if shape.by_rail else shape.nodes
     nodes = max(nodes, 0)
     canvas.frames.append(Box(round(x, 1), leaf_y - 10, round(width, 1), node_y - leaf_y + HIGH + 34, "unit"))
@@ -304,7 +305,7 @@ def _unit(
         if spines is not None:
             up = shape.leaf_up * shape.uplink_rate
             canvas.bundle(leaf.middle, leaf_y, leaf.middle, spines.y + spines.height, up)
-    if first:
+    if unit == 0:
         per_leaf = nodes if shape.by_rail else min(shape.leaf_down, shape.nodes * shape.rails)
         rate = show(shape.host_rate, "b/s")
         canvas.words(0, node_y - 22, f"{per_leaf:,} × {rate} to a leaf", kind="link")

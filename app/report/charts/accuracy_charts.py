@@ -52,6 +52,10 @@ CLASS_NAMES = {
 }
 
 
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon")
+"""Groups differ in shape too, for those who do not see the colour."""
+
+
 def collective_scatter(found: Sequence[CollectivePrediction], report: Mapping[str, Any]) -> Scatter:
     """Collectives: predicted against measured, by class of hardware."""
     good = [one for one in found if not one.row.weak and one.row.library in ("nccl", "rccl")]
@@ -99,50 +103,8 @@ def accuracy(cloud: Scatter) -> go.Figure:
         return nothing(cloud.title, cloud.subtitle)
     every = np.concatenate([np.concatenate((group.measured, group.predicted)) for group in groups])
     low, high = float(every.min()) / 1.3, float(every.max()) * 1.3
-    symbols = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon")
-    diagonal = np.array([low, high])
-    data: list[Values] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": np.concatenate((diagonal, diagonal[::-1])),
-            "y": np.concatenate((diagonal * (1 + cloud.tolerance), diagonal[::-1] / (1 + cloud.tolerance))),
-            "fill": "toself",
-            "fillcolor": MUTED,
-            "opacity": 0.18,
-            "line": {"width": 0},
-            "hoverinfo": "skip",
-            "showlegend": False,
-        },
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": diagonal,
-            "y": diagonal,
-            "line": {"color": MUTED, "width": 1},
-            "hoverinfo": "skip",
-            "showlegend": False,
-        },
-    ]
-    data += [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": group.name,
-            "x": group.measured,
-            "y": group.predicted,
-            "text": list(group.labels),
-            "marker": {
-                "symbol": symbols[index % len(symbols)],
-                "size": 6,
-                "opacity": 0.6,
-                "color": style_of(group.look).colour,
-            },
-            "hovertemplate": "%{text}<br>measured %{x:.3s}s, predicted %{y:.3s}s<extra></extra>",
-            "showlegend": True,
-        }
-        for index, group in enumerate(groups)
-    ]
+    data = [_strip(low, high, cloud.tolerance), _equal(low, high)]
+    data += [_points(group, SYMBOLS[index % len(SYMBOLS)]) for index, group in enumerate(groups)]
     axes = {"range": [math.log10(low), math.log10(high)]}
     return figure(
         cloud.title,
@@ -154,3 +116,49 @@ def accuracy(cloud: Scatter) -> go.Figure:
         showlegend=True,
         legend={"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0, "font": {"size": 12}},
     )
+
+
+def _strip(low: float, high: float, tolerance: float) -> Values:
+    """Where predictions are within the tolerance."""
+    ends = np.array([low, high])
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": np.concatenate((ends, ends[::-1])),
+        "y": np.concatenate((ends * (1 + tolerance), ends[::-1] / (1 + tolerance))),
+        "fill": "toself",
+        "fillcolor": MUTED,
+        "opacity": 0.18,
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def _equal(low: float, high: float) -> Values:
+    """Where predictions are the measurements."""
+    ends = np.array([low, high])
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": ends,
+        "y": ends,
+        "line": {"color": MUTED, "width": 1},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def _points(group: Group, symbol: str) -> Values:
+    """One group's measurements."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": group.name,
+        "x": group.measured,
+        "y": group.predicted,
+        "text": list(group.labels),
+        "marker": {"symbol": symbol, "size": 6, "opacity": 0.6, "color": style_of(group.look).colour},
+        "hovertemplate": "%{text}<br>measured %{x:.3s}s, predicted %{y:.3s}s<extra></extra>",
+        "showlegend": True,
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +40,7 @@ from app.report.charts.style import (
     titled,
     upright,
 )
-from app.studies.curve import Curve, Series
+from app.studies.curve import Curve, Mark, Series
 from app.studies.sensitivity import Sensitivity
 from app.studies.sizing import Answer, Candidate
 from app.units import marks, parse, percent, show, show_span
@@ -101,48 +101,20 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
     scale = math.log10 if curve.y_logarithmic else float
     places = np.concatenate([series.x[np.isfinite(series.typical)] for series in drawn])
     x_low, x_high = float(places.min()), float(places.max())
-    any_strong = any(series.strong for series in drawn)
-    data: list[Values] = []
-    ends: list[tuple[str, float, str]] = []
-    for series in drawn:
-        style = style_of(series.look)
-        colour = style.colour
-        area = _band_area(series, style)
-        if area:
-            data.append(area | {"opacity": 0.16 if series.strong or not any_strong or len(drawn) < 5 else 0.06})
-        known = np.isfinite(series.typical)
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": series.name,
-                "x": series.x,
-                "y": series.typical,
-                "line": {
-                    "color": colour,
-                    "dash": series.dash or style.dash,
-                    "width": 3 if series.strong else 1.8,
-                    "shape": "hv" if series.steps else "linear",
-                },
-                "hovertemplate": f"{plain(series.name)}<br>{_hover(curve)}<extra></extra>",
-            }
-        )
-        ends.append((series.name, float(series.typical[known][-1]), colour))
-    plot_height = height - 80
-    notes = _end_labels(ends, low, high, plot_height, scale)
+    crowded = len(drawn) > 4 and any(series.strong for series in drawn)
+    data = [trace for series in drawn for trace in _traces(series, curve, crowded)]
+    ends = [
+        (series.name, float(series.typical[np.isfinite(series.typical)][-1]), style_of(series.look).colour)
+        for series in drawn
+    ]
+    notes = _end_labels(ends, low, high, height - 80, scale)
     x_scale = math.log10 if curve.x_logarithmic else float
     if curve.own is not None:
         x, y = curve.own
         data.append(own_point(x, y))
         place = (x_scale(x) - x_scale(x_low)) / (x_scale(x_high) - x_scale(x_low) or 1.0)
         notes.append(own_label("your plan", x_scale(x), scale(y), place))
-    shapes: list[Values] = []
-    for mark in curve.marks:
-        shapes.append({**upright(mark.x), "line": {"color": MUTED, "width": 1, "dash": "dot"}})
-        notes.append(
-            annotation(mark.text, x_scale(mark.x), 1, "left", "top", yref="paper", xshift=3, bgcolor=CLEAR)
-            | {"font": {"size": 11, "color": MUTED}, "textangle": -90}
-        )
+    notes += [_mark_label(mark, x_scale) for mark in curve.marks]
     longest = max(len(series.name) for series in drawn)
     return figure(
         curve.title,
@@ -152,10 +124,37 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
         x=_axis_of(curve.x_name, curve.x_unit, x_low, x_high, curve.x_logarithmic),
         y=_axis_of(curve.y_name, curve.y_unit, low, high, curve.y_logarithmic),
         annotations=notes,
-        shapes=shapes,
+        shapes=[upright(mark.x) | {"line": {"color": MUTED, "width": 1, "dash": "dot"}} for mark in curve.marks],
         margin={"l": 8, "r": min(16 + 7 * longest, 150), "t": 12, "b": 8},
         hovermode="x" if len(drawn) < 3 else "closest",
     )
+
+
+def _traces(series: Series, curve: Curve, crowded: bool) -> Iterator[Values]:
+    """A line over its range; where lines crowd, the ranges of those that matter less step back."""
+    style = style_of(series.look)
+    if area := _band_area(series, style):
+        yield area | {"opacity": 0.06 if crowded and not series.strong else 0.16}
+    yield {
+        "type": "scatter",
+        "mode": "lines",
+        "name": series.name,
+        "x": series.x,
+        "y": series.typical,
+        "line": {
+            "color": style.colour,
+            "dash": series.dash or style.dash,
+            "width": 3 if series.strong else 1.8,
+            "shape": "hv" if series.steps else "linear",
+        },
+        "hovertemplate": f"{plain(series.name)}<br>{_hover(curve)}<extra></extra>",
+    }
+
+
+def _mark_label(mark: Mark, scale: Callable[[float], float]) -> Values:
+    """What changes at a place of the x axis, written upwards beside it."""
+    note = annotation(mark.text, scale(mark.x), 1, "left", "top", yref="paper", xshift=3, bgcolor=CLEAR)
+    return note | {"font": {"size": 11, "color": MUTED}, "textangle": -90}
 
 
 def _hover(curve: Curve) -> str:

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
 from app.catalog.load import Catalog
+from app.plan.declarations import declared
 from app.report.charts import curve_charts
-from app.studies.sizing import Answer, Question, size
+from app.studies.sizing import NAMES, Answer, Candidate, Question, size
 from app.units import parse, show
 from app.web import form
 from app.web.api import share_of
@@ -25,7 +26,6 @@ QUESTION = {
     "Job": ("model", "training_tokens", "sequence_length", "global_batch", "precision"),
     "Limits": ("deadline", "budget", "budget_kind", "power_limit", "gpus"),
 }
-COSTS = {"capital": "Capital", "rental": "Rent of the run", "run": "Owned cost of the run"}
 
 
 @router.get("/size")
@@ -80,7 +80,7 @@ def _sizing(request: Request, asked: form.BoundForm, answer: Answer | None) -> d
         if answer and question
         else None,
         "savings": [one.next_dollar * MILLION if one.next_dollar else None for one in answer.front] if answer else [],
-        "kinds": COSTS,
+        "kinds": {kind: declared(Candidate)[kind].label for kind in NAMES},
         "query_text": request.url.query,
     }
 
