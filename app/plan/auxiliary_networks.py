@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +10,11 @@ from app.catalog.estimate import N_DRAWS, Estimate
 from app.catalog.load import Catalog
 from app.formulas import costs
 from app.formulas.fabric import layouts
-from app.plan.bill_of_materials import Network, build, draws_or_nan
-from app.plan.cluster import Hardware
+from app.plan.bill_of_materials import PricedDesign, build, draws_or_nan
+from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
 from app.plan.result import Links
-from app.plan.scenario import Scenario
+from app.plan.scenario import NetworkRequest
 from app.plan.switches import candidates, choose
 
 Floats = NDArray[np.float64]
@@ -39,51 +38,54 @@ class AuxiliaryNetwork:
     power_sources: tuple[Estimate, ...]
 
 
-def networks(
-    hardware: Hardware, scenario: Scenario, catalog: Catalog, prices: PriceList, own: Network | None
+def auxiliary_networks(
+    cluster: Cluster, request: NetworkRequest, prices: PriceList, compute: PricedDesign | None
 ) -> Iterator[AuxiliaryNetwork]:
-    """Storage and management networks, sized by the same machinery."""
-    plain: dict[str, Any] = {
-        "topology": "fat-tree", "planes": 1, "management_links": 0, "nodes_per_unit": None, "switch": None,
-        "tiers": None, "minimum_spines": 1, "spine_policy": "shared", "spine_oversubscription": 1.0,
-    }  # fmt: skip
-    racks = -(-hardware.nodes // hardware.platform.nodes_per_rack)
-    boxes = sum(line.quantity for line in own.parts if line.role.endswith(" switch")) if own else 0
-    if scenario.storage_network:
+    """Storage and management networks that are switched on, sized by the same machinery as the compute network."""
+    catalog = prices.catalog
+    racks = -(-cluster.nodes // cluster.platform.nodes_per_rack)
+    boxes = sum(line.quantity for line in compute.parts if line.role.endswith(" switch")) if compute else 0
+    if request.storage_network:
         rates = catalog.operations["storage"]
-        links = hardware.platform.storage_nics
-        servers = -(-hardware.nodes * links * rates["server_links"].typical // max(links, 1))
-        there = replace(hardware, nodes=hardware.nodes + int(servers), nics_per_node=links)
-        wish = scenario.model_copy(update=plain | {"oversubscription": rates["oversubscription"].typical})
-        yield from _sized("storage", there, wish, catalog, prices, hardware.nodes * links)
-    if scenario.management_network:
+        links = cluster.platform.storage_nics
+        servers = -(-cluster.nodes * links * rates["server_links"].typical // max(links, 1))
+        storage_cluster = replace(cluster, nodes=cluster.nodes + int(servers), nics_per_node=links)
+        storage = _plain(rates["oversubscription"].typical)
+        yield from _sized("storage", storage_cluster, storage, prices, cluster.nodes * links)
+    if request.management_network:
         rates = catalog.operations["management"]
         links = int(rates["in_band_links"].typical)
         ethernet = catalog.scale_out["tcp-100"]
         nic = catalog.nics[ethernet.nic] if ethernet.nic else None
-        there = replace(hardware, scale_out=ethernet, nic=nic, nics_per_node=links)
-        wish = scenario.model_copy(update=plain | {"oversubscription": rates["in_band_oversubscription"].typical})
-        in_band = list(_sized("in-band management", there, wish, catalog, prices, 0))
+        in_band_cluster = replace(cluster, scale_out=ethernet, nic=nic, nics_per_node=links)
+        in_band = list(
+            _sized("in-band management", in_band_cluster, _plain(rates["in_band_oversubscription"].typical), prices, 0)
+        )
         yield from in_band
         boxes += sum(network.leaf_switches + network.spine_switches for network in in_band)
         ports = round(
-            hardware.nodes * rates["out_of_band_ports_per_node"].typical
+            cluster.nodes * rates["out_of_band_ports_per_node"].typical
             + racks * rates["out_of_band_ports_per_rack"].typical
             + boxes
         )
         yield _out_of_band(ports, int(rates["out_of_band_uplinks"].typical), catalog, prices)
 
 
+def _plain(oversubscription: float) -> NetworkRequest:
+    """A plain fat tree, whatever the compute network is."""
+    return NetworkRequest(topology="fat-tree", oversubscription=oversubscription)
+
+
 def _sized(
-    role: str, hardware: Hardware, scenario: Scenario, catalog: Catalog, prices: PriceList, adapters: int
+    role: str, cluster: Cluster, request: NetworkRequest, prices: PriceList, adapters: int
 ) -> Iterator[AuxiliaryNetwork]:
-    choices = candidates(hardware, scenario, catalog)
-    if not choices or hardware.nics_per_node < 1:
+    choices = candidates(cluster, request, prices.catalog)
+    if not choices or cluster.nics_per_node < 1:
         return
-    choice, design = choose(choices, hardware, scenario, prices)
+    choice, design = choose(choices, cluster, request, prices)
     if int(design.reason) != layouts.BUILT:
         return
-    network = build(hardware, scenario, catalog, prices, choice, design, adapters)
+    network = build(cluster, request, prices, choice, design, adapters)
     counts = network.counts
     links = Links(int(design.node_leaf), int(design.leaf_spine), int(design.spine_core))
     yield AuxiliaryNetwork(

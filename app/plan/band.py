@@ -1,11 +1,11 @@
 """From draws to ranges: each result is low ≤ typical ≤ high with a unit and the sources that fed it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import cache
 from math import isfinite
 from operator import attrgetter
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ Z90 = 1.2815515655446004
 EARLY = frozenset({"announced", "projected"})
 """What is not on sale yet."""
 _SOURCE, _STATUS = attrgetter("source"), attrgetter("status")
+
+nan_is_an_answer = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
+"""Outside a formula's range the result is NaN or infinite, which is no error here: it becomes ``None``."""
 
 
 T = TypeVar("T")
@@ -145,28 +148,23 @@ def unit_of(entry: Field[Any]) -> str:
 def fold(part: Any) -> Any:
     """A result whose quantities are draws, as the same result with bands, in one sort.
 
-    Walks records, tuples and mappings. A quantity has the unit that its field declares (see `result`). The interval
-    holds 80 % of the draws; the model's own error widens it on the logarithm, √(draws² + residual²), each side by
-    itself. What is not a number is ``None``.
+    Walks tuples, mappings and those fields of records that may hold quantities. A quantity has the unit that its field
+    declares (see `result`). The interval holds 80 % of the draws; the model's own error widens it on the logarithm,
+    √(draws² + residual²), each side by itself. What is not a number is ``None``.
 
     >>> fold({"t": Draws(np.full(257, 2.0), "s")})["t"]
     Band(low=2.0, typical=2.0, high=2.0, unit='s', sources=(), projected=False)
     """
-    found: list[tuple[Draws, str]] = []
+    found: dict[tuple[int, str], Draws] = {}
     _collect(part, "", found)
-    return _rebuilt(part, iter(_bands(found))) if found else part
+    return _rebuilt(part, "", _bands(found)) if found else part
 
 
-PLAIN = frozenset({str, int, float, bool, type(None)})
-
-
-def _collect(part: Any, unit: str, found: list[tuple[Draws, str]]) -> None:
-    """Every quantity inside a result, with its unit, in the order of `_rebuilt`."""
+def _collect(part: Any, unit: str, found: dict[tuple[int, str], Draws]) -> None:
+    """Every quantity inside a result, by its identity and its unit: results that share their draws share a band."""
     kind: Any = type(part)
-    if kind in PLAIN:
-        return
     if kind is Draws:
-        found.append((part, unit or part.unit))
+        found[id(part), unit or part.unit] = part
     elif kind is tuple:
         for inner in part:
             _collect(inner, unit, found)
@@ -174,50 +172,55 @@ def _collect(part: Any, unit: str, found: list[tuple[Draws, str]]) -> None:
         for inner in part.values():
             _collect(inner, unit, found)
     elif is_dataclass(part):
-        for name, own in _units(kind):
+        for name, own in _quantity_fields(kind):
             _collect(getattr(part, name), own, found)
 
 
-def _rebuilt(part: Any, bands: Iterator[Band | None]) -> Any:
-    """The same result with the next bands in place of its draws."""
+def _rebuilt(part: Any, unit: str, bands: Mapping[tuple[int, str], Band | None]) -> Any:
+    """The same result with bands in place of its draws."""
     kind: Any = type(part)
-    if kind in PLAIN:
-        return part
     if kind is Draws:
-        return next(bands)
+        return bands[id(part), unit or part.unit]
     if kind is tuple:
-        return tuple([_rebuilt(inner, bands) for inner in part])
+        return tuple([_rebuilt(inner, unit, bands) for inner in part])
     if kind is dict:
-        return {name: _rebuilt(inner, bands) for name, inner in part.items()}
+        return {name: _rebuilt(inner, unit, bands) for name, inner in part.items()}
     if is_dataclass(part):
-        return kind(*[_rebuilt(getattr(part, name), bands) for name, _ in _units(kind)])
+        folded = {name: _rebuilt(getattr(part, name), own, bands) for name, own in _quantity_fields(kind)}
+        return kind(**(vars(part) | folded))
     return part
 
 
 @cache
-def _units(kind: Any) -> tuple[tuple[str, str], ...]:
-    """The fields of a record, in order, each with the unit it declares; blank where it declares none."""
-    return tuple((entry.name, unit_of(entry)) for entry in fields(kind))
+def _quantity_fields(kind: Any) -> tuple[tuple[str, str], ...]:
+    """The fields of a record that may hold quantities, each with the unit it declares; blank where it declares none."""
+    types = get_type_hints(kind)
+    return tuple((entry.name, unit_of(entry)) for entry in fields(kind) if _generic(types[entry.name]))
 
 
-def _bands(found: Sequence[tuple[Draws, str]]) -> list[Band | None]:
-    rows = [draws for draws, _ in found]
+def _generic(annotation: Any) -> bool:
+    """Whether a type has parameters: ``Q`` itself, or what is made of it, such as ``tuple[CostLine[Q], ...]``."""
+    return isinstance(annotation, TypeVar) or bool(getattr(annotation, "__parameters__", ()))
+
+
+def _bands(found: Mapping[tuple[int, str], Draws]) -> dict[tuple[int, str], Band | None]:
+    rows = list(found.values())
     table = np.empty((len(rows), max([row.values.size for row in rows])))
     for place, row in zip(table, rows, strict=True):
         place[:] = row.values
     typical = table[:, 0].tolist()
     low, high = _sorted_interval(table, np.array([row.residual for row in rows]))
     rests: dict[int, tuple[tuple[str, ...], bool]] = {}  # results of one part of the plan share what they rest on
-    bands: list[Band | None] = []
-    for (row, unit), below, value, above in zip(found, low.tolist(), typical, high.tolist(), strict=True):
+    bands: dict[tuple[int, str], Band | None] = {}
+    for (key, row), below, value, above in zip(found.items(), low.tolist(), typical, high.tolist(), strict=True):
         if not isfinite(value):
-            bands.append(None)
+            bands[key] = None
             continue
         used = row.used
         if id(used) not in rests:
             rests[id(used)] = _provenance(used)
         sources, projected = rests[id(used)]
-        bands.append(Band(below, value, above, unit, sources, projected))
+        bands[key] = Band(below, value, above, key[1], sources, projected)
     return bands
 
 

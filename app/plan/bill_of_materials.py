@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +16,9 @@ from app.formulas.fabric import design as fabric_design
 from app.formulas.fabric import layouts
 from app.formulas.fabric.cabling import Cabling, Counts
 from app.plan.cables import Medium, floor_of, media, switch_cage
-from app.plan.cluster import Hardware
+from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
-from app.plan.scenario import Scenario
+from app.plan.scenario import NetworkRequest
 from app.plan.switches import SwitchPair
 
 Floats = NDArray[np.float64]
@@ -59,8 +59,8 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
-    """A designed and priced network: the compute fabric, or one beside it."""
+class PricedDesign:
+    """A design with its cables, prices and power: the compute network, or one beside it."""
 
     choice: SwitchPair
     design: layouts.Design
@@ -70,16 +70,21 @@ class Network:
     cages: "Cages"
     parts: tuple[Line, ...]
     """What is bought, a level's cables on one line."""
-    modules: Mapping[str, Array]
-    """Power of the modules in the switches of each tier [W]."""
     spares: Estimate
+    stock: Floats
+    """Price of the parts kept in stock [USD]."""
+    cost: Floats
+    """Price of all parts and of the stock [USD]."""
+    power: Floats
+    """Maximum power of switches with their modules [W]."""
+    typical_power: Floats
+    """Usual power of switches with their modules [W]."""
+    used: tuple[Estimate, ...]
+    """What the cost rests on."""
 
-    @cached_property
-    def lines(self) -> tuple[Line, ...]:
+    @property
+    def lines(self) -> Iterator[Line]:
         """What is bought, cables by their length."""
-        return tuple(self._by_length())
-
-    def _by_length(self) -> Iterator[Line]:
         for line in self.parts:
             if not line.role.startswith("cable "):
                 yield line
@@ -90,48 +95,24 @@ class Network:
             for metres, pieces in _by_length(getattr(self.cabling, level), per_cable):
                 yield Line(f"{name}, {metres:g} m", line.part, line.key, pieces, line.price)
 
-    @cached_property
-    def stock(self) -> Floats:
-        """Price of the parts kept in stock [USD]."""
-        return spare_cost(self._bought, self.spares)
-
-    @cached_property
-    def cost(self) -> Floats:
-        return self._bought + self.stock
-
-    @cached_property
-    def _bought(self) -> Floats:
-        return np.asarray(sum(line.cost for line in self.parts), dtype=np.float64)
-
-    @cached_property
-    def power(self) -> Floats:
-        """Maximum power of switches with their modules [W]."""
-        return np.asarray(sum((line.power for line in self.parts if line.power is not None), ZERO))
-
-    @cached_property
-    def typical_power(self) -> Floats:
-        """Usual power of switches with their modules [W]."""
+    @property
+    def switch_ports(self) -> int:
+        """Ports of all switches, used or free [1]."""
         counts = self.counts
         above = counts.spines + counts.cores + counts.super_cores
-        boxes = ((self.choice.leaf, counts.leaves), (self.choice.spine, above))
-        drawing = [costs.line(-(-many // box.switches_per_box), draws_or_nan(box.power)) for box, many in boxes]
-        return np.asarray(sum((*self.modules.values(), *drawing), ZERO))
+        return counts.leaves * self.choice.radix + above * self.choice.spine_radix
 
-    @cached_property
+    @property
     def rack_units(self) -> int:
+        """Height of all switches [1]."""
         counts, (leaf, spine) = self.counts, (self.choice.leaf, self.choice.spine)
         above = counts.spines + counts.cores + counts.super_cores
         heights = [(box.rack_units or 1) / box.switches_per_box for box in (leaf, spine)]
         return round(counts.leaves * heights[0] + above * heights[1])
 
-    @cached_property
-    def used(self) -> tuple[Estimate, ...]:
-        """What the cost rests on."""
-        prices = [line.price for line in self.parts if line.price]
-        return tuple({price.key: price for price in (*prices, self.spares)}.values())
-
-    @cached_property
+    @property
     def power_sources(self) -> tuple[Estimate, ...]:
+        """What the power rests on."""
         return powers(self.choice)
 
     def cages_used(self) -> dict[str, int]:
@@ -176,12 +157,12 @@ class Cages:
     spine_packaged: bool
 
     @staticmethod
-    def of(choice: SwitchPair, hardware: Hardware, scenario: Scenario, catalog: Catalog) -> "Cages":
+    def of(choice: SwitchPair, cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> "Cages":
         """The cages of a choice of switches and a kind of node.
 
         How many links share a cage of the node is known for the node's own adapters; with others each has its own.
         """
-        return _cages(choice, catalog, hardware.platform.key, hardware.scale_out.key, scenario.planes)
+        return _cages(choice, catalog, cluster.platform.key, cluster.scale_out.key, request.planes)
 
     def at(self, tier: str) -> tuple[tuple[float, int], bool]:
         """The cage at one end of a link, and whether its optics are inside the box."""
@@ -283,13 +264,13 @@ def price_of(
     return optic.name, key, prices.optic(optic)
 
 
-def counted(design: layouts.Design, hardware: Hardware, scenario: Scenario) -> Counts:
+def counted(design: layouts.Design, cluster: Cluster, request: NetworkRequest) -> Counts:
     """A design in plain numbers."""
     return Counts(
-        layout=layouts.LAYOUTS.index(scenario.topology),
-        nodes=hardware.nodes,
-        rails=hardware.nics_per_node,
-        planes=scenario.planes,
+        layout=layouts.LAYOUTS.index(request.topology),
+        nodes=cluster.nodes,
+        rails=cluster.nics_per_node,
+        planes=request.planes,
         tiers=int(design.tiers),
         units=int(design.units),
         unit_nodes=int(design.unit_nodes),
@@ -302,32 +283,32 @@ def counted(design: layouts.Design, hardware: Hardware, scenario: Scenario) -> C
         spines=int(design.spine_switches),
         cores=int(design.core_switches),
         super_cores=int(design.super_core_switches),
-        management_links=scenario.management_links,
+        management_links=request.management_links,
         peers=int(design.peer),
-        rail_spines=scenario.spine_policy == "rail" or scenario.topology == "rail-only",
+        rail_spines=request.spine_policy == "rail" or request.topology == "rail-only",
     )
 
 
 def laid_out(
-    design: layouts.Design, choice: SwitchPair, hardware: Hardware, scenario: Scenario, catalog: Catalog
+    design: layouts.Design, choice: SwitchPair, cluster: Cluster, request: NetworkRequest, catalog: Catalog
 ) -> Cabling:
     """A design with its racks on the floor."""
-    floor = floor_of(catalog, hardware.platform.nodes_per_rack)
-    return Cabling(counted(design, hardware, scenario), floor, choice.spine.rack_units or 1)
+    floor = floor_of(catalog, cluster.platform.nodes_per_rack)
+    return Cabling(counted(design, cluster, request), floor, choice.spine.rack_units or 1)
 
 
 def build(
-    hardware: Hardware,
-    scenario: Scenario,
-    catalog: Catalog,
+    cluster: Cluster,
+    request: NetworkRequest,
     prices: PriceList,
     choice: SwitchPair,
     design: layouts.Design,
     adapters: int | None = None,
-) -> Network:
+) -> PricedDesign:
     """Cable and price a design; ``adapters`` is how many NICs to buy where not one for every host."""
-    cabling = laid_out(design, choice, hardware, scenario, catalog)
-    counts, cages = cabling.counts, Cages.of(choice, hardware, scenario, catalog)
+    catalog = prices.catalog
+    cabling = laid_out(design, choice, cluster, request, catalog)
+    counts, cages = cabling.counts, Cages.of(choice, cluster, request, catalog)
     carried = {
         level: cages.medium(prices, level, cabling.longest(level)) for level in LEVELS if getattr(design, level) > 0
     }
@@ -337,18 +318,44 @@ def build(
         design,
         counts.nodes,
         counts.nodes * counts.rails if adapters is None else adapters,
-        scenario.management_links * scenario.planes,
+        request.management_links * request.planes,
         {level: [(medium, True)] for level, medium in carried.items() if medium},
     )
     modules = held(needed, catalog)
-    nic, family = hardware.nic.key if hardware.nic else None, hardware.scale_out.family
+    nic, family = cluster.nic.key if cluster.nic else None, cluster.scale_out.family
     lines = []
     for (role, key), many in needed.items():
         if many:
             name, own_key, price = price_of(role, key, choice, nic, family, prices)
             power = _switch_power(choice, role, int(many), modules) if role.endswith(" switch") else None
             lines.append(Line(role, name, own_key, int(many), price, power))
-    return Network(choice, design, counts, cabling, carried, cages, tuple(lines), modules, prices.rate("spares"))
+    parts, spares = tuple(lines), prices.rate("spares")
+    bought = np.asarray(sum(line.cost for line in parts), dtype=np.float64)
+    stock = spare_cost(bought, spares)
+    known = [line.price for line in parts if line.price]
+    return PricedDesign(
+        choice=choice,
+        design=design,
+        counts=counts,
+        cabling=cabling,
+        media=carried,
+        cages=cages,
+        parts=parts,
+        spares=spares,
+        stock=stock,
+        cost=bought + stock,
+        power=np.asarray(sum((line.power for line in parts if line.power is not None), ZERO)),
+        typical_power=_typical_power(choice, counts, modules),
+        used=tuple({price.key: price for price in (*known, spares)}.values()),
+    )
+
+
+def _typical_power(choice: SwitchPair, counts: Counts, modules: Mapping[str, Array]) -> Floats:
+    """Usual power of switches with their modules [W]."""
+    above = counts.spines + counts.cores + counts.super_cores
+    boxes = ((choice.leaf, counts.leaves), (choice.spine, above))
+    drawing = [costs.line(-(-many // box.switches_per_box), draws_or_nan(box.power)) for box, many in boxes]
+    return np.asarray(sum((*modules.values(), *drawing), ZERO))
 
 
 def _switch_power(choice: SwitchPair, role: str, boxes: int, modules: Mapping[str, Array]) -> Floats:

@@ -1,17 +1,21 @@
 """The hardware a scenario names, with every blank filled in from the catalogue."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from app.catalog.entries import Gpu, Nic, Platform, ScaleOut, ScaleUp
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
-from app.plan.scenario import Scenario, check_keys
+from app.plan.scenario import ClusterRequest, NetworkRequest, Scenario, check_keys
 
 
-@dataclass(frozen=True)
-class Hardware:
-    """What a scenario is built of. Rates are per GPU and one direction."""
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """What a scenario is built of. Rates are per GPU and one direction.
+
+    A cluster equals itself alone, and `resolve` makes one for one request, so that it can be part of a cache's key.
+    """
 
     gpu: Gpu
     platform: Platform
@@ -49,40 +53,45 @@ class Hardware:
         }
 
 
-def look_up(scenario: Scenario, catalog: Catalog) -> Hardware:
-    """Resolve the scenario's hardware; the platform's own values fill the blanks."""
+Hardware = Cluster
+
+
+def look_up(scenario: Scenario, catalog: Catalog) -> Cluster:
+    """The cluster of a scenario."""
     check_keys(scenario, catalog)
-    gpu = catalog.gpus[scenario.gpu]
-    platform = catalog.platforms[scenario.platform or gpu.platform]
-    scale_up = catalog.scale_up[scenario.scale_up or gpu.scale_up]
+    return resolve(scenario.part(ClusterRequest), scenario.part(NetworkRequest), catalog)
+
+
+@lru_cache(maxsize=256)
+def resolve(request: ClusterRequest, network: NetworkRequest, catalog: Catalog) -> Cluster:
+    """Fill the blanks of a request with the platform's own values."""
+    gpu = catalog.gpus[request.gpu]
+    platform = catalog.platforms[request.platform or gpu.platform]
+    scale_up = catalog.scale_up[request.scale_up or gpu.scale_up]
     own_link = scale_up.key == gpu.scale_up
-    gpus_per_node = min(scenario.gpus_per_node or platform.gpus_per_node, scenario.gpus)
-    domain = scenario.scale_up_domain or (platform.scale_up_domain if own_link else _reach(platform, scale_up))
-    if (
-        scenario.scale_up_domain is None
-        and scenario.gpus_per_node
-        and platform.scale_up_domain <= platform.gpus_per_node
-    ):
+    gpus_per_node = min(request.gpus_per_node or platform.gpus_per_node, request.gpus)
+    domain = request.scale_up_domain or (platform.scale_up_domain if own_link else _reach(platform, scale_up))
+    if request.scale_up_domain is None and request.gpus_per_node and platform.scale_up_domain <= platform.gpus_per_node:
         domain = min(domain, gpus_per_node)
-    scale_out = catalog.scale_out[scenario.scale_out]
-    nics = platform.nics_per_node if scenario.nics_per_node is None else scenario.nics_per_node
-    if scenario.nics_per_node is None and gpus_per_node < platform.gpus_per_node:
+    scale_out = catalog.scale_out[network.scale_out]
+    nics = platform.nics_per_node if network.nics_per_node is None else network.nics_per_node
+    if network.nics_per_node is None and gpus_per_node < platform.gpus_per_node:
         nics = -(-nics * gpus_per_node // platform.gpus_per_node)
-    return Hardware(
+    return Cluster(
         gpu=gpu,
         platform=platform,
         scale_up=scale_up,
-        wiring=scenario.scale_up_wiring or (platform.scale_up_wiring if own_link else scale_up.wiring),
-        domain=max(1, min(domain, scenario.gpus)),
+        wiring=request.scale_up_wiring or (platform.scale_up_wiring if own_link else scale_up.wiring),
+        domain=max(1, min(domain, request.gpus)),
         full_domain=domain,
         scale_out=scale_out,
         nic=catalog.nics[scale_out.nic] if scale_out.nic else None,
-        gpus=scenario.gpus,
+        gpus=request.gpus,
         gpus_per_node=gpus_per_node,
-        nodes=-(-scenario.gpus // gpus_per_node),
+        nodes=-(-request.gpus // gpus_per_node),
         nics_per_node=nics,
         pcie=catalog.scale_up[platform.pcie],
-        network_rate=scenario.network_rate,
+        network_rate=network.network_rate,
     )
 
 

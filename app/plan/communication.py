@@ -13,7 +13,6 @@ from app.catalog.sampling import DRAWS, TYPICAL, Sampling
 from app.formulas.arrays import Array
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import Calibration, Selection, choose
-from app.plan import network as compute_network
 from app.plan.cluster import Hardware
 from app.plan.machine import (
     CollectiveSystem,
@@ -24,6 +23,7 @@ from app.plan.machine import (
     machine,
     residual,
 )
+from app.plan.network import network_of
 from app.plan.scenario import CollectiveRequest, NetworkRequest, Scenario
 
 Floats = NDArray[np.float64]
@@ -188,9 +188,9 @@ def communication(
 
 def of_scenario(scenario: Scenario, catalog: Catalog) -> Communication:
     """The same for a whole question: its hardware looked up, its network designed."""
-    network = compute_network.draft(scenario, catalog)
+    network = network_of(scenario, catalog)
     requests = scenario.part(NetworkRequest), scenario.part(CollectiveRequest)
-    return communication(network.hardware, network, *requests, catalog)
+    return communication(network.cluster, network, *requests, catalog)
 
 
 def time_collective(

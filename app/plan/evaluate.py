@@ -1,20 +1,27 @@
-"""The place where hardware and maths meet: a scenario and the catalogue in, one frozen plan out."""
+"""The place where hardware and maths meet: a scenario and the catalogue in, one frozen plan, or a part of one, out."""
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 from app import __version__
 from app.catalog.load import Catalog
-from app.plan import all_reduce, findings, network, summary
-from app.plan.band import Draws, fold
-from app.plan.cluster import Hardware
+from app.plan import summary
+from app.plan.all_reduce import explanations as explain_reduction
+from app.plan.all_reduce import time_all_reduce
+from app.plan.band import Draws, fold, nan_is_an_answer
+from app.plan.cluster import Cluster, resolve
 from app.plan.communication import communication
-from app.plan.job import job
-from app.plan.outline import nan_is_an_answer, outline
+from app.plan.findings import by_severity, of_question
+from app.plan.job import job as training_job
+from app.plan.job import shape
+from app.plan.network import Network, design_network, fabric_of, network_of
+from app.plan.network import explain as explain_network
+from app.plan.prices import PriceList
 from app.plan.recommendation import recommend
-from app.plan.result import Explanation, Finding, Plan
-from app.plan.scenario import CollectiveRequest, NetworkRequest, Scenario
-
-SEVERITIES = ("error", "warning", "note")
+from app.plan.result import AllReducePlan, Bottleneck, Memory, NetworkPlan, Plan, Training
+from app.plan.scenario import ClusterRequest, CollectiveRequest, NetworkRequest, PriceRequest, Scenario, check_keys
+from app.plan.total_cost import cluster_of, ownership, total_cost
+from app.plan.total_cost import explain as explain_cost
 
 
 @nan_is_an_answer
@@ -23,59 +30,99 @@ def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
 
     What cannot be built or run is a finding, and the numbers it affects are ``None``.
     """
-    own = outline(scenario, catalog)
-    hardware, network, job, money = own.hardware, own.network, own.job, own.money
+    check_keys(scenario, catalog)
+    prices = PriceList.of(scenario.part(PriceRequest), catalog)
+    cluster = resolve(scenario.part(ClusterRequest), scenario.part(NetworkRequest), catalog)
+    network = design_network(cluster, scenario.part(NetworkRequest), prices)
+    job = training_job.draft(cluster, scenario, catalog, taper=network.taper, hops=network.hops)
     message = scenario.message or job.gradient_bytes
-    requests = scenario.part(NetworkRequest), scenario.part(CollectiveRequest)
-    fabric = communication(hardware, network, *requests, catalog)
-    reduction = all_reduce.time_all_reduce(fabric, message)
-    drafts = (network, job, money)
-
-    quantities: dict[str, Draws] = {}
-    found: list[Finding] = list(findings.of_hardware(hardware, scenario, catalog))
-    explanations: dict[str, Explanation] = {}
-    for draft in drafts:
-        quantities |= draft.quantities
-        found += draft.findings
-        explanations |= draft.explanations
-    found += reduction.findings
-    explanations |= all_reduce.explanations(reduction)
-    bands, reduced = fold((quantities, reduction.all_reduce))
-
-    cluster, priced = money.cluster_part(bands), money.part(bands)
-    trained, bottleneck = job.training_part(bands), job.bottleneck_part(bands)
-    return Plan(
-        model_version=__version__,
-        catalog_version=catalog.version,
-        scenario=resolved(scenario, hardware, network, job, message),
-        findings=tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))),
-        permalink="/?" + scenario.query(catalog_version=catalog.version),
-        verdict=summary.verdict(scenario, hardware, catalog, trained, bottleneck, priced),
-        cluster=cluster,
-        fabric=network.part(bands),
-        all_reduce=reduced,
-        training=trained,
-        memory=job.memory_part(bands),
-        bottleneck=bottleneck,
-        costs=priced,
-        recommendation=recommend(scenario, catalog, own),
-        explanations=explanations,
+    fabric = communication(cluster, network, scenario.part(NetworkRequest), scenario.part(CollectiveRequest), catalog)
+    reduction = time_all_reduce(fabric, message)
+    cost = total_cost(cluster, network, prices, job.time_to_train)
+    trained = cast(Any, job.quantities)
+    plan: Plan = fold(
+        Plan[Draws](
+            model_version=__version__,
+            catalog_version=catalog.version,
+            scenario=_filled(scenario, cluster, network, job, message),
+            findings=by_severity(
+                (
+                    *of_question(cluster, scenario, catalog),
+                    *network.findings,
+                    *job.findings,
+                    *reduction.findings,
+                    *cost.findings,
+                )
+            ),
+            permalink="/?" + scenario.query(catalog_version=catalog.version),
+            verdict="",
+            cluster=cluster_of(cost.owned),
+            fabric=fabric_of(network, cost.costs.capital),
+            all_reduce=reduction.all_reduce,
+            training=cast(Training[Draws], job.training_part(trained)),
+            memory=cast(Memory[Draws], job.memory_part(trained)),
+            bottleneck=cast(Bottleneck[Draws], job.bottleneck_part(trained)),
+            costs=cost.costs,
+            recommendation=recommend(scenario, catalog, network, job, cost),
+            explanations={
+                **explain_network(network),
+                **job.explanations,
+                **explain_reduction(reduction),
+                **explain_cost(cost),
+            },
+        )
     )
+    return replace(plan, verdict=summary.verdict(scenario, cluster, catalog, plan))
 
 
-def resolved(
-    scenario: Scenario, hardware: Hardware, network: network.FabricDraft, job: job.TrainingDraft, message: float
+@nan_is_an_answer
+def evaluate_network(scenario: Scenario, catalog: Catalog) -> NetworkPlan:
+    """The network of one scenario alone: sized, priced, held against the capital of its cluster."""
+    network = network_of(scenario, catalog)
+    cluster = network.cluster
+    owned = ownership(cluster, network, network.prices)
+    plan: NetworkPlan = fold(
+        NetworkPlan[Draws](
+            scenario=scenario.filled({**cluster.fields(), **network.fields()}),
+            findings=by_severity((*of_question(cluster, scenario, catalog), *network.findings)),
+            cluster=cluster_of(owned),
+            fabric=fabric_of(network, owned.capital),
+            explanations=explain_network(network),
+        )
+    )
+    return plan
+
+
+@nan_is_an_answer
+def evaluate_all_reduce(scenario: Scenario, catalog: Catalog) -> AllReducePlan:
+    """The reduction of one scenario alone: of its message, or of the gradients of its model."""
+    network = network_of(scenario, catalog)
+    cluster = network.cluster
+    fabric = communication(cluster, network, network.request, scenario.part(CollectiveRequest), catalog)
+    reduction = time_all_reduce(fabric, scenario.message or shape.gradient_bytes(cluster, scenario, catalog))
+    plan: AllReducePlan = fold(
+        AllReducePlan[Draws](
+            scenario=scenario.filled(cluster.fields()) | {"message": reduction.all_reduce.message},
+            findings=by_severity((*of_question(cluster, scenario, catalog), *reduction.findings)),
+            all_reduce=reduction.all_reduce,
+            explanations=explain_reduction(reduction),
+        )
+    )
+    return plan
+
+
+def _filled(
+    scenario: Scenario, cluster: Cluster, network: Network, job: training_job.TrainingDraft, message: float
 ) -> dict[str, Any]:
     """Every field of the scenario, with what the plan filled in for the blanks."""
-    filled: dict[str, Any] = {
-        **hardware.fields(),
-        "switch": network.switch,
-        "tiers": network.tiers,
-        "nodes_per_unit": network.nodes_per_unit,
-        "message": message,
-        "availability": job.availability,
-        **job.shape_fields,
-    }
-    if job.parallelism:
-        filled |= {name: value for name, value in vars(job.parallelism).items() if name in Scenario.model_fields}
-    return scenario.filled(filled)
+    parallelism = vars(job.parallelism) if job.parallelism else {}
+    return scenario.filled(
+        {
+            **cluster.fields(),
+            **network.fields(),
+            "message": message,
+            "availability": job.availability,
+            **job.shape_fields,
+            **{name: value for name, value in parallelism.items() if name in Scenario.model_fields},
+        }
+    )

@@ -1,6 +1,6 @@
 """What does not fit together in a cluster and its network, and what to change."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -8,22 +8,30 @@ from app import units
 from app.catalog.entries import Switch
 from app.catalog.load import Catalog
 from app.formulas.fabric import layouts
-from app.plan.bill_of_materials import Network
-from app.plan.cluster import Hardware
+from app.plan.bill_of_materials import PricedDesign
+from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
 from app.plan.result import Finding
-from app.plan.scenario import Scenario
+from app.plan.scenario import ClusterRequest, ModelRequest, NetworkRequest, Scenario
 from app.plan.switches import SwitchPair, designed
 from app.plan.unusual_values import unusual_values
 
+SEVERITIES = ("error", "warning", "note")
 
-def of_hardware(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
+
+def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Each finding once, the worst first; those of one severity in the order they were found."""
+    once = {(finding.code, finding.message): finding for finding in findings}
+    return tuple(sorted(once.values(), key=lambda finding: SEVERITIES.index(finding.severity)))
+
+
+def of_question(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
     """What does not fit together, what is not on sale yet, what is far from usual, what a link was made with."""
-    yield from _nodes(hardware)
-    yield from _links(hardware, scenario)
-    yield from _status(hardware)
+    yield from _nodes(cluster)
+    yield from _links(cluster, scenario)
+    yield from _status(cluster)
     yield from _shape(scenario, catalog)
-    yield from unusual_values(hardware, scenario, catalog)
+    yield from unusual_values(cluster, scenario, catalog)
     if scenario.catalog_version and scenario.catalog_version != catalog.version:
         yield Finding(
             "note",
@@ -34,62 +42,62 @@ def of_hardware(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Ite
         )
 
 
-def _nodes(hardware: Hardware) -> Iterator[Finding]:
-    odd = hardware.gpus % hardware.gpus_per_node
+def _nodes(cluster: Cluster) -> Iterator[Finding]:
+    odd = cluster.gpus % cluster.gpus_per_node
     if odd:
-        fewer, more = hardware.gpus - odd, hardware.gpus - odd + hardware.gpus_per_node
+        fewer, more = cluster.gpus - odd, cluster.gpus - odd + cluster.gpus_per_node
         yield Finding(
             "warning",
             "partial-node",
-            f"{hardware.gpus:,} GPUs do not fill nodes of {hardware.gpus_per_node}: {hardware.nodes:,} nodes are "
-            f"bought and {more - hardware.gpus} of their GPUs stay idle.",
+            f"{cluster.gpus:,} GPUs do not fill nodes of {cluster.gpus_per_node}: {cluster.nodes:,} nodes are "
+            f"bought and {more - cluster.gpus} of their GPUs stay idle.",
             ("gpus",),
             f"Use {fewer:,} or {more:,} GPUs.",
             {"gpus": more},
         )
 
 
-def _links(hardware: Hardware, scenario: Scenario) -> Iterator[Finding]:
-    if hardware.gpu.key not in hardware.platform.gpus:
+def _links(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
+    if cluster.gpu.key not in cluster.platform.gpus:
         yield Finding(
             "warning",
             "unusual-platform",
-            f"{hardware.platform.name} is not sold with {hardware.gpu.name}.",
+            f"{cluster.platform.name} is not sold with {cluster.gpu.name}.",
             ("platform", "gpu"),
             "Leave the server blank to take the GPU's usual platform.",
         )
-    own = {hardware.gpu.scale_up, hardware.gpu.pcie, hardware.platform.pcie}
-    if hardware.scale_up.key not in own:
+    own = {cluster.gpu.scale_up, cluster.gpu.pcie, cluster.platform.pcie}
+    if cluster.scale_up.key not in own:
         yield Finding(
             "warning",
             "other-scale-up",
-            f"{hardware.gpu.name} has no {hardware.scale_up.name}; the plan shows what it would do.",
+            f"{cluster.gpu.name} has no {cluster.scale_up.name}; the plan shows what it would do.",
             ("scale_up",),
             "Leave the scale-up link blank to take the GPU's own.",
         )
-    limit = hardware.scale_up.largest_domain
-    if (scenario.scale_up_domain or 0) > limit:
+    limit = cluster.scale_up.largest_domain
+    if (request.scale_up_domain or 0) > limit:
         yield Finding(
             "error",
             "domain-too-large",
-            f"{hardware.scale_up.name} joins at most {limit} GPUs in one domain, not {scenario.scale_up_domain}.",
+            f"{cluster.scale_up.name} joins at most {limit} GPUs in one domain, not {request.scale_up_domain}.",
             ("scale_up_domain",),
             f"Use at most {limit}.",
             {"scale_up_domain": limit},
         )
-    if hardware.nodes > 1 and hardware.nics_per_node == 0:
+    if cluster.nodes > 1 and cluster.nics_per_node == 0:
         yield Finding(
             "error",
             "no-network",
-            f"{hardware.nodes} nodes without a NIC cannot reach one another.",
+            f"{cluster.nodes} nodes without a NIC cannot reach one another.",
             ("nics_per_node",),
             "Use at least one NIC per node.",
             {"nics_per_node": 1},
         )
 
 
-def _status(hardware: Hardware) -> Iterator[Finding]:
-    parts = (hardware.gpu, hardware.scale_up, hardware.scale_out, hardware.platform)
+def _status(cluster: Cluster) -> Iterator[Finding]:
+    parts = (cluster.gpu, cluster.scale_up, cluster.scale_out, cluster.platform)
     fields = ("gpu", "scale_up", "scale_out", "platform")
     early = [
         (part, field) for part, field in zip(parts, fields, strict=True) if part.status in ("announced", "projected")
@@ -104,11 +112,11 @@ def _status(hardware: Hardware) -> Iterator[Finding]:
         )
 
 
-def _shape(scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
-    borrowed = scenario.borrowed()
+def _shape(request: ModelRequest, catalog: Catalog) -> Iterator[Finding]:
+    borrowed = request.borrowed()
     if borrowed:
-        stand_in = catalog.models[Scenario.model_fields["model"].default]
-        titles = ", ".join((Scenario.model_fields[name].title or name).lower() for name in borrowed)
+        stand_in = catalog.models[ModelRequest.model_fields["model"].default]
+        titles = ", ".join((ModelRequest.model_fields[name].title or name).lower() for name in borrowed)
         yield Finding(
             "warning",
             "borrowed-shape",
@@ -118,73 +126,73 @@ def _shape(scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
         )
 
 
-def refused(design: layouts.Design, hardware: Hardware, scenario: Scenario, catalog: Catalog) -> bool:
+def refused(design: layouts.Design, cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> bool:
     """Whether a design cannot be built as wished: an error is among its findings."""
-    limit = hardware.scale_out.address_limit
+    limit = cluster.scale_out.address_limit
     return (
         int(design.reason) != layouts.BUILT
-        or _foreign_switch(hardware, scenario, catalog) is not None
-        or (limit is not None and _addresses(design, scenario) > limit.typical)
+        or _foreign_switch(cluster, request, catalog) is not None
+        or (limit is not None and _addresses(design, request) > limit.typical)
     )
 
 
-def _foreign_switch(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Switch | None:
+def _foreign_switch(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Switch | None:
     """The switch wished for, where the network cannot run on it."""
-    switch = catalog.switches[scenario.switch] if scenario.switch else None
-    family = "infiniband" if hardware.scale_out.family == "infiniband" else "ethernet"
-    if switch is None or switch.family == family or hardware.scale_out.family == switch.family == "slingshot":
+    switch = catalog.switches[request.switch] if request.switch else None
+    family = "infiniband" if cluster.scale_out.family == "infiniband" else "ethernet"
+    if switch is None or switch.family == family or cluster.scale_out.family == switch.family == "slingshot":
         return None
     return switch
 
 
-def _addresses(design: layouts.Design, scenario: Scenario) -> int:
+def _addresses(design: layouts.Design, request: NetworkRequest) -> int:
     """Ports and switches of a subnet that need an address; a plane is a subnet."""
-    return int((design.node_leaf + design.switches) / scenario.planes)
+    return int((design.node_leaf + design.switches) / request.planes)
 
 
-def of_request(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
+def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Iterator[Finding]:
     """What is wrong or remarkable about the wish, before a switch is counted."""
-    rate = hardware.scale_out.port_rate
-    slot = hardware.pcie.bandwidth
+    rate = cluster.scale_out.port_rate
+    slot = cluster.pcie.bandwidth
     if rate.typical > slot.typical * (1 + 1e-9):
         yield Finding(
             "warning",
             "pcie-too-slow",
-            f"A NIC of {units.show(rate.typical, 'b/s')} needs more than the node's {hardware.pcie.name} slot carries, "
+            f"A NIC of {units.show(rate.typical, 'b/s')} needs more than the node's {cluster.pcie.name} slot carries, "
             f"{units.show(slot.typical, 'b/s')} each way.",
             ("scale_out", "platform"),
             "Choose a slower network, or a node with a newer PCIe generation.",
         )
-    switch = _foreign_switch(hardware, scenario, catalog)
+    switch = _foreign_switch(cluster, request, catalog)
     if switch:
         yield Finding(
             "error",
             "switch-of-another-family",
-            f"{switch.name} is an {switch.family} switch; {hardware.scale_out.name} cannot run on it.",
+            f"{switch.name} is an {switch.family} switch; {cluster.scale_out.name} cannot run on it.",
             ("switch", "scale_out"),
-            f"Leave the switch blank, or choose one of: {', '.join(hardware.scale_out.switches)}.",
+            f"Leave the switch blank, or choose one of: {', '.join(cluster.scale_out.switches)}.",
         )
-    if scenario.spine_oversubscription > 1 and (scenario.tiers or 3) < 3:
+    if request.spine_oversubscription > 1 and (request.tiers or 3) < 3:
         yield Finding(
             "note",
             "no-spine-taper",
-            f"With {scenario.tiers} tiers nothing stands above the spines, so their taper has no effect.",
+            f"With {request.tiers} tiers nothing stands above the spines, so their taper has no effect.",
             ("spine_oversubscription", "tiers"),
         )
 
 
-def too_slow(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Finding:
-    rate = hardware.scale_out.port_rate.typical / scenario.planes
-    if scenario.switch:
-        switch = catalog.switches[scenario.switch]
+def too_slow(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Finding:
+    rate = cluster.scale_out.port_rate.typical / request.planes
+    if request.switch:
+        switch = catalog.switches[request.switch]
         text = f"A port of {switch.name} carries {units.show(switch.port_rate.typical, 'b/s')}"
     else:
-        text = f"No switch of {hardware.scale_out.name} in the catalogue has ports that carry"
+        text = f"No switch of {cluster.scale_out.name} in the catalogue has ports that carry"
     return Finding(
         "error",
         "switch-too-slow",
         f"{text}, and a link needs {units.show(rate, 'b/s')}."
-        if scenario.switch
+        if request.switch
         else f"{text} {units.show(rate, 'b/s')}.",
         ("switch", "scale_out"),
         "Leave the switch blank, or use more planes: each then carries a smaller share of the NIC.",
@@ -192,19 +200,19 @@ def too_slow(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Findin
 
 
 def of_design(
-    choice: SwitchPair, design: layouts.Design, hardware: Hardware, scenario: Scenario, catalog: Catalog
+    choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: NetworkRequest, catalog: Catalog
 ) -> Iterator[Finding]:
     """Why a design cannot be built, or what a network architect would say about it."""
     reason = int(design.reason)
-    hosts = hardware.nodes * hardware.nics_per_node + scenario.management_links
+    hosts = cluster.nodes * cluster.nics_per_node + request.management_links
     if reason == layouts.TOO_MANY_HOSTS:
-        yield _too_many(choice, hardware, scenario, hosts)
+        yield _too_many(choice, cluster, request, hosts)
     elif reason == layouts.TAPER_TOO_WIDE:
         widest = choice.radix - 1
         yield Finding(
             "error",
             "taper-too-wide",
-            f"An oversubscription of {scenario.oversubscription:g} leaves no uplink on a leaf of {choice.radix} ports.",
+            f"An oversubscription of {request.oversubscription:g} leaves no uplink on a leaf of {choice.radix} ports.",
             ("oversubscription",),
             f"Use at most {widest}.",
             {"oversubscription": widest},
@@ -213,7 +221,7 @@ def of_design(
         yield Finding(
             "error",
             "tiers-not-for-topology",
-            f"A {scenario.topology} has no {scenario.tiers} tiers.",
+            f"A {request.topology} has no {request.tiers} tiers.",
             ("tiers", "topology"),
             "Leave the tiers blank.",
         )
@@ -222,41 +230,41 @@ def of_design(
             "error",
             "radix-too-small",
             f"{choice.leaf.name} has {choice.radix} ports a switch: too few for hosts and every neighbour "
-            f"of a {scenario.topology}.",
+            f"of a {request.topology}.",
             ("switch", "oversubscription", "topology"),
             "Use a larger switch, or a smaller oversubscription.",
         )
     if reason != layouts.BUILT:
         return
-    yield from _of_addresses(design, hardware, scenario, catalog)
-    yield from _of_shape(choice, design, hardware, scenario)
+    yield from _of_addresses(design, cluster, request, catalog)
+    yield from _of_shape(choice, design, cluster, request)
 
 
-def _too_many(choice: SwitchPair, hardware: Hardware, scenario: Scenario, hosts: int) -> Finding:
+def _too_many(choice: SwitchPair, cluster: Cluster, request: NetworkRequest, hosts: int) -> Finding:
     def most(tiers: int) -> int:
-        reach = float(designed(choice.ports, hardware, scenario, 1, tiers=tiers).most_nodes)
+        reach = float(designed(choice.ports, cluster, request, 1, tiers=tiers).most_nodes)
         return int(reach) if np.isfinite(reach) else 0
 
-    asked = scenario.tiers
-    works = [tiers for tiers in range(1, 5) if most(tiers) >= hardware.nodes]
+    asked = request.tiers
+    works = [tiers for tiers in range(1, 5) if most(tiers) >= cluster.nodes]
     limit = most(asked) if asked else max(most(tiers) for tiers in range(1, 5))
     text = (
-        f"{hosts:,} hosts do not fit: {scenario.topology} of {asked or 4} tier{'s' if (asked or 4) > 1 else ''} of "
-        f"{choice.radix}-port switches carries {limit:,} nodes of {hardware.nics_per_node} NICs, "
-        f"not {hardware.nodes:,}."
+        f"{hosts:,} hosts do not fit: {request.topology} of {asked or 4} tier{'s' if (asked or 4) > 1 else ''} of "
+        f"{choice.radix}-port switches carries {limit:,} nodes of {cluster.nics_per_node} NICs, "
+        f"not {cluster.nodes:,}."
     )
-    if scenario.topology in ("mesh", "dragonfly"):
+    if request.topology in ("mesh", "dragonfly"):
         limit = most(1)
         text = (
-            f"{hosts:,} hosts do not fit: a {scenario.topology} of {choice.radix}-port switches carries {limit:,} "
-            f"nodes of {hardware.nics_per_node} NICs, not {hardware.nodes:,}."
+            f"{hosts:,} hosts do not fit: a {request.topology} of {choice.radix}-port switches carries {limit:,} "
+            f"nodes of {cluster.nics_per_node} NICs, not {cluster.nodes:,}."
         )
         return Finding("error", "too-many-hosts", text, ("gpus", "topology"),
                        "Use a rail-optimized or plain fat tree.", {"topology": "rail-optimized"})  # fmt: skip
     if works and asked:
         fewest = min(works)
         return Finding("error", "too-many-hosts", text, ("tiers", "gpus"), f"Use {fewest} tiers.", {"tiers": fewest})
-    gpus = limit * hardware.gpus_per_node
+    gpus = limit * cluster.gpus_per_node
     advice = f"Use at most {gpus:,} GPUs, a switch with more ports, or more planes."
     return Finding(
         "error", "too-many-hosts", text, ("gpus", "switch", "planes"), advice, {"gpus": gpus} if gpus else {}
@@ -264,13 +272,13 @@ def _too_many(choice: SwitchPair, hardware: Hardware, scenario: Scenario, hosts:
 
 
 def _of_addresses(
-    design: layouts.Design, hardware: Hardware, scenario: Scenario, catalog: Catalog
+    design: layouts.Design, cluster: Cluster, request: NetworkRequest, catalog: Catalog
 ) -> Iterator[Finding]:
     """InfiniBand gives every port of a host and every switch of a subnet one local identifier; a plane is a subnet."""
-    limit = hardware.scale_out.address_limit
+    limit = cluster.scale_out.address_limit
     if limit is None:
         return
-    needed = _addresses(design, scenario)
+    needed = _addresses(design, request)
     rounded = catalog.operations["infiniband"]["articles_addresses"].typical
     if needed > limit.typical:
         yield Finding(
@@ -291,16 +299,18 @@ def _of_addresses(
         )
 
 
-def _of_shape(choice: SwitchPair, design: layouts.Design, hardware: Hardware, scenario: Scenario) -> Iterator[Finding]:
-    layout = layouts.LAYOUTS.index(scenario.topology)
+def _of_shape(
+    choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: NetworkRequest
+) -> Iterator[Finding]:
+    layout = layouts.LAYOUTS.index(request.topology)
     if layout in layouts.APPROXIMATE:
         yield Finding(
             "note",
             "approximate-topology",
-            f"Switches, links and bisection of a {scenario.topology} are approximate: real ones are laid out by hand.",
+            f"Switches, links and bisection of a {request.topology} are approximate: real ones are laid out by hand.",
             ("topology",),
         )
-    elif not bool(design.crosses_rails) and design.tiers <= 2 and hardware.nics_per_node > 1:
+    elif not bool(design.crosses_rails) and design.tiers <= 2 and cluster.nics_per_node > 1:
         yield Finding(
             "note",
             "rails-apart",
@@ -308,7 +318,7 @@ def _of_shape(choice: SwitchPair, design: layouts.Design, hardware: Hardware, sc
             "shown is the sum over the rails.",
             ("topology", "spine_policy"),
         )
-    if scenario.management_links and choice.leaf.management_port:
+    if request.management_links and choice.leaf.management_port:
         yield Finding(
             "note",
             "manager-port",
@@ -317,7 +327,7 @@ def _of_shape(choice: SwitchPair, design: layouts.Design, hardware: Hardware, sc
             "Set the fabric-manager links to 0.",
             {"management_links": 0},
         )
-    unit = scenario.nodes_per_unit or 0
+    unit = request.nodes_per_unit or 0
     if layout == layouts.RAIL_OPTIMIZED and design.tiers > 1 and unit > design.leaf_down:
         yield Finding(
             "note",
@@ -326,18 +336,18 @@ def _of_shape(choice: SwitchPair, design: layouts.Design, hardware: Hardware, sc
             f"{int(design.leaf_down)}.",
             ("nodes_per_unit",),
         )
-    yield from _of_uplinks(choice, design, scenario)
+    yield from _of_uplinks(choice, design, request)
 
 
-def _of_uplinks(choice: SwitchPair, design: layouts.Design, scenario: Scenario) -> Iterator[Finding]:
+def _of_uplinks(choice: SwitchPair, design: layouts.Design, request: NetworkRequest) -> Iterator[Finding]:
     """Where links from leaves to spines and cores are fewer or less even than was asked for."""
-    layout = layouts.LAYOUTS.index(scenario.topology)
+    layout = layouts.LAYOUTS.index(request.topology)
     if not bool(design.enough_spines):
         yield Finding(
             "warning",
             "fewer-spines",
             f"A leaf has {int(design.leaf_up)} uplinks, so at most {int(design.spine_switches)} spines get one each; "
-            f"{scenario.minimum_spines} were asked for.",
+            f"{request.minimum_spines} were asked for.",
             ("minimum_spines",),
             f"Ask for at most {int(design.leaf_up)}.",
         )
@@ -351,8 +361,8 @@ def _of_uplinks(choice: SwitchPair, design: layouts.Design, scenario: Scenario) 
             "Give each rail its own spines, or fill whole groups of units.",
             {"spine_policy": "rail"},
         )
-    asked, down, up = scenario.oversubscription, float(design.leaf_down), float(design.leaf_up)
-    group = min(float(scenario.nodes_per_unit or down), down) if layout == layouts.RAIL_OPTIMIZED else down
+    asked, down, up = request.oversubscription, float(design.leaf_down), float(design.leaf_up)
+    group = min(float(request.nodes_per_unit or down), down) if layout == layouts.RAIL_OPTIMIZED else down
     if design.tiers > 1 and layout not in layouts.APPROXIMATE and up and abs(group / up / asked - 1) > 0.02:
         yield Finding(
             "note",
@@ -363,18 +373,18 @@ def _of_uplinks(choice: SwitchPair, design: layouts.Design, scenario: Scenario) 
         )
 
 
-def of_size(network: Network, hardware: Hardware, scenario: Scenario) -> Iterator[Finding]:
+def of_size(network: PricedDesign, cluster: Cluster, request: NetworkRequest) -> Iterator[Finding]:
     """Leaves built for many more nodes than there are."""
     counts = network.counts
     room = counts.units * counts.unit_nodes
-    if counts.by_rail and counts.tiers > 1 and scenario.nodes_per_unit is None and hardware.nodes < 0.6 * room:
-        plain = scenario.model_copy(update={"topology": "fat-tree"})
-        other = designed(network.choice.ports, hardware, plain, hardware.nodes)
+    if counts.by_rail and counts.tiers > 1 and request.nodes_per_unit is None and cluster.nodes < 0.6 * room:
+        plain = request.model_copy(update={"topology": "fat-tree"})
+        other = designed(network.choice.ports, cluster, plain, cluster.nodes)
         if int(other.reason) == layouts.BUILT and other.switches < network.design.switches:
             yield Finding(
                 "note",
                 "units-partly-filled",
-                f"Leaves are built for whole units, {room:,} nodes; {hardware.nodes:,} are there. A plain fat tree "
+                f"Leaves are built for whole units, {room:,} nodes; {cluster.nodes:,} are there. A plain fat tree "
                 f"needs {int(other.switches):,} switches rather than {int(network.design.switches):,}.",
                 ("topology",),
                 "Keep it where the cluster will grow; else use a plain fat tree.",
@@ -383,7 +393,7 @@ def of_size(network: Network, hardware: Hardware, scenario: Scenario) -> Iterato
 
 
 def of_prices(
-    prices: PriceList, choices: Sequence[SwitchPair], network: Network, hardware: Hardware
+    prices: PriceList, choices: Sequence[SwitchPair], network: PricedDesign, cluster: Cluster
 ) -> Iterator[Finding]:
     """Prices that nobody publishes, of what is bought and of the switches it was chosen among."""
     missing = [line.part for line in network.parts if line.price is None]
@@ -405,8 +415,8 @@ def of_prices(
         )
     asked = {id(switch): switch for choice in choices for switch in (choice.leaf, choice.spine)}
     scaled = {switch.name for switch in asked.values() if prices.by_rate(switch)}
-    if hardware.nic and prices.by_rate(hardware.nic) and any(line.role == "NIC" for line in network.parts):
-        scaled.add(hardware.nic.name)
+    if cluster.nic and prices.by_rate(cluster.nic) and any(line.role == "NIC" for line in network.parts):
+        scaled.add(cluster.nic.name)
     if scaled:
         yield Finding(
             "note",

@@ -8,7 +8,7 @@ from operator import attrgetter
 from app.catalog.entries import Nic, Optic, Platform, Switch
 from app.catalog.estimate import Estimate, Status
 from app.catalog.load import MARKET, Catalog, gpu_hours
-from app.plan.scenario import Scenario
+from app.plan.scenario import PriceRequest
 
 OWN = "planner"
 FIELDS = (
@@ -27,10 +27,10 @@ def own(value: float, unit: str, key: str) -> Estimate:
 
 @dataclass(frozen=True, eq=False)
 class PriceList:
-    """Prices in force for one scenario. A price nobody publishes is ``None``.
+    """Prices in force. A price nobody publishes is ``None``.
 
-    A ``price_*`` field of the scenario goes before the edition it names; what that edition does not name comes from the
-    market edition. A list equals itself alone, and scenarios with the same prices share one, so that it can be part of
+    A ``price_*`` field of the request goes before the edition it names; what that edition does not name comes from the
+    market edition. A list equals itself alone, and requests with the same prices share one, so that it can be part of
     a cache's key.
     """
 
@@ -39,9 +39,9 @@ class PriceList:
     given: Mapping[str, float]
 
     @staticmethod
-    def of(scenario: Scenario, catalog: Catalog) -> "PriceList":
-        """The prices in force for a scenario."""
-        return _listed(catalog, *_given(scenario))
+    def of(request: PriceRequest, catalog: Catalog) -> "PriceList":
+        """The prices in force for a request."""
+        return _listed(catalog, *_given(request))
 
     def published(self, edition: str = "") -> "PriceList":
         """The same edition, or another, without the planner's own prices."""

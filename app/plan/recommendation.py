@@ -6,32 +6,34 @@ import numpy as np
 
 from app.catalog.entries import ScaleOut
 from app.catalog.load import Catalog
-from app.plan import network as compute_network
-from app.plan import total_cost
-from app.plan.job import job
-from app.plan.outline import Outline, nan_is_an_answer
+from app.plan.band import nan_is_an_answer
+from app.plan.job import job as training_job
+from app.plan.network import Network, network_of
 from app.plan.result import Parallelism, Recommendation
 from app.plan.scenario import Scenario
+from app.plan.total_cost import TotalCost, ownership
 from app.units import percent
 
 TIE = 0.02
 """Costs closer than this share are called equal: less than any price is known to."""
 
 
-def recommend(scenario: Scenario, catalog: Catalog, own: Outline) -> Recommendation | None:
+def recommend(
+    scenario: Scenario, catalog: Catalog, network: Network, job: training_job.TrainingDraft, cost: TotalCost
+) -> Recommendation | None:
     """Compare the planned network with the other family at the same rate, by owned cost of the run.
 
     ``None`` where the plan or its rival cannot be computed, or needs no network.
     """
-    planned = own.hardware.scale_out
+    planned = network.cluster.scale_out
     rival = counterpart(planned, catalog)
-    if rival is None or own.job.parallelism is None or own.hardware.nodes < 2:
+    if rival is None or job.parallelism is None or network.cluster.nodes < 2:
         return None
-    spent, taken = own.typical("costs.per_run"), float(own.job.time_to_train[0])
+    spent, taken = cost.costs.per_run.typical, float(job.time_to_train[0])
     if not (spent > 0 and taken > 0):  # nothing to train, or all of it for nothing
         return None
-    time, cost = run_on(rival, scenario, catalog, own)
-    dearer, slower = cost / spent - 1, time / taken - 1
+    rival_time, rival_cost = run_on(rival, scenario, catalog, job)
+    dearer, slower = rival_cost / spent - 1, rival_time / taken - 1
     if not abs(dearer) < float("inf"):
         return None
     tie = abs(dearer) < TIE
@@ -43,7 +45,7 @@ def recommend(scenario: Scenario, catalog: Catalog, own: Outline) -> Recommendat
         else "is as quick"
     )
     price = f"costs {percent(abs(dearer), 1)} {'more' if dearer > 0 else 'less'} for the run"
-    agrees, rule = rule_of_thumb(own.hardware.gpus, best, tie, catalog)
+    agrees, rule = rule_of_thumb(network.cluster.gpus, best, tie, catalog)
     return Recommendation(
         scale_out=best.key,
         reason=f"Against {planned.name}, {rival.name} {pace} and {price}, {outcome}.",
@@ -53,13 +55,15 @@ def recommend(scenario: Scenario, catalog: Catalog, own: Outline) -> Recommendat
 
 
 @nan_is_an_answer
-def run_on(network: ScaleOut, scenario: Scenario, catalog: Catalog, own: Outline) -> tuple[float, float]:
+def run_on(
+    scale_out: ScaleOut, scenario: Scenario, catalog: Catalog, job: training_job.TrainingDraft
+) -> tuple[float, float]:
     """Time [s] and owned cost [USD] of the planned run, run the same way on another network: typical values."""
-    other = scenario.model_copy(update={"scale_out": network.key, "switch": None})
-    built = compute_network.draft(other, catalog)
-    time = job.time_on(own.job, built.hardware, other, catalog, taper=built.taper, hops=built.hops)
-    money = total_cost.draft(built.hardware, other, catalog, fabric=built, time_to_train=np.array([time]))
-    return time, float(np.ravel(money.per_run)[0])
+    other = scenario.model_copy(update={"scale_out": scale_out.key, "switch": None})
+    network = network_of(other, catalog)
+    time = training_job.time_on(job, network.cluster, other, catalog, taper=network.taper, hops=network.hops)
+    owned = ownership(network.cluster, network, network.prices)
+    return time, float(np.ravel(owned.per_run(time))[0])
 
 
 def counterpart(scale_out: ScaleOut, catalog: Catalog) -> ScaleOut | None:

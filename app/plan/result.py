@@ -616,3 +616,28 @@ class Plan(Generic[Q]):
     explanations: Mapping[str, Explanation] = result(
         "", "Explanations", "How figures were computed, by their name on the wire."
     )
+
+
+@record
+class NetworkPlan(Generic[Q]):
+    """The network of one scenario alone."""
+
+    scenario: Mapping[str, Any] = result("", "Inputs", "The question, its network's blanks filled in, in base units.")
+    findings: tuple[Finding, ...] = result("", "Findings", "What the reader should know, worst first.")
+    cluster: Cluster[Q] = result("", "Cluster", "Nodes, racks and power.")
+    fabric: Fabric[Q] = result("", "Fabric", "The network between nodes.")
+    explanations: Mapping[str, Explanation] = result(
+        "", "Explanations", "How figures were computed, by their name on the wire."
+    )
+
+
+@record
+class AllReducePlan(Generic[Q]):
+    """The reduction of one scenario alone."""
+
+    scenario: Mapping[str, Any] = result("", "Inputs", "The question, its cluster's blanks filled in, in base units.")
+    findings: tuple[Finding, ...] = result("", "Findings", "What the reader should know, worst first.")
+    all_reduce: AllReduce[Q] = result("", "All-reduce", "The reduction of one message over all GPUs.")
+    explanations: Mapping[str, Explanation] = result(
+        "", "Explanations", "How figures were computed, by their name on the wire."
+    )

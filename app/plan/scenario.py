@@ -241,6 +241,16 @@ class ModelRequest(Request):
     global_batch: int = _field("model", "Global batch", "Sequences in one step.", 2048, ge=1, le=10_000_000)
     precision: Precision = _field("model", "Precision", "Of the layers' matrix work.", "bf16")
 
+    def borrowed(self) -> tuple[str, ...]:
+        """The fields that a model of one's own lacks; the default model's stand in, and a finding says so."""
+        if self.model != CUSTOM:
+            return ()
+        return tuple(
+            name
+            for name in NEEDED
+            if getattr(self, name) is None and not (name == "ffn_hidden" and self.expert_ffn_hidden)
+        )
+
 
 class ParallelismRequest(Request):
     """How the model is spread; blank: find the best."""
@@ -372,16 +382,6 @@ class Scenario(
         if "model" not in given and any(given.get(name) is not None for name in SHAPE):
             given["model"] = CUSTOM
         return given
-
-    def borrowed(self) -> tuple[str, ...]:
-        """The fields that a model of one's own lacks; the default model's stand in, and a finding says so."""
-        if self.model != CUSTOM:
-            return ()
-        return tuple(
-            name
-            for name in NEEDED
-            if getattr(self, name) is None and not (name == "ffn_hidden" and self.expert_ffn_hidden)
-        )
 
     def part(self, kind: type[Part]) -> Part:
         """One part of the question, for a function that reads no other.

@@ -2,8 +2,8 @@
 
 from app.catalog.load import Catalog
 from app.plan.band import Band
-from app.plan.cluster import Hardware
-from app.plan.result import Bottleneck, Costs, Training
+from app.plan.cluster import Cluster
+from app.plan.result import Bottleneck, Plan
 from app.plan.scenario import Scenario
 from app.units import percent, show, show_range
 
@@ -17,31 +17,30 @@ LIMITS = {
 }
 
 
-def verdict(
-    scenario: Scenario, hardware: Hardware, catalog: Catalog, training: Training, bottleneck: Bottleneck, costs: Costs
-) -> str:
+def verdict(scenario: Scenario, cluster: Cluster, catalog: Catalog, plan: Plan) -> str:
     """One or two sentences a director repeats in a meeting."""
+    costs, bottleneck = plan.costs, plan.bottleneck
     model = catalog.models[scenario.model].name if scenario.model in catalog.models else "a model of your own"
-    network = f" on {hardware.scale_out.name}" if hardware.nodes > 1 else ""
-    cluster = f"{scenario.gpus:,} {hardware.gpu.name}{network}"
-    time = training.time_to_train
+    network = f" on {cluster.scale_out.name}" if cluster.nodes > 1 else ""
+    gpus = f"{scenario.gpus:,} {cluster.gpu.name}{network}"
+    time = plan.training.time_to_train
     if time is None:
-        return f"{cluster} cannot train {model} as asked; the findings say what to change."
+        return f"{gpus} cannot train {model} as asked; the findings say what to change."
     days = _shown(time)
     prices = [f"{_shown(band)} {how}" for band, how in ((costs.per_run, "owned"), (costs.rental, "rented")) if band]
     price = f", for {' or '.join(prices)}" if prices else ""
-    first = f"{cluster} train {model} on {show(scenario.training_tokens, '1')} tokens in about {days}{price}."
+    first = f"{gpus} train {model} on {show(scenario.training_tokens, '1')} tokens in about {days}{price}."
     limit = LIMITS[bottleneck.resource] if bottleneck.resource else ""
-    return f"{first} {limit}; {_networks(bottleneck, hardware)}" if limit else first
+    return f"{first} {limit}; {_networks(bottleneck, cluster)}" if limit else first
 
 
 def _shown(band: Band) -> str:
     return show_range(band.low, band.typical, band.high, band.unit)
 
 
-def _networks(bottleneck: Bottleneck, hardware: Hardware) -> str:
+def _networks(bottleneck: Bottleneck, cluster: Cluster) -> str:
     """Which of the two networks comes first, and what doubling it would save."""
-    names = {"scale_up": hardware.scale_up.name, "scale_out": hardware.scale_out.name}
+    names = {"scale_up": cluster.scale_up.name, "scale_out": cluster.scale_out.name}
     gains = {entry.resource: entry.gain or 0.0 for entry in bottleneck.what_if if entry.resource in names}
     if not gains or max(gains.values()) < 0.005:
         return "doubling a network would save less than 1\u202f%."

@@ -14,9 +14,9 @@ from app.formulas import costs
 from app.formulas.arrays import Array
 from app.formulas.fabric import design, layouts, tree
 from app.plan.cables import switch_cage
-from app.plan.cluster import Hardware
+from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
-from app.plan.scenario import Scenario
+from app.plan.scenario import NetworkRequest
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +52,9 @@ def splits(switch: Switch, rate: float) -> int:
     return max(fitting, default=0)
 
 
-def candidates(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> tuple[SwitchPair, ...]:
+def candidates(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> tuple[SwitchPair, ...]:
     """Leaf and spine switches worth trying, the usual one first."""
-    return _candidates(catalog, hardware.scale_out.key, scenario.planes, scenario.switch)
+    return _candidates(catalog, cluster.scale_out.key, request.planes, request.switch)
 
 
 @lru_cache(maxsize=1024)
@@ -77,40 +77,40 @@ def _candidates(catalog: Catalog, scale_out: str, planes: int, switch: str | Non
 
 
 def designs(
-    choices: Sequence[SwitchPair], hardware: Hardware, scenario: Scenario, nodes: Any = None, **changes: Any
+    choices: Sequence[SwitchPair], cluster: Cluster, request: NetworkRequest, nodes: Any = None, **changes: Any
 ) -> list[layouts.Design]:
     """The fabric of every choice; ``nodes`` may be an array. Choices of as many ports share one."""
     ports = list(dict.fromkeys([choice.ports for choice in choices]))
     if nodes is None:
-        each = {pair: designed(pair, hardware, scenario, hardware.nodes, **changes) for pair in ports}
+        each = {pair: designed(pair, cluster, request, cluster.nodes, **changes) for pair in ports}
     else:
         radixes, spine_radixes = np.array(ports).T
-        found = designed((radixes, spine_radixes), hardware, scenario, np.asarray(nodes)[..., None], **changes)
+        found = designed((radixes, spine_radixes), cluster, request, np.asarray(nodes)[..., None], **changes)
         each = {pair: found.at(..., place) for place, pair in enumerate(ports)}
     return [each[choice.ports] for choice in choices]
 
 
 def designed(
-    ports: tuple[Any, Any], hardware: Hardware, scenario: Scenario, nodes: Any, **changes: Any
+    ports: tuple[Any, Any], cluster: Cluster, request: NetworkRequest, nodes: Any, **changes: Any
 ) -> layouts.Design:
     """The fabric of switches of so many ports, at the leaves and above."""
     radix, spine_radix = ports
-    request = layouts.FabricRequest(
+    fabric = layouts.FabricRequest(
         nodes=nodes,
-        rails=hardware.nics_per_node,
+        rails=cluster.nics_per_node,
         radix=radix,
         spine_radix=spine_radix,
-        planes=scenario.planes,
-        oversubscription=scenario.oversubscription,
-        spine_oversubscription=scenario.spine_oversubscription,
-        nodes_per_unit=scenario.nodes_per_unit or 0,
-        management_links=scenario.management_links,
-        minimum_spines=scenario.minimum_spines,
-        rail_spines=scenario.spine_policy == "rail",
-        tiers=scenario.tiers or 0,
-        layout=layouts.LAYOUTS.index(scenario.topology),
+        planes=request.planes,
+        oversubscription=request.oversubscription,
+        spine_oversubscription=request.spine_oversubscription,
+        nodes_per_unit=request.nodes_per_unit or 0,
+        management_links=request.management_links,
+        minimum_spines=request.minimum_spines,
+        rail_spines=request.spine_policy == "rail",
+        tiers=request.tiers or 0,
+        layout=layouts.LAYOUTS.index(request.topology),
     )
-    return design.design(request._replace(**changes))
+    return design.design(fabric._replace(**changes))
 
 
 class SwitchPrices(NamedTuple):
@@ -176,41 +176,41 @@ def _spine(radix: int, oversubscription: float) -> tuple[int, int]:
     return down, max(min(int(down / oversubscription), radix - down), 1)
 
 
-def lower_bound(choice: SwitchPair, offer: SwitchPrices, hardware: Hardware, scenario: Scenario) -> float:
+def lower_bound(choice: SwitchPair, offer: SwitchPrices, cluster: Cluster, request: NetworkRequest) -> float:
     """The least that a choice of switches can cost [USD].
 
     A host takes a port of a leaf and an end in it. In a tree of more than one switch every leaf has its uplinks, each
     with two ends, and spines enough for them; where the leaves are more than a spine reaches, cores as well.
     """
-    rails, by_rail = hardware.nics_per_node, scenario.topology == "rail-optimized"
-    hosts = hardware.nodes * rails + scenario.management_links
-    if hosts <= choice.radix or not (by_rail or scenario.topology == "fat-tree"):
-        return scenario.planes * hosts * (offer.leaf / choice.radix + offer.leaf_end)
-    unit, up = _leaf(choice.radix, scenario.oversubscription, scenario.nodes_per_unit or 0 if by_rail else 0)
-    leaves = rails * -(-hardware.nodes // unit) if by_rail else -(-hosts // unit)
+    rails, by_rail = cluster.nics_per_node, request.topology == "rail-optimized"
+    hosts = cluster.nodes * rails + request.management_links
+    if hosts <= choice.radix or not (by_rail or request.topology == "fat-tree"):
+        return request.planes * hosts * (offer.leaf / choice.radix + offer.leaf_end)
+    unit, up = _leaf(choice.radix, request.oversubscription, request.nodes_per_unit or 0 if by_rail else 0)
+    leaves = rails * -(-cluster.nodes // unit) if by_rail else -(-hosts // unit)
     links = leaves * up
     above, upper_links = -(-links // choice.spine_radix), 0
-    if leaves > choice.spine_radix and not (by_rail and scenario.spine_policy == "rail"):
-        spine_down, spine_up = _spine(choice.spine_radix, scenario.spine_oversubscription)
+    if leaves > choice.spine_radix and not (by_rail and request.spine_policy == "rail"):
+        spine_down, spine_up = _spine(choice.spine_radix, request.spine_oversubscription)
         spines = -(-links // spine_down)
         upper_links = spines * spine_up
         above = spines + -(-upper_links // choice.spine_radix)
     ends = (hosts + links) * offer.leaf_end + (links + 2 * upper_links) * offer.spine_end
-    return scenario.planes * (leaves * offer.leaf + above * offer.spine + ends)
+    return request.planes * (leaves * offer.leaf + above * offer.spine + ends)
 
 
 def choose(
-    choices: tuple[SwitchPair, ...], hardware: Hardware, scenario: Scenario, prices: PriceList
+    choices: tuple[SwitchPair, ...], cluster: Cluster, request: NetworkRequest, prices: PriceList
 ) -> tuple[SwitchPair, layouts.Design]:
     """The choice to build, and its design: as `cheapest`, but what cannot be it is not designed.
 
     The others are designed by the least they can cost, until that is more than the cheapest so far.
     """
     if len(choices) == 1:
-        return choices[0], designed(choices[0].ports, hardware, scenario, hardware.nodes)
+        return choices[0], designed(choices[0].ports, cluster, request, cluster.nodes)
     made = [(place, offer) for place, offer in enumerate(offers(choices, prices)) if offer]
     floors = (
-        [0.0] if len(made) == 1 else [lower_bound(choices[place], offer, hardware, scenario) for place, offer in made]
+        [0.0] if len(made) == 1 else [lower_bound(choices[place], offer, cluster, request) for place, offer in made]
     )
     known: dict[tuple[int, int], layouts.Design] = {}
     best = (np.inf, len(choices))
@@ -219,12 +219,12 @@ def choose(
             break
         ports = choices[place].ports
         if ports not in known:
-            known[ports] = designed(ports, hardware, scenario, hardware.nodes)
+            known[ports] = designed(ports, cluster, request, cluster.nodes)
         if known[ports].reason == layouts.BUILT:
             best = min(best, (float(offer.cost(known[ports])), place))
     if best[0] < np.inf:
         return choices[best[1]], known[choices[best[1]].ports]
-    found = designs(choices, hardware, scenario)
+    found = designs(choices, cluster, request)
     place = int(cheapest(choices, found, prices))
     return choices[place], found[place]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import isfinite
 from typing import NamedTuple
 
@@ -14,14 +14,14 @@ from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.formulas import costs
 from app.formulas.arrays import Array
+from app.plan import result
 from app.plan.auxiliary_networks import AuxiliaryNetwork
-from app.plan.band import Band, Draws
-from app.plan.bill_of_materials import Network, draws_or_nan
-from app.plan.cluster import Hardware
-from app.plan.network import FabricDraft
+from app.plan.band import Draws
+from app.plan.bill_of_materials import PricedDesign, draws_or_nan
+from app.plan.cluster import Cluster
+from app.plan.network import Network
 from app.plan.prices import PriceList
-from app.plan.result import Cluster, CostLine, Costs, Explanation, Finding, RunningCostLine, Term
-from app.plan.scenario import Scenario
+from app.plan.result import CostLine, Costs, Explanation, Finding, RunningCostLine, Term
 
 Floats = NDArray[np.float64]
 HOUR = units.parse("1 h", "s")
@@ -73,177 +73,153 @@ class Racks(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class CostsDraft:
-    """The money, power and racks of a plan before its results are folded to bands."""
+class Ownership:
+    """What it costs to buy and keep a cluster, whatever runs on it."""
 
-    hardware: Hardware
-    catalog: Catalog
-    fabric: FabricDraft
-    time_to_train: Floats
+    cluster: Cluster
+    network: Network
     prices: PriceList
     rates: Rates
+    power: Floats
+    """Maximum power of nodes and networks [W]."""
+    typical_power: Floats
+    """Usual power of nodes and networks [W]."""
+    power_sources: tuple[Estimate, ...]
+    nodes: Array
+    """Price of all nodes [USD]."""
+    building: Floats
+    """Price of the building, its power and its cooling [USD]."""
+    equipment: Array
+    """Price of nodes and networks [USD]."""
+    operating: Array
+    """Cost of a year [USD]."""
+    total: Array
+    """Cost of buying the cluster and keeping it for its life [USD]."""
 
-    @cached_property
-    def power(self) -> tuple[Floats, Floats, tuple[Estimate, ...]]:
-        """Maximum and typical power of nodes and networks [W], and what they rest on."""
-        return _power(self.hardware, self.catalog, self.fabric)
+    @property
+    def capital(self) -> Draws:
+        """Price of nodes, networks and building [USD]."""
+        return Draws(np.asarray(self.equipment + self.building), used=self.rates.bought_at + self.network.used)
 
-    @cached_property
-    def racks(self) -> Racks:
-        return _racks(self.hardware, self.catalog, self.fabric)
-
-    @cached_property
-    def nodes(self) -> Array:
-        """Price of all nodes [USD]."""
-        return costs.line(self.hardware.nodes, draws_or_nan(self.rates.node))
-
-    @cached_property
-    def building(self) -> Floats:
-        """Price of the building, its power and its cooling [USD]."""
-        return self.rates.infrastructure.draws() * self.power[0]
-
-    @cached_property
-    def equipment(self) -> Array:
-        """Price of nodes and networks [USD]."""
-        return self.nodes + sum((network.cost for network in self.fabric.others), self.fabric.cost)
-
-    @cached_property
-    def capital(self) -> Array:
-        return self.equipment + self.building
-
-    @cached_property
-    def operating(self) -> Array:
-        """Cost of a year [USD]."""
-        rates = self.rates
-        pue, electricity, support = rates.pue.draws(), draws_or_nan(rates.electricity), rates.support.draws()
-        return costs.operating(self.power[1], pue, electricity, self.equipment, support, rates.year)
-
-    @cached_property
-    def total(self) -> Array:
-        """Cost of buying the cluster and keeping it for its life [USD]."""
-        return costs.total(self.capital, self.operating, self.rates.lifetime.draws(), self.rates.year)
-
-    @cached_property
-    def per_run(self) -> Array:
-        """What the run costs on a cluster of one's own [USD]."""
-        return costs.run(self.total, self.rates.lifetime.draws(), self.time_to_train)
-
-    @cached_property
-    def quantities(self) -> Mapping[str, Draws]:
-        """Every figure of money, power and memory that is a band, by its name on the wire."""
-        return _quantities(self)
-
-    @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        """What is left open, and why."""
-        return tuple(_findings(self))
-
-    @cached_property
-    def explanations(self) -> Mapping[str, Explanation]:
-        """How some figures were computed, by their name on the wire."""
-        return _explanations(self)
-
-    def cluster_part(self, bands: Mapping[str, Band | None]) -> Cluster:
-        """The cluster as every reader gets it."""
-        return Cluster(
-            nodes=self.hardware.nodes,
-            gpus=self.hardware.gpus,
-            racks=self.racks.all,
-            power=bands["cluster.power"],
-            gpus_per_node=self.hardware.gpus_per_node,
-            scale_up_domain=self.hardware.domain,
-            nodes_per_rack=self.hardware.platform.nodes_per_rack,
-            memory=bands["cluster.memory"],
-            typical_power=bands["cluster.typical_power"],
-            racks_by_height=self.racks.by_height,
-            racks_by_power=self.racks.by_power,
-        )
-
-    def part(self, bands: Mapping[str, Band | None]) -> Costs:
-        """The costs as every reader gets them."""
-
-        def lines(kind: str) -> list[tuple[str, Band | None]]:
-            prefix = f"costs.{kind}."
-            return [(name.removeprefix(prefix), bands[name]) for name in self.quantities if name.startswith(prefix)]
-
-        return Costs(
-            capital=bands["costs.capital"],
-            operating=bands["costs.operating"],
-            total=bands["costs.total"],
-            per_gpu_hour=bands["costs.per_gpu_hour"],
-            per_run=bands["costs.per_run"],
-            rental=bands["costs.rental"],
-            capital_parts=tuple(CostLine(*line) for line in lines("capital_parts")),
-            operating_parts=tuple(RunningCostLine(*line) for line in lines("operating_parts")),
-            energy=bands["costs.energy"],
-        )
+    def per_run(self, time: Array) -> Array:
+        """What a run of some length costs on a cluster of one's own [USD]."""
+        return costs.run(self.total, self.rates.lifetime.draws(), time)
 
 
-def draft(
-    hardware: Hardware, scenario: Scenario, catalog: Catalog, *, fabric: FabricDraft, time_to_train: Floats
-) -> CostsDraft:
-    """Price the cluster, and the run that lasts ``time_to_train`` [s]."""
-    prices = PriceList.of(scenario, catalog)
-    rates = _rates(prices, hardware.platform.key, hardware.gpus_per_node, hardware.gpu.key)
-    return CostsDraft(hardware, catalog, fabric, np.asarray(time_to_train), prices, rates)
+def ownership(cluster: Cluster, network: Network, prices: PriceList) -> Ownership:
+    """Price a cluster and its keep."""
+    rates = _rates(prices, cluster.platform.key, cluster.gpus_per_node, cluster.gpu.key)
+    power, typical_power, power_sources = _power(cluster, network, prices.catalog)
+    nodes = costs.line(cluster.nodes, draws_or_nan(rates.node))
+    equipment = nodes + sum((auxiliary.cost for auxiliary in network.auxiliary), network.cost)
+    building = rates.infrastructure.draws() * power
+    pue, electricity, support = rates.pue.draws(), draws_or_nan(rates.electricity), rates.support.draws()
+    operating = costs.operating(typical_power, pue, electricity, equipment, support, rates.year)
+    return Ownership(
+        cluster=cluster,
+        network=network,
+        prices=prices,
+        rates=rates,
+        power=power,
+        typical_power=typical_power,
+        power_sources=power_sources,
+        nodes=nodes,
+        building=building,
+        equipment=equipment,
+        operating=operating,
+        total=costs.total(equipment + building, operating, rates.lifetime.draws(), rates.year),
+    )
 
 
-def _quantities(made: CostsDraft) -> dict[str, Draws]:
-    hardware, fabric, rates = made.hardware, made.fabric, made.rates
-    most, typical, powered = made.power
-    pue, electricity = rates.pue.draws(), draws_or_nan(rates.electricity)
-    energy = costs.energy_cost(costs.facility_power(typical, pue), rates.year, electricity)
-    memory = hardware.gpu.memory
-    bought = rates.bought_at + fabric.used
-    run_by = rates.run_at + powered
-    spent = (*bought, *run_by, rates.lifetime)
-    energy_from = _known(rates.electricity, rates.pue) + powered
-    hour = costs.per_gpu_time(made.total, hardware.gpus, rates.lifetime.draws(), HOUR)
-    support = rates.support.draws() * made.equipment
-    rental = costs.rental(hardware.gpus, draws_or_nan(rates.rent), made.time_to_train)
-    beside = {f"{network.role} network": network.cost for network in fabric.others}
-    found: dict[str, tuple[Array, str, tuple[Estimate, ...]]] = {
-        "cluster.power": (most, "W", powered),
-        "cluster.typical_power": (typical, "W", powered),
-        "cluster.memory": (memory.draws() * hardware.gpus, "B", (memory,)),
-        "costs.capital": (made.capital, "USD", bought),
-        "costs.operating": (made.operating, "USD/year", run_by + bought),
-        "costs.total": (made.total, "USD", spent),
-        "costs.per_gpu_hour": (hour, "USD/h", spent),
-        "costs.per_run": (made.per_run, "USD", spent),
-        "costs.rental": (rental, "USD", _known(rates.rent)),
-        "costs.energy": (energy, "USD/year", energy_from),
-        "costs.fabric_share": (costs.per(fabric.cost, made.capital), "1", bought),
-        "costs.capital_parts.nodes": (made.nodes, "USD", _known(rates.node)),
-        "costs.capital_parts.fabric": (fabric.cost, "USD", fabric.used),
-        **{f"costs.capital_parts.{name}": (cost, "USD", ()) for name, cost in beside.items()},
-        "costs.capital_parts.infrastructure": (made.building, "USD", (rates.infrastructure, *powered)),
-        "costs.operating_parts.energy": (energy, "USD/year", energy_from),
-        "costs.operating_parts.support": (support, "USD/year", (rates.support, *bought)),
-    }
-    return {name: Draws(np.asarray(values), unit, used) for name, (values, unit, used) in found.items()}
+@dataclass(frozen=True, eq=False)
+class TotalCost:
+    """What a cluster and one run on it cost."""
+
+    owned: Ownership
+    time_to_train: Floats
+    costs: Costs[Draws]
+    findings: tuple[Finding, ...]
+
+
+def total_cost(cluster: Cluster, network: Network, prices: PriceList, time_to_train: Floats) -> TotalCost:
+    """Price a cluster, its keep, and the run that lasts ``time_to_train`` [s]."""
+    owned = ownership(cluster, network, prices)
+    return TotalCost(owned, time_to_train, _costs(owned, time_to_train), tuple(_findings(owned)))
+
+
+def cluster_of(owned: Ownership) -> result.Cluster[Draws]:
+    """The cluster as every reader gets it."""
+    cluster = owned.cluster
+    memory, racks = cluster.gpu.memory, _racks(owned)
+    return result.Cluster(
+        nodes=cluster.nodes,
+        gpus=cluster.gpus,
+        racks=racks.all,
+        power=Draws(owned.power, used=owned.power_sources),
+        gpus_per_node=cluster.gpus_per_node,
+        scale_up_domain=cluster.domain,
+        nodes_per_rack=cluster.platform.nodes_per_rack,
+        memory=Draws(memory.draws() * cluster.gpus, used=(memory,)),
+        typical_power=Draws(owned.typical_power, used=owned.power_sources),
+        racks_by_height=racks.by_height,
+        racks_by_power=racks.by_power,
+    )
+
+
+def _costs(owned: Ownership, time_to_train: Floats) -> Costs[Draws]:
+    """The costs as every reader gets them."""
+    cluster, network, rates = owned.cluster, owned.network, owned.rates
+    lifetime, capital = rates.lifetime.draws(), owned.capital
+    facility = costs.facility_power(owned.typical_power, rates.pue.draws())
+    energy = Draws(
+        np.asarray(costs.energy_cost(facility, rates.year, draws_or_nan(rates.electricity))),
+        used=_known(rates.electricity, rates.pue) + owned.power_sources,
+    )
+    run_by = rates.run_at + owned.power_sources
+    spent = (*capital.used, *run_by, rates.lifetime)
+
+    def drawn(values: Array, *used: Estimate) -> Draws:
+        return Draws(np.asarray(values), used=used)
+
+    return Costs(
+        capital=capital,
+        operating=drawn(owned.operating, *run_by, *capital.used),
+        total=drawn(owned.total, *spent),
+        per_gpu_hour=drawn(costs.per_gpu_time(owned.total, cluster.gpus, lifetime, HOUR), *spent),
+        per_run=drawn(owned.per_run(time_to_train), *spent),
+        rental=drawn(costs.rental(cluster.gpus, draws_or_nan(rates.rent), time_to_train), *_known(rates.rent)),
+        capital_parts=(
+            CostLine("nodes", drawn(owned.nodes, *_known(rates.node))),
+            CostLine("fabric", drawn(network.cost, *network.used)),
+            *(CostLine(f"{auxiliary.role} network", drawn(auxiliary.cost)) for auxiliary in network.auxiliary),
+            CostLine("infrastructure", drawn(owned.building, rates.infrastructure, *owned.power_sources)),
+        ),
+        operating_parts=(
+            RunningCostLine("energy", energy),
+            RunningCostLine("support", drawn(rates.support.draws() * owned.equipment, rates.support, *capital.used)),
+        ),
+        energy=energy,
+    )
 
 
 def _known(*estimates: Estimate | None) -> tuple[Estimate, ...]:
     return tuple(estimate for estimate in estimates if estimate)
 
 
-def _power(hardware: Hardware, catalog: Catalog, fabric: FabricDraft) -> tuple[Floats, Floats, tuple[Estimate, ...]]:
+def _power(cluster: Cluster, network: Network, catalog: Catalog) -> tuple[Floats, Floats, tuple[Estimate, ...]]:
     """Maximum and typical power of nodes and networks [W]. The modules in a node are part of the node's."""
-    platform = hardware.platform
-    part = hardware.gpus_per_node / platform.gpus_per_node
+    platform = cluster.platform
+    part = cluster.gpus_per_node / platform.gpus_per_node
     each = platform.power
     share = catalog.operations["site"]["typical_share"]
     usual = platform.typical_power.draws() if platform.typical_power else each.draws() * share.draws()
-    most = hardware.nodes * part * each.draws()
-    typical = hardware.nodes * part * usual
-    for of_most, of_typical in [
-        (fabric.power, fabric.typical_power),
-        *((network.power, network.typical_power) for network in fabric.others),
-    ]:
-        most = most + _where_known(of_most)
-        typical = typical + _where_known(of_typical)
-    used = (each, platform.typical_power or share, *fabric.power_sources)
+    most = cluster.nodes * part * each.draws()
+    typical = cluster.nodes * part * usual
+    networks: tuple[Network | AuxiliaryNetwork, ...] = (network, *network.auxiliary)
+    for powered in networks:
+        most = most + _where_known(powered.power)
+        typical = typical + _where_known(powered.typical_power)
+    used = (each, platform.typical_power or share, *network.power_sources)
     return most, np.minimum(typical, most), used
 
 
@@ -252,37 +228,39 @@ def _where_known(power: Floats) -> Floats:
     return np.where(np.isfinite(power), power, 0.0)
 
 
-def _racks(hardware: Hardware, catalog: Catalog, fabric: FabricDraft) -> Racks:
-    floor = catalog.operations["racks"]
-    platform = hardware.platform
-    per_node = platform.power.typical * hardware.gpus_per_node / platform.gpus_per_node
+def _racks(owned: Ownership) -> Racks:
+    cluster, network = owned.cluster, owned.network
+    floor = owned.prices.catalog.operations["racks"]
+    platform = cluster.platform
+    per_node = platform.power.typical * cluster.gpus_per_node / platform.gpus_per_node
     whole_rack = platform.scale_up_domain > platform.gpus_per_node or (
         platform.power.typical * platform.nodes_per_rack > floor["integrated"].typical
     )
     limit = 0.0 if whole_rack else floor["power"].typical
-    nodes = hardware.nodes
+    nodes = cluster.nodes
     by_height = int(costs.racks(nodes, platform.nodes_per_rack, nodes * per_node, 0.0))
     by_power = int(costs.racks(nodes, nodes, nodes * per_node, limit)) if limit else by_height
     compute = int(costs.racks(nodes, platform.nodes_per_rack, nodes * per_node, limit))
-    networks: list[AuxiliaryNetwork | Network] = [*fabric.others]
-    if fabric.network:
-        networks.append(fabric.network)
-    heights = sum(network.rack_units for network in networks)
-    powers = [float(network.power[0]) for network in networks]
+    networks: list[AuxiliaryNetwork | PricedDesign] = [*network.auxiliary]
+    if network.built:
+        networks.append(network.built)
+    heights = sum(each.rack_units for each in networks)
+    powers = [float(each.power[0]) for each in networks]
     drawn_power = sum(filter(isfinite, powers))
     switches = int(costs.racks(heights, floor["network_units"].typical, drawn_power, floor["power"].typical))
     return Racks(compute + switches, by_height, by_power, switches)
 
 
-def _findings(made: CostsDraft) -> list[Finding]:
-    hardware, rates, prices = made.hardware, made.rates, made.prices
+def _findings(owned: Ownership) -> list[Finding]:
+    """What is left open, and why."""
+    cluster, rates, prices = owned.cluster, owned.rates, owned.prices
     found = []
     if rates.node is None:
         found.append(
             Finding(
                 "warning",
                 "no-node-price",
-                f"Nobody publishes a price of {hardware.platform.name}, so capital and what rests on it is left open.",
+                f"Nobody publishes a price of {cluster.platform.name}, so capital and what rests on it is left open.",
                 ("price_node",),
                 "Type the price you were quoted for a node.",
             )
@@ -292,13 +270,13 @@ def _findings(made: CostsDraft) -> list[Finding]:
             Finding(
                 "note",
                 "no-rent",
-                f"No rent of {hardware.gpu.name} is in the catalogue, so the rented run is left open.",
+                f"No rent of {cluster.gpu.name} is in the catalogue, so the rented run is left open.",
                 ("price_gpu_hour",),
                 "Type the rent of one GPU, such as 2.95 USD/h.",
             )
         )
     if any(map(prices.borrowed, (rates.node, rates.electricity, rates.rent))):
-        book = made.catalog.prices[prices.edition]
+        book = prices.catalog.prices[prices.edition]
         found.append(
             Finding(
                 "note",
@@ -310,18 +288,21 @@ def _findings(made: CostsDraft) -> list[Finding]:
     return found
 
 
-def _explanations(made: CostsDraft) -> dict[str, Explanation]:
+def explain(cost: TotalCost) -> Mapping[str, Explanation]:
+    """The planner's own numbers in the formulas of money, by the result's name on the wire."""
+    owned = cost.owned
+
     def money(symbol: str, meaning: str, values: Array, unit: str = "USD") -> Term:
         return Term(symbol, meaning, float(np.ravel(values)[0]), unit)
 
-    lifetime, rent = made.rates.lifetime, made.rates.rent
+    lifetime, rent = owned.rates.lifetime, owned.rates.rent
     life = Term("T", "lifetime", lifetime.typical, "s", lifetime.source)
-    whole = money("C", "whole cost", made.total)
-    time = Term("t", "length of the run", float(np.ravel(made.time_to_train)[0]), "s")
-    gpus = Term("n", "GPUs", float(made.hardware.gpus), "1")
-    yearly = money("O", "operating", made.operating, "USD/year")
+    whole = money("C", "whole cost", owned.total)
+    time = Term("t", "length of the run", float(np.ravel(cost.time_to_train)[0]), "s")
+    gpus = Term("n", "GPUs", float(owned.cluster.gpus), "1")
+    yearly = money("O", "operating", owned.operating, "USD/year")
     explained = {
-        "costs.total": Explanation("costs.total", (money("C", "capital", made.capital), yearly, life)),
+        "costs.total": Explanation("costs.total", (money("C", "capital", owned.capital.values), yearly, life)),
         "costs.per_gpu_hour": Explanation("costs.per_gpu_time", (whole, gpus, life)),
         "costs.per_run": Explanation("costs.run", (whole, time, life)),
     }

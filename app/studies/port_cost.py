@@ -17,9 +17,9 @@ from app.formulas.fabric import layouts
 from app.plan.band import interval
 from app.plan.bill_of_materials import LEVELS, Cages, draws_or_nan, laid_out, part_counts, price_of, spare_cost
 from app.plan.cables import Medium
-from app.plan.cluster import Hardware, look_up
+from app.plan.cluster import Cluster, look_up
 from app.plan.prices import PriceList
-from app.plan.scenario import Scenario
+from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
 from app.plan.switches import SwitchPair, candidates, cheapest, designs
 from app.studies.curve import Curve, Mark, Series, short
 from app.units import show
@@ -113,44 +113,44 @@ def by_size(
     At the planner's own size and generation the curve has the plan's own cost.
     """
     curves = []
+    prices = PriceList.of(scenario.part(PriceRequest), catalog)
     for key in scale_outs or generations(scenario, catalog):
         own = key == scenario.scale_out
         wish = scenario if own else scenario.model_copy(update={"scale_out": key, "switch": None})
-        curve = _curve(look_up(wish, catalog), wish, catalog, gpus)
+        curve = _curve(look_up(wish, catalog), wish.part(NetworkRequest), prices, gpus)
         if curve:
             curves.append(curve)
     return tuple(curves)
 
 
-def _curve(hardware: Hardware, scenario: Scenario, catalog: Catalog, gpus: Sequence[int]) -> PortCurve | None:
-    prices = PriceList.of(scenario, catalog)
-    choices = candidates(hardware, scenario, catalog)
-    if not choices or hardware.nics_per_node < 1:
+def _curve(cluster: Cluster, request: NetworkRequest, prices: PriceList, gpus: Sequence[int]) -> PortCurve | None:
+    choices = candidates(cluster, request, prices.catalog)
+    if not choices or cluster.nics_per_node < 1:
         return None
-    each = hardware.gpus_per_node
-    at = np.asarray(gpus, dtype=np.int64) if len(gpus) else sizes(each, hardware.gpus)
-    found, best = _chosen(hardware, scenario, catalog, prices, choices, -(-at // each))
+    each = cluster.gpus_per_node
+    at = np.asarray(gpus, dtype=np.int64) if len(gpus) else sizes(each, cluster.gpus)
+    found, best = _chosen(cluster, request, prices, choices, -(-at // each))
     if not len(gpus):
         edges = np.unique(found.most_nodes[np.isfinite(found.most_nodes)]).astype(np.int64)
-        full = _addresses_full(hardware, scenario, at // each, found)
+        full = _addresses_full(cluster, request, at // each, found)
         edges = np.append(edges, full)
         edges = edges[(edges > 1) & (edges * each < LARGEST)]
         at = np.unique(np.concatenate([at, edges * each, (edges + 1) * each]))
-        found, best = _chosen(hardware, scenario, catalog, prices, choices, -(-at // each))
+        found, best = _chosen(cluster, request, prices, choices, -(-at // each))
     nodes = -(-at // each)
-    refused = _refused(found, hardware, scenario)
+    refused = _refused(found, cluster, request)
     built = (found.reason == layouts.BUILT) & ~refused & (nodes > 1)
     cost = np.full((len(at), N_DRAWS), np.nan)
     used: dict[str, Estimate] = {}
     for index, choice in enumerate(choices):
         here = np.flatnonzero(built & (best == index))
         if len(here):
-            cost[here] = _cost(hardware, scenario, catalog, prices, choice, found.at(here), nodes[here], used)
+            cost[here] = _cost(cluster, request, prices, choice, found.at(here), nodes[here], used)
     radix = np.array([choice.radix for choice in choices])[best]
     spine_radix = np.array([choice.spine_radix for choice in choices])[best]
     ports = found.leaf_switches * radix + (found.switches - found.leaf_switches) * spine_radix
-    link = hardware.scale_out.port_rate.typical / scenario.planes
-    entry = hardware.scale_out
+    link = cluster.scale_out.port_rate.typical / request.planes
+    entry = cluster.scale_out
 
     def shown(values: Floats) -> Floats:
         return np.where(built, values, np.nan)
@@ -174,45 +174,43 @@ def _curve(hardware: Hardware, scenario: Scenario, catalog: Catalog, gpus: Seque
 
 
 def _chosen(
-    hardware: Hardware,
-    scenario: Scenario,
-    catalog: Catalog,
+    cluster: Cluster,
+    request: NetworkRequest,
     prices: PriceList,
     choices: tuple[SwitchPair, ...],
     nodes: NDArray[np.int64],
 ) -> tuple[layouts.Design, NDArray[np.int64]]:
     """The design of every size, and which choice it is."""
-    found = designs(choices, hardware, scenario, nodes=nodes)
+    found = designs(choices, cluster, request, nodes=nodes)
     best = cheapest(choices, found, prices)
     rows = np.arange(len(nodes))
     return layouts.Design(*(np.array(fields)[best, rows] for fields in zip(*found, strict=True))), best
 
 
-def _refused(found: layouts.Design, hardware: Hardware, scenario: Scenario) -> NDArray[np.bool_]:
+def _refused(found: layouts.Design, cluster: Cluster, request: NetworkRequest) -> NDArray[np.bool_]:
     """Sizes whose addresses do not fit into a subnet."""
-    limit = hardware.scale_out.address_limit
+    limit = cluster.scale_out.address_limit
     if limit is None:
         return np.zeros(found.reason.shape, dtype=np.bool_)
-    return np.asarray((found.node_leaf + found.switches) / scenario.planes > limit.typical)
+    return np.asarray((found.node_leaf + found.switches) / request.planes > limit.typical)
 
 
 def _addresses_full(
-    hardware: Hardware, scenario: Scenario, nodes: NDArray[np.int64], found: layouts.Design
+    cluster: Cluster, request: NetworkRequest, nodes: NDArray[np.int64], found: layouts.Design
 ) -> NDArray[np.int64]:
     """About the last number of nodes whose addresses fit, between two sizes on either side of the limit."""
-    refused = np.flatnonzero(_refused(found, hardware, scenario))
-    if not len(refused) or refused[0] == 0 or hardware.scale_out.address_limit is None:
+    refused = np.flatnonzero(_refused(found, cluster, request))
+    if not len(refused) or refused[0] == 0 or cluster.scale_out.address_limit is None:
         return np.zeros(0, dtype=np.int64)
     last, first = refused[0] - 1, refused[0]
-    needed = (found.node_leaf + found.switches) / scenario.planes
-    share = (hardware.scale_out.address_limit.typical - needed[last]) / (needed[first] - needed[last])
+    needed = (found.node_leaf + found.switches) / request.planes
+    share = (cluster.scale_out.address_limit.typical - needed[last]) / (needed[first] - needed[last])
     return np.array([int(nodes[last] + share * (nodes[first] - nodes[last]))])
 
 
 def _cost(
-    hardware: Hardware,
-    scenario: Scenario,
-    catalog: Catalog,
+    cluster: Cluster,
+    request: NetworkRequest,
     prices: PriceList,
     choice: SwitchPair,
     design: layouts.Design,
@@ -220,11 +218,11 @@ def _cost(
     used: dict[str, Estimate],
 ) -> Floats:
     """Price of some designs of one choice of switches [USD]; sizes, draws."""
-    cages = Cages.of(choice, hardware, scenario, catalog)
+    cages = Cages.of(choice, cluster, request, prices.catalog)
     carried: dict[str, dict[Medium, Booleans]] = {level: {} for level in LEVELS}
     for place, many in enumerate(nodes.tolist()):
         one = design.at(place)
-        cabling = laid_out(one, choice, replace(hardware, nodes=many), scenario, catalog)
+        cabling = laid_out(one, choice, replace(cluster, nodes=many), request, prices.catalog)
         for level in LEVELS:
             medium = cages.medium(prices, level, cabling.longest(level)) if getattr(one, level) > 0 else None
             if medium:
@@ -235,15 +233,15 @@ def _cost(
         cages,
         design,
         size,
-        size * hardware.nics_per_node,
-        np.full(len(nodes), float(scenario.management_links * scenario.planes)),
+        size * cluster.nics_per_node,
+        np.full(len(nodes), float(request.management_links * request.planes)),
         {level: tuple(media.items()) for level, media in carried.items()},
     )
-    nic = hardware.nic.key if hardware.nic else None
+    nic = cluster.nic.key if cluster.nic else None
     whole = np.zeros((len(nodes), N_DRAWS))
     for (role, key), many in needed.items():
         if np.any(many):
-            *_, price = price_of(role, key, choice, nic, hardware.scale_out.family, prices)
+            *_, price = price_of(role, key, choice, nic, cluster.scale_out.family, prices)
             whole = whole + costs.line(np.asarray(many)[:, None], draws_or_nan(price))
             if price:
                 used[price.key] = price

@@ -7,12 +7,11 @@ from numpy.typing import NDArray
 
 from app.catalog.estimate import N_DRAWS
 from app.catalog.load import Catalog
-from app.plan import network as compute_network
 from app.plan.band import interval
 from app.plan.cluster import look_up
 from app.plan.job import job
 from app.plan.job.job import TrainingDraft
-from app.plan.network import FabricDraft
+from app.plan.network import Network, network_of
 from app.plan.recommendation import degrees
 from app.plan.result import Parallelism
 from app.plan.scenario import Scenario
@@ -27,10 +26,10 @@ def with_parallelism(scenario: Scenario, chosen: Parallelism) -> Scenario:
     return scenario.model_copy(update=degrees(chosen))
 
 
-def _job(scenario: Scenario, catalog: Catalog, network: FabricDraft | None = None) -> TrainingDraft:
+def _job(scenario: Scenario, catalog: Catalog, network: Network | None = None) -> TrainingDraft:
     """The training job of a scenario, on its own fabric or one that was designed before."""
-    network = network or compute_network.draft(scenario, catalog)
-    return job.draft(network.hardware, scenario, catalog, taper=network.taper, hops=network.hops)
+    network = network or network_of(scenario, catalog)
+    return job.draft(network.cluster, scenario, catalog, taper=network.taper, hops=network.hops)
 
 
 def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
@@ -96,7 +95,7 @@ def tail(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
     hardware = look_up(scenario, catalog)
     spreads = np.unique(np.append(np.linspace(0.0, 0.1, 11), scenario.jitter))
     fixed = with_parallelism(scenario, chosen)
-    network = compute_network.draft(fixed, catalog)
+    network = network_of(fixed, catalog)
     jobs = [_job(fixed.model_copy(update={"jitter": float(spread)}), catalog, network) for spread in spreads]
     table = np.stack([np.broadcast_to(job.quantities["training.step_time"].values, (N_DRAWS,)) for job in jobs])
     low, high = interval(table)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.names import input_name
-from app.plan.band import Draws
+from app.plan.band import Draws, nan_is_an_answer
 from app.plan.declarations import figures
-from app.plan.outline import Outline, outline
+from app.plan.job import job as training_job
+from app.plan.network import fabric_of, network_of
 from app.plan.result import Parallelism, Plan
 from app.plan.scenario import Scenario
+from app.plan.total_cost import total_cost
 from app.studies.scaling import with_parallelism
 
 
@@ -42,6 +45,7 @@ class Sensitivity:
 MOST_SWINGS = 10
 
 
+@nan_is_an_answer
 def sensitivity(
     scenario: Scenario, catalog: Catalog, chosen: Parallelism, result: str = "costs.per_run"
 ) -> Sensitivity:
@@ -51,12 +55,18 @@ def sensitivity(
     of its constants' draws, says how far each moves it alone. All prices of an edition move together and count as one.
     """
     declared = figures(Plan)[result]
-    drafts = outline(with_parallelism(scenario, chosen), catalog)
-    parts = (drafts.network, drafts.job, drafts.money)
-    draws = next(part.quantities[result] for part in parts if result in part.quantities)
+    asked = with_parallelism(scenario, chosen)
+    network = network_of(asked, catalog)
+    cluster = network.cluster
+    job = training_job.draft(cluster, asked, catalog, taper=network.taper, hops=network.hops)
+    cost = total_cost(cluster, network, network.prices, job.time_to_train)
+    parts: dict[str, Any] = {"fabric": fabric_of(network, cost.costs.capital), "costs": cost.costs}
+    part, _, name = result.partition(".")
+    draws: Draws = getattr(parts[part], name) if part in parts else job.quantities[result]
+    step = job.quantities["training.step_time"]
     used = list(draws.used)
     if result == "costs.per_run":
-        used += drafts.job.quantities["training.time_to_train"].used
+        used += job.quantities["training.time_to_train"].used
     inputs = _inputs(used)
     values = np.log(draws.values)
     typical_value = float(draws.values[0])
@@ -72,7 +82,7 @@ def sensitivity(
         low, high = sorted(float(np.exp(values[0] + end)) for end in ends)
         name = "The price book" if key.startswith("prices.") else input_name(estimate, catalog)
         swings.append(Swing(name, _swing_look(key, scenario), low, high, estimate.source))
-    error = _model_error(drafts, draws, result)
+    error = draws.residual or (step.residual if result == "costs.per_run" else 0.0)
     if error:
         low, high = typical_value * float(np.exp(-error)), typical_value * float(np.exp(error))
         swings.append(Swing("The step model itself", "muted", low, high))
@@ -88,13 +98,6 @@ def _inputs(used: Sequence[Estimate]) -> dict[str, Estimate]:
         if np.ptp(estimate.draws()) > 0 and estimate.typical > 0:
             found.setdefault(key, estimate)
     return found
-
-
-def _model_error(drafts: Outline, draws: Draws, result: str) -> float:
-    """The model's own error in a result: the step model's, where the time of the step is in it."""
-    if draws.residual:
-        return draws.residual
-    return drafts.job.quantities["training.step_time"].residual if result == "costs.per_run" else 0.0
 
 
 def _swing_look(key: str, scenario: Scenario) -> str:

@@ -8,15 +8,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.catalog.load import Catalog
-from app.plan.band import record, result
-from app.plan.outline import outline
+from app.plan.band import nan_is_an_answer, record, result
+from app.plan.job import job as training_job
+from app.plan.network import network_of
 from app.plan.recommendation import rule_of_thumb
 from app.plan.result import Parallelism
 from app.plan.scenario import GpuKey, ScaleOutKey, Scenario, Usual, about, check_keys
+from app.plan.total_cost import total_cost
 from app.units import Dollars, Seconds, Watts
 
 Kind = Literal["capital", "rental", "run"]
-NAMES: dict[Kind, str] = {"capital": "costs.capital", "rental": "costs.rental", "run": "costs.per_run"}
 ALIKE = 0.01
 """Times closer than this share are called equal."""
 
@@ -194,15 +195,19 @@ def _about_limits(question: Question, curve: Sequence[tuple[int, Candidate | Non
             yield from (few + (many - few) * quarter // 4 for quarter in (1, 2, 3) if (many - few) % 4 == 0)
 
 
+@nan_is_an_answer
 def _candidate(question: Question, catalog: Catalog, gpu: str, scale_out: str, gpus: int) -> Candidate | None:
     scenario = question.scenario(gpu, scale_out, gpus)
-    drafted = outline(scenario, catalog)
-    time = float(drafted.job.time_to_train.flat[0])
-    if drafted.job.parallelism is None or not time > 0:
+    network = network_of(scenario, catalog)
+    cluster = network.cluster
+    job = training_job.draft(cluster, scenario, catalog, taper=network.taper, hops=network.hops)
+    time = float(job.time_to_train.flat[0])
+    if job.parallelism is None or not time > 0:
         return None
-    capital, rental, run = (drafted.typical(NAMES[kind]) for kind in ("capital", "rental", "run"))
+    priced = total_cost(cluster, network, network.prices, job.time_to_train)
+    capital, rental, run = (each.typical for each in (priced.costs.capital, priced.costs.rental, priced.costs.per_run))
     cost = {"capital": capital, "rental": rental, "run": run}[question.budget_kind]
-    power = drafted.typical("cluster.power")
+    power = float(priced.owned.power[0])
     if not cost > 0:
         return None
     return Candidate(
@@ -215,7 +220,7 @@ def _candidate(question: Question, catalog: Catalog, gpu: str, scale_out: str, g
         run=run,
         power=power,
         cost=cost,
-        parallelism=drafted.job.parallelism,
+        parallelism=job.parallelism,
         meets=_within(time, question.deadline)
         and _within(cost, question.budget)
         and _within(power, question.power_limit),

@@ -1,6 +1,6 @@
 """A grid of scenarios, answered one after the other in constant memory."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import product
 from math import isfinite, prod
@@ -10,17 +10,19 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from app.catalog.load import Catalog
-from app.plan.band import Band
+from app.plan.band import Band, nan_is_an_answer
 from app.plan.declarations import figures, results
 from app.plan.evaluate import evaluate
-from app.plan.outline import Outline, outline
-from app.plan.result import Plan
+from app.plan.job import job as training_job
+from app.plan.network import fabric_of, network_of
+from app.plan.result import Finding, Plan
 from app.plan.scenario import Scenario
+from app.plan.total_cost import cluster_of, total_cost
 
 RESULTS = tuple(name for name, declared in figures(Plan).items() if "sweep" in declared.show)
 """The results in each row unless others are asked for, by their names in a plan."""
-OUTLINED = frozenset(RESULTS)
-"""Results that need no whole plan, only its outline, which takes a fraction of the time."""
+STAGED = frozenset(RESULTS)
+"""Results that need no whole plan, only its stages up to the costs, which take a fraction of the time."""
 
 
 def known(name: str) -> str:
@@ -69,12 +71,13 @@ def sweep(grid: Grid, catalog: Catalog) -> Iterator[dict[str, Any]]:
         fields = dict(zip(grid.grid, values, strict=True))
         try:
             scenario = Scenario.model_validate({**grid.base, **fields}, context={"catalog": catalog})
-            plan = outline(scenario, typical) if OUTLINED.issuperset(grid.results) else evaluate(scenario, typical)
         except ValidationError as error:
             yield row(grid, fields, {}, error.errors()[0]["msg"])
             continue
-        worst = [finding.message for finding in plan.findings if finding.severity == "error"]
-        yield row(grid, fields, {name: _typical(plan, name) for name in grid.results}, worst[0] if worst else "")
+        answer = _of_stages if STAGED.issuperset(grid.results) else _of_plan
+        answered, findings = answer(scenario, typical, grid.results)
+        worst = [finding.message for finding in findings if finding.severity == "error"]
+        yield row(grid, fields, answered, worst[0] if worst else "")
 
 
 def row(grid: Grid, fields: Mapping[str, Any], results: Mapping[str, Any], error: str) -> dict[str, Any]:
@@ -87,10 +90,32 @@ def columns(grid: Grid) -> list[str]:
     return [*grid.grid, *grid.results, "error"]
 
 
-def _typical(plan: Outline | Plan, name: str) -> float | int | bool | str | None:
-    """A result of a plan; of a quantity its typical value, nothing where it cannot be computed."""
-    if isinstance(plan, Outline):
-        value = plan.typical(name)
-        return value if isfinite(value) else None
-    found = next((result.value for result in results(plan) if result.path == name), None)
-    return found.typical if isinstance(found, Band) else found
+Answered = tuple[Mapping[str, Any], tuple[Finding, ...]]
+
+
+@nan_is_an_answer
+def _of_stages(scenario: Scenario, catalog: Catalog, names: Sequence[str]) -> Answered:
+    """Typical values of some results of network, job and costs, nothing where one cannot be computed; the findings."""
+    network = network_of(scenario, catalog)
+    cluster = network.cluster
+    job = training_job.draft(cluster, scenario, catalog, taper=network.taper, hops=network.hops)
+    cost = total_cost(cluster, network, network.prices, job.time_to_train)
+    parts: dict[str, Any] = {
+        "fabric": fabric_of(network, cost.costs.capital),
+        "cluster": cluster_of(cost.owned),
+        "costs": cost.costs,
+    }
+    values: dict[str, float | None] = {}
+    for path in names:
+        part, _, name = path.partition(".")
+        value = float((getattr(parts[part], name) if part in parts else job.quantities[path]).typical)
+        values[path] = value if isfinite(value) else None
+    return values, (*network.findings, *job.findings, *cost.findings)
+
+
+def _of_plan(scenario: Scenario, catalog: Catalog, names: Sequence[str]) -> Answered:
+    """The same of any results, words and flags among them."""
+    plan = evaluate(scenario, catalog)
+    known = {result.path: result.value for result in results(plan)}
+    values = {path: known.get(path) for path in names}
+    return {path: one.typical if isinstance(one, Band) else one for path, one in values.items()}, plan.findings

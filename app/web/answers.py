@@ -7,19 +7,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import numpy as np
-
 from app import __version__
-from app.catalog.estimate import N_DRAWS
 from app.catalog.load import Catalog
-from app.plan import communication, total_cost
-from app.plan import findings as plan_findings
-from app.plan import network as compute_network
-from app.plan.all_reduce import time_all_reduce
-from app.plan.band import fold, record, result
-from app.plan.cluster import Hardware, look_up
-from app.plan.job import shape
-from app.plan.outline import nan_is_an_answer
+from app.plan.band import nan_is_an_answer, record, result
+from app.plan.cluster import look_up
+from app.plan.evaluate import evaluate_all_reduce, evaluate_network
+from app.plan.findings import by_severity
 from app.plan.result import AllReduce, Fabric, Finding, Plan
 from app.plan.scenario import Scenario
 from app.plan.unusual_values import unusual_values
@@ -84,59 +77,36 @@ ANSWERS = (Plan, ReduceAnswer, FabricAnswer, CompareAnswer, SizeAnswer)
 """What the questions of the interface are answered with."""
 
 
-def reduce_one(scenario: Scenario, catalog: Catalog) -> tuple[AllReduce, tuple[Finding, ...], Hardware]:
-    """The reduction of one scenario, what was found, and the hardware it runs on."""
-    hardware = look_up(scenario, catalog)
-    message = scenario.message or shape.gradient_bytes(hardware, scenario, catalog)
-    reduction = time_all_reduce(communication.of_scenario(scenario, catalog), message)
-    return fold(reduction.all_reduce), reduction.findings, hardware
-
-
-@nan_is_an_answer
 def reduce_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> ReduceAnswer:
     """The reduction for each scenario; they differ in message and GPUs only."""
-    first = scenarios[0]
-    results: list[ReduceResult] = []
-    found: list[Finding] = []
-    filled: dict[str, Any] = {}
-    for scenario in scenarios:
-        part, findings, hardware = reduce_one(scenario, catalog)
-        if not results:
-            found += plan_findings.of_hardware(hardware, scenario, catalog)
-            filled = scenario.filled(hardware.fields()) | {"message": part.message}
-        found += [finding for finding in findings if finding not in found]
-        results.append(ReduceResult(**vars(part), gpus=scenario.gpus))
+    plans = [evaluate_all_reduce(scenario, catalog) for scenario in scenarios]
+    first = plans[0]
+    filled = dict(first.scenario)
     for name in ("message", "gpus"):
-        asked = tuple(dict.fromkeys(getattr(result, name) for result in results))
+        asked = tuple(dict.fromkeys(plan.scenario[name] for plan in plans))
         if len(asked) > 1:
             filled[name] = asked
-    alone = {name: value for name, value in vars(results[0]).items() if name != "gpus"}
     return ReduceAnswer(
         model_version=__version__,
         catalog_version=catalog.version,
         scenario=filled,
-        findings=tuple(found),
-        permalink="/all-reduce?" + first.query(catalog_version=catalog.version),
-        all_reduce=AllReduce(**alone),
-        results=tuple(results),
+        findings=by_severity(finding for plan in plans for finding in plan.findings),
+        permalink="/all-reduce?" + scenarios[0].query(catalog_version=catalog.version),
+        all_reduce=first.all_reduce,
+        results=tuple(ReduceResult(**vars(plan.all_reduce), gpus=plan.scenario["gpus"]) for plan in plans),
     )
 
 
-@nan_is_an_answer
 def fabric_answer(scenario: Scenario, catalog: Catalog) -> FabricAnswer:
     """The fabric of one scenario, priced."""
-    network = compute_network.draft(scenario, catalog)
-    hardware = network.hardware
-    money = total_cost.draft(hardware, scenario, catalog, fabric=network, time_to_train=np.full(N_DRAWS, np.nan))
-    found = (*plan_findings.of_hardware(hardware, scenario, catalog), *network.findings)
-    chosen = {"switch": network.switch, "tiers": network.tiers, "nodes_per_unit": network.nodes_per_unit}
+    plan = evaluate_network(scenario, catalog)
     return FabricAnswer(
         model_version=__version__,
         catalog_version=catalog.version,
-        scenario=scenario.filled({**hardware.fields(), **chosen}),
-        findings=tuple(found),
+        scenario=plan.scenario,
+        findings=plan.findings,
         permalink="/fabric?" + scenario.query(catalog_version=catalog.version),
-        fabric=network.part(fold({**network.quantities, **money.quantities})),
+        fabric=plan.fabric,
         cable_list="/export/cables.csv?" + scenario.query(catalog_version=catalog.version),
     )
 
@@ -145,7 +115,6 @@ def fabric_answer(scenario: Scenario, catalog: Catalog) -> FabricAnswer:
 def compare_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> CompareAnswer:
     """Two to four scenarios side by side."""
     found = compare(scenarios, catalog)
-    once = {f"{finding.code} {finding.message}": finding for plan in found.plans for finding in plan.findings}
     fields = {
         f"{letter}.{name}": text
         for letter, scenario in zip("abcd", scenarios, strict=False)
@@ -155,7 +124,7 @@ def compare_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> CompareAn
         model_version=__version__,
         catalog_version=catalog.version,
         scenario=found.plans[0].scenario,
-        findings=tuple(once.values()),
+        findings=by_severity(finding for plan in found.plans for finding in plan.findings),
         permalink="/compare?" + urlencode(fields),
         plans=found.plans,
         differences=found.differences,
@@ -187,7 +156,7 @@ def size_answer(
         model_version=__version__,
         catalog_version=catalog.version,
         scenario=dict(question),
-        findings=tuple(findings),
+        findings=by_severity(findings),
         permalink="/size?" + urlencode(asked),
         **vars(answer),
     )

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from app.catalog.load import load_catalog
 from app.plan.band import Band
 from app.plan.evaluate import evaluate
-from app.plan.outline import outline
+from app.plan.job import job as training_job
+from app.plan.network import network_of
 from app.plan.recommendation import counterpart, degrees, run_on
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
@@ -215,13 +216,14 @@ def test_any_scenario_has_an_answer_in_which_every_gap_is_explained(**asked: Any
 )
 def test_the_recommendation_rests_on_what_a_plan_on_the_other_network_says(asked: dict[str, Any]) -> None:
     scenario = Scenario.model_validate(asked)
-    own = outline(scenario, CATALOG)
-    assert own.job.parallelism is not None
-    network = counterpart(own.hardware.scale_out, CATALOG)
-    assert network is not None
-    time, cost = run_on(network, scenario, CATALOG, own)
-    same_way = {"scale_out": network.key, "switch": None, **degrees(own.job.parallelism)}
+    network = network_of(scenario, CATALOG)
+    job = training_job.draft(network.cluster, scenario, CATALOG, taper=network.taper, hops=network.hops)
+    assert job.parallelism is not None
+    rival = counterpart(network.cluster.scale_out, CATALOG)
+    assert rival is not None
+    time, cost = run_on(rival, scenario, CATALOG, job)
+    same_way = {"scale_out": rival.key, "switch": None, **degrees(job.parallelism)}
     plan = evaluate(scenario.model_copy(update=same_way), CATALOG)
-    assert plan.training.parallelism == own.job.parallelism
+    assert plan.training.parallelism == job.parallelism
     assert time == pytest.approx(typical(plan.training.time_to_train), rel=1e-12)
     assert cost == pytest.approx(typical(plan.costs.per_run), rel=1e-12)

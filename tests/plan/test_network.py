@@ -11,34 +11,31 @@ from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
 from app.formulas.fabric import layouts as fabric_design
-from app.plan import network as compute_network
-from app.plan import switches, total_cost
+from app.plan import switches
 from app.plan.band import fold
 from app.plan.cluster import look_up
+from app.plan.network import fabric_of, network_of
 from app.plan.prices import PriceList
 from app.plan.scenario import Scenario
+from app.plan.total_cost import cluster_of, ownership, total_cost
 from app.studies.port_cost import by_size
 
 CATALOG = load_catalog()
 SUPERPOD = {"gpus": 1016, "management_links": 4, "nodes_per_unit": 32}
 
 
-def drafted(**wish):
-    scenario = Scenario(**wish)
-    return compute_network.draft(scenario, CATALOG)
+def designed(**wish):
+    return network_of(Scenario(**wish), CATALOG)
 
 
 def planned(**wish):
-    scenario = Scenario(**wish)
-    hardware = look_up(scenario, CATALOG)
-    network = compute_network.draft(scenario, CATALOG)
-    money = total_cost.draft(hardware, scenario, CATALOG, fabric=network, time_to_train=np.full(257, 1e7))
-    bands = fold({**network.quantities, **money.quantities})
-    return network.part(bands), money.cluster_part(bands), money.part(bands)
+    network = network_of(Scenario(**wish), CATALOG)
+    priced = total_cost(network.cluster, network, network.prices, np.full(257, 1e7))
+    return fold((fabric_of(network, priced.costs.capital), cluster_of(priced.owned), priced.costs))
 
 
-def codes(draft):
-    return {finding.code: finding for finding in draft.findings}
+def codes(network):
+    return {finding.code: finding for finding in network.findings}
 
 
 # The SuperPOD, line by line
@@ -85,27 +82,27 @@ def test_two_planes_match_the_published_b300():
 
 
 def test_the_planner_s_own_price_takes_the_place_of_the_book_s():
-    draft = drafted(price_switch=10_000)
-    boxes = [line for line in draft.network.lines if line.role.endswith(" switch")]
+    network = designed(price_switch=10_000)
+    boxes = [line for line in network.built.lines if line.role.endswith(" switch")]
     assert all(set(line.price.draws()) == {10_000} for line in boxes)
-    assert "planner" in {used.source for used in draft.quantities["fabric.cost"].used}
+    assert "planner" in {used.source for used in network.used}
 
 
 def test_the_articles_prices_are_a_port_and_an_adapter():
     # 1,016 adapters at $4,000 and 3,072 ports at $750: $6.37M, and 3 % of spares.
-    draft = drafted(**SUPERPOD, price_book="rule-of-thumb")
-    assert draft.cost[0] == pytest.approx(1.03 * (1016 * 4000 + 3072 * 750))
+    network = designed(**SUPERPOD, price_book="rule-of-thumb")
+    assert network.cost[0] == pytest.approx(1.03 * (1016 * 4000 + 3072 * 750))
 
 
 def test_a_switch_nobody_prices_is_said_to_be_priced_by_its_rate():
-    assert "price-by-rate" in codes(drafted(scale_out="infiniband-gdr"))
+    assert "price-by-rate" in codes(designed(scale_out="infiniband-gdr"))
 
 
 def test_one_node_needs_no_network():
-    draft = drafted(gpus=8)
-    assert draft.cost[0] == 0
-    assert draft.network is None
-    assert "one-node" in codes(draft)
+    network = designed(gpus=8)
+    assert network.cost[0] == 0
+    assert network.built is None
+    assert "one-node" in codes(network)
 
 
 def priced(design, offer):
@@ -157,8 +154,8 @@ def test_the_switch_built_is_the_cheapest_of_all_though_not_all_are_designed(**w
     ],
 )
 def test_an_impossible_fabric_is_refused_by_name(wish, code, says):
-    draft = drafted(**wish)
-    finding = codes(draft)[code]
+    network = designed(**wish)
+    finding = codes(network)[code]
     assert finding.severity == "error"
     assert says in f"{finding.message} {finding.suggestion}"
     assert finding.fields
@@ -182,16 +179,16 @@ def test_an_impossible_fabric_is_refused_by_name(wish, code, says):
     ],
 )
 def test_a_fabric_with_a_catch_is_built_and_the_catch_named(wish, code):
-    draft = drafted(**wish)
-    assert codes(draft)[code].severity != "error"
-    assert draft.network is not None
+    network = designed(**wish)
+    assert codes(network)[code].severity != "error"
+    assert network.built is not None
 
 
 def test_a_suggested_change_removes_its_finding():
     for wish in ({"gpus": 4096, "tiers": 2}, {"oversubscription": 64}, {"gpus": 16_000, "topology": "mesh"}):
-        errors = [finding for finding in drafted(**wish).findings if finding.severity == "error"]
+        errors = [finding for finding in designed(**wish).findings if finding.severity == "error"]
         for finding in errors:
-            again = drafted(**wish | dict(finding.changes))
+            again = designed(**wish | dict(finding.changes))
             assert finding.code not in codes(again)
 
 
@@ -236,19 +233,19 @@ def test_costs_add_up():
 )
 def test_every_cable_has_two_ports_of_its_own(nodes, topology, switch, managers, policy, taper):
     scale_out = "infiniband-edr" if switch == "sb7800" else "infiniband-hdr"
-    draft = drafted(
+    network = designed(
         gpus=8 * nodes, topology=topology, switch=switch, scale_out=scale_out, management_links=managers,
         spine_policy=policy, oversubscription=taper,
     )  # fmt: skip
-    if draft.network is None:
+    if network.built is None:
         return
-    counts = draft.network.counts
-    cables = list(draft.cables())
-    assert len(cables) == draft.cable_count()
+    counts = network.built.counts
+    cables = list(network.cables())
+    assert len(cables) == network.cable_count()
     ends = [(cable.a_end, cable.a_port) for cable in cables] + [(cable.z_end, cable.z_port) for cable in cables]
     assert max(Counter(ends).values()) == 1
     used = Counter(name for name, _ in ends)
-    assert max(count for name, count in used.items() if not name.startswith("node")) <= draft.network.choice.radix
+    assert max(count for name, count in used.items() if not name.startswith("node")) <= network.built.choice.radix
     assert sum(name.startswith("leaf") for name in used) <= counts.leaves
     assert sum(name.startswith("spine") for name in used) == counts.spines
     assert sum(name.startswith("core") for name in used) == counts.cores
@@ -261,17 +258,17 @@ def test_every_cable_has_two_ports_of_its_own(nodes, topology, switch, managers,
     lengths = Counter((cable.level.replace("-", "_"), cable.length) for cable in cables)
     for (level, metres), many in lengths.items():
         if level != "management_leaf":
-            known = getattr(draft.network.cabling, level)
+            known = getattr(network.built.cabling, level)
             assert known[metres] >= many if level == "node_leaf" else known[metres] == many
 
 
 def test_the_cable_list_takes_no_more_memory_for_a_larger_fabric():
     """57.6 million links of nodes: eight bytes for each, several times over, would be some 2 GB."""
-    draft = drafted(gpus=100_000, nics_per_node=576, gpus_per_node=1, scale_out="roce-400")
-    assert draft.network.cabling.leaf_racks.size == draft.network.counts.leaves
+    network = designed(gpus=100_000, nics_per_node=576, gpus_per_node=1, scale_out="roce-400")
+    assert network.built.cabling.leaf_racks.size == network.built.counts.leaves
     tracemalloc.start()
     try:
-        assert sum(1 for _ in itertools.islice(draft.cables(), 40_000)) == 40_000
+        assert sum(1 for _ in itertools.islice(network.cables(), 40_000)) == 40_000
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -280,9 +277,11 @@ def test_the_cable_list_takes_no_more_memory_for_a_larger_fabric():
 
 def test_leaves_are_held_against_their_own_spines_only():
     """19,608 leaves in groups with spines of their own: beside every rack of spines they would take a gigabyte."""
-    draft = drafted(gpu="h800-sxm", gpus=1_000_000, scale_out="spectrum-x-800", topology="fat-tree", oversubscription=4)
-    cabling, design = draft.network.cabling, draft.network.design
-    assert cabling.leaf_racks.size == draft.network.counts.leaves
+    network = designed(
+        gpu="h800-sxm", gpus=1_000_000, scale_out="spectrum-x-800", topology="fat-tree", oversubscription=4
+    )
+    cabling, design = network.built.cabling, network.built.design
+    assert cabling.leaf_racks.size == network.built.counts.leaves
     tracemalloc.start()
     try:
         assert sum(cabling.leaf_spine.values()) == design.leaf_spine
@@ -293,23 +292,23 @@ def test_leaves_are_held_against_their_own_spines_only():
 
 
 def test_rails_of_a_rail_only_fabric_never_meet():
-    draft = drafted(gpus=8 * 1500, topology="rail-only", switch="qm8700", scale_out="infiniband-hdr")
-    assert draft.tiers == 3
+    network = designed(gpus=8 * 1500, topology="rail-only", switch="qm8700", scale_out="infiniband-hdr")
+    assert network.tiers == 3
     rail_of: dict[str, set[int]] = {}
-    for cable in draft.cables():
+    for cable in network.cables():
         if cable.level == "node-leaf":
             rail_of.setdefault(cable.z_end, set()).add(cable.rail)
     for level in ("leaf-spine", "spine-core"):
-        for cable in draft.cables():
+        for cable in network.cables():
             if cable.level == level:
                 rail_of.setdefault(cable.z_end, set()).update(rail_of[cable.a_end])
     assert all(len(rails) == 1 for rails in rail_of.values())
 
 
 def test_the_cables_of_four_tiers_keep_to_their_ports():
-    draft = drafted(gpus=2048, tiers=4, scale_out="roce-400", switch="qfx5220-32cd", topology="fat-tree")
-    cables = list(draft.cables())
-    design = draft.network.design
+    network = designed(gpus=2048, tiers=4, scale_out="roce-400", switch="qfx5220-32cd", topology="fat-tree")
+    cables = list(network.cables())
+    design = network.built.design
     assert len(cables) == int(design.node_leaf + design.leaf_spine + design.spine_core + design.core_super_core)
     ends = Counter((name, port) for cable in cables for name, port in (
         (cable.a_end, cable.a_port), (cable.z_end, cable.z_port)))  # fmt: skip
@@ -319,7 +318,7 @@ def test_the_cables_of_four_tiers_keep_to_their_ports():
 
 
 def test_leaves_have_the_same_number_of_links_to_every_spine():
-    pairs = Counter((cable.a_end, cable.z_end) for cable in drafted().cables() if cable.level == "leaf-spine")
+    pairs = Counter((cable.a_end, cable.z_end) for cable in designed().cables() if cable.level == "leaf-spine")
     assert set(pairs.values()) == {2}  # 32 uplinks over 16 spines
     assert len(pairs) == 32 * 16
 
@@ -332,11 +331,10 @@ def test_the_curve_passes_through_the_plan():
         scenario = Scenario(scale_out=scale_out, gpus=2048, spares=0.02)
         (curve,) = by_size(scenario, CATALOG, [scale_out])
         place = curve.gpus.tolist().index(2048)
-        draft = compute_network.draft(scenario, CATALOG)
-        assert np.allclose(curve.cost[place], draft.cost, rtol=1e-12)
-        assert np.allclose(
-            curve.cost_per_host_port[place], draft.quantities["fabric.cost_per_host_port"].values, rtol=1e-12
-        )
+        network = network_of(scenario, CATALOG)
+        fabric = fabric_of(network, ownership(network.cluster, network, network.prices).capital)
+        assert np.allclose(curve.cost[place], network.cost, rtol=1e-12)
+        assert np.allclose(curve.cost_per_host_port[place], fabric.cost_per_host_port.values, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("scale_out", "switch"), [("infiniband-ndr", "qm9700"), ("roce-400", "7060x6-64pe")])
@@ -364,8 +362,6 @@ def test_a_fabric_is_designed_once_for_every_job_that_runs_on_it():
     job = asked.model_copy(
         update={"model": "llama-3-8b", "training_tokens": 1e12, "stack": "nemo", "tensor_parallel": 4}
     )
-    assert compute_network.draft(job, CATALOG) is compute_network.draft(asked, CATALOG)
+    assert network_of(job, CATALOG) is network_of(asked, CATALOG)
     for change in ({"gpus": 648}, {"planes": 2}, {"price_switch": 20_000}):
-        assert compute_network.draft(asked.model_copy(update=change), CATALOG) is not compute_network.draft(
-            asked, CATALOG
-        )
+        assert network_of(asked.model_copy(update=change), CATALOG) is not network_of(asked, CATALOG)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app import units
 from app.catalog.load import load_catalog
 from app.plan.cluster import look_up
-from app.plan.findings import of_hardware
+from app.plan.findings import of_question
 from app.plan.prices import PriceList
 from app.plan.result import Finding
 from app.plan.scenario import Scenario
@@ -28,7 +28,7 @@ API = "/api/v1"
 
 def unusual(**asked: object) -> list[Finding]:
     scenario = Scenario.model_validate(asked)
-    found = of_hardware(look_up(scenario, CATALOG), scenario, CATALOG)
+    found = of_question(look_up(scenario, CATALOG), scenario, CATALOG)
     return [finding for finding in found if finding.code == "unusual-value"]
 
 
@@ -153,7 +153,7 @@ def test_what_is_proposed_is_never_questioned_again(name: str, value: float) -> 
         asked = Scenario.model_validate({name: value})
     except ValueError:
         return
-    for found in of_hardware(look_up(asked, CATALOG), asked, CATALOG):
+    for found in of_question(look_up(asked, CATALOG), asked, CATALOG):
         if found.changes:
             assert unusual(**found.changes) == []
 

@@ -4,14 +4,11 @@ import re
 from pathlib import Path
 
 import jinja2
-import numpy as np
 import pytest
 
 from app.catalog.load import load_catalog
-from app.plan import network as compute_network
-from app.plan import total_cost
-from app.plan.band import fold
 from app.plan.cluster import look_up
+from app.plan.evaluate import evaluate_network
 from app.plan.scenario import Scenario
 from app.report.drawing import WIDTH, draw
 
@@ -20,11 +17,8 @@ CATALOG = load_catalog()
 
 def drawn(**wish):
     scenario = Scenario(**wish)
-    hardware = look_up(scenario, CATALOG)
-    network = compute_network.draft(scenario, CATALOG)
-    money = total_cost.draft(hardware, scenario, CATALOG, fabric=network, time_to_train=np.full(257, np.nan))
-    bands = fold({**network.quantities, **money.quantities})
-    return draw(network.part(bands), money.cluster_part(bands), network.switch, hardware.scale_up.name)
+    plan, link = evaluate_network(scenario, CATALOG), look_up(scenario, CATALOG).scale_up
+    return draw(plan.fabric, plan.cluster, plan.fabric.switch, link.name)
 
 
 CASES = [

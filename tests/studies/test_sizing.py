@@ -6,8 +6,10 @@ import pytest
 
 from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
-from app.plan.outline import outline
+from app.plan.job import job as training_job
+from app.plan.network import network_of
 from app.plan.scenario import Scenario
+from app.plan.total_cost import total_cost
 from app.studies.sizing import Answer, Question, size
 
 
@@ -88,9 +90,12 @@ def test_a_search_cut_short_says_so() -> None:
     assert not size(question(), load_catalog(), seconds=0.0).complete
 
 
-def test_the_outline_without_ranges_has_the_typical_values_of_the_plan() -> None:
-    plan, drafted = evaluate(Scenario(), load_catalog()), outline(Scenario(), load_catalog().typical_only())
+def test_the_stages_without_ranges_have_the_typical_values_of_the_plan() -> None:
+    catalog = load_catalog().typical_only()
+    plan, network = evaluate(Scenario(), load_catalog()), network_of(Scenario(), catalog)
+    job = training_job.draft(network.cluster, Scenario(), catalog, taper=network.taper, hops=network.hops)
+    cost = total_cost(network.cluster, network, network.prices, job.time_to_train)
     assert plan.costs.per_run is not None
     assert plan.fabric.cost is not None
-    assert drafted.typical("costs.per_run") == pytest.approx(plan.costs.per_run.typical)
-    assert drafted.typical("fabric.cost") == pytest.approx(plan.fabric.cost.typical)
+    assert cost.costs.per_run.typical == pytest.approx(plan.costs.per_run.typical)
+    assert network.cost[0] == pytest.approx(plan.fabric.cost.typical)

@@ -5,17 +5,11 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
 
-import numpy as np
 from fastapi import APIRouter, Request, Response
 
-from app.catalog.estimate import N_DRAWS
 from app.catalog.load import Catalog
-from app.plan import all_reduce, communication, findings, total_cost
-from app.plan import network as compute_network
-from app.plan.band import fold
-from app.plan.cluster import Hardware, look_up
-from app.plan.job import shape
-from app.plan.result import Finding
+from app.plan.cluster import look_up
+from app.plan.evaluate import evaluate_all_reduce, evaluate_network
 from app.plan.scenario import Scenario
 from app.report import drawing, method, tables
 from app.report.charts import curve_charts, plan_charts
@@ -45,11 +39,6 @@ def _question(
         "hidden": {name: text for name, text in given.items() if name not in (*names, *wrong)},
         "errors": made.errors,
     }
-
-
-def by_severity(findings: Iterable[Finding]) -> list[Finding]:
-    order = ("error", "warning", "note")
-    return sorted(findings, key=lambda finding: order.index(finding.severity))
 
 
 # All-reduce explorer -------------------------------------------------------------------------------------------------
@@ -86,20 +75,18 @@ def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
     if scenario is None:
         values = {**_question(asked, loaded, None, EXPLORED), "part": None, "pasted": pasted}
         return page(request, "all_reduce.html", values, status=422)
-    hardware = look_up(scenario, loaded)
-    message = scenario.message or shape.gradient_bytes(hardware, scenario, loaded)
-    reduction = all_reduce.time_all_reduce(communication.of_scenario(scenario, loaded), message)
-    part = fold(reduction.all_reduce)
-    swept = _swept(scenario, loaded, message) if hardware.gpus > 1 and part.time is not None else {}
+    plan = evaluate_all_reduce(scenario, loaded)
+    part = plan.all_reduce
+    swept = _swept(scenario, loaded, part.message) if part.ranks > 1 and part.time is not None else {}
     values = {
-        **_question(asked, loaded, _blanks(hardware, message), EXPLORED),
+        **_question(asked, loaded, plan.scenario, EXPLORED),
         **results_of(part, "all_reduce"),
-        "explained": all_reduce.explanations(reduction),
+        "explained": plan.explanations,
         "formulas": method.formulas(),
         "part": part,
         "own_message": scenario.message,
-        "hardware": hardware,
-        "findings": by_severity((*findings.of_hardware(hardware, scenario, loaded), *reduction.findings)),
+        "hardware": look_up(scenario, loaded),
+        "findings": plan.findings,
         "figures": {name: curve_charts.all_reduce_curves(curve) for name, curve in swept.items()}
         | {"algorithms": plan_charts.algorithms(part)},
         "tables": {name: tables.curve_table(curve) for name, curve in swept.items()}
@@ -108,20 +95,6 @@ def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
         **_pasted(pasted, scenario, loaded),
     }
     return page(request, "all_reduce.html", values, scenario=scenario)
-
-
-def _blanks(hardware: Hardware, message: float) -> Mapping[str, Any]:
-    """What stands behind the blank fields."""
-    return {
-        "gpu": hardware.gpu.key,
-        "scale_out": hardware.scale_out.key,
-        "platform": hardware.platform.key,
-        "scale_up": hardware.scale_up.key,
-        "gpus_per_node": hardware.gpus_per_node,
-        "nics_per_node": hardware.nics_per_node,
-        "scale_up_domain": hardware.domain,
-        "message": message,
-    }
 
 
 @lru_cache(maxsize=16)
@@ -180,33 +153,24 @@ def _fabrics(request: Request, asked: form.BoundForm) -> Response:
     scenario, loaded = asked.scenario, request.app.state.catalog
     if scenario is None:
         return page(request, "fabric.html", {**_question(asked, loaded, None, DESIGNED), "part": None}, status=422)
-    network = compute_network.draft(scenario, loaded)
-    hardware = network.hardware
-    money = total_cost.draft(hardware, scenario, loaded, fabric=network, time_to_train=np.full(N_DRAWS, np.nan))
-    bands = fold({**network.quantities, **money.quantities})
-    part, cluster = network.part(bands), money.cluster_part(bands)
+    plan, cluster = evaluate_network(scenario, loaded), look_up(scenario, loaded)
+    part = plan.fabric
     switch = loaded.switches[part.switch].name if part.switch in loaded.switches else ""
-    resolved = {
-        "switch": network.switch,
-        "tiers": network.tiers,
-        "nodes_per_unit": network.nodes_per_unit,
-        **_blanks(hardware, 0.0),
-    }
-    ports = port_cost.by_size(scenario, loaded) if hardware.nodes > 1 else ()
+    ports = port_cost.by_size(scenario, loaded) if cluster.nodes > 1 else ()
     priced = port_cost.cost_per_port(scenario, loaded, ports) if ports else None
     worth = port_cost.cost_per_bisection(scenario, loaded, ports) if ports else None
-    keys = {"scale_up": hardware.scale_up.key, "scale_out": hardware.scale_out.key}
+    keys = {"scale_up": cluster.scale_up.key, "scale_out": cluster.scale_out.key}
     values = {
-        **_question(asked, loaded, resolved, DESIGNED),
+        **_question(asked, loaded, plan.scenario, DESIGNED),
         **results_of(part, "fabric"),
-        "explained": {path: how for path, how in network.explanations.items() if path.startswith("fabric.")},
+        "explained": plan.explanations,
         "formulas": method.formulas(),
         "part": part,
-        "cluster": cluster,
-        "hardware": hardware,
+        "cluster": plan.cluster,
+        "hardware": cluster,
         "switch": switch,
-        "drawing": drawing.draw(part, cluster, switch, hardware.scale_up.name) if part.shape else None,
-        "findings": by_severity((*findings.of_hardware(hardware, scenario, loaded), *network.findings)),
+        "drawing": drawing.draw(part, plan.cluster, switch, cluster.scale_up.name) if part.shape else None,
+        "findings": plan.findings,
         "bisection": plan_charts.fabric_bisection(part, keys),
         "tables": tables.fabric_tables(part),
         "priced": curve_charts.cost_per_port(priced) if priced else None,

@@ -9,7 +9,6 @@ from starlette.responses import RedirectResponse
 
 from app.catalog.load import Catalog
 from app.plan.evaluate import evaluate
-from app.plan.outline import outline
 from app.plan.recommendation import degrees
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
@@ -164,7 +163,7 @@ def _curves(request: Request) -> Response:
     if asked.scenario is None:
         raise ProblemError(422, " ".join(f"{form.title(name)}: {text}" for name, text in asked.errors.items()))
     scenario = asked.scenario
-    chosen = outline(scenario, catalog).job.parallelism
+    chosen = evaluate(scenario, catalog).training.parallelism
     drawn = []
     if chosen is not None:
         for curve, figure in (

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
 from app.catalog.load import Catalog
-from app.plan import network as compute_network
 from app.plan.cables import Cable
 from app.plan.evaluate import evaluate
+from app.plan.network import network_of
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.report import catalog_listing, files, glossary, method, tables
@@ -120,7 +120,7 @@ def _accuracy(loaded: Catalog) -> Mapping[str, Any]:
 
 
 def _sheet(scenario: Scenario, loaded: Catalog) -> acceptance.Sheet:
-    network = compute_network.draft(scenario, loaded)
+    network = network_of(scenario, loaded)
     return acceptance.sheet(scenario, loaded, network.nodes_per_unit)
 
 
@@ -170,7 +170,7 @@ async def cables(request: Request) -> Response:
         raise _too_many(fewest, most)
 
     def work(_: Stopped) -> Iterator[Cable]:
-        network = compute_network.draft(scenario, loaded)
+        network = network_of(scenario, loaded)
         if network.cable_count() > most:
             raise _too_many(network.cable_count(), most)
         return network.cables()

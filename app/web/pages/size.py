@@ -1,7 +1,7 @@
 """Which cluster trains this model by this date for this money, as a page."""
 
 from time import monotonic
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse
 from app.catalog.load import Catalog
 from app.plan.declarations import declared
 from app.report.charts import curve_charts
-from app.studies.sizing import NAMES, Answer, Candidate, Question, size
+from app.studies.sizing import Answer, Candidate, Kind, Question, size
 from app.units import parse, show
 from app.web import form
 from app.web.api import share_of
@@ -80,7 +80,7 @@ def _sizing(request: Request, asked: form.BoundForm, answer: Answer | None) -> d
         if answer and question
         else None,
         "savings": [one.next_dollar * MILLION if one.next_dollar else None for one in answer.front] if answer else [],
-        "kinds": {kind: declared(Candidate)[kind].label for kind in NAMES},
+        "kinds": {kind: declared(Candidate)[kind].label for kind in get_args(Kind)},
         "query_text": request.url.query,
     }
 
