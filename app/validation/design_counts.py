@@ -1,21 +1,28 @@
 """Designs held against published reference designs: leaf, spine and core switches, and the links between them.
 
-A row is designed from its own columns alone: nodes, NICs, ports, rates, planes, units, management links, taper and the
-name of its topology. Only what a row prints is compared.
+A row is a `Scenario` where the catalogue has its network and switch, and its design is the planner's. The others (two
+switches side by side, a switch that is in no catalogue) are designed by the same formulas from their columns: nodes,
+NICs, ports, rates, planes, units, management links, taper and the name of the topology. Only what a row prints is
+compared.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from app.catalog.load import Catalog
 from app.formulas.fabric import design as fabric_design
 from app.formulas.fabric import layouts
+from app.plan import network
 from app.plan.reference_designs import Row, read
+from app.plan.scenario import Scenario
+from app.units import parse
 
 SWITCHES = ("leaf", "spine", "core")
 CABLES = ("node_leaf_cables", "leaf_spine_cables", "spine_core_cables")
@@ -109,8 +116,103 @@ def needed(row: Row) -> dict[str, int | None]:
     return found
 
 
-def design(row: Row) -> tuple[layouts.Design, int]:
-    """Our design of a row, and the ports of its switch at the speed of a link between switches."""
+def scenario(row: Row, catalog: Catalog) -> Scenario | None:
+    """The row as a question to the planner; ``None`` where the planner or the catalogue lacks what it names."""
+    columns = {name: value or 0 for name, value in needed(row).items()}
+    generation, switch = _generation(row, catalog), _switch(row, catalog)
+    per_node = row.number("gpus_per_node") or max(columns["nics_per_node"], 1)
+    leaf_taper, spine_taper = tapers(row)
+    asked = {
+        "gpus": columns["n_nodes"] * per_node,
+        "gpus_per_node": per_node,
+        "nics_per_node": columns["nics_per_node"],
+        "scale_out": generation,
+        "switch": switch,
+        "topology": layouts.LAYOUTS[layout(row)],
+        "planes": row.number("planes") or 1,
+        "oversubscription": leaf_taper,
+        "spine_oversubscription": spine_taper,
+        "nodes_per_unit": row.number("nodes_per_su") or None,
+        "management_links": row.number("mgmt_links") or 0,
+        "tiers": tiers(row) or None,
+    }
+    try:
+        return Scenario.model_validate(asked, context={"catalog": catalog}) if generation and switch else None
+    except ValidationError:
+        return None
+
+
+def _families(row: Row) -> tuple[str, ...]:
+    """The families of network that a row may mean, the likeliest first."""
+    text = row.text("fabric").lower()
+    named = tuple(family for family in ("infiniband", "slingshot") if family in text)
+    return named or (("spectrum-x", "roce") if "spectrum-x" in text else ("roce",))
+
+
+def _generation(row: Row, catalog: Catalog) -> str:
+    """The network generation of a row's family and NIC rate; blank where there is none."""
+    rate = parse(f"{needed(row)['nic_gbps'] or 0} Gb/s", "B/s")
+    fitting = (
+        key
+        for family in _families(row)
+        for key, entry in catalog.scale_out.items()
+        if entry.family == family and entry.port_rate.typical == rate
+    )
+    return next(fitting, "")
+
+
+def _switch(row: Row, catalog: Catalog) -> str:
+    """The switch that a row names, or one that switches as much: as it is, or with its ports broken out."""
+    columns = needed(row)
+    ports, rate = columns["ports"] or 0, parse(f"{columns['port_gbps'] or 0} Gb/s", "B/s")
+    family = _families(row)[0] if _families(row)[0] in ("infiniband", "slingshot") else "ethernet"
+    model = row.text("switch_model").lower().replace(" ", "-")
+    equal = {
+        key: (entry.ports != ports, key not in model)
+        for key, entry in catalog.switches.items()
+        if entry.family == family and entry.ports * entry.port_rate.typical == ports * rate
+    }
+    return min(equal, key=lambda key: equal[key], default="")
+
+
+@dataclass(frozen=True)
+class Designed:
+    """Our design of a row.
+
+    Attributes:
+        design: its counts; links are of the rate of a host.
+        radix: ports of its switch at the rate of those links [1].
+        links_per_cable: between switches [1].
+    """
+
+    design: layouts.Design
+    radix: int
+    links_per_cable: int
+
+
+def design(row: Row, catalog: Catalog) -> Designed:
+    """Our design of a row: the planner's, where it can be asked and builds one."""
+    question = scenario(row, catalog)
+    of = partial(_planned, row, question, catalog) if question else partial(_from_columns, row)
+    designed = of(tiers(row)) or _from_columns(row, tiers(row))
+    has_spines = "spine" in row.text("topology").lower() or (row.number("spine") or 0) > 0
+    tree = layout(row) in (layouts.RAIL_OPTIMIZED, layouts.FAT_TREE)
+    if not tiers(row) and designed.design.tiers == 1 and has_spines and tree:
+        designed = of(2) or _from_columns(row, 2)
+    return designed
+
+
+def _planned(row: Row, question: Scenario, catalog: Catalog, count: int) -> Designed | None:
+    """The planner's design in so many tiers, or in as few as work; ``None`` where it refuses."""
+    fabric = network.draft(question.model_copy(update={"tiers": count or None}), catalog).network
+    if fabric is None:
+        return None
+    radix = fabric.choice.radix
+    return Designed(fabric.design, radix, max(radix // (row.number("ports") or radix), 1))
+
+
+def _from_columns(row: Row, count: int) -> Designed:
+    """The design of the columns alone; links between switches are of the rate of a whole port, or of a part of it."""
     nodes, nics, ports, rate, nic = (value or 0 for value in needed(row).values())
     planes = row.number("planes") or 1
     link = nic / planes
@@ -118,7 +220,6 @@ def design(row: Row) -> tuple[layouts.Design, int]:
     split = min(row.number("links_per_cable") or 1, ways)
     leaf_taper, spine_taper = tapers(row)
     radix = ports * split if rate >= link * (1 - 1e-9) else 0
-
     request = layouts.FabricRequest(
         nodes=nodes,
         rails=nics,
@@ -129,40 +230,37 @@ def design(row: Row) -> tuple[layouts.Design, int]:
         spine_oversubscription=spine_taper,
         nodes_per_unit=row.number("nodes_per_su") or 0,
         management_links=row.number("mgmt_links") or 0,
-        tiers=tiers(row),
+        tiers=count,
         layout=layout(row),
     )
-    found = fabric_design.design(request)
-    has_spines = "spine" in row.text("topology").lower() or (row.number("spine") or 0) > 0
-    if not tiers(row) and found.tiers == 1 and has_spines and layout(row) in (layouts.RAIL_OPTIMIZED, layouts.FAT_TREE):
-        found = fabric_design.design(request._replace(tiers=2))
-    return found, radix
+    return Designed(fabric_design.design(request), radix, row.number("links_per_cable") or 1)
 
 
-def computed_counts(found: layouts.Design, per_cable: int) -> Counts:
+def computed_counts(designed: Designed, per_host_cable: int) -> Counts:
     """Switches and cables of our design; a cable or cage may hold several links."""
-    between = found.leaf_spine + found.peer
+    found, each = designed.design, designed.links_per_cable
     exact = {
         "leaf": found.leaf_switches,
         "spine": found.spine_switches,
         "core": found.core_switches + found.super_core_switches,
-        "node_leaf_cables": found.node_leaf / per_cable,
-        "leaf_spine_cables": between / per_cable,
-        "spine_core_cables": found.spine_core / per_cable,
+        "node_leaf_cables": found.node_leaf / per_host_cable,
+        "leaf_spine_cables": (found.leaf_spine + found.peer) / each,
+        "spine_core_cables": found.spine_core / each,
     }
     return {name: int(np.ceil(value)) for name, value in exact.items() if np.isfinite(value)}
 
 
-def compare(row: Row) -> Comparison:
+def compare(row: Row, catalog: Catalog) -> Comparison:
     """Design a row and compare what it prints."""
     printed = published_counts(row)
     reason = unfit(row)
     if reason:
         return Comparison(row, "not_applicable", printed, {}, reason)
-    found, radix = design(row)
+    designed = design(row, catalog)
+    found, radix = designed.design, designed.radix
     if int(found.reason) != layouts.BUILT:
         return Comparison(row, "mismatch", printed, {}, _impossible(row, found, radix))
-    ours = computed_counts(found, row.number("links_per_cable") or 1)
+    ours = computed_counts(designed, row.number("links_per_cable") or 1)
     compared = {name: ours[name] for name in printed}
     differing = [name for name in printed if printed[name] != compared[name]]
     if not differing:
@@ -220,7 +318,7 @@ def _why(
 
 def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[str, Any]:
     """Compare every row of a file. Nothing is fitted, so there is nothing to leave out."""
-    found = [compare(row) for row in read(path)]
+    found = [compare(row, catalog) for row in read(path)]
     return {
         "exact": sum(one.verdict == "exact" for one in found),
         "mismatch": sum(one.verdict == "mismatch" for one in found),

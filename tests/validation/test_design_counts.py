@@ -5,13 +5,33 @@ import csv
 import pytest
 
 from app.catalog.load import load_catalog
-from app.plan.reference_designs import FILE, Row
+from app.plan.evaluate import evaluate
+from app.plan.reference_designs import FILE, Row, read
 from app.validation import design_counts as accuracy
+
+CATALOG = load_catalog()
 
 
 @pytest.fixture(scope="module")
 def report():
-    return accuracy.report(FILE, load_catalog())
+    return accuracy.report(FILE, CATALOG)
+
+
+def test_the_planner_gives_every_design_the_counts_of_the_report(report):
+    compared = {one["id"]: one["computed"] for one in report["designs"] if one["verdict"] != "not_applicable"}
+    planned = set()
+    for printed in read(FILE):
+        question = accuracy.scenario(printed, CATALOG)
+        if question and printed.text("id") in compared:
+            fabric = evaluate(question, CATALOG).fabric
+            counts = {"leaf": fabric.leaf_switches, "spine": fabric.spine_switches, "core": fabric.core_switches}
+            wanted = compared[printed.text("id")]
+            assert {name: counts[name] for name in counts if name in wanted} == {
+                name: wanted[name] for name in counts if name in wanted
+            }, printed.text("id")
+            planned.add(printed.text("id"))
+    # The planner knows no pair of switches side by side.
+    assert set(compared) - planned == {"basepod-4n"}
 
 
 def row(**cells) -> Row:
@@ -67,7 +87,7 @@ def test_a_spine_layer_built_for_growth_is_a_mismatch_with_both_numbers(report):
     ],
 )
 def test_a_design_that_is_not_in_the_file(cells, verdict, said):
-    found = accuracy.compare(row(**cells))
+    found = accuracy.compare(row(**cells), CATALOG)
     assert found.verdict == verdict
     assert said in found.reason
 
@@ -75,4 +95,4 @@ def test_a_design_that_is_not_in_the_file(cells, verdict, said):
 @pytest.mark.parametrize("cell", ["", "0", "-1", "1e30", "nan", "inf", "many", "0:1"])
 @pytest.mark.parametrize("column", ["n_nodes", "ports", "nic_gbps", "planes", "links_per_cable", "oversubscription"])
 def test_an_odd_cell_gets_a_verdict_and_never_stops_the_report(column, cell):
-    assert accuracy.compare(row(leaf=32, **{column: cell})).verdict in ("exact", "mismatch", "not_applicable")
+    assert accuracy.compare(row(leaf=32, **{column: cell}), CATALOG).verdict in ("exact", "mismatch", "not_applicable")
