@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from app.catalog.load import Catalog
 from app.formulas.fabric import design as fabric_design
 from app.formulas.fabric import layouts
-from app.plan import network
+from app.plan.network import network_of
 from app.plan.reference_designs import Row, read
 from app.plan.scenario import Scenario
 from app.units import parse
@@ -204,11 +204,11 @@ def design(row: Row, catalog: Catalog) -> Designed:
 
 def _planned(row: Row, question: Scenario, catalog: Catalog, count: int) -> Designed | None:
     """The planner's design in so many tiers, or in as few as work; ``None`` where it refuses."""
-    fabric = network.draft(question.model_copy(update={"tiers": count or None}), catalog).network
-    if fabric is None:
+    built = network_of(question.model_copy(update={"tiers": count or None}), catalog).built
+    if built is None:
         return None
-    radix = fabric.choice.radix
-    return Designed(fabric.design, radix, max(radix // (row.number("ports") or radix), 1))
+    radix = built.choice.radix
+    return Designed(built.design, radix, max(radix // (row.number("ports") or radix), 1))
 
 
 def _from_columns(row: Row, count: int) -> Designed:

@@ -199,7 +199,7 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
 
     With base latency b, hop h inside a domain (longer by ``chain_across`` when other domains take part), hop α between
     domains, ring rate B inside, P = g times a GPU's network rate, V the rate of a sum in the scale-up switch and f the
-    bus factor:
+    bus factor.
 
     ======== ================================ ======================================================
     ring     b + 2h(g - 1)M + 2α'(M - 1)      min(B, P)/f
