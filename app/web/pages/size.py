@@ -10,9 +10,10 @@ from starlette.responses import RedirectResponse
 from app.catalog.load import Catalog
 from app.plan.declarations import declared
 from app.report.charts import curve_charts
-from app.studies.sizing import Answer, Candidate, Kind, Question, size
+from app.studies.sizing import Answer, Candidate, Kind, Question
 from app.units import parse, show
 from app.web import form
+from app.web.answers import SizeAnswer, size_answer
 from app.web.api import share_of
 from app.web.heavy_queue import Stopped, compute
 from app.web.pages.shared import MEMORY, address
@@ -44,7 +45,7 @@ async def size_cluster(request: Request) -> Response:
     until = monotonic() + request.app.state.settings.time_limit
 
     def work(stopped: Stopped) -> Response:
-        answer = size(question, catalog, share_of(until), stopped)
+        answer = size_answer(question, catalog, share_of(until), stopped)
         made = page(request, "size.html", _sizing(request, asked, answer))
         return MEMORY.keep(request, made) if answer.complete else made
 
@@ -60,7 +61,7 @@ def _without_defaults(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return kept
 
 
-def _sizing(request: Request, asked: form.BoundForm, answer: Answer | None) -> dict[str, Any]:
+def _sizing(request: Request, asked: form.BoundForm, answer: SizeAnswer | None) -> dict[str, Any]:
     catalog: Catalog = request.app.state.catalog
     question = asked.scenario if isinstance(asked.scenario, Question) else None
     named = {name for names in QUESTION.values() for name in names} | CANDIDATES

@@ -1,0 +1,64 @@
+"""A page and the operation that answers the same question say the same findings, worst first."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.plan.findings import SEVERITIES
+from app.web.application import create_app
+from app.web.settings import Settings
+
+SCENARIOS = (
+    "gpu=rubin&gpus=1001&scale_out=infiniband-gdr&management_links=1&catalog_version=2025-01",
+    "gpu=a100-pcie&gpus=4096&scale_out=infiniband-hdr&topology=mesh&algorithm=nvls-tree&scale_up_domain=36",
+    "gpus=12&model=llama-3-405b&price_gpu_hour=2.95&scale_out=roce-400&in_network_reduction=true",
+)
+QUESTIONS = (
+    *(("/", "plan", query) for query in SCENARIOS),
+    *(("/fabric", "fabric", query) for query in SCENARIOS),
+    *(("/all-reduce", "all-reduce", query) for query in SCENARIOS),
+    ("/size", "size", "gpu=h100-sxm&gpus=16&price_gpu_hour=2.95&deadline=1+h"),
+)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with TestClient(create_app(Settings(access_log=False, overrides=None))) as client:
+        yield client
+
+
+def words(markup: str) -> str:
+    return " ".join(unescape(re.sub("<[^>]+>", " ", markup)).split())
+
+
+def said(page: str) -> list[tuple[str, str]]:
+    """Severity and words of each finding of a page."""
+    found = re.search('<section class="findings".*?</section>', page, re.DOTALL)
+    items = re.findall('<li class="([a-z]+)">(.*?)</li>', found[0], re.DOTALL) if found else []
+    return [(severity, words(text)) for severity, text in items]
+
+
+@pytest.mark.parametrize(("page", "operation", "query"), QUESTIONS)
+def test_a_page_says_the_findings_of_its_operation_in_their_order(
+    client: TestClient, page: str, operation: str, query: str
+) -> None:
+    told = client.get(f"/api/v1/{operation}?{query}").raise_for_status().json()["findings"]
+    shown = said(client.get(f"{page}?{query}").raise_for_status().text)
+    assert [severity for severity, _ in shown] == [finding["severity"] for finding in told]
+    for (_, text), finding in zip(shown, told, strict=True):
+        assert words(finding["message"]) in text
+    order = [SEVERITIES.index(finding["severity"]) for finding in told]
+    assert order == sorted(order)
+    assert order
+
+
+def test_plans_side_by_side_say_each_finding_once_and_the_worst_first(client: TestClient) -> None:
+    asked = {"scenarios": [{"gpus": 1001, "gpu": "rubin"}, {"gpus": 8, "model": "llama-3-405b"}]}
+    told = client.post("/api/v1/compare", json=asked).raise_for_status().json()
+    codes = [finding["code"] for finding in told["findings"]]
+    assert {finding["code"] for plan in told["plans"] for finding in plan["findings"]} == set(codes)
+    order = [SEVERITIES.index(finding["severity"]) for finding in told["findings"]]
+    assert order == sorted(order)
