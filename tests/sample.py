@@ -32,7 +32,7 @@ def band(typical: float, unit: str, spread: float = 0.1) -> Band:
 
 
 def sample_plan() -> Plan:
-    parallelism = Parallelism(8, 1, 1, 1, 1, 128, 1, 16, "1f1b", True, "optimizer", 128, "none")
+    parallelism = Parallelism(8, 1, 1, 1, 1, 1, 128, 1, 16, "1f1b", True, "optimizer", 128, "none")
     timings = (
         Timing("nvls-tree", "simple", band(2.0, "s"), band(7e10, "B/s"), band(1.4e11, "B/s"), 0.01, 0.99),
         Timing("ring", "simple", band(2.5, "s"), band(5.6e10, "B/s"), band(1.1e11, "B/s"), 0.02, 0.98),

@@ -1,7 +1,7 @@
 """The place where hardware and maths meet: a scenario and the catalogue in, one frozen plan, or a part of one, out."""
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from app import __version__
 from app.catalog.load import Catalog
@@ -14,12 +14,21 @@ from app.plan.communication import communication
 from app.plan.findings import by_severity, of_question
 from app.plan.job import job as training_job
 from app.plan.job import shape
+from app.plan.job.inputs import JobRequest
 from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
 from app.plan.prices import PriceList
 from app.plan.recommendation import recommend
-from app.plan.result import AllReducePlan, Bottleneck, Memory, NetworkPlan, Plan, Training
-from app.plan.scenario import ClusterRequest, CollectiveRequest, NetworkRequest, PriceRequest, Scenario, check_keys
+from app.plan.result import AllReducePlan, NetworkPlan, Plan
+from app.plan.scenario import (
+    ClusterRequest,
+    CollectiveRequest,
+    ModelRequest,
+    NetworkRequest,
+    PriceRequest,
+    Scenario,
+    check_keys,
+)
 from app.plan.total_cost import cluster_of, ownership, total_cost
 from app.plan.total_cost import explain as explain_cost
 
@@ -34,12 +43,11 @@ def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
     prices = PriceList.of(scenario.part(PriceRequest), catalog)
     cluster = resolve(scenario.part(ClusterRequest), scenario.part(NetworkRequest), catalog)
     network = design_network(cluster, scenario.part(NetworkRequest), prices)
-    job = training_job.draft(cluster, scenario, catalog, taper=network.taper, hops=network.hops)
-    message = scenario.message or job.gradient_bytes
     fabric = communication(cluster, network, scenario.part(NetworkRequest), scenario.part(CollectiveRequest), catalog)
+    job = training_job.plan_job(cluster, fabric, JobRequest.of(scenario), catalog)
+    message = scenario.message or job.gradient_bytes
     reduction = time_all_reduce(fabric, message)
-    cost = total_cost(cluster, network, prices, job.time_to_train)
-    trained = cast(Any, job.quantities)
+    cost = total_cost(cluster, network, prices, job.training.time_to_train.values)
     plan: Plan = fold(
         Plan[Draws](
             model_version=__version__,
@@ -59,14 +67,18 @@ def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
             cluster=cluster_of(cost.owned),
             fabric=fabric_of(network, cost.costs.capital),
             all_reduce=reduction.all_reduce,
-            training=cast(Training[Draws], job.training_part(trained)),
-            memory=cast(Memory[Draws], job.memory_part(trained)),
-            bottleneck=cast(Bottleneck[Draws], job.bottleneck_part(trained)),
+            training=replace(
+                job.training,
+                alternatives=training_job.alternatives(job),
+                cloud=training_job.configurations(job),
+            ),
+            memory=job.memory,
+            bottleneck=job.bottleneck,
             costs=cost.costs,
             recommendation=recommend(scenario, catalog, network, job, cost),
             explanations={
                 **explain_network(network),
-                **job.explanations,
+                **training_job.explanations(job),
                 **explain_reduction(reduction),
                 **explain_cost(cost),
             },
@@ -99,7 +111,7 @@ def evaluate_all_reduce(scenario: Scenario, catalog: Catalog) -> AllReducePlan:
     network = network_of(scenario, catalog)
     cluster = network.cluster
     fabric = communication(cluster, network, network.request, scenario.part(CollectiveRequest), catalog)
-    reduction = time_all_reduce(fabric, scenario.message or shape.gradient_bytes(cluster, scenario, catalog))
+    reduction = time_all_reduce(fabric, scenario.message or shape.gradient_bytes(scenario.part(ModelRequest), catalog))
     plan: AllReducePlan = fold(
         AllReducePlan[Draws](
             scenario=scenario.filled(cluster.fields()) | {"message": reduction.all_reduce.message},
@@ -112,16 +124,16 @@ def evaluate_all_reduce(scenario: Scenario, catalog: Catalog) -> AllReducePlan:
 
 
 def _filled(
-    scenario: Scenario, cluster: Cluster, network: Network, job: training_job.TrainingDraft, message: float
+    scenario: Scenario, cluster: Cluster, network: Network, job: training_job.Job, message: float
 ) -> dict[str, Any]:
     """Every field of the scenario, with what the plan filled in for the blanks."""
-    parallelism = vars(job.parallelism) if job.parallelism else {}
+    parallelism = vars(job.training.parallelism) if job.training.parallelism else {}
     return scenario.filled(
         {
             **cluster.fields(),
             **network.fields(),
             "message": message,
-            "availability": job.availability,
+            "availability": job.training.availability,
             **job.shape_fields,
             **{name: value for name, value in parallelism.items() if name in Scenario.model_fields},
         }

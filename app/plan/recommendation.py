@@ -19,7 +19,7 @@ TIE = 0.02
 
 
 def recommend(
-    scenario: Scenario, catalog: Catalog, network: Network, job: training_job.TrainingDraft, cost: TotalCost
+    scenario: Scenario, catalog: Catalog, network: Network, job: training_job.Job, cost: TotalCost
 ) -> Recommendation | None:
     """Compare the planned network with the other family at the same rate, by owned cost of the run.
 
@@ -27,9 +27,9 @@ def recommend(
     """
     planned = network.cluster.scale_out
     rival = counterpart(planned, catalog)
-    if rival is None or job.parallelism is None or network.cluster.nodes < 2:
+    if rival is None or job.training.parallelism is None or network.cluster.nodes < 2:
         return None
-    spent, taken = cost.costs.per_run.typical, float(job.time_to_train[0])
+    spent, taken = cost.costs.per_run.typical, job.training.time_to_train.typical
     if not (spent > 0 and taken > 0):  # nothing to train, or all of it for nothing
         return None
     rival_time, rival_cost = run_on(rival, scenario, catalog, job)
@@ -55,13 +55,11 @@ def recommend(
 
 
 @nan_is_an_answer
-def run_on(
-    scale_out: ScaleOut, scenario: Scenario, catalog: Catalog, job: training_job.TrainingDraft
-) -> tuple[float, float]:
+def run_on(scale_out: ScaleOut, scenario: Scenario, catalog: Catalog, job: training_job.Job) -> tuple[float, float]:
     """Time [s] and owned cost [USD] of the planned run, run the same way on another network: typical values."""
     other = scenario.model_copy(update={"scale_out": scale_out.key, "switch": None})
     network = network_of(other, catalog)
-    time = training_job.time_on(job, network.cluster, other, catalog, taper=network.taper, hops=network.hops)
+    time = training_job.time_on(job, network.cluster, training_job.fabric_on(network, other, catalog))
     owned = ownership(network.cluster, network, network.prices)
     return time, float(np.ravel(owned.per_run(time))[0])
 

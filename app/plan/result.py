@@ -336,6 +336,7 @@ class Parallelism:
     virtual_pipeline: int = result("1", "Virtual pipeline", "Chunks of layers on each stage.")
     context_parallel: int = result("1", "Context parallel", "GPUs that share each sequence.")
     expert_parallel: int = result("1", "Expert parallel", "GPUs over which experts are spread.")
+    expert_tensor_parallel: int = result("1", "Expert tensor parallel", "GPUs that share one expert.")
     data_parallel: int = result("1", "Data parallel", "Replicas that each take other sequences.")
     micro_batch: int = result("1", "Micro batch", "Sequences at a time on a replica.")
     micro_batches: int = result("1", "Micro batches", "Micro-batches of a replica in one step.")
@@ -346,6 +347,12 @@ class Parallelism:
     sharding: str = result("", "Sharding", "What data-parallel ranks share: none, optimizer, gradients or parameters.")
     sharding_group: int = result("1", "Sharding group", "Ranks that share one copy.")
     recompute: str = result("", "Recompute", "Activations computed again: none, selective or full.")
+    recompute_layers: int | None = result(
+        "1",
+        "Layers recomputed in full",
+        "Layers whose whole forward pass is repeated, where that is neither none nor all.",
+        default=None,
+    )
 
 
 @record

@@ -30,6 +30,7 @@ Recompute = Literal["none", "selective", "full"]
 Schedule = Literal["1f1b", "interleaved", "zero-bubble"]
 Algorithm = Literal["ring", "tree", "nvls", "nvls-tree", "collnet", "recursive-halving-doubling", "hierarchical"]
 Protocol = Literal["ll", "ll128", "simple"]
+AttentionKernel = Literal["unfused", "flash", "te-fused", "sdpa"]
 Wiring = Literal["switch", "mesh", "bridge", "peer-to-peer", "host", "no-peer-to-peer"]
 Taper = Annotated[float, Field(ge=1, le=64)]
 Degree = Annotated[int, Field(ge=1, le=65536)]
@@ -264,8 +265,20 @@ class ParallelismRequest(Request):
         "parallelism", "Virtual pipeline stages", "Blank: find the best."
     )
     schedule: Schedule | None = _field("parallelism", "Pipeline schedule", "Blank: interleaved where stages allow it.")
+    layout: str | None = _field(
+        "parallelism",
+        "Pipeline layout",
+        "Uneven stages: E embedding, t layer, m multi-token prediction, L loss, | next stage, t*4 four layers, (..)*14 "
+        "repeated, such as Et*3|(t*4|)*14t*2L. Blank: even stages.",
+        pattern=r"^[EtmL0-9*|()]{1,400}$",
+    )
     context_parallel: Degree | None = _field("parallelism", "Context parallel", "Blank: find the best.")
     expert_parallel: Degree | None = _field("parallelism", "Expert parallel", "Blank: find the best.")
+    expert_tensor_parallel: Degree | None = _field(
+        "parallelism",
+        "Expert tensor parallel",
+        "GPUs that share one expert. Blank: 1, or as tensor parallel in software before spring 2025.",
+    )
     sequence_parallel: bool | None = _field("parallelism", "Sequence parallel", "Blank: on with tensor parallel.")
     sharding: Sharding | None = _field(
         "parallelism", "Sharding", "What data-parallel ranks share (ZeRO 0–3). Blank: find the best."
@@ -274,16 +287,61 @@ class ParallelismRequest(Request):
         "parallelism", "Sharding group", "Ranks that share one copy. Blank: all data-parallel ranks."
     )
     recompute: Recompute | None = _field("parallelism", "Recompute activations", "Blank: find the best.")
+    recompute_layers: Annotated[int, Field(ge=0, le=1_000_000)] | None = _field(
+        "parallelism",
+        "Layers recomputed in full",
+        "Of all layers, the prediction layers apart. Blank: all where recomputation is full, else none.",
+    )
 
 
 class SoftwareRequest(Request):
     """What the step runs on, and what it hides."""
 
     stack: StackKey | None = _field("software", "Software stack", "Blank: well tuned and current.")
+    software_date: Annotated[Number, Field(ge=2017, le=2040)] | None = _field(
+        "software", "Software release", "A year, such as 2024.54 for July 2024. Blank: the stack's own."
+    )
     attention: Literal["causal", "full"] = _field("software", "Attention", "What the kernel computes.", "causal")
+    attention_kernel: AttentionKernel | None = _field(
+        "software",
+        "Attention kernel",
+        "unfused: batched products; flash and sdpa (PyTorch's): open kernels; te-fused: the vendor's, through "
+        "Transformer Engine. Blank: as the stack does.",
+    )
+    fused: bool | None = _field(
+        "software",
+        "Fused elementwise work",
+        "Compiled, by Transformer Engine or by hand; off: eager. Blank: as the stack does.",
+    )
+    graphs: Literal["none", "partial", "full"] | None = _field(
+        "software",
+        "CUDA graphs",
+        "partial: of layers or modules, full: of the whole iteration; for the step either records a layer's launches. "
+        "Blank: as the stack does.",
+    )
+    gradient_bytes: Annotated[Bytes, Field(ge=1, le=8)] | None = _field(
+        "software", "Bytes of a gradient", "When it is reduced. Blank: 4, or 2 in FP16."
+    )
     overlap_tensor: bool | None = _field("software", "Hide tensor-parallel traffic", "Blank: as the stack does.")
     overlap_data: bool | None = _field("software", "Hide data-parallel traffic", "Blank: as the stack does.")
     overlap_pipeline: bool | None = _field("software", "Hide pipeline traffic", "Blank: as the stack does.")
+    overlap_expert: bool | None = _field(
+        "software",
+        "Hide the experts' all-to-all",
+        "Under the computation of another micro-batch. Blank: as the stack does.",
+    )
+    dispatcher: Literal["all-to-all", "all-gather", "deepep", "hybridep"] | None = _field(
+        "software", "Token dispatcher", "How tokens reach their experts. Blank: all-to-all."
+    )
+    routing: Literal["balanced", "natural", "dropped"] | None = _field(
+        "software",
+        "Token routing",
+        "balanced: evenly over the experts; natural: the router's own; dropped: what exceeds a capacity is dropped. "
+        "Blank: balanced.",
+    )
+    offload: Literal["none", "activations", "optimizer", "activations+optimizer"] | None = _field(
+        "software", "Offload to the host", "What moves to the host's memory. Blank: nothing."
+    )
 
 
 class CollectiveRequest(Request):

@@ -9,8 +9,7 @@ from app.catalog.estimate import N_DRAWS
 from app.catalog.load import Catalog
 from app.plan.band import interval
 from app.plan.cluster import look_up
-from app.plan.job import job
-from app.plan.job.job import TrainingDraft
+from app.plan.job.job import Job, job_on
 from app.plan.network import Network, network_of
 from app.plan.recommendation import degrees
 from app.plan.result import Parallelism
@@ -26,10 +25,10 @@ def with_parallelism(scenario: Scenario, chosen: Parallelism) -> Scenario:
     return scenario.model_copy(update=degrees(chosen))
 
 
-def _job(scenario: Scenario, catalog: Catalog, network: Network | None = None) -> TrainingDraft:
+def _job(scenario: Scenario, catalog: Catalog, network: Network | None = None) -> Job:
     """The training job of a scenario, on its own fabric or one that was designed before."""
     network = network or network_of(scenario, catalog)
-    return job.draft(network.cluster, scenario, catalog, taper=network.taper, hops=network.hops)
+    return job_on(network, scenario, catalog)
 
 
 def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
@@ -57,8 +56,9 @@ def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
                 found.append(missing)
                 continue
             asked = with_parallelism(scenario, chosen).model_copy(update=update | {"global_batch": int(batch)})
-            rate = _job(asked, catalog).quantities["training.tokens_per_second"].values
-            found.append(np.broadcast_to(rate, missing.shape) / gpus)
+            job = _job(asked, catalog)
+            rate = job.training.tokens_per_second.values
+            found.append(np.broadcast_to(rate, missing.shape) / gpus if job.runs else missing)
     x = np.array(counts, float)
     lines = []
     for name, look, found in (("Batch grows along", "quickest", weak), ("Batch stays", "compute", strong)):
@@ -97,7 +97,7 @@ def tail(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
     fixed = with_parallelism(scenario, chosen)
     network = network_of(fixed, catalog)
     jobs = [_job(fixed.model_copy(update={"jitter": float(spread)}), catalog, network) for spread in spreads]
-    table = np.stack([np.broadcast_to(job.quantities["training.step_time"].values, (N_DRAWS,)) for job in jobs])
+    table = np.stack([np.broadcast_to(job.training.step_time.values, (N_DRAWS,)) for job in jobs])
     low, high = interval(table)
     typical_times = table[:, 0]
     line = Series(f"{hardware.nodes:,} nodes", "quickest", spreads, typical_times, low, high, strong=True)

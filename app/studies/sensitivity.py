@@ -58,15 +58,15 @@ def sensitivity(
     asked = with_parallelism(scenario, chosen)
     network = network_of(asked, catalog)
     cluster = network.cluster
-    job = training_job.draft(cluster, asked, catalog, taper=network.taper, hops=network.hops)
-    cost = total_cost(cluster, network, network.prices, job.time_to_train)
+    job = training_job.job_on(network, asked, catalog)
+    cost = total_cost(cluster, network, network.prices, job.training.time_to_train.values)
     parts: dict[str, Any] = {"fabric": fabric_of(network, cost.costs.capital), "costs": cost.costs}
     part, _, name = result.partition(".")
-    draws: Draws = getattr(parts[part], name) if part in parts else job.quantities[result]
-    step = job.quantities["training.step_time"]
+    draws: Draws = getattr(parts[part], name) if part in parts else getattr(job.training, name)
+    step = job.training.step_time
     used = list(draws.used)
     if result == "costs.per_run":
-        used += job.quantities["training.time_to_train"].used
+        used += job.training.time_to_train.used
     inputs = _inputs(used)
     values = np.log(draws.values)
     typical_value = float(draws.values[0])

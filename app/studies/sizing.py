@@ -200,11 +200,11 @@ def _candidate(question: Question, catalog: Catalog, gpu: str, scale_out: str, g
     scenario = question.scenario(gpu, scale_out, gpus)
     network = network_of(scenario, catalog)
     cluster = network.cluster
-    job = training_job.draft(cluster, scenario, catalog, taper=network.taper, hops=network.hops)
-    time = float(job.time_to_train.flat[0])
-    if job.parallelism is None or not time > 0:
+    job = training_job.job_on(network, scenario, catalog)
+    time = job.training.time_to_train.typical
+    if job.training.parallelism is None or not time > 0:
         return None
-    priced = total_cost(cluster, network, network.prices, job.time_to_train)
+    priced = total_cost(cluster, network, network.prices, job.training.time_to_train.values)
     capital, rental, run = (each.typical for each in (priced.costs.capital, priced.costs.rental, priced.costs.per_run))
     cost = {"capital": capital, "rental": rental, "run": run}[question.budget_kind]
     power = float(priced.owned.power[0])
@@ -220,7 +220,7 @@ def _candidate(question: Question, catalog: Catalog, gpu: str, scale_out: str, g
         run=run,
         power=power,
         cost=cost,
-        parallelism=job.parallelism,
+        parallelism=job.training.parallelism,
         meets=_within(time, question.deadline)
         and _within(cost, question.budget)
         and _within(power, question.power_limit),

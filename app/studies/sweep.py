@@ -98,17 +98,20 @@ def _of_stages(scenario: Scenario, catalog: Catalog, names: Sequence[str]) -> An
     """Typical values of some results of network, job and costs, nothing where one cannot be computed; the findings."""
     network = network_of(scenario, catalog)
     cluster = network.cluster
-    job = training_job.draft(cluster, scenario, catalog, taper=network.taper, hops=network.hops)
-    cost = total_cost(cluster, network, network.prices, job.time_to_train)
+    job = training_job.job_on(network, scenario, catalog)
+    cost = total_cost(cluster, network, network.prices, job.training.time_to_train.values)
     parts: dict[str, Any] = {
         "fabric": fabric_of(network, cost.costs.capital),
         "cluster": cluster_of(cost.owned),
         "costs": cost.costs,
+        "training": job.training,
+        "memory": job.memory,
+        "bottleneck": job.bottleneck,
     }
     values: dict[str, float | None] = {}
     for path in names:
         part, _, name = path.partition(".")
-        value = float((getattr(parts[part], name) if part in parts else job.quantities[path]).typical)
+        value = float(getattr(parts[part], name).typical)
         values[path] = value if isfinite(value) else None
     return values, (*network.findings, *job.findings, *cost.findings)
 

@@ -136,7 +136,7 @@ def fit_training(save: bool) -> None:
     """
     book = load_catalog()
     rows, _ = training_runs.read(training_runs.MEASUREMENTS, book)
-    data = training_runs.fleet(rows, book)
+    data = training_runs.batch(rows, book)
     groups = np.array([row.group for row in rows])
     fitted = training_runs.fit(data, book, np.ones(len(rows), bool))
     without = training_runs.left_out(data, rows, book)
@@ -167,7 +167,7 @@ def fit_training(save: bool) -> None:
         text = with_numbers(
             text, group, name, typical=shown(typical, unit), low=shown(low, unit), high=shown(high, unit)
         )
-    vendor = data.vendor_attention > 0
+    vendor = np.asarray(data.conditions.vendor_attention) > 0
     for name, mask in {
         "dense": ~masks["moe"] & vendor,
         "open": ~masks["moe"] & ~vendor,

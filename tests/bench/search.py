@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 from app.catalog.load import load_catalog
 from app.plan.cluster import look_up
-from app.plan.job import candidates, job
+from app.plan.communication import of_scenario
+from app.plan.job.inputs import JobRequest, JobSetup, step_inputs
+from app.plan.job.job import plan_job
 from app.plan.scenario import Scenario
 
 CASES = {
@@ -28,13 +30,15 @@ def run() -> Iterator[str]:
     for name, asked in CASES.items():
         scenario = Scenario(**asked)
         hardware = look_up(scenario, book)
+        request, fabric = JobRequest.of(scenario), of_scenario(scenario, book)
         rounds, began = 0, time.perf_counter()
         while time.perf_counter() - began < SECONDS:
-            found = candidates.searched(scenario, hardware, book)
+            inputs = step_inputs(hardware, fabric, request, book)
+            found = JobSetup.of(hardware, request, book, inputs).search()
             rounds += 1
         each = (time.perf_counter() - began) / rounds
         draft = time.perf_counter()
-        job.draft(hardware, scenario, book)
+        plan_job(hardware, fabric, request, book)
         draft = time.perf_counter() - draft
         yield (
             f"{name}: {1e3 * each:.1f} ms; {found.enumerated:,} enumerated ({found.enumerated / each:,.0f}/s), "

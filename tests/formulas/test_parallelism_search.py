@@ -23,7 +23,9 @@ def constants(stack: str = "tuned"):
         return CATALOG.training[group][name].typical
 
     kernel = calibration.kernels(CATALOG, CATALOG.gpus["a100-sxm"], typical)
-    cal = calibration.calibration(typical, kernel, 2.0, trait["vendor_attention"], trait["release"])
+    cal = calibration.calibration(
+        typical, kernel, calibration.Conditions(2.0, trait["vendor_attention"], trait["release"], 1.0)
+    )
     return calibration.software(trait), cal
 
 

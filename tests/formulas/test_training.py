@@ -29,7 +29,9 @@ def constants(stack: str = "tuned") -> tuple[Software, Calibration]:
         return CATALOG.training[group][name].typical
 
     kernel = calibration.kernels(CATALOG, CATALOG.gpus["h100-sxm"], typical)
-    cal = calibration.calibration(typical, kernel, 2.0, trait["vendor_attention"], trait["release"])
+    cal = calibration.calibration(
+        typical, kernel, calibration.Conditions(2.0, trait["vendor_attention"], trait["release"], 1.0)
+    )
     return calibration.software(trait), cal
 
 
@@ -162,8 +164,8 @@ def test_adding_up_gradients_by_a_kernel_of_its_own():
     assert step(par).accumulation == 0
 
 
-def test_the_optimizer_moves_fifty_bytes_a_parameter_and_more_in_pure_16_bit_training():
-    found = [float(step(ALONE, job=replace(JOB, gradient_bytes=width)).optimizer) for width in (4.0, 2.0)]
+def test_the_optimizer_moves_fifty_bytes_a_parameter_and_more_where_the_loss_is_scaled():
+    found = [float(step(ALONE, job=replace(JOB, scaled=scaled)).optimizer) for scaled in (0.0, 1.0)]
     moved = [(time - CAL.optimizer_overhead) * 3.35e12 / 8_030_257_152 for time in found]
     assert moved == pytest.approx([50, 64])
 

@@ -217,13 +217,13 @@ def test_any_scenario_has_an_answer_in_which_every_gap_is_explained(**asked: Any
 def test_the_recommendation_rests_on_what_a_plan_on_the_other_network_says(asked: dict[str, Any]) -> None:
     scenario = Scenario.model_validate(asked)
     network = network_of(scenario, CATALOG)
-    job = training_job.draft(network.cluster, scenario, CATALOG, taper=network.taper, hops=network.hops)
-    assert job.parallelism is not None
+    job = training_job.job_on(network, scenario, CATALOG)
+    assert job.training.parallelism is not None
     rival = counterpart(network.cluster.scale_out, CATALOG)
     assert rival is not None
     time, cost = run_on(rival, scenario, CATALOG, job)
-    same_way = {"scale_out": rival.key, "switch": None, **degrees(job.parallelism)}
+    same_way = {"scale_out": rival.key, "switch": None, **degrees(job.training.parallelism)}
     plan = evaluate(scenario.model_copy(update=same_way), CATALOG)
-    assert plan.training.parallelism == job.parallelism
+    assert plan.training.parallelism == job.training.parallelism
     assert time == pytest.approx(typical(plan.training.time_to_train), rel=1e-12)
     assert cost == pytest.approx(typical(plan.costs.per_run), rel=1e-12)

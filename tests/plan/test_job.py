@@ -5,51 +5,46 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from app.catalog import estimate
 from app.catalog.load import load_catalog
 from app.formulas import transformer
 from app.formulas.training import arguments
 from app.plan.band import fold
 from app.plan.cluster import look_up
-from app.plan.job import breakdown, calibration, inputs, job, shape
+from app.plan.communication import of_scenario
+from app.plan.job import breakdown, calibration, inputs, job
 from app.plan.scenario import Scenario
 
 CATALOG = load_catalog()
 
 
-def draft(**asked) -> job.TrainingDraft:
+def draft(**asked) -> job.Job:
     scenario = Scenario(**asked)
-    return job.draft(look_up(scenario, CATALOG), scenario, CATALOG, hops=3)
+    cluster = look_up(scenario, CATALOG)
+    return job.plan_job(cluster, of_scenario(scenario, CATALOG), inputs.JobRequest.of(scenario), CATALOG)
 
 
 DEFAULT = draft()
 
 
-def typical(made: job.TrainingDraft, name: str) -> float:
-    return float(made.quantities[name].values.flat[0])
-
-
 def test_the_default_run_takes_about_six_n_d_over_the_rate():
     # 6 · 70.6e9 · 15e12 FLOP (and the attention) on 1,024 H100 at 989 TFLOP/s: 72 days at full rate.
-    days = typical(DEFAULT, "training.time_to_train") / 86400
-    used = typical(DEFAULT, "training.mfu")
+    days = DEFAULT.training.time_to_train.typical / 86400
+    used = DEFAULT.training.mfu.typical
     assert 0.35 < used < 0.6
-    flops = float(transformer.training_flops(DEFAULT.model, 8192))
-    assert days * DEFAULT.availability == pytest.approx(flops * 15e12 / (1024 * 989e12 * used) / 86400)
+    flops = float(transformer.training_flops(DEFAULT.setup.inputs.shape, 8192))
+    assert days * DEFAULT.training.availability == pytest.approx(flops * 15e12 / (1024 * 989e12 * used) / 86400)
     assert 6 * 70.6e9 < flops < 1.2 * 6 * 70.6e9
 
 
 def test_tokens_a_second_times_time_are_the_tokens():
-    rate, time = typical(DEFAULT, "training.tokens_per_second"), typical(DEFAULT, "training.time_to_train")
-    assert rate * time * DEFAULT.availability == pytest.approx(15e12)
-    assert DEFAULT.steps * 2048 * 8192 == pytest.approx(15e12)
+    rate, time = DEFAULT.training.tokens_per_second.typical, DEFAULT.training.time_to_train.typical
+    assert rate * time * DEFAULT.training.availability == pytest.approx(15e12)
+    assert DEFAULT.training.steps * 2048 * 8192 == pytest.approx(15e12)
 
 
 def test_parts_add_up_to_the_step():
-    bands = fold(DEFAULT.quantities)
-    part = DEFAULT.training_part(bands)
+    part, memory = fold((DEFAULT.training, DEFAULT.memory))
     assert sum(one.time.typical for one in part.parts) == pytest.approx(part.step_time.typical)
-    memory = DEFAULT.memory_part(bands)
     assert sum(one.size.typical for one in memory.parts) == pytest.approx(memory.total.typical)
     assert memory.headroom.typical == pytest.approx(memory.capacity.typical - memory.total.typical)
     assert memory.fits
@@ -58,31 +53,32 @@ def test_parts_add_up_to_the_step():
 
 
 def test_the_chosen_parallelism_given_back_is_the_same_plan():
-    chosen = DEFAULT.parallelism
+    chosen = DEFAULT.training.parallelism
     given = {name: getattr(chosen, name) for name in Scenario.model_fields if hasattr(chosen, name)}
     again = draft(**given)
-    assert again.parallelism == chosen
-    assert typical(again, "training.step_time") == pytest.approx(typical(DEFAULT, "training.step_time"), rel=1e-12)
-    assert typical(again, "memory.total") == pytest.approx(typical(DEFAULT, "memory.total"), rel=1e-12)
+    assert again.training.parallelism == chosen
+    assert again.training.step_time.typical == pytest.approx(DEFAULT.training.step_time.typical, rel=1e-12)
+    assert again.memory.total.typical == pytest.approx(DEFAULT.memory.total.typical, rel=1e-12)
 
 
 def test_the_typical_of_the_draws_is_the_searchs_number():
-    assert DEFAULT.cloud[0][0] == pytest.approx(typical(DEFAULT, "training.step_time"), rel=1e-12)
-    assert DEFAULT.cloud[0][1] == pytest.approx(typical(DEFAULT, "memory.total"), rel=1e-12)
-    assert all(other.step_time >= DEFAULT.cloud[0][0] for other in DEFAULT.alternatives)
+    cloud = job.configurations(DEFAULT)
+    assert cloud[0][0] == pytest.approx(DEFAULT.training.step_time.typical, rel=1e-12)
+    assert cloud[0][1] == pytest.approx(DEFAULT.memory.total.typical, rel=1e-12)
+    assert all(other.step_time >= cloud[0][0] for other in job.alternatives(DEFAULT))
 
 
 def test_doubling_a_resource_never_costs_time():
-    assert all(gain >= -1e-12 for gain in DEFAULT.gains)
-    resource, share = DEFAULT.bottleneck
-    assert resource == breakdown.RESOURCES[int(np.argmax(DEFAULT.gains))]
-    assert 0 < share < 1
+    gains = [one.gain for one in DEFAULT.bottleneck.what_if]
+    assert all(gain >= -1e-12 for gain in gains)
+    assert DEFAULT.bottleneck.resource == breakdown.RESOURCES[int(np.argmax(gains))]
+    assert 0 < DEFAULT.bottleneck.share < 1
 
 
 def test_one_gpu_has_no_communication():
     made = draft(gpus=1, model="qwen-3-0.6b", global_batch=16)
-    assert not {kind for _, kind in made.parts} & {"scale_up", "scale_out", "bubble"}
-    assert made.gains[2] == made.gains[3] == 0
+    assert not {part.resource for part in made.training.parts} & {"scale_up", "scale_out", "bubble"}
+    assert [one.gain for one in made.bottleneck.what_if][2:4] == [0, 0]
 
 
 def test_the_ideal_profile_is_never_slower():
@@ -93,18 +89,18 @@ def test_the_ideal_profile_is_never_slower():
         "recompute": "none",
         "sharding": "optimizer",
     }
-    ideal, real = (typical(draft(profile=name, **fixed), "training.step_time") for name in ("ideal", "calibrated"))
+    ideal, real = (draft(profile=name, **fixed).training.step_time.typical for name in ("ideal", "calibrated"))
     assert ideal <= real
 
 
 def test_a_model_that_does_not_fit_is_a_finding_and_no_number():
     made = draft(gpus=8, model="llama-3-405b")
-    assert made.parallelism is None
-    assert made.fits is False
+    assert made.training.parallelism is None
+    assert made.memory.fits is False
     assert [finding.code for finding in made.findings] == ["does-not-fit"]
-    bands = fold(made.quantities)
-    assert made.training_part(bands).step_time is None
-    assert made.memory_part(bands).total.typical > made.memory_part(bands).capacity.typical
+    training, memory = fold((made.training, made.memory))
+    assert training.step_time is None
+    assert memory.total.typical > memory.capacity.typical
 
 
 @pytest.mark.parametrize(
@@ -118,51 +114,52 @@ def test_a_model_that_does_not_fit_is_a_finding_and_no_number():
 )
 def test_what_does_not_divide_is_a_finding(asked):
     made = draft(**asked)
-    assert made.parallelism is None
+    assert made.training.parallelism is None
     assert made.findings[0].severity == "error"
-    assert np.isnan(typical(made, "training.time_to_train"))
+    assert np.isnan(made.training.time_to_train.typical)
 
 
 def test_a_precision_the_gpu_lacks_runs_wider():
     made = draft(gpu="a100-sxm", precision="fp8")
     assert made.findings[0].code == "precision-not-in-hardware"
     plain = draft(gpu="a100-sxm", precision="bf16")
-    assert typical(made, "training.step_time") == pytest.approx(typical(plain, "training.step_time"))
+    assert made.training.step_time.typical == pytest.approx(plain.training.step_time.typical)
 
 
 @pytest.mark.parametrize("gpu", list(CATALOG.gpus))
 def test_every_gpu_trains_something(gpu: str):
     made = draft(gpu=gpu, gpus=64, model="llama-3-8b", sequence_length=2048, global_batch=512)
-    assert made.parallelism is not None
-    assert 0.05 < typical(made, "training.mfu") < 1
-    for draws in made.quantities.values():
+    assert made.training.parallelism is not None
+    assert 0.05 < made.training.mfu.typical < 1
+    training = made.training
+    for draws in (training.step_time, training.mfu, training.time_to_train, made.memory.total, made.memory.headroom):
         assert np.all(np.isfinite(draws.values))
 
 
 @pytest.mark.parametrize("model", list(CATALOG.models))
 def test_every_model_trains_somewhere(model: str):
     made = draft(gpu="gb200", model=model, sequence_length=2048, global_batch=4096, gpus=2048)
-    assert made.parallelism is not None
-    assert 0.005 < typical(made, "training.mfu") < 1
+    assert made.training.parallelism is not None
+    assert 0.005 < made.training.mfu.typical < 1
 
 
 @pytest.mark.parametrize("stack", [key.removeprefix("stack-") for key in CATALOG.training if key.startswith("stack-")])
 def test_no_stack_beats_the_tuned_one(stack: str):
     fixed = {"tensor_parallel": 4, "pipeline_parallel": 4, "micro_batch": 1, "recompute": "none", "gpus": 256}
-    assert typical(draft(stack=stack, **fixed), "training.step_time") >= typical(draft(**fixed), "training.step_time")
+    assert draft(stack=stack, **fixed).training.step_time.typical >= draft(**fixed).training.step_time.typical
 
 
 def test_overlap_is_an_input():
     fixed = {"tensor_parallel": 8, "pipeline_parallel": 4, "micro_batch": 1, "gpus": 256}
-    hidden = typical(draft(**fixed), "training.step_time")
+    hidden = draft(**fixed).training.step_time.typical
     for name in ("overlap_tensor", "overlap_data", "overlap_pipeline"):
-        assert typical(draft(**fixed, **{name: False}), "training.step_time") > hidden
+        assert draft(**fixed, **{name: False}).training.step_time.typical > hidden
 
 
 def test_availability_comes_from_failures_unless_given():
-    assert draft(availability=0.9).availability == 0.9
+    assert draft(availability=0.9).training.availability == 0.9
     none = draft(failure_rate=0)
-    assert none.availability == 1
+    assert none.training.availability == 1
     # 1,024 GPUs, one failure each 50,000 hours: 0.02 an hour; ten minutes to restart.
     asked = {
         "failure_rate": "2e-5 /h",
@@ -171,14 +168,14 @@ def test_availability_comes_from_failures_unless_given():
         "checkpoint_interval": "1 h",
     }
     rate = 1024 * 2e-5 / 3600
-    assert draft(**asked).availability == pytest.approx(1 - 60 / 3600 - rate * (1800 + 600))
+    assert draft(**asked).training.availability == pytest.approx(1 - 60 / 3600 - rate * (1800 + 600))
 
 
 def test_a_shape_of_ones_own():
     made = draft(layers=32, hidden=4096, heads=32, kv_heads=8, ffn_hidden=14336, vocabulary=128256, gpus=64)
     assert made.gradient_bytes == pytest.approx(2 * 8.03e9, rel=1e-3)
     same = draft(model="llama-3-8b", gpus=64)
-    assert typical(made, "training.step_time") == pytest.approx(typical(same, "training.step_time"))
+    assert made.training.step_time.typical == pytest.approx(same.training.step_time.typical)
     assert made.shape_fields["head_dim"] == 128
 
 
@@ -199,11 +196,7 @@ def test_names_of_stacks_as_people_write_them():
 
 
 def test_every_constant_is_read():
-    used: dict[str, estimate.Estimate] = {}
-    scenario = Scenario()
-    hardware = look_up(scenario, CATALOG)
-    inputs.numbers(scenario, hardware, shape.shape(scenario, CATALOG), CATALOG, drawn=True, used=used)
-    read = {key.split(".", 1)[1] for key in used if key.startswith("training.")}
+    read = {used.key.split(".", 1)[1] for used in DEFAULT.setup.inputs.used if used.key.startswith("training.")}
     for group in ("attention", "elementwise", "communication", "experts", "host", "step"):
         missing = {f"{group}.{name}" for name in CATALOG.training[group]} - read
         assert missing <= {"step.zero_bubble"}
@@ -213,13 +206,13 @@ def test_every_constant_is_read():
 def test_a_cluster_that_only_restarts_is_a_finding():
     made = draft(failure_rate="1 /h", restart_time="1 h", gpus=64)
     assert "no-progress" in [finding.code for finding in made.findings]
-    assert np.isnan(typical(made, "training.time_to_train"))
-    assert np.isfinite(typical(made, "training.step_time"))
+    assert np.isnan(made.training.time_to_train.typical)
+    assert np.isfinite(made.training.step_time.typical)
 
 
 def test_a_stack_without_sequence_parallelism_is_planned_without():
     made = draft(stack="megatron-lm-2021", gpu="a100-sxm", model="gpt-3-175b", sequence_length=2048)
-    assert made.parallelism.sequence_parallel is False
+    assert made.training.parallelism.sequence_parallel is False
 
 
 def test_gpus_of_a_measured_architecture_have_the_narrower_error():
@@ -233,4 +226,106 @@ def test_gpus_of_a_measured_architecture_have_the_narrower_error():
 def test_one_node_needs_no_network_card():
     asked = {"gpus": 8, "model": "llama-3-8b", "tensor_parallel": 4, "sharding": "parameters"}
     with_, without = draft(**asked), draft(**asked, nics_per_node=0)
-    assert typical(without, "training.step_time") == pytest.approx(typical(with_, "training.step_time"))
+    assert without.training.step_time.typical == pytest.approx(with_.training.step_time.typical)
+
+
+WHOLE = {
+    "gpus": 64, "model": "mixtral-8x7b", "sequence_length": 4096, "global_batch": 256, "tensor_parallel": 2,
+    "pipeline_parallel": 4, "virtual_pipeline": 1, "context_parallel": 1, "expert_parallel": 8, "micro_batch": 1,
+    "sharding": "optimizer", "recompute": "none", "sequence_parallel": True,
+}  # fmt: skip
+
+
+def step(**asked) -> float:
+    return draft(**(WHOLE | asked)).training.step_time.typical
+
+
+def test_a_configuration_given_whole_that_does_not_fit_is_timed_and_not_run():
+    made = draft(**(WHOLE | {"gpus": 8, "micro_batch": 16, "pipeline_parallel": 1, "expert_parallel": 1}))
+    assert made.memory.fits is False
+    assert not made.runs
+    assert made.training.step_time.typical > 0
+    assert made.training.parallelism.micro_batch == 16
+    assert sum(part.time.typical for part in made.training.parts) == pytest.approx(made.training.step_time.typical)
+    assert np.isnan(made.training.time_to_train.typical)
+    assert made.training.feasible == 0
+    assert job.alternatives(made) == job.configurations(made) == ()
+    assert "does-not-fit" in [finding.code for finding in made.findings]
+
+
+def test_experts_are_cut_by_tensor_parallelism_in_software_before_spring_2025_unless_given():
+    def cut(**asked) -> int:
+        return draft(**(WHOLE | asked)).training.parallelism.expert_tensor_parallel
+
+    assert cut() == cut(software_date=2025.5) == 1
+    assert cut(software_date=2024.5) == cut(stack="nemo-2024") == 2
+    assert cut(software_date=2024.5, expert_tensor_parallel=1) == 1
+    assert step(expert_tensor_parallel=2) > step(expert_tensor_parallel=1)
+
+
+def test_software_grows_quicker_with_its_years():
+    assert step(gpu="b200-sxm", software_date=2025.0) > step(gpu="b200-sxm", software_date=2026.0)
+    assert step(software_date=2026.6) == pytest.approx(step(), rel=1e-12)
+
+
+def test_some_layers_recomputed_take_time_and_memory_between_none_and_all():
+    made = [draft(**(WHOLE | {"recompute": "full", "recompute_layers": count})) for count in (0, 8, 32)]
+    times = [one.training.step_time.typical for one in made]
+    sizes = [one.memory.total.typical for one in made]
+    assert times == sorted(times)
+    assert sizes == sorted(sizes, reverse=True)
+    assert times[0] == step()
+    assert times[2] == step(recompute="full")
+    assert [one.training.parallelism.recompute_layers for one in made] == [None, 8, None]
+    assert draft(**(WHOLE | {"recompute": None, "recompute_layers": 8})).training.parallelism.recompute == "full"
+
+
+@pytest.mark.parametrize(
+    ("slow", "quick"),
+    [
+        ({"attention_kernel": "unfused"}, {"attention_kernel": "flash"}),
+        ({"attention_kernel": "flash"}, {"attention_kernel": "te-fused"}),
+        ({"fused": False}, {"fused": True}),
+        ({"graphs": "none"}, {"graphs": "full"}),
+        ({"overlap_expert": False}, {"overlap_expert": True}),
+        ({"gradient_bytes": 4, "overlap_data": False}, {"gradient_bytes": 2, "overlap_data": False}),
+    ],
+)
+def test_what_the_software_does_is_an_input(slow: dict[str, object], quick: dict[str, object]):
+    assert step(**slow) > step(**quick)
+
+
+def test_the_experts_exchange_hides_behind_alternating_chunks_unless_the_stack_is_tuned():
+    def exchange(**asked) -> float:
+        parts = draft(**(WHOLE | asked)).training.parts
+        return next(part.time.typical for part in parts if part.name == "expert_parallel")
+
+    assert exchange(stack="nemo") == exchange(stack="nemo", overlap_expert=False)
+    assert exchange(stack="nemo", virtual_pipeline=2) < exchange(stack="nemo")
+    assert exchange(virtual_pipeline=2) == pytest.approx(exchange())
+
+
+def test_the_search_times_alternating_chunks_as_a_plan_of_its_winner_does():
+    asked = {name: value for name, value in WHOLE.items() if name not in ("virtual_pipeline", "micro_batch")}
+    made = draft(**asked, stack="nemo")
+    assert job.configurations(made)[0][0] == pytest.approx(made.training.step_time.typical, rel=1e-12)
+    assert made.search.time[0] == pytest.approx(made.training.step_time.typical, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("offload", "optimizer"), ("dispatcher", "deepep"), ("routing", "dropped"), ("layout", "Et*8|(t*8|)*2t*8L")],
+)
+def test_what_no_term_reads_is_said_and_changes_nothing(name: str, value: str):
+    made, plain = draft(**WHOLE, **{name: value}), draft(**WHOLE)
+    said = [finding for finding in made.findings if finding.code == "not-modelled"]
+    assert [finding.fields for finding in said] == [(name,)]
+    assert said[0].severity == "note"
+    assert [finding for finding in made.findings if finding not in said] == list(plain.findings)
+    assert made.training.step_time.typical == plain.training.step_time.typical
+    assert made.memory.total.typical == plain.memory.total.typical
+
+
+def test_a_preset_of_other_depth_keeps_its_leading_dense_layers():
+    shape = draft(model="deepseek-v3", layers=16, gpus=256).setup.inputs.shape
+    assert (shape.layers, shape.dense_layers) == (16, 3)

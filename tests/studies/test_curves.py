@@ -94,7 +94,7 @@ def test_scaling_passes_through_the_plan_and_never_gains(plan):
             }
         ),
         CATALOG,
-    ).quantities["training.tokens_per_second"].values[0] / first  # fmt: skip
+    ).training.tokens_per_second.typical / first  # fmt: skip
     assert at(weak, 1024) == pytest.approx(rate / smallest, rel=1e-9)
     known = weak.typical[np.isfinite(weak.typical)]
     assert np.all(known <= 1 + 1e-9)

@@ -93,7 +93,7 @@ def test_a_search_cut_short_says_so() -> None:
 def test_the_stages_without_ranges_have_the_typical_values_of_the_plan() -> None:
     catalog = load_catalog().typical_only()
     plan, network = evaluate(Scenario(), load_catalog()), network_of(Scenario(), catalog)
-    job = training_job.draft(network.cluster, Scenario(), catalog, taper=network.taper, hops=network.hops)
+    job = training_job.job_on(network, Scenario(), catalog)
     cost = total_cost(network.cluster, network, network.prices, job.time_to_train)
     assert plan.costs.per_run is not None
     assert plan.fabric.cost is not None

@@ -6,6 +6,12 @@ import numpy as np
 import pytest
 
 from app.catalog.load import load_catalog
+from app.plan.cluster import look_up
+from app.plan.communication import of_scenario
+from app.plan.evaluate import evaluate
+from app.plan.job.inputs import JobRequest
+from app.plan.job.job import plan_job
+from app.validation import training_rows
 from app.validation import training_runs as accuracy
 
 CATALOG = load_catalog()
@@ -45,7 +51,7 @@ def test_it_beats_one_utilisation_for_all():
 
 def test_the_catalogue_holds_the_fit():
     rows, _ = accuracy.read(accuracy.MEASUREMENTS, CATALOG)
-    data = accuracy.fleet(rows, CATALOG)
+    data = accuracy.batch(rows, CATALOG)
     fitted = accuracy.fit(data, CATALOG, np.ones(len(rows), bool))
     for (group, name), log in zip(accuracy.priors(), fitted, strict=True):
         constant = CATALOG.training[group][name]
@@ -99,13 +105,93 @@ def test_rows_that_cannot_be_predicted_say_why(tmp_path):
 
 def test_a_model_is_recognised_by_its_shape():
     row = {"hidden": "7168", "heads": "128", "kv_heads": "128", "experts": "256", "expert_ffn_hidden": "2048"}
-    model = accuracy.same_shape({**row, "model": "something", "vocabulary": "129280"}, CATALOG)
+    model = training_rows.same_shape({**row, "model": "something", "vocabulary": "129280"}, CATALOG)
     assert model is not None
     assert model.key == "deepseek-v3"
 
 
 def test_releases_as_printed():
-    assert accuracy.release_of("Megatron-Bridge 25.09", "") == pytest.approx(2025.71, abs=0.01)
-    assert accuracy.release_of("", "NVIDIA/dgxc-benchmarking v25.05.05") == pytest.approx(2025.375)
-    assert accuracy.release_of("", "arXiv 2104.04473") is None
-    assert accuracy.release_of("ROCm v25.6 (Primus)", "") == pytest.approx(2025.458, abs=0.01)
+    assert training_rows.release_of("Megatron-Bridge 25.09", "") == pytest.approx(2025.71, abs=0.01)
+    assert training_rows.release_of("", "NVIDIA/dgxc-benchmarking v25.05.05") == pytest.approx(2025.375)
+    assert training_rows.release_of("", "arXiv 2104.04473") is None
+    assert training_rows.release_of("ROCm v25.6 (Primus)", "") == pytest.approx(2025.458, abs=0.01)
+
+
+# One path: a published run is a scenario -----------------------------------------------------------------------------
+
+ROWS, _ = accuracy.read(accuracy.MEASUREMENTS, CATALOG)
+PREDICTED = accuracy.predictions(ROWS, CATALOG, leave_one_out=False)
+
+
+def test_every_prediction_is_the_planners_answer_for_that_run():
+    for found in PREDICTED:
+        scenario = found.row.scenario()
+        cluster = look_up(scenario, CATALOG)
+        job = plan_job(cluster, of_scenario(scenario, CATALOG), JobRequest.of(scenario), CATALOG)
+        assert job.training.step_time.typical == pytest.approx(found.time, rel=1e-9), found.row.run
+        assert job.memory.total.typical == pytest.approx(found.memory, rel=1e-9), found.row.run
+        assert job.runs is not found.refused
+
+
+@pytest.mark.parametrize("found", PREDICTED[::17], ids=lambda found: found.row.run)
+def test_a_whole_plan_gives_the_predicted_step(found: accuracy.Prediction):
+    plan = evaluate(found.row.scenario(), CATALOG)
+    assert plan.training.step_time.typical == pytest.approx(found.time, rel=1e-9)
+    assert (plan.training.time_to_train is None) is found.refused
+    assert ("does-not-fit" in [finding.code for finding in plan.findings]) is found.refused
+
+
+def test_the_report_counts_the_published_runs_that_the_planner_refuses():
+    counted = REPORT["infeasible"]
+    assert counted["count"] == sum(found.refused for found in PREDICTED)
+    assert counted["share"] == pytest.approx(counted["count"] / 677)
+    assert f"{counted['count']} of them" in accuracy.text(REPORT)
+
+
+NEWER = {
+    **BLANK, "gpu": "h100-sxm", "stack": "nemo", "release_date": "2025.4", "tensor_parallel": "4", "experts": "8",
+    "experts_per_token": "2", "expert_ffn_hidden": "14336", "expert_parallel": "8", "expert_tensor_parallel": "2",
+    "dispatcher": "deepep", "expert_overlap": "1", "routing": "dropped", "graphs": "partial", "compile": "1",
+    "attention_kernel": "memory-efficient", "tensor_overlap": "0", "data_overlap": "1", "gradient_bytes": "2",
+    "offload": "optimizer+activations", "layout": "Et*16|t*16L", "recompute": "full",
+}  # fmt: skip
+
+
+def test_what_a_row_states_of_its_settings_reaches_the_scenario(tmp_path):
+    scenario = predict(tmp_path, [NEWER])[0].row.scenario()
+    stated = {
+        "software_date": 2025.4, "expert_tensor_parallel": 2, "dispatcher": "deepep", "overlap_expert": True,
+        "routing": "dropped", "graphs": "partial", "fused": True, "attention_kernel": "sdpa", "overlap_tensor": False,
+        "overlap_data": True, "gradient_bytes": 2.0, "offload": "activations+optimizer", "layout": "Et*16|t*16L",
+    }  # fmt: skip
+    assert {name: getattr(scenario, name) for name in stated} == stated
+
+
+def test_blank_settings_are_left_to_the_stack_and_blank_degrees_are_filled(tmp_path):
+    scenario = predict(tmp_path, [{**BLANK, "gpu": "h100-sxm", "note": "eager; AsyncTP"}])[0].row.scenario()
+    assert scenario.attention_kernel is scenario.graphs is scenario.gradient_bytes is None
+    assert (scenario.fused, scenario.overlap_tensor) == (False, True)
+    assert (scenario.tensor_parallel, scenario.pipeline_parallel, scenario.sharding) == (2, 1, "optimizer")
+
+
+@pytest.mark.parametrize(
+    ("family", "rate", "node", "expected"),
+    [
+        ("infiniband", 50e9, 8, ("infiniband-ndr", 8)),
+        ("infiniband", 25e9, 8, ("infiniband-hdr", 8)),
+        ("roce", 6.25e9, 8, ("roce-100", 4)),
+        ("efa", 100e9, 8, ("efa-400", 16)),
+        ("", None, 8, ("infiniband-ndr", 8)),
+    ],
+)
+def test_a_rate_for_each_gpu_is_a_generation_and_a_number_of_nics(family, rate, node, expected):
+    assert training_rows.network_of(family, rate, node, "h100-sxm", CATALOG) == expected
+
+
+def test_a_row_that_no_scenario_can_hold_says_why(tmp_path):
+    path = tmp_path / "rows.csv"
+    wide = {**BLANK, "gpu": "h100-sxm", "tensor_parallel": "100000"}
+    path.write_text(",".join(wide) + "\n" + ",".join(wide.values()) + "\n", encoding="utf-8")
+    rows, skipped = accuracy.read(path, CATALOG)
+    assert rows == []
+    assert "tensor_parallel" in skipped[0]["reason"]

@@ -53,6 +53,7 @@ class Job:
         global_batch: sequences in a step, B [1].
         linear_bytes: bytes of an operand of the linear layers: 2, 1 (FP8) or 0.5 (FP4) [B].
         gradient_bytes: bytes of a gradient when it is reduced: 4 or 2 [B].
+        scaled: 1 if the loss is scaled against underflow, as FP16 training does, else 0 [1].
         causal: 1 if the attention mask is causal, else 0 [1].
     """
 
@@ -60,6 +61,7 @@ class Job:
     global_batch: Array
     linear_bytes: Array = 2.0
     gradient_bytes: Array = 4.0
+    scaled: Array = 0.0
     causal: Array = 1.0
 
 
@@ -141,6 +143,7 @@ class Software:
         overlap_data: gradients are reduced under the backward pass, weights gathered under the forward pass [1].
         overlap_pipeline: stages send while they compute [1].
         overlap_expert: the all-to-all of one micro-batch runs under the computation of another [1].
+        staged_expert: it does so only where a stage holds several model chunks, whose micro-batches alternate [1].
         graphs: launches are recorded once (CUDA graphs) [1].
         flat_sharding: parameters are gathered in one flat ring over one network card, as in 2021 [1].
         selective_linear: share of the linear work that "selective" recomputation repeats (0 in Megatron) [1].
@@ -156,6 +159,7 @@ class Software:
     overlap_data: Array = 1.0
     overlap_pipeline: Array = 1.0
     overlap_expert: Array = 0.0
+    staged_expert: Array = 0.0
     graphs: Array = 0.0
     flat_sharding: Array = 0.0
     selective_linear: Array = 0.0

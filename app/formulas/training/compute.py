@@ -460,7 +460,7 @@ def optimizer_time(held: Held, job: Job, gpu: GpuRates, parallelism: Parallelism
     if any_(held.expert > 0):
         expert_sharers = minimum(parallelism.expert_replicas, maximum(sharers, 1))
         updated = updated + held.expert / where(sharded, expert_sharers, 1.0)
-    traffic = calibration.optimizer_traffic + where(job.gradient_bytes < 4, calibration.scaling_traffic, 0.0)
+    traffic = calibration.optimizer_traffic + job.scaled * calibration.scaling_traffic
     return traffic * updated / gpu.memory_bandwidth + calibration.optimizer_overhead
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.formulas.arrays import Array, minimum
+from app.formulas.arrays import Array, any_, minimum
 from app.formulas.training import memory as training_memory
 from app.formulas.training import step
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
@@ -60,6 +60,9 @@ class FixedDegrees:
         sharding_group: ranks over which that state is spread; ``None`` means all replicas [1].
         sequence_parallel: whether norms and residuals are split over the tensor-parallel ranks.
         recompute: 0 none, 1 selective, 2 full [1].
+        recomputed: share of the layers repeated in full, whatever `recompute` says [1].
+        expert_tensor: GPUs over which each expert is cut; ``None`` means one, or as `cut_experts` says [1].
+        cut_experts: whether experts are cut over the tensor-parallel ranks.
         bubble: bubble of the schedule relative to 1F1B [1].
         largest_tensor: highest tensor-parallel degree tried; ``None`` means four scale-up domains [1].
     """
@@ -74,6 +77,9 @@ class FixedDegrees:
     sharding_group: int | None = None
     sequence_parallel: bool | None = None
     recompute: int | None = None
+    recomputed: float | None = None
+    expert_tensor: int | None = None
+    cut_experts: bool = False
     bubble: float = 1.0
     largest_tensor: int | None = None
 
@@ -87,6 +93,10 @@ class FixedDegrees:
     def single(self) -> bool:
         """Whether everything is given, so that there is one configuration at most."""
         return self.whole and None not in (self.virtual_pipeline, self.expert, self.sequence_parallel)
+
+    def ranks_of_expert(self, tensor: Counts) -> Counts:
+        """GPUs over which each expert is cut [1]."""
+        return self.expert_tensor or (tensor if self.cut_experts else 1)
 
 
 @dataclass(frozen=True)
@@ -172,7 +182,8 @@ class Search:
             **settings,
             "data": data,
             "sharding_group": replicas if group is None else minimum(float(group), replicas),
-            "recompute": (recompute == 2) * 1.0,
+            "expert_tensor": self.fixed.ranks_of_expert(configurations.tensor) * 1.0,
+            "recompute": (recompute == 2) * 1.0 if self.fixed.recomputed is None else self.fixed.recomputed,
             "recompute_core": (recompute == 1) * 1.0,
             "bubble": self.fixed.bubble,
         }
@@ -234,9 +245,9 @@ def _stages(shape: Shape, degrees: Sequence[int], virtual_pipeline: int | None) 
 
 
 def _division(
-    gpus: int, batch: int, tensor: Counts, pipeline: Counts, context: Counts, expert: Counts, micro_batch: Counts
+    gpus: int, batch: int, tensor: Counts, pipeline: Counts, context: Counts, spans: Counts, micro_batch: Counts
 ) -> tuple[Counts, Flags, Flags, Flags, Flags]:
-    """What configurations divide.
+    """What configurations divide; ``spans`` are the ranks that hold all experts once.
 
     Returns:
         Their replicas, rounded down; whether their degrees multiply to the cluster; whether the batch divides into
@@ -249,7 +260,7 @@ def _division(
     per_step = np.maximum(data * micro_batch, 1)
     even = whole & (batch % per_step == 0)
     rounds = even & (batch // per_step % pipeline == 0)
-    return data, whole, even, rounds, data * tensor * context % expert == 0
+    return data, whole, even, rounds, data * tensor * context % spans == 0
 
 
 @dataclass(frozen=True)
@@ -323,7 +334,8 @@ def _grid(search: Search) -> _Grid:
     variants = len(shardings) * len(lists["recompute"]) * len(lists["sequence_parallel"])
 
     across = t[:, None, None], p[:, None, None, None], c[:, None]
-    data, whole, even, rounds, spread = _division(search.gpus, int(job.global_batch), *across, e, b)
+    spans = e * fixed.ranks_of_expert(across[0])
+    data, whole, even, rounds, spread = _division(search.gpus, int(job.global_batch), *across, spans, b)
     divides = np.where((stages[:, 1] > 1)[:, None, None, None], rounds[kind], even[kind])[:, :, :, None]
     dividing = np.flatnonzero(divides & spread[kind][..., None])
     stage, layer = np.divmod(dividing, len(t) * len(c) * len(e) * len(b))
@@ -415,7 +427,8 @@ def _single(search: Search, limit: float) -> SearchResult:
     fixed, job = search.fixed, search.job
     t, p, v, c = fixed.tensor or 1, fixed.pipeline or 1, fixed.virtual_pipeline or 1, fixed.context or 1
     e, b = fixed.expert or 1, fixed.micro_batch or 1
-    _, whole, even, rounds, spread = _division(search.gpus, int(job.global_batch), t, p, c, e, b)
+    spans = e * fixed.ranks_of_expert(t)
+    _, whole, even, rounds, spread = _division(search.gpus, int(job.global_batch), t, p, c, spans, b)
     known = bool(_stages(search.shape, [p], fixed.virtual_pipeline))
     settings = {
         "tensor": float(t),
@@ -501,11 +514,15 @@ def _times(search: Search, grid: _Grid, fitting: _Fitting) -> tuple[Whole, Numbe
     that alone is `PRUNE_FACTOR` times the best step found among the most promising, the rest is not worked out.
     """
     shape, job, gpu, calibration = search.shape, search.job, search.gpu, search.calibration
-    variants = 3
-    key = grid.layer[fitting.candidate] * variants + fitting.recompute
+    # A layer's time depends on the stages only in whether the micro-batches of several chunks alternate.
+    variants = 2 * 3
+    staged = grid.stages["virtual_pipeline"][grid.stage[fitting.candidate]] > 1
+    alternating = staged & any_(search.software.staged_expert > 0)
+    key = grid.layer[fitting.candidate] * variants + 3 * alternating + fitting.recompute
     distinct, place = _distinct(key, len(grid.layers["tensor"]) * variants)
     columns = _rows(grid.layers, distinct // variants)
-    parallelism = search.parallelism(columns, distinct % variants)
+    chunks = np.where(distinct % variants < 3, 1.0, 2.0)
+    parallelism = search.parallelism({**columns, "virtual_pipeline": chunks}, distinct % 3)
     layers = _table(step.layer(shape, job, gpu, parallelism, search.software, calibration).total, columns)
     heads = _table(step.head_time(shape, job, gpu, parallelism, calibration), columns)
 

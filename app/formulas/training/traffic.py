@@ -218,7 +218,8 @@ def expert_parallel_time(
     scale_up, scale_out = link_rates(gpu, local, calibration)
     slower = maximum(inside / scale_up, across / scale_out)
     all_to_all = slower + where(domains > 1, calibration.scale_out_latency, calibration.scale_up_latency)
-    exposed = 1 - software.overlap_expert * (1 - calibration.exposed_expert)
+    alternating = where(parallelism.virtual_pipeline > 1, 1.0, 1 - software.staged_expert)
+    exposed = 1 - software.overlap_expert * alternating * (1 - calibration.exposed_expert)
     return share * exposed * where(ranks > 1, all_to_all, 0.0) * (4 + 2 * parallelism.recompute)
 
 

@@ -1,6 +1,5 @@
 """What a step and its memory are made of, what doubling a resource would save, and how each number came about."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -10,16 +9,14 @@ from numpy.typing import NDArray
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array, any_, maximum
-from app.formulas.training import arguments, compute, memory
+from app.formulas.training import arguments, memory
 from app.formulas.training import goodput as training_goodput
 from app.formulas.training import step as training_step
-from app.formulas.transformer import Shape
 from app.plan.band import Draws
-from app.plan.cluster import Hardware
 from app.plan.job.calibration import peaks
-from app.plan.job.inputs import Numbers
-from app.plan.result import Explanation, Parallelism, Resource, Term
-from app.plan.scenario import Scenario
+from app.plan.job.inputs import JobSetup, StepInputs
+from app.plan.result import Bottleneck, Explanation, Memory, MemoryPart, Resource, Term, Training, WhatIf
+from app.plan.scenario import OperationRequest
 
 Floats = NDArray[np.float64]
 RESOURCES: tuple[Resource, ...] = ("compute", "memory_bandwidth", "scale_up", "scale_out", "bubble", "overhead")
@@ -49,14 +46,14 @@ PART_NAMES = {
 
 
 def step_parts(
-    one: training_step.Layer, step: training_step.Step, par: arguments.Parallelism, n: Numbers
+    one: training_step.Layer, step: training_step.Step, par: arguments.Parallelism, inputs: StepInputs
 ) -> list[tuple[str, Resource, Array]]:
     """The parts of a step by name, with the resource that bounds each; they add up to its time [s]."""
 
     def link(ranks: Array) -> Resource:
-        return "scale_out" if any_(ranks > n.hardware.scale_up_domain) else "scale_up"
+        return "scale_out" if any_(ranks > inputs.hardware.scale_up_domain) else "scale_up"
 
-    fixed = n.calibration.optimizer_overhead
+    fixed = inputs.calibration.optimizer_overhead
     return [
         ("linear_layers", "compute", step.layers * one.products),
         ("attention", "compute", step.layers * one.attention),
@@ -86,17 +83,18 @@ def _factors() -> dict[Resource, Floats]:
 BETTER = _factors()
 
 
-def improved(n: Numbers, par: arguments.Parallelism) -> tuple[Numbers, arguments.Parallelism]:
+def improved(inputs: StepInputs, par: arguments.Parallelism) -> tuple[StepInputs, arguments.Parallelism]:
     """The plan as it is, and with each resource twice as good: a first axis of one and the resources."""
+    own = inputs.hardware
     hardware = replace(
-        n.hardware,
-        matrix_peak=n.hardware.matrix_peak * BETTER["compute"],
-        linear_peak=n.hardware.linear_peak * BETTER["compute"],
-        memory_bandwidth=n.hardware.memory_bandwidth * BETTER["memory_bandwidth"],
-        scale_up_bandwidth=n.hardware.scale_up_bandwidth * BETTER["scale_up"],
-        scale_out_bandwidth=n.hardware.scale_out_bandwidth * BETTER["scale_out"],
+        own,
+        matrix_peak=own.matrix_peak * BETTER["compute"],
+        linear_peak=own.linear_peak * BETTER["compute"],
+        memory_bandwidth=own.memory_bandwidth * BETTER["memory_bandwidth"],
+        scale_up_bandwidth=own.scale_up_bandwidth * BETTER["scale_up"],
+        scale_out_bandwidth=own.scale_out_bandwidth * BETTER["scale_out"],
     )
-    better = replace(n, hardware=hardware, calibration=_quicker(n.calibration))
+    better = replace(inputs, hardware=hardware, calibration=_quicker(inputs.calibration))
     return better, replace(par, bubble=par.bubble / BETTER["bubble"])
 
 
@@ -118,20 +116,27 @@ class Timing:
     straggler: Floats
     bottleneck: tuple[Resource, float] | None
 
+    @property
+    def gains(self) -> tuple[float | None, ...]:
+        """Share of the step that each resource saves if it is twice as good."""
+        typical, *better = self.time[:, 0].tolist()
+        return tuple(None if typical != typical else 1 - after / typical for after in better)
 
-def timing_of(model: Shape, n: Numbers, par: arguments.Parallelism | None, width: int) -> Timing:
+
+def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int) -> Timing:
+    """The step, its parts and its what-ifs, in so many draws."""
     if par is None:
         nothing = np.full((len(RESOURCES) + 1, width), np.nan)
         return Timing(nothing, (), nothing[0], None)
-    better, spread = improved(n, par)
+    better, spread = improved(inputs, par)
     one, step = training_step.layer_and_step(
-        model, better.job, better.hardware, spread, better.software, better.calibration
+        inputs.shape, better.job, better.hardware, spread, better.software, better.calibration
     )
     time = step.time + np.zeros((len(RESOURCES) + 1, width))
 
     # The plan itself is the first of the what-ifs.
     own = training_step.Layer(*map(_itself, vars(one).values())), training_step.Step(*map(_itself, vars(step).values()))
-    named = step_parts(*own, par, n)
+    named = step_parts(*own, par, inputs)
     table = np.empty((len(named), width))
     for row, (_, _, value) in zip(table, named, strict=True):
         row[:] = value
@@ -153,10 +158,10 @@ def _itself(value: Array) -> Array:
     return value[0] if isinstance(value, np.ndarray) and value.ndim > 1 else value
 
 
-def goodput(scenario: Scenario, catalog: Catalog) -> tuple[NDArray[np.float64], tuple[Estimate, ...]]:
+def goodput(gpus: int, request: OperationRequest, catalog: Catalog) -> tuple[NDArray[np.float64], tuple[Estimate, ...]]:
     """Share of time that makes progress, as draws, and the estimates it rests on."""
-    if scenario.availability is not None:
-        return np.array([scenario.availability]), ()
+    if request.availability is not None:
+        return np.array([request.availability]), ()
     table = catalog.training["failures"]
     used: list[Estimate] = []
 
@@ -166,107 +171,63 @@ def goodput(scenario: Scenario, catalog: Catalog) -> tuple[NDArray[np.float64], 
         used.append(table[name])
         return table[name].draws()
 
-    failures = scenario.gpus * value(scenario.failure_rate, "rate")
+    failures = gpus * value(request.failure_rate, "rate")
     if not any_(failures > 0):
         return np.array([1.0]), tuple(used)
-    checkpoint = value(scenario.checkpoint_time, "checkpoint_time")
-    restart = value(scenario.restart_time, "restart")
-    interval = scenario.checkpoint_interval or training_goodput.checkpoint_interval(failures, maximum(checkpoint, 1e-3))
+    checkpoint = value(request.checkpoint_time, "checkpoint_time")
+    restart = value(request.restart_time, "restart")
+    interval = request.checkpoint_interval or training_goodput.checkpoint_interval(failures, maximum(checkpoint, 1e-3))
     return np.atleast_1d(training_goodput.goodput(failures, checkpoint, interval, restart)), tuple(used)
 
 
-MEMORY_PART = "memory.parts."
-
-
-def step_results(
-    scenario: Scenario,
-    hardware: Hardware,
-    catalog: Catalog,
-    model: Shape,
-    n: Numbers,
-    par: arguments.Parallelism | None,
-    timing: Timing,
-    counted: float,
-    used: tuple[Estimate, ...],
-    error: float,
-) -> tuple[float, dict[str, Draws]]:
-    """The share of time that makes progress, and every result of the step as draws.
-
-    ``counted`` are the model FLOPs of one token.
-    """
-    time = timing.time[0]
-    tokens = scenario.global_batch * scenario.sequence_length
-    again = 0.0 if par is None else compute.repeated_work(model, n.job, par, n.software)
-    peak = n.hardware.linear_peak
-    mfu = counted * tokens / (time * scenario.gpus * peak)
-    share, kept = goodput(scenario, catalog)
-    quantities = {
-        "training.step_time": Draws(time, "s", used, error),
-        "training.mfu": Draws(mfu, "1", used, error),
-        "training.hfu": Draws(mfu * (1 + again / counted), "1", used, error),
-        "training.tokens_per_second": Draws(tokens / time, "1/s", used, error),
-        "training.time_to_train": Draws(scenario.training_tokens / tokens * time / share, "s", (*used, *kept), error),
-        **{f"training.parts.{name}": Draws(part, "s", used, error) for name, _, part in timing.parts},
-        **{
-            f"bottleneck.{resource}": Draws(row, "s", used, error)
-            for resource, row in zip(RESOURCES, timing.time[1:], strict=True)
-        },
-    }
-    return float(np.ravel(share)[0]), quantities
-
-
-def memory_results(
-    model: Shape, n: Numbers, par: arguments.Parallelism | None, catalog: Catalog, used: tuple[Estimate, ...]
-) -> tuple[bool | None, dict[str, Draws]]:
-    """Whether the job fits, and every result of the memory as draws."""
-    error = catalog.training["residual"]["memory"].typical
-    capacity = np.atleast_1d(n.hardware.memory_capacity)
+def memory_of(inputs: StepInputs, par: arguments.Parallelism | None, error: float) -> Memory[Draws]:
+    """Memory of the fullest GPU; without numbers where nothing divides. ``error`` is the model's own."""
+    capacity = np.atleast_1d(inputs.hardware.memory_capacity)
+    usable = Draws(capacity, used=inputs.used)
     if par is None:
-        nothing = Draws(np.full(capacity.shape, np.nan), "B")
-        return None, {
-            "memory.total": nothing,
-            "memory.capacity": Draws(capacity, "B", used),
-            "memory.headroom": nothing,
-        }
-    held = vars(memory.memory(model, n.job, par, n.software, n.calibration))
+        nothing = Draws(np.full(capacity.shape, np.nan))
+        return Memory((), nothing, usable, nothing, None)
+    held = vars(memory.memory(inputs.shape, inputs.job, par, inputs.software, inputs.calibration))
     total = np.atleast_1d(held["total"])
-    return bool(total[0] <= capacity[0]), {
-        **{
-            f"{MEMORY_PART}{name}": Draws(np.atleast_1d(np.asarray(size, float)), "B", used, error)
+    return Memory(
+        parts=tuple(
+            MemoryPart(name, Draws(np.atleast_1d(np.asarray(size, float)), used=inputs.used, residual=error))
             for name, size in held.items()
             if name != "total"
-        },
-        "memory.total": Draws(total, "B", used, error),
-        "memory.capacity": Draws(capacity, "B", used),
-        "memory.headroom": Draws(capacity - total, "B", used),
-    }
+        ),
+        total=Draws(total, used=inputs.used, residual=error),
+        capacity=usable,
+        headroom=Draws(capacity - total, used=inputs.used),
+        fits=bool(total[0] <= capacity[0]),
+    )
 
 
-def explanations(
-    scenario: Scenario,
-    hardware: Hardware,
-    catalog: Catalog,
-    model: Shape,
-    parallelism: Parallelism | None,
-    timing: Timing,
-    share: float,
-    flops: float,
-    memory: Mapping[str, Draws],
-) -> dict[str, Explanation]:
-    """How the figures came about, with the plan's own numbers."""
+def bottleneck_of(timing: Timing, used: tuple[Estimate, ...], error: float) -> Bottleneck[Draws]:
+    """What bounds the step, and what doubling each resource saves."""
+    resource, share = timing.bottleneck or (None, None)
+    return Bottleneck(
+        resource=resource,
+        share=share,
+        what_if=tuple(
+            WhatIf(name, FACTOR, Draws(time, used=used, residual=error), gain)
+            for name, time, gain in zip(RESOURCES, timing.time[1:], timing.gains, strict=True)
+        ),
+    )
+
+
+def explanations(setup: JobSetup, training: Training[Draws], memory: Memory[Draws]) -> dict[str, Explanation]:
+    """How the figures of a step came about, with the plan's own numbers."""
+    parallelism = training.parallelism
     if parallelism is None:
         return {}
-    time = float(timing.time[0, 0])
-    tokens = float(scenario.global_batch * scenario.sequence_length)
-    wide, linear, _ = peaks(hardware.gpu, scenario.precision)
+    request, inputs, catalog = setup.request, setup.inputs, setup.catalog
+    tokens, flops = request.tokens, training.flops_per_token
+    wide, linear, _ = peaks(setup.cluster.gpu, request.model.precision)
     efficiency = catalog.training["products"]["efficiency"]
-    parts = tuple(Term(name, PART_NAMES[name], float(part[0]), "s") for name, _, part in timing.parts)
-    used = Term("MFU", "model FLOPs utilisation", flops * tokens / (time * scenario.gpus * linear.typical), "1")
-    sizes = tuple(
-        Term(part, part, float(draws.values[0]), "B")
-        for path, draws in memory.items()
-        if (part := path.removeprefix(MEMORY_PART)) != path
-    )
+    parts = tuple(Term(part.name, PART_NAMES[part.name], part.time.typical, "s") for part in training.parts)
+    sizes = tuple(Term(part.name, part.name, part.size.typical, "B") for part in memory.parts)
+    gpus = float(setup.cluster.gpus)
+    time = training.step_time.typical
     step = Term("T_step", "step time", time, "s")
     return {
         "training.step_time": Explanation(
@@ -275,7 +236,7 @@ def explanations(
                 Term("m", "micro-batches of a replica", float(parallelism.micro_batches), "1"),
                 Term("p", "pipeline stages", float(parallelism.pipeline_parallel), "1"),
                 Term("v", "model chunks on each", float(parallelism.virtual_pipeline), "1"),
-                Term("L", "layers", float(model.layers), "1"),
+                Term("L", "layers", float(inputs.shape.layers), "1"),
                 Term("R", "16-bit matrix rate of one GPU", wide.typical, "FLOP/s", wide.source),
                 Term("e", "share of it that a large product reaches", efficiency.typical, "1", efficiency.source),
                 *parts,
@@ -284,21 +245,27 @@ def explanations(
         "training.mfu": Explanation(
             "training.mfu",
             (
-                Term("F", f"model FLOPs of one token, {scenario.attention} attention counted", flops, "FLOP"),
+                Term("F", f"model FLOPs of one token, {request.software.attention} attention counted", flops, "FLOP"),
                 Term("B s", "tokens of one step", tokens, "1"),
                 step,
-                Term("n", "GPUs", float(scenario.gpus), "1"),
+                Term("n", "GPUs", gpus, "1"),
                 Term("R", "dense peak at the precision of the layers", linear.typical, "FLOP/s", linear.source),
-                used,
+                Term("MFU", "model FLOPs utilisation", flops * tokens / (time * gpus * linear.typical), "1"),
             ),
         ),
         "training.time_to_train": Explanation(
             "training.time_to_train",
             (
-                Term("D", "training tokens", scenario.training_tokens, "1"),
+                Term("D", "training tokens", request.model.training_tokens, "1"),
                 Term("B s", "tokens of one step", tokens, "1"),
                 step,
-                Term("A", "share of time that makes progress", share, "1", catalog.training["failures"]["rate"].source),
+                Term(
+                    "A",
+                    "share of time that makes progress",
+                    training.availability,
+                    "1",
+                    catalog.training["failures"]["rate"].source,
+                ),
             ),
         ),
         "memory.total": Explanation("training.memory", sizes),

@@ -11,11 +11,9 @@ from app.catalog.entries import Gpu
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array
-from app.formulas.collectives.ideal import Machine
 from app.formulas.training import arguments
 from app.formulas.transformer import Shape
-from app.plan.cluster import Hardware
-from app.plan.scenario import Scenario
+from app.plan.scenario import SoftwareRequest
 
 Sampling = Callable[[str, str], Array]
 """A constant by group and name: its typical value, its draws, or something a fit is trying."""
@@ -45,9 +43,24 @@ def kernels(catalog: Catalog, gpu: Gpu, read: Sampling) -> Kernels:
     )
 
 
-def calibration(
-    read: Sampling, kernel: Kernels, linear_bytes: Array, vendor_attention: Array, release: Array
-) -> arguments.Calibration:
+@dataclass(frozen=True)
+class Conditions:
+    """What the constants depend on besides the GPU's architecture.
+
+    Attributes:
+        linear_bytes: bytes of an operand of the linear layers [B].
+        vendor_attention: 1 if the stack uses the vendor's attention kernel.
+        release: year of the software.
+        stragglers: spread of a node's step over the usual spread [1].
+    """
+
+    linear_bytes: Array
+    vendor_attention: Array
+    release: Array
+    stragglers: Array
+
+
+def calibration(read: Sampling, kernel: Kernels, conditions: Conditions) -> arguments.Calibration:
     """The constants for a GPU, a precision and a stack.
 
     Software written for a renewed architecture lacks a share of its speed at first, and that share decays with the
@@ -56,17 +69,16 @@ def calibration(
     Args:
         read: constants by group and name.
         kernel: constants of the architecture.
-        linear_bytes: bytes of an operand of the linear layers [B].
-        vendor_attention: 1 if the stack uses the vendor's attention kernel.
-        release: year of the software.
+        conditions: precision, attention kernel, age of the software, spread of the nodes.
     """
-    age = np.maximum(np.asarray(release) - kernel.launched, 0)
+    linear_bytes, release = np.asarray(conditions.linear_bytes), np.asarray(conditions.release)
+    age = np.maximum(release - kernel.launched, 0)
     fresh = kernel.renewed * np.exp(-age / read("maturity", "time"))
     products = read("products", "efficiency") * kernel.products * (1 - read("maturity", "products") * fresh)
-    low = np.where(np.asarray(linear_bytes) < 1, read("products", "fp4"), read("products", "fp8"))
-    linear = products * np.where(np.asarray(linear_bytes) < 2, low, 1.0)
-    attention = np.where(np.asarray(vendor_attention) > 0, kernel.vendor_attention, kernel.open_attention)
-    since = np.asarray(release) - read("experts", "reference")
+    low = np.where(linear_bytes < 1, read("products", "fp4"), read("products", "fp8"))
+    linear = products * np.where(linear_bytes < 2, low, 1.0)
+    attention = np.where(np.asarray(conditions.vendor_attention) > 0, kernel.vendor_attention, kernel.open_attention)
+    since = release - read("experts", "reference")
     since = np.clip(since, -read("experts", "years_back"), read("experts", "years_ahead"))
     pace = np.exp(read("experts", "yearly") * since)
     return arguments.Calibration(
@@ -113,7 +125,7 @@ def calibration(
         optimizer_traffic=read("step", "optimizer_traffic"),
         scaling_traffic=read("step", "scaling_traffic"),
         optimizer_overhead=read("step", "optimizer_overhead"),
-        straggler=read("step", "straggler"),
+        straggler=read("step", "straggler") * conditions.stragglers,
         context_memory=read("memory", "context"),
         fragmentation=read("memory", "fragmentation"),
     )
@@ -172,14 +184,6 @@ def card(catalog: Catalog, gpu: Gpu, precision: str, read: Callable[[Estimate], 
     }
 
 
-def links(machine: Machine) -> tuple[Array, Array, Array]:
-    """Usable scale-up and network rate of one GPU [B/s] and, where every GPU is wired to every other, its peers [1].
-
-    These are what collectives alone reach, from the calibrated model of collectives.
-    """
-    return machine.scale_up_rate, machine.scale_out_rate, machine.mesh_peers
-
-
 DEFAULT_STACK = "tuned"
 UNKNOWN_STACK = "other"
 STACKS = (
@@ -231,20 +235,36 @@ class Stack:
     release: float
 
 
-def stack_of(scenario: Scenario, hardware: Hardware, model: Shape, catalog: Catalog) -> Stack:
-    """The scenario's stack, as far as the GPU and the model allow its traits and the scenario changes them."""
-    overlaps = (scenario.overlap_tensor, scenario.overlap_data, scenario.overlap_pipeline)
-    odd = bool(model.experts and model.biases)
-    return _stack(catalog, scenario.stack or DEFAULT_STACK, hardware.gpu.key, overlaps, odd)
+KERNELS = {"unfused": (0.0, 0.0), "flash": (1.0, 0.0), "sdpa": (1.0, 0.0), "te-fused": (1.0, 1.0)}
+"""Of each attention kernel: whether it keeps its scores out of memory, and whether it is the GPU vendor's."""
+GRAPHS = {"none": 0.0, "partial": 1.0, "full": 1.0}
 
 
-@lru_cache(maxsize=256)
-def _stack(catalog: Catalog, name: str, gpu: str, overlaps: tuple[bool | None, ...], odd: bool) -> Stack:
-    """A stack on a GPU, for a model that is odd, a mixture of experts with biases, or not."""
-    trait = dict(traits(catalog, name))
-    for overlap, asked in zip(("overlap_tensor", "overlap_data", "overlap_pipeline"), overlaps, strict=True):
-        trait[overlap] = trait[overlap] if asked is None else float(asked)
-    group = architecture_group(catalog, catalog.gpus[gpu], "flash")
-    trait["flash"] *= catalog.training[group]["flash"].typical
-    trait["fused"] *= not odd or trait["release"] >= catalog.training["maturity"]["biases"].typical
+def stated(request: SoftwareRequest) -> dict[str, float]:
+    """The traits that a request states itself, in place of its stack's."""
+    values = {
+        "release": request.software_date,
+        "fused": request.fused,
+        "overlap_tensor": request.overlap_tensor,
+        "overlap_data": request.overlap_data,
+        "overlap_pipeline": request.overlap_pipeline,
+        "overlap_expert": request.overlap_expert,
+        "graphs": None if request.graphs is None else GRAPHS[request.graphs],
+    }
+    if request.attention_kernel is not None:
+        values["flash"], values["vendor_attention"] = KERNELS[request.attention_kernel]
+    if request.overlap_expert is not None:
+        values["staged_expert"] = 0.0
+    return {name: float(value) for name, value in values.items() if value is not None}
+
+
+def stack_of(request: SoftwareRequest, gpu: Gpu, model: Shape, catalog: Catalog) -> Stack:
+    """The stack that is asked for, as far as the GPU and the model allow its traits and the request changes them.
+
+    Mixtures of experts with biases ran eager in the software of their day.
+    """
+    trait = {**traits(catalog, request.stack or DEFAULT_STACK), **stated(request)}
+    trait["flash"] *= catalog.training[architecture_group(catalog, gpu, "flash")]["flash"].typical
+    if model.experts and model.biases and trait["release"] < catalog.training["maturity"]["biases"].typical:
+        trait["fused"] = 0.0
     return Stack(software(trait), trait["vendor_attention"], trait["release"])

@@ -1,17 +1,12 @@
-"""The search for the best parallelism, its runners-up and the cloud of all that fit."""
+"""The runners-up of the search for the best parallelism, and the cloud of all that fit."""
 
 import numpy as np
 
-from app.catalog.load import Catalog
 from app.formulas.training import parallelism_search
 from app.formulas.training import step as training_step
-from app.formulas.transformer import Shape
-from app.plan.cluster import Hardware
 from app.plan.job.breakdown import PART_NAMES, step_parts
-from app.plan.job.inputs import Numbers, given, named, numbers
-from app.plan.job.shape import shape
+from app.plan.job.inputs import JobSetup, named
 from app.plan.result import Alternative
-from app.plan.scenario import Scenario
 
 SCATTER_POINTS = 400
 """Configurations drawn as points."""
@@ -19,25 +14,6 @@ ALTERNATIVES = 6
 """Runners-up shown."""
 RUNNER_UP_POOL = 2000
 """Configurations among which they are looked for."""
-
-
-def searched(scenario: Scenario, hardware: Hardware, catalog: Catalog) -> parallelism_search.SearchResult:
-    """Every way to run the scenario's job that fits, quickest first."""
-    model = shape(scenario, catalog)
-    budget = catalog.training["memory"]["budget"].typical
-    return search_with(scenario, model, numbers(scenario, hardware, model, catalog), given(scenario, catalog), budget)
-
-
-def search_with(
-    scenario: Scenario,
-    model: Shape,
-    n: Numbers,
-    fixed: parallelism_search.FixedDegrees,
-    budget: float,
-    timed: bool = True,
-) -> parallelism_search.SearchResult:
-    search = parallelism_search.Search(model, n.job, n.hardware, n.software, n.calibration, scenario.gpus, fixed)
-    return parallelism_search.best(search, budget, timed)
 
 
 def configurations(found: parallelism_search.SearchResult, step: float) -> tuple[tuple[float, float], ...]:
@@ -49,9 +25,7 @@ def configurations(found: parallelism_search.SearchResult, step: float) -> tuple
     return tuple(zip(found.time[rows].tolist(), found.memory[rows].tolist(), strict=True))
 
 
-def alternatives(
-    model: Shape, n: Numbers, found: parallelism_search.SearchResult, fixed: parallelism_search.FixedDegrees
-) -> tuple[Alternative, ...]:
+def alternatives(setup: JobSetup, found: parallelism_search.SearchResult) -> tuple[Alternative, ...]:
     """The best configurations after the chosen one, one for each choice of degrees, with what costs them most."""
     if len(found.time) < 2:
         return ()
@@ -65,7 +39,8 @@ def alternatives(
         return ()
     rows = list(first.values())
     some = parallelism_search.rows(found.parallelism, np.array(rows))
-    one, step = training_step.layer_and_step(model, n.job, n.hardware, some, n.software, n.calibration)
+    n = setup.inputs
+    one, step = training_step.layer_and_step(n.shape, n.job, n.hardware, some, n.software, n.calibration)
     parts = {name: np.broadcast_to(value, np.shape(step.time)) for name, _, value in step_parts(one, step, some, n)}
     alternatives = []
     for at, row in enumerate(rows[1:], start=1):
@@ -75,7 +50,7 @@ def alternatives(
         why = f"{lost:.1%} slower: {slower[worst]:.3g} s more for {PART_NAMES[worst]}"
         alternatives.append(
             Alternative(
-                named(parallelism_search.row(found.parallelism, row), n.job, fixed.bubble < 1),
+                named(parallelism_search.row(found.parallelism, row), n, setup.fixed.bubble < 1),
                 float(found.time[row]),
                 float(found.memory[row]),
                 why,

@@ -1,12 +1,16 @@
-"""Scenario and catalogue as what the step model and the search take, and a configuration by its names on the wire."""
+"""Requests and catalogue as what the step model and the search take, and a configuration by its names on the wire.
+
+`step_inputs` is the only way to them: a plan, the search, the accuracy report and the fit take their inputs from here.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
 
+from app.catalog.entries import Gpu
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, TYPICAL
@@ -14,15 +18,65 @@ from app.formulas.arrays import Array
 from app.formulas.training import arguments, parallelism_search
 from app.formulas.transformer import Shape
 from app.plan.cluster import Hardware
-from app.plan.communication import communication
-from app.plan.job.calibration import DEFAULT_STACK, calibration, card, kernels, peaks, stack_of, traits
+from app.plan.communication import Communication
+from app.plan.job.calibration import (
+    DEFAULT_STACK,
+    Conditions,
+    Stack,
+    calibration,
+    card,
+    kernels,
+    peaks,
+    stack_of,
+    traits,
+)
+from app.plan.job.shape import shape
 from app.plan.result import Parallelism
-from app.plan.scenario import CollectiveRequest, NetworkRequest, Scenario
+from app.plan.scenario import (
+    ModelRequest,
+    NetworkRequest,
+    OperationRequest,
+    ParallelismRequest,
+    Scenario,
+    SoftwareRequest,
+)
 
-USUAL_JITTER = float(Scenario.model_fields["jitter"].default)
+USUAL_JITTER = float(NetworkRequest.model_fields["jitter"].default)
 """The spread of a node's step for which the constant of stragglers holds [1]."""
+SHARDING = ("none", "optimizer", "gradients", "parameters")
+RECOMPUTE = ("none", "selective", "full")
 
 Part = TypeVar("Part", arguments.GpuRates, arguments.Calibration)
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """What a reader asks of the training job."""
+
+    model: ModelRequest
+    parallelism: ParallelismRequest
+    software: SoftwareRequest
+    operation: OperationRequest
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> "JobRequest":
+        """The parts of a scenario that say what is trained, and how."""
+        return cls(
+            scenario.part(ModelRequest),
+            scenario.part(ParallelismRequest),
+            scenario.part(SoftwareRequest),
+            scenario.part(OperationRequest),
+        )
+
+    @property
+    def tokens(self) -> float:
+        """Tokens of one step [1]."""
+        return float(self.model.global_batch * self.model.sequence_length)
+
+    @property
+    def steps(self) -> float:
+        """Steps of the whole run [1]."""
+        return self.model.training_tokens / self.tokens
 
 
 @dataclass
@@ -42,18 +96,36 @@ class _Reader:
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """What the step model takes, apart from the parallelism."""
+class StepInputs:
+    """What the step model takes, apart from the parallelism.
 
+    Attributes:
+        shape: of the model.
+        job, hardware, software, calibration: arguments of the formulas.
+        conditions: what the constants were chosen by.
+        used: the estimates that all of it rests on.
+    """
+
+    shape: Shape
     job: arguments.Job
     hardware: arguments.GpuRates
     software: arguments.Software
     calibration: arguments.Calibration
+    conditions: Conditions
+    used: tuple[Estimate, ...]
 
     @property
-    def typical(self) -> "Numbers":
+    def typical(self) -> "StepInputs":
         """The same without draws: the first of each, which is its typical value."""
-        return Numbers(self.job, _first(self.hardware), self.software, _first_constants(self.calibration))
+        return StepInputs(
+            self.shape,
+            self.job,
+            _first(self.hardware),
+            self.software,
+            _first_constants(self.calibration),
+            self.conditions,
+            self.used,
+        )
 
 
 def _first(part: Part) -> Part:
@@ -78,28 +150,14 @@ class _Constants:
 
 
 @lru_cache(maxsize=64)
-def _constants(
-    catalog: Catalog,
-    gpu: str,
-    precision: str,
-    vendor_attention: float,
-    release: float,
-    jitter: float,
-    scale_out: str,
-    hops: int,
-    drawn: bool,
-) -> _Constants:
-    """The constants of the step, the same for every request about the same GPU, stack and length of path."""
+def _constants(catalog: Catalog, gpu: str, precision: str, conditions: Conditions, drawn: bool) -> _Constants:
+    """The constants of the step, the same for every request about the same GPU and stack.
+
+    Kept because some 60 formulas over the draws take as long as the step itself.
+    """
     read = _Reader(catalog, drawn, {})
     kind = catalog.gpus[gpu]
-    found = calibration(read, kernels(catalog, kind, read), peaks(kind, precision)[2], vendor_attention, release)
-    latency = catalog.scale_out[scale_out].switch_latency
-    path = 0.0 if latency is None or not hops else hops * read.read(latency)
-    found = replace(
-        found,
-        straggler=found.straggler * (jitter / USUAL_JITTER),
-        scale_out_latency=found.scale_out_latency + path,
-    )
+    found = calibration(read, kernels(catalog, kind, read), conditions)
     one = card(catalog, kind, precision, read.read)
     for value in (*vars(found).values(), *one.values()):
         if isinstance(value, np.ndarray):
@@ -107,104 +165,135 @@ def _constants(
     return _Constants(found, one, read.used)
 
 
-def numbers(
-    scenario: Scenario,
-    hardware: Hardware,
-    model: Shape,
-    catalog: Catalog,
-    *,
-    taper: float = 1.0,
-    hops: int = 0,
-    drawn: bool = False,
-    used: dict[str, Estimate] | None = None,
-) -> Numbers:
-    """Catalogue entries and scenario as numbers: typical values, or draws on the last axis.
-
-    An oversubscribed fabric gives each GPU its rate over the taper; every switch on the way adds its latency once. The
-    ideal profile takes links at their line rate, the calibrated one at what collectives reach on them.
-    """
-    requests = scenario.part(NetworkRequest), scenario.part(CollectiveRequest)
-    fabric = replace(communication(hardware, None, *requests, catalog), taper=taper, hops=hops)
-    rates = fabric.rates(DRAWS if drawn else TYPICAL)
-    stack = stack_of(scenario, hardware, model, catalog)
-    constants = _constants(
-        catalog,
-        hardware.gpu.key,
-        scenario.precision,
-        stack.vendor_attention,
-        stack.release,
-        scenario.jitter,
-        hardware.scale_out.key,
-        hops,
-        drawn,
+def conditions_of(gpu: Gpu, precision: str, stack: Stack, jitter: float) -> Conditions:
+    """What the constants of the step depend on besides the GPU's architecture."""
+    return Conditions(
+        linear_bytes=peaks(gpu, precision)[2],
+        vendor_attention=stack.vendor_attention,
+        release=stack.release,
+        stragglers=jitter / USUAL_JITTER,
     )
-    if used is not None:
-        used.update({estimate.key: estimate for estimate in fabric.used()})
-        used.update(constants.used)
-    made = Numbers(
+
+
+def step_inputs(
+    cluster: Hardware, fabric: Communication, request: JobRequest, catalog: Catalog, *, drawn: bool = False
+) -> StepInputs:
+    """Catalogue entries and requests as numbers: typical values, or draws on the last axis."""
+    model = shape(request.model, catalog)
+    precision = request.model.precision
+    stack = stack_of(request.software, cluster.gpu, model, catalog)
+    conditions = conditions_of(cluster.gpu, precision, stack, fabric.jitter)
+    constants = _constants(catalog, cluster.gpu.key, precision, conditions, drawn)
+    rates = fabric.rates(DRAWS if drawn else TYPICAL)
+    half = precision == "fp16"
+    inputs = StepInputs(
+        shape=model,
         job=arguments.Job(
-            sequence_length=float(scenario.sequence_length),
-            global_batch=float(scenario.global_batch),
-            linear_bytes=peaks(hardware.gpu, scenario.precision)[2],
-            gradient_bytes=2.0 if scenario.precision == "fp16" else 4.0,
-            causal=float(scenario.attention == "causal"),
+            sequence_length=float(request.model.sequence_length),
+            global_batch=float(request.model.global_batch),
+            linear_bytes=float(np.asarray(conditions.linear_bytes)),
+            gradient_bytes=request.software.gradient_bytes or (2.0 if half else 4.0),
+            scaled=float(half),
+            causal=float(request.software.attention == "causal"),
         ),
         hardware=arguments.GpuRates(
             **constants.card,
             scale_up_bandwidth=rates.scale_up,
-            scale_up_domain=float(hardware.domain),
+            scale_up_domain=float(cluster.domain),
             scale_out_bandwidth=rates.scale_out,
             mesh_peers=rates.mesh_peers,
         ),
         software=stack.software,
         calibration=constants.calibration,
+        conditions=conditions,
+        used=tuple({estimate.key: estimate for estimate in (*fabric.used(), *constants.used.values())}.values()),
     )
-    return made if drawn else made.typical
+    return inputs if drawn else inputs.typical
 
 
-SHARDING = ("none", "optimizer", "gradients", "parameters")
-RECOMPUTE = ("none", "selective", "full")
+def fixed_degrees(request: JobRequest, model: Shape, catalog: Catalog) -> parallelism_search.FixedDegrees:
+    """What the request fixes of the parallelism.
 
-
-def given(scenario: Scenario, catalog: Catalog) -> parallelism_search.FixedDegrees:
-    """What the scenario fixes of the parallelism; a stack without sequence parallelism fixes that too."""
-    able = traits(catalog, scenario.stack or DEFAULT_STACK)["sequence_parallel"] > 0
-    schedule = scenario.schedule
-    virtual = scenario.virtual_pipeline or (1 if schedule in ("1f1b", "zero-bubble") else None)
+    A stack without sequence parallelism runs without it unless asked to. Experts are whole, or, in releases before
+    spring 2025, cut by tensor parallelism as Megatron's default then was.
+    """
+    asked, trait = request.parallelism, traits(catalog, request.software.stack or DEFAULT_STACK)
+    release = request.software.software_date or trait["release"]
+    schedule, recompute, layers = asked.schedule, asked.recompute, asked.recompute_layers
     zero_bubble = catalog.training["step"]["zero_bubble"].typical
+    if layers is not None and recompute is None:
+        recompute = "full"
     return parallelism_search.FixedDegrees(
-        tensor=scenario.tensor_parallel,
-        pipeline=scenario.pipeline_parallel,
-        virtual_pipeline=virtual,
-        context=scenario.context_parallel,
-        expert=scenario.expert_parallel,
-        micro_batch=scenario.micro_batch,
-        sharding=None if scenario.sharding is None else SHARDING.index(scenario.sharding),
-        sharding_group=scenario.sharding_group,
-        sequence_parallel=scenario.sequence_parallel if able else False,
-        recompute=None if scenario.recompute is None else RECOMPUTE.index(scenario.recompute),
+        tensor=asked.tensor_parallel,
+        pipeline=asked.pipeline_parallel,
+        virtual_pipeline=asked.virtual_pipeline or (1 if schedule in ("1f1b", "zero-bubble") else None),
+        context=asked.context_parallel,
+        expert=asked.expert_parallel,
+        micro_batch=asked.micro_batch,
+        sharding=None if asked.sharding is None else SHARDING.index(asked.sharding),
+        sharding_group=asked.sharding_group,
+        sequence_parallel=asked.sequence_parallel if trait["sequence_parallel"] > 0 else bool(asked.sequence_parallel),
+        recompute=None if recompute is None else RECOMPUTE.index(recompute),
+        recomputed=None if layers is None else min(layers / float(model.layers), 1.0),
+        expert_tensor=asked.expert_tensor_parallel if float(model.experts) > 0 else 1,
+        cut_experts=release < catalog.training["maturity"]["whole_experts"].typical,
         bubble=zero_bubble if schedule == "zero-bubble" else 1.0,
     )
 
 
-def named(par: arguments.Parallelism, job: arguments.Job, zero_bubble: bool = False) -> Parallelism:
+@dataclass(frozen=True)
+class JobSetup:
+    """What is to run, on what, and how much of that is fixed: all that the search for the best parallelism takes.
+
+    ``inputs`` are typical values.
+    """
+
+    cluster: Hardware
+    request: JobRequest
+    catalog: Catalog
+    inputs: StepInputs
+    fixed: parallelism_search.FixedDegrees
+
+    @classmethod
+    def of(cls, cluster: Hardware, request: JobRequest, catalog: Catalog, inputs: StepInputs) -> "JobSetup":
+        """With what the request fixes."""
+        return cls(cluster, request, catalog, inputs, fixed_degrees(request, inputs.shape, catalog))
+
+    @property
+    def budget(self) -> float:
+        """Share of the memory that may be filled by a configuration of our own choice [1]."""
+        return self.catalog.training["memory"]["budget"].typical
+
+    def search(self, budget: float | None = None, timed: bool = True) -> parallelism_search.SearchResult:
+        """Every way to run the job that fills no more than a share of the memory, quickest first."""
+        n = self.inputs
+        search = parallelism_search.Search(
+            n.shape, n.job, n.hardware, n.software, n.calibration, self.cluster.gpus, self.fixed
+        )
+        return parallelism_search.best(search, self.budget if budget is None else budget, timed)
+
+
+def named(par: arguments.Parallelism, inputs: StepInputs, zero_bubble: bool = False) -> Parallelism:
     """A configuration under the names on the wire."""
     whole = {name: round(float(getattr(par, name))) for name in (
-        "tensor", "pipeline", "virtual_pipeline", "context", "expert", "data", "micro_batch", "sharding",
-        "sharding_group",
+        "tensor", "pipeline", "virtual_pipeline", "context", "expert", "expert_tensor", "data", "micro_batch",
+        "sharding", "sharding_group",
     )}  # fmt: skip
+    repeated = float(par.recompute)
     return Parallelism(
         tensor_parallel=whole["tensor"],
         pipeline_parallel=whole["pipeline"],
         virtual_pipeline=whole["virtual_pipeline"],
         context_parallel=whole["context"],
         expert_parallel=whole["expert"],
+        expert_tensor_parallel=whole["expert_tensor"],
         data_parallel=whole["data"],
         micro_batch=whole["micro_batch"],
-        micro_batches=round(float(job.global_batch) / (whole["data"] * whole["micro_batch"])),
+        micro_batches=round(float(inputs.job.global_batch) / (whole["data"] * whole["micro_batch"])),
         schedule="zero-bubble" if zero_bubble else "interleaved" if whole["virtual_pipeline"] > 1 else "1f1b",
         sequence_parallel=bool(par.sequence_parallel),
         sharding=SHARDING[whole["sharding"]],
         sharding_group=whole["sharding_group"],
-        recompute="full" if float(par.recompute) > 0 else "selective" if float(par.recompute_core) > 0 else "none",
+        recompute="selective" if float(par.recompute_core) > 0 else "full" if repeated > 0 else "none",
+        recompute_layers=round(repeated * float(inputs.shape.layers)) if 0 < repeated < 1 else None,
     )

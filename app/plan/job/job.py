@@ -1,254 +1,157 @@
-"""The training job of a plan, from the scenario to results before they are folded to bands."""
+"""The training job of a plan: the best way to spread it, its step, its memory and what bounds it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.formulas import transformer
-from app.formulas.training import arguments, parallelism_search
+from app.formulas.training import arguments, compute, parallelism_search
 from app.formulas.training import step as training_step
-from app.formulas.transformer import Shape
-from app.plan.band import Band, Draws
+from app.plan.band import Draws
 from app.plan.cluster import Hardware
-from app.plan.job.breakdown import (
-    FACTOR,
-    MEMORY_PART,
-    RESOURCES,
-    Floats,
-    Timing,
-    explanations,
-    memory_results,
-    step_results,
-    timing_of,
-)
-from app.plan.job.calibration import DEFAULT_STACK, residual, traits
-from app.plan.job.candidates import alternatives, configurations, search_with
-from app.plan.job.inputs import Numbers, given, named, numbers
+from app.plan.communication import Communication, communication
+from app.plan.job import breakdown, candidates
+from app.plan.job.breakdown import Timing, bottleneck_of, goodput, memory_of, timing_of
+from app.plan.job.calibration import residual
+from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, named, step_inputs
 from app.plan.job.job_findings import findings, no_progress
-from app.plan.job.shape import shape, shape_fields
-from app.plan.result import (
-    Alternative,
-    Bottleneck,
-    Explanation,
-    Finding,
-    Memory,
-    MemoryPart,
-    Parallelism,
-    Resource,
-    StepPart,
-    Training,
-    WhatIf,
-)
-from app.plan.scenario import Scenario
+from app.plan.job.shape import shape_fields
+from app.plan.network import Network
+from app.plan.result import Alternative, Bottleneck, Explanation, Finding, Memory, StepPart, Training
+from app.plan.scenario import CollectiveRequest, NetworkRequest, Scenario
 
 
 @dataclass(frozen=True)
-class TrainingDraft:
-    """The training job before its results are folded to bands. What few read is worked out when they do."""
+class Job:
+    """The training job before its results are folded to bands.
 
-    hardware: Hardware
-    scenario: Scenario
-    catalog: Catalog
-    model: Shape
-    numbers: Numbers
-    fixed: parallelism_search.FixedDegrees
-    budget: float
-    found: parallelism_search.SearchResult
+    ``chosen`` is the quickest configuration that fits, or the one that was given whole and does not, or ``None``.
+    ``training`` leaves out alternatives and the cloud: see `alternatives` and `configurations`.
+    """
+
+    setup: JobSetup
+    search: parallelism_search.SearchResult
     chosen: arguments.Parallelism | None
-    parallelism: Parallelism | None
-    timing: Timing
-    availability: float
-    flops_per_token: float
-    fits: bool | None
-    memory: Mapping[str, Draws]
-    quantities: Mapping[str, Draws]
+    training: Training[Draws]
+    memory: Memory[Draws]
+    bottleneck: Bottleneck[Draws]
 
     @property
-    def time_to_train(self) -> Floats:
-        """Time of the whole run, failures included, as draws [s]."""
-        return self.quantities["training.time_to_train"].values
-
-    @property
-    def steps(self) -> float:
-        """Steps of the whole run [1]."""
-        return self.scenario.training_tokens / (self.scenario.global_batch * self.scenario.sequence_length)
-
-    @property
-    def parts(self) -> tuple[tuple[str, Resource], ...]:
-        """What the step is made of, and the resource that bounds each part."""
-        return tuple((name, resource) for name, resource, _ in self.timing.parts)
-
-    @property
-    def bottleneck(self) -> tuple[Resource, float] | None:
-        """The resource that bounds the step, and its share of it."""
-        return self.timing.bottleneck
-
-    @property
-    def gains(self) -> tuple[float | None, ...]:
-        """Share of the step that each resource saves if it is twice as good."""
-        if self.chosen is None:
-            return (None,) * len(RESOURCES)
-        own, *better = self.timing.time[:, 0].tolist()
-        return tuple(1 - after / own for after in better)
-
-    @cached_property
-    def alternatives(self) -> tuple[Alternative, ...]:
-        """The best ways to run the job after the chosen one."""
-        return alternatives(self.model, self.numbers, self.found, self.fixed)
-
-    @cached_property
-    def cloud(self) -> tuple[tuple[float, float], ...]:
-        """Step time and memory of many ways to run it."""
-        return configurations(self.found, float(self.timing.time[0, 0]))
-
-    @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        """What keeps the job from running, what it runs instead, and what is tight."""
-        job = (self.scenario, self.hardware, self.catalog, self.model, self.found, self.chosen)
-        return (*findings(*job, self.memory, self.budget), *no_progress(self.availability))
-
-    @cached_property
-    def explanations(self) -> Mapping[str, Explanation]:
-        """How the figures came about."""
-        return explanations(
-            self.scenario,
-            self.hardware,
-            self.catalog,
-            self.model,
-            self.parallelism,
-            self.timing,
-            self.availability,
-            self.flops_per_token,
-            self.memory,
-        )
-
-    @cached_property
-    def parameters(self) -> float:
-        """Parameters of the model [1]."""
-        return float(transformer.parameters(self.model))
+    def runs(self) -> bool:
+        """Whether there is a configuration, and it fits the memory."""
+        return self.chosen is not None and self.memory.fits is True
 
     @property
     def gradient_bytes(self) -> float:
         """Bytes of the model's gradients in 16-bit [B]."""
-        return 2 * self.parameters
+        return 2 * self.training.parameters
 
     @property
     def shape_fields(self) -> dict[str, Any]:
         """The model's shape under the scenario's names."""
-        return shape_fields(self.model)
+        return shape_fields(self.setup.inputs.shape)
 
-    def training_part(self, bands: Mapping[str, Band | None]) -> Training:
-        """The step, as every reader gets it."""
-        return Training(
-            parallelism=self.parallelism,
-            searched=self.found.enumerated,
-            feasible=self.found.feasible,
-            step_time=bands["training.step_time"],
-            parts=tuple(StepPart(name, kind, bands[f"training.parts.{name}"]) for name, kind in self.parts),
-            mfu=bands["training.mfu"],
-            hfu=bands["training.hfu"],
-            tokens_per_second=bands["training.tokens_per_second"],
-            time_to_train=bands["training.time_to_train"],
-            steps=self.steps,
-            availability=self.availability,
-            straggler=1.0 if self.chosen is None else float(1 + self.timing.straggler[0]),
-            parameters=self.parameters,
-            active_parameters=float(transformer.active_parameters(self.model)),
-            flops_per_token=self.flops_per_token,
-            alternatives=self.alternatives,
-            cloud=self.cloud,
-        )
-
-    def memory_part(self, bands: Mapping[str, Band | None]) -> Memory:
-        """Memory of the fullest GPU, as every reader gets it."""
-        return Memory(
-            parts=tuple(
-                MemoryPart(path.rpartition(".")[2], bands[path]) for path in self.memory if path.startswith(MEMORY_PART)
-            ),
-            total=bands["memory.total"],
-            capacity=bands["memory.capacity"],
-            headroom=bands["memory.headroom"],
-            fits=self.fits,
-        )
-
-    def bottleneck_part(self, bands: Mapping[str, Band | None]) -> Bottleneck:
-        """What bounds the step and what doubling each resource saves, as every reader gets it."""
-        resource, share = self.bottleneck or (None, None)
-        return Bottleneck(
-            resource=resource,
-            share=share,
-            what_if=tuple(
-                WhatIf(name, FACTOR, bands[f"bottleneck.{name}"], gain)
-                for name, gain in zip(RESOURCES, self.gains, strict=True)
-            ),
-        )
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What keeps the job from running, what it runs instead, what is tight and what is not modelled."""
+        own = findings(self.setup, self.search, self.chosen, self.memory)
+        return (*own, *no_progress(self.training.availability))
 
 
-def draft(
-    hardware: Hardware, scenario: Scenario, catalog: Catalog, *, taper: float = 1.0, hops: int = 0
-) -> TrainingDraft:
+def plan_job(cluster: Hardware, fabric: Communication, request: JobRequest, catalog: Catalog) -> Job:
     """Find the best parallelism that fits, time its step and what it is made of.
 
-    ``taper`` is the fabric's oversubscription from leaf to top, ``hops`` the switches on its longest path.
+    A configuration given whole may fill the memory to the brim; where it is larger still it is timed but not run.
     """
-    model = shape(scenario, catalog)
-    used: dict[str, Estimate] = {}
-    wide = numbers(scenario, hardware, model, catalog, taper=taper, hops=hops, drawn=True, used=used)
-    scalar = wide.typical
-    fixed = given(scenario, catalog)
-    budget = catalog.training["memory"]["budget"].typical
-    found = search_with(scenario, model, scalar, fixed, budget)
-    chosen = found.best()
-    if chosen is None and found.smallest is not None and fixed.whole:
-        # A configuration given whole may fill the memory to the brim.
-        found = search_with(scenario, model, scalar, fixed, 1.0)
-        chosen = found.best()
-    width = np.size(catalog.training["products"]["efficiency"].draws())
-    estimates = tuple(used.values())
-    error = residual(
-        catalog,
-        hardware.gpu,
-        bool(model.experts),
-        bool(traits(catalog, scenario.stack or DEFAULT_STACK)["vendor_attention"]),
-    )
-    timing = timing_of(model, wide, chosen, width)
-    flops = float(transformer.training_flops(model, scalar.job.sequence_length, scalar.job.causal))
-    share, quantities = step_results(scenario, hardware, catalog, model, wide, chosen, timing, flops, estimates, error)
-    fits, memory = memory_results(model, wide, chosen or found.smallest, catalog, estimates)
-    return TrainingDraft(
-        hardware=hardware,
-        scenario=scenario,
-        catalog=catalog,
-        model=model,
-        numbers=scalar,
-        fixed=fixed,
-        budget=budget,
-        found=found,
+    drawn = step_inputs(cluster, fabric, request, catalog, drawn=True)
+    setup = JobSetup.of(cluster, request, catalog, drawn.typical)
+    whole = setup.fixed.whole
+    search = setup.search()
+    if whole and search.smallest is not None and not len(search.time):
+        search = setup.search(budget=1.0)
+    chosen = search.best() or (search.smallest if whole else None)
+    timing = timing_of(drawn, chosen, np.size(catalog.training["products"]["efficiency"].draws()))
+    memory = memory_of(drawn, chosen or search.smallest, catalog.training["residual"]["memory"].typical)
+    error = residual(catalog, cluster.gpu, float(drawn.shape.experts) > 0, float(drawn.conditions.vendor_attention) > 0)
+    training = _training(setup, drawn, chosen, timing, error)
+    if not memory.fits:
+        training = replace(training, time_to_train=Draws(np.full(timing.time[0].shape, np.nan)))
+    return Job(
+        setup=setup,
+        search=search,
         chosen=chosen,
-        parallelism=None if chosen is None else named(chosen, scalar.job, fixed.bubble < 1),
-        timing=timing,
-        availability=share,
-        flops_per_token=flops,
-        fits=fits,
+        training=replace(training, searched=search.enumerated, feasible=search.feasible),
         memory=memory,
-        quantities=quantities | memory,
+        bottleneck=bottleneck_of(timing, drawn.used, error),
     )
 
 
-def time_on(
-    job: TrainingDraft, hardware: Hardware, scenario: Scenario, catalog: Catalog, *, taper: float, hops: int
-) -> float:
+def _training(
+    setup: JobSetup, drawn: StepInputs, chosen: arguments.Parallelism | None, timing: Timing, error: float
+) -> Training[Draws]:
+    """The step of the chosen configuration, and the run made of such steps."""
+    model, request, gpus = drawn.shape, setup.request, setup.cluster.gpus
+    used, time = drawn.used, timing.time[0]
+    flops = float(transformer.training_flops(model, drawn.job.sequence_length, drawn.job.causal))
+    again = 0.0 if chosen is None else compute.repeated_work(model, drawn.job, chosen, drawn.software)
+    mfu = flops * request.tokens / (time * gpus * drawn.hardware.linear_peak)
+    share, interrupted = goodput(gpus, request.operation, setup.catalog)
+    return Training(
+        parallelism=None if chosen is None else named(chosen, drawn, setup.fixed.bubble < 1),
+        searched=0,
+        feasible=0,
+        step_time=Draws(time, used=used, residual=error),
+        parts=tuple(
+            StepPart(name, resource, Draws(part, used=used, residual=error)) for name, resource, part in timing.parts
+        ),
+        mfu=Draws(mfu, used=used, residual=error),
+        hfu=Draws(mfu * (1 + again / flops), used=used, residual=error),
+        tokens_per_second=Draws(request.tokens / time, used=used, residual=error),
+        time_to_train=Draws(request.steps * time / share, used=(*used, *interrupted), residual=error),
+        steps=request.steps,
+        availability=float(np.ravel(share)[0]),
+        straggler=1.0 if chosen is None else float(1 + timing.straggler[0]),
+        parameters=float(transformer.parameters(model)),
+        active_parameters=float(transformer.active_parameters(model)),
+        flops_per_token=flops,
+    )
+
+
+def job_on(network: Network, scenario: Scenario, catalog: Catalog) -> Job:
+    """The training job of a scenario on a network that was designed for it."""
+    return plan_job(network.cluster, fabric_on(network, scenario, catalog), JobRequest.of(scenario), catalog)
+
+
+def fabric_on(network: Network, scenario: Scenario, catalog: Catalog) -> Communication:
+    """What times the transfers of a scenario on a network that was designed for it."""
+    requests = scenario.part(NetworkRequest), scenario.part(CollectiveRequest)
+    return communication(network.cluster, network, *requests, catalog)
+
+
+def alternatives(job: Job) -> tuple[Alternative, ...]:
+    """The best ways to run the job after the chosen one."""
+    return candidates.alternatives(job.setup, job.search) if job.runs else ()
+
+
+def configurations(job: Job) -> tuple[tuple[float, float], ...]:
+    """Step time [s] and memory [B] of many ways to run it."""
+    return candidates.configurations(job.search, job.training.step_time.typical) if job.runs else ()
+
+
+def explanations(job: Job) -> dict[str, Explanation]:
+    """How the figures came about."""
+    return breakdown.explanations(job.setup, job.training, job.memory)
+
+
+def time_on(job: Job, cluster: Hardware, fabric: Communication) -> float:
     """What the same job, run the same way, takes on other hardware: typically, failures included [s].
 
-    The arguments are those of `draft`. NaN where the job does not run.
+    NaN where the job does not run.
     """
-    if job.chosen is None:
+    if job.chosen is None or not job.runs:
         return float("nan")
-    n = numbers(scenario, hardware, job.model, catalog, taper=taper, hops=hops)
-    step = training_step.step(job.model, n.job, n.hardware, job.chosen, n.software, n.calibration)
-    return job.steps * float(step.time) / job.availability
+    n = step_inputs(cluster, fabric, job.setup.request, job.setup.catalog)
+    step = training_step.step(n.shape, n.job, n.hardware, job.chosen, n.software, n.calibration)
+    return job.training.steps * float(step.time) / job.training.availability

@@ -4,20 +4,15 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from app.catalog.entries import Model
 from app.catalog.load import Catalog
 from app.formulas import transformer
 from app.formulas.transformer import Shape
-from app.plan.cluster import Hardware
-from app.plan.scenario import SHAPE, Scenario
+from app.plan.scenario import SHAPE, ModelRequest
 
 
 def shape_of(model: Model, prediction: bool = True) -> Shape:
     """The numbers of a catalogue model."""
-    mixture = model.experts > 0
-    dense = model.dense_layers + (model.layers - model.dense_layers) * (1 - 1 / model.moe_every)
     return Shape(
         layers=float(model.layers),
         hidden=float(model.hidden),
@@ -32,7 +27,7 @@ def shape_of(model: Model, prediction: bool = True) -> Shape:
         experts_per_token=float(model.experts_per_token),
         expert_ffn_hidden=float(model.expert_ffn_hidden),
         shared_experts=float(model.shared_experts),
-        dense_layers=float(dense if mixture else model.layers),
+        dense_layers=dense_layers(model, float(model.layers)),
         query_rank=float(model.query_rank or 0),
         kv_rank=float(model.kv_rank or 0),
         rope_dim=float(model.rope_head_dim or 0),
@@ -48,30 +43,42 @@ def shape_of(model: Model, prediction: bool = True) -> Shape:
     )
 
 
+def dense_layers(model: Model, layers: float) -> float:
+    """Layers without experts of a catalogue model cut or stretched to so many layers: the leading ones, then by turns.
+
+    >>> from app.catalog.load import load_catalog
+    >>> dense_layers(load_catalog().models["deepseek-v3"], 16)
+    3.0
+    """
+    if not model.experts:
+        return layers
+    return model.dense_layers + max(layers - model.dense_layers, 0.0) * (1 - 1 / model.moe_every)
+
+
 @lru_cache(maxsize=256)
 def _listed(catalog: Catalog, model: str) -> Shape:
     return shape_of(catalog.models[model])
 
 
-def shape(scenario: Scenario, catalog: Catalog) -> Shape:
-    """The shape the scenario asks for: a catalogue model with the fields given beside it, or one of its own."""
-    given = {name: value for name in SHAPE if (value := getattr(scenario, name)) is not None}
+def shape(request: ModelRequest, catalog: Catalog) -> Shape:
+    """The shape that is asked for: a catalogue model with the fields given beside it, or one of its own."""
+    given = {name: value for name in SHAPE if (value := getattr(request, name)) is not None}
     names = {"tied_embeddings": "tied"}
     numbers = {names.get(name, name): float(value) for name, value in given.items()}
-    if scenario.model in catalog.models:
-        own = _listed(catalog, scenario.model)
+    if request.model in catalog.models:
+        model = catalog.models[request.model]
+        listed = _listed(catalog, request.model)
         if not numbers:
-            return own
+            return listed
         if numbers.get("experts") or "layers" in numbers:
-            share = float(np.max(own.dense_layers)) / float(np.max(own.layers)) if own.experts else 0.0
-            layers = numbers.get("layers", float(np.max(own.layers)))
-            mixture = numbers.get("experts", float(np.max(own.experts)))
-            numbers["dense_layers"] = round(share * layers) if mixture else layers
+            layers = numbers.get("layers", float(model.layers))
+            mixture = numbers.get("experts", float(model.experts))
+            numbers["dense_layers"] = (dense_layers(model, layers) if model.experts else 0.0) if mixture else layers
         if "expert_ffn_hidden" in numbers or "shared_experts" in numbers:
             numbers["shared_ffn_hidden"] = 0.0
-        return replace(own, **numbers)
-    stand_in = catalog.models[Scenario.model_fields["model"].default]
-    numbers = {name: float(getattr(stand_in, name)) for name in scenario.borrowed()} | numbers
+        return replace(listed, **numbers)
+    stand_in = catalog.models[ModelRequest.model_fields["model"].default]
+    numbers = {name: float(getattr(stand_in, name)) for name in request.borrowed()} | numbers
     heads, hidden = numbers["heads"], numbers["hidden"]
     experts = numbers.get("experts", 0.0)
     ffn = numbers.get("ffn_hidden", numbers.get("expert_ffn_hidden", 0.0))
@@ -93,6 +100,6 @@ def shape_fields(model: Shape) -> dict[str, Any]:
     return {name: flags[name] if name in flags else int(getattr(model, name)) for name in SHAPE}
 
 
-def gradient_bytes(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> float:
+def gradient_bytes(request: ModelRequest, catalog: Catalog) -> float:
     """Bytes of the model's gradients in 16-bit: what one all-reduce over all GPUs would carry without sharding [B]."""
-    return 2 * float(transformer.parameters(shape(scenario, catalog)))
+    return 2 * float(transformer.parameters(shape(request, catalog)))

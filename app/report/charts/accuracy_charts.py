@@ -80,7 +80,7 @@ def training_scatter(found: Sequence[StepPrediction], report: Mapping[str, Any])
     for name, look, experts in (("Dense", "compute", False), ("Mixture of experts", "money", True)):
         members = [one for one in found if one.row.experts == experts and np.isfinite(one.time)]
         if members:
-            labels = tuple(f"{one.row.run}, {one.row.model}, {one.row.gpus:,.0f} GPUs" for one in members)
+            labels = tuple(f"{one.row.run}, {one.row.model}, {one.row.scenario().gpus:,} GPUs" for one in members)
             groups.append(_group(name, look, [(one.row.measured, one.time) for one in members], labels))
     overall = report["overall"]
     return Scatter(

@@ -163,7 +163,8 @@ def _curves(request: Request) -> Response:
     if asked.scenario is None:
         raise ProblemError(422, " ".join(f"{form.title(name)}: {text}" for name, text in asked.errors.items()))
     scenario = asked.scenario
-    chosen = evaluate(scenario, catalog).training.parallelism
+    plan = evaluate(scenario, catalog)
+    chosen = plan.training.parallelism if plan.memory.fits else None
     drawn = []
     if chosen is not None:
         for curve, figure in (

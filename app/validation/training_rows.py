@@ -1,0 +1,406 @@
+"""Published training steps: each row of a file as a scenario, every blank filled by a rule that stands here.
+
+Facts of the model come from the catalogue model of the same shape, the network from the GPU's usual platform, settings
+from the stack's traits. What a row states of its software in words of a note counts as stated.
+"""
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from app.catalog.entries import Model
+from app.catalog.load import Catalog
+from app.formulas import transformer
+from app.formulas.training import memory
+from app.plan.cluster import look_up
+from app.plan.communication import of_scenario
+from app.plan.job import calibration
+from app.plan.job.inputs import RECOMPUTE, SHARDING, JobRequest, JobSetup, step_inputs
+from app.plan.job.shape import shape
+from app.plan.scenario import ModelRequest, Scenario
+from app.units import parse
+
+MEASUREMENTS = Path(__file__).parent / "measurements" / "training.csv"
+
+STATED = ("tensor_parallel", "pipeline_parallel", "micro_batch", "recompute", "sharding")
+WORDS: tuple[tuple[str, str, Any], ...] = (
+    (r"\beager\b", "fused", False),
+    (r"async[- ]?tp\b|\btp overlap|userbuffers", "overlap_tensor", True),
+    (r"cuda graphs? on\b", "graphs", "full"),
+)
+NEEDED = ("gpus", "layers", "hidden", "heads", "sequence_length", "global_batch", "step_time_s")
+USUAL_VOCABULARY = 50257
+"""GPT-2's, where a source does not print the vocabulary."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One published step: the question it answers, and what was measured."""
+
+    run: str
+    group: str
+    stack: str
+    model: str
+    question: Scenario
+    experts: bool
+    measured: float
+    memory: float | None
+    identified: bool
+
+    def scenario(self) -> Scenario:
+        """The row as a question to the planner, with every setting that decides its step filled in."""
+        return self.question
+
+
+def number(text: str | None) -> float | None:
+    """A number, or ``None`` where the source does not say."""
+    try:
+        value = float((text or "").replace(",", ""))
+    except ValueError:
+        return None
+    return value if np.isfinite(value) else None
+
+
+def whole(text: str | None) -> int | None:
+    """A whole number, or ``None`` where the source does not say."""
+    value = number(text)
+    return None if value is None else round(value)
+
+
+def flag(text: str | None) -> bool | None:
+    """Whether, or ``None`` where the source does not say."""
+    value = number(text)
+    return None if value is None else value > 0
+
+
+def one_of(text: str | None, *known: str) -> str | None:
+    """A word that is known, or ``None``."""
+    return text if text in known else None
+
+
+def release_of(version: str, source: str) -> float | None:
+    """Year of a software release, from a version such as 25.04 or a year; ``None`` where neither is printed.
+
+    A bare year is made more precise by the arXiv number of a paper, which describes the code of its own month.
+
+    >>> round(release_of("NeMo 24.07", ""), 2), release_of("Megatron-LM 2021", ""), release_of("torchtitan", "")
+    (2024.54, 2021.5, None)
+    >>> round(release_of("Megatron-LM 2021", "SC21 (arXiv 2104.04473) Table 1"), 2)
+    2021.29
+    """
+    for text in (version, source):
+        match = re.search(r"(?<![\d.])v?(2[0-9])\.(0?[1-9]|1[0-2])(?![\d])", text)
+        if match:
+            return _year(match)
+    match = re.search(r"(?<![\d.])(20[12]\d)(?![\d.])", version)
+    if not match:
+        return None
+    paper = re.search(r"arXiv[: ](\d\d)(0[1-9]|1[0-2])\.\d{4,5}", source)
+    return _year(paper) if paper else float(match[1]) + 0.5
+
+
+def _year(match: re.Match[str]) -> float:
+    """The middle of a month, from two digits of the year and the month."""
+    return 2000 + int(match[1]) + (int(match[2]) - 0.5) / 12
+
+
+def said(note: str) -> dict[str, Any]:
+    """Settings that a source states in words and that have no column.
+
+    >>> said("FSDP eager"), said("2D + AsyncTP; compile")
+    ({'fused': False}, {'overlap_tensor': True})
+    """
+    return {name: value for pattern, name, value in WORDS if re.search(pattern, note, re.IGNORECASE)}
+
+
+def same_shape(row: Mapping[str, str], catalog: Catalog) -> Model | None:
+    """The catalogue model with the row's hidden size, heads, feed-forward size and experts; of several, the best named.
+
+    The number of layers may differ: sources print cut-down models too.
+    """
+    hidden, heads, kv_heads = number(row.get("hidden")), number(row.get("heads")), number(row.get("kv_heads"))
+    ffn, experts = number(row.get("ffn_hidden")), number(row.get("experts")) or 0
+    expert_ffn = number(row.get("expert_ffn_hidden"))
+
+    def fits(model: Model) -> bool:
+        return (
+            model.hidden == hidden
+            and model.heads == heads
+            and kv_heads in (None, model.kv_heads)
+            and (experts > 0 or ffn in (None, model.ffn_hidden))
+            and model.experts == experts
+            and (not experts or expert_ffn in (None, model.expert_ffn_hidden))
+        )
+
+    name = row.get("model", "").lower()
+
+    def likeness(model: Model) -> tuple[bool, float]:
+        return model.vocabulary == number(row.get("vocabulary")), SequenceMatcher(
+            None, name, model.name.lower()
+        ).ratio()
+
+    return max((model for model in catalog.models.values() if fits(model)), key=likeness, default=None)
+
+
+def model_of(row: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
+    """The row's model: the catalogue's of the same shape with what the row states beside it, or one of its own.
+
+    Of one's own: a feed-forward block of exactly 4h is plain and any other gated, heads are h/H wide, embeddings are
+    not tied, every layer of a mixture of experts is one, two experts work on a token, all heads have their own keys.
+    """
+    known = same_shape(row, catalog)
+    if known is not None:
+        names = ("layers", "vocabulary", "experts_per_token")
+        return {"model": known.key} | {name: whole(row.get(name)) or None for name in names}
+    hidden, experts = whole(row.get("hidden")) or 0, whole(row.get("experts")) or 0
+    ffn = whole(row.get("ffn_hidden")) or (None if experts else 4 * hidden)
+    fields = {
+        "model": "custom",
+        "layers": whole(row.get("layers")),
+        "hidden": hidden,
+        "heads": whole(row.get("heads")),
+        "kv_heads": whole(row.get("kv_heads")) or None,
+        "ffn_hidden": ffn,
+        "gated": ffn != 4 * hidden,
+        "vocabulary": whole(row.get("vocabulary")) or USUAL_VOCABULARY,
+    }
+    if experts:
+        fields |= {
+            "experts": experts,
+            "experts_per_token": whole(row.get("experts_per_token")) or 2,
+            "expert_ffn_hidden": whole(row.get("expert_ffn_hidden")) or ffn,
+            "shared_experts": whole(row.get("shared_experts")),
+        }
+    return fields
+
+
+def network_of(family: str, rate: float | None, gpus_per_node: int, gpu: str, catalog: Catalog) -> tuple[str, int]:
+    """The generation of a network family and the NICs of a node that give each GPU its rate; blank: its platform's.
+
+    Of several, the one with as many NICs as GPUs, or nearest to that. A family that the catalogue lacks is taken for
+    InfiniBand.
+    """
+    platform = catalog.platforms[catalog.gpus[gpu].platform]
+    if rate is None:
+        rate = platform.nic_rate.typical * platform.nics_per_node / platform.gpus_per_node
+    families = {entry.family for entry in catalog.scale_out.values()}
+    family = family if family in families else "infiniband"
+    choices = []
+    for entry in catalog.scale_out.values():
+        if entry.family == family:
+            nics = rate * gpus_per_node / entry.port_rate.typical
+            count = max(round(nics), 1)
+            choices.append((round(abs(count / nics - 1), 9), abs(count - gpus_per_node), entry.key, count))
+    _, _, key, count = min(choices)
+    return key, count
+
+
+def read(path: Path, catalog: Catalog) -> tuple[list[Row], list[dict[str, str]]]:
+    """The rows of a file that can be predicted, and those that cannot, with the reason."""
+    rows: list[Row] = []
+    skipped: list[dict[str, str]] = []
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        for line, raw in enumerate(csv.DictReader(file), start=2):
+            run = raw.get("run") or f"line {line}"
+            reason = _unusable(raw, catalog)
+            if not reason:
+                try:
+                    rows.append(_row(run, raw, catalog))
+                except ValidationError as error:
+                    first = error.errors()[0]
+                    reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            if reason:
+                skipped.append({"run": run, "reason": reason})
+    return rows, skipped
+
+
+def _unusable(raw: Mapping[str, str], catalog: Catalog) -> str:
+    if raw.get("gpu") not in catalog.gpus:
+        return f"no GPU {raw.get('gpu')!r} in the catalogue"
+    missing = [name for name in NEEDED if not (number(raw.get(name)) or 0) > 0]
+    if missing:
+        return f"no {', '.join(missing)}"
+    if (raw.get("precision") or "bf16") not in calibration.PRECISION_BYTES:
+        return f"precision {raw.get('precision')!r}"
+    return ""
+
+
+def _row(run: str, raw: Mapping[str, str], catalog: Catalog) -> Row:
+    stack = raw.get("stack", "")
+    question = scenario_of(raw, catalog)
+    experts = float(shape(question.part(ModelRequest), catalog).experts) > 0
+    return Row(
+        run=run,
+        group=raw.get("group") or run,
+        stack=stack or "unknown",
+        model=raw.get("model", ""),
+        question=question,
+        experts=experts,
+        measured=number(raw["step_time_s"]) or np.nan,
+        memory=number(raw.get("memory_gb")),
+        identified=all(raw.get(name) for name in STATED) and not experts,
+    )
+
+
+# Blanks --------------------------------------------------------------------------------------------------------------
+
+
+def scenario_of(raw: Mapping[str, str], catalog: Catalog) -> Scenario:
+    """The row's question, every blank filled in.
+
+    What the row states is taken as it stands; the rest is filled in the order in which it builds on itself: cluster,
+    network, model, software, degrees (`degrees_of`), recomputation (`recomputation_of`). Of a stack's dated variants a
+    printed version picks the nearest; a date alone may be that of a paper, long after its software.
+    """
+    stack, version = raw.get("stack", ""), raw.get("stack_version", "")
+    printed = release_of(version, raw.get("source", ""))
+    release = number(raw.get("release_date")) or printed
+    stated = cluster_of(raw, catalog) | model_of(raw, catalog) | software_of(raw)
+    stated |= {
+        "stack": calibration.stack_key(catalog, stack or version, printed),
+        "software_date": release,
+        "sequence_length": whole(raw["sequence_length"]),
+        "global_batch": whole(raw["global_batch"]),
+        "precision": raw.get("precision") or "bf16",
+        "layout": raw.get("layout") or None,
+    }
+    asked = Scenario.model_validate(stated)
+    asked = asked.model_copy(update=degrees_of(raw, asked, catalog))
+    return Scenario.model_validate(vars(asked) | recomputation_of(raw, asked, catalog))
+
+
+def cluster_of(raw: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
+    """GPUs, nodes and network; what is blank is the GPU's usual platform's."""
+    gpu, gpus = raw["gpu"], whole(raw["gpus"]) or 1
+    platform = catalog.platforms[catalog.gpus[gpu].platform]
+    node = whole(raw.get("gpus_per_node")) or platform.gpus_per_node
+    rate = number(raw.get("gbps_per_gpu"))
+    scale_out, nics = network_of(
+        raw.get("scale_out", ""), parse(f"{rate} Gb/s", "B/s") if rate else None, min(node, gpus), gpu, catalog
+    )
+    return {
+        "gpu": gpu,
+        "gpus": gpus,
+        "gpus_per_node": min(node, gpus),
+        "scale_up_domain": min(whole(raw.get("scale_up_domain")) or max(node, platform.scale_up_domain), gpus),
+        "scale_out": scale_out,
+        "nics_per_node": nics,
+    }
+
+
+def software_of(raw: Mapping[str, str]) -> dict[str, Any]:
+    """What a row states of its software, by the scenario's names; blank where its stack's traits hold."""
+    kernel = {"memory-efficient": "sdpa"}.get(raw.get("attention_kernel", ""), raw.get("attention_kernel"))
+    offload = "+".join(sorted((raw.get("offload") or "").split("+")))
+    stated = {
+        "attention_kernel": one_of(kernel, "unfused", "flash", "te-fused", "sdpa"),
+        "fused": True if flag(raw.get("compile")) else None,
+        "graphs": one_of(raw.get("graphs"), "none", "partial", "full"),
+        "gradient_bytes": number(raw.get("gradient_bytes")),
+        "overlap_tensor": flag(raw.get("tensor_overlap")),
+        "overlap_data": flag(raw.get("data_overlap")),
+        "overlap_expert": flag(raw.get("expert_overlap")),
+        "dispatcher": one_of(raw.get("dispatcher"), "all-to-all", "all-gather", "deepep", "hybridep"),
+        "routing": one_of(raw.get("routing"), "balanced", "natural", "dropped"),
+        "offload": one_of(offload, "none", "activations", "optimizer", "activations+optimizer"),
+    }
+    return said(raw.get("note", "")) | {name: value for name, value in stated.items() if value is not None}
+
+
+def degrees_of(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) -> dict[str, Any]:
+    """How the row is spread over its GPUs.
+
+    *Tensor parallel*: the smallest up to 8 that holds 8 bytes per parameter in 0.6 of the memory. *Pipeline*: none.
+    *Micro-batch*: one with a pipeline (or so many that there are as many as stages), else about 16k tokens per
+    tensor-parallel rank, fewer for large models, at most 8. *Virtual stages*: since 2022 as many as keep the idle share
+    under a quarter; before, none. *Sharding*: the optimizer state, in stacks of before 2023 nothing; its group: all
+    replicas; fully sharded groups smaller than a node are taken as not stated. *Sequence parallel*: as the stack does.
+    """
+    trait = calibration.traits(catalog, asked.stack or calibration.DEFAULT_STACK)
+    model = shape(asked.part(ModelRequest), catalog)
+    parameters, gpus, batch = float(transformer.parameters(model)), asked.gpus, asked.global_batch
+
+    def blank(name: str) -> float:
+        return catalog.training["blanks"][name].typical
+
+    needed = blank("state") * parameters / (blank("state_share") * catalog.gpus[asked.gpu].memory.typical)
+    t = whole(raw.get("tensor_parallel")) or int(min(2 ** np.ceil(np.log2(max(needed, 1))), 8, gpus))
+    p = whole(raw.get("pipeline_parallel")) or 1
+    c = whole(raw.get("context_parallel")) or 1
+    d = max(gpus / (t * p * c), 1 / c)
+    large = min((blank("large_model") / parameters) ** 0.5, 1.0)
+    usual = np.clip(blank("tokens") * t / asked.sequence_length * large, 1, blank("micro_batch"))
+    piped = max(batch / (d * p), 1.0) if trait["micro_batches_as_stages"] > 0 else 1.0
+    b = number(raw.get("micro_batch")) or (piped if p > 1 else 2 ** np.floor(np.log2(usual)))
+    b = max(int(min(b, batch / d)), 1)
+    sharding = one_of(raw.get("sharding"), *SHARDING) or ("none" if trait["dropout"] > 0 else "optimizer")
+    group = whole(raw.get("sharding_group"))
+    tiny = group is not None and sharding == "parameters" and group < min(asked.scale_up_domain or 1, d * c)
+    stages = 1
+    if p > 1 and (asked.software_date or trait["release"]) >= blank("interleaved"):
+        stages = chunks(int(model.layers + model.prediction_layers), p, batch / (d * b), blank("idle"))
+    sequence_parallel = flag(raw.get("sequence_parallel"))
+    return {
+        "tensor_parallel": t,
+        "pipeline_parallel": p,
+        "virtual_pipeline": (whole(raw.get("virtual_pipeline")) or stages) if p > 1 else 1,
+        "context_parallel": c,
+        "expert_parallel": (whole(raw.get("expert_parallel")) or 1) if float(model.experts) > 0 else 1,
+        "expert_tensor_parallel": whole(raw.get("expert_tensor_parallel")) or None,
+        "micro_batch": b,
+        "sharding": sharding,
+        "sharding_group": None if tiny or not group else group,
+        "sequence_parallel": trait["sequence_parallel"] > 0 if sequence_parallel is None else sequence_parallel,
+    }
+
+
+def chunks(depth: int, stages: int, micro_batches: float, idle: float) -> int:
+    """Model chunks on each stage: the fewest that keep the bubble under a share, or the most that divide the layers.
+
+    >>> chunks(32, 4, 4, 0.25), chunks(32, 4, 64, 0.25), chunks(31, 4, 4, 0.25)
+    (4, 1, 1)
+    """
+    wanted = (stages - 1) / max(micro_batches, 1) / idle
+    most = depth // stages
+    even = [v for v in range(1, most + 1) if depth % (stages * v) == 0 or (depth + 2) % (stages * v) == 0]
+    if micro_batches % stages:
+        even = even[:1]
+    return next((v for v in even if v >= wanted), even[-1] if even else 1)
+
+
+def recomputation_of(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) -> dict[str, Any]:
+    """What is computed again: as stated, else as the stack does; "to fit" is just so many layers as memory needs."""
+    trait = calibration.traits(catalog, asked.stack or calibration.DEFAULT_STACK)
+    stated = one_of(raw.get("recompute"), *RECOMPUTE)
+    usual = "full" if trait["recompute_always"] > 0 else "selective" if trait["recompute_selective"] > 0 else "none"
+    if stated or not trait["recompute_to_fit"] > 0:
+        return {"recompute": stated or usual}
+    budget = catalog.training["memory"]["budget"].typical * catalog.gpus[asked.gpu].memory.typical
+    layers = float(shape(asked.part(ModelRequest), catalog).layers)
+    bare, full = (
+        memory_of(asked.model_copy(update={"recompute": usual, "recompute_layers": count}), catalog)
+        for count in (0, round(layers))
+    )
+    share = min(max((bare - budget) / max(bare - full, 1), 0), 1)
+    return {"recompute": usual, "recompute_layers": int(np.ceil(share * layers)) or None}
+
+
+def setup_of(scenario: Scenario, catalog: Catalog) -> JobSetup:
+    """The row's job as the planner sets it up, with typical values."""
+    cluster, request = look_up(scenario, catalog), JobRequest.of(scenario)
+    inputs = step_inputs(cluster, of_scenario(scenario, catalog), request, catalog)
+    return JobSetup.of(cluster, request, catalog, inputs)
+
+
+def memory_of(scenario: Scenario, catalog: Catalog) -> float:
+    """Memory of the fullest GPU, where everything is given [B]."""
+    setup = setup_of(scenario, catalog)
+    n, par = setup.inputs, setup.search(budget=1.0).parallelism
+    return float(memory.memory(n.shape, n.job, par, n.software, n.calibration).total)
