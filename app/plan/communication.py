@@ -140,12 +140,14 @@ class Communication:
 
     def residual(self, choice: Selection, domains: Array, collective: str = "all-reduce") -> Array:
         """The model's own error of times over so many domains: half-width of the 80 % interval on the logarithm [1]."""
-        one, several = (hardware_class(self.system, nodes, self.catalog) for nodes in (1, np.inf))
         joined = np.asarray(domains) > 1
-        if one == several or not joined.any():
-            return residual(self.catalog, one, choice, collective)
-        across = residual(self.catalog, several, choice, collective)
-        return across if joined.all() else np.where(joined, across, residual(self.catalog, one, choice, collective))
+
+        def error(nodes: float) -> Array:
+            return residual(self.catalog, hardware_class(self.system, nodes, self.catalog), choice, collective)
+
+        if joined.all():
+            return error(np.inf)
+        return np.where(joined, error(np.inf), error(1)) if joined.any() else error(1)
 
 
 def communication(
