@@ -172,11 +172,26 @@ def _unusual(question: Question, catalog: Catalog) -> list[Finding]:
 
 @lru_cache(maxsize=1)
 def accuracy(catalog: Catalog) -> Mapping[str, Any]:
-    """The models held against the measurements kept here: one report a model. Made once for a catalogue."""
+    """The models held against the measurements kept here: one report a model. It takes seconds to make."""
     reports = {"collectives": collective_runs.report, "fabric": design_counts.report, "training": training_runs.report}
     return {kind: report(MEASUREMENTS / f"{kind}.csv", catalog) for kind, report in reports.items()}
 
 
+LINKS = ("permalink", "cable_list")
+"""Fields of answers that are addresses of this service."""
+
+
 def with_root_path(answer: Any, root_path: str) -> Any:
-    """The answer with its link below the sub-path that a proxy serves this under."""
-    return replace(answer, permalink=root_path + answer.permalink) if root_path else answer
+    """The answer with its links below the sub-path that a proxy serves this under, or with the host before them.
+
+    >>> with_root_path({"permalink": "/catalog", "kinds": {}}, "/railyard")
+    {'permalink': '/railyard/catalog', 'kinds': {}}
+    """
+    if not root_path:
+        return answer
+    if isinstance(answer, dict):
+        return answer | {name: root_path + answer[name] for name in LINKS if name in answer}
+    changed: dict[str, Any] = {name: root_path + getattr(answer, name) for name in LINKS if hasattr(answer, name)}
+    if isinstance(answer, CompareAnswer):
+        changed["plans"] = tuple(with_root_path(plan, root_path) for plan in answer.plans)
+    return replace(answer, **changed)

@@ -8,7 +8,7 @@ import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from itertools import islice, product
 from math import prod
 from time import monotonic
@@ -30,7 +30,7 @@ from app.studies.sweep import Grid, columns, row, sweep
 from app.web import answers, problems, requests
 from app.web.heavy_queue import LIGHT_PAIRS, LIGHT_VALUES, HeavyQueue, Stopped, compute, is_heavy, quick
 from app.web.problems import FieldProblem, ProblemError
-from app.web.responses import not_modified, reply, to_json
+from app.web.responses import PageCache, not_modified, reply, to_json
 from app.web.settings import Settings
 
 PREFIX = "/api/v1"
@@ -44,7 +44,12 @@ def _count(request: Request, endpoint: str, plans: int = 1) -> None:
 
 def _written(request: Request, answer: Any) -> Response:
     """An answer of the interface, written and compressed."""
-    return reply(request, to_json(answers.with_root_path(answer, request.app.state.settings.root_path)))
+    return reply(request, _json(request, answer))
+
+
+def _json(request: Request, answer: Any) -> bytes:
+    """An answer as JSON, its links below the sub-path."""
+    return to_json(answers.with_root_path(answer, request.app.state.settings.root_path))
 
 
 # Routes --------------------------------------------------------------------------------------------------------------
@@ -219,7 +224,8 @@ async def size(request: Request) -> Response:
     until = monotonic() + settings.time_limit
 
     def work(stopped: Stopped) -> Response:
-        return _written(request, answers.size_answer(question, loaded, share_of(until), stopped))
+        answer = answers.size_answer(question, loaded, share_of(until), stopped)
+        return reply(request, _json(request, answer), tag=None if answer.complete else "")
 
     return await compute(request, work, heavy=True)
 
@@ -334,9 +340,8 @@ def _versions(loaded: Catalog) -> dict[str, str]:
     return {"model_version": __version__, "catalog_version": loaded.version}
 
 
-@cache
-def _catalog_json(loaded: Catalog, kind: str, key: str) -> bytes:
-    """A part of the catalogue as JSON; made once."""
+def _catalog_part(loaded: Catalog, kind: str, key: str) -> dict[str, Any]:
+    """The catalogue, the entries of a kind or one entry, with the sources that they cite."""
     answer: dict[str, Any] = dict(_versions(loaded))
     if key:
         entry = loaded.kind(kind)[key]
@@ -349,19 +354,20 @@ def _catalog_json(loaded: Catalog, kind: str, key: str) -> bytes:
         written = to_json(answer)
         cited = {name: source for name, source in loaded.sources.items() if b'"%s"' % name.encode() in written}
         answer["sources"] = cited
-    return to_json(answer)
+    return answer
 
 
 async def _catalog(request: Request, kind: str = "", key: str = "") -> Response:
     loaded: Catalog = request.app.state.catalog
+    cache: PageCache = request.app.state.page_cache
     requests.reject_query(request)
     if kind and kind not in KINDS:
         raise ProblemError(404, f"There is no such kind of entry. The kinds are {', '.join(KINDS)}.")
     if key and key not in loaded.kind(kind):
         raise ProblemError(404, f"There is no such entry. {PREFIX}/catalog/{kind} lists all.")
-    if known := not_modified(request):
+    if known := cache.known(request):
         return known
-    return await compute(request, lambda _: reply(request, _catalog_json(loaded, kind, key)))
+    return await compute(request, lambda _: cache.keep(request, _json(request, _catalog_part(loaded, kind, key))))
 
 
 MISSING = problems.responses(404, 422, 500)
@@ -396,13 +402,14 @@ async def get_catalog_entry(request: Request, kind: str, key: str) -> Response:
 async def get_accuracy(request: Request) -> Response:
     """Predictions held against published measurements: error, bias and coverage, overall and by group."""
     requests.reject_query(request)
-    if known := not_modified(request):
-        return known
     loaded: Catalog = request.app.state.catalog
+    cache: PageCache = request.app.state.page_cache
+    if known := cache.known(request):
+        return known
 
     def work(_: Stopped) -> Response:
         reports = answers.accuracy(loaded)
-        return reply(request, to_json({**_versions(loaded), "permalink": "/accuracy", **reports}))
+        return cache.keep(request, _json(request, {**_versions(loaded), "permalink": "/accuracy", **reports}))
 
     made = answers.accuracy.cache_info().currsize > 0  # once for all requests, and the first may come too late for it
     return await compute(request, work, heavy=not made)

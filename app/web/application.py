@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache, partial
+from functools import partial
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -45,6 +45,7 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     app.state.metrics = metrics
     app.state.ready = False
     app.state.catalog = catalog
+    app.state.page_cache = responses.PageCache()
     app.state.heavy_queue = heavy_queue.HeavyQueue(options)
     # Routes are tried in this order: programs ask most often, and for answers that take least.
     app.router.routes += api.direct
@@ -61,7 +62,7 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
             CORSMiddleware,
             allow_origins=list(options.cors_origins),
             allow_methods=["GET", "POST", "HEAD"],
-            allow_headers=["content-type", "x-request-id"],
+            allow_headers=["content-type", "if-none-match", "x-request-id"],
             expose_headers=["etag", "x-request-id"],
         )
     app.add_middleware(RequestMiddleware, settings=options, metrics=metrics)
@@ -96,13 +97,10 @@ def _operations(app: FastAPI) -> None:
         kind = "text/plain; version=0.0.4; charset=utf-8"
         return Response(text, media_type=kind, headers={"cache-control": "no-store"})
 
-    @cache
-    def document() -> bytes:
-        return responses.to_json(app.openapi())
-
     @app.get("/openapi.json", include_in_schema=False)
     def openapi_json(request: Request) -> Response:
-        return responses.reply(request, document())
+        cache: responses.PageCache = request.app.state.page_cache
+        return cache.known(request) or cache.keep(request, responses.to_json(app.openapi()))
 
 
 def _errors(app: FastAPI) -> None:

@@ -15,9 +15,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.web import problems
+from app.web.responses import TEXT, reply, wants_gzip
 
 FOLDER = Path(__file__).parents[2] / "static"
-_TEXT = ("text/", "application/javascript", "application/json", "image/svg+xml", "application/manifest+json")
 
 
 def _package_file(package: str, name: str) -> Path:
@@ -34,7 +34,7 @@ class Asset:
     def __init__(self, path: Path) -> None:
         self.path = path
         guessed = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        self.text = guessed.startswith(_TEXT)
+        self.text = guessed.startswith(TEXT)
         self.media_type = f"{guessed}; charset=utf-8" if self.text else guessed
 
     @cached_property
@@ -78,18 +78,9 @@ def serve(request: Request) -> Response:
     if asset is None:
         raise problems.status_problem(404)
     current = request.query_params.get("v") == asset.digest
-    tag = f'"{asset.digest}"'
-    headers = {
-        "cache-control": "public, max-age=31536000, immutable" if current else "public, max-age=60",
-        "vary": "accept-encoding",
-        "etag": tag,
-    }
-    zipped = asset.text and "gzip" in request.headers.get("accept-encoding", "")
-    if zipped:
-        headers |= {"content-encoding": "gzip", "etag": f'"{asset.digest}-gzip"'}
-    if asset.digest in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    return Response(asset.compressed if zipped else asset.content, headers=headers, media_type=asset.media_type)
+    headers = {"cache-control": "public, max-age=31536000, immutable" if current else "public, max-age=60"}
+    zipped = asset.compressed if asset.text and wants_gzip(request) else None
+    return reply(request, asset.content, asset.media_type, headers=headers, tag=asset.digest, zipped=zipped)
 
 
 route = Route("/static/{name:path}", serve, name="static", methods=["GET"])

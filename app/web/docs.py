@@ -3,7 +3,6 @@
 The reference is a page like the others, complete without a script. Swagger UI comes from the installed package.
 """
 
-import html
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,51 +11,22 @@ from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from app.plan.scenario import Scenario, group_of
-from app.web import assets, openapi
+from app.web import openapi
 from app.web.form import GROUPS
 from app.web.responses import PageCache
 from app.web.templating import page
 
 Schema = Mapping[str, Any]
-_MEMORY = PageCache(8)
-
-_TRY = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="description" content="Every question that Railyard answers over REST, with examples to try.">
-<title>Try the API · Railyard</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="{style}">
-<script src="{bundle}" defer></script>
-<script src="{start}" defer></script>
-</head>
-<body>
-<nav aria-label="Railyard"><a href="{root}/">Planner</a> · <a href="{root}/docs">API</a></nav>
-<main id="swagger-ui" data-openapi="{openapi}">
-<noscript>This page is drawn with JavaScript; <a href="{root}/docs">the reference</a> is not.</noscript>
-</main>
-</body>
-</html>
-"""
 
 
-def swagger(request: Request) -> HTMLResponse:
+def swagger(request: Request) -> Response:
     """GET /docs/try."""
-    root = request.scope.get("root_path", "")
-    parts = {
-        "style": assets.url("swagger-ui.css", root),
-        "bundle": assets.url("swagger-ui-bundle.js", root),
-        "start": assets.url("docs.js", root),
-        "root": root,
-        "openapi": f"{root}/openapi.json",
-    }
-    return HTMLResponse(_TRY.format(**{name: html.escape(value) for name, value in parts.items()}))
+    cache: PageCache = request.app.state.page_cache
+    return cache.known(request) or page(request, "try.html", {})
 
 
 def reference(request: Request) -> Response:
@@ -65,9 +35,8 @@ def reference(request: Request) -> Response:
     if not hasattr(state, "reference"):
         state.reference = described(request.app.openapi())
     base = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
-    return _MEMORY.known(request) or _MEMORY.keep(
-        request, page(request, "docs.html", {**state.reference, "base": base})
-    )
+    cache: PageCache = state.page_cache
+    return cache.known(request) or page(request, "docs.html", {**state.reference, "base": base})
 
 
 def described(document: Schema) -> dict[str, Any]:

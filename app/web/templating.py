@@ -3,8 +3,6 @@
 Templates print what a plan found: filters here write numbers for people, and nothing computes one.
 """
 
-import gzip
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,6 +21,7 @@ from app.plan.scenario import Scenario
 from app.report.labels import capitalize_first, in_words, lower_first, words
 from app.units import show, show_range
 from app.web import assets
+from app.web.responses import HTML, PageCache, reply
 
 FOLDER = Path(__file__).parents[2] / "templates"
 NAVIGATION = (
@@ -198,15 +197,11 @@ def page(
     *,
     scenario: Scenario | None = None,
     status: int = 200,
+    final: bool = True,
 ) -> Response:
-    """Answer with a page: rendered, tagged so that an unchanged page costs nothing, and compressed."""
-    text = environment().get_template(template).render({**context(request, scenario), **values})
-    body = text.encode()
-    tag = f'W/"{hashlib.blake2b(body, digest_size=8).hexdigest()}"'
-    headers = {"cache-control": "no-cache", "vary": "accept-encoding", "etag": tag}
-    if status == 200 and tag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    if "gzip" in request.headers.get("accept-encoding", ""):
-        body = gzip.compress(body, 5, mtime=0)
-        headers["content-encoding"] = "gzip"
-    return Response(body, status, headers, media_type="text/html; charset=utf-8")
+    """Answer with a page, and keep it for who asks again, unless it might then come out otherwise (not ``final``)."""
+    body = environment().get_template(template).render({**context(request, scenario), **values}).encode()
+    if request.method == "GET" and status == 200 and final:
+        cache: PageCache = request.app.state.page_cache
+        return cache.keep(request, body, HTML)
+    return reply(request, body, HTML, status=status, tag="", level=5)

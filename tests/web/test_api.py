@@ -473,6 +473,39 @@ def test_compressed_and_plain_answers_have_tags_of_their_own(client: TestClient)
     assert "accept-encoding" in zipped["vary"]
 
 
+TAGGED = [
+    "/api/v1/all-reduce?gpus=64&message=1MiB", "/api/v1/catalog/gpus", "/", "/fabric?gpus=64", "/docs", "/openapi.json",
+    "/export/plan.csv?gpus=64", "/export/plan.xlsx?gpus=64", "/acceptance.json", "/static/docs.js",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", TAGGED)
+def test_whatever_can_be_asked_again_is_tagged(client: TestClient, path: str) -> None:
+    first = client.get(path)
+    tag = first.headers["etag"]
+    assert client.get(path).content == first.content
+    for copies in (tag, "*", f'"other", W/{tag}'):
+        again = client.get(path, headers={"if-none-match": copies})
+        assert (again.status_code, again.content) == (304, b"")
+        assert again.headers["cache-control"] == first.headers["cache-control"]
+    assert client.get(path, headers={"if-none-match": '"other"'}).status_code == 200
+
+
+def test_a_question_without_an_answer_matches_no_tag(client: TestClient) -> None:
+    assert client.get(f"{API}/all-reduce?gpus=0", headers={"if-none-match": "*"}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("accepts", "zipped"), [("gzip", True), ("*", True), ("gzip;q=0", False), ("*;q=0", False), ("br", False)]
+)
+@pytest.mark.parametrize("path", [path for path in TAGGED if "xlsx" not in path and "docs.js" not in path])
+def test_an_answer_is_compressed_for_who_takes_that(client: TestClient, path: str, accepts: str, zipped: bool) -> None:
+    answer = client.get(path, headers={"accept-encoding": accepts})
+    assert answer.headers.get("content-encoding") == ("gzip" if zipped else None)
+    assert "accept-encoding" in answer.headers["vary"]
+    assert answer.content == client.get(path).content
+
+
 @pytest.mark.parametrize("path", ["/api/v1/plan", "/", "/docs", "/healthz", "/openapi.json"])
 def test_head_is_get_without_the_body(client: TestClient, path: str) -> None:
     head, whole = client.head(path), client.get(path)

@@ -521,8 +521,29 @@ def test_a_sub_path_behind_a_proxy(tmp_path: Path) -> None:
             for address in re.findall(r'(?:src|href)="(/[^"]*)"', page.text):
                 assert address.startswith("/railyard/")
                 assert below.get(html.unescape(address)).status_code == 200
-        answer = below.get("/railyard/api/v1/all-reduce?gpus=64&message=1MiB").json()
-        assert answer["permalink"].startswith("/railyard/all-reduce?")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/plan", "/api/v1/all-reduce?gpus=64&message=1MiB", "/api/v1/fabric", "/api/v1/catalog",
+        "/api/v1/catalog/gpus", "/api/v1/catalog/gpus/h100-sxm", "/acceptance.json", "/export/plan.json",
+        "/api/v1/size?gpus=64&gpu=h100-sxm&model=llama-3-8b", "/export/plan.csv", "/api/v1/compare",
+    ],
+)  # fmt: skip
+def test_below_a_sub_path_every_link_of_an_answer_stays_below_it(path: str) -> None:
+    """A file, which travels, names the host as well."""
+    with made(root_path="/railyard") as below:
+        if path.endswith("compare"):
+            answer = below.post("/railyard" + path, json={"scenarios": [{}, {"gpus": 512}]})
+        else:
+            answer = below.get("/railyard" + path)
+        links = re.findall(r'"(?:permalink|cable_list)": ?"([^"]*)"|(?m:^Link,)([^\r\n]*)', answer.text)
+        assert links
+        for link in links:
+            address = "".join(link).removeprefix("http://testserver")
+            assert address.startswith("/railyard/")
+            assert below.get(address).status_code == 200
 
 
 def test_memory_does_not_grow_with_requests(server: str) -> None:

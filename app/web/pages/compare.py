@@ -16,10 +16,10 @@ from app.studies import comparison
 from app.web import form
 from app.web.heavy_queue import compute
 from app.web.pages import shared
-from app.web.pages.shared import MEMORY, Slice, results_of, slices
+from app.web.pages.shared import PageRoute, Slice, results_of, slices
 from app.web.templating import page, percent
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
 def comparisons(request: Request, scenario: Scenario, catalog: Catalog) -> Iterator[tuple[str, str]]:
@@ -63,9 +63,7 @@ class ComparedPlan:
 @router.get("/compare")
 async def compare_plans(request: Request) -> Response:
     """Two to four plans side by side. Fields without a letter hold for every plan."""
-    if known := MEMORY.known(request):
-        return known
-    return await compute(request, lambda _: MEMORY.keep(request, _compare(request)), heavy=True)
+    return await compute(request, lambda _: _compare(request), heavy=True)
 
 
 def _compare(request: Request) -> Response:

@@ -16,10 +16,10 @@ from app.report.charts import curve_charts, plan_charts
 from app.studies import all_reduce_curves, curve, nccl_tests, port_cost
 from app.web import form
 from app.web.heavy_queue import Stopped, compute, is_heavy
-from app.web.pages.shared import results_of
+from app.web.pages.shared import PageRoute, results_of
 from app.web.templating import page
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
 # What pages about a scenario share -----------------------------------------------------------------------------------

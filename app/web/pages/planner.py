@@ -19,11 +19,11 @@ from app.studies import acceptance, all_reduce_curves, port_cost, scaling, sensi
 from app.web import form
 from app.web.heavy_queue import compute, is_heavy
 from app.web.pages.compare import comparisons
-from app.web.pages.shared import MEMORY, results_of, slices
+from app.web.pages.shared import PageRoute, results_of, slices
 from app.web.problems import ProblemError
 from app.web.templating import page
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 SECTIONS = {
     "training": "Training",
@@ -43,15 +43,13 @@ SECTIONS = {
 @router.get("/")
 async def plan(request: Request) -> Response:
     """The planner."""
-    if known := MEMORY.known(request):
-        return known
     pairs = request.query_params.multi_items()
     if any(not value.strip() for _, value in pairs):
         return _without_blanks(request, pairs)
     catalog: Catalog = request.app.state.catalog
     asked = form.bind(pairs, catalog)
     heavy = asked.scenario is not None and is_heavy(asked.scenario, catalog)
-    return await compute(request, lambda _: MEMORY.keep(request, _plan(request, asked)), heavy=heavy)
+    return await compute(request, lambda _: _plan(request, asked), heavy=heavy)
 
 
 def _plan(request: Request, asked: form.BoundForm) -> Response:
@@ -152,9 +150,7 @@ def _preset_query(preset: Any) -> str:
 @router.get("/curves")
 async def plan_curves(request: Request) -> Response:
     """How a plan scales: curves that take longer than a plan; the planner fetches them when they come into view."""
-    if known := MEMORY.known(request):
-        return known
-    return await compute(request, lambda _: MEMORY.keep(request, _curves(request)), heavy=True)
+    return await compute(request, lambda _: _curves(request), heavy=True)
 
 
 def _curves(request: Request) -> Response:

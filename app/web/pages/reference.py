@@ -21,12 +21,14 @@ from app.studies.sizing import Question
 from app.studies.sweep import Grid
 from app.validation import collective_runs, design_counts, training_runs
 from app.web import form, requests
-from app.web.answers import ANSWERS, MEASUREMENTS
+from app.web.answers import ANSWERS, MEASUREMENTS, with_root_path
 from app.web.heavy_queue import HeavyQueue, Stopped, compute, hosts, is_heavy
+from app.web.pages.shared import PageRoute
 from app.web.problems import FieldProblem, ProblemError, invalid, pointer
+from app.web.responses import FRESH, JSON, entity_tag, reply, to_json
 from app.web.templating import page
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 CSV, XLSX = "text/csv; charset=utf-8", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
@@ -34,10 +36,9 @@ CSV, XLSX = "text/csv; charset=utf-8", "application/vnd.openxmlformats-officedoc
 # Catalogue -----------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=2)
-def _listing(loaded: Catalog) -> Mapping[str, Any]:
-    """The whole catalogue as text; it changes only with the edition."""
-    kinds = [catalog_listing.kind(name, loaded) for name in catalog_listing.TITLES if name != "sources"]
+def _listing(catalog: Catalog) -> Mapping[str, Any]:
+    """The whole catalogue as text."""
+    kinds = [catalog_listing.kind(name, catalog) for name in catalog_listing.TITLES if name != "sources"]
     return {"kinds": kinds, "cited": catalog_listing.cited(kinds)}
 
 
@@ -87,14 +88,14 @@ def _glossary() -> Mapping[str, list[glossary.Entry]]:
 @router.get("/accuracy")
 async def accuracy(request: Request) -> Response:
     """Predictions held against published measurements, good and bad."""
+    catalog: Catalog = request.app.state.catalog
     made = _accuracy.cache_info().currsize > 0  # once for all requests, and the first may come too late for it
-    loaded: Catalog = request.app.state.catalog
-    return await compute(request, lambda _: page(request, "accuracy.html", _accuracy(loaded)), heavy=not made)
+    return await compute(request, lambda _: page(request, "accuracy.html", _accuracy(catalog)), heavy=not made)
 
 
 @lru_cache(maxsize=1)
 def _accuracy(loaded: Catalog) -> Mapping[str, Any]:
-    """Reports, tables and charts of all three models; computed once for a catalogue."""
+    """Reports, tables and charts of all three models; the first time takes seconds, and many addresses show them."""
     rows, skipped = collective_runs.read(MEASUREMENTS / "collectives.csv", loaded)
     reduced = collective_runs.predictions(rows, loaded)
     reduce = collective_runs.summary(reduced, skipped, leave_one_out=False)
@@ -127,7 +128,7 @@ def _sheet(scenario: Scenario, loaded: Catalog) -> acceptance.Sheet:
 @router.get("/acceptance")
 async def acceptance_page(request: Request) -> Response:
     """The acceptance sheet, to print."""
-    scenario, loaded = _scenario(request), request.app.state.catalog
+    scenario, loaded = _scenario(request), _catalog(request)
 
     def work(_: Stopped) -> Response:
         values = {"acceptance": _sheet(scenario, loaded), "summary": form.summary(scenario, loaded)}
@@ -139,7 +140,7 @@ async def acceptance_page(request: Request) -> Response:
 @router.get("/acceptance.json")
 async def acceptance_json(request: Request) -> Response:
     """The acceptance sheet, for a script that checks a cluster."""
-    scenario, loaded = _scenario(request), request.app.state.catalog
+    scenario, loaded = _scenario(request), _catalog(request)
 
     def work(_: Stopped) -> Response:
         body = {
@@ -147,12 +148,17 @@ async def acceptance_json(request: Request) -> Response:
             "permalink": "/acceptance?" + scenario.query(catalog_version=loaded.version),
             "acceptance": _sheet(scenario, loaded),
         }
-        return Response(orjson.dumps(body), media_type="application/json", headers={"cache-control": "no-cache"})
+        return reply(request, to_json(with_root_path(body, request.app.state.settings.root_path)))
 
     return await compute(request, work, heavy=is_heavy(scenario, loaded))
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
+
+
+def _catalog(request: Request) -> Catalog:
+    catalog: Catalog = request.app.state.catalog
+    return catalog
 
 
 def _scenario(request: Request) -> Scenario:
@@ -164,7 +170,7 @@ def _scenario(request: Request) -> Scenario:
 @router.get("/export/cables.csv")
 async def cables(request: Request) -> Response:
     """The point-to-point cable list, written as it is read: it may have millions of rows."""
-    scenario, loaded = _scenario(request), request.app.state.catalog
+    scenario, loaded = _scenario(request), _catalog(request)
     most: int = request.app.state.settings.max_cables
     if (fewest := hosts(scenario, loaded)) > most:  # seen before the fabric is designed, which may take seconds
         raise _too_many(fewest, most)
@@ -178,7 +184,8 @@ async def cables(request: Request) -> Response:
     rows = await compute(request, work, heavy=True)
     gate: HeavyQueue = request.app.state.heavy_queue
     name = f"railyard-{scenario.gpus}-{scenario.gpu}-{scenario.scale_out}-cables.csv"
-    return StreamingResponse(gate.stream(files.cable_csv(rows)), media_type=CSV, headers=_attached(name))
+    headers = {**_attached(name), "cache-control": FRESH, "etag": f'"{entity_tag(request)}"'}
+    return StreamingResponse(gate.stream(files.cable_csv(rows)), media_type=CSV, headers=headers)
 
 
 def _too_many(cables: int, most: int) -> ProblemError:
@@ -194,38 +201,38 @@ async def export(request: Request, name: str, ending: str) -> Response:
     """A whole plan, or one of its tables, as CSV, XLSX or JSON."""
     if ending not in ("csv", "xlsx", "json"):
         raise ProblemError(404, "There are files that end in .csv, .xlsx and .json.")
-    scenario, loaded = _scenario(request), request.app.state.catalog
-    return await compute(request, lambda _: _export(scenario, loaded, name, ending), heavy=True)
+    scenario, loaded = _scenario(request), _catalog(request)
+    return await compute(request, lambda _: _export(request, scenario, loaded, name, ending), heavy=True)
 
 
-def _export(scenario: Scenario, loaded: Catalog, name: str, ending: str) -> Response:
-    plan = evaluate(scenario, loaded)
+def _export(request: Request, scenario: Scenario, loaded: Catalog, name: str, ending: str) -> Response:
+    plan = with_root_path(evaluate(scenario, loaded), str(request.base_url).rstrip("/"))
     if name == "plan":
-        return _whole(plan, loaded, ending)
+        return _whole(request, plan, loaded, ending)
     table = tables.tables(plan, loaded).get(name.replace("-", "_"))
     if table is None:
         known = ", ".join(tables.tables(plan, loaded))
         raise ProblemError(404, f"A plan has no table of that name. It has {known}; “plan” is all of them.")
     file = files.file_name(plan, table.key, ending)
     if ending == "csv":
-        return _download("".join(files.table_csv(table, plan)), CSV, file)
+        return _download(request, "".join(files.table_csv(table, plan)).encode(), CSV, file)
     if ending == "xlsx":
-        return _download(files.table_workbook(table, plan), XLSX, file)
-    return _download(orjson.dumps(files.table_json(table)), "application/json", file)
+        return _download(request, files.table_workbook(table, plan), XLSX, file)
+    return _download(request, to_json(files.table_json(table)), JSON, file)
 
 
-def _whole(plan: Plan, loaded: Catalog, ending: str) -> Response:
+def _whole(request: Request, plan: Plan, loaded: Catalog, ending: str) -> Response:
     file = files.file_name(plan, "plan", ending)
     if ending == "csv":
-        return _download("".join(files.plan_csv(plan, loaded)), CSV, file)
+        return _download(request, "".join(files.plan_csv(plan, loaded)).encode(), CSV, file)
     if ending == "xlsx":
-        return _download(files.plan_xlsx(plan, loaded), XLSX, file)
-    return _download(files.plan_json(plan, loaded), "application/json", file)
+        return _download(request, files.plan_xlsx(plan, loaded), XLSX, file)
+    return _download(request, files.plan_json(plan, loaded), JSON, file)
 
 
-def _download(content: str | bytes, kind: str, name: str) -> Response:
-    return Response(content, media_type=kind, headers=_attached(name))
+def _download(request: Request, content: bytes, kind: str, name: str) -> Response:
+    return reply(request, content, kind, headers=_attached(name))
 
 
 def _attached(name: str) -> dict[str, str]:
-    return {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-cache"}
+    return {"content-disposition": f'attachment; filename="{name}"'}

@@ -1,10 +1,11 @@
 """What the pages share."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import Request
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
 
 from app.plan.band import Band
 from app.plan.declarations import results, view
@@ -13,7 +14,19 @@ from app.report.charts import style
 from app.report.labels import RESOURCES
 from app.web.responses import PageCache
 
-MEMORY = PageCache()
+
+class PageRoute(APIRoute):
+    """A page or file: a pure function of its address, so what was answered lately or the client has is not made."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers a request."""
+        make = super().get_route_handler()
+
+        async def handler(request: Request) -> Response:
+            cache: PageCache = request.app.state.page_cache
+            return (cache.known(request) if request.method == "GET" else None) or await make(request)
+
+        return handler
 
 
 @dataclass(frozen=True)

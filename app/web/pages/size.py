@@ -16,10 +16,10 @@ from app.web import form
 from app.web.answers import SizeAnswer, size_answer
 from app.web.api import share_of
 from app.web.heavy_queue import Stopped, compute
-from app.web.pages.shared import MEMORY, address
+from app.web.pages.shared import PageRoute, address
 from app.web.templating import page
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
 CANDIDATES = frozenset({"gpu", "scale_out"})
@@ -32,8 +32,6 @@ QUESTION = {
 @router.get("/size")
 async def size_cluster(request: Request) -> Response:
     """The inverse question: which cluster, by this date, for this money."""
-    if known := MEMORY.known(request):
-        return known
     pairs = request.query_params.multi_items()
     catalog: Catalog = request.app.state.catalog
     asked = form.bind(pairs, catalog, kind=Question, repeatable=CANDIDATES)
@@ -46,8 +44,7 @@ async def size_cluster(request: Request) -> Response:
 
     def work(stopped: Stopped) -> Response:
         answer = size_answer(question, catalog, share_of(until), stopped)
-        made = page(request, "size.html", _sizing(request, asked, answer))
-        return MEMORY.keep(request, made) if answer.complete else made
+        return page(request, "size.html", _sizing(request, asked, answer), final=answer.complete)
 
     return await compute(request, work, heavy=True)
 
