@@ -442,7 +442,7 @@ class Training(Generic[Q]):
         "", "Alternatives", "The best ways to run the model after this one.", default=()
     )
     cloud: tuple[tuple[float, float], ...] = result(
-        "", "Cloud", "Step time [s] and memory [B] of many ways that fit.", default=()
+        "s, B", "Cloud", "Step time and memory of many ways that fit.", default=()
     )
 
 

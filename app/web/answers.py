@@ -4,12 +4,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
 from urllib.parse import urlencode
 
 from app import __version__
+from app.catalog.entries import (
+    Gpu,
+    Model,
+    Nic,
+    Optic,
+    Platform,
+    Preset,
+    PriceBook,
+    ScaleOut,
+    ScaleUp,
+    Source,
+    Switch,
+)
+from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
-from app.plan.band import nan_is_an_answer, record, result
+from app.plan.band import Declaration, nan_is_an_answer, record, result
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate_all_reduce, evaluate_network
 from app.plan.findings import by_severity
@@ -22,6 +36,11 @@ from app.validation import collective_runs, design_counts, training_runs
 from app.web import form
 
 MEASUREMENTS = Path(__file__).parents[1] / "validation" / "measurements"
+
+
+VERSION = Declaration("", "Model version", "Version of the formulas.")
+CATALOG_VERSION = Declaration("", "Catalogue version", "Version of the catalogue, overrides counted.")
+LINK = Declaration("", "Link", "Address of a page that shows the same.")
 
 
 @record
@@ -75,6 +94,137 @@ class SizeAnswer(Answer, Envelope):
 
 ANSWERS = (Plan, ReduceAnswer, FabricAnswer, CompareAnswer, SizeAnswer)
 """What the questions of the interface are answered with."""
+
+
+Entry = Gpu | ScaleUp | ScaleOut | Switch | Nic | Optic | Platform | Model | Preset | PriceBook | Source
+AnyEntry = Entry | Mapping[str, Estimate]
+"""An entry, or a group of constants."""
+
+
+class CatalogAnswer(TypedDict):
+    """The whole catalogue."""
+
+    model_version: Annotated[str, VERSION]
+    catalog_version: Annotated[str, CATALOG_VERSION]
+    permalink: Annotated[str, LINK]
+    kinds: Annotated[Mapping[str, Mapping[str, AnyEntry]], Declaration("", "Kinds", "Entries by kind and key.")]
+
+
+class KindAnswer(TypedDict):
+    """The entries of one kind."""
+
+    model_version: Annotated[str, VERSION]
+    catalog_version: Annotated[str, CATALOG_VERSION]
+    permalink: Annotated[str, LINK]
+    kind: Annotated[str, Declaration("", "Kind", "The kind that was asked.")]
+    entries: Annotated[Mapping[str, AnyEntry], Declaration("", "Entries", "Entries of the kind, by key.")]
+    sources: NotRequired[Annotated[Mapping[str, Source], Declaration("", "Sources", "Sources that they cite, by key.")]]
+
+
+class EntryAnswer(TypedDict):
+    """One entry."""
+
+    model_version: Annotated[str, VERSION]
+    catalog_version: Annotated[str, CATALOG_VERSION]
+    permalink: Annotated[str, LINK]
+    kind: Annotated[str, Declaration("", "Kind", "Its kind.")]
+    key: Annotated[str, Declaration("", "Key", "Its key.")]
+    entry: Annotated[AnyEntry, Declaration("", "Entry", "The entry.")]
+    sources: NotRequired[Annotated[Mapping[str, Source], Declaration("", "Sources", "Sources that it cites, by key.")]]
+
+
+class Statistics(TypedDict):
+    """How far predictions are from measurements; null where there are none, or no band."""
+
+    count: Annotated[int, Declaration("1", "Rows", "Measurements.")]
+    median: Annotated[float | None, Declaration("1", "Median error", "Median of |predicted/measured - 1|.")]
+    mean: Annotated[float | None, Declaration("1", "Mean error", "Mean of |predicted/measured - 1|.")]
+    p90: Annotated[float | None, Declaration("1", "90th percentile", "Error that nine rows of ten stay below.")]
+    bias: Annotated[float | None, Declaration("1", "Bias", "Geometric mean of predicted/measured, less 1.")]
+    coverage: Annotated[float | None, Declaration("1", "Coverage", "Share of measurements inside the band.")]
+    width: Annotated[float | None, Declaration("1", "Width", "Median half-width of the band.")]
+
+
+SKIPPED = Declaration("", "Skipped", "Rows that cannot be predicted, with the reason.")
+LEFT_OUT = Declaration("", "Leave one out", "Whether constants were fitted anew without each source in turn.")
+OVERALL = Declaration("", "Overall", "All rows together.")
+BY_SIZE = Declaration("", "By size", "Small, medium and large messages.")
+BY_RUN = Declaration("", "By run", "Each published run.")
+
+
+class AllReduceAccuracy(TypedDict):
+    """All-reduces alone."""
+
+    overall: Annotated[Statistics, OVERALL]
+    by_band: Annotated[Mapping[str, Statistics], BY_SIZE]
+    switched: Annotated[Statistics, Declaration("", "Switched", "NVLink switches, and InfiniBand or RoCE or none.")]
+    switched_by_band: Annotated[Mapping[str, Statistics], Declaration("", "Switched by size", "The same by size.")]
+
+
+class CollectiveAccuracy(TypedDict):
+    """Predicted times of collectives against published runs."""
+
+    rows: Annotated[int, Declaration("1", "Rows", "Rows that were predicted.")]
+    skipped: Annotated[tuple[Mapping[str, str], ...], SKIPPED]
+    leave_one_out: Annotated[bool, LEFT_OUT]
+    overall: Annotated[Statistics, OVERALL]
+    weak: Annotated[Statistics, Declaration("", "Weak", "Rows whose source leaves the system unclear.")]
+    other_libraries: Annotated[Statistics, Declaration("", "Other libraries", "Rows of libraries but NCCL and RCCL.")]
+    by_band: Annotated[Mapping[str, Statistics], BY_SIZE]
+    by_run: Annotated[Mapping[str, Statistics], BY_RUN]
+    by_class: Annotated[Mapping[str, Statistics], Declaration("", "By class", "Each class of hardware.")]
+    by_collective: Annotated[Mapping[str, Statistics], Declaration("", "By collective", "Each collective.")]
+    all_reduce: Annotated[AllReduceAccuracy, Declaration("", "All-reduce", "All-reduces alone.")]
+
+
+class DesignCheck(TypedDict):
+    """One published design against ours."""
+
+    id: Annotated[str, Declaration("", "Design", "The design's name in the file of measurements.")]
+    verdict: Annotated[str, Declaration("", "Verdict", "exact, mismatch or not_applicable.")]
+    published: Annotated[Mapping[str, int], Declaration("1", "Published", "Counts that the source prints.")]
+    computed: Annotated[Mapping[str, int], Declaration("1", "Computed", "The same counts of ours.")]
+    reason: Annotated[str, Declaration("", "Reason", "Why they differ, or cannot be compared.")]
+    source: Annotated[str, Declaration("", "Source", "The document.")]
+    source_kind: Annotated[str, Declaration("", "Kind of source", "What kind of document it is.")]
+
+
+class FabricAccuracy(TypedDict):
+    """Designed fabrics against published ones."""
+
+    exact: Annotated[int, Declaration("1", "Exact", "Designs whose counts are the same.")]
+    mismatch: Annotated[int, Declaration("1", "Mismatch", "Designs whose counts differ.")]
+    not_applicable: Annotated[int, Declaration("1", "Not applicable", "Designs of a kind that is not modelled.")]
+    designs: Annotated[tuple[DesignCheck, ...], Declaration("", "Designs", "Each design.")]
+
+
+class TrainingAccuracy(TypedDict):
+    """Predicted step times against published runs."""
+
+    rows: Annotated[int, Declaration("1", "Rows", "Rows that were predicted.")]
+    skipped: Annotated[tuple[Mapping[str, str], ...], SKIPPED]
+    leave_one_out: Annotated[bool, LEFT_OUT]
+    overall: Annotated[Statistics, OVERALL]
+    identified: Annotated[Statistics, Declaration("", "Identified", "Rows whose source states all settings.")]
+    dense: Annotated[Statistics, Declaration("", "Dense", "Dense models.")]
+    moe: Annotated[Statistics, Declaration("", "Mixtures", "Mixtures of experts.")]
+    baseline: Annotated[Statistics, Declaration("", "Baseline", "What the usual MFU of others would predict.")]
+    memory: Annotated[Statistics, Declaration("", "Memory", "Memory of a GPU, where the source prints it.")]
+    by_group: Annotated[Mapping[str, Statistics], Declaration("", "By source", "Each group of sources.")]
+    by_stack: Annotated[Mapping[str, Statistics], Declaration("", "By stack", "Each software stack.")]
+    by_gpu: Annotated[Mapping[str, Statistics], Declaration("", "By GPU", "Each GPU.")]
+    by_run: Annotated[Mapping[str, Statistics], BY_RUN]
+
+
+class AccuracyAnswer(TypedDict):
+    """Predictions held against published measurements."""
+
+    model_version: Annotated[str, VERSION]
+    catalog_version: Annotated[str, CATALOG_VERSION]
+    permalink: Annotated[str, LINK]
+    collectives: Annotated[CollectiveAccuracy, Declaration("", "Collectives", "Times of collectives.")]
+    fabric: Annotated[FabricAccuracy, Declaration("", "Fabric", "Counts of switches and cables.")]
+    training: Annotated[TrainingAccuracy, Declaration("", "Training", "Step times and memory.")]
 
 
 def reduce_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> ReduceAnswer:

@@ -7,17 +7,15 @@ anything.
 import asyncio
 import csv
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, product
 from math import prod
 from time import monotonic
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
-from starlette import routing
+from fastapi import Request, Response
 from starlette.responses import StreamingResponse
-from starlette.types import Scope
 
 from app import __version__
 from app.catalog.load import KINDS, Catalog
@@ -28,14 +26,14 @@ from app.report.files import safe
 from app.studies.sizing import Question
 from app.studies.sweep import Grid, columns, row, sweep
 from app.web import answers, problems, requests
+from app.web.answer_schemas import Schema
 from app.web.heavy_queue import LIGHT_PAIRS, LIGHT_VALUES, HeavyQueue, Stopped, compute, is_heavy, quick
+from app.web.openapi import MOST_PAIRS, MOST_VALUES, Operation
 from app.web.problems import FieldProblem, ProblemError
 from app.web.responses import PageCache, not_modified, reply, to_json
 from app.web.settings import Settings
 
 PREFIX = "/api/v1"
-MOST_PAIRS = 256
-Route = Callable[[Request], Awaitable[Response]]
 
 
 def _count(request: Request, endpoint: str, plans: int = 1) -> None:
@@ -54,40 +52,6 @@ def _json(request: Request, answer: Any) -> bytes:
 
 # Routes --------------------------------------------------------------------------------------------------------------
 
-router = APIRouter(prefix=PREFIX, tags=["Railyard"])
-direct: list[routing.BaseRoute] = []
-"""The questions of `_both` once more, for serving: they read their fields themselves, the framework need not look."""
-ERRORS = problems.responses(400, 413, 414, 415, 422, 500, 503)
-
-
-def _both(path: str, name: str, answer: Any) -> Callable[[Route], Route]:
-    """Register a question that can be asked by GET and by POST."""
-
-    def register(route: Route) -> Route:
-        for method in ("GET", "POST"):
-            router.add_api_route(
-                path,
-                route,
-                methods=[method],
-                operation_id=f"{method.lower()}_{name}",
-                name=f"{method.lower()}_{name}",
-                summary=(route.__doc__ or "").partition("\n")[0].rstrip("."),
-                response_model=answer,
-                responses=ERRORS,
-            )
-        direct.append(_Direct(PREFIX + path, route, methods=["GET", "POST"], name=name))
-        return route
-
-    return register
-
-
-class _Direct(routing.Route):
-    """A route without the framework's parameters. Like its own it leaves its mark, which the metrics read."""
-
-    def matches(self, scope: Scope) -> tuple[routing.Match, Scope]:
-        match, child = super().matches(scope)
-        return match, {**child, "route": self} if match is not routing.Match.NONE else child
-
 
 async def _fields(request: Request, repeatable: frozenset[str] = frozenset()) -> tuple[dict[str, Any], bool]:
     """The fields of the question, and whether they have JSON's types."""
@@ -96,7 +60,6 @@ async def _fields(request: Request, repeatable: frozenset[str] = frozenset()) ->
     return requests.query(request.scope["query_string"].decode("latin-1"), repeatable), False
 
 
-@_both("/plan", "plan", Plan)
 async def plan(request: Request) -> Response:
     """Everything about one cluster and one model.
 
@@ -118,7 +81,6 @@ async def plan(request: Request) -> Response:
 REPEATABLE = frozenset({"message", "gpus"})
 
 
-@_both("/all-reduce", "all_reduce", answers.ReduceAnswer)
 async def all_reduce(request: Request) -> Response:
     """The time of an all-reduce, by message and number of GPUs.
 
@@ -157,7 +119,6 @@ def _pairs(fields: dict[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
 
-@_both("/fabric", "fabric", answers.FabricAnswer)
 async def fabric(request: Request) -> Response:
     """Switches, links, bisection bandwidth, power and price of the network."""
     if known := not_modified(request):
@@ -171,13 +132,6 @@ async def fabric(request: Request) -> Response:
     )
 
 
-@router.post(
-    "/compare",
-    operation_id="compare",
-    response_model=answers.CompareAnswer,
-    responses=ERRORS,
-    summary="Plans side by side",
-)
 async def compare(request: Request) -> Response:
     """Two to four scenarios: their plans, what differs, by how much and why."""
     given = await requests.json_body(request)
@@ -204,7 +158,6 @@ async def compare(request: Request) -> Response:
 CANDIDATES = frozenset({"gpu", "scale_out"})
 
 
-@_both("/size", "size", answers.SizeAnswer)
 async def size(request: Request) -> Response:
     """Which cluster trains this model by this date for this money.
 
@@ -235,7 +188,6 @@ def share_of(until: float) -> float:
     return 0.8 * max(until - monotonic(), 0.0)
 
 
-@router.post("/sweep", operation_id="sweep", responses=ERRORS, summary="A grid of scenarios, streamed")
 async def sweep_grid(request: Request) -> Response:
     """One row for each point of a grid over any fields, as NDJSON, or as CSV for who accepts text/csv.
 
@@ -266,7 +218,6 @@ async def sweep_grid(request: Request) -> Response:
     return StreamingResponse(lines, headers=headers, media_type=kind)
 
 
-MOST_VALUES = 100_000
 Rows = list[dict[str, Any]]
 
 
@@ -370,35 +321,24 @@ async def _catalog(request: Request, kind: str = "", key: str = "") -> Response:
     return await compute(request, lambda _: cache.keep(request, _json(request, _catalog_part(loaded, kind, key))))
 
 
-MISSING = problems.responses(404, 422, 500)
-
-
-@router.get(
-    "/catalog", operation_id="get_catalog", responses=problems.responses(422, 500), summary="The whole catalogue"
-)
 async def get_catalog(request: Request) -> Response:
     """Every constant with its unit, range, source and status, by kind and key."""
     return await _catalog(request)
 
 
-@router.get("/catalog/{kind}", operation_id="get_catalog_kind", responses=MISSING, summary="The entries of one kind")
-async def get_catalog_kind(request: Request, kind: str) -> Response:
+async def get_catalog_kind(request: Request) -> Response:
     """The entries of one kind, by key, and the sources that they cite."""
-    return await _catalog(request, kind)
+    return await _catalog(request, **request.path_params)
 
 
-@router.get("/catalog/{kind}/{key}", operation_id="get_catalog_entry", responses=MISSING, summary="One entry")
-async def get_catalog_entry(request: Request, kind: str, key: str) -> Response:
+async def get_catalog_entry(request: Request) -> Response:
     """One entry and the sources that it cites."""
-    return await _catalog(request, kind, key)
+    return await _catalog(request, **request.path_params)
 
 
 # Accuracy ------------------------------------------------------------------------------------------------------------
 
 
-@router.get(
-    "/accuracy", operation_id="get_accuracy", responses=problems.responses(422, 500, 503), summary="How far off"
-)
 async def get_accuracy(request: Request) -> Response:
     """Predictions held against published measurements: error, bias and coverage, overall and by group."""
     requests.reject_query(request)
@@ -413,3 +353,83 @@ async def get_accuracy(request: Request) -> Response:
 
     made = answers.accuracy.cache_info().currsize > 0  # once for all requests, and the first may come too late for it
     return await compute(request, work, heavy=not made)
+
+
+# All together --------------------------------------------------------------------------------------------------------
+
+TEXT: Schema = {"schema": {"type": "string"}}
+ROWS: Mapping[str, Schema] = {
+    "application/x-ndjson": TEXT
+    | {
+        "x-row": {
+            "type": "object",
+            "description": "The varied fields, the typical results, and error where there is none.",
+        }
+    },
+    "text/csv": TEXT,
+}
+GET, POST, BOTH = ("GET",), ("POST",), ("GET", "POST")
+operations = (
+    Operation(f"{PREFIX}/plan", plan, "plan", methods=BOTH, answer=Plan, question="Scenario"),
+    Operation(
+        f"{PREFIX}/all-reduce",
+        all_reduce,
+        "all_reduce",
+        methods=BOTH,
+        answer=answers.ReduceAnswer,
+        question="AllReduceQuestion",
+    ),
+    Operation(f"{PREFIX}/fabric", fabric, "fabric", methods=BOTH, answer=answers.FabricAnswer, question="Scenario"),
+    Operation(
+        f"{PREFIX}/compare",
+        compare,
+        "compare",
+        methods=POST,
+        answer=answers.CompareAnswer,
+        question="Comparison",
+        summary="Plans side by side",
+    ),
+    Operation(f"{PREFIX}/size", size, "size", methods=BOTH, answer=answers.SizeAnswer, question="SizeQuestion"),
+    Operation(
+        f"{PREFIX}/sweep",
+        sweep_grid,
+        "sweep",
+        methods=POST,
+        answer=ROWS,
+        question="Grid",
+        summary="A grid of scenarios, streamed",
+    ),
+    Operation(
+        f"{PREFIX}/catalog",
+        get_catalog,
+        "get_catalog",
+        methods=GET,
+        answer=answers.CatalogAnswer,
+        summary="The whole catalogue",
+    ),
+    Operation(
+        f"{PREFIX}/catalog/{{kind}}",
+        get_catalog_kind,
+        "get_catalog_kind",
+        methods=GET,
+        answer=answers.KindAnswer,
+        summary="The entries of one kind",
+    ),
+    Operation(
+        f"{PREFIX}/catalog/{{kind}}/{{key}}",
+        get_catalog_entry,
+        "get_catalog_entry",
+        methods=GET,
+        answer=answers.EntryAnswer,
+        summary="One entry",
+    ),
+    Operation(
+        f"{PREFIX}/accuracy",
+        get_accuracy,
+        "get_accuracy",
+        methods=GET,
+        answer=answers.AccuracyAnswer,
+        summary="How far off",
+    ),
+)
+"""All questions, those that are asked most and answered quickest first: routes are tried in this order."""

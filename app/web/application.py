@@ -35,7 +35,7 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     app = FastAPI(
         title="Railyard",
         version=__version__,
-        summary="Sizing calculator for GPU clusters",
+        summary=openapi.SUMMARY,
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
@@ -48,13 +48,12 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     app.state.page_cache = responses.PageCache()
     app.state.heavy_queue = heavy_queue.HeavyQueue(options)
     # Routes are tried in this order: programs ask most often, and for answers that take least.
-    app.router.routes += api.direct
-    app.include_router(api.router)
+    app.router.routes += api.operations
     for page in (planner, compare, size, explore, reference):
         app.include_router(page.router)
     app.router.routes += [assets.route, *docs.routes]
     _operations(app)
-    app.openapi = partial(openapi.document, app)  # type: ignore[method-assign]
+    app.openapi = partial(openapi.document, api.operations, options.root_path)  # type: ignore[method-assign]
     _errors(app)
     # Last added is outermost: the edge sees everything, also what the layers inside it answer by themselves.
     if options.cors_origins:

@@ -5,7 +5,7 @@ The reference is a page like the others, complete without a script. Swagger UI c
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
@@ -16,11 +16,11 @@ from starlette.routing import Route
 
 from app.plan.scenario import Scenario, group_of
 from app.web import openapi
+from app.web.answer_schemas import Schema
 from app.web.form import GROUPS
+from app.web.openapi import resolved
 from app.web.responses import PageCache
 from app.web.templating import page
-
-Schema = Mapping[str, Any]
 
 
 def swagger(request: Request) -> Response:
@@ -45,7 +45,7 @@ def described(document: Schema) -> dict[str, Any]:
     scenario = schemas["Scenario"]["properties"]
     own = group_of(Scenario)
     groups = [
-        (title, [_row(name, schema) for name, schema in scenario.items() if own[name] == group])
+        (title, [_row(name, resolved(document, schema)) for name, schema in scenario.items() if own[name] == group])
         for group, title in GROUPS.items()
     ]
     return {
@@ -73,14 +73,15 @@ def _operation(document: Schema, path: str, method: str, operation: Schema) -> d
     takes = ""
     if body:
         name = body["schema"]["$ref"].rpartition("/")[2]
-        rows = [_row(key, one, key in schemas[name].get("required", ())) for key, one in _own(schemas[name], shared)]
+        needed = schemas[name].get("required", ())
+        rows = [_row(key, resolved(document, one), key in needed) for key, one in _own(schemas[name], shared)]
         takes = {
             "Comparison": "A JSON body with two to four scenarios. Each has any of the",
             "Grid": "A JSON body with a base and the values of a grid, each over any of the",
         }.get(name, "A JSON body of " + ("the fields below and " if rows else "") + "any of the")
     else:
         rows = [
-            _row(one["name"], {**one["schema"], "description": one.get("description", "")}, one.get("required", False))
+            _row(one["name"], resolved(document, one["schema"]) | _about(one), one.get("required", False))
             for reference, one in zip(references, named, strict=True)
             if reference not in shared
         ]
@@ -99,6 +100,10 @@ def _operation(document: Schema, path: str, method: str, operation: Schema) -> d
         "examples": list(_examples(method, path, operation, body)),
         "answers": [_answer(document, status, one) for status, one in sorted(operation["responses"].items())],
     }
+
+
+def _about(parameter: Schema) -> dict[str, str]:
+    return {"description": parameter["description"]}
 
 
 def _own(schema: Schema, shared: Schema) -> Iterator[tuple[str, Schema]]:
@@ -126,6 +131,7 @@ def _examples(method: str, path: str, operation: Schema, body: Schema) -> Iterat
 
 
 def _answer(document: Schema, status: str, response: Schema) -> dict[str, Any]:
+    response = resolved(document, response)
     content = response.get("content", {})
     names = [one.get("schema", {}).get("$ref", "").rpartition("/")[2] for one in content.values()]
     known = document["components"]["schemas"]
@@ -143,6 +149,7 @@ def _row(name: str, schema: Schema, required: bool = False) -> dict[str, Any]:
     choices = _choices(schema)
     default = schema.get("default")
     listed = isinstance(default, Sequence) and not isinstance(default, str)
+    title, description = schema.get("title", ""), schema.get("description", "")
     return {
         "name": name,
         "value": "" if choices and not _many(schema) else _value(schema).removesuffix(" text" if choices else ""),
@@ -153,8 +160,8 @@ def _row(name: str, schema: Schema, required: bool = False) -> dict[str, Any]:
         if listed
         else json.dumps(default).strip('"'),
         "required": required,
-        "title": "" if _said(schema.get("title", ""), name) else schema["title"],
-        "description": schema.get("description", ""),
+        "title": "" if _said(title, name) else title,
+        "description": "" if description == f"{title}." else description,
     }
 
 

@@ -1,29 +1,33 @@
-"""The OpenAPI document: the framework's own, with the one question as query parameters and as body.
+"""The OpenAPI document, made from the operations that serve.
 
-The fields of a scenario are declared once, on the model. Here their JSON schema becomes parameters, with what the
-query string adds: text for a quantity, and a blank for the default.
+The fields of a question are declared once, on the model, and those of an answer once, on its record. Each becomes one
+component: here for the bodies, the query strings and the grid of a sweep, in `answer_schemas` for the answers.
 """
 
-import json
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from http import HTTPStatus
+from inspect import cleandoc
+from typing import Any, NamedTuple
 
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
+from starlette import routing
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
 
-from app import units
+from app import __version__, units
 from app.catalog.load import KINDS
 from app.plan.declarations import figures
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.studies.sizing import Question
 from app.studies.sweep import RESULTS, Grid
-from app.web.problems import MEDIA_TYPE, FieldProblem, Problem
+from app.web.answer_schemas import AnswerSchemas, Schema
+from app.web.problems import MEDIA_TYPE, Problem
+from app.web.responses import JSON
 
-Schema = dict[str, Any]
-
+TAG = "Railyard"
+SUMMARY = "Sizing calculator for GPU clusters"
 DESCRIPTION = """\
 Sizing calculator for GPU clusters. Ask with a query string or with a JSON body: they are the same question.
 
@@ -74,293 +78,275 @@ EXAMPLES: dict[str, dict[str, Schema]] = {
         }
     },
 }
-SYMBOLS = {
-    "B": ("B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"),
-    "B/s": ("Mb/s", "Gb/s", "Tb/s", "MB/s", "GB/s", "TB/s"),
-    "s": ("us", "ms", "s", "min", "h", "days", "weeks", "years"),
-    "W": ("W", "kW", "MW", "GW"),
-    "USD": ("", "k", "M", "B", "USD"),
-    "USD/J": ("USD/kWh", "USD/MWh"),
-    "USD/s": ("USD/h", "USD/year"),
-    "1/s": ("/h", "/day", "/year"),
-    "1": ("", "k", "M", "B", "T", "%"),
+MOST_PAIRS = 256
+"""Pairs of a message and a number of GPUs in one question."""
+MOST_VALUES = 100_000
+"""Values in the grid of a sweep."""
+PATH_PARAMETERS: Mapping[str, Schema] = {
+    "kind": {"description": "A kind of entry.", "schema": {"type": "string", "enum": list(KINDS)}},
+    "key": {"description": "Key of an entry of that kind.", "schema": {"type": "string", "examples": ["h100-sxm"]}},
 }
-"""Units that the document names; more are understood."""
-BLANK: Schema = {"type": "string", "maxLength": 0, "description": "Blank: the default."}
+REFUSALS = {"GET": (414, 422, 500, 503), "POST": (400, 413, 415, 422, 500, 503)}
 
 
-def document(app: FastAPI) -> Schema:
-    """The whole document."""
-    made = get_openapi(
-        title=app.title,
-        version=app.version,
-        summary=app.summary,
-        description=DESCRIPTION,
-        routes=app.routes,
-        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
-    )
-    made = _plainly_named(made)
-    schemas: dict[str, Schema] = made.setdefault("components", {}).setdefault("schemas", {})
-    for name in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(name, None)
-    for schema in schemas.values():
-        _nullable(schema)
-    for model in (FieldProblem, Problem):
-        schemas[model.__name__] = model.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas[model.__name__].pop("$defs", None)
-    scenario, question = fields(Scenario), fields(Question)
-    reduce = scenario | {name: _several(scenario[name], 256) for name in ("message", "gpus")}
-    schemas["Scenario"] = _body("Scenario", Scenario, scenario)
-    schemas["AllReduceQuestion"] = _body("AllReduceQuestion", Scenario, reduce)
-    schemas["SizeQuestion"] = _body("SizeQuestion", Question, question)
-    schemas["Comparison"] = {
-        "type": "object",
-        "required": ["scenarios"],
-        "additionalProperties": False,
-        "properties": {
-            "scenarios": {"type": "array", "minItems": 2, "maxItems": 4, "items": _reference("schemas", "Scenario")}
+class Operation(routing.Route):
+    """One question of the API: what serves it, and what the document says of it.
+
+    The endpoint reads its fields itself. The framework would read them first, which takes longer than some answers do.
+
+    Args:
+        path: its address.
+        endpoint: what answers it; its docstring is the description.
+        name: its name in the document; where it is asked both ways, after ``get_`` or ``post_``.
+        methods: how it is asked.
+        answer: the record that it answers with, or a schema for each media type.
+        question: the component that is its body; see `_questions`.
+        summary: what it answers, in few words; by default the first sentence of the description.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        endpoint: Callable[[Request], Awaitable[Response]],
+        name: str,
+        *,
+        methods: Sequence[str],
+        answer: Any,
+        question: str = "",
+        summary: str = "",
+    ) -> None:
+        super().__init__(path, endpoint, methods=list(methods), name=name)
+        self.asked_by = tuple(methods)
+        self.answer = answer
+        self.question = question
+        self.description = cleandoc(endpoint.__doc__ or "")
+        self.summary = summary or self.description.partition("\n")[0].rstrip(".")
+
+    def matches(self, scope: Scope) -> tuple[routing.Match, Scope]:
+        """Whether this is asked. Like the framework's own routes it leaves its mark, which the metrics read."""
+        match, child = super().matches(scope)
+        return match, {**child, "route": self} if match is not routing.Match.NONE else child
+
+
+class Fields(NamedTuple):
+    """The fields of a question: as a JSON body has them, and the parameters of a query string by field."""
+
+    body: Schema
+    parameters: Mapping[str, str]
+
+
+def document(operations: Sequence[Operation], root_path: str = "") -> Schema:
+    """The whole document, of a service below this sub-path."""
+    answers = AnswerSchemas()
+    schemas: dict[str, Schema] = {}
+    parameters: dict[str, Schema] = {}
+    questions = _questions(schemas, parameters)
+    paths: dict[str, Schema] = {}
+    for operation in operations:
+        for method in operation.asked_by:
+            asked = paths.setdefault(operation.path, {})
+            asked[method.lower()] = _operation(operation, method, questions, answers)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Railyard",
+            "version": __version__,
+            "summary": SUMMARY,
+            "description": DESCRIPTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": root_path or "/"}],
+        "security": [],
+        "tags": [{"name": TAG, "description": "All questions, the catalogue, and how far off the models are."}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas | answers.components | _problem(),
+            "parameters": parameters,
+            "headers": {
+                "ETag": {"schema": {"type": "string"}, "description": "Made of the question and the versions."}
+            },
+            "responses": {_named(status): _refusal(status) for status in (400, 404, 413, 414, 415, 422, 500, 503)}
+            | {_named(304): {"description": "The answer is the one you have (If-None-Match)."}},
         },
     }
-    schemas["Grid"] = _grid(scenario)
-    parameters = {name: _parameter(name, schema) for name, schema in scenario.items()}
-    parameters |= {
-        "messages": _parameter("message", reduce["message"]),
-        "gpu_counts": _parameter("gpus", reduce["gpus"]),
+
+
+def _operation(operation: Operation, method: str, questions: Mapping[str, Fields], answers: AnswerSchemas) -> Schema:
+    """One operation: what it takes and answers."""
+    get = method == "GET"
+    both = len(operation.asked_by) > 1
+    made: Schema = {
+        "tags": [TAG],
+        "summary": operation.summary,
+        "description": operation.description,
+        "operationId": f"{method.lower()}_{operation.name}" if both else operation.name,
     }
-    parameters |= {f"size.{name}": _parameter(name, one) for name, one in question.items() if one != scenario.get(name)}
-    made["components"]["parameters"] = parameters
-    bodies = {
-        "plan": ("Scenario", scenario, {}),
-        "all_reduce": ("AllReduceQuestion", reduce, {"message": "messages", "gpus": "gpu_counts"}),
-        "fabric": ("Scenario", scenario, {}),
-        "size": ("SizeQuestion", question, {name: f"size.{name}" for name in question if f"size.{name}" in parameters}),
-        "compare": ("Comparison", {}, {}),
-        "sweep": ("Grid", {}, {}),
-    }
-    for operation in _operations(made):
-        _question(operation, bodies)
+    path = [
+        {"name": name, "in": "path", "required": True, **PATH_PARAMETERS[name]} for name in operation.param_convertors
+    ]
+    asked = questions[operation.question].parameters.values() if get and operation.question else ()
+    if path or asked:
+        made["parameters"] = [*path, *(_reference("parameters", name) for name in asked)]
+    if not get:
+        content = {"schema": _reference("schemas", operation.question), "examples": EXAMPLES[operation.name]}
+        made["requestBody"] = {"required": True, "content": {JSON: content}}
+    answer: Schema = {"description": "The answer."}
+    if isinstance(operation.answer, Mapping):
+        answer["content"] = dict(operation.answer)
+    else:
+        answer["content"] = {JSON: {"schema": answers.of(operation.answer)}}
+    if get:
+        answer["headers"] = {"etag": _reference("headers", "ETag")}
+    statuses = [*((304,) if get else ()), *((404,) if path else ()), *REFUSALS[method]]
+    made["responses"] = {"200": answer} | {str(status): _reference("responses", _named(status)) for status in statuses}
     return made
-
-
-def _operations(made: Schema) -> Iterator[Schema]:
-    for path in made["paths"].values():
-        yield from path.values()
-
-
-def _question(operation: Schema, bodies: Mapping[str, tuple[str, Mapping[str, Schema], Mapping[str, str]]]) -> None:
-    """Say what one operation takes and answers."""
-    name = operation["operationId"].removeprefix("get_").removeprefix("post_")
-    for status, response in operation["responses"].items():
-        if status == "200":
-            response["description"] = "The answer."
-            if name != "sweep":
-                response["headers"] = {
-                    "etag": {"schema": {"type": "string"}, "description": "Made of the question and the versions."}
-                }
-        elif int(status) >= 400:
-            response["content"] = {MEDIA_TYPE: {"schema": _reference("schemas", "Problem")}}
-    for parameter in operation.get("parameters", []):
-        if parameter["name"] == "kind":
-            parameter["schema"] |= {"enum": list(KINDS)}
-        if parameter["name"] == "key":
-            parameter["examples"] = {"h100": {"summary": "A GPU, of kind gpus", "value": "h100-sxm"}}
-    if name not in bodies:
-        return
-    schema, asked, renamed = bodies[name]
-    if operation["operationId"].startswith("get_"):
-        operation["responses"].pop("400", None)
-        operation["responses"].pop("413", None)
-        operation["responses"].pop("415", None)
-        operation["parameters"] = [_reference("parameters", renamed.get(field, field)) for field in asked]
-        operation["responses"]["304"] = {"description": "The answer is the one you have (If-None-Match)."}
-        return
-    content = {"schema": _reference("schemas", schema), "examples": EXAMPLES[name]}
-    operation["requestBody"] = {"required": True, "content": {"application/json": content}}
-    operation["responses"].pop("414", None)
-    if name == "sweep":
-        row = {
-            "type": "object",
-            "description": "The varied fields, the typical results, and error where there is none.",
-        }
-        operation["responses"]["200"]["content"] = {
-            "application/x-ndjson": {"schema": {"type": "string"}, "x-row": row},
-            "text/csv": {"schema": {"type": "string"}},
-        }
 
 
 def _reference(part: str, name: str) -> Schema:
     return {"$ref": f"#/components/{part}/{name}"}
 
 
-# Fields --------------------------------------------------------------------------------------------------------------
+# Refusals ------------------------------------------------------------------------------------------------------------
+
+
+def _named(status: int) -> str:
+    """The name of an answer with this status.
+
+    >>> _named(415)
+    'UnsupportedMediaType'
+    """
+    return HTTPStatus(status).phrase.title().replace(" ", "").replace("-", "")
+
+
+def _refusal(status: int) -> Schema:
+    content = {MEDIA_TYPE: {"schema": _reference("schemas", "Problem")}}
+    return {"description": HTTPStatus(status).phrase, "content": content}
+
+
+def _problem() -> dict[str, Schema]:
+    """The problem document and its parts."""
+    made = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    parts: dict[str, Schema] = made.pop("$defs")
+    made["properties"]["status"]["x-unit"] = "1"
+    return {"Problem": made} | parts
+
+
+# Questions -----------------------------------------------------------------------------------------------------------
+
+
+def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dict[str, Fields]:
+    """The questions by name; their fields go to the components."""
+    scenario = fields(Scenario)
+    sizing = {name: schema for name, schema in fields(Question).items() if schema != scenario.get(name)}
+    several = {name: _several(name, scenario[name]) for name in ("message", "gpus")}
+    own = {f"size.{name}": schema for name, schema in sizing.items()}
+    own |= {f"all_reduce.{name}": schema for name, schema in several.items()}
+    schemas["field.blank"] = {"type": "string", "maxLength": 0, "description": "The default."}
+    for name, schema in {**scenario, **own}.items():
+        hidden = {"nullable", "title"} if "enum" in schema else {"nullable"}  # generators name an enum by its title
+        schemas[f"field.{name}"] = {key: value for key, value in schema.items() if key not in hidden}
+        parameters[name] = _parameter(name, schema)
+    names = list(scenario)
+    found = {
+        "Scenario": {name: name for name in names},
+        "AllReduceQuestion": {name: f"all_reduce.{name}" if name in several else name for name in names},
+        "SizeQuestion": {name: f"size.{name}" if name in sizing else name for name in Question.model_fields},
+    }
+    known = scenario | own
+    about = {"Scenario": Scenario, "AllReduceQuestion": Scenario, "SizeQuestion": Question}
+    for title, asked in found.items():
+        properties = {name: _valued(component, known[component]) for name, component in asked.items()}
+        schemas[title] = _object(about[title], properties)
+    one = _reference("schemas", "Scenario")
+    scenarios = {"type": "array", "minItems": 2, "maxItems": 4, "items": one, "description": "Two to four scenarios."}
+    schemas["Comparison"] = _object(None, {"scenarios": scenarios}) | {"required": ["scenarios"]}
+    values = {
+        name: {"type": "array", "minItems": 1, "maxItems": MOST_VALUES, "items": _valued(name, scenario[name])}
+        for name in names
+    }
+    axes = _object(None, values) | {"minProperties": 1, "maxProperties": 12}
+    axes["description"] = "For each field to vary, its values; the last field varies fastest."
+    columns = {
+        "type": "array",
+        "minItems": 1,
+        "maxItems": 200,
+        "items": {"type": "string", "enum": list(figures(Plan))},
+        "default": list(RESULTS),
+        "description": Grid.model_fields["results"].description,
+    }
+    schemas["Grid"] = _object(Grid, {"base": one, "grid": axes, "results": columns}) | {"required": ["grid"]}
+    return {title: Fields(schemas[title], asked) for title, asked in found.items()}
+
+
+def _object(model: type[BaseModel] | None, properties: Mapping[str, Schema]) -> Schema:
+    about = {"description": cleandoc(model.__doc__ or "")} if model else {}
+    return {"type": "object", **about, "additionalProperties": False, "properties": dict(properties)}
 
 
 def fields(model: type[BaseModel]) -> dict[str, Schema]:
-    """The JSON schema of each field, as a JSON body may have it."""
+    """The JSON schema of each field; ``nullable`` where JSON's null means the default too."""
     made = model.model_json_schema()
     named: Mapping[str, Schema] = made.get("$defs", {})
     return {name: _field(schema, named) for name, schema in made["properties"].items()}
 
 
 def _field(schema: Schema, named: Mapping[str, Schema]) -> Schema:
-    """One field with its references filled in and quantities spelled out."""
-    about = {key: schema[key] for key in ("title", "description", "default") if schema.get(key) not in (None, "", [])}
-    core = {
-        key: value for key, value in schema.items() if key not in ("title", "description", "default", "group", "usual")
-    }
-    return about | _core(core, named)
+    """One field: what it is, what it may be, its unit."""
+    about = {key: schema[key] for key in ("title", "default") if schema.get(key) not in (None, [])}
+    about["description"] = schema.get("description", "") or f"{schema['title']}."
+    core = {key: value for key, value in schema.items() if key not in (*about, "default", "group", "usual")}
+    branches = [branch for branch in core.pop("anyOf", ()) if branch != {"type": "null"}]
+    if not branches:
+        return about | _core(core, named)
+    return about | _core(branches[0], named) | {"nullable": True}
 
 
 def _core(core: Schema, named: Mapping[str, Schema]) -> Schema:
-    if "$ref" in core:
-        target = named[core["$ref"].rpartition("/")[2]]
-        return _quantity(target["x-unit"], core)
-    if "anyOf" in core:
-        branches: list[Schema] = []
-        for branch in core["anyOf"]:
-            inner = _core(branch, named)
-            branches += inner["anyOf"] if set(inner) <= {"anyOf", "x-unit"} and "anyOf" in inner else [inner]
-        units_of = [branch["$ref"] for branch in core["anyOf"] if "$ref" in branch]
-        extra = {"x-unit": named[units_of[0].rpartition("/")[2]]["x-unit"]} if units_of else {}
-        return {"anyOf": branches} | extra
-    if core.get("type") == "array":
-        return core | {"items": _core(core["items"], named)}
-    return core
+    """What a field may be: a quantity is a number in its base unit, or text with a unit."""
+    if "$ref" not in core:
+        return core
+    limits = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
+    bounds = {limits[key]: value for key, value in core.items() if key in limits}
+    unit = named[core["$ref"].rpartition("/")[2]]["x-unit"]
+    text = {"maxLength": units.LONGEST, "pattern": "[0-9]"}
+    return {"type": ["number", "string"], **bounds, **text, "x-unit": unit}
 
 
-def _quantity(unit: str, bounds: Mapping[str, Any]) -> Schema:
-    """A number in the base unit, or text whose every match lies within the bounds."""
-    low = bounds.get("gt", bounds.get("ge", -1e299))
-    high = bounds.get("le", 1e299)
-    number: Schema = {"type": "number"}
-    number |= {"exclusiveMinimum": bounds["gt"]} if "gt" in bounds else {"minimum": low}
-    number |= {"maximum": high}
-    text = {
-        "type": "string",
-        "maxLength": units.LONGEST,
-        "pattern": _pattern(unit, low, high, zero=low <= 0 and "gt" not in bounds),
-    }
-    return {"anyOf": [number, text], "x-unit": unit}
+def _valued(name: str, schema: Schema) -> Schema:
+    """A field in a JSON body."""
+    one = _reference("schemas", f"field.{name}")
+    return {"anyOf": [one, {"type": "null"}]} if schema.get("nullable") else one
 
 
-def _pattern(unit: str, low: float, high: float, *, zero: bool) -> str:
-    """Numbers with a unit or in the base unit, each with as many digits as stay below the bound."""
-    by_digits: dict[int, list[str]] = {}
-    symbols = {symbol: re.escape(symbol).replace(r"\ ", " ") for symbol in ("", *SYMBOLS[unit])}
-    for symbol, escaped in symbols.items():
-        worth = units.parse(f"1 {symbol}", unit)
-        digits = max((count for count in range(1, 10) if 10**count * worth <= high), default=0)
-        if digits and worth >= low:
-            by_digits.setdefault(digits, []).append(escaped)
-    alternatives = [
-        rf"0*[1-9][0-9]{{0,{digits - 1}}}(\.[0-9]{{1,6}})? ?({'|'.join(chosen)})"
-        for digits, chosen in sorted(by_digits.items())
-    ]
-    if zero:
-        alternatives.append(rf"0+ ?({'|'.join(symbols.values())})")
-    return rf"^({'|'.join(alternatives)})$"
-
-
-def _several(schema: Schema, most: int) -> Schema:
+def _several(name: str, schema: Schema) -> Schema:
     """A field that may repeat."""
-    about = {key: schema[key] for key in ("title", "description") if key in schema}
-    inner = {key: value for key, value in schema.items() if key not in about and key != "default"}
-    one = [branch for branch in inner["anyOf"] if branch != {"type": "null"}] if "anyOf" in inner else [inner]
-    item = {"anyOf": one} if len(one) > 1 else one[0]
-    branches = inner.get("anyOf", [inner])
-    return about | {"anyOf": [*branches, {"type": "array", "minItems": 1, "maxItems": 16, "items": item}]}
+    one = _reference("schemas", f"field.{name}")
+    about = {key: schema[key] for key in ("title", "description", "nullable") if key in schema}
+    return about | {"anyOf": [one, {"type": "array", "minItems": 1, "maxItems": MOST_PAIRS, "items": one}]}
 
 
 def _parameter(name: str, schema: Schema) -> Schema:
     """A field as a query parameter: text, where a blank stands for the default."""
-    about = {key: schema[key] for key in ("description",) if key in schema}
-    inner = {key: value for key, value in schema.items() if key != "description"}
-    branches = inner.pop("anyOf", None)
-    if branches is None:
-        title: Schema = {key: inner.pop(key) for key in ("title", "default") if key in inner}
-        branches = [inner]
-        inner = title
-    if not any(branch.get("type") == "array" for branch in branches):
-        branches = [branch for branch in branches if branch != {"type": "null"}] + [BLANK]
-    else:
-        branches = [branch for branch in branches if branch.get("type") == "array"]
-        inner |= branches[0]
-        branches = []
-    whole = {**inner, **({"anyOf": branches} if branches else {})}
-    made: Schema = {"name": name, "in": "query", "required": False, **about, "schema": whole}
-    if whole.get("type") == "array":
-        made |= {"style": "form", "explode": True}
-    return made
-
-
-def _body(title: str, model: type[BaseModel], asked: Mapping[str, Schema]) -> Schema:
-    return {
-        "title": title,
-        "description": (model.__doc__ or "").strip(),
-        "type": "object",
-        "additionalProperties": False,
-        "properties": dict(asked),
-    }
-
-
-def _grid(scenario: Mapping[str, Schema]) -> Schema:
-    values = {
-        name: {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 1000,
-            "items": {k: v for k, v in one.items() if k != "default"},
+    made: Schema = {"name": name.rpartition(".")[2], "in": "query", "description": schema["description"]}
+    several = next((one for one in schema.get("anyOf", (schema,)) if one.get("type") == "array"), None)
+    if several is None:
+        return made | {
+            "schema": {"anyOf": [_reference("schemas", f"field.{name}"), _reference("schemas", "field.blank")]}
         }
-        for name, one in scenario.items()
-    }
-    return {
-        "title": "Grid",
-        "description": "A base scenario, and the values that some of its fields take in turn; the last varies fastest.",
-        "type": "object",
-        "required": ["grid"],
-        "additionalProperties": False,
-        "properties": {
-            "base": _reference("schemas", "Scenario"),
-            "grid": {
-                "type": "object",
-                "minProperties": 1,
-                "maxProperties": 12,
-                "additionalProperties": False,
-                "properties": values,
-            },
-            "results": {
-                "description": Grid.model_fields["results"].description,
-                "type": "array",
-                "minItems": 1,
-                "maxItems": 200,
-                "items": {"type": "string", "enum": list(figures(Plan))},
-                "default": list(RESULTS),
-            },
-        },
-    }
+    inner = several if "anyOf" in schema else _reference("schemas", f"field.{name}")
+    return made | {"schema": inner, "style": "form", "explode": True}
 
 
-GENERIC = "__Q_"
-"""What the framework adds to the name of a part inside another: quantities are bands in every answer."""
-
-
-def _plainly_named(made: Schema) -> Schema:
-    """The document with one schema for each part."""
-    schemas = made["components"]["schemas"]
-    for name in [name for name in schemas if name.endswith(GENERIC)]:
-        schemas.setdefault(name.removesuffix(GENERIC), schemas[name])
-        del schemas[name]
-    plain: Schema = json.loads(json.dumps(made).replace(GENERIC, ""))
-    return plain
-
-
-def _nullable(schema: Any) -> None:
-    """In answers a number that cannot be computed is null."""
-    if isinstance(schema, dict):
-        if schema.get("type") == "number":
-            schema["type"] = ["number", "null"]
-        for value in schema.values():
-            _nullable(value)
-    elif isinstance(schema, list):
-        for value in schema:
-            _nullable(value)
+def resolved(made: Schema, schema: Schema) -> Schema:
+    """A schema of the document with its references filled in, and of alternatives those that are a value."""
+    if "$ref" in schema:
+        _, _, part, name = schema["$ref"].split("/")
+        return resolved(made, made["components"][part][name]) | {k: v for k, v in schema.items() if k != "$ref"}
+    if "items" in schema:
+        return schema | {"items": resolved(made, schema["items"])}
+    if "anyOf" not in schema:
+        return schema
+    branches = [resolved(made, one) for one in schema["anyOf"]]
+    values = [one for one in branches if one.get("type") != "null" and one.get("maxLength") != 0]
+    about = {key: value for key, value in schema.items() if key != "anyOf"}
+    return values[0] | about if len(values) == 1 else about | {"anyOf": values}

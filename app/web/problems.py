@@ -156,12 +156,6 @@ def response(error: ProblemError, instance: str = "", request_id: str = "") -> R
     return Response(orjson.dumps(body), error.problem.status, headers, media_type=MEDIA_TYPE)
 
 
-def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI entries for these statuses, each a problem document."""
-    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {status: {"description": http.HTTPStatus(status).phrase, "content": content} for status in statuses}
-
-
 def status_problem(status: int, detail: object = None, headers: Mapping[str, str] | None = None) -> ProblemError:
     """A problem for a plain HTTP error, worded as advice."""
     sentences = {

@@ -13,9 +13,11 @@ from typing import Any
 
 import httpx
 
+from app import units
 from app.catalog.entries import marked
 from app.catalog.load import load_catalog
 from app.plan.scenario import Key, Scenario
+from app.web.openapi import MOST_PAIRS
 from tests.conftest import Server
 
 BOUNDED = {"RAILYARD_TIME_LIMIT": "2"}  # what /size and /sweep take is their own limit: a short one here
@@ -51,7 +53,7 @@ def ask(
 ) -> subprocess.CompletedProcess[str]:
     """Ask some operations, in all of Schemathesis' phases or in those named."""
     document = folder / "openapi.json"
-    document.write_text(json.dumps(with_known_keys(httpx.get(f"{url}/openapi.json").json())))
+    document.write_text(json.dumps(with_known_values(httpx.get(f"{url}/openapi.json").json())))
     command = [str(Path(sys.executable).parent / "schemathesis"), "run", str(document), "--url", url, "--checks", "all"]
     command += ["--max-examples", str(examples), "--seed", str(seed), "--continue-on-failure", "--no-color"]
     command += ["--request-timeout", "60", "--output-sanitize", "false"]
@@ -60,16 +62,60 @@ def ask(
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
 
 
-def with_known_keys(schema: Any) -> Any:
-    """The document with the keys that the catalogue has today: others are understood, and refused with their like."""
+def with_known_values(schema: Any) -> Any:
+    """The document with texts that are sure to be understood: keys that the catalogue has today, and units by name.
+
+    The document itself leaves both open: the catalogue grows, and more texts with units are read than a pattern says.
+    """
     if isinstance(schema, list):
-        return [with_known_keys(one) for one in schema]
+        return [with_known_values(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    known = KNOWN.get(schema.get("x-catalog", ""))
-    return {"type": "string", "enum": known} if known else {name: with_known_keys(one) for name, one in schema.items()}
+    if known := KNOWN.get(schema.get("x-catalog", "")):
+        return {"type": "string", "enum": known}
+    if "x-unit" in schema and schema.get("type") == ["number", "string"]:
+        return schema | quantity(schema)
+    few = {"maxItems": 16} if schema.get("maxItems") == MOST_PAIRS else {}  # two fields of so many make all the pairs
+    return {name: with_known_values(one) for name, one in schema.items()} | few
 
 
+def quantity(schema: dict[str, Any]) -> dict[str, Any]:
+    """A number in the base unit, or text whose every match lies within the bounds."""
+    low = schema.get("exclusiveMinimum", schema.get("minimum", -1e299))
+    pattern = texts(schema["x-unit"], low, schema.get("maximum", 1e299), zero=schema.get("minimum", 1) <= 0)
+    return {"pattern": pattern}
+
+
+def texts(unit: str, low: float, high: float, *, zero: bool) -> str:
+    """Numbers with a unit or in the base unit, each with as many digits as stay below the bound."""
+    by_digits: dict[int, list[str]] = {}
+    symbols = {symbol: re.escape(symbol).replace(r"\ ", " ") for symbol in ("", *SYMBOLS[unit])}
+    for symbol, escaped in symbols.items():
+        worth = units.parse(f"1 {symbol}", unit)
+        digits = max((count for count in range(1, 10) if 10**count * worth <= high), default=0)
+        if digits and worth >= low:
+            by_digits.setdefault(digits, []).append(escaped)
+    alternatives = [
+        rf"0*[1-9][0-9]{{0,{digits - 1}}}(\.[0-9]{{1,6}})? ?({'|'.join(chosen)})"
+        for digits, chosen in sorted(by_digits.items())
+    ]
+    if zero:
+        alternatives.append(rf"0+ ?({'|'.join(symbols.values())})")
+    return rf"^({'|'.join(alternatives)})$"
+
+
+SYMBOLS = {
+    "B": ("B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"),
+    "B/s": ("Mb/s", "Gb/s", "Tb/s", "MB/s", "GB/s", "TB/s"),
+    "s": ("us", "ms", "s", "min", "h", "days", "weeks", "years"),
+    "W": ("W", "kW", "MW", "GW"),
+    "USD": ("", "k", "M", "B", "USD"),
+    "USD/J": ("USD/kWh", "USD/MWh"),
+    "USD/s": ("USD/h", "USD/year"),
+    "1/s": ("/h", "/day", "/year"),
+    "1": ("", "k", "M", "B", "T", "%"),
+}
+"""Units by name; more are understood."""
 KNOWN = {key.kind: list(key.keys(load_catalog())) for key in marked(Scenario, Key).values()}
 
 

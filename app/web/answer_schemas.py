@@ -1,0 +1,150 @@
+"""JSON schemas of answers, made from what each record declares of its fields: label, meaning and unit."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+from pydantic.fields import FieldInfo
+
+from app.catalog.estimate import Estimate, EstimateIn
+from app.catalog.names import words
+from app.plan.band import Band, Declaration, Quantity, declaration
+from app.plan.result import Term, Training
+
+Schema = dict[str, Any]
+
+PLAIN: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
+BESIDE = "in the unit that `unit` names"
+MEANINGS: Mapping[type, Mapping[str, Declaration]] = {
+    Band: {
+        "low": Declaration("", "Low", f"Lower end of the 80 % interval, {BESIDE}; null where it is not finite."),
+        "typical": Declaration("", "Typical", f"The typical value, {BESIDE}."),
+        "high": Declaration("", "High", f"Upper end of the 80 % interval, {BESIDE}; null where it has no bound."),
+        "unit": Declaration("", "Unit", "A base unit or, for a rate of money, such as USD/h; 1 for counts and shares."),
+        "sources": Declaration("", "Sources", "Keys of the sources that it rests on."),
+        "projected": Declaration("", "Projected", "Whether it rests on what is announced or projected."),
+    },
+    Estimate: {
+        "typical": Declaration("", "Typical", f"The typical value, {BESIDE}."),
+        "unit": Declaration("", "Unit", "Its base unit."),
+        "source": Declaration("", "Source", "Key of the source it comes from."),
+        "status": Declaration("", "Status", "How certain it is that one can have it: shipping, announced, projected."),
+        "low": Declaration("", "Low", f"About the 5th percentile of what one meets, {BESIDE}; null: exact."),
+        "high": Declaration("", "High", f"About the 95th percentile of what one meets, {BESIDE}; null: exact."),
+        "note": Declaration("", "Note", "What else to know of it."),
+        "date": Declaration("", "Date", "When it held, if not when its source was published."),
+        "key": Declaration("", "Key", "Its place in the catalogue: kind, entry and field."),
+        "spread": Declaration("", "Spread", "Whether its range is drawn from."),
+    },
+}
+"""Records that lie below the declarations."""
+NOT_FINITE = frozenset({(Band, "low"), (Band, "high"), (Term, "value"), (Training, "availability")})
+"""Numbers that may be infinite, or not a number where there is nothing to run: JSON writes both as null."""
+
+
+class AnswerSchemas:
+    """The records of some answers as components, each once."""
+
+    def __init__(self) -> None:
+        self.components: dict[str, Schema] = {}
+
+    def of(self, kind: Any) -> Schema:
+        """The schema of a type: a reference where it is a record."""
+        origin, inner = get_origin(kind), get_args(kind)
+        if kind is Any:
+            return {}
+        if kind in PLAIN:
+            return {"type": PLAIN[kind]}
+        if isinstance(kind, TypeVar):
+            return self.of(kind.__default__)  # type: ignore[attr-defined]  # the standard library has it from 3.13 on
+        if origin is Annotated:
+            unit = next((one.unit for one in inner[1:] if isinstance(one, EstimateIn)), "")
+            return self.of(inner[0]) | ({"x-unit": unit} if unit else {})
+        if origin is Literal:
+            return {"type": "string", "enum": list(inner)}
+        if kind == Quantity:
+            return self._quantity()
+        if origin in (Union, UnionType):
+            return _any_of([self.of(one) for one in inner])
+        if origin is tuple:
+            return self._tuple(inner)
+        if isinstance(origin, type) and issubclass(origin, Mapping):
+            values = self.of(inner[1])
+            return {"type": "object", "additionalProperties": values or True}
+        return self._record(origin or kind)
+
+    def _quantity(self) -> Schema:
+        about = "A band, or null where it cannot be computed: a finding says why."
+        self.components["Quantity"] = {"anyOf": [self.of(Band), {"type": "null"}], "description": about}
+        return {"$ref": "#/components/schemas/Quantity"}
+
+    def _tuple(self, inner: tuple[Any, ...]) -> Schema:
+        if inner[-1] is Ellipsis:
+            return {"type": "array", "items": self.of(inner[0])}
+        items = list({str(schema): schema for schema in map(self.of, inner)}.values())
+        return {"type": "array", "items": _any_of(items), "minItems": len(inner), "maxItems": len(inner)}
+
+    def _record(self, kind: Any) -> Schema:
+        name = kind.__name__
+        if name not in self.components:
+            made: Schema = {"type": "object", "description": " ".join((kind.__doc__ or "").split())}
+            self.components[name] = made
+            made["properties"] = {field: self._property(kind, field, *about) for field, *about in _fields(kind)}
+            seldom: Collection[str] = getattr(kind, "__optional_keys__", ())
+            made["required"] = [field for field in made["properties"] if field not in seldom]
+        return {"$ref": f"#/components/schemas/{name}"}
+
+    def _property(self, kind: Any, field: str, hint: Any, declared: Declaration) -> Schema:
+        made = self.of(hint)
+        if (kind, field) in NOT_FINITE:
+            made = _any_of([made, {"type": "null"}])
+        about = {"title": declared.label, "description": declared.meaning}
+        return {**made, **about} | ({"x-unit": declared.unit} if declared.unit else {})
+
+
+def _any_of(schemas: list[Schema]) -> Schema:
+    """One of several: a list of types where nothing more is said of them."""
+    if len(schemas) == 1:
+        return schemas[0]
+    if all(schema.keys() == {"type"} for schema in schemas):
+        return {"type": [schema["type"] for schema in schemas]}
+    units = [schema.pop("x-unit") for schema in schemas if "x-unit" in schema]
+    return {"anyOf": schemas} | ({"x-unit": units[0]} if units else {})
+
+
+def _fields(kind: Any) -> Iterator[tuple[str, Any, Declaration]]:
+    """The fields of a record with type and declaration; those of the catalogue's entries are named for themselves."""
+    hints = get_type_hints(kind, include_extras=True)
+    known = MEANINGS.get(kind, {})
+    if is_dataclass(kind):
+        for entry in fields(kind):
+            yield entry.name, hints[entry.name], declaration(entry) or known[entry.name]
+    elif is_typeddict(kind):
+        for name, hint in hints.items():
+            inner, declared = get_args(get_args(hint)[0] if get_origin(hint) is NotRequired else hint)
+            yield name, inner, declared
+    else:
+        entries: Mapping[str, FieldInfo] = kind.model_fields
+        for name, about in entries.items():
+            unit = "1" if _is_number(hints[name]) else ""
+            yield name, hints[name], Declaration(unit, words(name), about.description or f"{words(name)}.")
+
+
+def _is_number(hint: Any) -> bool:
+    """Whether a field holds a plain number or several, if anything."""
+    inner = get_args(hint)
+    if get_origin(hint) is Annotated:
+        return _is_number(inner[0])
+    return hint in (int, float) or (get_origin(hint) in (Union, UnionType, tuple) and any(map(_is_number, inner)))
