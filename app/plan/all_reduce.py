@@ -1,9 +1,10 @@
 """All-reduce of a plan: its time by algorithm and protocol, against message and cluster size, and what to say of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from math import isfinite
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -226,7 +227,7 @@ def time_all_reduce(fabric: Communication, message: float) -> Reduction:
     times = all_reduce_times(fabric, message)
     algorithm, share = str(times.names.item()), times.best.share
     shown = times.each if fabric.gpus > 1 else ()
-    best, *others = _quantities((times.best, *shown), message, fabric.gpus, times.used)
+    best, *others = _speeds((times.best, *shown), message, fabric.gpus, times.used)
     return Reduction(
         fabric=fabric,
         times=times,
@@ -235,10 +236,12 @@ def time_all_reduce(fabric: Communication, message: float) -> Reduction:
             ranks=fabric.gpus,
             algorithm=algorithm,
             protocol=str(times.protocols.item()),
-            **best,
+            time=best.time,
+            algorithm_bandwidth=best.algorithm_bandwidth,
+            bus_bandwidth=best.bus_bandwidth,
             latency_share=None if share is None else 1 - share,
             bandwidth_share=share,
-            alternatives=tuple(_timing(one, quantities) for one, quantities in zip(shown, others, strict=True)),
+            alternatives=tuple(_timing(timed, speed) for timed, speed in zip(shown, others, strict=True)),
             reason=_reason(times, algorithm, fabric),
             library_choice=_library_choice(times.machine, algorithm, fabric, message),
         ),
@@ -246,20 +249,28 @@ def time_all_reduce(fabric: Communication, message: float) -> Reduction:
     )
 
 
-def _timing(timed: AlgorithmTime, quantities: Mapping[str, Draws]) -> Timing[Draws]:
+class Speed(NamedTuple):
+    """Time of an algorithm [s], and its bandwidths [B/s]."""
+
+    time: Draws
+    algorithm_bandwidth: Draws
+    bus_bandwidth: Draws
+
+
+def _timing(timed: AlgorithmTime, speed: Speed) -> Timing[Draws]:
     return Timing(
         algorithm=timed.algorithm,
         protocol=timed.protocol,
-        **quantities,
+        time=speed.time,
+        algorithm_bandwidth=speed.algorithm_bandwidth,
+        bus_bandwidth=speed.bus_bandwidth,
         latency_share=None if timed.share is None else 1 - timed.share,
         bandwidth_share=timed.share,
     )
 
 
-def _quantities(
-    each: Sequence[AlgorithmTime], message: float, ranks: int, used: tuple[Estimate, ...]
-) -> Iterator[dict[str, Draws]]:
-    """Time and bandwidths of each algorithm, by the names of the result's fields."""
+def _speeds(each: Sequence[AlgorithmTime], message: float, ranks: int, used: tuple[Estimate, ...]) -> Iterator[Speed]:
+    """Time and bandwidths of each algorithm."""
     times = np.array([one.time for one in each])
     with np.errstate(divide="ignore", invalid="ignore"):
         rates = np.asarray(algorithm_bandwidth(message, times))
@@ -267,8 +278,7 @@ def _quantities(
         buses = rates * np.asarray(bus_factor("all-reduce", float(ranks)))
     for one, time, rate, bus in zip(each, times, rates, buses, strict=True):
         error = float(one.residual) if isfinite(one.residual) else 0.0
-        named = {"time": time, "algorithm_bandwidth": rate, "bus_bandwidth": bus}
-        yield {name: Draws(values, used=used, residual=error) for name, values in named.items()}
+        yield Speed(*(Draws(values, used, error) for values in (time, rate, bus)))
 
 
 ARCHITECTURES = {2: "volta", 3: "ampere", 4: "hopper"}

@@ -117,7 +117,6 @@ class Draws(NamedTuple):
     """
 
     values: NDArray[np.float64]
-    unit: str = ""
     used: tuple[Estimate, ...] = ()
     residual: float = 0.0
 
@@ -148,12 +147,13 @@ def unit_of(entry: Field[Any]) -> str:
 def fold(part: Any) -> Any:
     """A result whose quantities are draws, as the same result with bands, in one sort.
 
-    Walks tuples, mappings and those fields of records that may hold quantities. A quantity has the unit that its field
-    declares (see `result`). The interval holds 80 % of the draws; the model's own error widens it on the logarithm,
+    Walks tuples and those fields of records that may hold quantities. A quantity has the unit that its field declares
+    (see `result`). The interval holds 80 % of the draws; the model's own error widens it on the logarithm,
     √(draws² + residual²), each side by itself. What is not a number is ``None``.
 
-    >>> fold({"t": Draws(np.full(257, 2.0), "s")})["t"]
-    Band(low=2.0, typical=2.0, high=2.0, unit='s', sources=(), projected=False)
+    >>> from app.plan.result import CostLine
+    >>> fold(CostLine("nodes", Draws(np.full(257, 2.0)))).cost
+    Band(low=2.0, typical=2.0, high=2.0, unit='USD', sources=(), projected=False)
     """
     found: dict[tuple[int, str], Draws] = {}
     _collect(part, "", found)
@@ -164,12 +164,9 @@ def _collect(part: Any, unit: str, found: dict[tuple[int, str], Draws]) -> None:
     """Every quantity inside a result, by its identity and its unit: results that share their draws share a band."""
     kind: Any = type(part)
     if kind is Draws:
-        found[id(part), unit or part.unit] = part
+        found[id(part), unit] = part
     elif kind is tuple:
         for inner in part:
-            _collect(inner, unit, found)
-    elif kind is dict:
-        for inner in part.values():
             _collect(inner, unit, found)
     elif is_dataclass(part):
         for name, own in _quantity_fields(kind):
@@ -180,11 +177,9 @@ def _rebuilt(part: Any, unit: str, bands: Mapping[tuple[int, str], Band | None])
     """The same result with bands in place of its draws."""
     kind: Any = type(part)
     if kind is Draws:
-        return bands[id(part), unit or part.unit]
+        return bands[id(part), unit]
     if kind is tuple:
         return tuple([_rebuilt(inner, unit, bands) for inner in part])
-    if kind is dict:
-        return {name: _rebuilt(inner, unit, bands) for name, inner in part.items()}
     if is_dataclass(part):
         folded = {name: _rebuilt(getattr(part, name), own, bands) for name, own in _quantity_fields(kind)}
         return kind(**(vars(part) | folded))

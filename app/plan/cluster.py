@@ -53,9 +53,6 @@ class Cluster:
         }
 
 
-Hardware = Cluster
-
-
 def look_up(scenario: Scenario, catalog: Catalog) -> Cluster:
     """The cluster of a scenario."""
     check_keys(scenario, catalog)

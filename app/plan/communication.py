@@ -13,7 +13,7 @@ from app.catalog.sampling import DRAWS, TYPICAL, Sampling
 from app.formulas.arrays import Array
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import Calibration, Selection, choose
-from app.plan.cluster import Hardware
+from app.plan.cluster import Cluster
 from app.plan.machine import (
     CollectiveSystem,
     Transport,
@@ -151,7 +151,7 @@ class Communication:
 
 
 def communication(
-    cluster: Hardware,
+    cluster: Cluster,
     network: DesignedNetwork | None,
     request: NetworkRequest,
     collective: CollectiveRequest,

@@ -8,7 +8,7 @@ from typing import Any
 from app import units
 from app.catalog.estimate import Estimate
 from app.catalog.load import MARKET, Catalog
-from app.plan.cluster import Hardware
+from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
 from app.plan.result import Finding
 from app.plan.scenario import Scenario, Usual
@@ -31,7 +31,7 @@ PER = {"USD/s": "a second", "USD/J": "a joule", "1/s": "a second"}
 """What a rate in its base unit is per."""
 
 
-def unusual_values(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
+def unusual_values(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
     """Prices, rates and durations that lie ten times or more outside what is usual, and what was probably meant.
 
     Zero is no such value: it says that there are no failures, or that nothing is paid.
@@ -42,7 +42,7 @@ def unusual_values(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> 
             continue
         field = fields[name]
         if name in CATALOGUED:
-            usual = CATALOGUED[name](hardware, scenario, catalog)
+            usual = CATALOGUED[name](cluster, scenario, catalog)
         else:
             usual = _declared(field.json_schema_extra)
         if usual and (value * FAR <= usual.low or value >= usual.high * FAR):
@@ -74,54 +74,54 @@ def _span(estimates: Iterable[Estimate | None], catalog: Catalog) -> Usual | Non
     )
 
 
-def _node(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+def _node(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
     """Of this server; of all where nobody publishes its price."""
     book = PriceList.of(scenario, catalog).published()
-    return _span([book.node(hardware.platform, hardware.gpus_per_node)], catalog) or _span(
+    return _span([book.node(cluster.platform, cluster.gpus_per_node)], catalog) or _span(
         (book.node(platform, platform.gpus_per_node) for platform in catalog.platforms.values()), catalog
     )
 
 
-def _nic(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+def _nic(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
     book = PriceList.of(scenario, catalog).published()
-    return _span([book.nic(hardware.nic, hardware.scale_out.family)], catalog)
+    return _span([book.nic(cluster.nic, cluster.scale_out.family)], catalog)
 
 
-def _switch(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+def _switch(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
     """Of the switch asked for; of all that the network may be built of where none is."""
     book = PriceList.of(scenario, catalog).published()
-    keys = [scenario.switch] if scenario.switch else hardware.scale_out.switches
+    keys = [scenario.switch] if scenario.switch else cluster.scale_out.switches
     return _span((book.switch(catalog.switches[key]) for key in keys), catalog) or _span(
         map(book.switch, catalog.switches.values()), catalog
     )
 
 
-def _optic(kinds: tuple[str, ...], hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+def _optic(kinds: tuple[str, ...], cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
     """Of all modules or cables of some kinds; the market's where an edition counts them as part of the port."""
     book = PriceList.of(scenario, catalog).published()
     optics = [optic for optic in catalog.optics.values() if optic.kind in kinds]
     return _span(map(book.optic, optics), catalog) or _span(map(book.published(MARKET).optic, optics), catalog)
 
 
-def _rent(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+def _rent(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
     """Of this GPU; of all where nobody publishes its rent."""
     book = PriceList.of(scenario, catalog).published()
-    return _span([book.gpu_hour(hardware.gpu.key)], catalog) or _span(map(book.gpu_hour, catalog.gpus), catalog)
+    return _span([book.gpu_hour(cluster.gpu.key)], catalog) or _span(map(book.gpu_hour, catalog.gpus), catalog)
 
 
-def _electricity(hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+def _electricity(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
     return _span([PriceList.of(scenario, catalog).published().electricity()], catalog)
 
 
-def _site(name: str, hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+def _site(name: str, cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
     return _span([catalog.operations["site"][name]], catalog)
 
 
-def _failures(name: str, hardware: Hardware, scenario: Scenario, catalog: Catalog) -> Usual | None:
+def _failures(name: str, cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
     return _span([catalog.training["failures"][name]], catalog)
 
 
-CATALOGUED: Mapping[str, Callable[[Hardware, Scenario, Catalog], Usual | None]] = {
+CATALOGUED: Mapping[str, Callable[[Cluster, Scenario, Catalog], Usual | None]] = {
     "failure_rate": partial(_failures, "rate"),
     "checkpoint_time": partial(_failures, "checkpoint_time"),
     "restart_time": partial(_failures, "restart"),

@@ -19,7 +19,7 @@ from app.formulas.collectives.ideal import bus_factor
 from app.plan import communication
 from app.plan.all_reduce import AlgorithmTime, all_reduce_times
 from app.plan.band import Z90, Band, interval
-from app.plan.cluster import Hardware, look_up
+from app.plan.cluster import Cluster, look_up
 from app.plan.scenario import Scenario
 
 RDMA = ("infiniband", "roce", "spectrum-x", "ultra-ethernet")
@@ -77,36 +77,36 @@ class Sheet:
 
 def sheet(scenario: Scenario, catalog: Catalog, nodes_per_unit: int | None = None) -> Sheet:
     """The acceptance sheet for one scenario; ``nodes_per_unit`` is the fabric's, where it is known."""
-    hardware = look_up(scenario, catalog)
-    network = f" on {hardware.scale_out.name}" if hardware.nodes > 1 else ""
+    cluster = look_up(scenario, catalog)
+    network = f" on {cluster.scale_out.name}" if cluster.nodes > 1 else ""
     return Sheet(
-        title=f"{hardware.gpus:,} {hardware.gpu.name}{network}",
-        settings=tuple(_settings(hardware, scenario)),
-        checks=(*_links(hardware, catalog), *_collectives(hardware, scenario, catalog, nodes_per_unit)),
+        title=f"{cluster.gpus:,} {cluster.gpu.name}{network}",
+        settings=tuple(_settings(cluster, scenario)),
+        checks=(*_links(cluster, catalog), *_collectives(cluster, scenario, catalog, nodes_per_unit)),
     )
 
 
 # Settings ------------------------------------------------------------------------------------------------------------
 
 
-def adapters(hardware: Hardware) -> str:
+def adapters(cluster: Cluster) -> str:
     """The adapters of a node as ``NCCL_IB_HCA`` takes them."""
-    return ",".join(f"mlx5_{index}" for index in range(hardware.nics_per_node))
+    return ",".join(f"mlx5_{index}" for index in range(cluster.nics_per_node))
 
 
-def _settings(hardware: Hardware, scenario: Scenario) -> Iterator[Setting]:
-    family = hardware.scale_out.family
-    if hardware.nodes > 1:
+def _settings(cluster: Cluster, scenario: Scenario) -> Iterator[Setting]:
+    family = cluster.scale_out.family
+    if cluster.nodes > 1:
         if family in RDMA:
             yield Setting("NCCL_IB_DISABLE", "0", "Use RDMA: with 1, NCCL falls back to TCP sockets.")
-            if hardware.nics_per_node:
+            if cluster.nics_per_node:
                 yield Setting(
                     "NCCL_IB_HCA",
-                    "=" + adapters(hardware),
+                    "=" + adapters(cluster),
                     "The compute adapters only, by their names in ibstat; storage adapters left out.",
                 )
             yield from _gpudirect(scenario)
-            yield from _fabric(hardware, scenario, family)
+            yield from _fabric(cluster, scenario, family)
         elif family == "efa":
             yield Setting("FI_PROVIDER", "efa", "Through the OFI plug-in, which the image must carry.")
         else:
@@ -139,7 +139,7 @@ def _gpudirect(scenario: Scenario) -> Iterator[Setting]:
         yield Setting("NCCL_NET_GDR_LEVEL", "LOC", "The plan goes through host memory.")
 
 
-def _fabric(hardware: Hardware, scenario: Scenario, family: str) -> Iterator[Setting]:
+def _fabric(cluster: Cluster, scenario: Scenario, family: str) -> Iterator[Setting]:
     if family != "infiniband":
         yield Setting(
             "NCCL_IB_GID_INDEX", "3", "RoCE v2; check with show_gids. Since 2.21 NCCL finds it by itself.", False
@@ -149,7 +149,7 @@ def _fabric(hardware: Hardware, scenario: Scenario, family: str) -> Iterator[Set
                 "NCCL_IB_TC", "106", "Traffic class of the lossless queue (DSCP 26); as your switches have it."
             )
         yield Setting("NCCL_IB_QPS_PER_CONNECTION", "4", "More flows for equal-cost paths to spread.")
-    if scenario.in_network_reduction and hardware.scale_out.in_network_reduction:
+    if scenario.in_network_reduction and cluster.scale_out.in_network_reduction:
         yield Setting("NCCL_COLLNET_ENABLE", "1", "Sum in the switches (SHARP); needs its plug-in and daemon.")
     if scenario.topology == "rail-only":
         yield Setting("NCCL_CROSS_NIC", "0", "There is no path between rails: stay on one.")
@@ -163,14 +163,14 @@ def _algorithm(key: str) -> str:
 # Links ---------------------------------------------------------------------------------------------------------------
 
 
-def _links(hardware: Hardware, catalog: Catalog) -> Iterator[Check]:
-    yield from _scale_up(hardware)
-    if hardware.nodes < 2 or not hardware.nics_per_node:
+def _links(cluster: Cluster, catalog: Catalog) -> Iterator[Check]:
+    yield from _scale_up(cluster)
+    if cluster.nodes < 2 or not cluster.nics_per_node:
         return
-    network = hardware.scale_out
+    network = cluster.scale_out
     rate = units.show(network.port_rate.typical, "b/s", 4).replace(units.THIN, " ")
     gigabits = f"{network.port_rate.typical / GIGABIT:g}"
-    count = hardware.nics_per_node
+    count = cluster.nics_per_node
     if network.family in RDMA:
         layer = "InfiniBand" if network.family == "infiniband" else "Ethernet"
         yield Check(
@@ -210,9 +210,9 @@ def _links(hardware: Hardware, catalog: Catalog) -> Iterator[Check]:
         )
 
 
-def _scale_up(hardware: Hardware) -> Iterator[Check]:
-    link = hardware.scale_up
-    if hardware.gpus_per_node < 2:
+def _scale_up(cluster: Cluster) -> Iterator[Check]:
+    link = cluster.scale_up
+    if cluster.gpus_per_node < 2:
         return
     if link.family == "nvlink" and link.links:
         each = link.bandwidth.typical / link.links
@@ -221,7 +221,7 @@ def _scale_up(hardware: Hardware) -> Iterator[Check]:
             "Every NVLink is up",
             "on every node",
             "nvidia-smi nvlink --status",
-            f"{link.links} links on each of {hardware.gpus_per_node} GPUs, each near "
+            f"{link.links} links on each of {cluster.gpus_per_node} GPUs, each near "
             f"{units.show(each, 'B/s')} one way; none inactive.",
         )
     elif link.family == "infinity-fabric":
@@ -230,7 +230,7 @@ def _scale_up(hardware: Hardware) -> Iterator[Check]:
             "Every Infinity Fabric link is up",
             "on every node",
             "rocm-smi --showtopotype --shownodesbw",
-            f"XGMI between all {hardware.gpus_per_node} GPUs.",
+            f"XGMI between all {cluster.gpus_per_node} GPUs.",
         )
     else:
         yield Check(
@@ -238,7 +238,7 @@ def _scale_up(hardware: Hardware) -> Iterator[Check]:
             "Every GPU has its PCIe link at full width",
             "on every node",
             "nvidia-smi --query-gpu=pcie.link.gen.max,pcie.link.width.current --format=csv",
-            f"Generation {hardware.pcie.generation:g}, width 16 for each of {hardware.gpus_per_node} GPUs.",
+            f"Generation {cluster.pcie.generation:g}, width 16 for each of {cluster.gpus_per_node} GPUs.",
         )
 
 
@@ -308,34 +308,32 @@ def _microseconds(time: float) -> str:
 # Collectives ---------------------------------------------------------------------------------------------------------
 
 
-def _collectives(
-    hardware: Hardware, scenario: Scenario, catalog: Catalog, nodes_per_unit: int | None
-) -> Iterator[Check]:
+def _collectives(cluster: Cluster, scenario: Scenario, catalog: Catalog, nodes_per_unit: int | None) -> Iterator[Check]:
     titles = {"node": "One server", "pair": "Two servers", "unit": "One scalable unit", "cluster": "The whole cluster"}
-    for key, nodes in _steps(hardware, nodes_per_unit or scenario.nodes_per_unit or 0).items():
-        gpus = min(nodes * hardware.gpus_per_node, hardware.gpus)
+    for key, nodes in _steps(cluster, nodes_per_unit or scenario.nodes_per_unit or 0).items():
+        gpus = min(nodes * cluster.gpus_per_node, cluster.gpus)
         part = scenario.model_copy(update={"gpus": gpus})
         yield Check(
             f"all-reduce-{key}",
             f"{titles[key]}: {gpus:,} GPUs reduce as planned",
             "from one node" if nodes == 1 else f"from one node, {nodes} nodes in the host file",
-            command(nodes, hardware.gpus_per_node, gpus),
+            command(nodes, cluster.gpus_per_node, gpus),
             "Out-of-place columns time and busbw.",
             tuple(_figures(part, catalog)),
         )
 
 
-def _steps(hardware: Hardware, unit: int) -> dict[str, int]:
+def _steps(cluster: Cluster, unit: int) -> dict[str, int]:
     """Node counts to test, growing: one, two, a scalable unit, all."""
     steps: dict[str, int] = {}
-    if hardware.gpus_per_node > 1:
+    if cluster.gpus_per_node > 1:
         steps["node"] = 1
-    if hardware.nodes > 1:
+    if cluster.nodes > 1:
         steps["pair"] = 2
-    if 2 < unit < hardware.nodes:
+    if 2 < unit < cluster.nodes:
         steps["unit"] = unit
-    if hardware.nodes > 2:
-        steps["cluster"] = hardware.nodes
+    if cluster.nodes > 2:
+        steps["cluster"] = cluster.nodes
     return steps
 
 

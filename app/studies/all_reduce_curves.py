@@ -13,7 +13,7 @@ from app.formulas.collectives.ideal import bus_factor
 from app.plan import communication
 from app.plan.all_reduce import AlgorithmTime, AllReduceTimes, all_reduce_times
 from app.plan.band import interval
-from app.plan.cluster import Hardware, look_up
+from app.plan.cluster import Cluster, look_up
 from app.plan.scenario import Scenario
 from app.studies.curve import Curve, Mark, Series, short
 from app.units import percent, show
@@ -47,10 +47,10 @@ def message_sizes(own: float) -> Floats:
     return np.unique(np.concatenate((powers, [largest, max(own, SMALLEST)])))
 
 
-def gpu_counts(hardware: Hardware, *own: int) -> Floats:
+def gpu_counts(cluster: Cluster, *own: int) -> Floats:
     """Whole nodes, doubling from one to 131,072 GPUs or a little beyond the planner's own."""
-    first = hardware.gpus_per_node
-    doublings = int(np.ceil(np.log2(max(MOST_GPUS, 2 * hardware.gpus) / first)))
+    first = cluster.gpus_per_node
+    doublings = int(np.ceil(np.log2(max(MOST_GPUS, 2 * cluster.gpus) / first)))
     counts = first * 2.0 ** np.arange(doublings + 1)
     return np.unique(
         np.concatenate((counts[counts > 1], np.asarray([n for n in own if n > 1 and n % first == 0], float)))
@@ -59,14 +59,14 @@ def gpu_counts(hardware: Hardware, *own: int) -> Floats:
 
 def all_reduce_over_sizes(scenario: Scenario, catalog: Catalog, message: float, quantity: str = "time") -> Curve:
     """An all-reduce on the plan's cluster against message size, by algorithm; ``message`` is the plan's own [B]."""
-    hardware = look_up(scenario, catalog)
+    cluster = look_up(scenario, catalog)
     own = max(float(message), SMALLEST)
     sizes = message_sizes(own)
     found = all_reduce_times(communication.of_scenario(scenario, catalog), sizes)
-    factor = _factor(quantity, sizes, np.full(sizes.shape, float(hardware.gpus)))
+    factor = _factor(quantity, sizes, np.full(sizes.shape, float(cluster.gpus)))
     stretches = _stretches(sizes, found.names)
     name, unit = QUANTITIES[quantity]
-    title = f"{_regimes(stretches, 'B')} on {hardware.gpus:,} {hardware.gpu.name}."
+    title = f"{_regimes(stretches, 'B')} on {cluster.gpus:,} {cluster.gpu.name}."
     if factor is not None:
         rates = factor / found.best.time[:, 0]
         half = float(sizes[int(np.argmax(rates >= 0.5 * np.nanmax(rates)))])
@@ -87,12 +87,12 @@ def all_reduce_over_sizes(scenario: Scenario, catalog: Catalog, message: float, 
 
 def all_reduce_over_gpus(scenario: Scenario, catalog: Catalog, message: float, quantity: str = "time") -> Curve:
     """An all-reduce of one message against the number of GPUs, by algorithm, in whole nodes."""
-    hardware = look_up(scenario, catalog)
-    counts = gpu_counts(hardware, hardware.gpus)
+    cluster = look_up(scenario, catalog)
+    counts = gpu_counts(cluster, cluster.gpus)
     found = all_reduce_times(communication.of_scenario(scenario, catalog), message, counts)
     factor = _factor(quantity, np.full(counts.shape, message), counts)
     name, unit = QUANTITIES[quantity]
-    place = np.flatnonzero(counts == hardware.gpus)
+    place = np.flatnonzero(counts == cluster.gpus)
     stretches = _stretches(counts, found.names)
     first, last = (_own(found.best, factor, end) for end in (0, -1))
     grows = f"takes {last / first:.1f} times as long on {counts[-1]:,.0f} GPUs as on {counts[0]:,.0f}"
@@ -108,7 +108,7 @@ def all_reduce_over_gpus(scenario: Scenario, catalog: Catalog, message: float, q
         y_name=name,
         y_unit=unit,
         series=_by_algorithm(found, counts, factor, quantity),
-        own=(float(hardware.gpus), _own(found.best, factor, place[0])) if place.size else None,
+        own=(float(cluster.gpus), _own(found.best, factor, place[0])) if place.size else None,
         marks=tuple(Mark(start, NAMES.get(way, way)) for start, _, way in stretches[1:]),
     )
 
@@ -154,15 +154,15 @@ def all_reduce_by_network(
     scenario: Scenario, catalog: Catalog, message: float, quantity: str = "bus_bandwidth"
 ) -> Curve:
     """The quickest all-reduce against message size inside one scale-up domain, and across it on each network."""
-    hardware = look_up(scenario, catalog)
+    cluster = look_up(scenario, catalog)
     own = max(float(message), SMALLEST)
     sizes = message_sizes(own)
     name, unit = QUANTITIES[quantity]
-    domain = min(hardware.platform.scale_up_domain, hardware.gpus)
-    others = networks(scenario, catalog) if hardware.nodes > 1 else ()
+    domain = min(cluster.platform.scale_up_domain, cluster.gpus)
+    others = networks(scenario, catalog) if cluster.nodes > 1 else ()
     series: list[Series] = []
     if domain > 1:
-        alone = scenario.model_copy(update={"gpus": domain, "gpus_per_node": min(domain, hardware.gpus_per_node)})
+        alone = scenario.model_copy(update={"gpus": domain, "gpus_per_node": min(domain, cluster.gpus_per_node)})
         fabric = communication.of_scenario(alone, catalog)
         factor = _factor(quantity, sizes, np.full(sizes.shape, float(domain)))
         quickest = all_reduce_times(fabric, sizes).best
@@ -188,7 +188,7 @@ def all_reduce_by_network(
     return Curve(
         key=f"all_reduce_{quantity}_by_network",
         title=title,
-        subtitle=f"{name} of the quickest all-reduce on {hardware.gpus:,} GPUs by network, and inside one domain",
+        subtitle=f"{name} of the quickest all-reduce on {cluster.gpus:,} GPUs by network, and inside one domain",
         x_name="Message",
         x_unit="B",
         y_name=name,

@@ -37,11 +37,11 @@ def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
     The replicas grow in number, each as the plan spreads it: once with the batch growing along, once with the plan's
     batch shared out among more of them.
     """
-    hardware = look_up(scenario, catalog)
-    own, replicas = hardware.gpus, chosen.data_parallel
+    cluster = look_up(scenario, catalog)
+    own, replicas = cluster.gpus, chosen.data_parallel
     replica = own // replicas
     shares = [2**power for power in range(18) if replica * 2**power <= 4 * max(own, 1024)]
-    counts = sorted({replica * share for share in shares if replica * share >= hardware.gpus_per_node} | {own})
+    counts = sorted({replica * share for share in shares if replica * share >= cluster.gpus_per_node} | {own})
     weak: list[Floats] = []
     strong: list[Floats] = []
     missing = np.full(N_DRAWS, np.nan)
@@ -92,7 +92,7 @@ def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
 
 def tail(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
     """Step time against the spread of one node's step, the plan's cluster and smaller ones."""
-    hardware = look_up(scenario, catalog)
+    cluster = look_up(scenario, catalog)
     spreads = np.unique(np.append(np.linspace(0.0, 0.1, 11), scenario.jitter))
     fixed = with_parallelism(scenario, chosen)
     network = network_of(fixed, catalog)
@@ -100,7 +100,7 @@ def tail(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
     table = np.stack([np.broadcast_to(job.training.step_time.values, (N_DRAWS,)) for job in jobs])
     low, high = interval(table)
     typical_times = table[:, 0]
-    line = Series(f"{hardware.nodes:,} nodes", "quickest", spreads, typical_times, low, high, strong=True)
+    line = Series(f"{cluster.nodes:,} nodes", "quickest", spreads, typical_times, low, high, strong=True)
     place = int(np.flatnonzero(spreads == scenario.jitter)[0])
     at_one = float(np.interp(0.01, spreads, typical_times) / typical_times[0] - 1)
     return Curve(

@@ -46,13 +46,13 @@ def test_where_zero_is_possible_the_draws_are_normal_and_never_negative() -> Non
 
 def test_the_models_own_error_widens_the_range_on_the_logarithm() -> None:
     # Without draws to speak of, the half-width is the residual: 10·e^±0.2.
-    band = fold({"t": Draws(np.full(257, 10.0), "s", residual=0.2)})["t"]
+    band = fold(CostLine("nodes", Draws(np.full(257, 10.0), residual=0.2))).cost
     assert band is not None
     assert (band.low, band.high) == pytest.approx((10 * np.exp(-0.2), 10 * np.exp(0.2)))
 
 
 def test_what_cannot_be_computed_is_none() -> None:
-    assert fold({"t": Draws(np.full(257, np.nan), "s")}) == {"t": None}
+    assert fold(CostLine("nodes", Draws(np.full(257, np.nan)))).cost is None
 
 
 @given(st.floats(0.01, 100), st.floats(0, 1), st.floats(1, 5), st.floats(1, 5), st.sampled_from(["a.b.c", "d.e.f"]))
@@ -60,7 +60,7 @@ def test_typical_lies_inside_its_band_and_curves_agree_with_plans(
     typical: float, residual: float, below: float, above: float, key: str
 ) -> None:
     draws = estimate(key, typical, typical / below, typical * above).draws()
-    band = fold({"t": Draws(draws, "s", residual=residual)})["t"]
+    band = fold(CostLine("nodes", Draws(draws, residual=residual))).cost
     assert band is not None
     assert band.low <= band.typical <= band.high
     low, high = interval(draws[None, :], residual)
@@ -70,7 +70,7 @@ def test_typical_lies_inside_its_band_and_curves_agree_with_plans(
 def test_a_band_names_its_sources_once_and_marks_what_is_not_on_sale() -> None:
     one = estimate("gpus.rubin.power")
     announced = Estimate(1.0, "s", "a-keynote", status="announced", key="gpus.rubin.memory")
-    band = fold({"t": Draws(one.draws(), "s", used=(one, announced, one))})["t"]
+    band = fold(CostLine("nodes", Draws(one.draws(), used=(one, announced, one)))).cost
     assert band is not None
     assert (band.sources, band.projected) == (("a-paper", "a-keynote"), True)
 
@@ -79,10 +79,10 @@ def test_a_result_is_folded_as_a_tree_each_quantity_in_the_unit_its_field_declar
     ten = Draws(np.full(257, 10.0))
     costs: CostLine[Draws] = CostLine("nodes", ten)
     bisection: Bisection[Draws] = Bisection("leaf", ten, Draws(np.full(257, np.nan)))
-    folded = fold({"lines": (costs, costs), "cut": bisection, "count": 3})
-    assert folded["count"] == 3
-    assert [line.cost for line in folded["lines"]] == [Band(10, 10, 10, "USD")] * 2
-    assert folded["cut"] == Bisection("leaf", Band(10, 10, 10, "B/s"), None)
+    lines, cut, count = fold(((costs, costs), bisection, 3))
+    assert count == 3
+    assert [line.cost for line in lines] == [Band(10, 10, 10, "USD")] * 2
+    assert cut == Bisection("leaf", Band(10, 10, 10, "B/s"), None)
 
 
 def test_every_field_of_every_part_of_a_plan_says_what_it_is():

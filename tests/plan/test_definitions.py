@@ -11,7 +11,7 @@ import pytest
 
 from app import Scenario, evaluate, load_catalog
 from app.plan.band import Band, Draws, fold
-from app.plan.result import Plan
+from app.plan.result import CostLine, Plan
 
 CATALOG = load_catalog()
 YEAR = 365.25 * 24 * 3600
@@ -38,14 +38,14 @@ def site(name: str) -> float:
 
 def test_a_band_holds_the_middle_four_fifths_of_the_draws():
     draws = np.concatenate(([50.0], np.linspace(0, 100, 256)))  # the typical value first
-    band = fold({"it": Draws(draws)})["it"]
+    band = fold(CostLine("nodes", Draws(draws))).cost
     assert (band.low, band.typical, band.high) == pytest.approx((10, 50, 90), abs=1)  # 10th and 90th percentile
 
 
 def test_the_models_own_error_widens_a_band_in_quadrature_on_the_logarithm():
     # Draws from 100/e^0.3 to 100·e^0.3 and an error of 0.4: √(0.3² + 0.4²) = 0.5.
     draws = 100 * np.exp(np.concatenate(([0.0], np.linspace(-0.375, 0.375, 256))))  # 0.375 × 0.8 = 0.3
-    band = fold({"it": Draws(draws, residual=0.4)})["it"]
+    band = fold(CostLine("nodes", Draws(draws, residual=0.4))).cost
     assert (band.low, band.high) == pytest.approx((100 * np.exp(-0.5), 100 * np.exp(0.5)), rel=0.01)
 
 

@@ -17,7 +17,7 @@ from app.catalog.sampling import DRAWS, TYPICAL
 from app.formulas.arrays import Array
 from app.formulas.training import arguments, parallelism_search
 from app.formulas.transformer import Shape
-from app.plan.cluster import Hardware
+from app.plan.cluster import Cluster
 from app.plan.communication import Communication
 from app.plan.job.calibration import (
     DEFAULT_STACK,
@@ -176,7 +176,7 @@ def conditions_of(gpu: Gpu, precision: str, stack: Stack, jitter: float) -> Cond
 
 
 def step_inputs(
-    cluster: Hardware, fabric: Communication, request: JobRequest, catalog: Catalog, *, drawn: bool = False
+    cluster: Cluster, fabric: Communication, request: JobRequest, catalog: Catalog, *, drawn: bool = False
 ) -> StepInputs:
     """Catalogue entries and requests as numbers: typical values, or draws on the last axis."""
     model = shape(request.model, catalog)
@@ -248,14 +248,14 @@ class JobSetup:
     ``inputs`` are typical values.
     """
 
-    cluster: Hardware
+    cluster: Cluster
     request: JobRequest
     catalog: Catalog
     inputs: StepInputs
     fixed: parallelism_search.FixedDegrees
 
     @classmethod
-    def of(cls, cluster: Hardware, request: JobRequest, catalog: Catalog, inputs: StepInputs) -> "JobSetup":
+    def of(cls, cluster: Cluster, request: JobRequest, catalog: Catalog, inputs: StepInputs) -> "JobSetup":
         """With what the request fixes."""
         return cls(cluster, request, catalog, inputs, fixed_degrees(request, inputs.shape, catalog))
 

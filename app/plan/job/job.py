@@ -10,7 +10,7 @@ from app.formulas import transformer
 from app.formulas.training import arguments, compute, parallelism_search
 from app.formulas.training import step as training_step
 from app.plan.band import Draws
-from app.plan.cluster import Hardware
+from app.plan.cluster import Cluster
 from app.plan.communication import Communication, communication
 from app.plan.job import breakdown, candidates
 from app.plan.job.breakdown import Timing, bottleneck_of, goodput, memory_of, timing_of
@@ -60,7 +60,7 @@ class Job:
         return (*own, *no_progress(self.training.availability))
 
 
-def plan_job(cluster: Hardware, fabric: Communication, request: JobRequest, catalog: Catalog) -> Job:
+def plan_job(cluster: Cluster, fabric: Communication, request: JobRequest, catalog: Catalog) -> Job:
     """Find the best parallelism that fits, time its step and what it is made of.
 
     A configuration given whole may fill the memory to the brim; where it is larger still it is timed but not run.
@@ -145,7 +145,7 @@ def explanations(job: Job) -> dict[str, Explanation]:
     return breakdown.explanations(job.setup, job.training, job.memory)
 
 
-def time_on(job: Job, cluster: Hardware, fabric: Communication) -> float:
+def time_on(job: Job, cluster: Cluster, fabric: Communication) -> float:
     """What the same job, run the same way, takes on other hardware: typically, failures included [s].
 
     NaN where the job does not run.
