@@ -17,6 +17,7 @@ class Cluster:
     A cluster equals itself alone, and `resolve` makes one for one request, so that it can be part of a cache's key.
     """
 
+    request: ClusterRequest
     gpu: Gpu
     platform: Platform
     scale_up: ScaleUp
@@ -75,6 +76,7 @@ def resolve(request: ClusterRequest, network: NetworkRequest, catalog: Catalog) 
     if network.nics_per_node is None and gpus_per_node < platform.gpus_per_node:
         nics = -(-nics * gpus_per_node // platform.gpus_per_node)
     return Cluster(
+        request=request,
         gpu=gpu,
         platform=platform,
         scale_up=scale_up,

@@ -31,6 +31,15 @@ def results(part: Any, path: str = "") -> Iterator[Result]:
             yield from results(value, name)
 
 
+def value_of(part: Any, path: str) -> Any:
+    """One result inside a record, by its name on the wire; ``None`` where the part that would hold it is missing."""
+    for name in path.split("."):
+        if part is None:
+            return None
+        part = getattr(part, name)
+    return part
+
+
 def view(part: Any, name: str, path: str = "") -> list[Result]:
     """The results that stand in a view, see `Declaration.show`."""
     return [result for result in results(part, path) if name in result.declared.show]

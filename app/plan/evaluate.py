@@ -75,7 +75,7 @@ def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
             memory=job.memory,
             bottleneck=job.bottleneck,
             costs=cost.costs,
-            recommendation=recommend(scenario, catalog, network, job, cost),
+            recommendation=recommend(network, fabric, job, cost),
             explanations={
                 **explain_network(network),
                 **training_job.explanations(job),
@@ -84,7 +84,7 @@ def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
             },
         )
     )
-    return replace(plan, verdict=summary.verdict(scenario, cluster, catalog, plan))
+    return replace(plan, verdict=summary.verdict(plan, cluster, scenario.part(ModelRequest), catalog))
 
 
 @nan_is_an_answer

@@ -7,8 +7,10 @@ import numpy as np
 from app.catalog.entries import ScaleOut
 from app.catalog.load import Catalog
 from app.plan.band import nan_is_an_answer
+from app.plan.cluster import resolve
+from app.plan.communication import Communication, communication
 from app.plan.job import job as training_job
-from app.plan.network import Network, network_of
+from app.plan.network import Network, design_network
 from app.plan.result import Parallelism, Recommendation
 from app.plan.scenario import Scenario
 from app.plan.total_cost import TotalCost, ownership
@@ -18,21 +20,19 @@ TIE = 0.02
 """Costs closer than this share are called equal: less than any price is known to."""
 
 
-def recommend(
-    scenario: Scenario, catalog: Catalog, network: Network, job: training_job.Job, cost: TotalCost
-) -> Recommendation | None:
+def recommend(network: Network, fabric: Communication, job: training_job.Job, cost: TotalCost) -> Recommendation | None:
     """Compare the planned network with the other family at the same rate, by owned cost of the run.
 
     ``None`` where the plan or its rival cannot be computed, or needs no network.
     """
-    planned = network.cluster.scale_out
+    catalog, planned = network.prices.catalog, network.cluster.scale_out
     rival = counterpart(planned, catalog)
     if rival is None or job.training.parallelism is None or network.cluster.nodes < 2:
         return None
     spent, taken = cost.costs.per_run.typical, job.training.time_to_train.typical
     if not (spent > 0 and taken > 0):  # nothing to train, or all of it for nothing
         return None
-    rival_time, rival_cost = run_on(rival, scenario, catalog, job)
+    rival_time, rival_cost = run_on(rival, network, fabric, job)
     dearer, slower = rival_cost / spent - 1, rival_time / taken - 1
     if not abs(dearer) < float("inf"):
         return None
@@ -55,12 +55,14 @@ def recommend(
 
 
 @nan_is_an_answer
-def run_on(scale_out: ScaleOut, scenario: Scenario, catalog: Catalog, job: training_job.Job) -> tuple[float, float]:
+def run_on(scale_out: ScaleOut, planned: Network, fabric: Communication, job: training_job.Job) -> tuple[float, float]:
     """Time [s] and owned cost [USD] of the planned run, run the same way on another network: typical values."""
-    other = scenario.model_copy(update={"scale_out": scale_out.key, "switch": None})
-    network = network_of(other, catalog)
-    time = training_job.time_on(job, network.cluster, training_job.fabric_on(network, other, catalog))
-    owned = ownership(network.cluster, network, network.prices)
+    catalog, prices = planned.prices.catalog, planned.prices
+    request = planned.request.model_copy(update={"scale_out": scale_out.key, "switch": None})
+    cluster = resolve(planned.cluster.request, request, catalog)
+    network = design_network(cluster, request, prices)
+    time = training_job.time_on(job, cluster, communication(cluster, network, request, fabric.request, catalog))
+    owned = ownership(cluster, network, prices)
     return time, float(np.ravel(owned.per_run(time))[0])
 
 

@@ -4,7 +4,7 @@ from app.catalog.load import Catalog
 from app.plan.band import Band
 from app.plan.cluster import Cluster
 from app.plan.result import Bottleneck, Plan
-from app.plan.scenario import Scenario
+from app.plan.scenario import ModelRequest
 from app.units import percent, show, show_range
 
 LIMITS = {
@@ -17,19 +17,19 @@ LIMITS = {
 }
 
 
-def verdict(scenario: Scenario, cluster: Cluster, catalog: Catalog, plan: Plan) -> str:
+def verdict(plan: Plan, cluster: Cluster, request: ModelRequest, catalog: Catalog) -> str:
     """One or two sentences a director repeats in a meeting."""
     costs, bottleneck = plan.costs, plan.bottleneck
-    model = catalog.models[scenario.model].name if scenario.model in catalog.models else "a model of your own"
+    model = catalog.models[request.model].name if request.model in catalog.models else "a model of your own"
     network = f" on {cluster.scale_out.name}" if cluster.nodes > 1 else ""
-    gpus = f"{scenario.gpus:,} {cluster.gpu.name}{network}"
+    gpus = f"{cluster.gpus:,} {cluster.gpu.name}{network}"
     time = plan.training.time_to_train
     if time is None:
         return f"{gpus} cannot train {model} as asked; the findings say what to change."
     days = _shown(time)
     prices = [f"{_shown(band)} {how}" for band, how in ((costs.per_run, "owned"), (costs.rental, "rented")) if band]
     price = f", for {' or '.join(prices)}" if prices else ""
-    first = f"{gpus} train {model} on {show(scenario.training_tokens, '1')} tokens in about {days}{price}."
+    first = f"{gpus} train {model} on {show(request.training_tokens, '1')} tokens in about {days}{price}."
     limit = LIMITS[bottleneck.resource] if bottleneck.resource else ""
     return f"{first} {limit}; {_networks(bottleneck, cluster)}" if limit else first
 

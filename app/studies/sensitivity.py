@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,13 +11,11 @@ from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.names import input_name
 from app.plan.band import Draws, nan_is_an_answer
-from app.plan.declarations import figures
-from app.plan.job import job as training_job
-from app.plan.network import fabric_of, network_of
+from app.plan.declarations import figures, value_of
 from app.plan.result import Parallelism, Plan
 from app.plan.scenario import Scenario
-from app.plan.total_cost import total_cost
 from app.studies.scaling import with_parallelism
+from app.studies.stages import stages
 
 
 @dataclass(frozen=True)
@@ -56,17 +53,12 @@ def sensitivity(
     """
     declared = figures(Plan)[result]
     asked = with_parallelism(scenario, chosen)
-    network = network_of(asked, catalog)
-    cluster = network.cluster
-    job = training_job.job_on(network, asked, catalog)
-    cost = total_cost(cluster, network, network.prices, job.training.time_to_train.values)
-    parts: dict[str, Any] = {"fabric": fabric_of(network, cost.costs.capital), "costs": cost.costs}
-    part, _, name = result.partition(".")
-    draws: Draws = getattr(parts[part], name) if part in parts else getattr(job.training, name)
-    step = job.training.step_time
+    answered = stages(asked, catalog)
+    draws: Draws = value_of(answered, result)
+    step, run = answered.training.step_time, answered.training.time_to_train
     used = list(draws.used)
     if result == "costs.per_run":
-        used += job.training.time_to_train.used
+        used += run.used
     inputs = _inputs(used)
     values = np.log(draws.values)
     typical_value = float(draws.values[0])

@@ -11,13 +11,11 @@ from pydantic_core import PydanticCustomError
 
 from app.catalog.load import Catalog
 from app.plan.band import Band, nan_is_an_answer
-from app.plan.declarations import figures, results
+from app.plan.declarations import figures, value_of
 from app.plan.evaluate import evaluate
-from app.plan.job import job as training_job
-from app.plan.network import fabric_of, network_of
 from app.plan.result import Finding, Plan
 from app.plan.scenario import Scenario
-from app.plan.total_cost import cluster_of, total_cost
+from app.studies.stages import stages
 
 RESULTS = tuple(name for name, declared in figures(Plan).items() if "sweep" in declared.show)
 """The results in each row unless others are asked for, by their names in a plan."""
@@ -96,29 +94,16 @@ Answered = tuple[Mapping[str, Any], tuple[Finding, ...]]
 @nan_is_an_answer
 def _of_stages(scenario: Scenario, catalog: Catalog, names: Sequence[str]) -> Answered:
     """Typical values of some results of network, job and costs, nothing where one cannot be computed; the findings."""
-    network = network_of(scenario, catalog)
-    cluster = network.cluster
-    job = training_job.job_on(network, scenario, catalog)
-    cost = total_cost(cluster, network, network.prices, job.training.time_to_train.values)
-    parts: dict[str, Any] = {
-        "fabric": fabric_of(network, cost.costs.capital),
-        "cluster": cluster_of(cost.owned),
-        "costs": cost.costs,
-        "training": job.training,
-        "memory": job.memory,
-        "bottleneck": job.bottleneck,
-    }
+    answered = stages(scenario, catalog)
     values: dict[str, float | None] = {}
     for path in names:
-        part, _, name = path.partition(".")
-        value = float(getattr(parts[part], name).typical)
+        value = float(value_of(answered, path).typical)
         values[path] = value if isfinite(value) else None
-    return values, (*network.findings, *job.findings, *cost.findings)
+    return values, answered.findings
 
 
 def _of_plan(scenario: Scenario, catalog: Catalog, names: Sequence[str]) -> Answered:
     """The same of any results, words and flags among them."""
     plan = evaluate(scenario, catalog)
-    known = {result.path: result.value for result in results(plan)}
-    values = {path: known.get(path) for path in names}
+    values = {path: value_of(plan, path) for path in names}
     return {path: one.typical if isinstance(one, Band) else one for path, one in values.items()}, plan.findings

@@ -217,11 +217,12 @@ def test_any_scenario_has_an_answer_in_which_every_gap_is_explained(**asked: Any
 def test_the_recommendation_rests_on_what_a_plan_on_the_other_network_says(asked: dict[str, Any]) -> None:
     scenario = Scenario.model_validate(asked)
     network = network_of(scenario, CATALOG)
+    fabric = training_job.fabric_on(network, scenario, CATALOG)
     job = training_job.job_on(network, scenario, CATALOG)
     assert job.training.parallelism is not None
     rival = counterpart(network.cluster.scale_out, CATALOG)
     assert rival is not None
-    time, cost = run_on(rival, scenario, CATALOG, job)
+    time, cost = run_on(rival, network, fabric, job)
     same_way = {"scale_out": rival.key, "switch": None, **degrees(job.training.parallelism)}
     plan = evaluate(scenario.model_copy(update=same_way), CATALOG)
     assert plan.training.parallelism == job.training.parallelism
