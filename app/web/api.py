@@ -239,14 +239,14 @@ def _check_values(grid: Grid, catalog: Catalog, stopped: Stopped) -> None:
         raise problems.invalid(wrong[:100])
 
 
-async def _batches(first: Rows, rows: Iterator[dict[str, Any]], gate: HeavyQueue, until: float) -> AsyncIterator[Rows]:
+async def _batches(first: Rows, rows: Iterator[dict[str, Any]], queue: HeavyQueue, until: float) -> AsyncIterator[Rows]:
     """Rows until time is over. Sweeps take turns after each batch, and none is taken while the client reads."""
     batch = first
     while batch:
         yield batch
         try:
             async with asyncio.timeout(until - monotonic()):
-                batch = await gate.next(partial(_batch, rows, until))
+                batch = await queue.slot(partial(_batch, rows, until))
         except TimeoutError:
             return
 

@@ -52,9 +52,9 @@ class HeavyQueue:
             raise ProblemError(
                 503, "Too many large questions at once. Ask again in a few seconds.", headers={"retry-after": "5"}
             )
-        return await (self.next(work) if heavy else _in_thread(self.light, work))
+        return await (self.slot(work) if heavy else _in_thread(self.light, work))
 
-    async def next(self, work: Callable[[], T]) -> T:
+    async def slot(self, work: Callable[[], T]) -> T:
         """Work on a heavy question that has been let in: it waits its turn however many others do."""
         self.inside += 1
         try:
@@ -84,10 +84,10 @@ async def compute(request: Request, work: Callable[[Stopped], T], *, heavy: bool
 
     Waiting for a turn is part of the time. When it is over, or the client leaves, the work is told so.
     """
-    gate: HeavyQueue = request.app.state.heavy_queue
+    queue: HeavyQueue = request.app.state.heavy_queue
     seconds: float = request.app.state.settings.time_limit
     stopped = Event()
-    answer = asyncio.ensure_future(gate.run(partial(work, stopped.is_set), heavy=heavy))
+    answer = asyncio.ensure_future(queue.run(partial(work, stopped.is_set), heavy=heavy))
     leaving = asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait({answer, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -405,8 +405,8 @@ def test_a_body_of_countless_fields_is_refused_before_they_are_looked_at(client:
 
 def test_too_many_large_questions_are_turned_away() -> None:
     async def crowd() -> list[object]:
-        gate = heavy_queue.HeavyQueue(settings.Settings(heavy_workers=1, heavy_queue=1))
-        four = [gate.run(lambda: time.sleep(0.01) or "done", heavy=True) for _ in range(4)]
+        queue = heavy_queue.HeavyQueue(settings.Settings(heavy_workers=1, heavy_queue=1))
+        four = [queue.run(lambda: time.sleep(0.01) or "done", heavy=True) for _ in range(4)]
         return await asyncio.gather(*four, return_exceptions=True)
 
     found = run_apart(crowd())

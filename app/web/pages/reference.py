@@ -182,10 +182,10 @@ async def cables(request: Request) -> Response:
         return network.cables()
 
     rows = await compute(request, work, heavy=True)
-    gate: HeavyQueue = request.app.state.heavy_queue
+    queue: HeavyQueue = request.app.state.heavy_queue
     name = f"railyard-{scenario.gpus}-{scenario.gpu}-{scenario.scale_out}-cables.csv"
     headers = {**_attached(name), "cache-control": FRESH, "etag": f'"{entity_tag(request)}"'}
-    return StreamingResponse(gate.stream(files.cable_csv(rows)), media_type=CSV, headers=headers)
+    return StreamingResponse(queue.stream(files.cable_csv(rows)), media_type=CSV, headers=headers)
 
 
 def _too_many(cables: int, most: int) -> ProblemError:
