@@ -100,10 +100,14 @@ def record(kind: type[T]) -> type[T]:
 class Band:
     """An 80 % interval about a typical value, in ``unit``, with the keys of the sources it rests on."""
 
-    low: float = result("", "Low", "Lower end of the 80 % interval, in the unit beside it.")
-    typical: float = result("", "Typical", "The typical value, in the unit beside it.")
-    high: float = result("", "High", "Upper end of the 80 % interval, in the unit beside it.")
-    unit: str = result("", "Unit", "A base unit or, for a rate of money, such as USD/h; 1 for counts and shares.")
+    low: float = result("", "Low", "Lower end of the 80 % interval; null where it is not finite.")
+    typical: float = result("", "Typical", "The typical value.")
+    high: float = result("", "High", "Upper end of the 80 % interval; null where it has no bound.")
+    unit: str = result(
+        "",
+        "Unit",
+        "Of the numbers beside it: a base unit or, for a rate of money, such as USD/h; 1 for counts and shares.",
+    )
     sources: tuple[str, ...] = result("", "Sources", "Keys of the sources that it rests on.", default=())
     projected: bool = result(
         "", "Projected", "Whether it rests on what is announced or projected, not on sale.", default=False

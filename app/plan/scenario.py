@@ -199,7 +199,10 @@ class NetworkRequest(Request):
     gpudirect: bool = _field("network", "GPUDirect RDMA", "NIC straight to GPU memory; off: through the host.", True)
     tuned: bool = _field("network", "Tuned lossless Ethernet", "Flow and congestion control set up for RoCE.", True)
     jitter: Annotated[Number, Field(ge=0, le=10)] = _field(
-        "network", "Tail latency", "Relative spread of a step's time on one node (0.01: one per cent).", 0.014
+        "network",
+        "Step-time spread of a node",
+        "Tail latency: relative spread of a step's time on one node (0.01: one per cent).",
+        0.014,
     )
     storage_network: bool = _field("network", "Storage network", "Size it too.", False)
     management_network: bool = _field("network", "Management network", "Size it too.", False)

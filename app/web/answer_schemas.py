@@ -18,7 +18,7 @@ from typing import (
 
 from pydantic.fields import FieldInfo
 
-from app.catalog.estimate import Estimate, EstimateIn
+from app.catalog.estimate import EstimateIn
 from app.catalog.names import words
 from app.plan.band import Band, Declaration, Quantity, declaration
 from app.plan.result import Term, Training
@@ -26,30 +26,19 @@ from app.plan.result import Term, Training
 Schema = dict[str, Any]
 
 PLAIN: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
-BESIDE = "in the unit that `unit` names"
-MEANINGS: Mapping[type, Mapping[str, Declaration]] = {
-    Band: {
-        "low": Declaration("", "Low", f"Lower end of the 80 % interval, {BESIDE}; null where it is not finite."),
-        "typical": Declaration("", "Typical", f"The typical value, {BESIDE}."),
-        "high": Declaration("", "High", f"Upper end of the 80 % interval, {BESIDE}; null where it has no bound."),
-        "unit": Declaration("", "Unit", "A base unit or, for a rate of money, such as USD/h; 1 for counts and shares."),
-        "sources": Declaration("", "Sources", "Keys of the sources that it rests on."),
-        "projected": Declaration("", "Projected", "Whether it rests on what is announced or projected."),
-    },
-    Estimate: {
-        "typical": Declaration("", "Typical", f"The typical value, {BESIDE}."),
-        "unit": Declaration("", "Unit", "Its base unit."),
-        "source": Declaration("", "Source", "Key of the source it comes from."),
-        "status": Declaration("", "Status", "How certain it is that one can have it: shipping, announced, projected."),
-        "low": Declaration("", "Low", f"About the 5th percentile of what one meets, {BESIDE}; null: exact."),
-        "high": Declaration("", "High", f"About the 95th percentile of what one meets, {BESIDE}; null: exact."),
-        "note": Declaration("", "Note", "What else to know of it."),
-        "date": Declaration("", "Date", "When it held, if not when its source was published."),
-        "key": Declaration("", "Key", "Its place in the catalogue: kind, entry and field."),
-        "spread": Declaration("", "Spread", "Whether its range is drawn from."),
-    },
+ESTIMATE: Mapping[str, Declaration] = {
+    "typical": Declaration("", "Typical", "The typical value, in the unit that `unit` names."),
+    "unit": Declaration("", "Unit", "Its base unit."),
+    "source": Declaration("", "Source", "Key of the source it comes from."),
+    "status": Declaration("", "Status", "How certain it is that one can have it: shipping, announced, projected."),
+    "low": Declaration("", "Low", "About the 5th percentile of what one meets; null: exact."),
+    "high": Declaration("", "High", "About the 95th percentile of what one meets; null: exact."),
+    "note": Declaration("", "Note", "What else to know of it."),
+    "date": Declaration("", "Date", "When it held, if not when its source was published."),
+    "key": Declaration("", "Key", "Its place in the catalogue: kind, entry and field."),
+    "spread": Declaration("", "Spread", "Whether its range is drawn from."),
 }
-"""Records that lie below the declarations."""
+"""An estimate's fields: the catalogue lies below what declares results."""
 NOT_FINITE = frozenset({(Band, "low"), (Band, "high"), (Term, "value"), (Training, "availability")})
 """Numbers that may be infinite, or not a number where there is nothing to run: JSON writes both as null."""
 
@@ -127,10 +116,9 @@ def _any_of(schemas: list[Schema]) -> Schema:
 def _fields(kind: Any) -> Iterator[tuple[str, Any, Declaration]]:
     """The fields of a record with type and declaration; those of the catalogue's entries are named for themselves."""
     hints = get_type_hints(kind, include_extras=True)
-    known = MEANINGS.get(kind, {})
     if is_dataclass(kind):
         for entry in fields(kind):
-            yield entry.name, hints[entry.name], declaration(entry) or known[entry.name]
+            yield entry.name, hints[entry.name], declaration(entry) or ESTIMATE[entry.name]
     elif is_typeddict(kind):
         for name, hint in hints.items():
             inner, declared = get_args(get_args(hint)[0] if get_origin(hint) is NotRequired else hint)

@@ -198,6 +198,13 @@ class FabricAccuracy(TypedDict):
     designs: Annotated[tuple[DesignCheck, ...], Declaration("", "Designs", "Each design.")]
 
 
+class Infeasible(TypedDict):
+    """Published runs that the planner would refuse: too large for the memory it allows, or not to be divided."""
+
+    count: Annotated[int, Declaration("1", "Rows", "Runs that it would refuse.")]
+    share: Annotated[float, Declaration("1", "Share", "Their share of the runs that were predicted.")]
+
+
 class TrainingAccuracy(TypedDict):
     """Predicted step times against published runs."""
 
@@ -209,6 +216,7 @@ class TrainingAccuracy(TypedDict):
     dense: Annotated[Statistics, Declaration("", "Dense", "Dense models.")]
     moe: Annotated[Statistics, Declaration("", "Mixtures", "Mixtures of experts.")]
     baseline: Annotated[Statistics, Declaration("", "Baseline", "What the usual MFU of others would predict.")]
+    infeasible: Annotated[Infeasible, Declaration("", "Infeasible", "Runs that the planner would refuse.")]
     memory: Annotated[Statistics, Declaration("", "Memory", "Memory of a GPU, where the source prints it.")]
     by_group: Annotated[Mapping[str, Statistics], Declaration("", "By source", "Each group of sources.")]
     by_stack: Annotated[Mapping[str, Statistics], Declaration("", "By stack", "Each software stack.")]

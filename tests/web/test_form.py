@@ -90,3 +90,23 @@ def test_a_question_takes_several_candidates() -> None:
     chosen = form.choices(asked, CATALOG, "gpu")
     assert chosen.chosen == ("h100-sxm", "b200-sxm")
     assert any(option.value == "h200-sxm" for _, options in chosen.groups for option in options)
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("attention_kernel", ["Unfused", "Flash (open kernel)", "TE fused (Transformer Engine)", "SDPA (PyTorch)"]),
+        ("dispatcher", ["All-to-all", "All-gather", "DeepEP", "HybridEP"]),
+        ("offload", ["None", "Activations", "Optimizer", "Activations and optimizer"]),
+    ],
+)
+def test_the_choices_of_the_software_are_in_words(name: str, labels: list[str]) -> None:
+    automatic, *choices = [option.label for _, options in control(name).options for option in options]
+    assert automatic == "Automatic"
+    assert choices == labels
+
+
+def test_what_the_software_does_is_folded_away() -> None:
+    groups = {group.key: group for group in form.form(form.bind([], CATALOG), CATALOG).groups}
+    assert not groups["software"].first
+    assert not groups["software"].open
