@@ -19,7 +19,7 @@ from app.formulas.collectives.ideal import (
     PROTOCOLS,
     Machine,
     algorithm_bandwidth,
-    bus_factor,
+    bus_bandwidth,
     ideal_all_reduce_times,
 )
 from app.formulas.collectives.library import Calibration, Selection, compare
@@ -273,9 +273,10 @@ def _speeds(each: Sequence[AlgorithmTime], message: float, ranks: int, used: tup
     """Time and bandwidths of each algorithm."""
     times = np.array([one.time for one in each])
     with np.errstate(divide="ignore", invalid="ignore"):
-        rates = np.asarray(algorithm_bandwidth(message, times))
-        rates = np.where(np.isfinite(rates), rates, np.nan)
-        buses = rates * np.asarray(bus_factor("all-reduce", float(ranks)))
+        rates, buses = (
+            np.where(np.isfinite(values), values, np.nan)
+            for values in (algorithm_bandwidth(message, times), bus_bandwidth(message, times, float(ranks)))
+        )
     for one, time, rate, bus in zip(each, times, rates, buses, strict=True):
         error = float(one.residual) if isfinite(one.residual) else 0.0
         yield Speed(*(Draws(values, used, error) for values in (time, rate, bus)))

@@ -322,9 +322,9 @@ class Machine:
         fill: size of the pipeline fill across domains, c [1].
         fill_one_domain: the same when all ranks share one domain [1].
         launch_floor: least time of a call where one process drives all GPUs of a node [s].
-        ll128: 1 where links keep 128-byte stores whole (NVLink), else 0.
+        ll128: 1 where links keep 128-byte stores whole (NVLink), else 0 [1].
         in_network_reduction: share of the rate left when scale-out switches sum (SHARP); 0 where none do [1].
-        streamed: 1 where the transport hides latency behind bytes and uses rings only (GPUDirect-TCP), else 0.
+        streamed: 1 where the transport hides latency behind bytes and uses rings only (GPUDirect-TCP), else 0 [1].
         ring_share: share of the network rate that a lone ring sustains, in all but the all-reduce [1].
         exits: GPUs of a domain whose network ports one collective uses at a time [1].
         scale_up_line: line rate of the scale-up link, for the ideal profile [B/s].

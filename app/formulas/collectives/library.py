@@ -421,8 +421,8 @@ class Selection:
 
     Attributes:
         time: of the call [s].
-        algorithm: index into ``ALGORITHMS``.
-        protocol: index into ``PROTOCOLS``.
+        algorithm: index into ``ALGORITHMS`` [1].
+        protocol: index into ``PROTOCOLS`` [1].
         transfer: what of the time moves bytes at the asymptotic rate [s].
         latency: what of it is launch and hops [s].
     """
@@ -549,21 +549,6 @@ def times(collective: str, message: Array, machine: Machine, calibration: Calibr
     return found
 
 
-def collective_time(
-    collective: str,
-    message: Array,
-    machine: Machine,
-    calibration: Calibration,
-    algorithm: str = "",
-    protocol: str = "",
-) -> Array:
-    """Calibrated time of a collective [s], by the quickest algorithm and protocol unless they are forced.
-
-    Args and source as in :func:`times`. ``nan`` where the machine lacks what is forced.
-    """
-    return choose(collective, message, machine, calibration, algorithm, protocol).time
-
-
 def choose(
     collective: str,
     message: Array,
@@ -574,7 +559,7 @@ def choose(
 ) -> Selection:
     """The quickest algorithm and protocol, or the forced ones, with the shares of latency and bandwidth.
 
-    Args and source as in :func:`times`.
+    Args and source as in :func:`times`. The time is ``nan`` where the machine lacks what is forced.
     """
     runs = _runs(collective, message, machine, calibration, algorithm, protocol)
     floor = _floor(collective, machine, calibration)

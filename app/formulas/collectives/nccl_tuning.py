@@ -18,7 +18,7 @@ class _Graph:
     """A cluster as NCCL's model sees it.
 
     Attributes:
-        tables: NCCL's latencies [s], LL limits [B/s] and shares [1] by name.
+        tables: NCCL's latencies, LL limits and shares by name [s, B/s, 1].
         architecture: volta, ampere, hopper or blackwell.
         message: S [B].
         ranks_per_domain: g [1].
@@ -83,7 +83,7 @@ def library_times(
     Args:
         message: bytes, S [B].
         machine: one cluster; its typical line rates, its counts and switches are used.
-        tables: NCCL's latencies [s], LL limits [B/s] and shares [1] by name.
+        tables: NCCL's latencies, LL limits and shares by name [s, B/s, 1].
         correction: factor on a tree's bandwidth by protocol and message [1].
         architecture: volta, ampere, hopper or blackwell.
 

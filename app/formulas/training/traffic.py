@@ -66,7 +66,7 @@ def collective(
     network rail: max(V·(n-1)/n/B_up, V/local·(D-1)/D/B_out) + α, D domains. Never one flat ring on one card.
 
     This is the form with which the constants of the step were fitted, and it is the step's own: the all-reduce of a
-    plan and the measured collectives are timed by the fitted formulas of the libraries (`collective_time`), which know
+    plan and the measured collectives are timed by the fitted formulas of the libraries (`choose`), which know
     algorithms, protocols and message sizes. The two differ, for an all-gather of 1.7 GB over 1,024 GPUs by a factor
     of 0.42.
 
