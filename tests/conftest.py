@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import hypothesis
 import pytest
 from starlette.testclient import TestClient
 
@@ -29,6 +30,10 @@ CHROMIUM_FLAGS = [
     "--no-first-run",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost",
 ]
+
+# How long one example takes says more of the machine than of the code; what has to be quick has a test that times it.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session")

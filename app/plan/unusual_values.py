@@ -45,8 +45,13 @@ def unusual_values(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> It
             usual = CATALOGUED[name](cluster, scenario, catalog)
         else:
             usual = _declared(field.json_schema_extra)
-        if usual and (value * FAR <= usual.low or value >= usual.high * FAR):
+        if usual and _far(value, usual):
             yield _finding(name, field.title or name, value, usual)
+
+
+def _far(value: float, usual: Usual) -> bool:
+    """Whether a value is unusual: ten times outside the range, or more."""
+    return value * FAR <= usual.low or value >= usual.high * FAR
 
 
 # What is usual -------------------------------------------------------------------------------------------------------
@@ -188,20 +193,24 @@ def _meant(value: float, usual: Usual) -> tuple[bool, str]:
     spellings = [text for text in SPELLINGS[usual.unit] if text != "%" or usual.high <= 1]
     worths = {text: units.parse(f"1 {text}", usual.unit) for text in spellings}
 
-    def nearest(number: float, slack: float) -> str:
-        """The unit that brings a number nearest to the typical value."""
-        fitting = [text for text in spellings if usual.low < number * worths[text] * slack * (1 + 1e-9)]
-        fitting = [text for text in fitting if number * worths[text] < usual.high * slack * (1 + 1e-9)]
-        return min(fitting, key=lambda text: abs(log(number * worths[text] / usual.typical)), default="")
+    def nearest(number: float, fits: Callable[[float], bool]) -> str:
+        """The text, of those whose value fits, with the value nearest to the typical one."""
+        texts = [_written(number, text, worth, usual.unit) for text, worth in worths.items()]
+        read = {text: units.parse(text, usual.unit) for text in texts}
+        fitting = [text for text in texts if fits(read[text])]
+        return min(fitting, key=lambda text: abs(log(read[text] / usual.typical)), default="")
+
+    def met(read: float) -> bool:
+        return usual.low <= read * (1 + 1e-9) and read <= usual.high * (1 + 1e-9)
 
     bare = [value] if _tidy(value) else []
     typed = [value / worth for worth in worths.values() if _tidy(value / worth)]
     shorter = [number for number in typed if not bare or len(_text(number)) < len(_text(value))]
-    for numbers, slack in ((bare, 1.0), (sorted(shorter, key=lambda number: len(_text(number))), 1.0), (bare, FAR)):
+    shorter.sort(key=lambda number: len(_text(number)))
+    for numbers, fits in ((bare, met), (shorter, met), (bare, lambda read: not _far(read, usual))):
         for number in numbers:
-            unit = nearest(number, slack)
-            if unit:
-                return numbers is bare, _written(number, unit, worths[unit], usual.unit)
+            if text := nearest(number, fits):
+                return numbers is bare, text
     return False, ""
 
 

@@ -186,7 +186,7 @@ def test_a_gpu_alone_has_no_communication() -> None:
     assert by_resource.get("scale_out", 0.0) == 0.0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     gpu=st.sampled_from(sorted(CATALOG.gpus)),
     gpus=st.one_of(st.integers(1, 64), st.sampled_from([256, 1000, 1024, 4096, 24576, 100_000, 1_000_000])),

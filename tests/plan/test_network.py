@@ -109,7 +109,7 @@ def priced(design, offer):
     return float(offer.cost(design)) if int(design.reason) == fabric_design.BUILT else np.inf
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     gpus=st.integers(9, 400_000),
     scale_out=st.sampled_from(["roce-400", "roce-200", "infiniband-xdr", "tcp-400"]),
@@ -222,7 +222,7 @@ def test_costs_add_up():
 # Cables
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(2, 260),
     st.sampled_from(["rail-optimized", "fat-tree", "rail-only"]),

@@ -8,7 +8,7 @@ from urllib.parse import quote_plus
 
 import pytest
 from fastapi.testclient import TestClient
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app import units
@@ -146,8 +146,10 @@ def test_every_price_rate_and_duration_has_a_usual_range() -> None:
     assert not declared & set(CATALOGUED)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(sorted(CATALOGUED)), st.floats(min_value=1e-12, max_value=1e9))
+@example("electricity", 1.0)  # as dollars per kWh, ten times the top of the range
+@example("price_switch", 1.8)  # as thousands of dollars, a tenth of its bottom
 def test_what_is_proposed_is_never_questioned_again(name: str, value: float) -> None:
     try:
         asked = Scenario.model_validate({name: value})

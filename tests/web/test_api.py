@@ -387,7 +387,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(["/api/v1/all-reduce", "/api/v1/fabric", "/api/v1/plan", "/"]),
     st.lists(st.tuples(NAMES_ASKED, VALUES), max_size=5),
@@ -425,7 +425,7 @@ PLAUSIBLE = {
 }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(["/api/v1/plan", "/", "/all-reduce", "/fabric", "/acceptance", "/export/plan.csv"]),
     st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in PLAUSIBLE.items()}),
@@ -436,7 +436,7 @@ def test_any_combination_of_plausible_values_is_answered(client: TestClient, pat
     assert client.get(path, params=query).status_code == 200
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.recursive(
         st.none()
