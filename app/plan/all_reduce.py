@@ -308,6 +308,16 @@ def _library_tables(catalog: Catalog) -> tuple[dict[str, float], dict[str, float
 
 
 NAMES = {
+    "ring": "Ring",
+    "tree": "Tree",
+    "nvls": "NVLS",
+    "nvls-tree": "NVLS tree",
+    "collnet": "CollNet",
+    "recursive-halving-doubling": "Halving-doubling",
+    "hierarchical": "Hierarchical",
+}
+"""Algorithms as rows and lines are called."""
+SPOKEN = {
     "ring": "a ring",
     "tree": "a double binary tree",
     "nvls": "the NVLink switch (NVLS)",
@@ -316,6 +326,7 @@ NAMES = {
     "recursive-halving-doubling": "recursive halving-doubling",
     "hierarchical": "a hierarchical scheme",
 }
+"""The same in a sentence."""
 
 
 def _reason(times: AllReduceTimes, algorithm: str, fabric: Communication) -> str:
@@ -324,7 +335,7 @@ def _reason(times: AllReduceTimes, algorithm: str, fabric: Communication) -> str
         return "One GPU has nothing to reduce."
     if not algorithm:
         return ""
-    name = NAMES[algorithm]
+    name = SPOKEN[algorithm]
     share = times.best.share or 0.0
     dominated = "moving the bytes" if share >= 0.5 else "latency and filling the pipeline"
     spent = f"{max(share, 1 - share):.0%} of the time is {dominated}"
@@ -335,7 +346,7 @@ def _reason(times: AllReduceTimes, algorithm: str, fabric: Communication) -> str
         return f"Only {name} is to be had here; {spent}."
     second = min(others, key=lambda one: float(one.time[0]))
     gain = float(second.time[0]) / float(times.best.time[0]) - 1
-    return f"Quickest is {name}, ahead of {NAMES[second.algorithm]} by {gain:.0%}; {spent}."
+    return f"Quickest is {name}, ahead of {SPOKEN[second.algorithm]} by {gain:.0%}; {spent}."
 
 
 def _findings(times: AllReduceTimes, fabric: Communication) -> Iterator[Finding]:
@@ -368,7 +379,7 @@ def _findings(times: AllReduceTimes, fabric: Communication) -> Iterator[Finding]
     yield Finding(
         "error",
         "algorithm",
-        f"This cluster cannot run {NAMES[forced] if forced else 'an all-reduce'}{spoken}: {missing}",
+        f"This cluster cannot run {SPOKEN[forced] if forced else 'an all-reduce'}{spoken}: {missing}",
         ("algorithm", "protocol"),
         "Leave algorithm and protocol blank for the quickest.",
         {"algorithm": "", "protocol": ""},

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from app.plan.all_reduce import NAMES
+
 RESOURCES = {
     "compute": "Compute",
     "memory_bandwidth": "Memory traffic",
@@ -10,21 +12,11 @@ RESOURCES = {
     "bubble": "Pipeline idle",
     "overhead": "Overhead",
 }
-ALGORITHMS = {
-    "ring": "Ring",
-    "tree": "Tree",
-    "nvls": "NVLS",
-    "nvls-tree": "NVLS tree",
-    "collnet": "CollNet",
-    "recursive-halving-doubling": "Halving-doubling",
-    "hierarchical": "Hierarchical",
-    "quickest": "Quickest",
-}
 PROTOCOLS = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}
 CUTS = {"scale_up": "Scale-up domain", "leaf": "Below the leaves", "spine": "Across leaves", "core": "Across spines"}
 VOCABULARIES: Mapping[str, Mapping[str, str]] = {
     "resource": RESOURCES,
-    "algorithm": ALGORITHMS,
+    "algorithm": {**NAMES, "quickest": "Quickest"},
     "protocol": PROTOCOLS,
     "cut": CUTS,
     "part": {},

@@ -11,7 +11,7 @@ from app.catalog.load import Catalog
 from app.catalog.sampling import TYPICAL
 from app.formulas.collectives.ideal import bus_factor
 from app.plan import communication
-from app.plan.all_reduce import AlgorithmTime, AllReduceTimes, all_reduce_times
+from app.plan.all_reduce import NAMES, AlgorithmTime, AllReduceTimes, all_reduce_times
 from app.plan.band import interval
 from app.plan.cluster import Cluster, look_up
 from app.plan.scenario import Scenario
@@ -28,15 +28,6 @@ QUANTITIES = {
     "time": ("Time", "s"),
     "algorithm_bandwidth": ("Algorithm bandwidth", "B/s"),
     "bus_bandwidth": ("Bus bandwidth", "B/s"),
-}
-NAMES = {
-    "ring": "Ring",
-    "tree": "Tree",
-    "nvls": "NVLS",
-    "nvls-tree": "NVLS tree",
-    "collnet": "CollNet",
-    "recursive-halving-doubling": "Halving-doubling",
-    "hierarchical": "Hierarchical",
 }
 
 

@@ -324,10 +324,15 @@ def _dashes(ports: Sequence[PortCurve], scenario: Scenario) -> dict[str, str]:
     return found
 
 
+def _at(lines: Sequence[Series], gpus: int) -> dict[str, float]:
+    """What each network costs at a cluster size, where it can be built."""
+    here = {line.name: float(np.interp(gpus, line.x, line.typical)) for line in lines}
+    return {name: value for name, value in here.items() if np.isfinite(value)}
+
+
 def _port_title(lines: Sequence[Series], gpus: int, mine: tuple[float, float] | None) -> str:
     """What the planner's own port costs, and what the cheapest of all does."""
-    here = {line.name: float(np.interp(gpus, line.x, line.typical)) for line in lines}
-    here = {name: value for name, value in here.items() if np.isfinite(value)}
+    here = _at(lines, gpus)
     if not here:
         return "No network can be built at this size."
     cheapest = min(here, key=lambda name: here[name])
@@ -352,8 +357,7 @@ def cost_per_bisection(scenario: Scenario, catalog: Catalog, ports: Sequence[Por
         if np.isfinite(values[:, 0]).any():
             name, dash = short(curve.scale_out), dashes[curve.scale_out]
             series.append(Series(name, curve.family, curve.gpus, values[:, 0], low, high, dash=dash, strong=own))
-    here = {line.name: float(np.interp(hardware.gpus, line.x, line.typical)) for line in series}
-    here = {name: value for name, value in here.items() if np.isfinite(value)}
+    here = _at(series, hardware.gpus)
     best = min(here, key=lambda name: here[name], default="")
     title = "No network can be built at this size."
     if best:

@@ -10,26 +10,14 @@ from app.catalog.load import load_catalog
 from app.formulas.training import memory, parallelism_search, step
 from app.formulas.training.arguments import GpuRates, Job, Parallelism
 from app.formulas.training.parallelism_search import FixedDegrees, Search, best
-from app.plan.job import calibration, shape
+from app.plan.job import shape
+from tests.training_constants import constants
 
 CATALOG = load_catalog()
 A100 = GpuRates(312e12, 312e12, 2.04e12, 85e9, 108.0, 1.0, 234e9, 8.0, 23e9)
 
 
-def constants(stack: str = "tuned"):
-    trait = calibration.traits(CATALOG, stack)
-
-    def typical(group: str, name: str) -> float:
-        return CATALOG.training[group][name].typical
-
-    kernel = calibration.kernels(CATALOG, CATALOG.gpus["a100-sxm"], typical)
-    cal = calibration.calibration(
-        typical, kernel, calibration.Conditions(2.0, trait["vendor_attention"], trait["release"], 1.0)
-    )
-    return calibration.software(trait), cal
-
-
-SOFT, CAL = constants()
+SOFT, CAL = constants(CATALOG, "a100-sxm", "tuned")
 LLAMA = shape.shape_of(CATALOG.models["llama-3-8b"])
 GPT = shape.shape_of(CATALOG.models["gpt-3-175b"])
 MIXTRAL = shape.shape_of(CATALOG.models["mixtral-8x7b"])
@@ -75,7 +63,7 @@ def walk(model, job: Job, gpus: int, soft, budget: float) -> list[tuple[float, P
     ],
 )
 def test_nothing_quicker_was_pruned(model, job: Job, gpus: int, stack: str):
-    soft, _ = constants(stack)
+    soft, _ = constants(CATALOG, "a100-sxm", stack)
     every = walk(model, job, gpus, soft, 0.95)
     found = best(Search(model, job, A100, soft, CAL, gpus), budget=0.95)
     assert found.time[0] == pytest.approx(every[0][0], rel=1e-12)

@@ -12,7 +12,8 @@ from app.formulas import transformer
 from app.formulas.training import goodput, memory, traffic
 from app.formulas.training import step as training_step
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
-from app.plan.job import calibration, shape
+from app.plan.job import shape
+from tests.training_constants import constants
 
 CATALOG = load_catalog()
 LLAMA = shape.shape_of(CATALOG.models["llama-3-8b"])
@@ -22,20 +23,7 @@ JOB = Job(8192.0, 256.0)
 ALONE = Parallelism(*(float(x) for x in (1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0)))
 
 
-def constants(stack: str = "tuned") -> tuple[Software, Calibration]:
-    trait = calibration.traits(CATALOG, stack)
-
-    def typical(group: str, name: str) -> float:
-        return CATALOG.training[group][name].typical
-
-    kernel = calibration.kernels(CATALOG, CATALOG.gpus["h100-sxm"], typical)
-    cal = calibration.calibration(
-        typical, kernel, calibration.Conditions(2.0, trait["vendor_attention"], trait["release"], 1.0)
-    )
-    return calibration.software(trait), cal
-
-
-SOFT, CAL = constants()
+SOFT, CAL = constants(CATALOG, "h100-sxm", "tuned")
 
 degrees = st.builds(
     lambda t, p, v, c, d, b, sharding, sp, r: replace(

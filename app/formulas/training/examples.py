@@ -1,24 +1,13 @@
 """A model, a GPU and constants in round numbers: what the examples in the docstrings compute with."""
 
+from dataclasses import replace
+
 from app.formulas.training.arguments import Calibration, GpuRates, Job
 from app.formulas.transformer import Shape
 
 MODEL = Shape(layers=10, hidden=1000, heads=10, head_dim=100, kv_heads=10, ffn_hidden=4000, gated=0, vocabulary=100_000)
 """Ten layers of 12·h² = 12 million parameters in matrices, and two tables of 100 million."""
-EXPERTS = Shape(
-    layers=10,
-    hidden=1000,
-    heads=10,
-    head_dim=100,
-    kv_heads=10,
-    ffn_hidden=4000,
-    gated=0,
-    vocabulary=100_000,
-    experts=8,
-    experts_per_token=2,
-    expert_ffn_hidden=4000,
-    dense_layers=0,
-)
+EXPERTS = replace(MODEL, experts=8, experts_per_token=2, expert_ffn_hidden=4000, dense_layers=0)
 """The same with eight experts in each layer, two for each token."""
 JOB = Job(sequence_length=1000, global_batch=16)
 """A micro-batch of one sequence has 1,000 tokens."""
