@@ -297,9 +297,8 @@ def _library_choice(machine: Machine, algorithm: str, fabric: Communication, mes
     return min(times, key=lambda pair: times[pair])[0]
 
 
-@lru_cache(maxsize=8)
 def _library_tables(catalog: Catalog) -> tuple[dict[str, float], dict[str, float]]:
-    """NCCL's own tables, and its correction of trees. Kept: some 100 constants that every plan reads."""
+    """NCCL's own tables, and its correction of trees."""
     tables, correction = (
         {name: estimate.typical for name, estimate in catalog.collectives[group].items()}
         for group in ("nccl-tables", "nccl-tree-correction")

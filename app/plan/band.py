@@ -192,7 +192,10 @@ def _rebuilt(part: Any, unit: str, bands: Mapping[tuple[int, str], Band | None])
 
 @cache
 def _quantity_fields(kind: Any) -> tuple[tuple[str, str], ...]:
-    """The fields of a record that may hold quantities, each with the unit it declares; blank where it declares none."""
+    """The fields of a record that may hold quantities, each with the unit it declares; blank where it declares none.
+
+    Kept: it takes 40 µs, and a plan has a hundred records of a dozen kinds: 4 ms.
+    """
     types = get_type_hints(kind)
     return tuple((entry.name, unit_of(entry)) for entry in fields(kind) if _generic(types[entry.name]))
 

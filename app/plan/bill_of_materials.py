@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,7 +137,6 @@ ZERO = np.zeros(N_DRAWS)
 ZERO.flags.writeable = False
 
 
-@lru_cache(maxsize=1024)
 def powers(choice: SwitchPair) -> tuple[Estimate, ...]:
     """What the power of some switches rests on."""
     boxes = {choice.leaf.key: choice.leaf, choice.spine.key: choice.spine}
@@ -180,7 +178,6 @@ class Cages:
         return media(prices, length, near, far, (near_inside, far_inside))
 
 
-@lru_cache(maxsize=1024)
 def _cages(choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str, planes: int) -> Cages:
     known = catalog.operations["node_cage_links"]
     port = catalog.scale_out[scale_out].port_rate.typical
@@ -249,7 +246,6 @@ def part_counts(
     return found
 
 
-@lru_cache(maxsize=512)
 def price_of(
     role: str, key: str, choice: SwitchPair, nic: str | None, family: str, prices: PriceList
 ) -> tuple[str, str, Estimate | None]:

@@ -36,6 +36,8 @@ def media(
 ) -> Medium | None:
     """The cheapest parts that carry a link of some length between two cages.
 
+    Kept: it takes 0.15 ms, and plans of other sizes need the same few.
+
     Args:
         length: how far [m].
         near_cage, far_cage: rate of the cage [B/s] and links it carries; the far one is a switch's.
@@ -221,7 +223,6 @@ def spine_name(counts: Counts, plane: int, spine: int) -> str:
     return f"spine-{plane}-{spine + 1:04d}"
 
 
-@lru_cache(maxsize=256)
 def floor_of(catalog: Catalog, nodes_per_rack: int) -> Floor:
     """The floor for nodes that stand so many to a rack."""
     racks, cables = catalog.operations["racks"], catalog.operations["cables"]

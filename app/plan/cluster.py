@@ -62,7 +62,10 @@ def look_up(scenario: Scenario, catalog: Catalog) -> Cluster:
 
 @lru_cache(maxsize=256)
 def resolve(request: ClusterRequest, network: NetworkRequest, catalog: Catalog) -> Cluster:
-    """Fill the blanks of a request with the platform's own values."""
+    """Fill the blanks of a request with the platform's own values.
+
+    Kept: one cluster for equal requests is what keeps networks, 0.7 ms each.
+    """
     gpu = catalog.gpus[request.gpu]
     platform = catalog.platforms[request.platform or gpu.platform]
     scale_up = catalog.scale_up[request.scale_up or gpu.scale_up]

@@ -45,7 +45,6 @@ def view(part: Any, name: str, path: str = "") -> list[Result]:
     return [result for result in results(part, path) if name in result.declared.show]
 
 
-@cache
 def declared(kind: type) -> Mapping[str, Declaration]:
     """What every result inside a kind of record declares, by its name on the wire, as people read them."""
     return {name: said for name, said, _ in _declared(kind)}
@@ -53,7 +52,10 @@ def declared(kind: type) -> Mapping[str, Declaration]:
 
 @cache
 def figures(kind: type) -> Mapping[str, Declaration]:
-    """The same of single figures, flags and words, without lists and parts."""
+    """The same of single figures, flags and words, without lists and parts.
+
+    Kept: it takes 2 ms, for every result that is asked for.
+    """
     return {name: said for name, said, hint in _declared(kind) if is_quantity(hint) or _alternatives(hint) <= SINGLE}
 
 

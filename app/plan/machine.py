@@ -66,9 +66,8 @@ class CollectiveSystem:
     one_process: bool = False
 
 
-@lru_cache(maxsize=16)
 def calibration(catalog: Catalog, sampling: Sampling = TYPICAL) -> Calibration:
-    """The constants of the library, from the catalogue. Kept: a plan asks for the same 257 draws of each every time."""
+    """The constants of the library, from the catalogue."""
     library = catalog.collectives["library"]
     return Calibration(**{entry.name: sampling(library[entry.name]) for entry in fields(Calibration)})
 

@@ -5,7 +5,7 @@ The planner's switch and tiers are used where given; otherwise the cheapest swit
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import isfinite
 
 import numpy as np
@@ -47,7 +47,7 @@ class Network:
     built: PricedDesign | None
     auxiliary: tuple[AuxiliaryNetwork, ...]
 
-    @cached_property
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong or remarkable."""
         return tuple(_findings(self))
@@ -137,7 +137,10 @@ def network_of(scenario: Scenario, catalog: Catalog) -> Network:
 
 @lru_cache(maxsize=64)
 def design_network(cluster: Cluster, request: NetworkRequest, prices: PriceList) -> Network:
-    """Design and price the network of a cluster, and the networks beside it that are switched on."""
+    """Design and price the network of a cluster, and the networks beside it that are switched on.
+
+    Kept: it takes 0.7 ms, and every job and price of a run on one cluster shares it.
+    """
     choices = candidates(cluster, request, prices.catalog)
     needed = cluster.nodes > 1 and cluster.nics_per_node > 0
     wanted = choose(choices, cluster, request, prices) if needed and choices else None

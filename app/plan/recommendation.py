@@ -1,7 +1,5 @@
 """Which network: computed by running the same job on the other family, beside the articles' rule of thumb."""
 
-from functools import lru_cache
-
 import numpy as np
 
 from app.catalog.entries import ScaleOut
@@ -68,12 +66,6 @@ def run_on(scale_out: ScaleOut, planned: Network, fabric: Communication, job: tr
 
 def counterpart(scale_out: ScaleOut, catalog: Catalog) -> ScaleOut | None:
     """The network of the other family whose port rate is nearest."""
-    return _counterpart(scale_out.key, catalog)
-
-
-@lru_cache(maxsize=256)
-def _counterpart(key: str, catalog: Catalog) -> ScaleOut | None:
-    scale_out = catalog.scale_out[key]
     family = "roce" if scale_out.family == "infiniband" else "infiniband"
     rate = scale_out.port_rate.typical
     others = [entry for entry in catalog.scale_out.values() if entry.family == family]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 from urllib.parse import quote_plus
 
@@ -460,7 +459,9 @@ class Scenario(
         >>> Scenario(gpus=64, model="llama-3-8b").only("cluster").asked()
         {'gpus': 64}
         """
-        return self.model_copy(update=_defaults_outside(type(self), groups))
+        kind = type(self)
+        others = [name for name, group in group_of(kind).items() if group not in groups]
+        return self.model_copy(update={name: kind.model_fields[name].default for name in others})
 
     def filled(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Every field, with these values where it was blank."""
@@ -468,8 +469,8 @@ class Scenario(
 
     def asked(self) -> dict[str, Any]:
         """The fields that differ from the defaults."""
-        defaults = _defaults(type(self))
-        return {name: value for name, value in vars(self).items() if value != defaults[name]}
+        fields = type(self).model_fields
+        return {name: value for name, value in vars(self).items() if value != fields[name].default}
 
     def query(self, **changes: Any) -> str:
         """The shortest query string that asks this, with some fields changed."""
@@ -499,22 +500,9 @@ def check_presets(catalog: Catalog) -> None:
             raise catalog.files.wrong("presets", f"{name}: {first['msg']}", key, "scenario", name) from None
 
 
-@cache
-def _defaults(model: type[Scenario]) -> dict[str, Any]:
-    """Every field's default: a question that is more than a scenario has more of them."""
-    return {name: field.default for name, field in model.model_fields.items()}
-
-
-@cache
 def group_of(model: type[Scenario]) -> dict[str, str]:
     """The group that each field belongs to."""
     return {name: str(field.json_schema_extra["group"]) for name, field in model.model_fields.items()}  # type: ignore[index]
-
-
-@cache
-def _defaults_outside(model: type[Scenario], groups: tuple[str, ...]) -> dict[str, Any]:
-    """The defaults of all fields but those of some groups."""
-    return {name: value for name, value in _defaults(model).items() if group_of(model)[name] not in groups}
 
 
 def _text(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,11 +31,11 @@ class SwitchPair:
     leaf_split: int
     spine_split: int
 
-    @cached_property
+    @property
     def radix(self) -> int:
         return self.leaf.ports * self.leaf_split
 
-    @cached_property
+    @property
     def spine_radix(self) -> int:
         return self.spine.ports * self.spine_split
 
@@ -59,6 +59,7 @@ def candidates(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> t
 
 @lru_cache(maxsize=1024)
 def _candidates(catalog: Catalog, scale_out: str, planes: int, switch: str | None) -> tuple[SwitchPair, ...]:
+    """The switches of a network. Kept: the same pairs each time are what keeps their offers, 0.2 ms each."""
     network = catalog.scale_out[scale_out]
     rate = network.port_rate.typical / planes
     if switch:
@@ -132,7 +133,10 @@ class SwitchPrices(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def offers(choices: tuple[SwitchPair, ...], prices: PriceList) -> tuple[SwitchPrices | None, ...]:
-    """The offer of every choice; ``None`` where another of as many ports is cheaper whatever is built of them."""
+    """The offer of every choice; ``None`` where another of as many ports is cheaper whatever is built of them.
+
+    Kept: it takes 0.2 ms, the same for every size of a cluster.
+    """
 
     def box(switch: Switch) -> float:
         price = prices.switch(switch)
@@ -161,7 +165,6 @@ def offers(choices: tuple[SwitchPair, ...], prices: PriceList) -> tuple[SwitchPr
     return tuple(None if place in beaten else offer for place, offer in enumerate(made))
 
 
-@lru_cache(maxsize=1024)
 def _leaf(radix: int, oversubscription: float, wished: int) -> tuple[int, int]:
     """Most hosts that a leaf carries where it has uplinks, and how many it has."""
     down = max(int(layouts.down_ports(radix, oversubscription)), 1)
@@ -169,7 +172,6 @@ def _leaf(radix: int, oversubscription: float, wished: int) -> tuple[int, int]:
     return hosts, int(tree.uplinks(hosts, 1, oversubscription, radix))
 
 
-@lru_cache(maxsize=1024)
 def _spine(radix: int, oversubscription: float) -> tuple[int, int]:
     """Ports down and up of a spine with cores above it."""
     down = max(min(int(layouts.down_ports(radix, oversubscription)), radix - 1), 1)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from math import isfinite
 from typing import NamedTuple
 
@@ -45,7 +44,6 @@ class Rates(NamedTuple):
     """What a year's cost rests on besides capital and power."""
 
 
-@lru_cache(maxsize=128)
 def _rates(prices: PriceList, platform: str, gpus_per_node: int, gpu: str) -> Rates:
     node, electricity = prices.node(prices.catalog.platforms[platform], gpus_per_node), prices.electricity()
     pue, support, infrastructure = (prices.rate(name) for name in ("pue", "support", "infrastructure"))

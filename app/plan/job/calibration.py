@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from functools import lru_cache
 
 import numpy as np
 
@@ -215,7 +214,6 @@ def stack_key(catalog: Catalog, name: str, release: float | None = None) -> str:
     return min(variants, key=lambda key: abs(catalog.training[f"stack-{key}"]["release"].typical - release))
 
 
-@lru_cache(maxsize=256)
 def traits(catalog: Catalog, stack: str) -> Mapping[str, float]:
     """The declared traits of a stack."""
     return {name: estimate.typical for name, estimate in catalog.training[f"stack-{stack}"].items()}

@@ -1,7 +1,6 @@
 """The shape of a model: what the catalogue or the scenario says of it."""
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from app.catalog.entries import Model
@@ -55,11 +54,6 @@ def dense_layers(model: Model, layers: float) -> float:
     return model.dense_layers + max(layers - model.dense_layers, 0.0) * (1 - 1 / model.moe_every)
 
 
-@lru_cache(maxsize=256)
-def _listed(catalog: Catalog, model: str) -> Shape:
-    return shape_of(catalog.models[model])
-
-
 def shape(request: ModelRequest, catalog: Catalog) -> Shape:
     """The shape that is asked for: a catalogue model with the fields given beside it, or one of its own."""
     given = {name: value for name in SHAPE if (value := getattr(request, name)) is not None}
@@ -67,7 +61,7 @@ def shape(request: ModelRequest, catalog: Catalog) -> Shape:
     numbers = {names.get(name, name): float(value) for name, value in given.items()}
     if request.model in catalog.models:
         model = catalog.models[request.model]
-        listed = _listed(catalog, request.model)
+        listed = shape_of(model)
         if not numbers:
             return listed
         if numbers.get("experts") or "layers" in numbers:
