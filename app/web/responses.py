@@ -131,6 +131,8 @@ def reply(
 ) -> Response:
     """The answer: compressed for who takes that, tagged where it can be asked again, a 304 for who has it.
 
+    Pages, API, files and assets all answer through it; the last five parameters are where they differ.
+
     Args:
         request: what is answered.
         body: the answer; not looked at where ``zipped`` is and the client takes gzip.

@@ -63,7 +63,8 @@ def calibration(read: Sampling, kernel: Kernels, conditions: Conditions) -> argu
     """The constants for a GPU, a precision and a stack.
 
     Software written for a renewed architecture lacks a share of its speed at first, and that share decays with the
-    years since launch: 1 - x·exp(-age/τ). Kernels for mixtures of experts improve by a yearly rate.
+    years since launch: 1 - x·exp(-age/τ). Kernels for mixtures of experts improve by a yearly rate. The function is as
+    long as the list of constants: one line each.
 
     Args:
         read: constants by group and name.

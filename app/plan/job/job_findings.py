@@ -22,19 +22,9 @@ def findings(
     memory: Memory[Draws],
 ) -> Iterator[Finding]:
     """What keeps the job from running, what it runs instead, what is tight and what is not modelled."""
-    gpu, precision = setup.cluster.gpu, setup.request.model.precision
+    gpu = setup.cluster.gpu
     yield from not_modelled(setup.request)
-    asked, real = PRECISION_BYTES[precision], peaks(gpu, precision)[2]
-    if real > asked:
-        instead = {2.0: "16-bit", 1.0: "FP8"}[real]
-        yield Finding(
-            "warning",
-            "precision-not-in-hardware",
-            f"{gpu.name} has no {precision} arithmetic; the plan runs the linear layers in {instead}.",
-            ("precision", "gpu"),
-            "Choose a precision the GPU has.",
-            {"precision": "bf16" if real > 1 else "fp8"},
-        )
+    yield from _wider_precision(setup)
     if found.smallest is None:
         yield does_not_divide(setup)
         return
@@ -75,6 +65,22 @@ def findings(
             "hardware-not-calibrated",
             f"No published step time of a GPU like {gpu.name} went into the calibration; the ranges are wider for it.",
             ("gpu",),
+        )
+
+
+def _wider_precision(setup: JobSetup) -> Iterator[Finding]:
+    """What runs in place of arithmetic that the GPU lacks."""
+    gpu, precision = setup.cluster.gpu, setup.request.model.precision
+    asked, real = PRECISION_BYTES[precision], peaks(gpu, precision)[2]
+    if real > asked:
+        instead = {2.0: "16-bit", 1.0: "FP8"}[real]
+        yield Finding(
+            "warning",
+            "precision-not-in-hardware",
+            f"{gpu.name} has no {precision} arithmetic; the plan runs the linear layers in {instead}.",
+            ("precision", "gpu"),
+            "Choose a precision the GPU has.",
+            {"precision": "bf16" if real > 1 else "fp8"},
         )
 
 
