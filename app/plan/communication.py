@@ -1,6 +1,8 @@
 """The one object that times transfers: a cluster and its designed network, as collectives and the step see them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +14,7 @@ from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, TYPICAL, Sampling
 from app.formulas.arrays import Array
 from app.formulas.collectives.ideal import Machine
-from app.formulas.collectives.library import Calibration, Selection, choose
+from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, Selection, choose
 from app.plan.cluster import Cluster
 from app.plan.machine import (
     CollectiveSystem,
@@ -56,9 +58,11 @@ class LinkRates:
     mesh_peers: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Communication:
     """Everything that the time of a transfer depends on.
+
+    One equals itself alone, and `communication` makes one for equal arguments, so that it can be part of a cache's key.
 
     Attributes:
         catalog: the catalogue.
@@ -112,15 +116,12 @@ class Communication:
 
     def machine(self, sampling: Sampling = DRAWS, gpus: Floats | None = None) -> Machine:
         """The cluster, or the same cluster with other GPU counts: an array sweeps, with a last axis for draws."""
+        if gpus is None:
+            return _own_machine(self, sampling)
         system = self.system
-        if gpus is not None and system.domain == self.gpus:  # cut to the cluster's size; a larger one fills it further
+        if system.domain == self.gpus:  # cut to the cluster's size; a larger one fills it further
             system = replace(system, domain=self.full_domain)
-        counts = np.asarray(self.gpus if gpus is None else gpus, float)
-        built = machine(system, counts / system.gpus_per_node, sampling, self.catalog)
-        if self.request.measured_efficiency is not None and not self.ideal:
-            built = _as_measured(built, self.request.measured_efficiency)
-        latency = self.scale_out.end_to_end_latency
-        return replace(built, scale_out_hop=sampling(latency)) if self.ideal and latency is not None else built
+        return _machine(self, system, np.asarray(gpus, float), sampling)
 
     def used(self) -> tuple[Estimate, ...]:
         """The estimates that the machine rests on."""
@@ -150,6 +151,33 @@ class Communication:
         return np.where(joined, error(np.inf), error(1)) if joined.any() else error(1)
 
 
+def _machine(fabric: Communication, system: CollectiveSystem, gpus: Floats, sampling: Sampling) -> Machine:
+    """So many GPUs of a system, as the profile and the user's measurement have them."""
+    built = machine(system, gpus / system.gpus_per_node, sampling, fabric.catalog)
+    if fabric.request.measured_efficiency is not None and not fabric.ideal:
+        built = _as_measured(built, fabric.request.measured_efficiency)
+    latency = fabric.scale_out.end_to_end_latency
+    return replace(built, scale_out_hop=sampling(latency)) if fabric.ideal and latency is not None else built
+
+
+@lru_cache(maxsize=128)
+def _own_machine(fabric: Communication, sampling: Sampling) -> Machine:
+    """The cluster itself.
+
+    Kept: with the algorithms below it is a third of an all-reduce, and the same for every message.
+    """
+    return _machine(fabric, fabric.system, np.asarray(float(fabric.gpus)), sampling)
+
+
+@lru_cache(maxsize=128)
+def algorithms(fabric: Communication, collective: str, sampling: Sampling) -> Mapping[str, AlphaBeta]:
+    """Latency, rate and fill of each algorithm of a collective on the cluster itself, whatever the message.
+
+    Kept: see `_own_machine`.
+    """
+    return ALGORITHMS_OF[collective](fabric.machine(sampling), fabric.calibration(sampling))
+
+
 def communication(
     cluster: Cluster,
     network: DesignedNetwork | None,
@@ -158,6 +186,24 @@ def communication(
     catalog: Catalog,
 ) -> Communication:
     """What times the transfers of a cluster on the network designed for it; ``None`` where none was designed."""
+    unsized = collective if collective.message is None else collective.model_copy(update={"message": None})
+    taper, hops = (network.taper, network.hops) if network else (1.0, 0)
+    return _communication(cluster, taper, hops, request, unsized, catalog)
+
+
+@lru_cache(maxsize=128)
+def _communication(
+    cluster: Cluster,
+    taper: float,
+    hops: int,
+    request: NetworkRequest,
+    collective: CollectiveRequest,
+    catalog: Catalog,
+) -> Communication:
+    """The same on any network with this taper and so many hops, for collectives of no message in particular.
+
+    Kept: one object for one cluster and network is what keeps machines and all-reduces.
+    """
     scale_out = cluster.scale_out
     return Communication(
         catalog=catalog,
@@ -180,11 +226,11 @@ def communication(
         full_domain=cluster.full_domain,
         network=scale_out.key,
         sums_asked=request.in_network_reduction,
-        taper=network.taper if network else 1.0,
-        hops=network.hops if network else 0,
+        taper=taper,
+        hops=hops,
         planes=request.planes,
         jitter=request.jitter,
-        request=collective.model_copy(update={"message": None}),
+        request=collective,
     )
 
 

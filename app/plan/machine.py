@@ -66,8 +66,12 @@ class CollectiveSystem:
     one_process: bool = False
 
 
+@lru_cache(maxsize=64)
 def calibration(catalog: Catalog, sampling: Sampling = TYPICAL) -> Calibration:
-    """The constants of the library, from the catalogue."""
+    """The constants of the library, from the catalogue.
+
+    Kept: it takes 16 µs of each all-reduce, and depends on the catalogue alone.
+    """
     library = catalog.collectives["library"]
     return Calibration(**{entry.name: sampling(library[entry.name]) for entry in fields(Calibration)})
 

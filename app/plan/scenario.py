@@ -1,7 +1,9 @@
 """What the reader asks: one frozen model behind the form, the query string and the request body."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import cache, lru_cache
+from operator import itemgetter
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 from urllib.parse import quote_plus
 
@@ -449,8 +451,7 @@ class Scenario(
         >>> Scenario(gpus=64).part(ClusterRequest).gpus
         64
         """
-        own = vars(self)
-        part: Part = kind.model_construct(**{name: own[name] for name in kind.model_fields})  # type: ignore[assignment]
+        part: Part = _part(kind, _values_of(kind)(vars(self)))
         return part
 
     def only(self, *groups: str) -> Self:
@@ -469,8 +470,8 @@ class Scenario(
 
     def asked(self) -> dict[str, Any]:
         """The fields that differ from the defaults."""
-        fields = type(self).model_fields
-        return {name: value for name, value in vars(self).items() if value != fields[name].default}
+        defaults = _defaults(type(self))
+        return {name: value for name, value in vars(self).items() if value != defaults[name]}
 
     def query(self, **changes: Any) -> str:
         """The shortest query string that asks this, with some fields changed."""
@@ -478,10 +479,40 @@ class Scenario(
         return "&".join([f"{name}={_text(value)}" for name, value in fields.items() if value is not None])
 
 
+@cache
+def _defaults(kind: type[BaseModel]) -> Mapping[str, Any]:
+    """What blanks of a question mean."""
+    return {name: field.default for name, field in kind.model_fields.items()}
+
+
+@cache
+def _values_of(kind: type[BaseModel]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """What reads the values of a part's fields out of a question's."""
+    return itemgetter(*kind.model_fields)
+
+
+@lru_cache(maxsize=512)
+def _part(kind: type[Part], values: tuple[Any, ...]) -> Part:
+    """The part of a question with these values.
+
+    Kept: it takes 17 µs, a plan reads thirteen, and all but one or two are those of the question before.
+    """
+    return kind.model_construct(**dict(zip(kind.model_fields, values, strict=True)))  # type: ignore[return-value]
+
+
 def check_keys(request: Request, catalog: Catalog) -> None:
     """Raise ``UnknownKeyError`` where a question names what this catalogue does not have."""
-    for name, key in marked(type(request), Key).items():
-        value = getattr(request, name)
+    names = tuple(marked(type(request), Key))
+    _check_keys(type(request), itemgetter(*names)(vars(request)), catalog)
+
+
+@lru_cache(maxsize=512)
+def _check_keys(kind: type[Request], values: tuple[Any, ...], catalog: Catalog) -> None:
+    """The same for the values of the fields that are keys.
+
+    Kept: it takes 12 µs, and one request is checked at each of three doors.
+    """
+    for (name, key), value in zip(marked(kind, Key).items(), values, strict=True):
         for each in value if isinstance(value, tuple) else (value,):
             if each is not None and (problem := key.problem(each, catalog)):
                 raise UnknownKeyError(f"{name}: {problem}")

@@ -462,7 +462,7 @@ class Selection:
 
 
 def _runs(
-    collective: str,
+    lines: Mapping[str, AlphaBeta],
     message: Array,
     machine: Machine,
     calibration: Calibration,
@@ -472,7 +472,7 @@ def _runs(
     """Each algorithm that the machine has, or the forced one, with its quickest protocol, or the forced one."""
     found = {}
     size = _number(message)
-    for name, line in ALGORITHMS_OF[collective](machine, calibration).items():
+    for name, line in lines.items():
         if algorithm in ("", name):
             run = _run(name, line, size, machine, calibration, protocol)
             if run:
@@ -561,7 +561,8 @@ def choose(
 
     Args and source as in :func:`times`. The time is ``nan`` where the machine lacks what is forced.
     """
-    runs = _runs(collective, message, machine, calibration, algorithm, protocol)
+    lines = ALGORITHMS_OF[collective](machine, calibration)
+    runs = _runs(lines, message, machine, calibration, algorithm, protocol)
     floor = _floor(collective, machine, calibration)
     return _called(_quickest(runs.values(), message, machine), machine, floor)
 
@@ -573,15 +574,19 @@ def compare(
     calibration: Calibration,
     algorithm: str = "",
     protocol: str = "",
+    lines: Mapping[str, AlphaBeta] | None = None,
 ) -> tuple[Selection, dict[str, Selection]]:
     """What :func:`choose` chooses, and every algorithm that the machine has by name.
 
-    Each of those takes its own quickest protocol; the forced algorithm takes the forced protocol.
+    Each of those takes its own quickest protocol; the forced algorithm takes the forced protocol. ``lines`` are the
+    algorithms of the machine where they are known from another message.
 
     Args and source as in :func:`times`.
     """
-    runs = _runs(collective, message, machine, calibration)
-    asked = _runs(collective, message, machine, calibration, algorithm, protocol) if protocol else runs
+    if lines is None:
+        lines = ALGORITHMS_OF[collective](machine, calibration)
+    runs = _runs(lines, message, machine, calibration)
+    asked = _runs(lines, message, machine, calibration, algorithm, protocol) if protocol else runs
     if algorithm:
         asked = {name: run for name, run in asked.items() if name == algorithm}
         runs = {name: run for name, run in runs.items() if name != algorithm} | asked
