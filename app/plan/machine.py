@@ -202,10 +202,11 @@ def _node(system: CollectiveSystem, catalog: Catalog) -> _Node:
 
 
 def _link(system: CollectiveSystem, card: Gpu, catalog: Catalog) -> ScaleUp:
-    link = catalog.scale_up[system.scale_up]
-    bridged = f"{link.key}-bridge"
-    if system.wiring == "bridge" and bridged in catalog.scale_up:
-        link = catalog.scale_up[bridged]
+    link, own = catalog.scale_up[system.scale_up], catalog.scale_up[card.scale_up]
+    if system.wiring == "bridge" and own.wiring == "bridge" and own.generation == link.generation:
+        link = own
+    elif system.wiring == "bridge" and f"{link.key}-bridge" in catalog.scale_up:
+        link = catalog.scale_up[f"{link.key}-bridge"]
     reach = min(system.domain, link.largest_domain) if link.wiring == "bridge" else system.domain
     through_host = system.wiring in ("host", "no-peer-to-peer")
     too_few = system.wiring in ("bridge", "peer-to-peer") and link.family != "pcie" and reach < system.gpus_per_node
@@ -272,7 +273,7 @@ class _Family(Protocol):
 
 def _nvlink(constants: Sampled, node: _Node, line: Array, network: _ScaleOut) -> _Inside:
     """NVLink by its generation; its switch sums from the fourth on."""
-    generation, switched = int(node.link.generation), node.wiring == "switch"
+    generation, switched, bridged = int(node.link.generation), node.wiring == "switch", node.wiring == "bridge"
     fill = one_domain = constants("nvlink", "fill") * network.fill
     multicast_rate: Array = 0.0
     if generation >= 4 and switched:
@@ -287,7 +288,7 @@ def _nvlink(constants: Sampled, node: _Node, line: Array, network: _ScaleOut) ->
         fill=fill,
         fill_one_domain=one_domain,
         multicast_rate=multicast_rate,
-        mesh_peers=_mesh_peers(node) if node.wiring == "mesh" else 0.0,
+        mesh_peers=_mesh_peers(node) if node.wiring == "mesh" or (bridged and node.domain > 2) else 0.0,
     )
 
 

@@ -49,7 +49,13 @@ ALIASES = {
 }  # fmt: skip
 """Other names for the same thing. Send-receive moves a message one hop, like a broadcast."""
 
-ONE_PROCESS = re.compile(r"single process|one process|-g\s*(?:[2-9]|1\d)\b", re.IGNORECASE)
+ONE_PROCESS = re.compile(
+    r"\b(?:single|one|1)[ -]process\b"
+    r"(?!\s*(?:/|per|for (?:each|every)|on (?:each|every)|a|each)\s*(?:GPU|device|card|rank)\b)"
+    r"|-g\s*(?:[2-9]|1\d)\b",
+    re.IGNORECASE,
+)
+"""One process drives all GPUs of a node. One process per GPU is the opposite."""
 NO_GPUDIRECT = re.compile(
     r"\bno gdr\b|gdr (?:off|disabled)|(?:without|no) gpudirect|NCCL_NET_GDR_LEVEL=(?:0|LOC)", re.I
 )

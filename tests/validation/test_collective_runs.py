@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.catalog.load import load_catalog
-from app.catalog.sampling import Sampling
+from app.catalog.sampling import TYPICAL, Sampling
 from app.plan import communication
 from app.plan.all_reduce import time_all_reduce
 from app.plan.band import fold
@@ -85,6 +85,35 @@ def test_what_the_machine_cannot_be_forced_to_the_library_chose(tmp_path):
     forced = {"algorithm": "nvls-tree", "protocol": "simple"}  # no switch of an A100 node sums
     rows, _ = accuracy.read(write(tmp_path, row | forced, row | {"algorithm": "ring", "protocol": "ll"}), CATALOG)
     assert [(r.question.algorithm, r.question.protocol) for r in rows] == [(None, "simple"), ("ring", "ll")]
+
+
+@pytest.mark.parametrize(
+    ("note", "one_process"),
+    [
+        ("single process -g 8", True),
+        ("one process per node", True),
+        ("p4d, -g 8", True),
+        ("one process per GPU", False),
+        ("mpirun, one process for each GPU, -g 1", False),
+        ("1 process/GPU", False),
+        ("", False),
+    ],
+)
+def test_one_process_per_gpu_is_not_one_process(tmp_path, note, one_process):
+    row = {"run": "r", "bytes": 8, "time_us": 10, "gpu": "a100-sxm", "nodes": 1, "gpus_per_node": 8, "note": note}
+    (found,), _ = accuracy.read(write(tmp_path, row), CATALOG)
+    assert found.question.one_process is one_process
+
+
+def test_a_bridge_of_two_or_four_cards_is_the_card_s_own(tmp_path):
+    # 450 GB/s for each of four, as a ring in three directions: bus factors of 2 and 4 are 1 and 3/2.
+    row = {"run": "r", "bytes": 2**33, "time_us": 10, "gpu": "h200-nvl", "nodes": 1, "scale_up": "nvlink-4"}
+    bridged = [row | {"gpus_per_node": n, "scale_up_wiring": "bridge", "scale_up_domain": n} for n in (2, 4)]
+    rows, _ = accuracy.read(write(tmp_path, *bridged), CATALOG)
+    two, four = (communication.of_scenario(one.scenario(), CATALOG) for one in rows)
+    assert two.machine(TYPICAL).scale_up_line == four.machine(TYPICAL).scale_up_line == 450e9
+    two_time, four_time = (float(time_collective(fabric, "all-reduce", 2**33).time) for fabric in (two, four))
+    assert four_time / two_time == pytest.approx(3 / 2, rel=0.01)
 
 
 def test_statistics_of_three_known_predictions():
