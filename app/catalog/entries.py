@@ -253,6 +253,8 @@ class Model(Entry):
     parameters: InNumber
     parameters_printed: str = ""
     active_parameters: InNumber | None = None
+    active_embedding_row: bool = False
+    """Whether the maker counts the one row that a token reads of the input embedding, not the whole matrix."""
 
 
 class PriceBook(BaseModel):

@@ -53,6 +53,7 @@ class Shape:
         qkv_bias: 1 if only queries, keys and values have one, as in Qwen2 [1].
         positions: rows of a learned position embedding [1].
         parallel_block: 1 if attention and feed-forward block share one norm, as in GPT-NeoX [1].
+        embedding_row: 1 if of the input embedding the row that a token reads counts as active, else the matrix [1].
     """
 
     layers: Array
@@ -81,6 +82,7 @@ class Shape:
     qkv_bias: Array = 0.0
     positions: Array = 0.0
     parallel_block: Array = 0.0
+    embedding_row: Array = 0.0
 
     @property
     def depth(self) -> Array:
@@ -228,12 +230,15 @@ def parameters(shape: Shape) -> Array:
 def active_parameters(shape: Shape) -> Array:
     """Parameters one token passes through: as `parameters`, with k routed experts in place of E [1].
 
+    Makers count the whole input embedding or the one row that a token reads; ``embedding_row`` says which.
+
     >>> mixtral = Shape(32, 4096, 32, 128, 8, 14336, 1, 32000, 0, 8, 2, 14336, 0, 0)
     >>> round(float(parameters(mixtral)) / 1e9, 1), round(float(active_parameters(mixtral)) / 1e9, 1)
     (46.7, 12.9)
     """
     idle = maximum(shape.experts - shape.experts_per_token, 0) * expert_parameters(shape)
-    return parameters(shape) - shape.expert_layers * idle
+    unread = shape.embedding_row * (1 - shape.tied) * (shape.vocabulary - 1) * shape.hidden
+    return parameters(shape) - shape.expert_layers * idle - unread
 
 
 # Work ----------------------------------------------------------------------------------------------------------------

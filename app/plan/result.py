@@ -66,7 +66,7 @@ class Cluster(Generic[Q]):
     gpus_per_node: int = result("1", "GPUs per node", "GPUs in one node.")
     scale_up_domain: int = result("1", "Scale-up domain", "GPUs that reach one another over the scale-up link.")
     nodes_per_rack: int = result("1", "Nodes per rack", "Nodes that one rack holds by height.")
-    memory: Q = result("B", "Memory of all GPUs", "Memory of all GPUs together.")
+    memory: Q = result("B", "Memory of all GPUs", "Memory of all GPUs together, as the vendor prints it.")
     typical_power: Q = result(
         "W", "Cluster power, typical", "Usual power of nodes and networks while training.", show=("power",)
     )

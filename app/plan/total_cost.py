@@ -153,7 +153,7 @@ def total_cost(cluster: Cluster, network: Network, prices: PriceList, time_to_tr
 def cluster_of(owned: Ownership) -> result.Cluster[Draws]:
     """The cluster as every reader gets it."""
     cluster = owned.cluster
-    memory, racks = cluster.gpu.memory, _racks(owned)
+    memory, racks = cluster.gpu.memory_nominal, _racks(owned)
     return result.Cluster(
         nodes=cluster.nodes,
         gpus=cluster.gpus,

@@ -229,7 +229,11 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             r" + h + (2 - \text{tied}) V h",
         ),
     ),
-    ("transformer", "transformer.active_parameters", (r"P_{active} = P - L_{expert} (E - k) P_{expert}",)),
+    (
+        "transformer",
+        "transformer.active_parameters",
+        (r"P_{active} = P - L_{expert} (E - k) P_{expert} - r (1 - \text{tied}) (V - 1) h",),
+    ),
     (
         "transformer",
         "transformer.keys_per_query",

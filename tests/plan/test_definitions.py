@@ -51,7 +51,7 @@ def test_the_models_own_error_widens_a_band_in_quadrature_on_the_logarithm():
 
 def test_the_memory_of_a_cluster_is_that_of_its_gpus(plan: Plan):
     # 1,024 GPUs, not 128 nodes, of 80 GB each.
-    assert typical(plan.cluster.memory) == pytest.approx(1024 * CATALOG.gpus["h100-sxm"].memory.typical)
+    assert typical(plan.cluster.memory) == pytest.approx(1024 * CATALOG.gpus["h100-sxm"].memory_nominal.typical)
 
 
 def test_a_year_of_energy_is_paid_for_at_typical_power_and_with_the_buildings_share(plan: Plan):

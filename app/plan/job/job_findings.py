@@ -36,7 +36,8 @@ def findings(
             "error",
             "does-not-fit",
             f"The model does not fit: the most frugal way to run it as asked needs {show(least, 'B')} on each GPU of "
-            f"{show(capacity, 'B')}, of which {budget:.0%} can be filled.",
+            f"{show(capacity, 'B')} (sold as {show(gpu.memory_nominal.typical, 'B')}), of which {budget:.0%} can be "
+            "filled.",
             ("gpus", "model", "gpu"),
             _roomier(setup.request.parallelism, enough),
             {"gpus": enough} if enough else {},
