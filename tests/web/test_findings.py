@@ -62,3 +62,18 @@ def test_plans_side_by_side_say_each_finding_once_and_the_worst_first(client: Te
     assert {finding["code"] for plan in told["plans"] for finding in plan["findings"]} == set(codes)
     order = [SEVERITIES.index(finding["severity"]) for finding in told["findings"]]
     assert order == sorted(order)
+
+
+def test_the_page_of_plans_side_by_side_says_the_findings_of_each_in_their_order(client: TestClient) -> None:
+    asked = [{"gpus": 1001, "gpu": "rubin"}, {"gpus": 8, "model": "llama-3-405b"}]
+    told = client.post("/api/v1/compare", json={"scenarios": asked}).raise_for_status().json()["plans"]
+    fields = {
+        f"{letter}.{name}": value for letter, plan in zip("ab", asked, strict=True) for name, value in plan.items()
+    }
+    page = client.get("/compare", params=fields).raise_for_status().text
+    for letter, plan in zip("ab", told, strict=True):
+        section = re.search(f'<section aria-labelledby="findings-{letter}">.*?</section>', page, re.DOTALL)
+        assert section
+        items = [words(item).replace(" .", ".") for item in re.findall("<li>(.*?)</li>", section[0], re.DOTALL)]
+        for item, finding in zip(items, plan["findings"], strict=True):
+            assert item.startswith(f"{finding['severity'].capitalize()}. {words(finding['message'])}")
