@@ -15,6 +15,7 @@ from app.catalog.sampling import DRAWS, TYPICAL, Sampling
 from app.formulas.arrays import Array
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, Selection, choose
+from app.formulas.fabric.placement import Site, Tier
 from app.plan.cluster import Cluster
 from app.plan.machine import (
     CollectiveSystem,
@@ -35,8 +36,8 @@ class DesignedNetwork(Protocol):
     """What a transfer meets of a network that was designed."""
 
     @property
-    def taper(self) -> float:
-        """What hosts can offer over what the worst cut carries, at least 1 [1]."""
+    def traffic_tiers(self) -> tuple[Tier, ...]:
+        """The tiers where traffic may be left with less than its rate, lowest first."""
 
     @property
     def hops(self) -> int:
@@ -49,7 +50,7 @@ class LinkRates:
 
     Attributes:
         scale_up: inside a domain, one direction [B/s].
-        scale_out: its share of the network, one direction, the fabric's taper taken off [B/s].
+        scale_out: its share of the network, one direction, where no taper is in the way [B/s].
         mesh_peers: peers that it is wired to directly; 0 with a switch or a bus [1].
     """
 
@@ -71,7 +72,7 @@ class Communication:
         full_domain: GPUs of a scale-up domain in a cluster that fills it [1].
         network: key of the network generation.
         sums_asked: reduction in the switches is asked for, whether or not the network has it.
-        taper: of the designed network: what hosts can offer over what its worst cut carries [1].
+        site: where the GPUs stand in the designed network.
         hops: switches on its longest shortest path [1].
         planes: equal networks that a NIC's rate is split over [1].
         jitter: relative spread of a step's time on one node [1].
@@ -84,7 +85,7 @@ class Communication:
     full_domain: int
     network: str
     sums_asked: bool
-    taper: float
+    site: Site
     hops: int
     planes: int
     jitter: float
@@ -133,7 +134,7 @@ class Communication:
         """Link rates for the training step: of the line in the ideal profile, else what collectives reach."""
         m = self.machine(sampling)
         up, out = (m.scale_up_line, m.scale_out_line) if self.ideal else (m.scale_up_rate, m.scale_out_rate)
-        return LinkRates(up, np.asarray(out) / self.taper, m.mesh_peers)
+        return LinkRates(up, out, m.mesh_peers)
 
     def hardware_class(self) -> str:
         """The class of hardware whose model error applies."""
@@ -187,20 +188,20 @@ def communication(
 ) -> Communication:
     """What times the transfers of a cluster on the network designed for it; ``None`` where none was designed."""
     unsized = collective if collective.message is None else collective.model_copy(update={"message": None})
-    taper, hops = (network.taper, network.hops) if network else (1.0, 0)
-    return _communication(cluster, taper, hops, request, unsized, catalog)
+    tiers, hops = (network.traffic_tiers, network.hops) if network else ((), 0)
+    return _communication(cluster, tiers, hops, request, unsized, catalog)
 
 
 @lru_cache(maxsize=128)
 def _communication(
     cluster: Cluster,
-    taper: float,
+    tiers: tuple[Tier, ...],
     hops: int,
     request: NetworkRequest,
     collective: CollectiveRequest,
     catalog: Catalog,
 ) -> Communication:
-    """The same on any network with this taper and so many hops, for collectives of no message in particular.
+    """The same on any network with these tiers and so many hops, for collectives of no message in particular.
 
     Kept: one object for one cluster and network is what keeps machines and all-reduces.
     """
@@ -226,7 +227,12 @@ def _communication(
         full_domain=cluster.full_domain,
         network=scale_out.key,
         sums_asked=request.in_network_reduction,
-        taper=taper,
+        site=Site(
+            gpus=float(cluster.gpus),
+            domain=float(cluster.domain),
+            tiers=tiers,
+            scattered=request.placement == "scattered",
+        ),
         hops=hops,
         planes=request.planes,
         jitter=request.jitter,

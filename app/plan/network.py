@@ -5,7 +5,7 @@ The planner's switch and tiers are used where given; otherwise the cheapest swit
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import isfinite
 
 import numpy as np
@@ -16,7 +16,7 @@ from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.formulas import costs
 from app.formulas.arrays import Array
-from app.formulas.fabric import bisection, layouts
+from app.formulas.fabric import bisection, layouts, placement
 from app.plan import findings, reference_designs
 from app.plan.auxiliary_networks import AuxiliaryNetwork, auxiliary_networks
 from app.plan.band import Draws
@@ -69,11 +69,12 @@ class Network:
         """Nodes of a scalable unit [1]."""
         return self.built.counts.unit_nodes if self.built else self.request.nodes_per_unit
 
-    @property
-    def taper(self) -> float:
-        """Taper across the whole fabric: what hosts can offer over what the worst cut carries, at least 1 [1]."""
-        design = self.built.design if self.built else None
-        return max(1.0, float(design.bisection_leaf / design.bisection)) if design and design.bisection > 0 else 1.0
+    @cached_property
+    def traffic_tiers(self) -> tuple[placement.Tier, ...]:
+        """The tiers where traffic may be left with less than its rate, lowest first."""
+        if self.built is None:
+            return ()
+        return placement.tiers_of(self.built.design, self.built.counts, self.cluster.gpus_per_node)
 
     @property
     def hops(self) -> int:

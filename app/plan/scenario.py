@@ -32,6 +32,7 @@ Schedule = Literal["1f1b", "interleaved", "zero-bubble"]
 Algorithm = Literal["ring", "tree", "nvls", "nvls-tree", "collnet", "recursive-halving-doubling", "hierarchical"]
 Protocol = Literal["ll", "ll128", "simple"]
 AttentionKernel = Literal["unfused", "flash", "te-fused", "sdpa"]
+RankOrder = Literal["tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"]
 Wiring = Literal["switch", "mesh", "bridge", "peer-to-peer", "host", "no-peer-to-peer"]
 Taper = Annotated[float, Field(ge=1, le=64)]
 Degree = Annotated[int, Field(ge=1, le=65536)]
@@ -196,6 +197,13 @@ class NetworkRequest(Request):
     management_links: int = _field(
         "network", "Fabric-manager links", "Leaf ports that the fabric manager takes.", 0, ge=0, le=1024
     )
+    placement: Literal["contiguous", "scattered"] = _field(
+        "network",
+        "Placement of the job",
+        "contiguous: neighbouring ranks on neighbouring nodes; scattered: on nodes taken at random, as a shared "
+        "scheduler may.",
+        "contiguous",
+    )
     in_network_reduction: bool = _field("network", "Reduction in the switch (SHARP)", "Sums inside the network.", False)
     gpudirect: bool = _field("network", "GPUDirect RDMA", "NIC straight to GPU memory; off: through the host.", True)
     tuned: bool = _field("network", "Tuned lossless Ethernet", "Flow and congestion control set up for RoCE.", True)
@@ -282,6 +290,12 @@ class ParallelismRequest(Request):
         "parallelism",
         "Expert tensor parallel",
         "GPUs that share one expert. Blank: 1, or as tensor parallel in software before spring 2025.",
+    )
+    rank_order: RankOrder | None = _field(
+        "parallelism",
+        "Order of ranks",
+        "What neighbouring GPUs share, first name first: tp-cp-ep-dp-pp keeps replicas near and stages apart, "
+        "tp-cp-ep-pp-dp whole pipelines together. Blank: as the stack does.",
     )
     sequence_parallel: bool | None = _field("parallelism", "Sequence parallel", "Blank: on with tensor parallel.")
     sharding: Sharding | None = _field(

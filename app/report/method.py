@@ -196,6 +196,28 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             r"\text{cut } = ⌊\frac{G}{2}⌋ ⌈\frac{G}{2}⌉ w",
         ),
     ),
+    (
+        "fabric",
+        "fabric.members",
+        (r"m = Π_i min(n_i, max(\frac{u}{s_i}, 1))",),
+    ),
+    ("fabric", "fabric.group_size", (r"n = Π_i n_i",)),
+    (
+        "fabric",
+        "fabric.crossing_share",
+        (
+            r"x = \frac{l}{m} \text{ (ring), } \frac{3 l}{2 m} \text{ (tree), }"
+            r"\frac{n - m}{n - l} \text{ (all-to-all); } 0 \text{ where } m = n",
+        ),
+    ),
+    ("fabric", "fabric.scattered_share", (r"x = 1 - \frac{u - g}{N - g}",)),
+    ("fabric", "fabric.share_left", (r"φ = min(1, \frac{1}{O x})",)),
+    ("fabric", "fabric.network_share", (r"φ = min(φ_{leaf}, φ_{pod}, …)",)),
+    (
+        "fabric",
+        "fabric.tiers_of",
+        (r"O_{leaf} = \frac{B_{leaf}}{B_{spine}}, \text{  } O_{pod} = \frac{B_{leaf}}{B_{core}}",),
+    ),
     ("fabric", "fabric.scale_up_bisection", (r"B_{cut} = ⌊\frac{g}{2}⌋ B",)),
     ("fabric", "fabric.mesh_bisection", (r"B_{cut} = ⌊\frac{g}{2}⌋ ⌈\frac{g}{2}⌉ B_{link}",)),
     ("fabric", "fabric.modules_needed", (r"modules = boxes · ⌈\frac{links / boxes}{links \text{ per module}}⌉",)),
@@ -327,6 +349,25 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "training.launch_time",
         (r"T_{launch} = ((1 - \text{share}) τ_{dense} + \text{share} · τ_{experts}) x (1 + \frac{ρ}{3})",),
     ),
+    ("training", "training.inner_ranks", (r"n = max(t c, e t_e)",)),
+    (
+        "training",
+        "training.stage_stride",
+        (r"s = t c d \text{ (replicas near), } max(t c, e t_e) \text{ (pipelines together)}",),
+    ),
+    (
+        "training",
+        "training.copies",
+        (
+            r"\text{strides } s \text{ of } n \text{ ranks; with pipelines together } \frac{max(t c, e t_e)}{s}"
+            r"\text{ of them, and again at every } p · max(t c, e t_e)",
+        ),
+    ),
+    (
+        "training",
+        "training.placed",
+        (r"φ_{tensor}, \text{  } φ_{context}, \text{  } φ_{expert}, \text{  } φ_{pipeline}, \text{  } φ_{data}",),
+    ),
     ("training", "training.smooth_maximum", (r"max_4(x, y) = (x^4 + y^4)^{1/4}",)),
     ("training", "training.exposed_time", (r"T_{visible} = max(T - C, x T)",)),
     (
@@ -334,7 +375,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "training.collective",
         (r"T = max(\frac{V (n - 1)}{n B_{up}}, \frac{V}{l} \frac{D - 1}{D B_{out}}) + α",),
     ),
-    ("training", "training.link_rates", (r"B_{up} = η_{up} R_{up}, \text{  } B_{out} = η_{out} R_{out}",)),
+    ("training", "training.link_rates", (r"B_{up} = η_{up} R_{up}, \text{  } B_{out} = φ η_{out} R_{out}",)),
     (
         "training",
         "training.tensor_parallel_time",
@@ -653,6 +694,16 @@ TITLES = {
     "fabric.smallest_divisor": "How many spines",
     "fabric.two_switches": "Two switches side by side",
     "fabric.mesh": "Full mesh of switches",
+    "fabric.members": "Members of a group in one unit",
+    "fabric.crossing_share": "Who sends out of a unit",
+    "fabric.scattered_share": "Who sends out where nodes are taken at random",
+    "fabric.share_left": "What a taper leaves",
+    "fabric.network_share": "What the network leaves a group",
+    "fabric.tiers_of": "Tiers as traffic meets them",
+    "training.inner_ranks": "Ranks that stay neighbours",
+    "training.stage_stride": "From a stage to the next",
+    "training.copies": "Where copies of a parameter stand",
+    "training.placed": "What the network leaves each group",
     "transformer.parameters": "Parameters of a model",
     "training.wave_elements": "Work lost in the last wave of tiles",
     "training.linear_layer": "Matrix products of a linear layer",

@@ -53,6 +53,8 @@ LABELS = {
     "fp8": "FP8",
     "mxfp8": "MXFP8",
     "nvfp4": "NVFP4",
+    "tp-cp-ep-dp-pp": "Replicas near, stages apart (tp-cp-ep-dp-pp)",
+    "tp-cp-ep-pp-dp": "Whole pipelines together (tp-cp-ep-pp-dp)",
     "te-fused": "TE fused (Transformer Engine)",
     "flash": "Flash (open kernel)",
     "sdpa": "SDPA (PyTorch)",

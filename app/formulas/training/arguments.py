@@ -79,6 +79,10 @@ class Parallelism:
         recompute: share of the layers whose whole forward pass is repeated [1].
         recompute_core: 1 if only the attention core (or the cheap operators) is recomputed, else 0 [1].
         bubble: bubble of the schedule relative to 1F1B; a third for zero-bubble [1].
+        stages_first: 1 if the stages of a pipeline are neighbours and replicas apart, 0 the other way round [1].
+        tensor_network, context_network, expert_network, pipeline_network, data_network, gather_network,
+            expert_data_network: share of its network rate that each GPU of such groups is left with, where they stand;
+            gather is sharded parameters, expert_data the copies of experts [1].
     """
 
     tensor: Array = 1.0
@@ -95,6 +99,14 @@ class Parallelism:
     recompute: Array = 0.0
     recompute_core: Array = 0.0
     bubble: Array = 1.0
+    stages_first: Array = 0.0
+    tensor_network: Array = 1.0
+    context_network: Array = 1.0
+    expert_network: Array = 1.0
+    pipeline_network: Array = 1.0
+    data_network: Array = 1.0
+    gather_network: Array = 1.0
+    expert_data_network: Array = 1.0
 
     @property
     def ranks(self) -> Array:

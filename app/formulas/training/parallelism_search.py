@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.formulas.arrays import Array, any_, minimum
+from app.formulas.fabric.placement import Site
+from app.formulas.training import groups, step
 from app.formulas.training import memory as training_memory
-from app.formulas.training import step
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
 from app.formulas.transformer import Shape
 
@@ -65,6 +66,7 @@ class FixedDegrees:
         cut_experts: whether experts are cut over the tensor-parallel ranks.
         bubble: bubble of the schedule relative to 1F1B [1].
         largest_tensor: highest tensor-parallel degree tried; ``None`` means four scale-up domains [1].
+        stages_first: whether the stages of a pipeline are neighbours, and replicas apart.
     """
 
     tensor: int | None = None
@@ -82,6 +84,7 @@ class FixedDegrees:
     cut_experts: bool = False
     bubble: float = 1.0
     largest_tensor: int | None = None
+    stages_first: bool = False
 
     @property
     def whole(self) -> bool:
@@ -158,6 +161,7 @@ class Search:
         calibration: the constants of the step.
         gpus: GPUs that train, all of them used [1].
         fixed: settings that are fixed.
+        site: where the GPUs stand; ``None`` where every group has all of its network rate.
     """
 
     shape: Shape
@@ -167,6 +171,12 @@ class Search:
     calibration: Calibration
     gpus: int
     fixed: FixedDegrees = FixedDegrees()
+    site: Site | None = None
+
+    def placed(self, settings: Mapping[str, Array], recompute: Array | Whole = 0) -> Parallelism:
+        """Whole configurations of all GPUs, with what each group is left with of the network; as `parallelism`."""
+        found = self.parallelism(settings, recompute)
+        return groups.placed(found, self.site) if self.site and self.site.tiers else found
 
     def parallelism(self, settings: Mapping[str, Array], recompute: Array | Whole = 0) -> Parallelism:
         """Configurations of all GPUs; what a formula does not read may be left out of the settings.
@@ -186,6 +196,7 @@ class Search:
             "recompute": (recompute == 2) * 1.0 if self.fixed.recomputed is None else self.fixed.recomputed,
             "recompute_core": (recompute == 1) * 1.0,
             "bubble": self.fixed.bubble,
+            "stages_first": float(self.fixed.stages_first),
         }
         return Parallelism(**columns)
 
@@ -414,7 +425,7 @@ def best(search: Search, budget: float = 1.0, timed: bool = True) -> SearchResul
         divisible=grid.divisible,
         feasible=count,
         evaluated=len(time) if timed else 0,
-        parallelism=search.parallelism(columns, fitting.recompute[places]),
+        parallelism=search.placed(columns, fitting.recompute[places]),
         time=time,
         memory=fitting.memory[places],
         smallest_memory=fitting.smallest_memory,
@@ -440,7 +451,7 @@ def _single(search: Search, limit: float) -> SearchResult:
         "sharding": float(fixed.sharding or NONE),
         "sequence_parallel": float(t > 1 and bool(fixed.sequence_parallel)),
     }
-    parallelism = search.parallelism(settings, fixed.recompute or 0)
+    parallelism = search.placed(settings, fixed.recompute or 0)
     divides = bool(known and (rounds if v > 1 else even) and spread)
     size = np.nan
     if divides:
@@ -494,7 +505,7 @@ def _fitting(search: Search, grid: _Grid, limit: float) -> _Fitting:
             at = np.argmin(np.where(left, size, np.inf), keepdims=True)
             if not size[at[0]] >= smallest_memory:
                 smallest_memory = float(size[at[0]])
-                smallest = row(search.parallelism(grid.columns(at), level), 0)
+                smallest = row(search.placed(grid.columns(at), level), 0)
         # Sharding the gradients too costs time: it is for what does not fit with the optimizer state sharded.
         fits = left & (size <= limit)
         plain = fits & ~grid.spare
@@ -522,7 +533,7 @@ def _times(search: Search, grid: _Grid, fitting: _Fitting) -> tuple[Whole, Numbe
     distinct, place = _distinct(key, len(grid.layers["tensor"]) * variants)
     columns = _rows(grid.layers, distinct // variants)
     chunks = np.where(distinct % variants < 3, 1.0, 2.0)
-    parallelism = search.parallelism({**columns, "virtual_pipeline": chunks}, distinct % 3)
+    parallelism = search.placed({**columns, "virtual_pipeline": chunks}, distinct % 3)
     layers = _table(step.layer(shape, job, gpu, parallelism, search.software, calibration).total, columns)
     heads = _table(step.head_time(shape, job, gpu, parallelism, calibration), columns)
 
@@ -533,7 +544,7 @@ def _times(search: Search, grid: _Grid, fitting: _Fitting) -> tuple[Whole, Numbe
         for sharding in (NONE, OPTIMIZER, GRADIENTS, PARAMETERS):
             for block in _blocks(places[shardings == sharding]):
                 settings = grid.columns(fitting.candidate[block]) | {"sharding": float(sharding)}
-                parallelism = search.parallelism(settings, fitting.recompute[block])
+                parallelism = search.placed(settings, fitting.recompute[block])
                 micro_batch = step.MicroBatch(layers[place[block]], heads[place[block]])
                 whole = step.assemble(micro_batch, shape, job, gpu, parallelism, search.software, calibration)
                 time[block] = whole.time

@@ -9,7 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from app.formulas.arrays import Array, any_, maximum, minimum, where
+from app.formulas.fabric.placement import members
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
+from app.formulas.training.groups import copies, stage_stride
 from app.formulas.transformer import Held, Shape
 
 # Overlap and collectives ---------------------------------------------------------------------------------------------
@@ -95,13 +97,14 @@ def collective(
     return where(ranks > 1, time + latency, 0.0)
 
 
-def link_rates(gpu: GpuRates, group: Array, calibration: Calibration) -> tuple[Array, Array]:
-    """Rates that the step's transfers reach, η·B inside a scale-up domain and on the network, per GPU, one direction.
+def link_rates(gpu: GpuRates, group: Array, calibration: Calibration, network: Array = 1.0) -> tuple[Array, Array]:
+    """Rates that the step's transfers reach, η·B inside a domain and φ·η·B on the network, per GPU, one direction.
 
     Args:
         gpu: rates of one GPU.
         group: ranks of a domain that take part [1].
         calibration: the constants of the step.
+        network: share of the network that the group is left with where it stands, φ [1].
 
     Returns:
         Scale-up and scale-out rate [B/s].
@@ -112,7 +115,7 @@ def link_rates(gpu: GpuRates, group: Array, calibration: Calibration) -> tuple[A
     >>> link_rates(GPU, 8.0, LOSSLESS)
     (100000000000.0, 10000000000.0)
     """
-    return gpu.scale_up_rate(group) * calibration.scale_up, gpu.scale_out_bandwidth * calibration.scale_out
+    return gpu.scale_up_rate(group) * calibration.scale_up, gpu.scale_out_bandwidth * calibration.scale_out * network
 
 
 # Within a layer ------------------------------------------------------------------------------------------------------
@@ -146,7 +149,7 @@ def tensor_parallel_time(
         2 * parallelism.tokens(job) * shape.hidden,
         t,
         local,
-        *link_rates(gpu, local, calibration),
+        *link_rates(gpu, local, calibration, parallelism.tensor_network),
         where(t > gpu.scale_up_domain, calibration.scale_out_latency, calibration.scale_up_latency),
     )
     hidden = 1 - calibration.exposed_tensor
@@ -176,7 +179,7 @@ def context_parallel_time(
     t, c = parallelism.tensor, parallelism.context
     if not any_(c > 1):
         return 0.0
-    scale_up, scale_out = link_rates(gpu, t * c, calibration)
+    scale_up, scale_out = link_rates(gpu, t * c, calibration, parallelism.context_network)
     bandwidth = where(t * c > gpu.scale_up_domain, scale_out, scale_up)
     latent_width = shape.heads * (shape.score_dim + shape.output_dim) / 2
     width = where(shape.latent > 0, latent_width, shape.kv_heads * shape.head_dim)
@@ -215,7 +218,7 @@ def expert_parallel_time(
     inside = calibration.expert_scale_up * sent * k * (parallelism.expert - 1) / parallelism.expert
     inside = inside + sent * k * (parallelism.expert_tensor - 1)
     across = calibration.expert_scale_out * sent * remote
-    scale_up, scale_out = link_rates(gpu, local, calibration)
+    scale_up, scale_out = link_rates(gpu, local, calibration, parallelism.expert_network)
     slower = maximum(inside / scale_up, across / scale_out)
     all_to_all = slower + where(domains > 1, calibration.scale_out_latency, calibration.scale_up_latency)
     alternating = where(parallelism.virtual_pipeline > 1, 1.0, 1 - software.staged_expert)
@@ -247,8 +250,8 @@ def pipeline_parallel_time(
     if not any_(piped):
         return 0.0
     activation = 2 * parallelism.tokens(job) * shape.hidden / parallelism.tensor
-    scale_up, scale_out = link_rates(gpu, 2.0, calibration)
-    near = parallelism.ranks <= gpu.scale_up_domain
+    scale_up, scale_out = link_rates(gpu, 2.0, calibration, parallelism.pipeline_network)
+    near = stage_stride(parallelism) * parallelism.pipeline <= gpu.scale_up_domain
     rate = where(near, scale_up, scale_out) if any_(near) else scale_out
     exposed = 1 - software.overlap_pipeline * (1 - calibration.exposed_pipeline)
     send = exposed * 2 * parallelism.virtual_pipeline * (activation / rate + calibration.scale_out_latency)
@@ -261,8 +264,10 @@ def pipeline_parallel_time(
 def _domains_of_replicas(gpu: GpuRates, parallelism: Parallelism) -> tuple[Array, Array]:
     """Scale-up domains over which the replicas of a parameter reach, and how many of these are in one domain [1]."""
     replicas, t = parallelism.replicas, parallelism.tensor
-    domains = maximum(replicas * t / gpu.scale_up_domain, 1)
-    return domains, minimum(maximum(gpu.scale_up_domain / t, 1), replicas)
+    local = members(copies(parallelism, t, replicas), gpu.scale_up_domain)
+    if any_(parallelism.stages_first > 0):
+        return replicas / local, local
+    return maximum(replicas * t / gpu.scale_up_domain, 1), local
 
 
 def parameter_gather_time(
@@ -300,7 +305,7 @@ def parameter_gather_time(
         return 0.0
     sharers = parallelism.sharers
     domains, local = _domains_of_replicas(gpu, parallelism)
-    scale_up, scale_out = link_rates(gpu, local, calibration)
+    scale_up, scale_out = link_rates(gpu, local, calibration, parallelism.gather_network)
     latency = where(
         sharers * parallelism.tensor > gpu.scale_up_domain,
         calibration.scale_out_latency + calibration.hop * domains,
@@ -340,7 +345,7 @@ def gradient_exchange_time(
     0.07
     """
     domains, local = _domains_of_replicas(gpu, parallelism)
-    scale_up, scale_out = link_rates(gpu, local, calibration)
+    scale_up, scale_out = link_rates(gpu, local, calibration, parallelism.data_network)
     volume = job.gradient_bytes + where(parallelism.sharding > 0, 2.0, job.gradient_bytes)
     buckets = 2 + held.dense * volume / calibration.bucket
     across = calibration.scale_out_latency + calibration.hop * domains
@@ -349,8 +354,8 @@ def gradient_exchange_time(
     if any_(held.expert > 0):
         replicas = parallelism.expert_replicas
         ranks = parallelism.expert * parallelism.expert_tensor
-        local = minimum(maximum(gpu.scale_up_domain / ranks, 1), replicas)
-        scale_up, _ = link_rates(gpu, local, calibration)
+        local = members(copies(parallelism, ranks, replicas), gpu.scale_up_domain)
+        scale_up, scale_out = link_rates(gpu, local, calibration, parallelism.expert_data_network)
         experts = collective(volume * held.expert, replicas, local, scale_up, scale_out, latency)
         exchange = exchange + where(held.expert > 0, experts, 0.0)
     return exchange

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array, any_, maximum
-from app.formulas.training import arguments, memory
+from app.formulas.training import arguments, groups, memory
 from app.formulas.training import goodput as training_goodput
 from app.formulas.training import step as training_step
 from app.plan.band import Draws
@@ -64,7 +64,7 @@ def step_parts(
         ("tensor_parallel", link(par.tensor), step.layers * one.tensor),
         ("context_parallel", link(par.tensor * par.context), step.layers * one.context),
         ("expert_parallel", link(par.expert * par.expert_tensor), step.layers * one.expert),
-        ("pipeline_parallel", link(par.ranks), step.pipeline),
+        ("pipeline_parallel", link(groups.stage_stride(par) * par.pipeline), step.pipeline),
         ("data_parallel", link(par.tensor * par.context * par.data), step.data),
         ("bubble", "bubble", step.bubble),
         ("launches", "overhead", step.layers * one.host),

@@ -15,6 +15,7 @@ from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, TYPICAL
 from app.formulas.arrays import Array
+from app.formulas.fabric.placement import Site
 from app.formulas.training import arguments, parallelism_search
 from app.formulas.transformer import Shape
 from app.plan.cluster import Cluster
@@ -44,6 +45,7 @@ from app.plan.scenario import (
 USUAL_JITTER = float(NetworkRequest.model_fields["jitter"].default)
 """The spread of a node's step for which the constant of stragglers holds [1]."""
 SHARDING = ("none", "optimizer", "gradients", "parameters")
+RANK_ORDERS = ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp")
 RECOMPUTE = ("none", "selective", "full")
 
 Part = TypeVar("Part", arguments.GpuRates, arguments.Calibration)
@@ -103,6 +105,7 @@ class StepInputs:
         shape: of the model.
         job, hardware, software, calibration: arguments of the formulas.
         conditions: what the constants were chosen by.
+        site: where the GPUs stand in the network.
         used: the estimates that all of it rests on.
     """
 
@@ -112,6 +115,7 @@ class StepInputs:
     software: arguments.Software
     calibration: arguments.Calibration
     conditions: Conditions
+    site: Site
     used: tuple[Estimate, ...]
 
     @property
@@ -124,6 +128,7 @@ class StepInputs:
             self.software,
             _first_constants(self.calibration),
             self.conditions,
+            self.site,
             self.used,
         )
 
@@ -212,6 +217,7 @@ def step_inputs(
         software=stack.software,
         calibration=constants.calibration,
         conditions=conditions,
+        site=fabric.site,
         used=tuple({estimate.key: estimate for estimate in (*fabric.used(), *constants.used.values())}.values()),
     )
     return inputs if drawn else inputs.typical
@@ -244,6 +250,7 @@ def fixed_degrees(request: JobRequest, model: Shape, catalog: Catalog) -> parall
         expert_tensor=asked.expert_tensor_parallel if float(model.experts) > 0 else 1,
         cut_experts=release < catalog.training["maturity"]["whole_experts"].typical,
         bubble=zero_bubble if schedule == "zero-bubble" else 1.0,
+        stages_first=RANK_ORDERS.index(asked.rank_order) == 1 if asked.rank_order else trait["stages_first"] > 0,
     )
 
 
@@ -274,7 +281,7 @@ class JobSetup:
         """Every way to run the job that fills no more than a share of the memory, quickest first."""
         n = self.inputs
         search = parallelism_search.Search(
-            n.shape, n.job, n.hardware, n.software, n.calibration, self.cluster.gpus, self.fixed
+            n.shape, n.job, n.hardware, n.software, n.calibration, self.cluster.gpus, self.fixed, n.site
         )
         return parallelism_search.best(search, self.budget if budget is None else budget, timed)
 

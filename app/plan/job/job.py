@@ -7,7 +7,7 @@ import numpy as np
 
 from app.catalog.load import Catalog
 from app.formulas import transformer
-from app.formulas.training import arguments, compute, parallelism_search
+from app.formulas.training import arguments, compute, groups, parallelism_search
 from app.formulas.training import step as training_step
 from app.plan.band import Draws
 from app.plan.cluster import Cluster
@@ -153,5 +153,6 @@ def time_on(job: Job, cluster: Cluster, fabric: Communication) -> float:
     if job.chosen is None or not job.runs:
         return float("nan")
     n = step_inputs(cluster, fabric, job.setup.request, job.setup.catalog)
-    step = training_step.step(n.shape, n.job, n.hardware, job.chosen, n.software, n.calibration)
+    there = groups.placed(job.chosen, n.site)
+    step = training_step.step(n.shape, n.job, n.hardware, there, n.software, n.calibration)
     return job.training.steps * float(step.time) / job.training.availability

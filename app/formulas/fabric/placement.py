@@ -1,0 +1,270 @@
+"""Where the ranks of a group stand in the network, and what that leaves each of the network.
+
+A *unit* is the GPUs below one set of switches of a tier: a leaf's, or a pod's of leaves and spines. What a group sends
+inside a unit meets no taper. What leaves it shares the unit's uplinks with every other group that sends at the moment:
+with a share x of the GPUs sending out and a taper O, product of all tapers up to there, each is left with
+min(1, 1/(O·x)) of its rate. A ring that goes through a unit leaves it once, however many members it has there.
+
+A group is given by its *axes*, each a stride and a size: ranks that differ by so much, and so many of them.
+
+Sources: Leiserson, "Fat-trees", IEEE Trans. Computers C-34(10), 1985 (what a cut carries); Dally, Towles, "Principles
+and practices of interconnection networks", 2004, section 3.3 (bisection and load of a channel). The formulas agree with
+max-min fair simulations of flows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from app.formulas.arrays import Array, any_, maximum, minimum, where
+from app.formulas.fabric.cabling import Counts
+from app.formulas.fabric.direct import torus_sides
+from app.formulas.fabric.layouts import DRAGONFLY, MESH, RAIL_ONLY, TORUS_2D, TORUS_3D, Design
+
+Axis = tuple[Array, Array]
+"""Stride and size: ranks of a group that differ by the stride, so many of them [1]."""
+Pattern = Literal["ring", "tree", "exchange"]
+"""How a group communicates: each to the next, along a tree, each to every other."""
+TREE_EDGES = 1.5
+"""Edges of a double binary tree that leave a unit, over those of a ring: 3 against 2."""
+
+
+class Tier(NamedTuple):
+    """A tier of switches as traffic meets it.
+
+    Attributes:
+        unit: GPUs below one set of its switches [1].
+        spread: taper for traffic from a unit to all others, O [1].
+        neighbour: taper for traffic from a unit to the next alone [1].
+    """
+
+    unit: float
+    spread: float
+    neighbour: float
+
+
+class Site(NamedTuple):
+    """Where the GPUs of a cluster stand.
+
+    Attributes:
+        gpus: GPUs [1].
+        domain: GPUs that reach one another without the network [1].
+        tiers: units and tapers of the tiers that have fewer links up than down, lowest first [1].
+        scattered: whether ranks stand on nodes at random.
+    """
+
+    gpus: float
+    domain: float
+    tiers: tuple[Tier, ...] = ()
+    scattered: bool = False
+
+
+# Groups --------------------------------------------------------------------------------------------------------------
+
+
+def group_size(axes: Sequence[Axis]) -> Array:
+    """Members of a group, the product of the sizes of its axes [1].
+
+    >>> group_size([(1.0, 8.0), (64.0, 4.0)])
+    32.0
+    """
+    size: Array = 1.0
+    for _, along in axes:
+        size = size * along
+    return size
+
+
+def members(axes: Sequence[Axis], unit: Array) -> Array:
+    """Members of a group that stand in one unit: the product over its axes of min(n, max(u/s, 1)).
+
+    Args:
+        axes: stride s and size n of each axis of the group [1].
+        unit: GPUs of the unit, u [1].
+
+    32 replicas, 32 ranks apart: a unit of 256 GPUs has 8 of them.
+
+    >>> members([(32.0, 32.0)], 256.0)
+    8.0
+    """
+    inside: Array = 1.0
+    for stride, along in axes:
+        inside = inside * minimum(along, maximum(unit / stride, 1.0))
+    return inside
+
+
+def crossing_share(pattern: Pattern, size: Array, inside: Array, local: Array) -> Array:
+    """Share of a unit's GPUs that send out of it at once, or of the bytes that each sends out, x.
+
+    A ring leaves the unit once, on every GPU of a scale-up domain: l/m. A double tree has half as many edges more. In
+    an all-to-all each GPU sends (n - m)/(n - l) of what it puts on the network.
+
+    Args:
+        pattern: ring, tree or exchange.
+        size: members of a group, n [1].
+        inside: those in one unit, m [1].
+        local: those in one scale-up domain, l [1].
+
+    Returns:
+        Share [1]; none where the group stays inside the unit.
+
+    128 nodes in four units: one ring of each rail leaves; of 128 ranks, 96 are elsewhere.
+
+    >>> crossing_share("ring", 128.0, 32.0, 1.0), round(crossing_share("exchange", 128.0, 32.0, 1.0), 3)
+    (0.03125, 0.756)
+    """
+    if pattern == "exchange":
+        return maximum(size - inside, 0.0) / maximum(size - local, 1.0)
+    edges = TREE_EDGES if pattern == "tree" else 1.0
+    return where(inside < size, minimum(edges * local / inside, 1.0), 0.0)
+
+
+def scattered_share(gpus: Array, unit: Array, domain: Array) -> Array:
+    """Share of hops that leave a unit where nodes are taken at random: the share of other nodes that are elsewhere.
+
+    x = 1 - (u - g)/(N - g).
+
+    Args:
+        gpus: GPUs of the cluster, N [1].
+        unit: GPUs of the unit, u [1].
+        domain: GPUs of a scale-up domain, g [1].
+
+    >>> round(scattered_share(16384.0, 3072.0, 8.0), 3)
+    0.813
+    """
+    return minimum(maximum(1 - (unit - domain) / maximum(gpus - domain, 1.0), 0.0), 1.0)
+
+
+def share_left(taper: Array, crossing: Array) -> Array:
+    """Share of its network rate that a GPU is left with, min(1, 1/(O·x)) [1].
+
+    Args:
+        taper: what the unit's hosts can send over what its uplinks carry, O [1].
+        crossing: share of them that send out, x [1].
+
+    >>> share_left(8.0, 1.0), share_left(8.0, 0.125)
+    (0.125, 1.0)
+    """
+    return 1 / maximum(taper * crossing, 1.0)
+
+
+def network_share(axes: Sequence[Axis], pattern: Pattern, site: Site) -> Array:
+    """Share of its network rate that each GPU of some equal groups has left, all of them sending at once [1].
+
+    The least over the tiers: see `share_left`. A group inside one scale-up domain does not meet the network.
+
+    Args:
+        axes: stride and size of each axis of a group [1].
+        pattern: how it communicates.
+        site: where the GPUs stand.
+
+    Pods of 3,072 GPUs at 7:1. Stages 1,024 ranks apart lose: a third of a pod's GPUs sends out. Replicas 128 ranks
+    apart do not: a ring enters a pod once, 128 of them.
+
+    >>> pods = Site(16384.0, 8.0, (Tier(3072.0, 7.0, 7.0),))
+    >>> round(network_share([(1024.0, 16.0)], "ring", pods), 3), network_share([(128.0, 128.0)], "ring", pods)
+    (0.429, 1.0)
+    """
+    size, local = group_size(axes), members(axes, site.domain)
+    share: Array = 1.0
+    if not any_(size > local):
+        return share
+    for tier in site.tiers:
+        if site.scattered:
+            crossing = where(size > local, scattered_share(site.gpus, tier.unit, site.domain), 0.0)
+            share = minimum(share, share_left(tier.spread, crossing))
+        else:
+            crossing = crossing_share(pattern, size, members(axes, tier.unit), local)
+            taper = tier.spread if pattern == "exchange" else tier.neighbour
+            share = minimum(share, share_left(taper, crossing))
+    return share
+
+
+# Tiers of a network --------------------------------------------------------------------------------------------------
+
+
+def tiers_of(design: Design, counts: Counts, gpus_per_node: float) -> tuple[Tier, ...]:
+    """The tiers of a network where traffic may be left with less than its rate, lowest first.
+
+    Args:
+        design: one design, all planes together.
+        counts: the same in plain numbers.
+        gpus_per_node: GPUs of a node [1].
+    """
+    kind = {MESH: _mesh, TORUS_2D: _torus, TORUS_3D: _torus, DRAGONFLY: _dragonfly}.get(counts.layout)
+    gpus_per_host = gpus_per_node / max(counts.rails, 1)
+    found = kind(counts, gpus_per_host) if kind else _tree(design, counts, gpus_per_host)
+    return tuple(
+        tier._replace(unit=max(tier.unit, gpus_per_node)) for tier in found if max(tier.spread, tier.neighbour) > 1
+    )
+
+
+def _tree(design: Design, counts: Counts, gpus_per_host: float) -> list[Tier]:
+    """Leaves and pods, with the tapers of the design's bisection.
+
+    A leaf of one rail joins that GPU of all nodes of a unit; one that knows no rails joins all GPUs of fewer nodes. A
+    pod is as many leaves as a spine has ports down.
+    """
+    c = counts
+    if c.tiers < 2:
+        return []
+    unit_hosts = c.unit_nodes * c.rails
+    packed = min(c.leaf_down, unit_hosts / max(-(-unit_hosts // max(c.leaf_down, 1)), 1))
+    leaf = (unit_hosts if c.by_rail else packed) * gpus_per_host
+    taper = float(design.bisection_leaf / design.bisection_spine)
+    tiers = [Tier(leaf, taper, taper)]
+    if c.tiers > 2:
+        rails_apart = c.layout == RAIL_ONLY or c.rails_apart
+        in_pod = min(c.leaves_per_plane / (c.rails if rails_apart else 1), c.spine_down)
+        units = in_pod / (c.rails if c.by_rail and not rails_apart else 1)
+        taper = float(design.bisection_leaf / design.bisection_core)
+        tiers.append(Tier(max(units, 1.0) * leaf, taper, taper))
+    return tiers
+
+
+def _mesh(counts: Counts, gpus_per_host: float) -> list[Tier]:
+    """Each switch with w links to every other, u in all: see `_direct`."""
+    c = counts
+    if c.leaves_per_plane < 2 or c.leaf_up < 1:
+        return []
+    return [_direct(c.leaf_down, c.leaf_up / (c.leaves_per_plane - 1), c.leaf_up, gpus_per_host)]
+
+
+def _direct(hosts: float, between: float, links: float, gpus_per_host: float) -> Tier:
+    """A switch or group with links to each other one: O = d/u to all of them.
+
+    To the next alone d/w on the links between the two, or twice the first by way of any third: adaptive routing takes
+    the better.
+    """
+    spread = hosts / links
+    return Tier(hosts * gpus_per_host, spread, min(hosts / between, 2 * spread))
+
+
+def _torus(counts: Counts, gpus_per_host: float) -> list[Tier]:
+    """Blocks of a torus, doubling, and its half.
+
+    A block of j^D switches has 2D·j^(D-1)·w links out, O = d·j/(2D·w); half a torus has two faces, O = d·k/(4w) across
+    the longest side k. Rings run in all dimensions and both directions at once.
+    """
+    c, dimensions = counts, 2 if counts.layout == TORUS_2D else 3
+    width = c.leaf_up / (2 * dimensions)
+    longest = float(torus_sides(c.leaves_per_plane, dimensions)[0])
+    hosts, switches = c.leaf_down, c.leaves_per_plane
+    if switches < 2 or width <= 0:
+        return []
+    blocks = [2.0**step for step in range(int(np.log2(longest)))]
+    tapers = [(hosts * side**dimensions, hosts * side / (2 * dimensions * width)) for side in blocks]
+    tapers.append((hosts * switches / 2, hosts * longest / (4 * width)))
+    return [Tier(inside * gpus_per_host, taper, taper) for inside, taper in tapers]
+
+
+def _dragonfly(counts: Counts, gpus_per_host: float) -> list[Tier]:
+    """Groups of a·p hosts with w links to every other group: see `_direct`."""
+    c = counts
+    if c.units < 2:
+        return []
+    hosts = c.leaf_down * c.leaves_per_plane / c.units
+    between = max(hosts // (c.units - 1), 1)
+    return [_direct(hosts, between, between * (c.units - 1), gpus_per_host)]

@@ -1,0 +1,89 @@
+"""Which ranks form the groups of a training step, and what share of the network each group is left with.
+
+Ranks are numbered with tensor parallelism fastest, then context, then the other ranks that share a layer's experts;
+after these the replicas and last the stages of a pipeline, or the stages and last the replicas. Neighbouring ranks
+stand on the same node, neighbouring nodes below the same switches.
+
+Sources: Narayanan et al., "Efficient large-scale language model training on GPU clusters", SC21, section 3; the order
+of ranks in Megatron-LM, ``megatron/core/parallel_state.py`` (``tp-cp-ep-dp-pp``; ``tp-cp-ep-pp-dp`` with
+``--use-tp-pp-dp-mapping``), in torchtitan and in DeepSpeed (the first), and of Llama 3 (the second).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from app.formulas.arrays import Array, any_, maximum, minimum, where
+from app.formulas.fabric.placement import Axis, Site, network_share
+from app.formulas.training.arguments import Parallelism
+
+
+def inner_ranks(parallelism: Parallelism) -> Array:
+    """Ranks of a stage that stay neighbours whatever the order, max(t·c, e·t_e) [1].
+
+    >>> inner_ranks(Parallelism(tensor=2.0, expert=8.0, data=16.0))
+    8.0
+    """
+    return maximum(parallelism.tensor * parallelism.context, parallelism.expert * parallelism.expert_tensor)
+
+
+def stage_stride(parallelism: Parallelism) -> Array:
+    """Ranks from a GPU to that of the next pipeline stage: all of a stage, t·c·d, or those that stay neighbours [1].
+
+    >>> stage_stride(Parallelism(tensor=8.0, data=32.0)), stage_stride(Parallelism(8.0, data=32.0, stages_first=1.0))
+    (256.0, 8.0)
+    """
+    p = parallelism
+    stage = p.tensor * p.context * p.data
+    return where(p.stages_first > 0, inner_ranks(p), stage) if any_(p.stages_first > 0) else stage
+
+
+def copies(parallelism: Parallelism, stride: Array, count: Array) -> list[Axis]:
+    """Ranks of a stage that hold the same parameters, as axes of stride and size [1].
+
+    Args:
+        parallelism: the degrees.
+        stride: ranks from one to the next, t for dense parameters, e·t_e for experts [1].
+        count: how many there are [1].
+
+    8 replicas, 2 ranks apart, of which stages come between every 4:
+
+    >>> copies(Parallelism(2.0, pipeline=4.0, expert=8.0, data=8.0, stages_first=1.0), 2.0, 8.0)
+    [(2.0, 4.0), (32.0, 2.0)]
+    """
+    if not any_(parallelism.stages_first > 0):
+        return [(stride, count)]
+    near = minimum(maximum(inner_ranks(parallelism) / stride, 1.0), count)
+    near = where(parallelism.stages_first > 0, near, count)
+    beyond = inner_ranks(parallelism) * parallelism.pipeline
+    return [(stride, near), (beyond, count / near)]
+
+
+def placed(parallelism: Parallelism, site: Site) -> Parallelism:
+    """The same parallelism with the share of its network rate that each GPU is left with, group by group [1].
+
+    Args:
+        parallelism: the degrees, as numbers or arrays.
+        site: where the GPUs stand.
+
+    Four units of 256 GPUs at 8:1, replicas before stages: only stages are in different units, and all of a unit sends.
+
+    >>> from app.formulas.fabric.placement import Tier
+    >>> superpod = Site(1024.0, 8.0, (Tier(256.0, 8.0, 8.0),))
+    >>> spread = placed(Parallelism(tensor=8.0, pipeline=4.0, data=32.0), superpod)
+    >>> spread.pipeline_network, spread.data_network
+    (0.125, 1.0)
+    """
+    p = parallelism
+    t, of_expert = p.tensor, p.expert * p.expert_tensor
+    gathered = any_(p.sharding > 2)
+    return replace(
+        p,
+        tensor_network=network_share([(1.0, t)], "ring", site),
+        context_network=network_share([(t, p.context)], "ring", site),
+        expert_network=network_share([(1.0, of_expert)], "exchange", site),
+        pipeline_network=network_share([(stage_stride(p), p.pipeline)], "ring", site),
+        data_network=network_share(copies(p, t, p.replicas), "ring", site),
+        gather_network=network_share(copies(p, t, p.sharers), "ring", site) if gathered else 1.0,
+        expert_data_network=network_share(copies(p, of_expert, p.expert_replicas), "ring", site),
+    )

@@ -1,0 +1,111 @@
+"""Where groups of ranks stand, who sends out of a unit, and what the network leaves them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.formulas.fabric.placement import Site, Tier, members, network_share, scattered_share
+from app.formulas.training.arguments import Parallelism
+from app.formulas.training.groups import placed
+
+UNITS = Site(1024.0, 8.0, (Tier(256.0, 8.0, 8.0),))
+"""1,024 GPUs in units of 32 nodes, eight down-links for each up-link."""
+PODS = Site(16384.0, 8.0, (Tier(3072.0, 7.0, 7.0),))
+"""16,384 GPUs in pods of 3,072, seven to one above them."""
+
+
+def shares(site: Site, **degrees: float) -> tuple[float, float, float]:
+    """What pipeline, data and expert groups have left."""
+    found = placed(Parallelism(**degrees), site)
+    return tuple(round(float(x), 6) for x in (found.pipeline_network, found.data_network, found.expert_network))
+
+
+@pytest.mark.parametrize(
+    ("site", "degrees", "pipeline", "data"),
+    [
+        # Stages of 256 GPUs fill a unit each: all replicas of a stage in it, all of its hosts send to the next stage.
+        (UNITS, {"tensor": 8.0, "pipeline": 4.0, "data": 32.0}, 1 / 8, 1.0),
+        # Pipelines of 32 GPUs: 8 of 32 replicas in each unit, so 4 of a rail leaf's 32 hosts send; 8 : 1 carries 4.
+        (UNITS, {"tensor": 8.0, "pipeline": 4.0, "data": 32.0, "stages_first": 1.0}, 1.0, 1.0),
+        # Whole pipelines of 128 GPUs in a pod: 128 rings leave it, 6.4 of the 21.9 TB/s that its uplinks carry.
+        (PODS, {"tensor": 8.0, "pipeline": 16.0, "data": 128.0, "stages_first": 1.0}, 1.0, 1.0),
+        # Stages of 1,024 GPUs, three in a pod: 1,024 flows of 50 GB/s, 51 of 21.9 TB/s, 7/3.
+        (PODS, {"tensor": 8.0, "pipeline": 16.0, "data": 128.0}, 3 / 7, 1.0),
+    ],
+)
+def test_what_a_taper_leaves_is_decided_by_what_leaves_a_unit_at_once(site, degrees, pipeline, data):
+    assert shares(site, **degrees)[:2] == pytest.approx((pipeline, data), abs=1e-6)
+
+
+def test_nodes_at_random_lose_by_the_share_of_other_nodes_that_are_elsewhere():
+    assert scattered_share(16384.0, 3072.0, 8.0) == pytest.approx(1 - 3064 / 16376)  # 0.813
+    scattered = PODS._replace(scattered=True)
+    data = shares(scattered, tensor=8.0, pipeline=16.0, data=128.0, stages_first=1.0)[1]
+    assert 1 / data == pytest.approx(7 * 0.8129, rel=1e-3)  # 5.7 times as long
+
+
+def test_experts_inside_a_leaf_lose_nothing_and_across_leaves_what_the_taper_takes():
+    """64 ranks over 8 nodes: units of 32 nodes hold all, units of 4 nodes half, so (64 - 32)/(64 - 8) of the bytes."""
+    degrees = {"expert": 64.0, "pipeline": 16.0, "data": 128.0}
+    inside = Site(2048.0, 8.0, (Tier(256.0, 4.0, 4.0),))
+    across = Site(2048.0, 8.0, (Tier(32.0, 4.0, 4.0),))
+    assert shares(inside, **degrees)[2] == 1.0
+    assert shares(across, **degrees)[2] == pytest.approx(1 / (4 * 32 / 56), abs=1e-6)
+
+
+def test_without_a_scale_up_domain_an_all_to_all_loses_by_the_ranks_elsewhere():
+    """O·(n - m)/(n - 1): 128 ranks, 32 in a unit, 8 : 1."""
+    alone = Site(128.0, 1.0, (Tier(32.0, 8.0, 8.0),))
+    assert 1 / network_share([(1.0, 128.0)], "exchange", alone) == pytest.approx(8 * 96 / 127)
+
+
+def test_a_ring_feels_a_taper_only_once_the_rings_outgrow_the_uplinks():
+    """The whole cluster: one ring of each rail through a leaf of 32 hosts, so up to 32 : 1 nothing is lost."""
+    for taper, left in ((1.0, 1.0), (8.0, 1.0), (32.0, 1.0), (64.0, 0.5)):
+        site = Site(1024.0, 8.0, (Tier(256.0, taper, taper),))
+        assert network_share([(1.0, 1024.0)], "ring", site) == pytest.approx(left)
+
+
+def test_a_tree_has_three_edges_out_of_a_unit_where_a_ring_has_two():
+    site = Site(1024.0, 8.0, (Tier(256.0, 64.0, 64.0),))
+    assert network_share([(1.0, 1024.0)], "tree", site) == pytest.approx(32 / 64 / 1.5)
+
+
+def test_a_group_inside_a_domain_never_meets_the_network():
+    assert network_share([(1.0, 8.0)], "exchange", UNITS._replace(scattered=True)) == 1.0
+
+
+powers = st.integers(0, 6).map(lambda power: float(2**power))
+
+
+@given(powers, powers, powers, powers, st.floats(1, 64), st.booleans(), st.booleans())
+def test_random_nodes_and_wider_tapers_never_help(t, p, d, unit, taper, first, scattered):
+    gpus = t * p * d
+    degrees = {"tensor": t, "pipeline": p, "data": d, "stages_first": float(first)}
+    site = Site(gpus, min(8.0, gpus), (Tier(8.0 * unit, taper, taper),), scattered)
+    wider = site._replace(tiers=(Tier(8.0 * unit, 2 * taper, 2 * taper),))
+    own = placed(Parallelism(**degrees), site)
+    for name in ("tensor_network", "pipeline_network", "data_network"):
+        share = float(getattr(own, name))
+        assert 0 < share <= 1
+        assert float(getattr(placed(Parallelism(**degrees), wider), name)) <= share
+
+
+@given(powers, powers, powers, powers, st.booleans())
+def test_members_inside_the_whole_cluster_are_all(t, p, d, unit, first):
+    found = placed(
+        Parallelism(tensor=t, pipeline=p, data=d, stages_first=float(first)),
+        Site(t * p * d, 1.0, (Tier(t * p * d, 64.0, 64.0),)),
+    )
+    assert (found.tensor_network, found.pipeline_network, found.data_network) == (1.0, 1.0, 1.0)
+    assert members([(t, d)], unit) <= d
+
+
+def test_arrays_of_degrees_give_what_each_gives_alone():
+    t, p, d = np.array([8.0, 4.0, 2.0]), np.array([4.0, 8.0, 1.0]), np.array([32.0, 32.0, 512.0])
+    together = placed(Parallelism(tensor=t, pipeline=p, data=d, stages_first=1.0), UNITS)
+    for place in range(3):
+        alone = placed(Parallelism(t[place], p[place], data=d[place], stages_first=1.0), UNITS)
+        for name in ("tensor_network", "pipeline_network", "data_network", "gather_network"):
+            assert np.broadcast_to(getattr(together, name), 3)[place] == pytest.approx(float(getattr(alone, name)))
