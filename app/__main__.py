@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     accuracy.add_argument("--json", action="store_true", help="print the whole report as JSON")
     accuracy.add_argument("--leave-one-out", action="store_true", help="refit without each system or source in turn")
     fit = commands.add_parser("fit", help="fit the constants to the published measurements")
-    fit.add_argument("what", choices=("collectives", "training", "left-out"))
+    fit.add_argument("what", choices=("collectives", "training", "left-out", "ledger"))
     fit.add_argument("--write", action="store_true", help="write the constants into the catalogue")
     options = parser.parse_args(arguments)
     try:
@@ -80,7 +80,8 @@ def _fit(what: str, save: bool) -> int:
     if what == "left-out":
         fit.write_left_out()
     else:
-        {"collectives": fit.fit_collectives, "training": fit.fit_training}[what](save)
+        makers = {"collectives": fit.fit_collectives, "training": fit.fit_training, "ledger": fit.score_new_sources}
+        makers[what](save)
     return 0
 
 

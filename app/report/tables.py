@@ -308,8 +308,10 @@ def comparison_table(measured: Result) -> Table:
 Report = Mapping[str, Any]
 
 
-def accuracy_tables(collectives: Report, training: Report, fabric: Report, left_out: Report) -> dict[str, Table]:
-    """The errors of all models, by group, good and bad."""
+def accuracy_tables(
+    collectives: Report, training: Report, fabric: Report, left_out: Report, scores: Sequence[Report]
+) -> dict[str, Table]:
+    """The errors of all models, by group, good and bad; ``scores`` are the ledger's."""
     reduce = collectives["all_reduce"]
     made = (
         _errors(
@@ -335,6 +337,8 @@ def accuracy_tables(collectives: Report, training: Report, fabric: Report, left_
                 "Dense rows that state everything": training["identified"],
                 "Dense models": training["dense"],
                 "Mixtures of experts": training["moe"],
+                "Dense, one vote a cluster of rows": training["dense_clusters"],
+                "Experts, one vote a cluster of rows": training["moe_clusters"],
                 "Baseline: one utilisation for each GPU and precision": training["baseline"],
                 "Memory of one GPU": training["memory"],
             },
@@ -342,10 +346,21 @@ def accuracy_tables(collectives: Report, training: Report, fabric: Report, left_
         _errors("training_by_group", "Training steps by source", training["by_group"]),
         _errors("training_by_stack", "Training steps by software", training["by_stack"]),
         _errors("training_by_gpu", "Training steps by GPU", training["by_gpu"]),
+        _errors("training_by_regime", "Training steps by how well they were tuned", training["by_regime"]),
+        _errors("experts_by_regime", "Mixtures of experts by how well they were tuned", training["moe_by_regime"]),
+        _errors("experts_by_routing", "Mixtures of experts by routing", training["moe_by_routing"]),
+        _ledger(scores),
         _designs(fabric),
         *_left_out(left_out["collectives"], left_out["training"]),
     )
     return {table.key: table for table in made}
+
+
+def _ledger(scores: Sequence[Report]) -> Table:
+    """What was predicted of each new source before it was fitted."""
+    kinds = (("dense", "dense"), ("moe", "mixtures of experts"))
+    groups = {f"{score['source']}, {words}": score[kind] for score in scores for kind, words in kinds}
+    return _errors("ledger", "New sources, scored before any constant was fitted to them", groups)
 
 
 def _left_out(collectives: Report, training: Report) -> Iterator[Table]:

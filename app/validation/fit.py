@@ -11,7 +11,7 @@ import numpy as np
 from app.catalog.load import FOLDER, Catalog, load_catalog
 from app.plan import machine
 from app.units import show
-from app.validation import collective_runs, training_runs
+from app.validation import collective_runs, ledger, training_runs
 from app.validation.statistics import statistics
 
 COLLECTIVES = FOLDER / "collectives.toml"
@@ -128,6 +128,11 @@ def with_numbers(text: str, group: str, name: str, **numbers: str) -> str:
     return text[:start] + block + text[end:]
 
 
+def score_new_sources(save: bool) -> None:
+    """Score sources of training steps that no fit has seen; ``save`` adds them to the ledger."""
+    print("\n".join(ledger.score_new_sources(load_catalog(), save)) or "No source is new.")
+
+
 def fit_training(save: bool) -> None:
     """Fit the constants of the step to the published step times; ``save`` writes them into the catalogue.
 
@@ -135,7 +140,7 @@ def fit_training(save: bool) -> None:
     way. The residuals hold a little over four of five left-out errors of their class.
     """
     book = load_catalog()
-    rows, _ = training_runs.read(training_runs.MEASUREMENTS, book)
+    rows = training_runs.fitted_rows(book)
     data = training_runs.batch(rows, book)
     groups = np.array([row.group for row in rows])
     fitted = training_runs.fit(data, book, np.ones(len(rows), bool))

@@ -35,6 +35,8 @@ WORDS: tuple[tuple[str, str, Any], ...] = (
     (r"async[- ]?tp\b|\btp overlap|userbuffers", "overlap_tensor", True),
     (r"cuda graphs? on\b", "graphs", "full"),
 )
+CLUSTER = ("group", "stack", "model", "gpu", "precision", "stack_version")
+NOT_STATED = "not stated"
 NEEDED = ("gpus", "layers", "hidden", "heads", "sequence_length", "global_batch", "step_time_s")
 USUAL_VOCABULARY = 50257
 """GPT-2's, where a source does not print the vocabulary."""
@@ -42,12 +44,19 @@ USUAL_VOCABULARY = 50257
 
 @dataclass(frozen=True)
 class Row:
-    """One published step: the question it answers, and what was measured."""
+    """One published step: the question it answers, and what was measured.
+
+    ``cluster`` is what its source says of one stack, model, GPU, precision and release: such rows err alike. ``regime``
+    says how well the run was tuned: tuned, recipe (an example, a baseline, a sweep) or functional.
+    """
 
     run: str
     group: str
+    cluster: str
     stack: str
     model: str
+    regime: str
+    routing: str
     question: Scenario
     experts: bool
     measured: float
@@ -239,8 +248,11 @@ def _row(run: str, raw: Mapping[str, str], catalog: Catalog) -> Row:
     return Row(
         run=run,
         group=raw.get("group") or run,
+        cluster="/".join(raw.get(name) or "" for name in CLUSTER),
         stack=stack or "unknown",
         model=raw.get("model", ""),
+        regime=raw.get("regime") or NOT_STATED,
+        routing=raw.get("routing") or NOT_STATED,
         question=question,
         experts=experts,
         measured=number(raw["step_time_s"]) or np.nan,

@@ -4,6 +4,7 @@ Every row of a file is a scenario (see `training_rows`), and its prediction is w
 it. Leaving a source out refits the calibrated constants from their priors on everything else.
 """
 
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -30,6 +31,7 @@ from app.validation.training_rows import MEASUREMENTS, Row, read, setup_of
 
 __all__ = ["MEASUREMENTS", "read"]
 
+LEDGER = MEASUREMENTS.with_name("ledger.json")
 PRIORS = Path(__file__).parent / "training_priors.toml"
 
 SIGMA = 0.08
@@ -122,6 +124,13 @@ def batch(rows: Sequence[Row], catalog: Catalog) -> Batch:
         measured=np.array([row.measured for row in rows]),
         weight=np.array([count[row.group] ** -0.5 for row in rows]),
     )
+
+
+def fitted_rows(catalog: Catalog) -> list[Row]:
+    """The rows that constants are fitted to: those of the sources that the ledger lists as fitted."""
+    sources = set(json.loads(LEDGER.read_text(encoding="utf-8"))["fitted"])
+    rows, _ = read(MEASUREMENTS, catalog)
+    return [row for row in rows if row.group in sources]
 
 
 # Fitting -------------------------------------------------------------------------------------------------------------
@@ -218,7 +227,7 @@ def predictions(rows: Sequence[Row], catalog: Catalog, leave_one_out: bool) -> l
     data = batch(rows, catalog)
     times = np.exp(data.log_time(typical(catalog)))
     if leave_one_out:
-        known, _ = read(MEASUREMENTS, catalog)
+        known = fitted_rows(catalog)
         fitted = left_out(batch(known, catalog), known, catalog)
         for name, constants in fitted.items():
             mine = np.array([row.group == name for row in rows])
@@ -279,6 +288,16 @@ def _score(found: Sequence[Prediction]) -> Statistics:
     )
 
 
+def _clusters(found: Sequence[Prediction]) -> Statistics:
+    """The same with one vote for each cluster of rows: the geometric means of its predictions and measurements."""
+    members: dict[str, list[Prediction]] = {}
+    for p in found:
+        members.setdefault(p.row.cluster, []).append(p)
+    numbers = [np.array([(p.time, p.row.measured, p.low, p.high) for p in some]) for some in members.values()]
+    means = np.array([np.exp(np.mean(np.log(some), axis=0)) for some in numbers]).reshape(-1, 4)
+    return statistics(*means.T)
+
+
 def _infeasible(found: Sequence[Prediction]) -> dict[str, float]:
     """Published runs that the planner says cannot be: how many, and their share."""
     count = sum(p.refused for p in found)
@@ -302,11 +321,17 @@ def summary(found: Sequence[Prediction], skipped: Sequence[Mapping[str, str]], l
         "identified": _score([p for p in found if p.row.identified]),
         "dense": _score([p for p in found if not p.row.experts]),
         "moe": _score([p for p in found if p.row.experts]),
+        "clusters": _clusters(found),
+        "dense_clusters": _clusters([p for p in found if not p.row.experts]),
+        "moe_clusters": _clusters([p for p in found if p.row.experts]),
         "baseline": statistics([p.baseline for p in found], [p.row.measured for p in found]),
         "infeasible": _infeasible(found),
         "memory": statistics([p.memory for p in sized], [(p.row.memory or 0) * GIB for p in sized]),
         "by_group": grouped(found, lambda p: p.row.group, _score),
         "by_stack": grouped(found, lambda p: p.row.stack, _score),
+        "by_regime": grouped(found, lambda p: p.row.regime, _score),
+        "moe_by_regime": grouped([p for p in found if p.row.experts], lambda p: p.row.regime, _score),
+        "moe_by_routing": grouped([p for p in found if p.row.experts], lambda p: p.row.routing, _score),
         "by_gpu": grouped(found, lambda p: p.row.scenario().gpu, _score),
         "by_run": grouped(found, lambda p: p.row.run, _score),
     }
@@ -317,7 +342,9 @@ def text(report: Mapping[str, Any]) -> str:
     how = (
         "each source left out of the calibration in turn" if report["leave_one_out"] else "calibrated on these sources"
     )
-    names = ("overall", "identified", "dense", "moe", "baseline", "memory")
+    names = (
+        "overall", "identified", "dense", "moe", "clusters", "dense_clusters", "moe_clusters", "baseline", "memory",
+    )  # fmt: skip
     parts = [
         f"{report['rows']} rows predicted, {len(report['skipped'])} skipped; {how}.",
         f"{report['infeasible']['count']} of them ({report['infeasible']['share']:.1%}) the planner would refuse: "
@@ -326,6 +353,9 @@ def text(report: Mapping[str, Any]) -> str:
         table(report["by_group"], "source"),
         table(report["by_stack"], "stack"),
         table(report["by_gpu"], "GPU"),
+        table(report["by_regime"], "regime"),
+        table(report["moe_by_regime"], "regime, experts"),
+        table(report["moe_by_routing"], "routing, experts"),
     ]
     if report["skipped"]:
         parts.append("Skipped:\n" + "\n".join(f"  {entry['run']}: {entry['reason']}" for entry in report["skipped"]))

@@ -32,7 +32,7 @@ from app.plan.scenario import Scenario
 from app.plan.unusual_values import unusual_values
 from app.studies.comparison import Difference, compare
 from app.studies.sizing import Answer, Question, size
-from app.validation import collective_runs, design_counts, training_runs
+from app.validation import collective_runs, design_counts, ledger, training_runs
 from app.web import form
 
 MEASUREMENTS = Path(__file__).parents[1] / "validation" / "measurements"
@@ -215,13 +215,33 @@ class TrainingAccuracy(TypedDict):
     identified: Annotated[Statistics, Declaration("", "Identified", "Rows whose source states all settings.")]
     dense: Annotated[Statistics, Declaration("", "Dense", "Dense models.")]
     moe: Annotated[Statistics, Declaration("", "Mixtures", "Mixtures of experts.")]
+    clusters: Annotated[Statistics, Declaration("", "Clusters", "One vote a cluster: rows of one source and setting.")]
+    dense_clusters: Annotated[Statistics, Declaration("", "Dense clusters", "The same of dense models.")]
+    moe_clusters: Annotated[Statistics, Declaration("", "Expert clusters", "The same of mixtures of experts.")]
     baseline: Annotated[Statistics, Declaration("", "Baseline", "What the usual MFU of others would predict.")]
     infeasible: Annotated[Infeasible, Declaration("", "Infeasible", "Runs that the planner would refuse.")]
     memory: Annotated[Statistics, Declaration("", "Memory", "Memory of a GPU, where the source prints it.")]
     by_group: Annotated[Mapping[str, Statistics], Declaration("", "By source", "Each group of sources.")]
     by_stack: Annotated[Mapping[str, Statistics], Declaration("", "By stack", "Each software stack.")]
+    by_regime: Annotated[Mapping[str, Statistics], Declaration("", "By regime", "How well runs were tuned.")]
+    moe_by_regime: Annotated[Mapping[str, Statistics], Declaration("", "Experts by regime", "Mixtures of experts.")]
+    moe_by_routing: Annotated[
+        Mapping[str, Statistics], Declaration("", "Experts by routing", "How tokens were routed.")
+    ]
     by_gpu: Annotated[Mapping[str, Statistics], Declaration("", "By GPU", "Each GPU.")]
     by_run: Annotated[Mapping[str, Statistics], BY_RUN]
+
+
+class LedgerScore(TypedDict):
+    """What was predicted of a source before any constant was fitted to it."""
+
+    source: Annotated[str, Declaration("", "Source", "The group of rows in the file of measurements.")]
+    made: Annotated[str, Declaration("", "Made", "The day.")]
+    model_version: Annotated[str, VERSION]
+    catalog_version: Annotated[str, CATALOG_VERSION]
+    dense: Annotated[Statistics, Declaration("", "Dense", "Dense models.")]
+    moe: Annotated[Statistics, Declaration("", "Mixtures", "Mixtures of experts.")]
+    refused: Annotated[int, Declaration("1", "Refused", "Runs that the planner would have refused.")]
 
 
 class AccuracyAnswer(TypedDict):
@@ -233,6 +253,9 @@ class AccuracyAnswer(TypedDict):
     collectives: Annotated[CollectiveAccuracy, Declaration("", "Collectives", "Times of collectives.")]
     fabric: Annotated[FabricAccuracy, Declaration("", "Fabric", "Counts of switches and cables.")]
     training: Annotated[TrainingAccuracy, Declaration("", "Training", "Step times and memory.")]
+    ledger: Annotated[
+        tuple[LedgerScore, ...], Declaration("", "Ledger", "New sources of step times, scored before they were fitted.")
+    ]
 
 
 def reduce_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> ReduceAnswer:
@@ -332,7 +355,8 @@ def _unusual(question: Question, catalog: Catalog) -> list[Finding]:
 def accuracy(catalog: Catalog) -> Mapping[str, Any]:
     """The models held against the measurements kept here: one report a model. It takes seconds to make."""
     reports = {"collectives": collective_runs.report, "fabric": design_counts.report, "training": training_runs.report}
-    return {kind: report(MEASUREMENTS / f"{kind}.csv", catalog) for kind, report in reports.items()}
+    made = {kind: report(MEASUREMENTS / f"{kind}.csv", catalog) for kind, report in reports.items()}
+    return {**made, "ledger": ledger.read()["scores"]}
 
 
 LINKS = ("permalink", "cable_list")

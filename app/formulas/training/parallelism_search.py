@@ -245,13 +245,22 @@ def _degrees(search: Search) -> dict[str, list[int]]:
 
 
 def _stages(shape: Shape, degrees: Sequence[int], virtual_pipeline: int | None) -> list[tuple[int, int]]:
-    """Pipeline and virtual-pipeline degrees: chunks divide the layers, with or without the embedding and the head."""
+    """Pipeline and virtual-pipeline degrees: chunks divide the layers, with or without the embedding and the head.
+
+    A number of chunks that is given may be any for which there are layers, embedding and head enough: layouts of uneven
+    stages are written by hand.
+    """
     depth = int(shape.depth)
     stages = []
     for p in degrees:
+        if virtual_pipeline is not None:
+            stages += (
+                [(p, virtual_pipeline)] if virtual_pipeline == 1 or 1 < p <= (depth + 2) // virtual_pipeline else []
+            )
+            continue
         whole = [d for d in (depth, depth + 2) if p > 1 and d % p == 0][:1]
         chunks = sorted({1, *(v for d in whole for v in divisors(d // p))})
-        stages += [(p, v) for v in chunks if virtual_pipeline in (None, v)]
+        stages += [(p, v) for v in chunks]
     return stages
 
 

@@ -19,7 +19,7 @@ from app.report.charts import accuracy_charts
 from app.studies import acceptance
 from app.studies.sizing import Question
 from app.studies.sweep import Grid
-from app.validation import collective_runs, design_counts, training_runs
+from app.validation import collective_runs, design_counts, ledger, training_runs
 from app.web import form, requests
 from app.web.answers import ANSWERS, MEASUREMENTS, with_root_path
 from app.web.heavy_queue import HeavyQueue, Stopped, compute, hosts, is_heavy
@@ -109,7 +109,7 @@ def _accuracy(loaded: Catalog) -> Mapping[str, Any]:
         "training": step,
         "fabric": designs,
         "left_out": left_out,
-        "tables": tables.accuracy_tables(reduce, step, designs, left_out),
+        "tables": tables.accuracy_tables(reduce, step, designs, left_out, ledger.read()["scores"]),
         "figures": {
             "collectives": accuracy_charts.accuracy(accuracy_charts.collective_scatter(reduced, reduce)),
             "training": accuracy_charts.accuracy(accuracy_charts.training_scatter(stepped, step)),
