@@ -250,6 +250,7 @@ class Model(Entry):
     learned_positions: CountOrZero = 0
     parallel_block: bool = False
     sequence_length: Count = 4096
+    tokens_per_step: InNumber | None = None
     parameters: InNumber
     parameters_printed: str = ""
     active_parameters: InNumber | None = None

@@ -46,7 +46,7 @@ def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
     cluster = resolve(scenario.part(ClusterRequest), scenario.part(NetworkRequest), catalog)
     network = design_network(cluster, scenario.part(NetworkRequest), prices)
     fabric = communication(cluster, network, scenario.part(NetworkRequest), scenario.part(CollectiveRequest), catalog)
-    job = training_job.plan_job(cluster, fabric, JobRequest.of(scenario), catalog)
+    job = training_job.plan_job(cluster, fabric, JobRequest.of(scenario, catalog), catalog)
     message = scenario.message or job.gradient_bytes
     reduction = time_all_reduce(fabric, message)
     cost = total_cost(cluster, network, prices, job.training.time_to_train.values)
@@ -156,6 +156,7 @@ def _filled(
             **cluster.fields(),
             **network.fields(),
             "message": message,
+            "global_batch": job.setup.request.batch,
             "availability": job.training.availability,
             **job.shape_fields,
             **{name: value for name, value in parallelism.items() if name in Scenario.model_fields},

@@ -43,18 +43,20 @@ def of_question(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Itera
 
 
 def _nodes(cluster: Cluster) -> Iterator[Finding]:
-    odd = cluster.gpus % cluster.gpus_per_node
-    if odd:
-        fewer, more = cluster.gpus - odd, cluster.gpus - odd + cluster.gpus_per_node
-        yield Finding(
-            "warning",
-            "partial-node",
-            f"{cluster.gpus:,} GPUs do not fill nodes of {cluster.gpus_per_node}: {cluster.nodes:,} nodes are "
-            f"bought and {more - cluster.gpus} of their GPUs stay idle.",
-            ("gpus",),
-            f"Use {fewer:,} or {more:,} GPUs.",
-            {"gpus": more},
-        )
+    """GPUs that stay idle in what is bought: whole nodes, or whole racks where one scale-up domain spans a rack."""
+    unit, gpus = cluster.unit_gpus, cluster.gpus
+    odd = gpus % unit
+    if not odd:
+        return
+    fewer, more, bought = gpus - odd, gpus - odd + unit, -(-gpus // unit)
+    advice, changes = f"Use {f'{fewer:,} or ' if fewer else ''}{more:,} GPUs.", {"gpus": more}
+    idle = f"{'is' if bought == 1 else 'are'} bought and {more - gpus} of the GPUs stay idle."
+    if unit > cluster.whole_node:
+        text = f"{gpus:,} GPUs do not fill racks of {unit}: {bought:,} rack{'s' if bought > 1 else ''} {idle}"
+        yield Finding("warning", "partial-rack", text, ("gpus",), advice, changes)
+    else:
+        text = f"{gpus:,} GPUs do not fill nodes of {unit}: {bought:,} node{'s' if bought > 1 else ''} {idle}"
+        yield Finding("warning", "partial-node", text, ("gpus",), advice, changes)
 
 
 def _links(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:

@@ -251,7 +251,11 @@ class ModelRequest(Request):
         "model", "Training tokens", "Such as 15T.", 15e12, usual=Usual.read("1B", "15T", "50T", "1")
     )
     sequence_length: int = _field("model", "Sequence length", "Tokens in one sequence.", 8192, ge=1, le=100_000_000)
-    global_batch: int = _field("model", "Global batch", "Sequences in one step.", 2048, ge=1, le=10_000_000)
+    global_batch: Annotated[int, Field(ge=1, le=10_000_000)] | None = _field(
+        "model",
+        "Global batch",
+        "Sequences in one step. Blank: near the model's usual tokens a step, whatever divides among the GPUs.",
+    )
     precision: Precision = _field("model", "Precision", "Of the layers' matrix work.", "bf16")
 
     def borrowed(self) -> tuple[str, ...]:

@@ -111,9 +111,9 @@ def ownership(cluster: Cluster, network: Network, prices: PriceList) -> Ownershi
 
     Kept: it takes 0.3 ms, and every job on a cluster shares it, as do those that ask whether its rival is better.
     """
-    rates = _rates(prices, cluster.platform.key, cluster.gpus_per_node, cluster.gpu.key)
+    rates = _rates(prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key)
     power, typical_power, power_sources = _power(cluster, network, prices.catalog)
-    nodes = costs.line(cluster.nodes, draws_or_nan(rates.node))
+    nodes = costs.line(cluster.bought_nodes, draws_or_nan(rates.node))
     equipment = nodes + sum((auxiliary.cost for auxiliary in network.auxiliary), network.cost)
     building = rates.infrastructure.draws() * power
     pue, electricity, support = rates.pue.draws(), draws_or_nan(rates.electricity), rates.support.draws()
@@ -212,12 +212,12 @@ def _known(*estimates: Estimate | None) -> tuple[Estimate, ...]:
 def _power(cluster: Cluster, network: Network, catalog: Catalog) -> tuple[Floats, Floats, tuple[Estimate, ...]]:
     """Maximum and typical power of nodes and networks [W]. The modules in a node are part of the node's."""
     platform = cluster.platform
-    part = cluster.gpus_per_node / platform.gpus_per_node
+    part = cluster.bought_nodes * cluster.whole_node / platform.gpus_per_node
     each = platform.power
     share = catalog.operations["site"]["typical_share"]
     usual = platform.typical_power.draws() if platform.typical_power else each.draws() * share.draws()
-    most = cluster.nodes * part * each.draws()
-    typical = cluster.nodes * part * usual
+    most = part * each.draws()
+    typical = part * usual
     networks: tuple[Network | AuxiliaryNetwork, ...] = (network, *network.auxiliary)
     for powered in networks:
         most = most + _where_known(powered.power)
@@ -235,12 +235,12 @@ def _racks(owned: Ownership) -> Racks:
     cluster, network = owned.cluster, owned.network
     floor = owned.prices.catalog.operations["racks"]
     platform = cluster.platform
-    per_node = platform.power.typical * cluster.gpus_per_node / platform.gpus_per_node
+    per_node = platform.power.typical * cluster.whole_node / platform.gpus_per_node
     whole_rack = platform.scale_up_domain > platform.gpus_per_node or (
         platform.power.typical * platform.nodes_per_rack > floor["integrated"].typical
     )
     limit = 0.0 if whole_rack else floor["power"].typical
-    nodes = cluster.nodes
+    nodes = cluster.bought_nodes
     by_height = int(costs.racks(nodes, platform.nodes_per_rack, nodes * per_node, 0.0))
     by_power = int(costs.racks(nodes, nodes, nodes * per_node, limit)) if limit else by_height
     compute = int(costs.racks(nodes, platform.nodes_per_rack, nodes * per_node, limit))

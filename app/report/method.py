@@ -482,7 +482,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (r"F_{repeated} = ρ F + κ (1 - ρ) (σ (F - F_{core}) + (1 - \text{flash}) F_{core})",),
     ),
     ("training", "training.checkpoint_interval", (r"τ = \sqrt{\frac{2 δ}{λ}}",)),
-    ("training", "training.goodput", (r"A = 1 - \frac{δ}{τ} - λ (\frac{τ}{2} + r)",)),
+    ("training", "training.goodput", (r"A = \frac{λ τ}{e^{λ r} (e^{λ (τ + δ)} - 1)}",)),
     # Cost
     ("costs", "costs.line", (r"C = n · p",)),
     ("costs", "costs.per", (r"c = \frac{C}{n}",)),

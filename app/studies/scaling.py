@@ -21,8 +21,13 @@ Floats = NDArray[np.float64]
 
 
 def with_parallelism(scenario: Scenario, chosen: Parallelism) -> Scenario:
-    """The scenario with the plan's own parallelism, so that nothing is searched again."""
-    return scenario.model_copy(update=degrees(chosen))
+    """The scenario with the plan's own parallelism and batch, so that nothing is searched again."""
+    return scenario.model_copy(update=degrees(chosen) | {"global_batch": _batch(chosen)})
+
+
+def _batch(chosen: Parallelism) -> int:
+    """Sequences of one step [1]."""
+    return chosen.data_parallel * chosen.micro_batch * chosen.micro_batches
 
 
 def _job(scenario: Scenario, catalog: Catalog, network: Network | None = None) -> Job:
@@ -38,7 +43,7 @@ def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
     batch shared out among more of them.
     """
     cluster = look_up(scenario, catalog)
-    own, replicas = cluster.gpus, chosen.data_parallel
+    own, replicas, own_batch = cluster.gpus, chosen.data_parallel, _batch(chosen)
     replica = own // replicas
     shares = [2**power for power in range(18) if replica * 2**power <= 4 * max(own, 1024)]
     counts = sorted({replica * share for share in shares if replica * share >= cluster.gpus_per_node} | {own})
@@ -49,8 +54,8 @@ def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
         share = gpus // replica
         group = min(chosen.sharding_group, share * chosen.context_parallel) if chosen.sharding != "none" else 1
         update = {"gpus": gpus, "sharding_group": share if chosen.sharding_group == replicas else group}
-        grown = scenario.global_batch * share / replicas
-        for batch, found in ((grown, weak), (float(scenario.global_batch), strong)):
+        grown = own_batch * share / replicas
+        for batch, found in ((grown, weak), (float(own_batch), strong)):
             whole = batch >= share * chosen.micro_batch and batch % (share * chosen.micro_batch) == 0
             if not whole:
                 found.append(missing)

@@ -337,7 +337,7 @@ def degrees_of(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) -> dic
     """
     trait = calibration.traits(catalog, asked.stack or calibration.DEFAULT_STACK)
     model = shape(asked.part(ModelRequest), catalog)
-    parameters, gpus, batch = float(transformer.parameters(model)), asked.gpus, asked.global_batch
+    parameters, gpus, batch = float(transformer.parameters(model)), asked.gpus, float(raw["global_batch"])
 
     def blank(name: str) -> float:
         return catalog.training["blanks"][name].typical
@@ -406,7 +406,7 @@ def recomputation_of(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) 
 
 def setup_of(scenario: Scenario, catalog: Catalog) -> JobSetup:
     """The row's job as the planner sets it up, with typical values."""
-    cluster, request = look_up(scenario, catalog), JobRequest.of(scenario)
+    cluster, request = look_up(scenario, catalog), JobRequest.of(scenario, catalog)
     inputs = step_inputs(cluster, of_scenario(scenario, catalog), request, catalog)
     return JobSetup.of(cluster, request, catalog, inputs)
 

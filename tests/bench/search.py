@@ -30,7 +30,7 @@ def run() -> Iterator[str]:
     for name, asked in CASES.items():
         scenario = Scenario(**asked)
         hardware = look_up(scenario, book)
-        request, fabric = JobRequest.of(scenario), of_scenario(scenario, book)
+        request, fabric = JobRequest.of(scenario, book), of_scenario(scenario, book)
         rounds, began = 0, time.perf_counter()
         while time.perf_counter() - began < SECONDS:
             inputs = step_inputs(hardware, fabric, request, book)

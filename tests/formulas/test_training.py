@@ -207,12 +207,18 @@ def test_goodput_of_a_large_run():
     interval = goodput.checkpoint_interval(failures, 60)
     assert interval == pytest.approx(np.sqrt(2 * 60 / failures))
     share = goodput.goodput(failures, 60, interval, 600)
-    assert share == pytest.approx(1 - 60 / interval - failures * (interval / 2 + 600))
+    # First order: 1 - 60/1,157 - 8.97e-5 · (1,157/2 + 600) = 0.842. Time that is lost sees no second failure of its own
+    # in that; the whole formula, 8.97e-5 · 1,157 / (e^0.0538 · (e^0.1091 - 1)), has 0.853.
+    assert share == pytest.approx(0.8527, abs=1e-4)
+    assert share == pytest.approx(1 - 60 / interval - failures * (interval / 2 + 600), abs=0.011)
     assert 0.8 < share < 0.9
     # No interval does better.
     others = goodput.goodput(failures, 60, interval * np.array([0.5, 0.8, 1.25, 2]), 600)
     assert np.all(others < share)
 
 
-def test_a_cluster_that_fails_faster_than_it_restarts_makes_no_progress():
-    assert np.isnan(goodput.goodput(1 / 300, 60, 200, 600))
+def test_a_cluster_that_fails_faster_than_it_restarts_makes_little_progress():
+    # A failure every 300 s, 200 s between checkpoints of 60 s, 600 s to restart: 200/300 / (e^2 · (e^(260/300) - 1)).
+    share = float(goodput.goodput(1 / 300, 60, 200, 600))
+    assert share == pytest.approx(200 / 300 / (np.exp(2) * (np.exp(260 / 300) - 1)))
+    assert 0 < share < 0.1

@@ -152,7 +152,7 @@ def test_every_prediction_is_the_planners_answer_for_that_run():
     for found in PREDICTED:
         scenario = found.row.scenario()
         cluster = look_up(scenario, CATALOG)
-        job = plan_job(cluster, of_scenario(scenario, CATALOG), JobRequest.of(scenario), CATALOG)
+        job = plan_job(cluster, of_scenario(scenario, CATALOG), JobRequest.of(scenario, CATALOG), CATALOG)
         assert job.training.step_time.typical == pytest.approx(found.time, rel=1e-9), found.row.run
         assert job.memory.total.typical == pytest.approx(found.memory, rel=1e-9), found.row.run
         assert job.runs is not found.refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.formulas.arrays import Array, where
+from app.formulas.arrays import Array
 
 # Goodput -------------------------------------------------------------------------------------------------------------
 
@@ -28,13 +28,13 @@ def checkpoint_interval(failures: Array, checkpoint_time: Array) -> Array:
 
 
 def goodput(failures: Array, checkpoint_time: Array, interval: Array, restart_time: Array) -> Array:
-    """Share of time that makes progress, A = 1 - δ/τ - λ·(τ/2 + r).
+    """Share of time that makes progress, A = λ τ / (e^(λ r) (e^(λ (τ + δ)) - 1)).
 
-    Writing a checkpoint every τ costs δ/τ; each failure loses half an interval and the restart. First order: valid
-    while the losses are small; none or less is "not a number".
+    Writing a checkpoint every τ costs δ/τ; a failure loses what was done since the last one and the restart, and may
+    come during either again. While losses are small this is 1 - δ/τ - λ (τ/2 + r).
 
     Args:
-        failures: failures of the whole cluster in a second, λ [1/s].
+        failures: failures of the whole cluster in a second, λ; more than none [1/s].
         checkpoint_time: time that training waits for one checkpoint, δ [s].
         interval: time between checkpoints, τ [s].
         restart_time: from a failure to the first new step, r [s].
@@ -42,10 +42,12 @@ def goodput(failures: Array, checkpoint_time: Array, interval: Array, restart_ti
     Returns:
         Share [1].
 
-    Source: Young, 1974; Daly, "A higher order estimate of the optimum checkpoint interval", FGCS 22(3), 2006.
+    Source: Daly, "A higher order estimate of the optimum checkpoint interval", FGCS 22(3), 2006, eq. 13: the complete
+    expected time, for failures at a constant rate.
 
     >>> round(float(goodput(failures=1 / 10_000, checkpoint_time=50, interval=1000, restart_time=500)), 3)
-    0.85
+    0.859
     """
-    share = 1 - checkpoint_time / interval - failures * (interval / 2 + restart_time)
-    return where(share > 0, share, np.nan)
+    lost = np.exp(failures * restart_time) * np.expm1(failures * (interval + checkpoint_time))
+    share: Array = failures * interval / lost
+    return share

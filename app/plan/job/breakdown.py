@@ -158,6 +158,10 @@ def _itself(value: Array) -> Array:
     return value[0] if isinstance(value, np.ndarray) and value.ndim > 1 else value
 
 
+LEAST_PROGRESS = 0.01
+"""Share of time below which a run is said to make no progress [1]."""
+
+
 def goodput(gpus: int, request: OperationRequest, catalog: Catalog) -> tuple[NDArray[np.float64], tuple[Estimate, ...]]:
     """Share of time that makes progress, as draws, and the estimates it rests on."""
     if request.availability is not None:
@@ -177,7 +181,8 @@ def goodput(gpus: int, request: OperationRequest, catalog: Catalog) -> tuple[NDA
     checkpoint = value(request.checkpoint_time, "checkpoint_time")
     restart = value(request.restart_time, "restart")
     interval = request.checkpoint_interval or training_goodput.checkpoint_interval(failures, maximum(checkpoint, 1e-3))
-    return np.atleast_1d(training_goodput.goodput(failures, checkpoint, interval, restart)), tuple(used)
+    share = np.atleast_1d(training_goodput.goodput(failures, checkpoint, interval, restart))
+    return (share if share[0] >= LEAST_PROGRESS else np.full(share.shape, np.nan)), tuple(used)
 
 
 def memory_of(inputs: StepInputs, par: arguments.Parallelism | None, error: float) -> Memory[Draws]:

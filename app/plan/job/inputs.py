@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
@@ -59,26 +59,43 @@ class JobRequest:
     parallelism: ParallelismRequest
     software: SoftwareRequest
     operation: OperationRequest
+    batch: int
+    """Sequences of one step: as given, or the model's usual [1]."""
 
     @classmethod
-    def of(cls, scenario: Scenario) -> "JobRequest":
+    def of(cls, scenario: Scenario, catalog: Catalog) -> "JobRequest":
         """The parts of a scenario that say what is trained, and how."""
+        model = scenario.part(ModelRequest)
         return cls(
-            scenario.part(ModelRequest),
+            model,
             scenario.part(ParallelismRequest),
             scenario.part(SoftwareRequest),
             scenario.part(OperationRequest),
+            model.global_batch or usual_batch(model, catalog),
         )
 
     @property
     def tokens(self) -> float:
         """Tokens of one step [1]."""
-        return float(self.model.global_batch * self.model.sequence_length)
+        return float(self.batch * self.model.sequence_length)
 
     @property
     def steps(self) -> float:
         """Steps of the whole run [1]."""
         return self.model.training_tokens / self.tokens
+
+
+def usual_batch(model: ModelRequest, catalog: Catalog) -> int:
+    """Sequences that come nearest to the tokens that the model's authors take in one step, or to what is usual [1].
+
+    >>> from app.catalog.load import load_catalog
+    >>> usual_batch(ModelRequest(), load_catalog()), usual_batch(ModelRequest(model="gpt-3-175b"), load_catalog())
+    (2048, 391)
+    """
+    known = catalog.models[model.model].tokens_per_step if model.model in catalog.models else None
+    tokens = (known or catalog.training["batch"]["tokens"]).typical
+    most = 10_000_000
+    return min(max(round(tokens / model.sequence_length), 1), most)
 
 
 @dataclass
@@ -131,6 +148,10 @@ class StepInputs:
             self.site,
             self.used,
         )
+
+    def with_batch(self, batch: int) -> "StepInputs":
+        """The same with other sequences in a step."""
+        return replace(self, job=replace(self.job, global_batch=float(batch)))
 
 
 def _first(part: Part) -> Part:
@@ -201,7 +222,7 @@ def step_inputs(
         shape=model,
         job=arguments.Job(
             sequence_length=float(request.model.sequence_length),
-            global_batch=float(request.model.global_batch),
+            global_batch=float(request.batch),
             linear_bytes=float(np.asarray(conditions.linear_bytes)),
             gradient_bytes=request.software.gradient_bytes or (2.0 if half else 4.0),
             scaled=float(half),
@@ -271,6 +292,10 @@ class JobSetup:
     def of(cls, cluster: Cluster, request: JobRequest, catalog: Catalog, inputs: StepInputs) -> "JobSetup":
         """With what the request fixes."""
         return cls(cluster, request, catalog, inputs, fixed_degrees(request, inputs.shape, catalog))
+
+    def with_batch(self, batch: int) -> "JobSetup":
+        """The same job with other sequences in a step."""
+        return replace(self, request=replace(self.request, batch=batch), inputs=self.inputs.with_batch(batch))
 
     @property
     def budget(self) -> float:

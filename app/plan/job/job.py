@@ -12,7 +12,7 @@ from app.formulas.training import step as training_step
 from app.plan.band import Draws
 from app.plan.cluster import Cluster
 from app.plan.communication import Communication, communication
-from app.plan.job import breakdown, candidates
+from app.plan.job import batch, breakdown, candidates
 from app.plan.job.breakdown import Timing, bottleneck_of, goodput, memory_of, timing_of
 from app.plan.job.calibration import residual
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, named, step_inputs
@@ -68,7 +68,11 @@ def plan_job(cluster: Cluster, fabric: Communication, request: JobRequest, catal
     drawn = step_inputs(cluster, fabric, request, catalog, drawn=True)
     setup = JobSetup.of(cluster, request, catalog, drawn.typical)
     whole = setup.fixed.whole
-    search = setup.search()
+    if request.model.global_batch is None:
+        setup, search = batch.settled(setup)
+        drawn = drawn.with_batch(setup.request.batch)
+    else:
+        search = setup.search()
     if whole and search.smallest is not None and not len(search.time):
         search = setup.search(budget=1.0)
     chosen = search.best() or (search.smallest if whole else None)
@@ -121,7 +125,7 @@ def _training(
 
 def job_on(network: Network, scenario: Scenario, catalog: Catalog) -> Job:
     """The training job of a scenario on a network that was designed for it."""
-    return plan_job(network.cluster, fabric_on(network, scenario, catalog), JobRequest.of(scenario), catalog)
+    return plan_job(network.cluster, fabric_on(network, scenario, catalog), JobRequest.of(scenario, catalog), catalog)
 
 
 def fabric_on(network: Network, scenario: Scenario, catalog: Catalog) -> Communication:

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from app.formulas.training import arguments, parallelism_search
 from app.plan.band import Draws
+from app.plan.job import batch
 from app.plan.job.calibration import PRECISION_BYTES, measured, peaks
-from app.plan.job.inputs import JobRequest, JobSetup
+from app.plan.job.inputs import JobRequest, JobSetup, usual_batch
 from app.plan.result import Finding, Memory
 from app.plan.scenario import ParallelismRequest
 from app.units import show
@@ -27,7 +28,10 @@ def findings(
     yield from _wider_precision(setup)
     if found.smallest is None:
         yield does_not_divide(setup)
+        yield from _fits_badly(setup, found)
         return
+    yield from _far_from_usual(setup)
+    yield from _fits_badly(setup, found)
     need, capacity, budget = memory.total.typical, memory.capacity.typical, setup.budget
     if not memory.fits or chosen is None:
         least = max(found.smallest_memory, need)
@@ -112,23 +116,75 @@ def not_modelled(request: JobRequest) -> Iterator[Finding]:
         )
 
 
-def _divisible_batch(setup: JobSetup) -> int | None:
-    """The global batch nearest to the asked one with which the job runs on these GPUs; ``None`` if none is found."""
-    batch, gpus = setup.request.model.global_batch, setup.cluster.gpus
-    steps = [gpus // k for k in (1, 2, 4, 8, 16, 32, 64, 128) if gpus % k == 0]
-    nearest = {max(round(batch / step), 1) * step for step in steps}
-    for candidate in sorted(nearest - {batch}, key=lambda value: abs(value - batch)):
-        job = replace(setup.inputs.job, global_batch=float(candidate))
-        if replace(setup, inputs=replace(setup.inputs, job=job)).search(timed=False).feasible:
-            return candidate
-    return None
+def _fits_badly(setup: JobSetup, found: parallelism_search.SearchResult) -> Iterator[Finding]:
+    """Where the given batch divides badly among the GPUs: what another batch, or other GPUs, would gain."""
+    request, gpus = setup.request, setup.cluster.gpus
+    if request.model.global_batch is None or setup.fixed.whole or batch.suits(gpus, request.batch):
+        return
+    worthwhile = setup.catalog.training["batch"]["worthwhile"].typical
+    own = batch.pace(found, request.batch)
+    other, better = batch.settled(setup)
+    gain = batch.pace(better, other.request.batch) / own - 1 if own else 0.0
+    if gain >= worthwhile:
+        yield Finding(
+            "warning",
+            "batch-fits-badly",
+            f"A global batch of {request.batch:,} divides badly among {gpus:,} GPUs.",
+            ("global_batch", "gpus"),
+            f"With {other.request.batch:,} the same GPUs train {gain:.0%} more tokens a second. Left blank, the batch "
+            "follows the GPUs.",
+            {"global_batch": other.request.batch},
+        )
+    if gain >= worthwhile or not own:
+        yield from _other_count(setup, own)
+
+
+def _other_count(setup: JobSetup, own: float) -> Iterator[Finding]:
+    """The nearest whole nodes that the given batch suits. ``own`` is what runs as asked [sequences/s]; 0: nothing."""
+    cluster, size = setup.cluster, setup.request.batch
+    unit = cluster.unit_gpus
+    whole = round(cluster.gpus / unit)
+    nearest = sorted(range(max(whole // 2, 1), 2 * whole + 1), key=lambda units: abs(units * unit - cluster.gpus))
+    gpus = next((units * unit for units in nearest if batch.suits(units * unit, size)), None)
+    if gpus is None or gpus > 1_000_000:
+        return
+    there = batch.throughput(
+        replace(setup, cluster=replace(cluster, gpus=gpus, nodes=-(-gpus // cluster.gpus_per_node)))
+    )
+    if not there / gpus > own / cluster.gpus:
+        return
+    gain = f", and each trains {there / gpus * cluster.gpus / own - 1:.0%} more tokens a second" if own else ""
+    yield Finding(
+        "note",
+        "other-count-fits",
+        f"{gpus:,} GPUs suit a global batch of {size:,}{gain}.",
+        ("gpus",),
+        f"Use {gpus:,} GPUs.",
+        {"gpus": gpus},
+    )
+
+
+def _far_from_usual(setup: JobSetup) -> Iterator[Finding]:
+    """Where a batch that divides is far from the model's usual one."""
+    if setup.request.model.global_batch is not None:
+        return
+    size, usual = setup.request.batch, usual_batch(setup.request.model, setup.catalog)
+    tolerance = setup.catalog.training["batch"]["tolerance"].typical
+    if not 1 / tolerance <= size / usual <= tolerance:
+        yield Finding(
+            "warning",
+            "batch-far-from-usual",
+            f"{setup.cluster.gpus:,} GPUs divide no global batch near the usual {usual:,}: the plan takes {size:,}.",
+            ("global_batch", "gpus"),
+            "Use a number of GPUs with more small divisors, or check that the model learns as well with this batch.",
+        )
 
 
 def does_not_divide(setup: JobSetup) -> Finding:
     """Why no configuration divides: the first rule that the given numbers break."""
     asked, layers = setup.request.parallelism, int(setup.inputs.shape.layers)
     t, p, c = (asked.tensor_parallel or 1), (asked.pipeline_parallel or 1), (asked.context_parallel or 1)
-    gpus, batch, b = setup.cluster.gpus, setup.request.model.global_batch, asked.micro_batch or 1
+    gpus, size, b = setup.cluster.gpus, setup.request.batch, asked.micro_batch or 1
     if gpus % (t * p * c):
         text = f"{t} × {p} × {c} GPUs of a replica do not divide {gpus:,} GPUs."
         fields_: tuple[str, ...] = ("tensor_parallel", "pipeline_parallel", "context_parallel", "gpus")
@@ -136,17 +192,17 @@ def does_not_divide(setup: JobSetup) -> Finding:
     elif asked.pipeline_parallel and p > layers:
         text = f"{p} pipeline stages are more than the model's {layers} layers."
         fields_, advice = ("pipeline_parallel",), f"Use at most {layers}."
-    elif gpus // (t * p * c) * b > batch and asked.tensor_parallel and asked.pipeline_parallel:
-        text = f"{gpus // (t * p * c):,} replicas of {b} sequences need more than the global batch of {batch:,}."
+    elif gpus // (t * p * c) * b > size and asked.tensor_parallel and asked.pipeline_parallel:
+        text = f"{gpus // (t * p * c):,} replicas of {b} sequences need more than the global batch of {size:,}."
         fields_, advice = ("global_batch", "micro_batch"), "Raise the global batch or the degrees."
     else:
-        text = f"No parallelism divides {gpus:,} GPUs, a global batch of {batch:,} and the model's layers and heads."
+        text = f"No parallelism divides {gpus:,} GPUs, a global batch of {size:,} and the model's layers and heads."
         fields_ = ("gpus", "global_batch", "tensor_parallel", "pipeline_parallel", "micro_batch")
         advice = "Use numbers with more common divisors, such as powers of two."
-        better = _divisible_batch(setup)
-        if better:
-            advice = f"A global batch of {better:,} divides."
-            return Finding("error", "does-not-divide", text, fields_, advice, {"global_batch": better})
+        other, found = batch.settled(setup)
+        if found.feasible:
+            advice = f"A global batch of {other.request.batch:,} divides; left blank, the batch follows the GPUs."
+            return Finding("error", "does-not-divide", text, fields_, advice, {"global_batch": other.request.batch})
     return Finding("error", "does-not-divide", text, fields_, advice)
 
 
@@ -155,10 +211,12 @@ def _enough(setup: JobSetup) -> int | None:
     cluster, layers = setup.cluster, float(setup.inputs.shape.layers)
     for times in (2, 4, 8, 16, 32, 64):
         gpus = cluster.gpus * times
-        if gpus > 1_000_000 or gpus > setup.request.model.global_batch * cluster.gpus_per_node * layers:
+        if gpus > 1_000_000 or gpus > setup.request.batch * cluster.gpus_per_node * layers:
             return None
-        larger = replace(cluster, gpus=gpus, nodes=-(-gpus // cluster.gpus_per_node))
-        if replace(setup, cluster=larger).search(timed=False).feasible:
+        job = replace(setup, cluster=replace(cluster, gpus=gpus, nodes=-(-gpus // cluster.gpus_per_node)))
+        if setup.request.model.global_batch is None:
+            job = job.with_batch(max(round(setup.request.batch / gpus), 1) * gpus)
+        if job.search(timed=False).feasible:
             return gpus
     return None
 

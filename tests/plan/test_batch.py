@@ -1,0 +1,150 @@
+"""GPU counts and batches that go together, and what is sold whole."""
+
+import pytest
+
+from app.catalog.load import load_catalog
+from app.plan.evaluate import evaluate
+from app.plan.job import batch
+from app.plan.job.inputs import usual_batch
+from app.plan.result import Plan
+from app.plan.scenario import ModelRequest, Scenario
+
+CATALOG = load_catalog()
+DAY = 86400
+
+
+def plan_of(**asked: object) -> Plan:
+    return evaluate(Scenario.model_validate(asked), CATALOG)
+
+
+def days(plan: Plan) -> float:
+    assert plan.training.time_to_train is not None
+    return plan.training.time_to_train.typical / DAY
+
+
+def finding(plan: Plan, code: str) -> dict[str, object]:
+    (found,) = [one for one in plan.findings if one.code == code]
+    return dict(found.changes)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "sequences"),
+    [
+        (1000, 2000),  # 2 · 1,000
+        (1016, 2032),  # 2 · 1,016: the largest cluster of four SuperPOD units
+        (1024, 2048),
+        (1040, 2080),
+        (1200, 2100),  # 7 · 1,200/4: four ranks share a replica's batch
+        (2000, 2000),
+        (5376, 2688),  # 5,376/2; 2,016, which is nearer, takes 4 % longer
+        (16384, 2048),
+    ],
+)
+def test_a_blank_batch_divides_among_the_gpus_near_the_usual_one(gpus: int, sequences: int) -> None:
+    plan = plan_of(gpus=gpus)
+    assert plan.scenario["global_batch"] == sequences
+    assert plan.training.mfu is not None
+    assert plan.training.mfu.typical > 0.45
+
+
+@pytest.mark.parametrize("gpus", [250, 500, 750, 1000, 1500, 2000, 2500, 3000, 5000, 6000, 10000, 15000, 24000, 32000])
+def test_round_numbers_of_gpus_train(gpus: int) -> None:
+    # 2.05e10 GPU-seconds for 15 T tokens on 1,024 H100 at 146 days: the same work within a fifth on any count, and a
+    # tenth more for each doubling beyond 4,096, where pipelines idle.
+    plan = plan_of(gpus=gpus, scale_out="roce-400")
+    work = days(plan) * gpus / (146 * 1024)
+    assert 0.9 < work < (1.25 if gpus <= 15000 else 1.7)
+
+
+def test_sixteen_gpus_more_do_not_take_longer() -> None:
+    # 146 days on 1,024; 1,040/1,024 as many GPUs take 1.6 % less.
+    assert days(plan_of(gpus=1040)) == pytest.approx(days(plan_of()) * 1024 / 1040, rel=0.01)
+
+
+def test_the_usual_batch_is_that_of_the_models_authors() -> None:
+    # 62.9 M tokens of 4,096 are 15,356 sequences (the paper has 15,360); 16.78 M of 8,192 are 2,048.
+    deepseek = ModelRequest(model="deepseek-v3", sequence_length=4096)
+    assert usual_batch(deepseek, CATALOG) == round(62.9e6 / 4096)
+    assert usual_batch(ModelRequest(sequence_length=32768), CATALOG) == 512
+    assert usual_batch(ModelRequest(sequence_length=100_000_000), CATALOG) == 1
+
+
+def test_the_resolved_batch_asked_again_is_the_same_plan() -> None:
+    first = plan_of(gpus=1200)
+    again = plan_of(gpus=1200, global_batch=first.scenario["global_batch"])
+    assert again.training.step_time == first.training.step_time
+
+
+def test_given_degrees_are_met_by_a_blank_batch() -> None:
+    # 1,200 GPUs as 150 replicas of 8: 14 sequences each.
+    plan = plan_of(gpus=1200, tensor_parallel=8, pipeline_parallel=1, micro_batch=1)
+    assert plan.scenario["global_batch"] == 14 * 150
+    assert plan.training.step_time is not None
+
+
+def test_a_batch_that_fits_badly_is_said_with_what_fits() -> None:
+    plan = plan_of(gpus=1040, global_batch=2048)
+    assert finding(plan, "batch-fits-badly") == {"global_batch": 2080}
+    assert finding(plan, "other-count-fits") == {"gpus": 1024}
+    better = plan_of(gpus=1040, global_batch=2080)
+    assert days(better) < 0.65 * days(plan)
+    (said,) = [one for one in plan.findings if one.code == "batch-fits-badly"]
+    assert plan.training.tokens_per_second is not None
+    assert better.training.tokens_per_second is not None
+    gain = better.training.tokens_per_second.typical / plan.training.tokens_per_second.typical - 1
+    assert f"{gain:.0%}" in said.suggestion
+
+
+def test_a_batch_that_divides_not_at_all_is_an_error_with_both_ways_out() -> None:
+    plan = plan_of(gpus=1016, global_batch=2048)
+    assert plan.training.step_time is None
+    assert finding(plan, "does-not-divide") == {"global_batch": 2032}
+    assert finding(plan, "other-count-fits") == {"gpus": 1024}
+    for changes in ({"global_batch": 2032}, {"gpus": 1024}):
+        assert plan_of(**({"gpus": 1016, "global_batch": 2048} | changes)).training.step_time is not None
+
+
+@pytest.mark.parametrize("asked", [{}, {"gpus": 4096, "global_batch": 2048}, {"gpus": 1200}])
+def test_a_batch_that_fits_is_not_remarked_on(asked: dict[str, int]) -> None:
+    codes = {one.code for one in plan_of(**asked).findings}
+    assert not codes & {"batch-fits-badly", "other-count-fits", "batch-far-from-usual"}
+
+
+def test_a_count_that_divides_no_usual_batch_says_so() -> None:
+    # 10,007 is prime: every rank is a replica of its own.
+    plan = plan_of(gpus=10007)
+    assert plan.scenario["global_batch"] == 10007
+    assert "batch-far-from-usual" in [one.code for one in plan.findings]
+
+
+def test_what_a_batch_lacks_may_be_shared_by_degrees_of_two() -> None:
+    # 16,384 / gcd(16,384, 2,048) = 8; 1,040 / gcd(1,040, 2,048) = 65.
+    assert batch.suits(16384, 2048)
+    assert not batch.suits(1040, 2048)
+
+
+def test_racks_are_bought_whole() -> None:
+    # 1,024 GPUs are 14.2 racks of 72: 15 are bought, for 1,080/72 times the price of one.
+    part, whole, one = plan_of(gpu="gb200", gpus=1024), plan_of(gpu="gb200", gpus=1080), plan_of(gpu="gb200", gpus=72)
+
+    def nodes(plan: Plan) -> float:
+        (line,) = [line for line in plan.costs.capital_parts if line.name == "nodes"]
+        assert line.cost is not None
+        return line.cost.typical
+
+    assert nodes(part) == nodes(whole) == pytest.approx(15 * nodes(one))
+    assert finding(part, "partial-rack") == {"gpus": 1080}
+    assert "partial-rack" not in [one.code for one in whole.findings]
+
+
+def test_nodes_are_bought_whole() -> None:
+    # 4 of 8 GPUs: one node; 12: two.
+    asked = {"model": "llama-3-8b", "scale_out": "roce-400"}
+    half, whole, more = (plan_of(gpus=gpus, **asked) for gpus in (4, 8, 12))
+    assert half.costs.capital_parts[0].cost == whole.costs.capital_parts[0].cost
+    assert half.cluster.power == whole.cluster.power
+    assert half.costs.capital_parts[0].cost is not None
+    assert more.costs.capital_parts[0].cost is not None
+    assert more.costs.capital_parts[0].cost.typical == 2 * half.costs.capital_parts[0].cost.typical
+    assert finding(half, "partial-node") == {"gpus": 8}
+    assert finding(more, "partial-node") == {"gpus": 16}
