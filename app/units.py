@@ -60,6 +60,7 @@ _PREFIXED: dict[str, dict[str, float]] = {
     "USD/h": {},
     "USD/year": {},
     "USD/(Gb/s)": {},
+    "USD/(GB/s)": {},
     "USD": {},
     "1": {},
 }
@@ -75,6 +76,7 @@ _WORDS: dict[str, dict[str, float]] = {
     "USD/h": {"/s": HOUR, "/h": 1.0, "/day": HOUR / DAY, "/month": 12 * HOUR / YEAR, "/year": HOUR / YEAR},
     "USD/year": {"/s": YEAR, "/h": YEAR / HOUR, "/day": YEAR / DAY, "/month": 12.0, "/year": 1.0},
     "USD/(Gb/s)": {"/(Gb/s)": 1.0},
+    "USD/(GB/s)": {"/(GB/s)": 1.0},
     "1": {"%": 0.01, "tokens": 1.0, "token": 1.0, "GPUs": 1.0, "sequences": 1.0, "GPU": 1.0, "x": 1.0},
 }  # fmt: skip
 _EXAMPLES = {
@@ -92,9 +94,10 @@ _EXAMPLES = {
     "USD/h": "“2.95 USD/h”",
     "USD/year": "“2M USD/year”",
     "USD/(Gb/s)": "“29 USD/(Gb/s)”",
+    "USD/(GB/s)": "“4 USD/(GB/s)”",
     "1": "“1024”, “15T” or “90 %”",
 }
-PRINTED = frozenset({"USD/h", "USD/year", "USD/(Gb/s)"})
+PRINTED = frozenset({"USD/h", "USD/year", "USD/(Gb/s)", "USD/(GB/s)"})
 """Units of results that are no base units: a rate of money is printed as people quote it."""
 UNITS = frozenset(_PREFIXED) - PRINTED
 """The base units."""

@@ -216,6 +216,8 @@ class Platform(Entry):
     storage_nics: CountOrZero = 1
     scale_up_switches: CountOrZero = 0
     price: PriceRef | None = None
+    scale_up_price: PriceRef | None = None
+    """The share of that price that pays for the links between GPUs of one domain."""
 
 
 class Model(Entry):
@@ -258,8 +260,15 @@ class Model(Entry):
     """Whether the maker counts the one row that a token reads of the input embedding, not the whole matrix."""
 
 
+Content = Literal["compute_nics", "storage_nics"]
+
+
 class PriceBook(BaseModel):
-    """An edition of prices [USD, USD/s or USD/J]."""
+    """An edition of prices [USD, USD/s or USD/J].
+
+    ``contains`` lists what a node's or rack's price pays for besides its GPUs, host and the links between them,
+    ``may_contain`` what it usually pays for and the seller does not say, by the price's name.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
@@ -268,6 +277,8 @@ class PriceBook(BaseModel):
     date: str
     note: str = ""
     prices: dict[str, Estimate]
+    contains: dict[str, tuple[Content, ...]] = {}
+    may_contain: dict[str, tuple[Content, ...]] = {}
 
 
 class Preset(BaseModel):

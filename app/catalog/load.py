@@ -159,12 +159,17 @@ def estimates_of(entry: BaseModel) -> dict[str, Estimate]:
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay one table over another, entry by entry; an estimate is replaced whole."""
+    """Lay one table over another, entry by entry; an estimate is replaced whole, but for what a price contains."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
-        both = isinstance(old, dict) and isinstance(value, dict)
-        merged[key] = _merge(old, value) if both and "typical" not in value else value  # type: ignore[arg-type]
+        if not isinstance(old, dict) or not isinstance(value, dict):
+            merged[key] = value
+        elif "typical" not in value:
+            merged[key] = _merge(old, value)
+        else:
+            kept = () if any(word in value for word in CONTENTS) else CONTENTS
+            merged[key] = {word: old[word] for word in kept if word in old} | value
     return merged
 
 
@@ -209,13 +214,18 @@ def _price_books(tables: Mapping[str, Any], files: Files) -> dict[str, PriceBook
         if not isinstance(table, dict) or not isinstance(table.get("prices", {}), dict):
             raise files.wrong("prices", "must be a table", key)
         prices = {}
+        contents: dict[str, dict[str, Any]] = {word: {} for word in CONTENTS}
         for name, value in table.get("prices", {}).items():
+            plain = dict(value) if isinstance(value, dict) else value
+            for word in CONTENTS:
+                if isinstance(plain, dict) and word in plain:
+                    contents[word][name] = plain.pop(word)
             try:
-                prices[name] = parse_estimate(value, _price_unit(name), f"prices.{key}.{name}")
+                prices[name] = parse_estimate(plain, _price_unit(name), f"prices.{key}.{name}")
             except ValueError as error:
                 raise files.wrong("prices", f"{name}: {error}", key, "prices", name) from None
         try:
-            books[key] = PriceBook(**{**table, "key": key, "prices": prices})
+            books[key] = PriceBook(**{**table, **contents, "key": key, "prices": prices})
         except ValidationError as error:
             raise _refused("prices", error, files, key) from None
     return books
@@ -296,6 +306,8 @@ MARKET = "market"
 PORT_PRICES = (
     "nic-infiniband", "nic-ethernet", "switch-port-infiniband", "switch-port-ethernet", "transceiver", "cable",
 )  # fmt: skip
+CONTENTS = ("contains", "may_contain")
+"""What a node's price may say of the parts that it pays for."""
 GPU_HOUR = "gpu-hour"
 ELECTRICITY = "electricity"
 
@@ -317,7 +329,8 @@ def gpu_hours(gpu: str) -> tuple[str, ...]:
 def _check_prices(catalog: Catalog) -> None:
     """Every price is of something."""
     common = {*PORT_PRICES, ELECTRICITY}
-    common |= {platform.price for platform in catalog.platforms.values() if platform.price}
+    for platform in catalog.platforms.values():
+        common |= {name for name in (platform.price, platform.scale_up_price) if name}
     common |= {name for gpu in catalog.gpus for name in gpu_hours(gpu)}
     parts = {*catalog.switches, *catalog.nics, *catalog.optics}
     for edition, book in catalog.prices.items():

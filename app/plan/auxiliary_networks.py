@@ -85,7 +85,7 @@ def _sized(
     choice, design = choose(choices, cluster, request, prices)
     if int(design.reason) != layouts.BUILT:
         return
-    network = build(cluster, request, prices, choice, design, adapters)
+    network = build(cluster, request, prices, choice, design, adapters, "storage_nics")
     counts = network.counts
     links = Links(int(design.node_leaf), int(design.leaf_spine), int(design.spine_core))
     yield AuxiliaryNetwork(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from app.catalog.entries import Content
 from app.catalog.estimate import N_DRAWS, Estimate
 from app.catalog.load import Catalog
 from app.formulas import costs
@@ -16,7 +17,7 @@ from app.formulas.fabric import layouts
 from app.formulas.fabric.cabling import Cabling, Counts
 from app.plan.cables import Medium, floor_of, media, switch_cage
 from app.plan.cluster import Cluster
-from app.plan.prices import PriceList
+from app.plan.prices import Contained, PaidPart, PriceList
 from app.plan.scenario import NetworkRequest
 from app.plan.switches import SwitchPair
 
@@ -50,6 +51,9 @@ class Line(NamedTuple):
     quantity: int
     price: Estimate | None
     power: Floats | None = None
+    usual: Estimate | None = None
+    """What one costs by itself, where the node's price pays for it."""
+    contained: Contained = ""
 
     @property
     def cost(self) -> Array:
@@ -246,6 +250,13 @@ def part_counts(
     return found
 
 
+def adapter_price(cluster: Cluster, prices: PriceList, content: Content = "compute_nics") -> PaidPart:
+    """What one adapter of a cluster costs on top of its nodes."""
+    return prices.adapter(
+        cluster.nic, cluster.scale_out.family, cluster.platform, cluster.gpus_per_node, cluster.nics_per_node, content
+    )
+
+
 def price_of(
     role: str, key: str, choice: SwitchPair, nic: str | None, family: str, prices: PriceList
 ) -> tuple[str, str, Estimate | None]:
@@ -300,8 +311,12 @@ def build(
     choice: SwitchPair,
     design: layouts.Design,
     adapters: int | None = None,
+    content: Content = "compute_nics",
 ) -> PricedDesign:
-    """Cable and price a design; ``adapters`` is how many NICs to buy where not one for every host."""
+    """Cable and price a design; ``adapters`` is how many NICs to count where not one for every host.
+
+    ``content`` says what a node's price would call these adapters.
+    """
     catalog = prices.catalog
     cabling = laid_out(design, choice, cluster, request, catalog)
     counts, cages = cabling.counts, Cages.of(choice, cluster, request, catalog)
@@ -324,7 +339,11 @@ def build(
         if many:
             name, own_key, price = price_of(role, key, choice, nic, family, prices)
             power = _switch_power(choice, role, int(many), modules) if role.endswith(" switch") else None
-            lines.append(Line(role, name, own_key, int(many), price, power))
+            if role == "NIC":
+                paid = adapter_price(cluster, prices, content)
+                lines.append(Line(role, name, own_key, int(many), paid.price, power, paid.usual, paid.contained))
+            else:
+                lines.append(Line(role, name, own_key, int(many), price, power))
     parts, spares = tuple(lines), prices.rate("spares")
     bought = np.asarray(sum(line.cost for line in parts), dtype=np.float64)
     stock = spare_cost(bought, spares)

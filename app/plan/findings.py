@@ -394,6 +394,27 @@ def of_size(network: PricedDesign, cluster: Cluster, request: NetworkRequest) ->
             )
 
 
+def _included(network: PricedDesign, cluster: Cluster) -> Iterator[Finding]:
+    """Adapters that the node's price pays for, or may pay for."""
+    for line in network.parts:
+        if not line.contained or line.usual is None:
+            continue
+        worth = units.show(line.usual.typical * line.quantity, "USD")
+        if line.contained == "contains":
+            text = f"The price of {cluster.platform.name} contains its network cards: {worth} by themselves, listed at "
+            yield Finding("note", "nics-included", text + "what is paid on top.", ("nics_included",))
+        else:
+            text = f"Sellers of {cluster.platform.name} do not say whether its price contains the network cards: "
+            yield Finding(
+                "note",
+                "nics-perhaps-included",
+                text + f"typical values and low ends take it to, high ends do not ({worth}).",
+                ("nics_included",),
+                "Ask, and say so.",
+                {"nics_included": True},
+            )
+
+
 def of_prices(
     prices: PriceList, choices: Sequence[SwitchPair], network: PricedDesign, cluster: Cluster
 ) -> Iterator[Finding]:
@@ -407,6 +428,7 @@ def of_prices(
             ("price_switch", "price_transceiver"),
             "Type the price you were quoted.",
         )
+    yield from _included(network, cluster)
     uncabled = [level.replace("_", "-") for level, medium in network.media.items() if medium is None]
     if uncabled:
         yield Finding(

@@ -27,6 +27,7 @@ from app.plan.prices import PriceList
 from app.plan.result import BillLine, Bisection, Explanation, Fabric, FabricShape, Finding, Links, OtherNetwork, Term
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
 from app.plan.switches import SwitchPair, candidates, choose
+from app.units import show
 
 Floats = NDArray[np.float64]
 LIGHT = 299_792_458.0
@@ -179,6 +180,11 @@ def _findings(network: Network) -> Iterator[Finding]:
 
 
 NO_PRICE = Draws(UNKNOWN)
+INCLUDED = {
+    "contains": " (included in the node’s price; by itself {})",
+    "may_contain": " (included in the node’s price, as a rule; by itself {})",
+}
+"""What a line of the bill says of a part that the node's price pays for."""
 NO_POWER = Draws(ZERO)
 
 
@@ -239,7 +245,11 @@ def _bill(network: Network) -> Iterator[BillLine[Draws]]:
         if line.power is not None:
             power = Draws(line.power, used=network.power_sources if line.power.any() else ())
         cost = Draws(np.asarray(line.cost), used=price.used)
-        yield BillLine(line.role, line.part, line.key, line.quantity, price, cost, power)
+        part, usual = line.part, NO_PRICE
+        if line.contained and line.usual:
+            usual = Draws(line.usual.draws(), used=(line.usual,))
+            part += INCLUDED[line.contained].format(show(usual.typical, "USD"))
+        yield BillLine(line.role, part, line.key, line.quantity, price, cost, power, line.contained, usual)
     stock = Draws(built.stock, used=(built.spares, *network.used))
     share = f"{100 * built.spares.typical:g} % of all parts"
     yield BillLine("spares", share, "spares", 1, stock, stock, NO_POWER)

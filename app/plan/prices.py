@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
+from typing import Literal, NamedTuple
 
-from app.catalog.entries import Nic, Optic, Platform, Switch
+from app.catalog.entries import Content, Nic, Optic, Platform, Switch
 from app.catalog.estimate import Estimate, Status
 from app.catalog.load import MARKET, Catalog, gpu_hours
 from app.plan.scenario import PriceRequest
@@ -16,7 +17,22 @@ FIELDS = (
     "price_gpu_hour", "electricity", "pue", "lifetime", "spares", "support", "infrastructure",
 )  # fmt: skip
 """The prices a scenario may give."""
-_given = attrgetter("price_book", *FIELDS)
+_given = attrgetter("price_book", *FIELDS, "nics_included")
+Contained = Literal["", "contains", "may_contain"]
+
+
+class PaidPart(NamedTuple):
+    """A part that the price of the node it sits in may pay for.
+
+    Attributes:
+        price: what one costs on top of the node [USD].
+        usual: what one costs bought by itself [USD].
+        contained: whether the node's price contains it, may contain it, or does not.
+    """
+
+    price: Estimate | None
+    usual: Estimate | None
+    contained: Contained = ""
 
 
 def own(value: float, unit: str, key: str) -> Estimate:
@@ -44,7 +60,7 @@ class PriceList:
 
     def published(self, edition: str = "") -> "PriceList":
         """The same edition, or another, without the planner's own prices."""
-        return _listed(self.catalog, edition or self.edition, *(None for _ in FIELDS))
+        return _listed(self.catalog, edition or self.edition, *(None for _ in FIELDS), None)
 
     def book(self, *keys: str) -> Estimate | None:
         """The first of some keys that the edition has, then that the market has."""
@@ -71,7 +87,7 @@ class PriceList:
         generic, ports = _generic(switch), switch.ports * switch.switches_per_box
         if self.edition != MARKET:
             per_port = self.book(generic)
-            return per_port.times(ports) if per_port else None
+            return per_port.times(ports * _articles_ports(self.catalog, switch)) if per_port else None
         return _by_rate(self.catalog, generic, switch, ports) if self.by_rate(switch) else self.book(switch.key)
 
     def nic(self, nic: Nic | None, family: str) -> Estimate | None:
@@ -81,6 +97,45 @@ class PriceList:
         if given or nic is None or self.edition != MARKET:
             return given or self.book(generic)
         return _by_rate(self.catalog, generic, nic, nic.ports) if self.by_rate(nic) else self.book(nic.key)
+
+    def contained(self, platform: Platform, content: Content) -> Contained:
+        """Whether the price of a node, typed or the book's, pays for parts of a kind."""
+        if "nics_included" in self.given:
+            return "contains" if self.given["nics_included"] else ""
+        book, name = self.catalog.prices[MARKET], platform.price or ""
+        if content in book.contains.get(name, ()):
+            return "contains"
+        return "may_contain" if content in book.may_contain.get(name, ()) else ""
+
+    def adapter(
+        self, nic: Nic | None, family: str, platform: Platform, gpus_per_node: int, adapters: int, content: Content
+    ) -> PaidPart:
+        """One adapter of a node that has so many, on top of the node's price.
+
+        What the node's price contains costs nothing more; those beyond the platform's own number are bought, and a
+        faster card than the platform's own costs the difference. A NIC's price that the planner types is always paid.
+        Another edition than the market's prices cards by themselves, and its nodes are without them.
+        """
+        usual, contained = self.nic(nic, family), self.contained(platform, content)
+        if usual is None or not contained or self.edition != MARKET or "price_nic" in self.given:
+            return PaidPart(usual, usual)
+        whole = platform.nics_per_node if content == "compute_nics" else platform.storage_nics
+        own = min(whole * gpus_per_node / platform.gpus_per_node, adapters)
+        card = self._card(platform, family) if content == "compute_nics" else None
+        faster = nic is not None and nic.port_rate.typical > platform.nic_rate.typical
+        dearer = max(usual.typical - card.typical, 0.0) if card and faster else 0.0
+        paid = (usual.typical * (adapters - own) + dearer * own) / adapters
+        note = "Paid on top of what the node's price contains."
+        high = max(usual.typical, paid) if contained == "may_contain" else None
+        price = replace(usual, typical=paid, low=None, high=high, note=note, key=f"{usual.key}.contained")
+        return PaidPart(price, usual, contained)
+
+    def _card(self, platform: Platform, family: str) -> Estimate | None:
+        """The adapter that a platform comes with [USD]."""
+        rate = platform.nic_rate.typical
+        fitting = (nic for nic in self.catalog.nics.values() if nic.port_rate.typical == rate and nic.ports == 1)
+        known = [price for price in (self.nic(nic, family) for nic in fitting) if price]
+        return min(known, key=lambda price: price.typical, default=None)
 
     def by_rate(self, part: Switch | Nic) -> bool:
         """Whether nobody prints a price of a part, so that it is taken by the rate of its ports."""
@@ -95,13 +150,30 @@ class PriceList:
         return given or self.book(optic.key if self.edition == MARKET else generic)
 
     def node(self, platform: Platform, gpus_per_node: int) -> Estimate | None:
-        """One node; a rack's price is shared out over its GPUs [USD]."""
+        """One node; a rack's price is shared out over its GPUs [USD].
+
+        In another edition than the market's it is the market's without the adapters that its price contains.
+        """
         given = self._own("price_node")
         if given or platform.price is None:
             return given
         price = self.book(platform.price)
         whole = platform.scale_up_domain if platform.price.startswith("rack-") else platform.gpus_per_node
-        return price.times(gpus_per_node / whole, price.note) if price and gpus_per_node != whole else price
+        price = price.times(gpus_per_node / whole, price.note) if price and gpus_per_node != whole else price
+        if price and self.edition != MARKET and self.contained(platform, "compute_nics") == "contains":
+            return self._without_adapters(price, platform, gpus_per_node)
+        return price
+
+    def _without_adapters(self, price: Estimate, platform: Platform, gpus_per_node: int) -> Estimate:
+        """A node's price less that of the adapters in it, each at the market's [USD]."""
+        card = self.published(MARKET)._card(platform, "infiniband")
+        cards = card.typical * platform.nics_per_node * gpus_per_node / platform.gpus_per_node if card else 0.0
+        low, high = (None if end is None else max(end - cards, 0.0) for end in (price.low, price.high))
+        return replace(price, typical=max(price.typical - cards, 0.0), low=low, high=high)
+
+    def scale_up(self, platform: Platform) -> Estimate | None:
+        """The links between the GPUs of one domain, which are part of the node's or rack's price [USD]."""
+        return self.book(platform.scale_up_price) if platform.scale_up_price else None
 
     def gpu_hour(self, gpu: str) -> Estimate | None:
         """Rent of one GPU [USD/s]."""
@@ -125,13 +197,20 @@ def _listed(catalog: Catalog, edition: str, *values: float | None) -> PriceList:
 
     Kept: one list for equal prices is what keeps networks, 0.7 ms each.
     """
-    given = {name: value for name, value in zip(FIELDS, values, strict=True) if value is not None}
+    names = (*FIELDS, "nics_included")
+    given = {name: value for name, value in zip(names, values, strict=True) if value is not None}
     return PriceList(catalog, edition, given)
 
 
 def _generic(switch: Switch) -> str:
     """The key of a port of a usual switch."""
     return "switch-port-infiniband" if switch.family == "infiniband" else "switch-port-ethernet"
+
+
+def _articles_ports(catalog: Catalog, switch: Switch) -> float:
+    """Ports that the articles would count for one of a switch: their Ethernet column is of 400 Gb/s [1]."""
+    rate = catalog.scale_out["roce-400"].port_rate.typical
+    return 1.0 if switch.family == "infiniband" else max(switch.port_rate.typical / rate, 1.0)
 
 
 def _by_rate(catalog: Catalog, key: str, part: Switch | Nic, ports: int) -> Estimate | None:

@@ -106,9 +106,19 @@ class BillLine(Generic[Q]):
     part: str = result("", "Part", "Name of the part.")
     key: str = result("", "Key", "Key of the part in the catalogue.", listed=False)
     quantity: int = result("1", "Quantity", "How many are bought.")
-    unit_price: Q = result("USD", "Price each", "Price of one.")
+    unit_price: Q = result("USD", "Price each", "Price of one; nothing where the node's price pays for it.")
     cost: Q = result("USD", "Cost", "Quantity times the price of one.", formula="costs.line")
     power: Q = result("W", "Power", "Maximum power of all of them; zero where it is part of the node's.")
+    included: str = result(
+        "",
+        "Included",
+        "contains or may_contain, where the node's price pays for the part or may do so; else blank.",
+        default="",
+        listed=False,
+    )
+    usual_price: Q = result(
+        "USD", "Price by itself", "What one would cost, where the node's price pays for it.", default=None, listed=False
+    )
 
 
 @record
@@ -584,6 +594,20 @@ class Costs(Generic[Q]):
         "Energy of a year",
         "Electricity of a year at typical power.",
         formula="costs.energy_cost",
+        show=("costs",),
+    )
+    scale_up_per_gpu: Q = result(
+        "USD",
+        "Scale-up links per GPU",
+        "Switch chips, boards, copper and cooling of the links in a domain, over its GPUs: part of the nodes' price.",
+        formula="costs.per",
+        show=("costs",),
+    )
+    scale_up_per_bandwidth: Q = result(
+        "USD/(GB/s)",
+        "Scale-up links per GB/s of a GPU",
+        "The same over the one-way rate of a GPU.",
+        formula="costs.per",
         show=("costs",),
     )
 

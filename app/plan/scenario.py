@@ -414,7 +414,14 @@ class PriceRequest(Request):
         "prices", "Price book", "market: dated street prices; rule-of-thumb: the articles' figures.", "market"
     )
     price_node: Money | None = _field("prices", "Node", "Dollars each. Blank: the book's.")
-    price_nic: Money | None = _field("prices", "NIC", "Dollars each. Blank: the book's.")
+    nics_included: bool | None = _field(
+        "prices", "Node's price holds its NICs", "Blank: as the book says of the node's price."
+    )
+    price_nic: Money | None = _field(
+        "prices",
+        "NIC",
+        "Dollars each, on top of the node. Blank: the book's, or nothing where the node's price has it.",
+    )
     price_switch: Money | None = _field("prices", "Switch", "Dollars each. Blank: the book's.")
     price_transceiver: Money | None = _field("prices", "Transceiver module", "Dollars each. Blank: the book's.")
     price_cable: Money | None = _field("prices", "Fibre cable", "Dollars each. Blank: the book's.")

@@ -25,6 +25,7 @@ from app.plan.result import CostLine, Costs, Explanation, Finding, RunningCostLi
 
 Floats = NDArray[np.float64]
 HOUR = units.parse("1 h", "s")
+GIGABYTE = units.parse("1 GB/s", "B/s")
 PARTS = ("nodes", "fabric", "storage", "management", "infrastructure")
 
 
@@ -202,7 +203,21 @@ def _costs(owned: Ownership, time_to_train: Floats) -> Costs[Draws]:
             RunningCostLine("support", drawn(rates.support.draws() * owned.equipment, rates.support, *capital.used)),
         ),
         energy=energy,
+        **_scale_up(owned),
     )
+
+
+def _scale_up(owned: Ownership) -> dict[str, Draws]:
+    """What the links between GPUs of a domain cost: a share of the nodes' price, where it is known."""
+    cluster = owned.cluster
+    own = cluster.scale_up.key == cluster.gpu.scale_up and cluster.full_domain <= cluster.platform.scale_up_domain
+    price, rate = (owned.prices.scale_up(cluster.platform) if own else None), cluster.scale_up.bandwidth
+    each = costs.per(draws_or_nan(price), cluster.platform.scale_up_domain)
+    used = _known(price)
+    return {
+        "scale_up_per_gpu": Draws(np.asarray(each), used=used),
+        "scale_up_per_bandwidth": Draws(np.asarray(costs.per(each, rate.draws() / GIGABYTE)), used=(*used, rate)),
+    }
 
 
 def _known(*estimates: Estimate | None) -> tuple[Estimate, ...]:

@@ -15,7 +15,16 @@ from app.catalog.load import Catalog
 from app.formulas import costs
 from app.formulas.fabric import layouts
 from app.plan.band import interval
-from app.plan.bill_of_materials import LEVELS, Cages, draws_or_nan, laid_out, part_counts, price_of, spare_cost
+from app.plan.bill_of_materials import (
+    LEVELS,
+    Cages,
+    adapter_price,
+    draws_or_nan,
+    laid_out,
+    part_counts,
+    price_of,
+    spare_cost,
+)
 from app.plan.cables import Medium
 from app.plan.cluster import Cluster, look_up
 from app.plan.prices import PriceList
@@ -242,6 +251,7 @@ def _cost(
     for (role, key), many in needed.items():
         if np.any(many):
             *_, price = price_of(role, key, choice, nic, cluster.scale_out.family, prices)
+            price = adapter_price(cluster, prices).price if role == "NIC" else price
             whole = whole + costs.line(np.asarray(many)[:, None], draws_or_nan(price))
             if price:
                 used[price.key] = price

@@ -41,12 +41,12 @@ def codes(network):
 # The SuperPOD, line by line
 
 
-def test_the_h100_superpod_is_the_published_one_and_costs_five_to_seven_thousand_dollars_a_gpu():
+def test_the_h100_superpod_is_the_published_one_and_costs_three_to_four_thousand_dollars_a_gpu():
     built, cluster, _ = planned(**SUPERPOD)
     assert (built.leaf_switches, built.spine_switches, built.core_switches) == (32, 16, 0)
     assert (built.links.node_leaf, built.links.leaf_spine) == (1020, 1024)
     assert any("h100-t4-4su" in name for name in built.matches)
-    assert 5000 < built.cost_per_gpu.typical < 7000
+    assert 3000 < built.cost_per_gpu.typical < 4000  # the cards are in the price of a DGX
     assert built.cost_per_gpu.low < built.cost_per_gpu.typical < built.cost_per_gpu.high
     assert sum(line.cost.typical for line in built.bill_of_materials) == pytest.approx(built.cost.typical)
     assert cluster.racks_by_height == 32  # RA-11333 table 7, four nodes a rack
@@ -215,7 +215,7 @@ def test_costs_add_up():
     assert priced.total.typical == pytest.approx(priced.capital.typical + 5 * priced.operating.typical)
     hours = 5 * 365.25 * 24
     assert priced.per_gpu_hour.typical == pytest.approx(priced.total.typical / 1024 / hours)
-    assert priced.rental.typical == pytest.approx(1024 * 2.95 * 1e7 / 3600)
+    assert priced.rental.typical == pytest.approx(1024 * 4.20 * 1e7 / 3600)
     assert built.share_of_capital.typical == pytest.approx(built.cost.typical / priced.capital.typical)
 
 

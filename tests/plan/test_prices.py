@@ -46,21 +46,83 @@ def test_the_articles_edition_counts_ports_whatever_their_rate():
     assert book.nic(CATALOG.nics["connectx-7"], "roce").typical == 1500
     assert not book.borrowed(book.nic(CATALOG.nics["connectx-7"], "roce"))
     node = book.node(CATALOG.platforms["hgx-h100"], 8)
-    assert node.typical == 290_000
     assert book.borrowed(node)
     assert not prices().borrowed(node)
 
 
+def test_the_articles_ethernet_port_is_one_of_400_gigabits():
+    # $300 each: 64 cages of 800 Gb/s are 128 of them, 64 of 100 Gb/s are 64. InfiniBand's column is of any port.
+    book = prices(price_book="rule-of-thumb")
+    assert book.switch(CATALOG.switches["sn5600"]).typical == 128 * 300
+    assert book.switch(CATALOG.switches["7060dx5-64s"]).typical == 64 * 300
+    assert book.switch(CATALOG.switches["q3400-ra"]).typical == 144 * 750
+
+
 def test_a_rack_s_price_is_shared_by_its_nodes():
-    # 72 GPUs for $3.1M; a tray has 4.
+    # 72 GPUs for $3,329,523; a tray has 4.
     tray = prices().node(CATALOG.platforms["gb200-nvl72"], 4)
-    assert tray.typical == pytest.approx(3.1e6 / 18)
+    assert tray.typical == pytest.approx(3_329_523 / 18)
+
+
+def paid(gpu="h100-sxm", nic="connectx-7", adapters=8, content="compute_nics", family="infiniband", **wish):
+    platform = CATALOG.platforms[CATALOG.gpus[gpu].platform]
+    adapter = CATALOG.nics[nic]
+    return prices(**wish).adapter(adapter, family, platform, platform.gpus_per_node, adapters, content)
+
+
+def test_the_cards_that_a_server_s_price_contains_are_not_paid_twice():
+    """The H100 Freakonomics sheet: "This includes the infiniband cards". By itself a ConnectX-7 costs $2,188."""
+    card = paid()
+    assert (card.price.typical, card.usual.typical, card.contained) == (0, 2188, "contains")
+    assert paid("gb200", adapters=4).contained == "contains"
+    assert paid("b300-sxm", "connectx-8").price.typical == 0
+
+
+def test_cards_beyond_the_server_s_own_and_faster_ones_are_paid():
+    # 16 where the price contains 8: half of them. A ConnectX-8 at $2,519 in place of a ConnectX-7 at $2,188: $331 more.
+    assert paid(adapters=16).price.typical == 2188 / 2
+    assert paid(nic="connectx-8").price.typical == 2519 - 2188
+    assert paid(adapters=4).price.typical == 0
+
+
+def test_where_a_seller_does_not_say_the_range_runs_from_with_to_without():
+    card = paid("h200-sxm")
+    assert card.contained == "may_contain"
+    assert (card.price.typical, card.price.low, card.price.high) == (0, None, 2188)
+    assert paid("h200-sxm", nics_included=True).price.high is None
+    assert paid("h200-sxm", nics_included=False).price.typical == 2188
+
+
+def test_a_card_s_price_that_is_typed_is_paid():
+    assert (paid(price_nic=1000.0).price.typical, paid(price_nic=1000.0).contained) == (1000, "")
+
+
+def test_the_articles_pay_cards_by_themselves_and_their_servers_come_without():
+    # $285,000 less eight ConnectX-7 at $2,188.
+    card = paid(price_book="rule-of-thumb")
+    assert (card.price.typical, card.contained) == (4000, "")
+    node = prices(price_book="rule-of-thumb").node(CATALOG.platforms["hgx-h100"], 8)
+    assert node.typical == 285_000 - 8 * 2188
+
+
+def test_nvlink_is_a_share_of_the_server_s_price():
+    # $14,400 over 8 GPUs, and 450 GB/s of each, one way; an NVL72 $150,000 over 72 GPUs of 900 GB/s.
+    assert prices().scale_up(CATALOG.platforms["hgx-h100"]).typical / 8 == 1800
+    assert prices().scale_up(CATALOG.platforms["gb300-nvl72"]).typical / 72 / 900 == pytest.approx(2.31, abs=0.01)
+    assert prices().scale_up(CATALOG.platforms["pcie-l40s"]) is None
+
+
+def test_an_estimate_says_how_it_was_made():
+    book = CATALOG.prices["market"].prices
+    guesses = [name for name, price in book.items() if price.source == "railyard-estimate"]
+    assert [name for name in guesses if len(book[name].note) < 30] == []
+    assert [name for name in guesses if book[name].high < 1.3 * book[name].low] == []
 
 
 def test_a_part_without_a_price_is_taken_by_its_rate_and_remembered():
     book = prices()
     whole = book.switch(CATALOG.switches["projected-gdr-144"])
-    assert whole.typical == pytest.approx(144 * 4 * 550)  # 1.6 Tb/s is four ports of 400
+    assert whole.typical == pytest.approx(144 * 4 * 515)  # 1.6 Tb/s is four ports of 400
     assert whole.status == "projected"
     assert book.by_rate(CATALOG.switches["projected-gdr-144"])
     assert not book.by_rate(CATALOG.switches["qm9700"])
@@ -78,7 +140,17 @@ def test_an_operator_s_file_changes_one_price(tmp_path):
     (tmp_path / "prices.toml").write_text(text)
     changed = load_catalog(tmp_path)
     assert prices(changed).switch(changed.switches["qm9700"]).typical == 20_000
-    assert prices(changed).switch(changed.switches["qm9790"]).typical == 35_000
+    assert prices(changed).switch(changed.switches["qm9790"]).typical == 32_870
+
+
+def test_an_operator_s_price_of_a_server_contains_what_the_book_s_does_unless_it_says(tmp_path):
+    text = '[market.prices.node-h100]\nunit = "USD"\ntypical = "250,000 USD"\nsource = "railyard-estimate"\n'
+    for said, contained in (("", "contains"), ("contains = []\n", "")):
+        (tmp_path / "prices.toml").write_text(text + said)
+        changed = load_catalog(tmp_path)
+        book, platform = prices(changed), changed.platforms["hgx-h100"]
+        assert book.node(platform, 8).typical == 250_000
+        assert book.contained(platform, "compute_nics") == contained
 
 
 def test_every_module_and_cable_of_the_catalogue_has_a_market_price():

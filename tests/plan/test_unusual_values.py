@@ -36,17 +36,23 @@ def unusual(**asked: object) -> list[Finding]:
     ("name", "value", "understood", "usual", "meant"),
     [
         # 2.95 · 3,600 = 10,620
-        ("price_gpu_hour", 2.95, "2.95 was read as $2.95 a second, that is $10,620/h", "$1.99–5/h", "2.95 USD/h"),
+        ("price_gpu_hour", 2.95, "2.95 was read as $2.95 a second, that is $10,620/h", "$2.72–12.3/h", "2.95 USD/h"),
         # 0.08 · 3.6e6 = 288,000
-        ("electricity", 0.08, "0.08 was read as $0.08 a joule, that is $288,000/kWh", "$0.06–0.1/kWh", "0.08 USD/kWh"),
+        (
+            "electricity",
+            0.08,
+            "0.08 was read as $0.08 a joule, that is $288,000/kWh",
+            "$0.065–0.12/kWh",
+            "0.08 USD/kWh",
+        ),
         ("lifetime", 4, "4 was read as 4\u202fs", "3–8\u202fyears", "4 years"),
         ("lifetime", 60, "60 was read as 60\u202fs", "3–8\u202fyears", "60 months"),
-        ("price_node", 290, "290 was read as $290", "$220–400\u202fK", "290000 USD"),
+        ("price_node", 290, "290 was read as $290", "$250–320\u202fK", "290000 USD"),
         ("price_switch", 35, "35 was read as $35", "$18–45\u202fK", "35000 USD"),
         ("price_nic", 2.1, "2.1 was read as $2.1", "$1,600–2,240", "2100 USD"),
-        ("price_transceiver", 1.2, "1.2 was read as $1.2", "$40–$4,500", "1200 USD"),
+        ("price_transceiver", 1.2, "1.2 was read as $1.2", "$40–$3,070", "1200 USD"),
         ("price_cable", 0.05, "0.05 was read as $0.05", "$15–270", "50 USD"),
-        ("price_copper_cable", 0.1, "0.1 was read as $0.1", "$4–$1,500", "100 USD"),
+        ("price_copper_cable", 0.1, "0.1 was read as $0.1", "$4–$1,540", "100 USD"),
         ("training_tokens", 15, "15 was taken as it stands", "1\u202fB–50\u202fT", "15T"),
         ("training_tokens", 300, "300 was taken as it stands", "1\u202fB–50\u202fT", "300B"),
         # 2e-5 · 3,600 = 0.072
@@ -58,9 +64,9 @@ def unusual(**asked: object) -> list[Finding]:
         ("checkpoint_interval", 3, "3 was read as 3\u202fs", "5\u202fmin–8\u202fh", "3 h"),
         ("checkpoint_time", 5000, "5000 was read as 83.33\u202fmin", "1–60\u202fs", "5000 ms"),
         # The number has a unit, the wrong one.
-        ("electricity", "80 USD/kWh", "$80/kWh is far from what is met", "$0.06–0.1/kWh", "80 USD/MWh"),
+        ("electricity", "80 USD/kWh", "$80/kWh is far from what is met", "$0.065–0.12/kWh", "80 USD/MWh"),
         ("lifetime", "5 h", "5\u202fh is far from what is met", "3–8\u202fyears", "5 years"),
-        ("price_gpu_hour", "21500 USD/h", "$21,500/h is far from what is met", "$1.99–5/h", "21500 USD/year"),
+        ("price_gpu_hour", "30000 USD/h", "$30,000/h is far from what is met", "$2.72–12.3/h", "30000 USD/year"),
     ],
 )
 @pytest.mark.parametrize("as_text", [False, True])
@@ -78,7 +84,7 @@ def test_a_value_far_from_usual_says_what_was_understood_and_what_was_meant(
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("price_gpu_hour", "300 USD/h"),
+        ("price_gpu_hour", "150000 USD/h"),
         ("failure_rate", "0.02 /h"),
         ("infrastructure", 900),
         ("price_cable", 300_000),
