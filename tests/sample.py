@@ -89,7 +89,8 @@ def sample_plan() -> Plan:
         ),
         all_reduce=AllReduce(
             1.4e11, 1024, "nvls-tree", "simple", *(timings[0].time, timings[0].algorithm_bandwidth),
-            timings[0].bus_bandwidth, 0.01, 0.99, timings, "It is the quickest.", "NCCL takes NVLS tree too.",
+            timings[0].bus_bandwidth, timings[0].time, 0.01, 0.99, timings,
+            "It is the quickest.", "NCCL takes NVLS tree too.",
         ),
         training=Training(
             parallelism, 5000, 321, band(16.0, "s"), band(1.5e7, "s"),

@@ -21,6 +21,7 @@ from app.formulas.collectives.ideal import (
     algorithm_bandwidth,
     bus_bandwidth,
     ideal_all_reduce_times,
+    ideal_all_to_all_time,
 )
 from app.formulas.collectives.library import AlphaBeta, Calibration, Selection, compare
 from app.formulas.collectives.nccl_tuning import library_times
@@ -163,7 +164,7 @@ def _ideal_times(
 ) -> AllReduceTimes:
     """What the textbook says, at line rates."""
     times = ideal_all_reduce_times(sizes, machine)
-    without_latency = ideal_all_reduce_times(sizes, replace(machine, scale_up_hop=0.0, scale_out_hop=0.0))
+    without_latency = ideal_all_reduce_times(sizes, replace(machine, scale_up_hop=0.0, scale_out_hop=0.0, far_hop=0.0))
     forced = fabric.request.algorithm
     each = []
     for name in IDEAL_ALGORITHMS:
@@ -246,6 +247,7 @@ def time_all_reduce(fabric: Communication, message: float) -> Reduction:
             time=best.time,
             algorithm_bandwidth=best.algorithm_bandwidth,
             bus_bandwidth=best.bus_bandwidth,
+            all_to_all_time=_all_to_all(fabric, message, times.used),
             latency_share=None if share is None else 1 - share,
             bandwidth_share=share,
             alternatives=tuple(_timing(timed, speed) for timed, speed in zip(shown, others, strict=True)),
@@ -254,6 +256,18 @@ def time_all_reduce(fabric: Communication, message: float) -> Reduction:
         ),
         findings=tuple(_findings(times, fabric)),
     )
+
+
+def _all_to_all(fabric: Communication, message: float, used: tuple[Estimate, ...]) -> Draws:
+    """Time of an all-to-all of a message [B] over all GPUs [s]."""
+    if fabric.ideal:
+        return Draws(np.atleast_1d(ideal_all_to_all_time(message, fabric.machine(DRAWS))), used)
+    lines = algorithms(fabric, "all-to-all", DRAWS)
+    machine = fabric.machine(DRAWS)
+    chosen, _ = compare("all-to-all", message, machine, fabric.calibration(DRAWS), lines=lines)
+    typical = Selection(*(np.ravel(value)[0] for value in vars(chosen).values()))
+    error = fabric.residual(typical, _first(machine.domains), "all-to-all")
+    return Draws(np.atleast_1d(chosen.time), used, float(error))
 
 
 class Speed(NamedTuple):

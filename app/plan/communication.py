@@ -15,7 +15,7 @@ from app.catalog.sampling import DRAWS, TYPICAL, Sampling
 from app.formulas.arrays import Array
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, Selection, choose
-from app.formulas.fabric.placement import Site, Tier
+from app.formulas.fabric.placement import Site, network_share
 from app.plan.cluster import Cluster
 from app.plan.machine import (
     CollectiveSystem,
@@ -36,8 +36,8 @@ class DesignedNetwork(Protocol):
     """What a transfer meets of a network that was designed."""
 
     @property
-    def traffic_tiers(self) -> tuple[Tier, ...]:
-        """The tiers where traffic may be left with less than its rate, lowest first."""
+    def site(self) -> Site:
+        """Where the GPUs stand."""
 
     @property
     def hops(self) -> int:
@@ -157,8 +157,29 @@ def _machine(fabric: Communication, system: CollectiveSystem, gpus: Floats, samp
     built = machine(system, gpus / system.gpus_per_node, sampling, fabric.catalog)
     if fabric.request.measured_efficiency is not None and not fabric.ideal:
         built = _as_measured(built, fabric.request.measured_efficiency)
+    built = _tapered(built, fabric.site)
     latency = fabric.scale_out.end_to_end_latency
-    return replace(built, scale_out_hop=sampling(latency)) if fabric.ideal and latency is not None else built
+    if not fabric.ideal or latency is None:
+        return built
+    switch = fabric.scale_out.switch_latency
+    above = max(fabric.hops - 1, 0) * sampling(switch) if switch else 0.0
+    leaf_domains = fabric.site.leaf / fabric.site.domain
+    return replace(built, scale_out_hop=sampling(latency), far_hop=above, leaf_domains=leaf_domains)
+
+
+def _tapered(built: Machine, site: Site) -> Machine:
+    """The machine with what the network leaves a collective of all its ranks."""
+    if not site.tiers and not site.rails_apart:
+        return built
+    everyone = [(1.0, built.ranks_per_domain * built.domains)]
+    return replace(
+        built,
+        ring_network=network_share(everyone, "ring", site, built.exits),
+        tree_network=network_share(everyone, "tree", site, built.exits),
+        halving_network=network_share(everyone, "halving", site, built.exits),
+        exchange_network=network_share(everyone, "exchange", site),
+        rails_apart=float(site.rails_apart),
+    )
 
 
 @lru_cache(maxsize=128)
@@ -188,20 +209,20 @@ def communication(
 ) -> Communication:
     """What times the transfers of a cluster on the network designed for it; ``None`` where none was designed."""
     unsized = collective if collective.message is None else collective.model_copy(update={"message": None})
-    tiers, hops = (network.traffic_tiers, network.hops) if network else ((), 0)
-    return _communication(cluster, tiers, hops, request, unsized, catalog)
+    site, hops = (network.site, network.hops) if network else (Site(float(cluster.gpus), float(cluster.domain)), 0)
+    return _communication(cluster, site, hops, request, unsized, catalog)
 
 
 @lru_cache(maxsize=128)
 def _communication(
     cluster: Cluster,
-    tiers: tuple[Tier, ...],
+    site: Site,
     hops: int,
     request: NetworkRequest,
     collective: CollectiveRequest,
     catalog: Catalog,
 ) -> Communication:
-    """The same on any network with these tiers and so many hops, for collectives of no message in particular.
+    """The same on any network with this site, with so many hops, for collectives of no message in particular.
 
     Kept: one object for one cluster and network is what keeps machines and all-reduces.
     """
@@ -227,12 +248,7 @@ def _communication(
         full_domain=cluster.full_domain,
         network=scale_out.key,
         sums_asked=request.in_network_reduction,
-        site=Site(
-            gpus=float(cluster.gpus),
-            domain=float(cluster.domain),
-            tiers=tiers,
-            scattered=request.placement == "scattered",
-        ),
+        site=site,
         hops=hops,
         planes=request.planes,
         jitter=request.jitter,

@@ -32,6 +32,8 @@ from app.units import show
 Floats = NDArray[np.float64]
 LIGHT = 299_792_458.0
 """Speed of light in vacuum [m/s]."""
+SCATTERED = "scattered"
+"""The placement that takes nodes at random."""
 GIGABIT = units.parse("1 Gb/s", "B/s")
 
 
@@ -71,11 +73,17 @@ class Network:
         return self.built.counts.unit_nodes if self.built else self.request.nodes_per_unit
 
     @cached_property
-    def traffic_tiers(self) -> tuple[placement.Tier, ...]:
-        """The tiers where traffic may be left with less than its rate, lowest first."""
-        if self.built is None:
-            return ()
-        return placement.tiers_of(self.built.design, self.built.counts, self.cluster.gpus_per_node)
+    def site(self) -> placement.Site:
+        """Where the GPUs stand."""
+        cluster, built = self.cluster, self.built
+        site = placement.Site(float(cluster.gpus), float(cluster.domain), scattered=self.request.placement == SCATTERED)
+        if built is None:
+            return site
+        return site._replace(
+            tiers=placement.tiers_of(built.design, built.counts, cluster.gpus_per_node),
+            leaf=placement.leaf_gpus(built.counts, cluster.gpus_per_node),
+            rails_apart=cluster.nics_per_node > 1 and not bool(built.design.crosses_rails),
+        )
 
     @property
     def hops(self) -> int:

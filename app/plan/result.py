@@ -313,6 +313,13 @@ class AllReduce(Generic[Q]):
         formula="collectives.bus_bandwidth",
         show=("figures", "comparison"),
     )
+    all_to_all_time: Q = result(
+        "s",
+        "All-to-all time",
+        "Until every GPU has sent its share of as large a message to every other.",
+        formula="collectives.all_to_all_algorithms",
+        show=("figures", "comparison"),
+    )
     latency_share: float | None = result(
         "1", "Latency share", "Share of the time that would stay if links were infinitely wide.", share=True
     )

@@ -104,7 +104,16 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "ideal",
         "collectives.ideal_all_reduce_times",
-        (r"B = min(B_{up}, g B_{out}), \text{  } α = α_{out} \text{ across domains, } α_{up} \text{ within one}",),
+        (
+            r"B = min(B_{up}, g φ B_{out}), \text{  } α = α_{out} \text{ across domains, } α_{up} \text{ within one}",
+            r"α_{ring} = α_{out} + \frac{α_{far}}{n_{leaf}}, \text{  }"
+            r"α_{tree} = α_{out} + α_{far} \frac{log_2 (M / M_{leaf})}{log_2 n}",
+        ),
+    ),
+    (
+        "ideal",
+        "collectives.ideal_all_to_all_time",
+        (r"T = (n - 1) α + max(\frac{g - 1}{n} \frac{S}{B_{up}}, \frac{n - g}{n} \frac{S}{φ B_{out}})",),
     ),
     (
         "bounds",
@@ -124,7 +133,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "calibrated",
         "collectives.all_reduce_algorithms",
         (
-            r"\text{ring: } L = b + 2 h (g - 1) M + 2 α (M - 1), \text{  } A = \frac{n}{2 (n - 1)} min(B, P)",
+            r"\text{ring: } L = b + 2 h (g - 1) M + 2 α (M - 1), \text{  } A = \frac{n}{2 (n - 1)} min(B, φ P)",
             r"\text{tree: } L = b + 2 h (g - 1) + 2 α log_2 M",
         ),
     ),
@@ -137,7 +146,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "calibrated",
         "collectives.all_to_all_algorithms",
-        (r"L = b + h + α + p (n - 1), \text{  } A = min(\frac{n}{g - 1} B, \frac{n}{n - g} B_{out})",),
+        (r"L = b + h + α + p (n - 1), \text{  } A = min(\frac{n}{g - 1} B, \frac{n}{n - g} φ B_{out})",),
     ),
     (
         "calibrated",
@@ -211,6 +220,16 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     ("fabric", "fabric.scattered_share", (r"x = 1 - \frac{u - g}{N - g}",)),
+    (
+        "fabric",
+        "fabric.halving_share",
+        (r"φ = \frac{1 - 1 / n}{1 - 1 / m + O (1 / m - 1 / n)}",),
+    ),
+    (
+        "fabric",
+        "fabric.leaf_gpus",
+        (r"u = \text{nodes of a unit} · g \text{ (by rail), } d \frac{g}{R} \text{ (not)}",),
+    ),
     ("fabric", "fabric.share_left", (r"φ = min(1, \frac{1}{O x})",)),
     ("fabric", "fabric.network_share", (r"φ = min(φ_{leaf}, φ_{pod}, …)",)),
     (
@@ -697,6 +716,8 @@ TITLES = {
     "fabric.members": "Members of a group in one unit",
     "fabric.crossing_share": "Who sends out of a unit",
     "fabric.scattered_share": "Who sends out where nodes are taken at random",
+    "fabric.halving_share": "What tapers leave halving-doubling",
+    "fabric.leaf_gpus": "GPUs below a leaf",
     "fabric.share_left": "What a taper leaves",
     "fabric.network_share": "What the network leaves a group",
     "fabric.tiers_of": "Tiers as traffic meets them",
@@ -742,6 +763,7 @@ TITLES = {
     "training.states": "Memory of weights, gradients and optimizer",
     "training.activity": "Memory of activations",
     "collectives.ideal_all_reduce_times": "Textbook forms on a plan's cluster",
+    "collectives.ideal_all_to_all_time": "Textbook all-to-all on a plan's cluster",
     "collectives.ideal_lower_bound": "Lower bound on a plan's cluster",
     "collectives.library_times": "What NCCL's own tables would choose",
     "training.least_time": "The least a step can take",

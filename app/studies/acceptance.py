@@ -20,6 +20,7 @@ from app.plan import communication
 from app.plan.all_reduce import AlgorithmTime, all_reduce_times
 from app.plan.band import Z90, Band, interval
 from app.plan.cluster import Cluster, look_up
+from app.plan.communication import Communication
 from app.plan.scenario import Scenario
 
 RDMA = ("infiniband", "roce", "spectrum-x", "ultra-ethernet")
@@ -310,16 +311,16 @@ def _microseconds(time: float) -> str:
 
 def _collectives(cluster: Cluster, scenario: Scenario, catalog: Catalog, nodes_per_unit: int | None) -> Iterator[Check]:
     titles = {"node": "One server", "pair": "Two servers", "unit": "One scalable unit", "cluster": "The whole cluster"}
+    fabric = communication.of_scenario(scenario, catalog)
     for key, nodes in _steps(cluster, nodes_per_unit or scenario.nodes_per_unit or 0).items():
         gpus = min(nodes * cluster.gpus_per_node, cluster.gpus)
-        part = scenario.model_copy(update={"gpus": gpus})
         yield Check(
             f"all-reduce-{key}",
             f"{titles[key]}: {gpus:,} GPUs reduce as planned",
             "from one node" if nodes == 1 else f"from one node, {nodes} nodes in the host file",
             command(nodes, cluster.gpus_per_node, gpus),
             "Out-of-place columns time and busbw.",
-            tuple(_figures(part, catalog)),
+            tuple(_figures(fabric, gpus)),
         )
 
 
@@ -348,11 +349,12 @@ def command(nodes: int, per_node: int, ranks: int) -> str:
     return f"mpirun {spread} all_reduce_perf {options}"
 
 
-def _figures(scenario: Scenario, catalog: Catalog) -> Iterator[Figure]:
-    """Time of the smallest message, bus bandwidth of the others."""
-    found = all_reduce_times(communication.of_scenario(scenario, catalog), np.array(list(SIZES.values())))
+def _figures(fabric: Communication, gpus: int) -> Iterator[Figure]:
+    """Time of the smallest message, bus bandwidth of the others, on so many GPUs of the cluster."""
+    sizes = np.array(list(SIZES.values()))
+    found = all_reduce_times(fabric, sizes, np.full(sizes.shape, float(gpus)))
     sources = tuple(dict.fromkeys(estimate.source for estimate in found.used))
-    carried = float(bus_factor("all-reduce", scenario.gpus))
+    carried = float(bus_factor("all-reduce", gpus))
     for (text, size), (low, typical, high) in zip(SIZES.items(), _times(found.best), strict=True):
         if not np.isfinite(typical):
             continue

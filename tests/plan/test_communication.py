@@ -5,6 +5,7 @@ import pytest
 from app import Scenario, evaluate
 from app.catalog.load import load_catalog
 from app.plan.network import network_of
+from app.studies.acceptance import sheet
 
 CATALOG = load_catalog()
 SPREAD = {
@@ -64,5 +65,78 @@ def test_stages_beside_one_another_use_the_scale_up_link():
     ],
 )
 def test_tiers_are_those_of_the_designed_network(asked, tiers):
-    found = network_of(Scenario(**asked), CATALOG).traffic_tiers
+    found = network_of(Scenario(**asked), CATALOG).site.tiers
     assert [tuple(tier) for tier in found] == [pytest.approx(tier) for tier in tiers]
+
+
+RESULTS = ("all_reduce", "all_to_all", "step", "sheet", "switches")
+"""What a change of the network can move: two collectives [s], the step [s], the last figure of the acceptance sheet."""
+
+
+def reached(**asked) -> dict[str, object]:
+    """Each of `RESULTS` for a plan of 4,096 GPUs whose parallelism is given."""
+    scenario = Scenario(**({"gpus": 4096, "model": "llama-3-70b"} | SPREAD | asked))
+    plan = evaluate(scenario, CATALOG)
+    last = sheet(scenario, CATALOG).checks[-1].figures[-1].band.typical
+    fabric = plan.fabric
+    return dict(
+        zip(
+            RESULTS,
+            (
+                plan.all_reduce.time.typical,
+                plan.all_reduce.all_to_all_time.typical,
+                plan.training.step_time.typical,
+                last,
+                (fabric.leaf_switches, fabric.spine_switches, fabric.core_switches),
+            ),
+            strict=True,
+        )
+    )
+
+
+TAPERED = {"oversubscription": 8}
+
+
+@pytest.mark.parametrize(
+    ("base", "change", "moves"),
+    [
+        # Contiguous rings of all rails enter each leaf once: a taper moves what crosses it, not the all-reduce.
+        ({}, {"oversubscription": 8}, {"all_to_all", "step", "switches"}),
+        ({"topology": "fat-tree"}, {"oversubscription": 16}, set(RESULTS)),
+        ({"tiers": 3}, {"spine_oversubscription": 4}, {"all_to_all", "step", "switches"}),
+        ({}, {"topology": "fat-tree"}, set()),
+        (TAPERED, {"topology": "fat-tree"}, set(RESULTS)),
+        ({}, {"topology": "rail-only"}, {"all_to_all", "switches"}),
+        ({}, {"topology": "torus-2d"}, {"all_to_all", "step", "switches"}),
+        ({}, {"topology": "dragonfly"}, {"step", "switches"}),
+        ({}, {"placement": "scattered"}, set()),
+        (TAPERED, {"placement": "scattered"}, {"all_reduce", "step", "sheet"}),
+        (TAPERED, {"rank_order": "tp-cp-ep-pp-dp"}, {"step"}),
+        ({}, {"in_network_reduction": True}, {"all_reduce", "sheet"}),
+        ({}, {"price_switch": 1e5}, set()),
+    ],
+)
+def test_each_field_of_the_network_moves_what_it_should_and_nothing_else(base, change, moves):
+    before, after = reached(**base), reached(**(base | change))
+    assert {name for name in RESULTS if before[name] != after[name]} == moves
+
+
+def test_an_all_to_all_across_a_taper_takes_as_long_as_the_bytes_that_leave_a_unit():
+    """1,024 GPUs in units of 256: 768 of 1,016 peers outside a node are outside the unit; 8 · 768/1,016 = 6.05."""
+    flat, tapered = (
+        evaluate(Scenario(nodes_per_unit=32, oversubscription=taper, profile=PROFILE), CATALOG).all_reduce
+        for taper in (1, 8)
+    )
+    assert tapered.all_to_all_time.typical / flat.all_to_all_time.typical == pytest.approx(8 * 768 / 1016, rel=1e-3)
+
+
+PROFILE = "ideal"
+
+
+def test_rails_that_nothing_joins_send_seven_eighths_through_the_scale_up_link_first():
+    """50 GB/s of network, 450 GB/s of NVLink: (g - 1)/g · 50/450 = 9.7 % more, as published for rail-only networks."""
+    joined, apart = (
+        evaluate(Scenario(topology=topology, profile=PROFILE), CATALOG).all_reduce.all_to_all_time.typical
+        for topology in ("rail-optimized", "rail-only")
+    )
+    assert apart / joined - 1 == pytest.approx(7 / 8 / 9, rel=1e-2)

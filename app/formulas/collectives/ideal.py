@@ -329,6 +329,11 @@ class Machine:
         exits: GPUs of a domain whose network ports one collective uses at a time [1].
         scale_up_line: line rate of the scale-up link, for the ideal profile [B/s].
         scale_out_line: line rate of the GPU's network share, for the ideal profile [B/s].
+        ring_network, tree_network, halving_network, exchange_network: share of the network rate that a ring, a tree,
+            halving-doubling, an all-to-all over all ranks is left with by the network's tapers [1].
+        rails_apart: 1 where nothing but the scale-up link joins the rails, else 0 [1].
+        far_hop: what the switches above a leaf add to a hop that leaves it, for the ideal profile [s].
+        leaf_domains: domains below one leaf [1].
     """
 
     ranks_per_domain: Array
@@ -351,6 +356,13 @@ class Machine:
     exits: Array = np.inf
     scale_up_line: Array = 0.0
     scale_out_line: Array = 0.0
+    ring_network: Array = 1.0
+    tree_network: Array = 1.0
+    halving_network: Array = 1.0
+    exchange_network: Array = 1.0
+    rails_apart: Array = 0.0
+    far_hop: Array = 0.0
+    leaf_domains: Array = np.inf
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -365,7 +377,9 @@ def ideal_all_reduce_times(message: Array, machine: Machine) -> dict[str, Array]
 
     Flat algorithms run at the narrower of a GPU's scale-up link and the network ports of its whole domain, and pay the
     network's latency on every step once there is more than one domain. Sums in the switch are to be had where the
-    machine has them: in the scale-up switch for one domain, in the network between domains.
+    machine has them: in the scale-up switch for one domain, in the network between domains. Of the ports each algorithm
+    has what the tapers leave it, and hops that leave a leaf pass the switches above it: a ring's once for each leaf, a
+    tree's and halving-doubling's on their last levels.
 
     Args:
         message: bytes each rank contributes, S [B].
@@ -381,24 +395,63 @@ def ideal_all_reduce_times(message: Array, machine: Machine) -> dict[str, Array]
     ranks, several = g * domains, np.asarray(m.domains) > 1
     peers = np.asarray(m.mesh_peers, float)
     inside = m.scale_up_line * np.where(peers > 0, np.minimum(1.0, (g - 1) / np.maximum(peers, 1)), 1.0)
-    port = m.scale_out_line
-    slowest = np.where(several, np.where(g > 1, np.minimum(inside, g * port), port), inside)
-    latency = np.where(several, m.scale_out_hop, m.scale_up_hop)
+    port = m.scale_out_line * m.ring_network
+
+    def flat(share: Array, leaving: Array) -> tuple[Array, Array, Array, Array]:
+        left = m.scale_out_line * share
+        slowest = np.where(several, np.where(g > 1, np.minimum(inside, g * left), left), inside)
+        latency = np.where(several, m.scale_out_hop + leaving * m.far_hop, m.scale_up_hop)
+        return message, ranks, latency, slowest
+
     with np.errstate(divide="ignore", invalid="ignore"):
-        flat = (message, ranks, latency, slowest)
+        below_leaf = np.minimum(m.leaf_domains, domains)
+        of_ring = np.where(domains > below_leaf, 1 / below_leaf, 0.0)
+        of_levels = np.where(domains > below_leaf, np.log2(domains / below_leaf) / np.log2(ranks), 0.0)
+        far = m.scale_out_hop + of_ring * m.far_hop
         halves = ring_all_reduce(message, g, m.scale_up_hop, inside)
-        across = in_network_all_reduce(message / g, domains, 1, m.scale_out_hop, port)
+        across = in_network_all_reduce(message / g, domains, 1, m.scale_out_hop + m.far_hop, port)
         summed = np.where((np.asarray(m.multicast_rate) > 0) & ~several, 1.0, np.nan)
         sharp = np.where((np.asarray(m.in_network_reduction) > 0) & several, 1.0, np.nan)
         found = {
-            "ring": ring_all_reduce(*flat),
-            "tree": double_binary_tree_all_reduce(*flat),
-            "recursive-halving-doubling": halving_doubling_all_reduce(*flat),
-            "hierarchical": hierarchical_all_reduce(message, g, domains, m.scale_up_hop, inside, m.scale_out_hop, port),
+            "ring": ring_all_reduce(*flat(m.ring_network, of_ring / g)),
+            "tree": double_binary_tree_all_reduce(*flat(m.tree_network, of_levels)),
+            "recursive-halving-doubling": halving_doubling_all_reduce(*flat(m.halving_network, of_levels)),
+            "hierarchical": hierarchical_all_reduce(message, g, domains, m.scale_up_hop, inside, far, port),
             "nvls": summed * in_network_all_reduce(message, ranks, 1, m.scale_up_hop, inside),
             "collnet": sharp * (np.where(g > 1, halves, 0.0) + across),
         }
         return {name: np.where(ranks > 1, time, 0.0) for name, time in found.items()}
+
+
+def ideal_all_to_all_time(message: Array, machine: Machine) -> Array:
+    """Time of an all-to-all by pairwise exchange at the line rates of a machine [s].
+
+    A rank sends (g - 1)/n of its message inside its domain and (n - g)/n through its port, of which each has what the
+    tapers leave it. Where rails meet inside domains alone, all of that but 1/g passes through the scale-up link first.
+
+    Args:
+        message: total each rank brings for all others and itself, S [B].
+        machine: the cluster; line rates and hops of its fields are used, calibrated rates are not.
+
+    Source: Thakur, Rabenseifner, Gropp 2005, section 3.4; for separate rails Wang et al., "Rail-only: a low-cost
+    high-performance network for training LLMs with trillion parameters", 2023, arXiv:2307.12169.
+
+    >>> from dataclasses import replace
+    >>> pair = Machine(8, 2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, scale_up_line=7.0, scale_out_line=1.0)
+    >>> float(ideal_all_to_all_time(16.0, pair)), float(ideal_all_to_all_time(16.0, replace(pair, rails_apart=1.0)))
+    (8.0, 9.0)
+    """
+    m = machine
+    g, domains = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains, float)
+    ranks, several, outside = g * domains, domains > 1, 1 - 1 / domains
+    latency = np.where(several, m.scale_out_hop, m.scale_up_hop) * (ranks - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        near = np.where(g > 1, (g - 1) / ranks / m.scale_up_line, 0.0)
+        far = (
+            outside / (m.scale_out_line * m.exchange_network) + m.rails_apart * outside * (g - 1) / g / m.scale_up_line
+        )
+        time = message * np.maximum(near, np.where(several, far, 0.0)) + latency
+    return np.where(ranks > 1, time, 0.0)
 
 
 def ideal_lower_bound(message: Array, machine: Machine) -> Array:

@@ -225,7 +225,7 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     around = p.through(2 * p.domains, 2 * (p.domains - 1), ring=True)
     up_and_down = p.through(2.0, 2 * np.log2(p.domains))
     with np.errstate(divide="ignore", invalid="ignore"):
-        ring = p.narrowest(p.ports) / bus_factor("all-reduce", p.ranks)
+        ring = p.narrowest(m.ring_network * p.ports) / bus_factor("all-reduce", p.ranks)
     alone = where(p.ranks_per_domain > 1, c.tree_chain * p.inside / 2, np.inf)
     switch = _multicast_rates(p, sharp)
     found = {"ring": AlphaBeta(*around, ring, p.fill, p.cap, c.fill_exponent)}
@@ -236,7 +236,7 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
         found["nvls"] = AlphaBeta(*through_switch, rate, p.fill, multicast_cap, c.fill_exponent)
     if any_((rate := switch["nvls-tree"]) > 0):
         found["nvls-tree"] = AlphaBeta(*up_and_down, rate, p.fill, multicast_cap, c.fill_exponent)
-    if any_((rate := sharp * minimum(p.ports, alone)) > 0):
+    if any_((rate := sharp * minimum(m.ring_network * p.ports, alone)) > 0):
         found["collnet"] = AlphaBeta(*p.through(direct, 2.0), rate, p.fill, p.cap, c.fill_exponent)
     return found
 
@@ -244,8 +244,9 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
 def _tree_rate(p: Paths, ring: Array, alone: Array) -> Array:
     """Rate of a tree; ``alone`` is that inside a domain by itself [B/s]."""
     m, c, peers = p.machine, p.calibration, _number(p.machine.mesh_peers)
-    pair = where((peers > 0) & (p.ranks_per_domain - 1 > peers), minimum(ring, alone), minimum(p.ports, alone))
-    many = c.tree_many * minimum(p.ports, 2 * alone) / 2
+    ports = m.tree_network * p.ports
+    pair = where((peers > 0) & (p.ranks_per_domain - 1 > peers), minimum(ring, alone), minimum(ports, alone))
+    many = c.tree_many * minimum(ports, 2 * alone) / 2
     return (1.0 - _number(m.streamed)) * where(p.several, where(p.domains > 2, many, pair), alone)
 
 
@@ -257,10 +258,11 @@ def _multicast_rates(p: Paths, sharp: Array) -> dict[str, Array]:
     m, c, g = p.machine, p.calibration, p.ranks_per_domain
     multicast = where(g > 2, m.multicast_rate * minimum(1.0, 9 / 8 / (1 + 1 / g)), 0.0)
     joined = c.multicast_pair * multicast
-    through = where(p.domains > 2, c.multicast_many * p.ports / 2, p.ports)
+    ports = m.tree_network * p.ports
+    through = where(p.domains > 2, c.multicast_many * ports / 2, ports)
     trees = 1.0 - _number(m.streamed)
     return {
-        "nvls": where(p.several, sharp * minimum(joined, p.ports), multicast),
+        "nvls": where(p.several, sharp * minimum(joined, m.ring_network * p.ports), multicast),
         "nvls-tree": where(p.several, trees * minimum(joined, through), 0.0),
     }
 
@@ -268,7 +270,8 @@ def _multicast_rates(p: Paths, sharp: Array) -> dict[str, Array]:
 def _lone_ring_rate(p: Paths, collective: str) -> Array:
     """Rate of a ring with one pass, which gets ``ring_share`` of the ports [B/s]."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        rate: Array = p.narrowest(p.machine.ring_share * p.ports) / bus_factor(collective, p.ranks)
+        ports = p.machine.ring_share * p.machine.ring_network * p.ports
+        rate: Array = p.narrowest(ports) / bus_factor(collective, p.ranks)
     return rate
 
 
@@ -318,7 +321,8 @@ def all_to_all_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     """Latency, rate and fill of an all-to-all, posted peer by peer.
 
     b + h + α + p(n - 1), p for each peer; the slower of a rank's shares inside, (g - 1)/n at B, and outside its domain,
-    (n - g)/n at the rate of its own ports.
+    (n - g)/n at the rate of its own ports. Where rails meet inside domains alone, all of that share but 1/g passes
+    through the scale-up link of a GPU on the right rail first.
 
     Source: Railyard's calibration against published nccl-tests and rccl-tests.
 
@@ -334,7 +338,9 @@ def all_to_all_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     crossing = where(p.several, 1.0, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         share_near = (g - 1) / p.ranks / p.inside
-        share_far = (p.ranks - g) / p.ranks / m.scale_out_rate
+        outside = (p.ranks - g) / p.ranks
+        share_far = outside / (m.scale_out_rate * m.exchange_network)
+        share_far = share_far + m.rails_apart * outside * (g - 1) / g / p.inside
         rate = 1 / np.maximum(share_near, share_far)
     latency, pace = near + crossing * m.scale_out_hop, near + crossing * p.pacing_hop
     return {"ring": AlphaBeta(latency, pace, rate, p.fill, p.cap, c.fill_exponent)}
