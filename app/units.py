@@ -14,9 +14,10 @@
 
 import math
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError, ValidatorFunctionWrapHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from typing_extensions import TypeAliasType
 
@@ -40,7 +41,11 @@ DECIMAL = {
     "Z": 21,
 }
 BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50}
-COUNT = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9, "B": 9, "T": 12, "P": 15}
+COUNT = {
+    "": 0, "k": 3, "K": 3, "m": 6, "M": 6, "G": 9, "b": 9, "bn": 9, "B": 9, "t": 12, "T": 12, "P": 15,
+    "thousand": 3, "million": 6, "billion": 9, "trillion": 12,
+}  # fmt: skip
+"""Powers of ten that people write after a count or a sum of money."""
 
 MINUTE, HOUR, DAY, WEEK, YEAR = 60.0, 3600.0, 86400.0, 604800.0, 31557600.0
 KILOWATT_HOUR = 3.6e6
@@ -103,7 +108,14 @@ UNITS = frozenset(_PREFIXED) - PRINTED
 """The base units."""
 LONGEST = 40
 """Characters that a quantity may have."""
-_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d,_ \u2009\u202f]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
+_NUMBER = re.compile(
+    r"\s*([+-]?(?:\d+(?:[,_ \u2009\u202f]\d{3})*(?!\d)\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL
+)
+"""A number, its thousands apart or not, and what follows it."""
+_FOREIGN = re.compile(r"[€£¥₹]|\b(?:EUR|GBP|JPY|CNY|CHF)\b")
+_COMMA = re.compile(r"\d,\d")
+EXACT = 2.0**53
+"""Beyond it a float no longer holds each whole number."""
 
 
 def parse(text: str | float, unit: str) -> float:
@@ -125,11 +137,15 @@ def parse(text: str | float, unit: str) -> float:
             raise ValueError(f"Type a finite number, like {_EXAMPLES[unit]}.")
         return float(text)
     shown = text if len(text) <= LONGEST else text[:LONGEST] + "…"
+    if unit.startswith("USD") and _FOREIGN.search(shown):
+        raise ValueError(f"“{shown}”: prices are in US dollars, such as {_EXAMPLES[unit]}.")
     match = _NUMBER.fullmatch(text.replace("$", "").replace("USD ", "", 1) if unit.startswith("USD") else text)
     if not match or len(text) > LONGEST:
         raise ValueError(f"“{shown}” is not a quantity. Type a number with a unit, like {_EXAMPLES[unit]}.")
     digits, symbol = re.sub(r"[,_ \u2009\u202f]", "", match[1]), " ".join(match[2].split())
     value = _scaled(digits, symbol, unit)
+    if value is None and _COMMA.search(shown):
+        raise ValueError(f"“{shown}”: a comma parts thousands, as in 1,024. Type decimals with a point, such as 1.5.")
     if value is None:
         raise ValueError(f"“{shown}”: the unit “{symbol[:20]}” does not fit. Type it like {_EXAMPLES[unit]}.")
     if not math.isfinite(value):
@@ -143,6 +159,9 @@ def _scaled(digits: str, symbol: str, unit: str) -> float | None:
     words = _WORDS.get(unit, {})
     if symbol in words:
         return float(digits) * words[symbol]
+    if unit == "1" and symbol.split(" ")[0] in BINARY:
+        count, _, word = symbol.partition(" ")
+        return float(digits) * 2.0 ** BINARY[count] if not word or word in words else None
     for name, worth in _PREFIXED[unit].items():
         prefix = symbol.removesuffix(name) if symbol.endswith(name) else None
         if prefix in DECIMAL:
@@ -151,15 +170,45 @@ def _scaled(digits: str, symbol: str, unit: str) -> float | None:
             return float(digits) * worth * 2.0 ** BINARY[prefix]
     if unit.startswith("USD/"):
         amount, slash, per = symbol.partition("/")
-        suffix = amount.strip().removesuffix("USD").strip()
+        suffix = _amount(amount)
         if suffix in COUNT and slash + per in words:
             return float(_shift(digits, COUNT[suffix])) * words[slash + per]
     if unit in ("1", "USD"):
-        suffix = symbol.removesuffix("USD").strip() if unit == "USD" else symbol.split(" ")[0]
+        suffix = _amount(symbol) if unit == "USD" else symbol.split(" ")[0]
         rest = "" if unit == "USD" else symbol.removeprefix(suffix).strip()
         if suffix in COUNT and (not rest or rest in words):
             return float(_shift(digits, COUNT[suffix]))
     return None
+
+
+def _amount(symbol: str) -> str:
+    """What follows a sum of money, without the currency."""
+    return symbol.strip().removesuffix("USD").removesuffix("dollars").strip()
+
+
+def whole(text: str) -> int:
+    """Read a whole number as people write it, exactly.
+
+    >>> whole("1,024"), whole("16k"), whole("8 Ki"), whole("2.5 million"), whole("64 GPUs")
+    (1024, 16000, 8192, 2500000, 64)
+    """
+    value = parse(text, "1")
+    if "%" in text or not value.is_integer() or abs(value) >= EXACT:
+        raise ValueError(f"“{text}” is not a whole number.")
+    return int(value)
+
+
+def ratio(text: str) -> float:
+    """Read a ratio to one, as people write it.
+
+    >>> ratio("2:1"), ratio("3 : 2"), ratio("2.5")
+    (2.0, 1.5, 2.5)
+    """
+    above, colon, below = text.partition(":")
+    divisor = parse(below, "1") if colon else 1.0
+    if not divisor > 0:
+        raise ValueError(f"“{text}” is not a ratio.")
+    return parse(above, "1") / divisor
 
 
 def _shift(digits: str, exponent: int) -> str:
@@ -224,13 +273,19 @@ def _dress(number: str, unit: str, name: str) -> str:
 def show(value: float | None, unit: str, digits: int = 3) -> str:
     """Write a quantity for people: about three significant digits and an SI prefix; a dash for what is unknown.
 
+    A whole number of things is exact up to a million.
+
     >>> show(15120000.0, "s"), show(6100.0, "USD"), show(None, "s"), show(5e10, "b/s")
     ('175\u202fdays', '$6,100', '–', '400\u202fGb/s')
+    >>> show(16384, "1"), show(1020.5, "1"), show(15e12, "1")
+    ('16,384', '1,020', '15\u202fT')
     >>> show(1.61, "USD/h"), show(2.02e6, "USD/year")
     ('$1.61/h', '$2.02\u202fM/year')
     """
     if value is None or not math.isfinite(value):
         return "–"
+    if unit == "1" and abs(value) < 1e6 and float(value).is_integer():
+        return f"{value:,.0f}"
     worth, name = _scale(value, unit)
     return _dress(_digits(value / worth, digits), unit, name)
 
@@ -247,12 +302,12 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     """
     if typical is None or low is None or high is None or not math.isfinite(typical):
         return "–"
+    if low == typical == high:
+        return show(typical, unit)
     worth, name = _scale(typical, unit)
     spread = (high - low) / abs(typical) if typical else 0.0
     digits = 3 if spread < 0.35 else 2
     main = _dress(_digits(typical / worth, digits), unit, name)
-    if low == high:
-        return main
     ends = (_digits(end / worth, digits) if math.isfinite(end) else open_ for end, open_ in ((low, "0"), (high, "∞")))
     return f"{main} ({'–'.join(ends)})"
 
@@ -314,6 +369,31 @@ def show_span(low: float, high: float, unit: str) -> str:
     return _dress(f"{_digits(low / worth, 3)}–{_digits(high / worth, 3)}", unit, name)
 
 
+class Written:
+    """Marks a number that text may say in a way of its own; where JSON has types, text is none."""
+
+    def __init__(self, read: Callable[[str], float], problem: str, advice: str) -> None:
+        self.reader = read
+        self.problem = problem
+        self.advice = advice
+
+    def read(self, value: object, handler: ValidatorFunctionWrapHandler) -> Any:
+        """The value as it is, or as the reader of text has it where it is text that is none."""
+        try:
+            return handler(value)
+        except ValidationError as error:
+            if not (isinstance(value, str) and error.errors(include_url=False)[0]["type"] == self.problem):
+                raise
+        try:
+            number = self.reader(value[: LONGEST + 1])
+        except ValueError:
+            raise PydanticCustomError("written", "{advice}", {"advice": self.advice}) from None
+        return handler(number)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(self.read, handler(source))
+
+
 class Quantity:
     """Marks a float field as a quantity: pydantic reads text with a unit, the JSON schema names the unit."""
 
@@ -349,3 +429,5 @@ DollarsPerJoule = TypeAliasType("DollarsPerJoule", Annotated[float, Quantity("US
 DollarsPerSecond = TypeAliasType("DollarsPerSecond", Annotated[float, Quantity("USD/s")])
 PerSecond = TypeAliasType("PerSecond", Annotated[float, Quantity("1/s")])
 Number = TypeAliasType("Number", Annotated[float, Quantity("1")])
+WHOLE = Written(whole, "int_parsing", "Type a whole number, for example 1024 or 16k.")
+RATIO = Written(ratio, "float_parsing", "Type a ratio of 1:1 or more, such as 2:1.")

@@ -28,7 +28,14 @@ from app.units import Bytes, parse, show, show_range
         ("15T tokens", "1", 15e12),
         ("90 %", "1", 0.9),
         ("1,024", "1", 1024),
+        ("15 trillion tokens", "1", 15e12),
+        ("1,024,000", "1", 1024000),
+        ("8 Ki", "1", 8192),
         ("$35,000", "USD", 35000),
+        ("$20 million", "USD", 20e6),
+        ("$1.5bn", "USD", 1.5e9),
+        ("20 million dollars", "USD", 20e6),
+        ("$2 million/year", "USD/year", 2e6),
         ("13M USD", "USD", 13e6),
         ("3.6 USD/kWh", "USD/J", 1e-6),  # one kilowatt-hour is 3.6 MJ
         ("3.6 USD/h", "USD/s", 1e-3),
@@ -47,6 +54,24 @@ def test_quantities_are_read_as_base_units(text: str | float, unit: str, value: 
 def test_what_is_not_a_quantity_is_refused_with_an_example(text: str, unit: str) -> None:
     with pytest.raises(ValueError, match=r"[Tt]ype"):
         parse(text, unit)
+
+
+@pytest.mark.parametrize("text", ["€20M", "20M EUR", "£1.20/h"])
+def test_another_currency_is_refused_with_a_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match="prices are in US dollars, such as"):
+        parse(text, "USD")
+
+
+@pytest.mark.parametrize("text", ["0,08", "1,5", "1,0245", "12,34"])
+def test_a_comma_that_parts_no_thousands_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="a comma parts thousands"):
+        parse(text, "1")
+
+
+@pytest.mark.parametrize(("value", "text"), [(1024, "1,024"), (16384.0, "16,384"), (0, "0"), (999_999, "999,999")])
+def test_whole_numbers_are_printed_in_full(value: float, text: str) -> None:
+    assert show(value, "1") == text
+    assert show_range(value, value, value, "1") == text
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, 10**400])

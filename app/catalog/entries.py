@@ -98,8 +98,9 @@ class Entry(BaseModel):
 
 
 class Gpu(Entry):
-    """An accelerator. Peaks are dense (no sparsity)."""
+    """An accelerator. Peaks are dense (no sparsity); ``short`` is what people call it where they mean this variant."""
 
+    short: str = ""
     vendor: str
     architecture: str
     memory_nominal: InBytes

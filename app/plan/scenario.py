@@ -34,9 +34,10 @@ Protocol = Literal["ll", "ll128", "simple"]
 AttentionKernel = Literal["unfused", "flash", "te-fused", "sdpa"]
 RankOrder = Literal["tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"]
 Wiring = Literal["switch", "mesh", "bridge", "peer-to-peer", "host", "no-peer-to-peer"]
-Taper = Annotated[float, Field(ge=1, le=64)]
-Degree = Annotated[int, Field(ge=1, le=65536)]
-Size = Annotated[int, Field(ge=1, le=1_000_000)]
+Taper = Annotated[float, Field(ge=1, le=64), units.RATIO]
+Count = Annotated[int, units.WHOLE]
+Degree = Annotated[Count, Field(ge=1, le=65536)]
+Size = Annotated[Count, Field(ge=1, le=1_000_000)]
 Money = Annotated[Dollars, Field(ge=0, le=1e9)]
 Part = TypeVar("Part", bound="Request")
 
@@ -53,6 +54,15 @@ NEEDED = ("layers", "hidden", "heads", "ffn_hidden", "vocabulary")
 
 class UnknownKeyError(ValueError):
     """A question names what its catalogue does not have. The text names the field, the key and those nearest to it."""
+
+
+def _plain(name: str) -> str:
+    """A name without what people write now so, now so.
+
+    >>> _plain("H100 SXM"), _plain("h100-sxm")
+    ('h100sxm', 'h100sxm')
+    """
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
 class Key(Ref):
@@ -85,9 +95,22 @@ class Key(Ref):
             {"text": text, "advice": advice, "known": ", ".join(known)},
         )
 
-    def _read(self, key: str, info: ValidationInfo) -> str:
+    def called(self, text: str, catalog: Catalog) -> str:
+        """The key of the entry that people call so: by its key, its name or its short name."""
+        if text in self.keys(catalog) or self.kind == "stacks":
+            return text
+        said = _plain(text)
+        for key, entry in catalog.kind(self.kind).items():
+            if said and said in (_plain(key), _plain(entry.name), _plain(getattr(entry, "short", ""))):
+                return key
+        return text
+
+    def _read(self, text: str, info: ValidationInfo) -> str:
         catalog = (info.context or {}).get("catalog")
-        if catalog is not None and (problem := self.problem(key, catalog)):
+        if catalog is None:
+            return text
+        key = self.called(text, catalog)
+        if problem := self.problem(key, catalog):
             raise problem
         return key
 
@@ -149,11 +172,11 @@ class ClusterRequest(Request):
     """Which GPUs, how many, in which servers."""
 
     gpu: GpuKey = _field("cluster", "GPU", "Key of an accelerator in the catalogue.", "h100-sxm")
-    gpus: int = _field("cluster", "GPUs", "How many GPUs train the model.", 1024, ge=1, le=1_000_000)
+    gpus: Count = _field("cluster", "GPUs", "How many GPUs train the model.", 1024, ge=1, le=1_000_000)
     platform: PlatformKey | None = _field("cluster", "Server", "Blank: the GPU's usual platform.")
-    gpus_per_node: int | None = _field("cluster", "GPUs per node", "Blank: the platform's own.", ge=1, le=576)
+    gpus_per_node: Count | None = _field("cluster", "GPUs per node", "Blank: the platform's own.", ge=1, le=576)
     scale_up: ScaleUpKey | None = _field("cluster", "Scale-up link", "Blank: the GPU's own link.")
-    scale_up_domain: int | None = _field(
+    scale_up_domain: Count | None = _field(
         "cluster",
         "Scale-up domain",
         "GPUs that reach one another over the scale-up link. Blank: the platform's own.",
@@ -172,29 +195,31 @@ class NetworkRequest(Request):
 
     scale_out: ScaleOutKey = _field("network", "Network", "InfiniBand or Ethernet generation.", "infiniband-ndr")
     topology: Topology = _field("network", "Topology", "How leaves and spines are wired.", "rail-optimized")
-    oversubscription: Taper = _field("network", "Oversubscription", "Down-links for each up-link at the leaf.", 1.0)
+    oversubscription: Taper = _field(
+        "network", "Oversubscription", "Down-links for each up-link at the leaf, such as 2:1.", 1.0
+    )
     spine_oversubscription: Taper = _field(
         "network", "Spine oversubscription", "The same at the spine, in three tiers.", 1.0
     )
-    nics_per_node: int | None = _field("network", "NICs per node", "Blank: the platform's own.", ge=0, le=576)
+    nics_per_node: Count | None = _field("network", "NICs per node", "Blank: the platform's own.", ge=0, le=576)
     network_rate: Annotated[Bandwidth, Field(gt=0, le=1e13)] | None = _field(
         "network",
         "Network rate of a GPU",
         "One direction, where a cloud or an adapter leaves less than the NICs have. Blank: its share of the NICs.",
     )
     switch: SwitchKey | None = _field("network", "Switch", "Blank: the cheapest that works.")
-    tiers: int | None = _field("network", "Tiers", "Blank: as few as work.", ge=1, le=4)
-    planes: int = _field(
+    tiers: Count | None = _field("network", "Tiers", "Blank: as few as work.", ge=1, le=4)
+    planes: Count = _field(
         "network", "Planes", "Independent parallel fabrics; a NIC's rate is split over them.", 1, ge=1, le=8
     )
     spine_policy: Literal["shared", "rail"] = _field(
         "network", "Spines", "Shared by all rails, or a set for each rail.", "shared"
     )
-    minimum_spines: int = _field("network", "Minimum spines", "For behaviour under failure.", 1, ge=1, le=4096)
-    nodes_per_unit: int | None = _field(
+    minimum_spines: Count = _field("network", "Minimum spines", "For behaviour under failure.", 1, ge=1, le=4096)
+    nodes_per_unit: Count | None = _field(
         "network", "Nodes per scalable unit", "Blank: as many as a leaf has down-ports.", ge=1, le=65536
     )
-    management_links: int = _field(
+    management_links: Count = _field(
         "network", "Fabric-manager links", "Leaf ports that the fabric manager takes.", 0, ge=0, le=1024
     )
     placement: Literal["contiguous", "scattered"] = _field(
@@ -233,25 +258,29 @@ class ModelRequest(Request):
     kv_heads: Size | None = _field("shape", "Key-value heads", "Blank: as many as heads.")
     ffn_hidden: Size | None = _field("shape", "Feed-forward size", "Inner width of the feed-forward network.")
     gated: bool | None = _field("shape", "Gated feed-forward", "SwiGLU: three matrices instead of two.")
-    vocabulary: Annotated[int, Field(ge=1, le=10_000_000)] | None = _field(
+    vocabulary: Annotated[Count, Field(ge=1, le=10_000_000)] | None = _field(
         "shape", "Vocabulary", "Tokens that the model knows."
     )
     tied_embeddings: bool | None = _field("shape", "Tied embeddings", "One matrix for input and output.")
-    experts: Annotated[int, Field(ge=0, le=65536)] | None = _field("shape", "Experts", "Of a layer; 0: a dense model.")
-    experts_per_token: Annotated[int, Field(ge=0, le=65536)] | None = _field(
+    experts: Annotated[Count, Field(ge=0, le=65536)] | None = _field(
+        "shape", "Experts", "Of a layer; 0: a dense model."
+    )
+    experts_per_token: Annotated[Count, Field(ge=0, le=65536)] | None = _field(
         "shape", "Experts per token", "Experts that one token meets."
     )
-    expert_ffn_hidden: Annotated[int, Field(ge=0, le=1_000_000)] | None = _field(
+    expert_ffn_hidden: Annotated[Count, Field(ge=0, le=1_000_000)] | None = _field(
         "shape", "Expert feed-forward size", "Inner width of one expert."
     )
-    shared_experts: Annotated[int, Field(ge=0, le=1024)] | None = _field(
+    shared_experts: Annotated[Count, Field(ge=0, le=1024)] | None = _field(
         "shape", "Shared experts", "Experts that every token meets."
     )
     training_tokens: Annotated[Number, Field(gt=0, le=1e17)] = _field(
         "model", "Training tokens", "Such as 15T.", 15e12, usual=Usual.read("1B", "15T", "50T", "1")
     )
-    sequence_length: int = _field("model", "Sequence length", "Tokens in one sequence.", 8192, ge=1, le=100_000_000)
-    global_batch: Annotated[int, Field(ge=1, le=10_000_000)] | None = _field(
+    sequence_length: Count = _field(
+        "model", "Sequence length", "Tokens in one sequence: 8k is 8,000, 8Ki 8,192.", 8192, ge=1, le=100_000_000
+    )
+    global_batch: Annotated[Count, Field(ge=1, le=10_000_000)] | None = _field(
         "model",
         "Global batch",
         "Sequences in one step. Blank: near the model's usual tokens a step, whatever divides among the GPUs.",
@@ -272,12 +301,12 @@ class ModelRequest(Request):
 class ParallelismRequest(Request):
     """How the model is spread; blank: find the best."""
 
-    micro_batch: Annotated[int, Field(ge=1, le=65536)] | None = _field(
+    micro_batch: Annotated[Count, Field(ge=1, le=65536)] | None = _field(
         "parallelism", "Micro-batch", "Sequences at a time. Blank: find the best."
     )
     tensor_parallel: Degree | None = _field("parallelism", "Tensor parallel", "Blank: find the best.")
     pipeline_parallel: Degree | None = _field("parallelism", "Pipeline parallel", "Blank: find the best.")
-    virtual_pipeline: Annotated[int, Field(ge=1, le=1024)] | None = _field(
+    virtual_pipeline: Annotated[Count, Field(ge=1, le=1024)] | None = _field(
         "parallelism", "Virtual pipeline stages", "Blank: find the best."
     )
     schedule: Schedule | None = _field("parallelism", "Pipeline schedule", "Blank: interleaved where stages allow it.")
@@ -309,7 +338,7 @@ class ParallelismRequest(Request):
         "parallelism", "Sharding group", "Ranks that share one copy. Blank: all data-parallel ranks."
     )
     recompute: Recompute | None = _field("parallelism", "Recompute activations", "Blank: find the best.")
-    recompute_layers: Annotated[int, Field(ge=0, le=1_000_000)] | None = _field(
+    recompute_layers: Annotated[Count, Field(ge=0, le=1_000_000)] | None = _field(
         "parallelism",
         "Layers recomputed in full",
         "Of all layers, the prediction layers apart. Blank: all where recomputation is full, else none.",

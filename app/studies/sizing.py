@@ -13,7 +13,7 @@ from app.plan.job import job as training_job
 from app.plan.network import network_of
 from app.plan.recommendation import rule_of_thumb
 from app.plan.result import Parallelism
-from app.plan.scenario import GpuKey, ScaleOutKey, Scenario, Usual, about, check_keys
+from app.plan.scenario import Count, GpuKey, ScaleOutKey, Scenario, Usual, about, check_keys
 from app.plan.total_cost import total_cost
 from app.units import Dollars, Seconds, Watts
 
@@ -31,7 +31,7 @@ class Question(Scenario):
         description="Keys of accelerators in the catalogue.",
         json_schema_extra={"group": "cluster"},
     )
-    gpus: int = Field(
+    gpus: Count = Field(
         16384, ge=1, le=131072, title="At most", description="The largest cluster considered.",
         json_schema_extra={"group": "cluster"},
     )  # fmt: skip

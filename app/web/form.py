@@ -156,7 +156,7 @@ def bind(
     >>> bind([("gpus", "64"), ("gpu", "")], load_catalog()).scenario.gpus
     64
     >>> bind([("gpus", "twelve")], load_catalog()).errors
-    {'gpus': 'Type a whole number, for example 1024.'}
+    {'gpus': 'Type a whole number, for example 1024 or 16k.'}
     """
     typed: dict[str, Any] = {}
     for name, value in pairs:
@@ -239,7 +239,9 @@ def summary(scenario: Scenario, catalog: Catalog) -> str:
 def defaults(kind: type[Scenario] = Scenario) -> dict[str, str]:
     """The text that means each field's default; blank where blank is the default."""
     fields = kind.model_fields.items()
-    return {name: "" if field.default is None else written(field.default, _unit(name, kind)) for name, field in fields}
+    return {
+        name: "" if field.default is None else written(field.default, _written_in(name, kind)) for name, field in fields
+    }
 
 
 def shown(name: str, value: Any, catalog: Catalog) -> str:
@@ -248,7 +250,7 @@ def shown(name: str, value: Any, catalog: Catalog) -> str:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    unit = _unit(name)
+    unit = _written_in(name)
     if unit is not None:
         return units.show(value, unit, 4)
     return f"{value:,}" if isinstance(value, int) else label(name, written(value), catalog)
@@ -256,27 +258,31 @@ def shown(name: str, value: Any, catalog: Catalog) -> str:
 
 def texts(scenario: Scenario) -> dict[str, str]:
     """The fields that differ from the defaults, each as one would type it."""
-    return {name: written(value, _unit(name)) for name, value in scenario.asked().items()}
+    return {name: written(value, _written_in(name)) for name, value in scenario.asked().items()}
 
 
-def _unit(name: str, kind: type[Scenario] = Scenario) -> str | None:
-    """The base unit of a field that is a quantity."""
+def _written_in(name: str, kind: type[Scenario] = Scenario) -> str | None:
+    """The base unit of a field that is a quantity, “:1” for a ratio."""
     field = kind.model_fields[name]
-    return next((mark.unit for mark in _marks(field.annotation, field.metadata) if isinstance(mark, Quantity)), None)
+    marks = _marks(field.annotation, field.metadata)
+    if units.RATIO in marks:
+        return ":1"
+    return next((mark.unit for mark in marks if isinstance(mark, Quantity)), None)
 
 
 def _control(name: str, asked: BoundForm, catalog: Catalog, resolved: Mapping[str, Any]) -> Control:
     field = asked.kind.model_fields[name]
     marks = _marks(field.annotation, field.metadata)
-    unit = _unit(name, asked.kind)
+    unit = _written_in(name, asked.kind)
     standing = "" if resolved.get(name) is None else written(resolved[name], unit)
     default = "" if field.default is None else written(field.default, unit)
+    options = _options(name, marks, catalog, resolved)
     typed = asked.typed.get(name, "")
     if typed.strip() and asked.scenario is not None:
-        value = _kept(typed, getattr(asked.scenario, name), unit)
+        chosen = getattr(asked.scenario, name)
+        value = written(chosen, unit) if options else _kept(typed, chosen, unit)
     else:
         value = typed if typed.strip() else default
-    options = _options(name, marks, catalog, resolved)
     if options and field.default is None:
         named = f"Automatic: {label(name, standing, catalog)}" if standing else "Automatic"
         blank = (Option("", named),)
@@ -387,16 +393,18 @@ def label(name: str, value: str, catalog: Catalog) -> str:
 
 
 def written(value: Any, unit: str | None = None) -> str:
-    """A value as one would type it, so that reading it again gives the same value.
+    """A value as one would type it, so that reading it again gives the same value; the unit “:1” is a ratio's.
 
-    >>> written(15e12, "1"), written(1e9, "B"), written(0.014, "1"), written(True), written(1024)
-    ('15T', '1 GB', '0.014', 'true', '1024')
+    >>> written(15e12, "1"), written(1e9, "B"), written(0.014, "1"), written(True), written(1024), written(2.0, ":1")
+    ('15T', '1 GB', '0.014', 'true', '1024', '2:1')
     """
     if isinstance(value, bool):
         return str(value).lower()
+    if unit == ":1":
+        return f"{value:.12g}:1"
     if unit is None or not isinstance(value, int | float):
         return f"{value:.12g}" if isinstance(value, float) else str(value)
-    text = units.show(value, unit, 4).replace(units.THIN, "" if unit in ("1", "USD") else " ")
+    text = units.show(value, unit, 4).replace(units.THIN, "" if unit in ("1", "USD") else " ").replace(",", "")
     try:
         same = math.isclose(units.parse(text, unit), value, rel_tol=1e-12)
     except ValueError:

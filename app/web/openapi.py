@@ -32,9 +32,11 @@ DESCRIPTION = """\
 Sizing calculator for GPU clusters. Ask with a query string or with a JSON body: they are the same question.
 
 Every field has a default, so a bare `GET /api/v1/plan` is answered. Quantities are numbers in base units
-(s, B, B/s, W, USD, FLOP/s) or text with a unit: `400 Gb/s`, `256 MiB`, `60 days`. Keys of the catalogue are open text:
-it grows, and an operator may add to it. `/api/v1/catalog/gpus` lists those of `gpu`, and so on; a key that it lacks is
-refused with all there are. Results are bands,
+(s, B, B/s, W, USD, FLOP/s) or text with a unit: `400 Gb/s`, `256 MiB`, `60 days`, `15 trillion`, `$20 million`. A query
+string, which is text, also takes whole numbers as people write them (`1,024`, `16k`, `8Ki`) and ratios (`2:1`); in a
+body these are JSON numbers. Keys of the catalogue are open text: it grows, and an operator may add to it.
+`/api/v1/catalog/gpus` lists those of `gpu`, and so on; the names of entries are read too (`H100`, `Llama 3 70B`), and
+what it lacks is refused with all there are. Results are bands,
 `{"low", "typical", "high", "unit", "sources"}`, in base units, and rates of money as their unit says (USD/h, USD/year);
 what cannot be computed is `null`, and a finding says why. A value ten times or more outside what is usual, mostly one
 whose unit was left out, is the finding `unusual-value` with the text that was probably meant in `changes`. Errors are
@@ -303,9 +305,9 @@ def _field(schema: Schema, named: Mapping[str, Schema]) -> Schema:
 
 def _core(core: Schema, named: Mapping[str, Schema]) -> Schema:
     """What a field may be: a quantity is a number in its base unit, or text with a unit."""
-    if "$ref" not in core:
-        return core
     limits = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
+    if "$ref" not in core:
+        return {limits.get(key, key): value for key, value in core.items()}
     bounds = {limits[key]: value for key, value in core.items() if key in limits}
     unit = named[core["$ref"].rpartition("/")[2]]["x-unit"]
     text = {"maxLength": units.LONGEST, "pattern": "[0-9]"}

@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 from starlette.responses import Response
 
+from app import units
+
 MEDIA_TYPE = "application/problem+json"
 INVALID = "urn:railyard:problem:invalid-input"
 
@@ -80,7 +82,7 @@ def advice(error: ErrorDetails, known: Sequence[str] = ()) -> str:
     """One pydantic error as a sentence that says what is allowed; `known` are the field names of the model.
 
     >>> advice({"type": "int_parsing", "loc": ("gpus",), "msg": "", "input": "twelve"})
-    'Type a whole number, for example 1024.'
+    'Type a whole number, for example 1024 or 16k.'
     >>> advice({"type": "extra_forbidden", "loc": ("gpuss",), "msg": "", "input": "1"}, ["gpu", "gpus"])
     'There is no such field. The nearest is “gpus”; /docs lists all.'
     """
@@ -114,7 +116,7 @@ def advice(error: ErrorDetails, known: Sequence[str] = ()) -> str:
     if kind in sentences:
         return sentences[kind].format(**limits)
     if kind.startswith("int_"):
-        return "Type a whole number, for example 1024."
+        return units.WHOLE.advice
     if kind.startswith(("float_", "decimal_")):
         return "Type a number."
     if kind.startswith("bool_"):

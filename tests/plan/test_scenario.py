@@ -46,6 +46,53 @@ def test_text_with_a_unit_is_welcome() -> None:
     assert (scenario.message, scenario.training_tokens, scenario.price_gpu_hour) == (256 * 2**20, 2e12, 0.001)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("gpus", "2,048", 2048),
+        ("gpus", "2k", 2000),
+        ("global_batch", "1.5 thousand", 1500),
+        ("sequence_length", "4Ki", 4096),
+        ("oversubscription", "2:1", 2.0),
+        ("oversubscription", "3", 3.0),
+        ("gpu", "H200", "h200-sxm"),
+        ("gpu", "H100 NVL", "h100-nvl"),
+        ("gpu", "A100", "a100-sxm"),
+        ("model", "Llama 3 8B", "llama-3-8b"),
+        ("scale_out", "Infiniband HDR 200", "infiniband-hdr"),
+    ],
+)
+def test_what_people_write_is_read(name: str, text: str, value: Any) -> None:
+    assert getattr(Scenario.model_validate({name: text}, context={"catalog": CATALOG}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "advice"),
+    [
+        ("gpus", "1.5", "Type a whole number"),
+        ("gpus", "1.0001k", "Type a whole number"),
+        ("gpus", "100 %", "Type a whole number"),
+        ("oversubscription", "two", "such as 2:1"),
+        ("oversubscription", "2:0", "such as 2:1"),
+        ("price_node", "€290,000", "US dollars"),
+    ],
+)
+def test_what_cannot_be_read_exactly_is_refused(name: str, text: str, advice: str) -> None:
+    assert advice in complaint(**{name: text})
+
+
+@pytest.mark.parametrize(("name", "text"), [("gpus", "1k"), ("oversubscription", "2:1")])
+def test_where_numbers_have_a_type_of_their_own_text_is_none(name: str, text: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Scenario.model_validate({name: text}, strict=True)
+    assert caught.value.errors()[0]["type"] in ("int_type", "float_type")
+
+
+def test_no_two_gpus_are_called_the_same_for_short() -> None:
+    short = [entry.short for entry in CATALOG.gpus.values() if entry.short]
+    assert len(short) == len(set(short)) == 8
+
+
 def test_an_unknown_key_is_answered_with_its_neighbours() -> None:
     assert "Did you mean h100-sxm" in complaint(gpu="h100-sxn")
     assert "infiniband-ndr" in complaint(scale_out="infiniband")
@@ -133,7 +180,7 @@ def test_every_field_has_a_title_and_a_place_on_the_form() -> None:
 @pytest.mark.parametrize(
     ("file", "text", "words"),
     [
-        ("presets", '[superpod-h100.scenario]\ngpus = "twelve"\n', ":2: superpod-h100: gpus: Input should be a valid"),
+        ("presets", '[superpod-h100.scenario]\ngpus = "twelve"\n', ":2: superpod-h100: gpus: Type a whole number"),
         ("presets", '[superpod-h100.scenario]\ncolour = "red"\n', ":2: superpod-h100: colour: Extra inputs"),
         ("presets", '[superpod-h100.scenario]\ngpu = "h100-sxn"\n', ":2: superpod-h100: gpu: “h100-sxn” is not in the"),
     ],

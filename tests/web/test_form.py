@@ -55,6 +55,11 @@ def test_only_fields_that_ask_for_something_are_marked_and_unfolded() -> None:
     assert not groups["prices"].open
 
 
+def test_a_part_named_as_people_call_it_is_the_choice_in_its_list() -> None:
+    assert control("gpu", ("gpu", "B200")).value == "b200-sxm"
+    assert control("gpus", ("gpus", "2k")).value == "2k"
+
+
 def test_errors_come_in_the_order_of_the_form() -> None:
     made = form.form(form.bind([("price_nic", "cheap"), ("gpus", "0"), ("colour", "red")], CATALOG), CATALOG)
     assert [name for name, _, _ in made.errors] == ["gpus", "price_nic", ""]
@@ -69,7 +74,7 @@ def test_errors_come_in_the_order_of_the_form() -> None:
         ("electricity", 0.08 / 3.6e6, "$0.08/kWh"),
         ("lifetime", 4 * 365.25 * 86400.0, "4 years"),
         ("price_switch", 35000.0, "$35K"),
-        ("oversubscription", 2.0, "2"),
+        ("oversubscription", 2.0, "2:1"),
     ],
 )
 def test_values_are_written_as_one_types_them(name: str, value: float, text: str) -> None:

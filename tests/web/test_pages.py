@@ -180,7 +180,7 @@ def test_the_form_has_every_field_of_a_scenario(client: TestClient) -> None:
 
 
 def test_what_was_typed_stays_with_the_message_beside_it(client: TestClient) -> None:
-    page = get(client, "/?gpus=twelve&training_tokens=15T+tokens&gpu=h100&layres=3", 422)
+    page = get(client, "/?gpus=twelve&training_tokens=15T+tokens&gpu=h100-sxn&layres=3", 422)
     assert page.one("input", id="field-gpus")["value"] == "twelve"
     assert page.one("input", id="field-gpus")["aria-invalid"] == "true"
     assert "whole number" in page.text("field-gpus-error")
