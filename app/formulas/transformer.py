@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.formulas.arrays import Array, maximum, minimum, where
+from app.formulas.arrays import Array, any_, maximum, minimum, where
 
 
 @dataclass(frozen=True)
@@ -403,11 +403,14 @@ class Kept:
         element: bytes of the inputs kept for the weight gradients: 2 in 16-bit, 1 in FP8 [B].
         unfused_attention: 1 if scores are written to memory, else 0 [1].
         dropout: 1 if dropout masks are kept, else 0 [1].
+        repeated: 1 if what norms, activation functions and the widening of latent attention give is not kept, since
+            it is computed again [1].
     """
 
     element: Array = 2.0
     unfused_attention: Array = 0.0
     dropout: Array = 0.0
+    repeated: Array = 0.0
 
 
 def layer_activations(
@@ -419,7 +422,8 @@ def layer_activations(
     t under sequence parallelism); queries, keys, values and the attention output (2·(2H + 2K)·d_h) and the inner
     activations of the feed-forward block (6f gated, 4f plain) are divided by t. Dropout masks add 2h. Unfused
     attention keeps 5·H·s more. A mixture of experts keeps its k routed copies of the input and of the inner
-    activations. With plain multi-head attention this is the 34·h of the source.
+    activations. With plain multi-head attention this is the 34·h of the source. Where norms and activation functions
+    are repeated, their outputs are not kept: the inputs of the products that follow.
 
     Args:
         shape: the model.
@@ -441,13 +445,17 @@ def layer_activations(
     4.25
     """
     share, element = shape.expert_share, kept.element
-    residual = (4 + 2 * element + 2 * kept.dropout) * shape.hidden / where(sequence_parallel > 0, tensor, 1.0)
-    inner = (2 + 2 * shape.gated) + element
+    derived = element * (1 - kept.repeated)
+    residual = (4 + 2 * derived + 2 * kept.dropout) * shape.hidden / where(sequence_parallel > 0, tensor, 1.0)
+    inner = (2 + 2 * shape.gated) + derived
     dense = inner * shape.ffn_hidden / tensor
     routed = shape.experts_per_token * (element * shape.hidden / tensor + inner * shape.expert_ffn_hidden / tensor)
     shared = inner * shape.shared_width / tensor
     gathered = share * where(expert_tensor > 1, shape.hidden * element, 0.0)
     core = attention_activations(shape, tensor)
+    if any_(shape.latent > 0):
+        widened = core - 2 * shape.heads * shape.output_dim / tensor
+        core = core - kept.repeated * where(shape.latent > 0, widened - latent_activations(shape), 0.0)
     scores = kept.unfused_attention * 5 * shape.heads * sequence_length / tensor
     return residual + core + scores + (1 - share) * dense + share * (routed + shared) + gathered
 
@@ -472,8 +480,22 @@ def attention_activations(shape: Shape, tensor: Array) -> Array:
     """
     wide = 2 * shape.heads * (shape.score_dim + shape.output_dim) / 2
     keys = where(shape.latent > 0, wide, 2 * shape.kv_heads * shape.head_dim)
-    latent = 2 * (shape.query_rank + shape.kv_rank + shape.rope_dim)
-    return 2 * (wide + keys) / tensor + where(shape.latent > 0, latent, 0.0)
+    return 2 * (wide + keys) / tensor + where(shape.latent > 0, latent_activations(shape), 0.0)
+
+
+def latent_activations(shape: Shape) -> Array:
+    """Bytes one token leaves of what latent attention makes its queries, keys and values of, 2·(r_q + r_kv + d_rope).
+
+    Returns:
+        Bytes for one token and layer [B].
+
+    Source: DeepSeek-AI, "DeepSeek-V2", 2024, section 2.1.
+
+    >>> deepseek = Shape(61, 7168, 128, 128, 128, 18432, 1, 129280, query_rank=1536, kv_rank=512, rope_dim=64)
+    >>> float(latent_activations(deepseek))  # 2·(1536 + 512 + 64)
+    4224.0
+    """
+    return 2 * (shape.query_rank + shape.kv_rank + shape.rope_dim)
 
 
 def micro_batches_in_flight(micro_batches: Array, pipeline: Array, virtual_pipeline: Array) -> Array:

@@ -301,7 +301,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "transformer.layer_activations",
         (
             r"A = \frac{(4 + 2 ε + 2 δ) h}{t \text{ or } 1} + \frac{2 (2 H + 2 K) d_h}{t}"
-            r" + \frac{(2 + 2 γ + ε) f}{t} + \frac{5 H s}{t} · \text{unfused}",
+            r" + \frac{(2 + 2 γ + ε) f}{t} + \frac{5 H s}{t} · \text{unfused}, ε = 0 \text{ where repeated}",
         ),
     ),
     (
@@ -309,6 +309,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "transformer.attention_activations",
         (r"A_{attention} = \frac{2 (2 H + 2 K) d_h}{t}",),
     ),
+    ("transformer", "transformer.latent_activations", (r"A_{latent} = 2 (r_q + r_{kv} + d_{rope})",)),
     (
         "transformer",
         "transformer.micro_batches_in_flight",

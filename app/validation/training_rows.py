@@ -22,7 +22,7 @@ from app.formulas.training import memory
 from app.plan.cluster import look_up
 from app.plan.communication import of_scenario
 from app.plan.job import calibration
-from app.plan.job.inputs import RECOMPUTE, SHARDING, JobRequest, JobSetup, step_inputs
+from app.plan.job.inputs import RECOMPUTE, SHARDING, JobRequest, JobSetup, named, step_inputs
 from app.plan.job.shape import shape
 from app.plan.scenario import ModelRequest, Scenario
 from app.units import parse
@@ -61,6 +61,7 @@ class Row:
     experts: bool
     measured: float
     memory: float | None
+    memory_kind: str
     identified: bool
 
     def scenario(self) -> Scenario:
@@ -257,6 +258,7 @@ def _row(run: str, raw: Mapping[str, str], catalog: Catalog) -> Row:
         experts=experts,
         measured=number(raw["step_time_s"]) or np.nan,
         memory=number(raw.get("memory_gb")),
+        memory_kind=raw.get("memory_kind") or NOT_STATED,
         identified=all(raw.get(name) for name in STATED) and not experts,
     )
 
@@ -327,7 +329,16 @@ def software_of(raw: Mapping[str, str]) -> dict[str, Any]:
 
 
 def degrees_of(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) -> dict[str, Any]:
-    """How the row is spread over its GPUs.
+    """How the row is spread over its GPUs: by rule where blank, or by the planner's search if that would not fit."""
+    usual = usual_degrees(raw, asked, catalog)
+    if any(raw.get(name) for name in ("tensor_parallel", "pipeline_parallel", "sharding")):
+        return usual
+    fits = setup_of(asked.model_copy(update=usual | {"recompute": "full"}), catalog).search(1.0, timed=False).feasible
+    return usual if fits else searched(raw, asked, catalog) or usual
+
+
+def usual_degrees(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) -> dict[str, Any]:
+    """The row's degrees, blanks filled by rule.
 
     *Tensor parallel*: the smallest up to 8 that holds 8 bytes per parameter in 0.6 of the memory. *Pipeline*: none.
     *Micro-batch*: one with a pipeline (or so many that there are as many as stages), else about 16k tokens per
@@ -373,6 +384,25 @@ def degrees_of(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) -> dic
     }
 
 
+def searched(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) -> dict[str, Any]:
+    """The planner's own best degrees, where a source states none; nothing where none fits."""
+    stated = {
+        "micro_batch": whole(raw.get("micro_batch")) or None,
+        "recompute": one_of(raw.get("recompute"), *RECOMPUTE),
+        "expert_parallel": whole(raw.get("expert_parallel")) or None,
+    }
+    setup = setup_of(asked.model_copy(update=stated), catalog)
+    best = setup.search().best()
+    if best is None:
+        return {}
+    chosen = vars(named(best, setup.inputs))
+    names = (
+        "tensor_parallel", "pipeline_parallel", "virtual_pipeline", "context_parallel", "expert_parallel",
+        "expert_tensor_parallel", "micro_batch", "sharding", "sequence_parallel",
+    )  # fmt: skip
+    return {name: chosen[name] for name in names}
+
+
 def chunks(depth: int, stages: int, micro_batches: float, idle: float) -> int:
     """Model chunks on each stage: the fewest that keep the bubble under a share, or the most that divide the layers.
 
@@ -388,19 +418,28 @@ def chunks(depth: int, stages: int, micro_batches: float, idle: float) -> int:
 
 
 def recomputation_of(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) -> dict[str, Any]:
-    """What is computed again: as stated, else as the stack does; "to fit" is just so many layers as memory needs."""
+    """What is computed again: as stated, else as the stack does, else just so much as memory needs.
+
+    First what is cheap, where the stack can repeat it alone (norms, activation functions, the widening of latent
+    attention); then so many whole layers as the stack is known to set to fit: recipes of some are never so.
+    """
     trait = calibration.traits(catalog, asked.stack or calibration.DEFAULT_STACK)
     stated = one_of(raw.get("recompute"), *RECOMPUTE)
     usual = "full" if trait["recompute_always"] > 0 else "selective" if trait["recompute_selective"] > 0 else "none"
-    if stated or not trait["recompute_to_fit"] > 0:
+    if stated or usual == "full":
         return {"recompute": stated or usual}
     budget = catalog.training["memory"]["budget"].typical * catalog.gpus[asked.gpu].memory.typical
     layers = float(shape(asked.part(ModelRequest), catalog).layers)
-    bare, full = (
-        memory_of(asked.model_copy(update={"recompute": usual, "recompute_layers": count}), catalog)
-        for count in (0, round(layers))
-    )
-    share = min(max((bare - budget) / max(bare - full, 1), 0), 1)
+
+    def needed(kind: str, whole_layers: int) -> float:
+        return memory_of(asked.model_copy(update={"recompute": kind, "recompute_layers": whole_layers}), catalog)
+
+    bare = needed(usual, 0)
+    if bare > budget and usual == "none" and trait["selective_modules"] > 0:
+        usual, bare = "selective", needed("selective", 0)
+    if not trait["recompute_to_fit"] > 0:
+        return {"recompute": usual}
+    share = min(max((bare - budget) / max(bare - needed(usual, round(layers)), 1), 0), 1)
     return {"recompute": usual, "recompute_layers": int(np.ceil(share * layers)) or None}
 
 

@@ -89,11 +89,12 @@ class Batch:
         step = training_step.step(self.shape, self.job, self.hardware, self.parallelism, self.software, cal)
         return np.asarray(np.log(step.time), float)
 
-    def memory(self, constant: step_constants.Sampling) -> NDArray[np.float64]:
-        """Predicted memory of every row [B]."""
+    def memory(self, constant: step_constants.Sampling) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Predicted memory of every row, and what an allocator counts of it in use, without context and gaps [B]."""
         cal = self.calibration(constant)
         used = memory.memory(self.shape, self.job, self.parallelism, self.software, cal)
-        return np.broadcast_to(used.total, self.measured.shape)
+        total, own = np.broadcast_arrays(used.total, used.total - used.buffers, self.measured)[:2]
+        return total, own
 
 
 def typical(catalog: Catalog) -> step_constants.Sampling:
@@ -209,13 +210,18 @@ def left_out(data: Batch, rows: Sequence[Row], catalog: Catalog) -> dict[str, ND
 
 @dataclass(frozen=True)
 class Prediction:
-    """A row beside what the planner says of it; ``refused`` where it says that the run cannot be."""
+    """A row beside what the planner says of it; ``refused`` where it says that the run cannot be.
+
+    ``memory`` is all that a GPU holds, ``counted_memory`` what the source's kind of figure counts of it: PyTorch's
+    allocator does not see the CUDA context, and what it says is allocated has no gaps.
+    """
 
     row: Row
     time: float
     low: float
     high: float
     memory: float
+    counted_memory: float
     baseline: float
     refused: bool
 
@@ -241,11 +247,14 @@ def predictions(rows: Sequence[Row], catalog: Catalog, leave_one_out: bool) -> l
     ]
     low, high = interval(drawn, np.array(residuals))
     base = baseline(data, rows, catalog)
-    memory = data.memory(typical(catalog))
+    total, own = data.memory(typical(catalog))
+    context = catalog.training["memory"]["context"].typical
+    counted = {"allocated": own, "reserved": total - context}
+    kinds = [counted.get(row.memory_kind, total)[place] for place, row in enumerate(rows)]
     return [
-        Prediction(row, float(t), float(t * lo / d), float(t * hi / d), float(m), float(one), bool(no))
-        for row, t, lo, hi, d, m, one, no in zip(
-            rows, times, low, high, drawn[:, 0], memory, base, data.refused, strict=True
+        Prediction(row, float(t), float(t * lo / d), float(t * hi / d), float(m), float(n), float(one), bool(no))
+        for row, t, lo, hi, d, m, n, one, no in zip(
+            rows, times, low, high, drawn[:, 0], total, kinds, base, data.refused, strict=True
         )
     ]
 
@@ -326,7 +335,7 @@ def summary(found: Sequence[Prediction], skipped: Sequence[Mapping[str, str]], l
         "moe_clusters": _clusters([p for p in found if p.row.experts]),
         "baseline": statistics([p.baseline for p in found], [p.row.measured for p in found]),
         "infeasible": _infeasible(found),
-        "memory": statistics([p.memory for p in sized], [(p.row.memory or 0) * GIB for p in sized]),
+        "memory": statistics([p.counted_memory for p in sized], [(p.row.memory or 0) * GIB for p in sized]),
         "by_group": grouped(found, lambda p: p.row.group, _score),
         "by_stack": grouped(found, lambda p: p.row.stack, _score),
         "by_regime": grouped(found, lambda p: p.row.regime, _score),

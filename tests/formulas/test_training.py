@@ -193,6 +193,52 @@ def test_states_of_sharded_training():
     assert float(full.weights + full.gradients + full.optimizer) == pytest.approx(16 * p / 8 + gathered)
 
 
+GPT = shape.shape_of(CATALOG.models["gpt-3-175b"])
+SHARDINGS = (0.0, 1.0, 2.0, 3.0)
+
+
+@pytest.mark.parametrize("each", [0.0, 1.0])
+def test_a_pipeline_steps_alike_whatever_is_sharded(each: float):
+    # 175 B over 1,024 GPUs, t 8, p 8, d 16, 96 micro-batches: reduced once a step, so all within a tenth.
+    par = replace(ALONE, tensor=8.0, pipeline=8.0, data=16.0, sharding_group=16.0, sequence_parallel=1.0)
+    job, soft = Job(2048.0, 1536.0), replace(SOFT, reduces_each=each)
+    times = [float(step(replace(par, sharding=s), model=GPT, job=job, soft=soft).time) for s in SHARDINGS]
+    assert times[2] == times[1]
+    assert max(times) < 1.1 * min(times)
+    held = [memory.memory(GPT, job, replace(par, sharding=s), soft, CAL) for s in SHARDINGS]
+    assert float(held[2].gradients) == float(held[1].gradients) == float(held[0].gradients)
+
+
+@given(par=degrees, model=models, each=st.sampled_from([0.0, 1.0]))
+def test_sharding_gradients_never_takes_longer_than_sharding_parameters(par: Parallelism, model, each: float):
+    soft = replace(SOFT, reduces_each=each)
+    gradients, parameters = (float(step(replace(par, sharding=s), model=model, soft=soft).time) for s in (2.0, 3.0))
+    assert gradients <= 1.02 * parameters  # the last bucket shows once a micro-batch; gathers hide a little more
+
+
+@given(par=degrees, model=models)
+def test_gradients_are_sharded_only_where_the_stack_scatters_each_and_nothing_is_piped(par: Parallelism, model):
+    par, soft = replace(par, sharding=2.0), replace(SOFT, reduces_each=1.0)
+    optimizer = replace(par, sharding=1.0)
+    if float(par.pipeline) > 1:
+        assert step(par, model=model, soft=soft) == step(optimizer, model=model, soft=soft)
+    assert step(par, model=model) == step(optimizer, model=model)
+    whole, part = (float(memory.states(model, JOB, par, each)[1]) for each in (SOFT, soft))
+    assert part <= whole
+
+
+def test_repeating_norms_activations_and_the_widening_of_latent_attention_keeps_less():
+    # Llama 3 8B, one token and layer: 8·h + 4·(H + K)·d_h + 6·f = 139,264 B, less two norms of 2·h and 2·f.
+    kept = [transformer.layer_activations(LLAMA, 8192, 1, 0, 1, transformer.Kept(repeated=r)) for r in (0.0, 1.0)]
+    assert float(kept[0]) == 8 * 4096 + 4 * (32 + 8) * 128 + 6 * 14336
+    assert float(kept[0] - kept[1]) == 4 * 4096 + 2 * 14336
+    # DeepSeek-V3: of queries, keys and values only what they are made of, 2·(1,536 + 512 + 64) B, and the output.
+    latent = shape.shape_of(CATALOG.models["deepseek-v3"])
+    some = [transformer.layer_activations(latent, 4096, 1, 0, 1, transformer.Kept(repeated=r)) for r in (0.0, 1.0)]
+    widened = transformer.attention_activations(latent, 1) - 2 * 128 * 128
+    assert float(some[0] - some[1]) > float(widened) - 4224 > 100_000
+
+
 def test_recomputing_everything_keeps_the_inputs():
     # 2·h bytes for each token of each layer, and one layer's working set.
     par = replace(ALONE, recompute=1.0)

@@ -145,7 +145,10 @@ def test_every_model_trains_somewhere(model: str):
 
 @pytest.mark.parametrize("stack", [key.removeprefix("stack-") for key in CATALOG.training if key.startswith("stack-")])
 def test_no_stack_beats_the_tuned_one(stack: str):
-    fixed = {"tensor_parallel": 4, "pipeline_parallel": 4, "micro_batch": 1, "recompute": "none", "gpus": 256}
+    fixed = {
+        "tensor_parallel": 4, "pipeline_parallel": 4, "micro_batch": 1, "recompute": "none", "gpus": 256,
+        "gradient_bytes": 4,
+    }  # fmt: skip
     assert draft(stack=stack, **fixed).training.step_time.typical >= draft(**fixed).training.step_time.typical
 
 
@@ -316,7 +319,7 @@ def test_the_search_times_alternating_chunks_as_a_plan_of_its_winner_does():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("offload", "optimizer"), ("dispatcher", "deepep"), ("routing", "dropped"), ("layout", "Et*8|(t*8|)*2t*8L")],
+    [("dispatcher", "deepep"), ("routing", "dropped"), ("layout", "Et*8|(t*8|)*2t*8L")],
 )
 def test_what_no_term_reads_is_said_and_changes_nothing(name: str, value: str):
     made, plain = draft(**WHOLE, **{name: value}), draft(**WHOLE)
@@ -326,6 +329,44 @@ def test_what_no_term_reads_is_said_and_changes_nothing(name: str, value: str):
     assert [finding for finding in made.findings if finding not in said] == list(plain.findings)
     assert made.training.step_time.typical == plain.training.step_time.typical
     assert made.memory.total.typical == plain.memory.total.typical
+
+
+def test_what_is_offloaded_leaves_the_memory_and_is_not_timed():
+    plain, made = draft(**WHOLE), draft(**WHOLE, offload="activations+optimizer")
+    parts, kept = ({part.name: part.size.typical for part in each.memory.parts} for each in (plain, made))
+    assert kept["optimizer"] == 0 < parts["optimizer"]
+    assert 0 < kept["activations"] < parts["activations"]
+    assert (kept["weights"], kept["gradients"]) == (parts["weights"], parts["gradients"])
+    assert made.training.step_time.typical == plain.training.step_time.typical
+    assert "offload-not-timed" in [finding.code for finding in made.findings]
+
+
+def test_llama_3_405b_at_8k_recomputes_no_whole_layer():
+    # As published: 16,384 H100, tensor 8, pipeline 16, 16 M tokens a step, no full recomputation.
+    asked = {"gpus": 16384, "model": "llama-3-405b", "sequence_length": 8192, "global_batch": 2048}
+    for given in ({}, {"tensor_parallel": 8, "pipeline_parallel": 16, "context_parallel": 1}):
+        found = draft(**asked, **given).training.parallelism
+        assert found is not None
+        assert found.recompute in ("none", "selective")
+
+
+@pytest.mark.parametrize(("stack", "bytes_"), [("nemo", 2.0), ("megatron-lm", 4.0), ("fsdp-torchtitan", 4.0)])
+def test_bytes_of_a_gradient_are_the_stacks_unless_given(stack: str, bytes_: float):
+    assert draft(stack=stack).setup.inputs.job.gradient_bytes == bytes_
+    assert draft(stack=stack, gradient_bytes=3).setup.inputs.job.gradient_bytes == 3
+
+
+@pytest.mark.parametrize(
+    ("gpu", "precision", "expected"),
+    [
+        ("h100-sxm", "fp8", 2),  # 8-bit weights and their transpose
+        ("b200-sxm", "fp8", 1),  # either operand transposed
+        ("b200-sxm", "mxfp8", 2),  # rows and columns scaled apart
+        ("b200-sxm", "bf16", 2),
+    ],
+)
+def test_bytes_of_a_weight(gpu: str, precision: str, expected: float):
+    assert draft(gpu=gpu, precision=precision, stack="nemo").setup.inputs.job.weight_bytes == expected
 
 
 def test_a_preset_of_other_depth_keeps_its_leading_dense_layers():

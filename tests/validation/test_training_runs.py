@@ -29,13 +29,13 @@ def test_every_published_row_is_predicted():
 @pytest.mark.parametrize(
     ("group", "most"),
     [
-        ("overall", 0.15),
+        ("overall", 0.13),
         ("identified", 0.07),
         ("dense", 0.065),
         ("dense_clusters", 0.07),
-        ("moe", 0.33),
-        ("moe_clusters", 0.28),
-        ("memory", 0.21),
+        ("moe", 0.26),
+        ("moe_clusters", 0.20),
+        ("memory", 0.16),
     ],
 )
 def test_left_out_error(group: str, most: float):
@@ -51,6 +51,38 @@ def test_the_korthikanti_rows():
 @pytest.mark.parametrize(("group", "least"), [("overall", 0.75), ("identified", 0.75), ("dense", 0.75), ("moe", 0.60)])
 def test_four_of_five_left_out_measurements_lie_inside(group: str, least: float):
     assert least <= REPORT[group]["coverage"] <= 0.90
+
+
+def test_published_runs_fit():
+    # They ran. One needs more than a tenth over: 70 B parameters on 16 H200 with whole 16-bit weights on each.
+    assert REPORT["infeasible"]["share"] <= 0.05
+    assert REPORT["memory"]["median"] <= 0.12
+    capacity = {key: gpu.memory.typical for key, gpu in CATALOG.gpus.items()}
+    over = {
+        found.row.run: found.memory / capacity[found.row.scenario().gpu] - 1
+        for found in PREDICTED
+        if found.row.scenario().offload in (None, "none")
+    }
+    assert [run for run, share in over.items() if share > 0.1] == ["colossal-002"]
+
+
+def test_a_source_counts_memory_in_its_own_way(tmp_path):
+    base = {**BLANK, "gpu": "h100-sxm", "memory_gb": "60"}
+    kinds = ("allocated", "reserved", "nvidia-smi", "")
+    found = predict(tmp_path, [{**base, "run": kind, "memory_kind": kind} for kind in kinds])
+    allocated, reserved, smi, blank = (p.counted_memory for p in found)
+    context = CATALOG.training["memory"]["context"].typical
+    assert smi == blank == found[0].memory
+    assert reserved == pytest.approx(smi - context)
+    assert allocated < reserved
+
+
+def test_degrees_that_no_source_states_are_the_planners_own(tmp_path):
+    large = {**BLANK, "gpu": "h100-sxm", "gpus": "512", "layers": "80", "hidden": "8192", "heads": "64"}
+    found = predict(tmp_path, [large])[0]
+    assert not found.refused
+    stated = predict(tmp_path, [{**large, "tensor_parallel": "8"}])[0].row.scenario()
+    assert (stated.tensor_parallel, stated.pipeline_parallel) == (8, 1)
 
 
 def test_regimes_and_routings_are_counted_apart():
@@ -193,7 +225,8 @@ def test_what_a_row_states_of_its_settings_reaches_the_scenario(tmp_path):
 
 
 def test_blank_settings_are_left_to_the_stack_and_blank_degrees_are_filled(tmp_path):
-    scenario = predict(tmp_path, [{**BLANK, "gpu": "h100-sxm", "note": "eager; AsyncTP"}])[0].row.scenario()
+    row = {**BLANK, "gpu": "h100-sxm", "note": "eager; AsyncTP", "sharding": "optimizer"}
+    scenario = predict(tmp_path, [row])[0].row.scenario()
     assert scenario.attention_kernel is scenario.graphs is scenario.gradient_bytes is None
     assert (scenario.fused, scenario.overlap_tensor) == (False, True)
     assert (scenario.tensor_parallel, scenario.pipeline_parallel, scenario.sharding) == (2, 1, "optimizer")

@@ -53,7 +53,9 @@ class Job:
         global_batch: sequences in a step, B [1].
         linear_bytes: bytes of an operand of the linear layers: 2, 1 (FP8) or 0.5 (FP4) [B].
         gradient_bytes: bytes of a gradient when it is reduced: 4 or 2 [B].
+        weight_bytes: bytes of a weight that is not sharded: 2, or 1 where FP8 weights alone are kept [B].
         scaled: 1 if the loss is scaled against underflow, as FP16 training does, else 0 [1].
+        offload_activations, offload_optimizer: 1 if the host's memory holds them, else 0 [1].
         causal: 1 if the attention mask is causal, else 0 [1].
     """
 
@@ -61,7 +63,10 @@ class Job:
     global_batch: Array
     linear_bytes: Array = 2.0
     gradient_bytes: Array = 4.0
+    weight_bytes: Array = 2.0
     scaled: Array = 0.0
+    offload_activations: Array = 0.0
+    offload_optimizer: Array = 0.0
     causal: Array = 1.0
 
 
@@ -128,6 +133,22 @@ class Parallelism:
         """Replicas over which sharded state is spread [1]."""
         return minimum(self.sharding_group, self.replicas)
 
+    def scatters_gradients(self, software: Software) -> Array:
+        """1 where each rank keeps only its part of the gradients, reduced after every micro-batch [1].
+
+        Only without a pipeline, and only where the stack does so: Megatron's distributed optimizer, whatever it is
+        asked to shard, adds gradients up whole and reduces them once a step.
+
+        Source: DeepSpeed allows no more than optimizer sharding with a pipeline; NVIDIA, Megatron-LM,
+        ``distrib_optimizer``.
+
+        >>> Parallelism(sharding=2.0).scatters_gradients(Software(reduces_each=1.0))
+        1.0
+        >>> Parallelism(sharding=2.0, pipeline=4.0).scatters_gradients(Software(reduces_each=1.0))
+        0.0
+        """
+        return where((self.sharding == 2) & (self.pipeline <= 1), software.reduces_each, 0.0)
+
     @property
     def selective_recompute(self) -> Array:
         """Share of the layers of which the cheap part alone is repeated [1]."""
@@ -160,6 +181,12 @@ class Software:
         flat_sharding: parameters are gathered in one flat ring over one network card, as in 2021 [1].
         selective_linear: share of the linear work that "selective" recomputation repeats (0 in Megatron) [1].
         selective_memory: share of the activations that it saves (0 in Megatron with a flash kernel) [1].
+        selective_modules: it repeats norms, activation functions and the widening of latent attention, and keeps none
+            of what they give (Megatron-Core since 2025) [1].
+        reduces_each: sharded gradients are reduced after every micro-batch, so that no rank holds them whole [1].
+        gathered_layers: layers whose sharded parameters are gathered at a time: 2 under FSDP, part of one where each
+            module gathers its own [1].
+        logit_bytes: bytes of each logit with its gradient: 6 where the loss is fused, else 12 [B].
         dropout: dropout masks are kept [1].
     """
 
@@ -176,6 +203,10 @@ class Software:
     flat_sharding: Array = 0.0
     selective_linear: Array = 0.0
     selective_memory: Array = 0.0
+    selective_modules: Array = 0.0
+    reduces_each: Array = 0.0
+    gathered_layers: Array = 2.0
+    logit_bytes: Array = 12.0
     dropout: Array = 0.0
 
 

@@ -115,7 +115,7 @@ def linear_products(shape: Shape, job: Job, parallelism: Parallelism, software: 
 
     With T tokens: queries, keys and values (H + 2K)·d_h/t wide, the output projection, and the feed-forward block
     f/t wide in the dense layers; in layers of experts, the shared experts. Latent attention has two narrow
-    projections, r_q + r_kv + d_rope wide and not divided, and two that widen again.
+    projections, r_q + r_kv + d_rope wide and not divided, and two that widen again, which some stacks repeat.
 
     Returns:
         The products, as `matrix_products` takes them [1].
@@ -130,6 +130,7 @@ def linear_products(shape: Shape, job: Job, parallelism: Parallelism, software: 
     t, hidden, share = parallelism.tensor, shape.hidden, shape.expert_share
     tokens = parallelism.tokens(job)
     forward = forward_products(parallelism, software)
+    widened = forward + parallelism.selective_recompute * software.selective_modules
     has_latent = any_(shape.latent > 0)
 
     qkv = (shape.heads + 2 * shape.kv_heads) * shape.head_dim / t
@@ -139,8 +140,8 @@ def linear_products(shape: Shape, job: Job, parallelism: Parallelism, software: 
     products = linear_layer(tokens, qkv, hidden, 1.0, forward) + linear_layer(tokens, hidden, output, 1.0, forward)
     if has_latent:
         up_query, up_keys = shape.heads * shape.score_dim / t, shape.heads * (shape.head_dim + shape.value_dim) / t
-        products += linear_layer(tokens, where(shape.latent > 0, up_query, 0.0), shape.query_rank, 1.0, forward)
-        products += linear_layer(tokens, where(shape.latent > 0, up_keys, 0.0), shape.kv_rank, 1.0, forward)
+        products += linear_layer(tokens, where(shape.latent > 0, up_query, 0.0), shape.query_rank, 1.0, widened)
+        products += linear_layer(tokens, where(shape.latent > 0, up_keys, 0.0), shape.kv_rank, 1.0, widened)
     products += linear_layer(tokens, (1 + shape.gated) * shape.ffn_hidden / t, hidden, 1 - share, forward)
     products += linear_layer(tokens, hidden, shape.ffn_hidden / t, 1 - share, forward)
     if any_(share > 0):
@@ -340,7 +341,8 @@ def elementwise_time(
     """Time of reading and writing memory between the products of one layer and micro-batch.
 
     T = bytes·u^(1 - fused)·(3 + ρ + κ)/B_memory: as many bytes backward as twice forward, u times as many where the
-    stack does not fuse operators, and 4 bytes for each input that is converted to FP8 or FP4.
+    stack does not fuse operators, and 4 bytes for each input that is converted to FP8 or FP4. Of a stack that repeats
+    norms and activation functions alone, κ is half.
 
     Returns:
         Time, forward and backward and recomputation together [s].
@@ -359,7 +361,8 @@ def elementwise_time(
     if any_(low):
         converted = calibration.quantize * 4 * converted_inputs(shape, job, parallelism)
         forward = forward + where(low, converted, 0.0)
-    selective = where(software.selective_linear > 0, parallelism.selective_recompute, 0.0)
+    repeated = where(software.selective_linear > 0, 1.0, software.selective_modules / 2)
+    selective = repeated * parallelism.selective_recompute
     passes = 3 + parallelism.recompute + selective
     return forward * passes / (gpu.memory_bandwidth * calibration.memory)
 

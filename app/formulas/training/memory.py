@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.formulas import transformer
-from app.formulas.arrays import Array, maximum, minimum, where
+from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.training.arguments import Calibration, Job, Parallelism, Software
 from app.formulas.transformer import Shape
 
@@ -50,18 +50,19 @@ def memory(shape: Shape, job: Job, parallelism: Parallelism, software: Software,
     >>> [round(float(size) / 1e9, 2) for size in vars(held).values()]  # 320 M parameters, 1,000 tokens
     [0.64, 1.28, 3.84, 0.32, 1.2, 0.0, 7.28]
     """
-    weights, gradients, optimizer = states(shape, job, parallelism)
+    weights, gradients, optimizer = states(shape, job, parallelism, software)
     activations, logits, buffers = activity(shape, job, parallelism, software, calibration)
     total = (weights + gradients + optimizer) + (activations + logits + buffers)
     return Memory(weights, gradients, optimizer, activations, logits, buffers, total)
 
 
-def states(shape: Shape, job: Job, parallelism: Parallelism) -> tuple[Array, Array, Array]:
+def states(shape: Shape, job: Job, parallelism: Parallelism, software: Software) -> tuple[Array, Array, Array]:
     """Weights, gradients and optimizer state of the fullest GPU, the first half of its memory.
 
-    16-bit weights (2 bytes), gradients (4, or 2 in pure 16-bit training), and 12 bytes of 32-bit master copy and two
-    Adam moments for each parameter. Sharding divides the optimizer state (1), the gradients (2), and everything (3) by
-    its group; a fully sharded model gathers two layers at a time. Neither the micro-batch nor the virtual pipeline nor
+    Weights (2 bytes, or 1 in FP8), gradients (4 or 2), and 12 bytes of 32-bit master copy and two Adam moments for each
+    parameter. Sharding divides the optimizer state (1), the gradients (2, where the stack reduces them after each
+    micro-batch: `scatters_gradients`), and everything (3) by its group; a fully sharded model gathers a layer or two at
+    a time. Optimizer state that is offloaded takes nothing. Neither the micro-batch nor the virtual pipeline nor
     recomputation changes them.
 
     Returns:
@@ -71,7 +72,7 @@ def states(shape: Shape, job: Job, parallelism: Parallelism) -> tuple[Array, Arr
 
     >>> from app.formulas.training.examples import JOB, MODEL
     >>> spread = Parallelism(data=4.0, sharding=1.0, sharding_group=4.0)
-    >>> [round(float(size) / 1e9, 2) for size in states(MODEL, JOB, spread)]  # 2, 4 and 12/4 bytes of 320 M parameters
+    >>> [round(float(size) / 1e9, 2) for size in states(MODEL, JOB, spread, Software())]  # 2, 4 and 12/4 B of 320 M
     [0.64, 1.28, 0.96]
     """
     p, sharding = parallelism.pipeline, parallelism.sharding
@@ -84,12 +85,12 @@ def states(shape: Shape, job: Job, parallelism: Parallelism) -> tuple[Array, Arr
     whole = held.dense + held.expert
     shared = held.dense / sharers + held.expert / expert_sharers
     # With a pipeline, fully sharded weights stay gathered and gradients whole until the last micro-batch.
-    gathered = where(p > 1, whole, 2 * held.layer)
-    weights = where(sharding > 2, 4 * shared + 2 * gathered, 2 * whole)
-    few = job.gradient_bytes * where(sharding > 1, shared, whole)
-    gradients = where(sharding > 2, 4 * shared + 4 * gathered, few)
+    gathered = where(p > 1, whole, software.gathered_layers * held.layer)
+    weights = where(sharding > 2, 4 * shared + 2 * gathered, job.weight_bytes * whole)
+    few = job.gradient_bytes * where(parallelism.scatters_gradients(software) > 0, shared, whole)
+    gradients = where(sharding > 2, 4 * shared + job.gradient_bytes * gathered, few)
     optimizer = where(sharding > 2, 8 * shared, where(sharding > 0, 12 * shared, 12 * whole))
-    return weights, gradients, optimizer
+    return weights, gradients, (1 - job.offload_optimizer) * optimizer
 
 
 def activity(
@@ -98,9 +99,10 @@ def activity(
     """Activations, logits and buffers of the fullest GPU, the second half of its memory.
 
     *Activations* of ⌈L/p⌉ layers for every micro-batch in flight; recomputed layers keep their input, 2h bytes per
-    token, and one layer is alive while it is recomputed. *Logits* of one micro-batch: 16-bit and 32-bit, each with its
-    gradient, 12 bytes. *Buffers*: the CUDA context, communication buffers and the allocator's fragmentation. Neither
-    the experts' degree nor the sharding changes them.
+    token, and one layer is alive while it is recomputed. Offloaded, two layers of one micro-batch are on the GPU.
+    *Logits* of one micro-batch: 16-bit and 32-bit, each with its gradient, 12 bytes, or 6 where the loss is fused.
+    *Buffers*: the CUDA context, communication buffers and the allocator's fragmentation. Neither the experts' degree
+    nor the sharding changes them.
 
     Returns:
         Activations, logits, buffers [B].
@@ -118,6 +120,7 @@ def activity(
         element=maximum(job.linear_bytes, 1.0),
         unfused_attention=(1 - software.flash) * (1 - parallelism.recompute_core),
         dropout=software.dropout,
+        repeated=parallelism.recompute_core * software.selective_modules,
     )
     whole = transformer.layer_activations(
         shape, job.sequence_length, t, parallelism.sequence_parallel, parallelism.expert_tensor, kept
@@ -126,8 +129,10 @@ def activity(
     inputs = 2 * shape.hidden / where(parallelism.sequence_parallel > 0, t, 1.0)
     alive = transformer.micro_batches_in_flight(micro_batches, p, v)
     layers = np.ceil(shape.depth / p) * (parallelism.recompute * inputs + (1 - parallelism.recompute) * whole)
-    activations = tokens * (alive * layers + parallelism.recompute * whole)
-    logits = tokens * shape.vocabulary / t * 12
+    activations: Array = tokens * (alive * layers + parallelism.recompute * whole)
+    if any_(job.offload_activations > 0):
+        activations = where(job.offload_activations > 0, minimum(activations, tokens * 2 * whole), activations)
+    logits = tokens * shape.vocabulary / t * software.logit_bytes
     # The last stage holds the logits but only one micro-batch in flight.
     last = where(p > 1, maximum(logits - tokens * (alive - 1) * layers, 0.0), logits)
     buffers = calibration.context_memory + calibration.fragmentation * (activations + last)

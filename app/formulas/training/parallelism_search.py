@@ -10,8 +10,9 @@ What is left out is infeasible or provably not faster:
 - more recomputation than fits needs is slower, all else equal, since it adds work and nothing else;
 - sequence parallelism moves the same bytes over the links and fewer through memory, and stores less;
 - sharding the optimizer state sends no more bytes than not sharding it, updates fewer parameters and stores less;
-- sharding gradients too only adds to what sharding the optimizer state sends, and matters where that does not fit;
-- recomputing a flash attention core repeats nothing that the kernel does not repeat anyway;
+- sharding gradients too only adds to what sharding the optimizer state sends, and matters where that does not fit and
+  the stack keeps no whole gradients;
+- recomputing a flash attention core alone repeats nothing that the kernel does not repeat anyway;
 - in large spaces, what needs twice the best step for its layers alone is slower than twice the best step.
 """
 
@@ -39,7 +40,7 @@ Counts = Any
 Flags = Any
 """Booleans, or arrays of them."""
 
-NONE, OPTIMIZER, GRADIENTS, PARAMETERS = range(4)
+SHARDINGS = NONE, OPTIMIZER, GRADIENTS, PARAMETERS = range(4)
 SHORTEST_SHARE = 512
 """Tokens of a sequence that context parallelism leaves on a rank at least; shorter shares only add communication."""
 ROWS_AT_ONCE = 4_000
@@ -231,14 +232,15 @@ def _degrees(search: Search) -> dict[str, list[int]]:
     ]
     pipeline = [p for p in divisors(gpus) if p <= int(shape.depth)]
     context = [c for c in divisors(gpus) if sequence % (2 * c) == 0 and sequence // c >= SHORTEST_SHARE] or [1]
-    selective = float(search.software.flash) < 1 or float(search.software.selective_linear) > 0
+    stack = search.software
+    selective = float(stack.flash) < 1 or float(stack.selective_linear) > 0 or float(stack.selective_modules) > 0
     return {
         "tensor": _choices(fixed.tensor, tensor),
         "pipeline": _choices(fixed.pipeline, pipeline),
         "context": _choices(fixed.context, context),
         "expert": _choices(fixed.expert, [e for e in divisors(experts) if gpus % e == 0] if experts else [1]),
         "micro_batch": _choices(fixed.micro_batch, divisors(batch)),
-        "sharding": _choices(fixed.sharding, [NONE, OPTIMIZER, GRADIENTS, PARAMETERS]),
+        "sharding": _choices(fixed.sharding, [kind for kind in SHARDINGS if kind != GRADIENTS or stack.reduces_each]),
         "recompute": _choices(fixed.recompute, [0, 1, 2] if selective else [0, 2]),
         "sequence_parallel": [0, 1] if fixed.sequence_parallel is None else [int(fixed.sequence_parallel)],
     }
@@ -378,7 +380,7 @@ def _grid(search: Search) -> _Grid:
     of_stage, of_ranks = np.divmod(across_stages, len(t) * len(c))
     parallel = np.where(t > 1, max(lists["sequence_parallel"]), 0).astype(np.float64)
     kept = dict(zip(("pipeline", "tensor", "context", "expert", "sharding"), _open(p, t, c, e, shardings), strict=True))
-    states = training_memory.states(shape, job, search.parallelism(kept))
+    states = training_memory.states(shape, job, search.parallelism(kept), search.software)
     of_stages = {"pipeline": stages[:, 0].astype(np.float64), "virtual_pipeline": stages[:, 1].astype(np.float64)}
     of_layers = {
         "tensor": t.astype(np.float64)[tensor],

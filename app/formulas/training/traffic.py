@@ -373,7 +373,8 @@ def data_parallel_time(
     """Visible time of the exchange of gradients and weights in one step, parameters that are sharded too apart.
 
     It runs under the last min(m, p) micro-batches of a stage, of whose time a share can hide it; x/v of it always
-    shows. Sharded gradients are reduced after every micro-batch, not only after the last.
+    shows. Where sharded gradients are reduced after every micro-batch, each reduction runs under the backward pass, two
+    thirds of that time; what does not fit there shows, and its last bucket.
 
     Args:
         stage_time: time of one micro-batch on the slowest stage [s].
@@ -397,8 +398,11 @@ def data_parallel_time(
     share = 1 - software.overlap_data * (1 - calibration.exposed_data / parallelism.virtual_pipeline)
     cover = software.overlap_data * calibration.hiding
     time = exposed_time(exchange, cover * minimum(micro_batches, parallelism.pipeline) * stage_time, share)
-    if any_(parallelism.sharding == 2):
+    scatters = parallelism.scatters_gradients(software)
+    if any_(scatters > 0):
         reduction = exchange * job.gradient_bytes / (job.gradient_bytes + 2)
-        each = where(parallelism.sharding == 2, reduction, 0.0)
-        time = time + (micro_batches - 1) * exposed_time(each, cover * stage_time, share)
+        size = job.gradient_bytes * (held.dense + held.expert)
+        last = minimum(calibration.bucket / maximum(size, 1), 1)
+        each = exposed_time(reduction, cover * 2 / 3 * stage_time, where(software.overlap_data > 0, last, 1.0))
+        time = time + scatters * (micro_batches - 1) * each
     return where(parallelism.sharding > 2, 0.0, time)

@@ -232,8 +232,12 @@ class Stack:
     software: arguments.Software
     vendor_attention: float
     release: float
+    gradient_bytes: float
+    fp8_weights: float
 
 
+FUSED_LOGIT = 6.0
+"""Bytes of a logit and its gradient where no 32-bit copy is kept beside them [B]."""
 KERNELS = {"unfused": (0.0, 0.0), "flash": (1.0, 0.0), "sdpa": (1.0, 0.0), "te-fused": (1.0, 1.0)}
 """Of each attention kernel: whether it keeps its scores out of memory, and whether it is the GPU vendor's."""
 GRAPHS = {"none": 0.0, "partial": 1.0, "full": 1.0}
@@ -248,6 +252,7 @@ def stated(request: SoftwareRequest) -> dict[str, float]:
         "overlap_data": request.overlap_data,
         "overlap_pipeline": request.overlap_pipeline,
         "overlap_expert": request.overlap_expert,
+        "gradient_bytes": request.gradient_bytes,
         "graphs": None if request.graphs is None else GRAPHS[request.graphs],
     }
     if request.attention_kernel is not None:
@@ -266,4 +271,19 @@ def stack_of(request: SoftwareRequest, gpu: Gpu, model: Shape, catalog: Catalog)
     trait["flash"] *= catalog.training[architecture_group(catalog, gpu, "flash")]["flash"].typical
     if model.experts and model.biases and trait["release"] < catalog.training["maturity"]["biases"].typical:
         trait["fused"] = 0.0
-    return Stack(software(trait), trait["vendor_attention"], trait["release"])
+    if trait["release"] >= catalog.training["maturity"]["fused_loss"].typical:
+        trait["logit_bytes"] = min(trait["logit_bytes"], FUSED_LOGIT)
+    return Stack(
+        software(trait), trait["vendor_attention"], trait["release"], trait["gradient_bytes"], trait["fp8_weights"]
+    )
+
+
+def weight_bytes(catalog: Catalog, gpu: Gpu, precision: str, stack: Stack) -> float:
+    """Bytes of a weight that a GPU holds for its products [B].
+
+    In FP8 with one scale a tensor, a stack can keep 8-bit weights alone; an architecture that cannot multiply by their
+    transpose keeps both, as do block scales, whose rows and columns are quantised apart.
+    """
+    if precision != "fp8" or peaks(gpu, precision)[2] != 1 or not stack.fp8_weights > 0:
+        return 2.0
+    return catalog.training[architecture_group(catalog, gpu, "fp8_weight")]["fp8_weight"].typical

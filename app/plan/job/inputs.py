@@ -30,6 +30,7 @@ from app.plan.job.calibration import (
     peaks,
     stack_of,
     traits,
+    weight_bytes,
 )
 from app.plan.job.shape import shape
 from app.plan.result import Parallelism
@@ -217,15 +218,18 @@ def step_inputs(
     conditions = conditions_of(cluster.gpu, precision, stack, fabric.jitter)
     constants = _constants(catalog, cluster.gpu.key, precision, conditions, drawn)
     rates = fabric.rates(DRAWS if drawn else TYPICAL)
-    half = precision == "fp16"
+    half, offload = precision == "fp16", request.software.offload or ""
     inputs = StepInputs(
         shape=model,
         job=arguments.Job(
             sequence_length=float(request.model.sequence_length),
             global_batch=float(request.batch),
             linear_bytes=float(np.asarray(conditions.linear_bytes)),
-            gradient_bytes=request.software.gradient_bytes or (2.0 if half else 4.0),
+            gradient_bytes=request.software.gradient_bytes or (2.0 if half else stack.gradient_bytes),
+            weight_bytes=weight_bytes(catalog, cluster.gpu, precision, stack),
             scaled=float(half),
+            offload_activations=float("activations" in offload),
+            offload_optimizer=float("optimizer" in offload),
             causal=float(request.software.attention == "causal"),
         ),
         hardware=arguments.GpuRates(

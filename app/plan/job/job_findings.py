@@ -12,7 +12,7 @@ from app.plan.result import Finding, Memory
 from app.plan.scenario import ParallelismRequest
 from app.units import show
 
-NOT_MODELLED = ("layout", "dispatcher", "routing", "offload")
+NOT_MODELLED = ("layout", "dispatcher", "routing")
 """What a source may state of a run and no term of the step or of its memory reads."""
 
 
@@ -111,8 +111,16 @@ def not_modelled(request: JobRequest) -> Iterator[Finding]:
             "note",
             "not-modelled",
             f"Step and memory do not depend on {names} yet: they are those of even stages, an all-to-all of evenly "
-            "routed tokens, and nothing offloaded.",
+            "routed tokens.",
             given,
+        )
+    if request.software.offload not in (None, "none"):
+        yield Finding(
+            "note",
+            "offload-not-timed",
+            "What is offloaded leaves the GPU's memory, but its way to the host and back is not timed: it hides over "
+            "NVLink-C2C, and shows over PCIe where a layer takes less time than its activations or its update.",
+            ("offload",),
         )
 
 
