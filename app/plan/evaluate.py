@@ -1,6 +1,6 @@
 """The place where hardware and maths meet: a scenario and the catalogue in, one frozen plan, or a part of one, out."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -34,12 +34,20 @@ from app.plan.scenario import (
 from app.plan.total_cost import Ownership, cluster_of, ownership, total_cost
 from app.plan.total_cost import explain as explain_cost
 
+LONG_PARTS = frozenset({"alternatives", "cloud", "explanations"})
+"""What a plan says besides its results: other ways to run the job, many more as dots, how numbers were computed."""
+
 
 @nan_is_an_answer
-def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
+def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LONG_PARTS) -> Plan:
     """Answer one scenario: size the fabric, run the model on it, time the reduction, price it all.
 
     What cannot be built or run is a finding, and the numbers it affects are ``None``.
+
+    Args:
+        scenario: the question.
+        catalog: the catalogue.
+        include: which of `LONG_PARTS` are made; the others are empty.
     """
     check_keys(scenario, catalog)
     prices = PriceList.of(scenario.part(PriceRequest), catalog)
@@ -52,7 +60,9 @@ def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
     cost = total_cost(cluster, network, prices, job.training.time_to_train.values)
     hardware = _hardware(cost.owned)
     training = replace(
-        job.training, alternatives=training_job.alternatives(job), cloud=training_job.configurations(job)
+        job.training,
+        alternatives=training_job.alternatives(job) if "alternatives" in include else (),
+        cloud=training_job.configurations(job) if "cloud" in include else (),
     )
     training, memory, bottleneck, costs = fold((training, job.memory, job.bottleneck, cost.costs))
     plan = Plan(
@@ -83,7 +93,9 @@ def evaluate(scenario: Scenario, catalog: Catalog) -> Plan:
             **training_job.explanations(job),
             **explain_reduction(reduction),
             **explain_cost(cost),
-        },
+        }
+        if "explanations" in include
+        else {},
     )
     return replace(plan, verdict=summary.verdict(plan, cluster, scenario.part(ModelRequest), catalog))
 

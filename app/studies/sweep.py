@@ -104,6 +104,6 @@ def _of_stages(scenario: Scenario, catalog: Catalog, names: Sequence[str]) -> An
 
 def _of_plan(scenario: Scenario, catalog: Catalog, names: Sequence[str]) -> Answered:
     """The same of any results, words and flags among them."""
-    plan = evaluate(scenario, catalog)
+    plan = evaluate(scenario, catalog, include=())
     values = {path: value_of(plan, path) for path in names}
     return {path: one.typical if isinstance(one, Band) else one for path, one in values.items()}, plan.findings

@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from app.catalog.estimate import EstimateIn
 from app.catalog.names import words
 from app.plan.band import Band, Declaration, Quantity, declaration
-from app.plan.result import Term, Training
+from app.plan.result import Plan, Term, Training
 
 Schema = dict[str, Any]
 
@@ -41,6 +41,9 @@ ESTIMATE: Mapping[str, Declaration] = {
 """An estimate's fields: the catalogue lies below what declares results."""
 NOT_FINITE = frozenset({(Band, "low"), (Band, "high"), (Term, "value"), (Training, "availability")})
 """Numbers that may be infinite, or not a number where there is nothing to run: JSON writes both as null."""
+
+LEFT_OUT: Mapping[Any, Collection[str]] = {Plan: ("explanations",), Training: ("alternatives", "cloud")}
+"""Parts that come where they are asked for: see `app.web.selection`."""
 
 
 class AnswerSchemas:
@@ -91,7 +94,7 @@ class AnswerSchemas:
             made: Schema = {"type": "object", "description": " ".join((kind.__doc__ or "").split())}
             self.components[name] = made
             made["properties"] = {field: self._property(kind, field, *about) for field, *about in _fields(kind)}
-            seldom: Collection[str] = getattr(kind, "__optional_keys__", ())
+            seldom: Collection[str] = LEFT_OUT.get(kind) or getattr(kind, "__optional_keys__", ())
             made["required"] = [field for field in made["properties"] if field not in seldom]
         return {"$ref": f"#/components/schemas/{name}"}
 

@@ -31,6 +31,7 @@ from app.web.heavy_queue import LIGHT_PAIRS, LIGHT_VALUES, HeavyQueue, Stopped, 
 from app.web.openapi import MOST_PAIRS, MOST_VALUES, Operation
 from app.web.problems import FieldProblem, ProblemError
 from app.web.responses import PageCache, not_modified, reply, to_json
+from app.web.selection import PARTS, Selection, selection
 from app.web.settings import Settings
 
 PREFIX = "/api/v1"
@@ -40,24 +41,29 @@ def _count(request: Request, endpoint: str, plans: int = 1) -> None:
     request.app.state.metrics.evaluations.labels(endpoint).inc(plans)
 
 
-def _written(request: Request, answer: Any) -> Response:
-    """An answer of the interface, written and compressed."""
-    return reply(request, _json(request, answer))
+def _written(request: Request, answer: Any, selected: Selection) -> Response:
+    """The parts that are selected of an answer of the interface, written and compressed."""
+    return reply(request, _json(request, answer, selected))
 
 
-def _json(request: Request, answer: Any) -> bytes:
+def _json(request: Request, answer: Any, selected: Selection | None = None) -> bytes:
     """An answer as JSON, its links below the sub-path."""
-    return to_json(answers.with_root_path(answer, request.app.state.settings.root_path))
+    linked = answers.with_root_path(answer, request.app.state.settings.root_path)
+    return to_json(selected.of(linked) if selected else linked)
 
 
 # Routes --------------------------------------------------------------------------------------------------------------
 
 
-async def _fields(request: Request, repeatable: frozenset[str] = frozenset()) -> tuple[dict[str, Any], bool]:
-    """The fields of the question, and whether they have JSON's types."""
+async def _fields(
+    request: Request, answer: type, repeatable: frozenset[str] = frozenset()
+) -> tuple[dict[str, Any], bool, Selection]:
+    """The fields of the question, whether they have JSON's types, and what is selected of the answer."""
+    asked = requests.address(request, repeatable | PARTS)
+    selected = selection(asked, answer)
     if request.method == "POST":
-        return await requests.json_body(request), True
-    return requests.query(request.scope["query_string"].decode("latin-1"), repeatable), False
+        return await requests.json_body(request, asked), True, selected
+    return asked, False, selected
 
 
 async def plan(request: Request) -> Response:
@@ -67,15 +73,17 @@ async def plan(request: Request) -> Response:
     """
     if known := not_modified(request):
         return known
-    fields, typed = await _fields(request)
+    fields, typed, selected = await _fields(request, Plan)
     loaded: Catalog = request.app.state.catalog
     scenario = requests.validate(Scenario, fields, loaded, strict=typed)
     _count(request, "plan")
+
+    def work(_: Stopped) -> Response:
+        return _written(request, evaluate(scenario, loaded, selected.long), selected)
+
     if quick(scenario, loaded):
-        return _written(request, evaluate(scenario, loaded))
-    return await compute(
-        request, lambda _: _written(request, evaluate(scenario, loaded)), heavy=is_heavy(scenario, loaded)
-    )
+        return work(lambda: False)
+    return await compute(request, work, heavy=is_heavy(scenario, loaded))
 
 
 REPEATABLE = frozenset({"message", "gpus"})
@@ -88,13 +96,13 @@ async def all_reduce(request: Request) -> Response:
     """
     if known := not_modified(request):
         return known
-    fields, typed = await _fields(request, REPEATABLE)
+    fields, typed, selected = await _fields(request, answers.ReduceAnswer, REPEATABLE)
     pairs = _pairs(fields)
     loaded: Catalog = request.app.state.catalog
 
     def work(_: Stopped) -> Response:
         scenarios = [requests.validate(Scenario, {**fields, **pair}, loaded, strict=typed) for pair in pairs]
-        return _written(request, answers.reduce_answer(scenarios, loaded))
+        return _written(request, answers.reduce_answer(scenarios, loaded), selected)
 
     quick = len(pairs) < 4
     answer = work(lambda: False) if quick else await compute(request, work, heavy=len(pairs) > LIGHT_PAIRS)
@@ -123,18 +131,20 @@ async def fabric(request: Request) -> Response:
     """Switches, links, bisection bandwidth, power and price of the network."""
     if known := not_modified(request):
         return known
-    fields, typed = await _fields(request)
+    fields, typed, selected = await _fields(request, answers.FabricAnswer)
     loaded: Catalog = request.app.state.catalog
     scenario = requests.validate(Scenario, fields, loaded, strict=typed)
     _count(request, "fabric")
-    return await compute(
-        request, lambda _: _written(request, answers.fabric_answer(scenario, loaded)), heavy=is_heavy(scenario, loaded)
-    )
+
+    def work(_: Stopped) -> Response:
+        return _written(request, answers.fabric_answer(scenario, loaded), selected)
+
+    return await compute(request, work, heavy=is_heavy(scenario, loaded))
 
 
 async def compare(request: Request) -> Response:
     """Two to four scenarios: their plans, what differs, by how much and why."""
-    given = await requests.json_body(request)
+    given, _, selected = await _fields(request, answers.CompareAnswer)
     strangers = given.keys() - {"scenarios"}
     if strangers:
         raise problems.invalid(
@@ -152,7 +162,11 @@ async def compare(request: Request) -> Response:
         for number, item in enumerate(items)
     ]
     _count(request, "compare", len(scenarios))
-    return await compute(request, lambda _: _written(request, answers.compare_answer(scenarios, loaded)), heavy=True)
+
+    def work(_: Stopped) -> Response:
+        return _written(request, answers.compare_answer(scenarios, loaded), selected)
+
+    return await compute(request, work, heavy=True)
 
 
 CANDIDATES = frozenset({"gpu", "scale_out"})
@@ -165,7 +179,7 @@ async def size(request: Request) -> Response:
     """
     if known := not_modified(request):
         return known
-    fields, typed = await _fields(request, CANDIDATES)
+    fields, typed, selected = await _fields(request, answers.SizeAnswer, CANDIDATES)
     fields = {
         name: (fields[name],) if isinstance(fields[name], str) and name in CANDIDATES else fields[name]
         for name in fields
@@ -178,7 +192,7 @@ async def size(request: Request) -> Response:
 
     def work(stopped: Stopped) -> Response:
         answer = answers.size_answer(question, loaded, share_of(until), stopped)
-        return reply(request, _json(request, answer), tag=None if answer.complete else "")
+        return reply(request, _json(request, answer, selected), tag=None if answer.complete else "")
 
     return await compute(request, work, heavy=True)
 
@@ -193,7 +207,7 @@ async def sweep_grid(request: Request) -> Response:
 
     A sweep that takes longer than one request may, or has more points, is cut off: its last row says so in `error`.
     """
-    given = await requests.json_body(request)
+    given = await requests.json_body(request, requests.address(request))
     loaded: Catalog = request.app.state.catalog
     grid = requests.validate(Grid, given, loaded, strict=True)
     requests.validate(Scenario, grid.base, loaded, strict=True, place=("base",))

@@ -25,6 +25,7 @@ from app.studies.sweep import RESULTS, Grid
 from app.web.answer_schemas import AnswerSchemas, Schema
 from app.web.problems import MEDIA_TYPE, Problem
 from app.web.responses import JSON
+from app.web.selection import ALWAYS, LONG
 
 TAG = "Railyard"
 SUMMARY = "Sizing calculator for GPU clusters"
@@ -88,6 +89,25 @@ PATH_PARAMETERS: Mapping[str, Schema] = {
     "kind": {"description": "A kind of entry.", "schema": {"type": "string", "enum": list(KINDS)}},
     "key": {"description": "Key of an entry of that kind.", "schema": {"type": "string", "examples": ["h100-sxm"]}},
 }
+NAMES: Schema = {"type": "string", "maxLength": 10_000}
+SELECTION: Mapping[str, Schema] = {
+    "fields": {
+        "name": "fields",
+        "in": "query",
+        "description": "Parts of the answer by their dotted names, between commas: `training.step_time.typical`, or "
+        "`results.time` for a part of each entry of a list. Blank: all but the long parts. "
+        f"{', '.join(f'`{name}`' for name in ALWAYS)} always come.",
+        "schema": NAMES | {"examples": ["training.step_time,costs.capital.typical"]},
+    },
+    "include": {
+        "name": "include",
+        "in": "query",
+        "description": "Long parts of a plan, between commas: "
+        + ", ".join(f"`{name}` (`{path}`)" for name, path in LONG.items())
+        + ".",
+        "schema": NAMES | {"examples": ["explanations"]},
+    },
+}
 REFUSALS = {"GET": (414, 422, 500, 503), "POST": (400, 413, 415, 422, 500, 503)}
 
 
@@ -123,6 +143,11 @@ class Operation(routing.Route):
         self.question = question
         self.description = cleandoc(endpoint.__doc__ or "")
         self.summary = summary or self.description.partition("\n")[0].rstrip(".")
+
+    @property
+    def selects(self) -> bool:
+        """Whether parts of its answer can be asked for."""
+        return bool(self.question) and not isinstance(self.answer, Mapping)
 
     def matches(self, scope: Scope) -> tuple[routing.Match, Scope]:
         """Whether this is asked. Like the framework's own routes it leaves its mark, which the metrics read."""
@@ -163,7 +188,7 @@ def document(operations: Sequence[Operation], root_path: str = "") -> Schema:
         "paths": paths,
         "components": {
             "schemas": schemas | answers.components | _problem(),
-            "parameters": parameters,
+            "parameters": parameters | dict(SELECTION),
             "headers": {
                 "ETag": {"schema": {"type": "string"}, "description": "Made of the question and the versions."}
             },
@@ -187,8 +212,9 @@ def _operation(operation: Operation, method: str, questions: Mapping[str, Fields
         {"name": name, "in": "path", "required": True, **PATH_PARAMETERS[name]} for name in operation.param_convertors
     ]
     asked = questions[operation.question].parameters.values() if get and operation.question else ()
-    if path or asked:
-        made["parameters"] = [*path, *(_reference("parameters", name) for name in asked)]
+    names = [*asked, *(SELECTION if operation.selects else ())]
+    if path or names:
+        made["parameters"] = [*path, *(_reference("parameters", name) for name in names)]
     if not get:
         content = {"schema": _reference("schemas", operation.question), "examples": EXAMPLES[operation.name]}
         made["requestBody"] = {"required": True, "content": {JSON: content}}

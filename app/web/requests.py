@@ -50,17 +50,22 @@ def query(text: str, repeatable: frozenset[str] = frozenset()) -> Fields:
     return fields
 
 
+def address(request: Request, repeatable: frozenset[str] = frozenset()) -> Fields:
+    """The fields of a request's query string."""
+    return query(request.scope["query_string"].decode("latin-1"), repeatable)
+
+
 def reject_query(request: Request) -> None:
     """Refuse a query string where there is nothing to ask."""
-    names = query(request.scope["query_string"].decode("latin-1"), frozenset())
+    names = address(request)
     if names:
         detail = "There is no such field: this address takes none."
         raise problems.invalid([FieldProblem(pointer=problems.pointer([name]), detail=detail) for name in names])
 
 
-async def json_body(request: Request) -> Fields:
-    """The JSON object in the body."""
-    if request.scope["query_string"]:
+async def json_body(request: Request, others: Fields) -> Fields:
+    """The JSON object in the body; ``others`` are fields of the question that stand in the address instead."""
+    if others:
         raise problems.invalid([FieldProblem(pointer="#", detail="Send all fields in the body, none in the address.")])
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":

@@ -673,7 +673,9 @@ def test_every_operation_is_described(client: TestClient) -> None:
 def test_a_question_has_one_schema_for_query_and_body(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     asked = [one["$ref"].rpartition("/")[2] for one in document["paths"][f"{API}/plan"]["get"]["parameters"]]
+    *asked, fields, include = asked
     assert asked == list(document["components"]["schemas"]["Scenario"]["properties"]) == list(Scenario.model_fields)
+    assert (fields, include) == ("fields", "include")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,178 @@
+"""Which parts of an answer are written: those that are asked for by name, or all but the long ones that few read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from difflib import get_close_matches
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from app.plan.band import Quantity
+from app.web import problems
+from app.web.problems import FieldProblem
+
+LONG: Mapping[str, str] = {
+    "alternatives": "training.alternatives",
+    "cloud": "training.cloud",
+    "explanations": "explanations",
+}
+"""Parts of a plan that are left out unless `include` names them, by the names it knows them by."""
+PARTS = frozenset({"fields", "include"})
+"""The fields of a query string that select parts of the answer; they may repeat."""
+ALWAYS = ("model_version", "catalog_version", "findings")
+"""What every answer says, whatever is asked of it."""
+MOST_NAMES = 200
+Tree = Mapping[str, "Tree | None"]
+"""Names, each with the names inside it: none where it is the end of a name, ``None`` where any may follow."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is written of an answer.
+
+    Attributes:
+        names: the parts that are asked for, none for all.
+        include: long parts, keys of `LONG`, which are written too.
+    """
+
+    names: tuple[str, ...] = ()
+    include: frozenset[str] = frozenset()
+
+    @property
+    def long(self) -> frozenset[str]:
+        """The long parts of a plan, keys of `LONG`, that are written and so are worth making."""
+        named = [part for part, path in LONG.items() if any(_meet(path, name) for name in self.names)]
+        return self.include.union(named)
+
+    def of(self, answer: Any) -> Any:
+        """The answer with the parts that are written."""
+        if self.names:
+            return _with(answer, _tree((*ALWAYS, *self.names)))
+        left_out = [path for part, path in LONG.items() if part not in self.include]
+        if hasattr(answer, "plans"):
+            left_out = [f"plans.{path}" for path in left_out]
+        return _without(answer, _tree(tuple(left_out)))
+
+
+ALL = Selection()
+"""Nothing in particular: all but the long parts."""
+
+
+def _meet(path: str, name: str) -> bool:
+    """Whether one name is the other, or inside it."""
+    return path == name or path.startswith(f"{name}.") or name.startswith(f"{path}.")
+
+
+def selection(asked: dict[str, Any], answer: type) -> Selection:
+    """Take `fields` and `include` out of the fields of a query string: names between commas, each field once or more.
+
+    Raises:
+        ProblemError: a name that this kind of answer does not have.
+    """
+    if PARTS.isdisjoint(asked):
+        return ALL
+    names, include = (_names(asked.pop(part, ()), part) for part in ("fields", "include"))
+    wrong = [_unknown("include", name, LONG) for name in include if name not in LONG]
+    for name in names:
+        known = _known(answer)
+        for step in name.split("."):
+            if known is None:
+                break
+            if step not in known:
+                wrong.append(_unknown("fields", name, _every(answer)))
+                break
+            known = known[step]
+    if wrong:
+        raise problems.invalid(wrong[:100])
+    return Selection(tuple(names), frozenset(include))
+
+
+def _names(texts: tuple[str, ...], field: str) -> list[str]:
+    """The names of one field of a query string."""
+    names = [name for text in texts for part in text.split(",") if (name := part.strip())]
+    if len(names) > MOST_NAMES:
+        raise problems.invalid([FieldProblem(pointer=f"#/{field}", detail=f"Give at most {MOST_NAMES} names.")])
+    return names
+
+
+def _unknown(field: str, name: str, known: Any) -> FieldProblem:
+    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    text = name if len(name) <= 60 else name[:60] + "…"
+    advice = f" Did you mean {' or '.join(near)}?" if near else ""
+    return FieldProblem(pointer=f"#/{field}", detail=f"This answer has no part “{text}”.{advice}")
+
+
+@cache
+def _tree(names: tuple[str, ...]) -> Tree:
+    """Dotted names as a tree.
+
+    >>> _tree(("a.b", "a.c", "d"))
+    {'a': {'b': {}, 'c': {}}, 'd': {}}
+    """
+    tree: dict[str, Any] = {}
+    for name in sorted(names, key=len, reverse=True):
+        inner = tree
+        *above, last = name.split(".")
+        for step in above:
+            inner = inner.setdefault(step, {})
+        inner[last] = {}
+    return tree
+
+
+def _with(part: Any, tree: Tree | None) -> Any:
+    """A part with the names of the tree alone; all of it where the tree ends."""
+    if not tree or part is None:
+        return part
+    if isinstance(part, tuple):
+        return [_with(inner, tree) for inner in part]
+    inside: Mapping[str, Any] = part if isinstance(part, Mapping) else vars(part)
+    return {name: _with(inside[name], inner) for name, inner in tree.items() if name in inside}
+
+
+def _without(part: Any, tree: Tree | None) -> Any:
+    """A part without the names where the tree ends."""
+    if not tree or part is None:
+        return part
+    if isinstance(part, tuple):
+        return [_without(inner, tree) for inner in part]
+    inside: Mapping[str, Any] = part if isinstance(part, Mapping) else vars(part)
+    return {
+        name: _without(value, tree.get(name, {})) for name, value in inside.items() if name not in tree or tree[name]
+    }
+
+
+# What an answer has --------------------------------------------------------------------------------------------------
+
+
+@cache
+def _known(kind: Any) -> Tree | None:
+    """The names that a type of answer has, with those inside; ``None`` where any are."""
+    if isinstance(kind, TypeVar):
+        return _known(kind.__default__)  # type: ignore[attr-defined]  # the standard library has it from 3.13 on
+    if kind == Quantity:
+        return _known(get_args(kind)[0])
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return next((_known(one) for one in inner if one is not NoneType), {})
+    if origin is tuple:
+        return _known(inner[0])
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return None
+    record = origin or kind
+    if not is_dataclass(record):
+        return {}
+    hints = get_type_hints(record)
+    return {entry.name: _known(hints[entry.name]) for entry in fields(record)}
+
+
+@cache
+def _every(kind: type) -> tuple[str, ...]:
+    """Every name of an answer, dotted, for advice."""
+
+    def names(tree: Tree | None, before: str) -> list[str]:
+        found = []
+        for name, inner in (tree or {}).items():
+            found += [before + name, *names(inner, f"{before}{name}.")]
+        return found
+
+    return tuple(names(_known(kind), ""))

@@ -1,0 +1,109 @@
+"""Which parts of an answer are written."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.plan.evaluate import LONG_PARTS
+from app.web.application import create_app
+from app.web.selection import ALWAYS, LONG
+from app.web.settings import Settings
+
+JOB = "gpus=64&model=llama-3-8b"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with TestClient(create_app(Settings(access_log=False, overrides=None))) as client:
+        yield client
+
+
+def asked(client: TestClient, path: str) -> Any:
+    return client.get(f"/api/v1/{path}").raise_for_status().json()
+
+
+def test_a_plan_leaves_out_its_long_parts_and_says_them_where_they_are_included(client: TestClient) -> None:
+    usual = asked(client, f"plan?{JOB}")
+    whole = asked(client, f"plan?{JOB}&include=alternatives,cloud,explanations")
+    assert "explanations" not in usual
+    assert usual["training"].keys().isdisjoint({"alternatives", "cloud"})
+    assert whole["explanations"]["training.step_time"]["formula"]
+    assert len(whole["training"]["alternatives"]) > 1 < len(whole["training"]["cloud"])
+    for part in ("explanations",):
+        del whole[part]
+    for part in ("alternatives", "cloud"):
+        del whole["training"][part]
+    assert whole == usual
+
+
+def test_the_parts_that_can_be_included_are_those_that_a_plan_makes_on_request() -> None:
+    assert LONG.keys() == LONG_PARTS
+
+
+def test_fields_are_the_same_numbers_with_nothing_around_them(client: TestClient) -> None:
+    whole = asked(client, f"plan?{JOB}")
+    found = asked(client, f"plan?{JOB}&fields=training.step_time.typical,costs.capital&fields=fabric.links.node_leaf")
+    assert found == {
+        **{name: whole[name] for name in ALWAYS},
+        "training": {"step_time": {"typical": whole["training"]["step_time"]["typical"]}},
+        "costs": {"capital": whole["costs"]["capital"]},
+        "fabric": {"links": {"node_leaf": whole["fabric"]["links"]["node_leaf"]}},
+    }
+
+
+def test_a_field_inside_a_list_is_that_of_each_entry(client: TestClient) -> None:
+    path = "all-reduce?message=1MiB&message=1GiB&gpus=64"
+    whole, found = asked(client, path), asked(client, f"{path}&fields=results.time.typical,results.algorithm")
+    assert found["results"] == [
+        {"time": {"typical": one["time"]["typical"]}, "algorithm": one["algorithm"]} for one in whole["results"]
+    ]
+
+
+def test_what_cannot_be_computed_is_null_and_has_no_parts(client: TestClient) -> None:
+    found = asked(client, "plan?gpus=8&model=llama-3-405b&fields=training.time_to_train.typical,recommendation.reason")
+    assert found["training"] == {"time_to_train": None}
+    assert found["recommendation"] is None
+    assert found["findings"][0]["severity"] == "error"
+
+
+def test_what_is_inside_a_mapping_is_written_where_it_is_there(client: TestClient) -> None:
+    found = asked(client, "fabric?fields=scenario.gpus,scenario.nothing,fabric.cages")
+    assert found["scenario"] == {"gpus": 1024}
+    assert found["fabric"]["cages"]
+
+
+def test_bodies_are_selected_from_by_their_address(client: TestClient) -> None:
+    body = {"scenarios": [{"gpus": 64}, {"gpus": 128}]}
+    found = client.post("/api/v1/compare?fields=plans.cluster.nodes", json=body).raise_for_status().json()
+    assert found["plans"] == [{"cluster": {"nodes": 8}}, {"cluster": {"nodes": 16}}]
+    usual = client.post("/api/v1/compare", json=body).raise_for_status().json()
+    assert all("explanations" not in plan and "cloud" not in plan["training"] for plan in usual["plans"])
+    wanted = client.post("/api/v1/plan?include=explanations", json={"gpus": 64}).raise_for_status().json()
+    assert wanted["explanations"]
+
+
+def test_asking_for_a_long_part_by_name_makes_it(client: TestClient) -> None:
+    found = asked(client, f"plan?{JOB}&fields=training.alternatives,explanations")
+    assert found["training"]["alternatives"]
+    assert found["explanations"]
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer", "words"),
+    [
+        ("fields=training.steptime", "#/fields", "Did you mean training.step_time"),
+        ("fields=training.step_time.typical.more", "#/fields", "no part"),
+        ("include=everything", "#/include", "no part"),
+        ("fields=" + "x," * 201, "#/fields", "at most 200"),
+    ],
+)
+def test_an_unknown_part_is_refused_with_those_nearest_to_it(
+    client: TestClient, query: str, pointer: str, words: str
+) -> None:
+    answer = client.get(f"/api/v1/plan?{query}")
+    assert answer.status_code == 422
+    first = answer.json()["errors"][0]
+    assert first["pointer"] == pointer
+    assert words in first["detail"]
