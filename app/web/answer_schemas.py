@@ -94,7 +94,7 @@ class AnswerSchemas:
             made: Schema = {"type": "object", "description": " ".join((kind.__doc__ or "").split())}
             self.components[name] = made
             made["properties"] = {field: self._property(kind, field, *about) for field, *about in _fields(kind)}
-            seldom: Collection[str] = LEFT_OUT.get(kind) or getattr(kind, "__optional_keys__", ())
+            seldom: Collection[str] = LEFT_OUT.get(kind, getattr(kind, "__optional_keys__", ()))
             made["required"] = [field for field in made["properties"] if field not in seldom]
         return {"$ref": f"#/components/schemas/{name}"}
 
