@@ -25,9 +25,11 @@ from app.formulas.collectives.ideal import (
 )
 from app.formulas.collectives.library import AlphaBeta, Calibration, Selection, compare
 from app.formulas.collectives.nccl_tuning import library_times
+from app.formulas.fabric.placement import network_share
 from app.plan.band import Draws
 from app.plan.communication import Communication, algorithms
 from app.plan.result import AllReduce, Explanation, Finding, Term, Timing
+from app.units import percent, show
 
 _ALGORITHMS, _PROTOCOLS = np.array(ALGORITHMS), np.array(PROTOCOLS)
 Floats = NDArray[np.float64]
@@ -386,6 +388,8 @@ def _findings(times: AllReduceTimes, fabric: Communication) -> Iterator[Finding]
                 "Choose an InfiniBand generation, or switch it off.",
                 {"in_network_reduction": False},
             )
+        if _first(times.machine.domains) > 1:
+            yield from _network_findings(times.machine, fabric)
         return
     if forced in ("recursive-halving-doubling", "hierarchical") and not fabric.ideal:
         reason = f"NCCL and RCCL have no {forced} algorithm."
@@ -408,6 +412,38 @@ def _findings(times: AllReduceTimes, fabric: Communication) -> Iterator[Finding]
         "Leave algorithm and protocol blank for the quickest.",
         {"algorithm": "", "protocol": ""},
     )
+
+
+def _network_findings(machine: Machine, fabric: Communication) -> Iterator[Finding]:
+    """What keeps a collective from the network's rate, other than the network's own tapers."""
+    line, copied = _first(machine.scale_out_line), fabric.catalog.collectives["tcp"]["rate_per_gpu"]
+    if fabric.system.transport.family == "tcp" and copied.typical < _first(machine.scale_out_rate) * (1 + 1e-9):
+        yield Finding(
+            "note",
+            "host-copies",
+            f"The host copies {show(copied.typical, 'B/s', 2)} for each GPU through sockets; its share of the ports "
+            f"carries {show(line, 'B/s')}: a faster port changes nothing.",
+            ("scale_out",),
+            "Choose a network with RDMA.",
+        )
+    left = _first(machine.ring_network)
+    without = network_share(
+        [(1.0, float(fabric.gpus))], "ring", fabric.site._replace(balancing="adaptive"), _first(machine.exits)
+    )
+    if left < COLLIDING * float(without):
+        yield Finding(
+            "warning",
+            "flows-collide",
+            f"Flows that are bound to a path collide on uplinks: the fullest leaves a ring over all GPUs "
+            f"{percent(left / float(without))} of its rate.",
+            ("load_balancing", "topology"),
+            "Choose per packet (adaptive routing or spraying), or wire leaves by rail.",
+            {"load_balancing": "adaptive"},
+        )
+
+
+COLLIDING = 0.95
+"""Share of the rate below which collisions are worth a word."""
 
 
 def _missing(machine: Machine, fabric: Communication) -> str:

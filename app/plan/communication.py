@@ -169,7 +169,7 @@ def _machine(fabric: Communication, system: CollectiveSystem, gpus: Floats, samp
 
 def _tapered(built: Machine, site: Site) -> Machine:
     """The machine with what the network leaves a collective of all its ranks."""
-    if not site.tiers and not site.rails_apart:
+    if not site.matters and not site.rails_apart:
         return built
     everyone = [(1.0, built.ranks_per_domain * built.domains)]
     return replace(

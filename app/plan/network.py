@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app import units
+from app.catalog.entries import ScaleOut
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.formulas import costs
@@ -72,15 +73,28 @@ class Network:
         """Nodes of a scalable unit [1]."""
         return self.built.counts.unit_nodes if self.built else self.request.nodes_per_unit
 
+    @property
+    def load_balancing(self) -> placement.Balancing:
+        """How flows are spread over equal paths: as asked, or as the network and its tuning do."""
+        return self.request.load_balancing or usual_balancing(self.cluster.scale_out.family, self.request.tuned)
+
     @cached_property
     def site(self) -> placement.Site:
         """Where the GPUs stand."""
         cluster, built = self.cluster, self.built
-        site = placement.Site(float(cluster.gpus), float(cluster.domain), scattered=self.request.placement == SCATTERED)
+        site = placement.Site(
+            float(cluster.gpus),
+            float(cluster.domain),
+            scattered=self.request.placement == SCATTERED,
+            balancing=self.load_balancing,
+            flows=flows(cluster.scale_out, self.load_balancing, self.prices.catalog),
+            planes=float(self.request.planes),
+        )
         if built is None:
             return site
+        pinned = self.load_balancing in placement.PINNED
         return site._replace(
-            tiers=placement.tiers_of(built.design, built.counts, cluster.gpus_per_node),
+            tiers=placement.tiers_of(built.design, built.counts, cluster.gpus_per_node, pinned),
             leaf=placement.leaf_gpus(built.counts, cluster.gpus_per_node),
             rails_apart=cluster.nics_per_node > 1 and not bool(built.design.crosses_rails),
         )
@@ -122,7 +136,12 @@ class Network:
 
     def fields(self) -> dict[str, object]:
         """What the design fills into a scenario's blanks, by the scenario's names."""
-        return {"switch": self.switch, "tiers": self.tiers, "nodes_per_unit": self.nodes_per_unit}
+        return {
+            "switch": self.switch,
+            "tiers": self.tiers,
+            "nodes_per_unit": self.nodes_per_unit,
+            "load_balancing": self.load_balancing,
+        }
 
     def cable_count(self) -> int:
         """How many rows `cables` has."""
@@ -137,6 +156,28 @@ class Network:
             return iter(())
         kinds = {level: medium.cable.name if medium else "" for level, medium in self.built.media.items()}
         return cable_list(self.built.cabling, kinds)
+
+
+def usual_balancing(family: str, tuned: bool) -> placement.Balancing:
+    """How a network of a family spreads flows over equal paths unless told otherwise.
+
+    InfiniBand, Spectrum-X and Slingshot choose for each packet, Ultra Ethernet and EFA send each packet another way;
+    Ethernet hashes each flow, with RoCE tuned each queue pair.
+    """
+    if family in ("ultra-ethernet", "efa"):
+        return "spraying"
+    if family == "roce":
+        return "flowlet" if tuned else "hashing"
+    return "hashing" if family in ("tcp", "gpudirect-tcp") else "adaptive"
+
+
+def flows(scale_out: ScaleOut, balancing: placement.Balancing, catalog: Catalog) -> float:
+    """Flows of a GPU to one peer that a hash can tell apart [1]."""
+    constants = catalog.collectives["flows"]
+    if scale_out.family in ("tcp", "gpudirect-tcp"):
+        return constants["sockets"].typical
+    pairs = constants["queue_pairs"].typical if balancing == "flowlet" else 1.0
+    return constants["channels"].typical * pairs
 
 
 def network_of(scenario: Scenario, catalog: Catalog) -> Network:

@@ -222,6 +222,13 @@ class NetworkRequest(Request):
     management_links: Count = _field(
         "network", "Fabric-manager links", "Leaf ports that the fabric manager takes.", 0, ge=0, le=1024
     )
+    load_balancing: Literal["hashing", "flowlet", "adaptive", "spraying"] | None = _field(
+        "network",
+        "Load balancing",
+        "How flows are spread over equal paths. hashing: each on one of them, whatever it carries; flowlet: each queue "
+        "pair, in bursts; adaptive: packet by packet, by the switches' queues; spraying: packet by packet, by the "
+        "adapter. Blank: as the network and its tuning do.",
+    )
     placement: Literal["contiguous", "scattered"] = _field(
         "network",
         "Placement of the job",
@@ -231,7 +238,14 @@ class NetworkRequest(Request):
     )
     in_network_reduction: bool = _field("network", "Reduction in the switch (SHARP)", "Sums inside the network.", False)
     gpudirect: bool = _field("network", "GPUDirect RDMA", "NIC straight to GPU memory; off: through the host.", True)
-    tuned: bool = _field("network", "Tuned lossless Ethernet", "Flow and congestion control set up for RoCE.", True)
+    tuned: bool = _field(
+        "network",
+        "Tuned lossless Ethernet",
+        "For RoCE: priority flow control (PFC) pauses senders before a queue overflows, and ECN marks with DCQCN slow "
+        "them before that; several queue pairs are part of the hash. Off: as switches come. InfiniBand's credits and "
+        "Ultra Ethernet's own control need none of it.",
+        True,
+    )
     jitter: Annotated[Number, Field(ge=0, le=10)] = _field(
         "network",
         "Step-time spread of a node",

@@ -222,6 +222,13 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("fabric", "fabric.scattered_share", (r"x = 1 - \frac{u - g}{N - g}",)),
     (
         "fabric",
+        "fabric.fullest_link",
+        (r"E_{max} = Σ_{j ≥ 0} (1 - F(j)^{K u}), \text{  } F = \text{binomial}(N, \frac{1}{u})",),
+    ),
+    ("fabric", "fabric.hashed_share", (r"η = min(1, \frac{q}{E_{max}}), \text{  } N = q h",)),
+    ("fabric", "fabric.plane_share", (r"φ = min(1, \frac{q}{P})",)),
+    (
+        "fabric",
         "fabric.halving_share",
         (r"φ = \frac{1 - 1 / n}{1 - 1 / m + O (1 / m - 1 / n)}",),
     ),
@@ -231,7 +238,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (r"u = \text{nodes of a unit} · g \text{ (by rail), } d \frac{g}{R} \text{ (not)}",),
     ),
     ("fabric", "fabric.share_left", (r"φ = min(1, \frac{1}{O x})",)),
-    ("fabric", "fabric.network_share", (r"φ = min(φ_{leaf}, φ_{pod}, …)",)),
+    ("fabric", "fabric.network_share", (r"φ = min(φ_{leaf}, φ_{pod}, η_{leaf}, η_{pod})",)),
     (
         "fabric",
         "fabric.tiers_of",
@@ -717,6 +724,9 @@ TITLES = {
     "fabric.members": "Members of a group in one unit",
     "fabric.crossing_share": "Who sends out of a unit",
     "fabric.scattered_share": "Who sends out where nodes are taken at random",
+    "fabric.fullest_link": "Flows on the fullest uplink",
+    "fabric.hashed_share": "What pinned flows leave",
+    "fabric.plane_share": "What pinned flows reach on several planes",
     "fabric.halving_share": "What tapers leave halving-doubling",
     "fabric.leaf_gpus": "GPUs below a leaf",
     "fabric.share_left": "What a taper leaves",

@@ -16,11 +16,13 @@ from app import units
 from app.catalog.entries import ScaleOut
 from app.catalog.load import Catalog
 from app.formulas.collectives.ideal import bus_factor
+from app.formulas.fabric.placement import PINNED
 from app.plan import communication
 from app.plan.all_reduce import AlgorithmTime, all_reduce_times
 from app.plan.band import Z90, Band, interval
 from app.plan.cluster import Cluster, look_up
 from app.plan.communication import Communication
+from app.plan.network import usual_balancing
 from app.plan.scenario import Scenario
 
 RDMA = ("infiniband", "roce", "spectrum-x", "ultra-ethernet")
@@ -82,8 +84,12 @@ def sheet(scenario: Scenario, catalog: Catalog, nodes_per_unit: int | None = Non
     network = f" on {cluster.scale_out.name}" if cluster.nodes > 1 else ""
     return Sheet(
         title=f"{cluster.gpus:,} {cluster.gpu.name}{network}",
-        settings=tuple(_settings(cluster, scenario)),
-        checks=(*_links(cluster, catalog), *_collectives(cluster, scenario, catalog, nodes_per_unit)),
+        settings=tuple(_settings(cluster, scenario, catalog)),
+        checks=(
+            *_links(cluster, catalog),
+            *_collectives(cluster, scenario, catalog, nodes_per_unit),
+            *_flow_control(cluster),
+        ),
     )
 
 
@@ -95,7 +101,7 @@ def adapters(cluster: Cluster) -> str:
     return ",".join(f"mlx5_{index}" for index in range(cluster.nics_per_node))
 
 
-def _settings(cluster: Cluster, scenario: Scenario) -> Iterator[Setting]:
+def _settings(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator[Setting]:
     family = cluster.scale_out.family
     if cluster.nodes > 1:
         if family in RDMA:
@@ -107,7 +113,7 @@ def _settings(cluster: Cluster, scenario: Scenario) -> Iterator[Setting]:
                     "The compute adapters only, by their names in ibstat; storage adapters left out.",
                 )
             yield from _gpudirect(scenario)
-            yield from _fabric(cluster, scenario, family)
+            yield from _fabric(cluster, scenario, catalog)
         elif family == "efa":
             yield Setting("FI_PROVIDER", "efa", "Through the OFI plug-in, which the image must carry.")
         else:
@@ -140,7 +146,9 @@ def _gpudirect(scenario: Scenario) -> Iterator[Setting]:
         yield Setting("NCCL_NET_GDR_LEVEL", "LOC", "The plan goes through host memory.")
 
 
-def _fabric(cluster: Cluster, scenario: Scenario, family: str) -> Iterator[Setting]:
+def _fabric(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator[Setting]:
+    family = cluster.scale_out.family
+    balancing = scenario.load_balancing or usual_balancing(family, scenario.tuned)
     if family != "infiniband":
         yield Setting(
             "NCCL_IB_GID_INDEX", "3", "RoCE v2; check with show_gids. Since 2.21 NCCL finds it by itself.", False
@@ -149,7 +157,12 @@ def _fabric(cluster: Cluster, scenario: Scenario, family: str) -> Iterator[Setti
             yield Setting(
                 "NCCL_IB_TC", "106", "Traffic class of the lossless queue (DSCP 26); as your switches have it."
             )
-        yield Setting("NCCL_IB_QPS_PER_CONNECTION", "4", "More flows for equal-cost paths to spread.")
+    if balancing in PINNED:
+        pairs = f"{catalog.collectives['flows']['queue_pairs'].typical:g}"
+        yield Setting("NCCL_IB_QPS_PER_CONNECTION", pairs, "More flows for equal-cost paths to spread.")
+        yield Setting("NCCL_IB_SPLIT_DATA_ON_QPS", "1", "Every message over all of them; 0: message by message.", False)
+    else:
+        yield Setting("NCCL_IB_ADAPTIVE_ROUTING", "1", "Packets may arrive out of order: the last write goes alone.")
     if scenario.in_network_reduction and cluster.scale_out.in_network_reduction:
         yield Setting("NCCL_COLLNET_ENABLE", "1", "Sum in the switches (SHARP); needs its plug-in and daemon.")
     if scenario.topology == "rail-only":
@@ -304,6 +317,22 @@ def _gigabits(rate: float) -> str:
 
 def _microseconds(time: float) -> str:
     return units.show(time, "s", 3).replace(units.THIN, " ")
+
+
+def _flow_control(cluster: Cluster) -> Iterator[Check]:
+    """Whether an Ethernet that must not lose packets lost any while everything ran."""
+    if cluster.nodes < 2 or cluster.scale_out.family not in ("roce", "spectrum-x"):
+        return
+    counters = "/sys/class/infiniband/mlx5_0/ports/1/hw_counters"
+    yield Check(
+        "flow-control",
+        "Nothing was lost on the way, and congestion control worked",
+        "on every node and adapter, after the all-reduce of the whole cluster",
+        f"grep . {counters}/{{out_of_sequence,packet_seq_err,np_ecn_marked_roce_packets,rp_cnp_handled}}\n"
+        "ethtool -S eth0 | grep -E 'prio[0-9]_pause|discards_phy'",
+        "out_of_sequence, packet_seq_err and discards_phy stay at 0: after a lost packet all behind it is sent again. "
+        "Pause frames (PFC) only in the lossless queue's priority; where they grow and ECN marks do not, DCQCN is off.",
+    )
 
 
 # Collectives ---------------------------------------------------------------------------------------------------------

@@ -98,3 +98,27 @@ def test_every_kind_of_server_gets_a_sheet(gpu: str):
     sheet = acceptance.sheet(Scenario(gpu=gpu, gpus=144, model="llama-3-8b"), CATALOG)
     assert all(np.isfinite(figure.band.typical) for one in sheet.checks for figure in one.figures)
     assert len([one for one in sheet.checks if one.figures]) >= 2
+
+
+def test_settings_follow_how_flows_are_spread():
+    pinned, free = settings(Scenario(scale_out="roce-400")), settings(Scenario(scale_out="spectrum-x-400"))
+    assert pinned["NCCL_IB_QPS_PER_CONNECTION"] == "4"
+    assert "NCCL_IB_ADAPTIVE_ROUTING" not in pinned
+    assert free["NCCL_IB_ADAPTIVE_ROUTING"] == "1"
+    assert "NCCL_IB_QPS_PER_CONNECTION" not in free
+    assert "NCCL_IB_QPS_PER_CONNECTION" in settings(Scenario(load_balancing="hashing"))
+
+
+def test_ethernet_that_must_not_lose_packets_is_asked_whether_it_did():
+    lossless = check(Scenario(scale_out="roce-400"), "flow-control")
+    assert {"out_of_sequence", "pause", "ecn_marked", "discards"} <= {
+        word for word in ("out_of_sequence", "pause", "ecn_marked", "discards") if word in lossless.command
+    }
+    assert all(one.key != "flow-control" for one in acceptance.sheet(Scenario(), CATALOG).checks)
+
+
+def test_a_taper_under_nodes_at_random_lowers_what_the_whole_cluster_should_show():
+    def last(**asked):
+        return check(Scenario(oversubscription=8, **asked), "all-reduce-cluster", 32).figures[-1].band.typical
+
+    assert last(placement="scattered") < 0.5 * last()

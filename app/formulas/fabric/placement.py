@@ -23,6 +23,7 @@ from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.fabric.cabling import Counts
 from app.formulas.fabric.direct import torus_sides
 from app.formulas.fabric.layouts import DRAGONFLY, MESH, RAIL_ONLY, TORUS_2D, TORUS_3D, Design
+from app.formulas.fabric.load_balancing import hashed_share
 
 Axis = tuple[Array, Array]
 """Stride and size: ranks of a group that differ by the stride, so many of them [1]."""
@@ -30,6 +31,11 @@ Pattern = Literal["ring", "tree", "halving", "exchange"]
 """How a group communicates: each to the next, along a tree, by recursive halving, each to every other."""
 TREE_EDGES = 1.5
 """Edges of a double binary tree that leave a unit, over those of a ring: 3 against 2."""
+Balancing = Literal["hashing", "flowlet", "adaptive", "spraying"]
+"""How switches choose among equal paths: by a hash of each flow; of each queue pair, bursts apart; packet by packet; or
+the adapter sends each packet another way."""
+PINNED = ("hashing", "flowlet")
+"""Those that bind a flow to a path."""
 
 
 class Tier(NamedTuple):
@@ -39,11 +45,16 @@ class Tier(NamedTuple):
         unit: GPUs below one set of its switches [1].
         spread: taper for traffic from a unit to all others, O [1].
         neighbour: taper for traffic from a unit to the next alone [1].
+        hosts, uplinks: hosts below it that share its links up, and these; 0 where flows are not hashed on them [1].
+        leaves: how many such sets there are [1].
     """
 
     unit: float
     spread: float
     neighbour: float
+    hosts: float = 0.0
+    uplinks: int = 0
+    leaves: float = 1.0
 
 
 class Site(NamedTuple):
@@ -52,10 +63,13 @@ class Site(NamedTuple):
     Attributes:
         gpus: GPUs [1].
         domain: GPUs that reach one another without the network [1].
-        tiers: units and tapers of the tiers that have fewer links up than down, lowest first [1].
+        tiers: units and tapers of the tiers that can leave a group less than its rate, lowest first [1].
         scattered: whether ranks stand on nodes at random.
         leaf: GPUs below one leaf, or one leaf of each rail [1].
         rails_apart: whether nothing but the scale-up link joins the rails.
+        balancing: whether each flow is bound to a path, hashing or flowlet; adaptive; spraying [1].
+        flows: flows of a GPU to one peer [1].
+        planes: equal networks that share a port's rate [1].
     """
 
     gpus: float
@@ -64,6 +78,14 @@ class Site(NamedTuple):
     scattered: bool = False
     leaf: float = np.inf
     rails_apart: bool = False
+    balancing: Balancing = "adaptive"
+    flows: float = 1.0
+    planes: float = 1.0
+
+    @property
+    def matters(self) -> bool:
+        """Whether any group can be left with less than its rate."""
+        return bool(self.tiers) or (self.planes > 1 and self.balancing in PINNED)
 
 
 # Groups --------------------------------------------------------------------------------------------------------------
@@ -201,22 +223,58 @@ def network_share(axes: Sequence[Axis], pattern: Pattern, site: Site, lanes: Arr
     (0.429, 1.0)
     """
     size, local = group_size(axes), members(axes, site.domain)
-    share: Array = 1.0
     if not any_(size > local):
-        return share
+        return 1.0
+    share = where(size > local, plane_share(pattern, size / local, site), 1.0)
     if pattern == "halving" and not site.scattered:
-        return halving_share(size, [(members(axes, tier.unit), tier.neighbour) for tier in site.tiers])
+        steps = [(members(axes, tier.unit), 1 / _left(tier, "ring", 1.0, 1.0, site)) for tier in site.tiers]
+        return share * halving_share(size, steps)
     for tier in site.tiers:
+        inside = members(axes, tier.unit)
         if site.scattered:
             crossing = where(size > local, scattered_share(site.gpus, tier.unit, site.domain), 0.0)
-            share = minimum(share, share_left(tier.spread, crossing))
-        elif pattern == "exchange":
-            crossing = crossing_share(pattern, size, members(axes, tier.unit), local)
-            share = minimum(share, share_left(tier.spread, crossing))
         else:
-            crossing = crossing_share(pattern, size, members(axes, tier.unit), minimum(local, lanes))
-            share = minimum(share, share_left(tier.neighbour, crossing))
+            lane = local if pattern == "exchange" else minimum(local, lanes)
+            crossing = crossing_share(pattern, size, inside, lane)
+        share = minimum(share, _left(tier, pattern, crossing, (size - inside) / local, site))
     return share
+
+
+def plane_share(pattern: Pattern, peers: Array, site: Site) -> Array:
+    """Share of its rate that a GPU's flows reach on several planes, min(1, q/P) where each is bound to one [1].
+
+    Args:
+        pattern: how the group communicates: an all-to-all has flows to every other domain.
+        peers: domains of the group [1].
+        site: where the GPUs stand.
+
+    Two flows on four planes:
+
+    >>> plane_share("ring", 2.0, Site(16.0, 8.0, balancing="hashing", flows=2.0, planes=4.0))
+    0.5
+    """
+    if site.planes <= 1 or site.balancing not in PINNED:
+        return 1.0
+    flows = site.flows * (maximum(peers - 1, 1.0) if pattern == "exchange" else 1.0)
+    return minimum(flows / site.planes, 1.0)
+
+
+def _left(tier: Tier, pattern: Pattern, crossing: Array, peers: Array, site: Site) -> Array:
+    """What a tier leaves: by its taper, and where flows are bound to links by the fullest of them.
+
+    Flows from leaf to leaf meet its uplinks alone; those to many leaves also the links down into each. A burst of a
+    flow finds the emptiest uplink anew, not the emptiest link down.
+    """
+    anywhere = site.scattered or pattern == "exchange"
+    share = share_left(tier.spread if anywhere else tier.neighbour, crossing)
+    if not tier.uplinks or site.balancing not in PINNED or (site.balancing == "flowlet" and not anywhere):
+        return share
+    leaves = tier.leaves * (2 if anywhere and site.balancing == "hashing" else 1)
+    if pattern != "exchange":
+        return minimum(share, hashed_share(tier.hosts * crossing, site.flows, tier.uplinks, leaves))
+    flows = site.flows * maximum(peers, 1.0)
+    hashed = hashed_share(tier.hosts, flows, tier.uplinks, leaves) / maximum(crossing, 1e-9)
+    return minimum(share, minimum(hashed, 1.0))
 
 
 # Tiers of a network --------------------------------------------------------------------------------------------------
@@ -238,61 +296,70 @@ def leaf_gpus(counts: Counts, gpus_per_node: float) -> float:
     return max(hosts * gpus_per_node / max(c.rails, 1), gpus_per_node)
 
 
-def tiers_of(design: Design, counts: Counts, gpus_per_node: float) -> tuple[Tier, ...]:
+def tiers_of(design: Design, counts: Counts, gpus_per_node: float, pinned: bool) -> tuple[Tier, ...]:
     """The tiers of a network where traffic may be left with less than its rate, lowest first.
 
     Args:
         design: one design, all planes together.
         counts: the same in plain numbers.
         gpus_per_node: GPUs of a node [1].
+        pinned: whether each flow is bound to a path.
     """
     kind = {MESH: _mesh, TORUS_2D: _torus, TORUS_3D: _torus, DRAGONFLY: _dragonfly}.get(counts.layout)
     gpus_per_host = gpus_per_node / max(counts.rails, 1)
-    found = kind(counts, gpus_per_host) if kind else _tree(design, counts, leaf_gpus(counts, gpus_per_node))
+    if kind:
+        found = kind(counts, gpus_per_host, pinned)
+    else:
+        found = _tree(design, counts, leaf_gpus(counts, gpus_per_node), gpus_per_host)
     return tuple(
-        tier._replace(unit=max(tier.unit, gpus_per_node)) for tier in found if max(tier.spread, tier.neighbour) > 1
+        tier._replace(unit=max(tier.unit, gpus_per_node))
+        for tier in found
+        if max(tier.spread, tier.neighbour) > 1 or (pinned and tier.uplinks)
     )
 
 
-def _tree(design: Design, counts: Counts, leaf: float) -> list[Tier]:
+def _tree(design: Design, counts: Counts, leaf: float, gpus_per_host: float) -> list[Tier]:
     """Leaves and pods, with the tapers of the design's bisection. A pod is as many leaves as a spine has ports down."""
     c = counts
     if c.tiers < 2:
         return []
     taper = float(design.bisection_leaf / design.bisection_spine)
-    tiers = [Tier(leaf, taper, taper)]
+    hosts = leaf / gpus_per_host / (c.rails if c.by_rail else 1)
+    tiers = [Tier(leaf, taper, taper, hosts, c.leaf_up, float(c.leaves_per_plane))]
     if c.tiers > 2:
         rails_apart = c.layout == RAIL_ONLY or c.rails_apart
         in_pod = min(c.leaves_per_plane / (c.rails if rails_apart else 1), c.spine_down)
         units = in_pod / (c.rails if c.by_rail and not rails_apart else 1)
         taper = float(design.bisection_leaf / design.bisection_core)
-        tiers.append(Tier(max(units, 1.0) * leaf, taper, taper))
+        pod = max(units, 1.0) * leaf
+        hosts = pod / gpus_per_host / (c.rails if rails_apart else 1)
+        tiers.append(Tier(pod, taper, taper, hosts, round(hosts / taper), c.nodes * c.rails / hosts))
     return tiers
 
 
-def _mesh(counts: Counts, gpus_per_host: float) -> list[Tier]:
+def _mesh(counts: Counts, gpus_per_host: float, pinned: bool) -> list[Tier]:
     """Each switch with w links to every other, u in all: see `_direct`."""
     c = counts
     if c.leaves_per_plane < 2 or c.leaf_up < 1:
         return []
-    return [_direct(c.leaf_down, c.leaf_up / (c.leaves_per_plane - 1), c.leaf_up, gpus_per_host)]
+    return [_direct(c.leaf_down, c.leaf_up / (c.leaves_per_plane - 1), c.leaf_up, gpus_per_host, pinned)]
 
 
-def _direct(hosts: float, between: float, links: float, gpus_per_host: float) -> Tier:
+def _direct(hosts: float, between: float, links: float, gpus_per_host: float, pinned: bool) -> Tier:
     """A switch or group with links to each other one: O = d/u to all of them.
 
     To the next alone d/w on the links between the two, or twice the first by way of any third: adaptive routing takes
-    the better.
+    the better, flows bound to a path take the shortest.
     """
-    spread = hosts / links
-    return Tier(hosts * gpus_per_host, spread, min(hosts / between, 2 * spread))
+    spread, shortest = hosts / links, hosts / between
+    return Tier(hosts * gpus_per_host, spread, shortest if pinned else min(shortest, 2 * spread))
 
 
-def _torus(counts: Counts, gpus_per_host: float) -> list[Tier]:
+def _torus(counts: Counts, gpus_per_host: float, _pinned: bool) -> list[Tier]:
     """Blocks of a torus, doubling, and its half.
 
     A block of j^D switches has 2D·j^(D-1)·w links out, O = d·j/(2D·w); half a torus has two faces, O = d·k/(4w) across
-    the longest side k. Rings run in all dimensions and both directions at once.
+    the longest side k. Rings run in all dimensions and both directions at once, whatever the routing.
     """
     c, dimensions = counts, 2 if counts.layout == TORUS_2D else 3
     width = c.leaf_up / (2 * dimensions)
@@ -306,11 +373,11 @@ def _torus(counts: Counts, gpus_per_host: float) -> list[Tier]:
     return [Tier(inside * gpus_per_host, taper, taper) for inside, taper in tapers]
 
 
-def _dragonfly(counts: Counts, gpus_per_host: float) -> list[Tier]:
+def _dragonfly(counts: Counts, gpus_per_host: float, pinned: bool) -> list[Tier]:
     """Groups of a·p hosts with w links to every other group: see `_direct`."""
     c = counts
     if c.units < 2:
         return []
     hosts = c.leaf_down * c.leaves_per_plane / c.units
     between = max(hosts // (c.units - 1), 1)
-    return [_direct(hosts, between, between * (c.units - 1), gpus_per_host)]
+    return [_direct(hosts, between, between * (c.units - 1), gpus_per_host, pinned)]

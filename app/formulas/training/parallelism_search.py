@@ -177,7 +177,7 @@ class Search:
     def placed(self, settings: Mapping[str, Array], recompute: Array | Whole = 0) -> Parallelism:
         """Whole configurations of all GPUs, with what each group is left with of the network; as `parallelism`."""
         found = self.parallelism(settings, recompute)
-        return groups.placed(found, self.site) if self.site and self.site.tiers else found
+        return groups.placed(found, self.site) if self.site and self.site.matters else found
 
     def parallelism(self, settings: Mapping[str, Array], recompute: Array | Whole = 0) -> Parallelism:
         """Configurations of all GPUs; what a formula does not read may be left out of the settings.
