@@ -140,7 +140,7 @@ def _calibrated_times(
         typical = Selection(*map(sweep.typical, vars(choice).values()))
         spoken = set(np.asarray(typical.protocol)[np.isfinite(typical.time)].tolist())
         protocol = PROTOCOLS[int(spoken.pop())] if len(spoken) == 1 else ""
-        error = fabric.residual(typical, sweep.typical(machine.domains))
+        error = np.broadcast_to(fabric.residual(sizes[..., 0], sweep.typical(machine.domains)), sweep.shape)
         shares = np.asarray(typical.bandwidth_share)
         return AlgorithmTime(name, protocol, sweep.drawn(choice.time), shares, np.asarray(error))
 
@@ -267,8 +267,7 @@ def _all_to_all(fabric: Communication, message: float, used: tuple[Estimate, ...
     lines = algorithms(fabric, "all-to-all", DRAWS)
     machine = fabric.machine(DRAWS)
     chosen, _ = compare("all-to-all", message, machine, fabric.calibration(DRAWS), lines=lines)
-    typical = Selection(*(np.ravel(value)[0] for value in vars(chosen).values()))
-    error = fabric.residual(typical, _first(machine.domains), "all-to-all")
+    error = fabric.residual(message, _first(machine.domains), "all-to-all")
     return Draws(np.atleast_1d(chosen.time), used, float(error))
 
 

@@ -140,12 +140,12 @@ class Communication:
         """The class of hardware whose model error applies."""
         return hardware_class(self.system, self.gpus / self.system.gpus_per_node, self.catalog)
 
-    def residual(self, choice: Selection, domains: Array, collective: str = "all-reduce") -> Array:
-        """The model's own error of times over so many domains: half-width of the 80 % interval on the logarithm [1]."""
+    def residual(self, message: Array, domains: Array, collective: str = "all-reduce") -> Array:
+        """The model's own error of a message over so many domains: half-width of the 80 % interval on the log [1]."""
         joined = np.asarray(domains) > 1
 
         def error(nodes: float) -> Array:
-            return residual(self.catalog, hardware_class(self.system, nodes, self.catalog), choice, collective)
+            return residual(self.catalog, hardware_class(self.system, nodes, self.catalog), message, collective)
 
         if joined.all():
             return error(np.inf)

@@ -16,9 +16,9 @@ from app.catalog.entries import Gpu, ScaleUp
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import TYPICAL, Sampled, Sampling
-from app.formulas.arrays import Array, where
+from app.formulas.arrays import Array
 from app.formulas.collectives.ideal import Machine
-from app.formulas.collectives.library import Calibration, Selection
+from app.formulas.collectives.library import Calibration
 
 RDMA_ETHERNET = ("roce", "spectrum-x", "ultra-ethernet")
 TRANSPORTS = ("infiniband", "efa", "slingshot", "gpudirect-tcp", "tcp", "omni-path")
@@ -135,7 +135,8 @@ def hardware_kind(system: CollectiveSystem, sampling: Sampling, catalog: Catalog
     constants = Sampled(catalog.collectives, sampling)
     node = _node(system, catalog)
     line = constants.take(node.link.bandwidth)
-    network = _scale_out(constants, system.transport, host_bound=node.link.family == "pcie")
+    host = constants.take(catalog.scale_up[node.card.pcie].bandwidth) if node.link.family == "pcie" else None
+    network = _scale_out(constants, system.transport, host)
     inside = SCALE_UP[node.link.family](constants, node, line, network)
     family = system.transport.family
     streamed: Array = 0.0
@@ -158,8 +159,11 @@ def hardware_kind(system: CollectiveSystem, sampling: Sampling, catalog: Catalog
         ll128=float(node.link.family != "pcie"),
         in_network_reduction=constants("in-network", "share") if system.transport.in_network_reduction else 0.0,
         streamed=streamed,
-        ring_share=constants("roce", "ring_share") if family in (*RDMA_ETHERNET, "gpudirect-tcp") else 1.0,
+        ring_share=constants("gpudirect-tcp", "ring_share") if family == "gpudirect-tcp" else 1.0,
         exits=constants("library", "rack_exits") if node.wide else np.inf,
+        memory_rate=constants.take(node.card.memory_bandwidth),
+        multicast_channels=inside.multicast_channels,
+        chunk_cost=inside.chunk_cost,
         scale_up_line=line,
         scale_out_line=network.line,
     )
@@ -227,8 +231,8 @@ class _ScaleOut:
     fill: Array
 
 
-def _scale_out(constants: Sampled, transport: Transport, *, host_bound: bool) -> _ScaleOut:
-    """The network between nodes; ``host_bound`` where GPUs reach it through PCIe bridges alone."""
+def _scale_out(constants: Sampled, transport: Transport, host: Array | None) -> _ScaleOut:
+    """The network between nodes; ``host`` is the PCIe rate where GPUs reach it through bridges of the host alone."""
     line = constants.take(transport.rate) if isinstance(transport.rate, Estimate) else transport.rate
     family = transport.family
     group = "roce" if family in RDMA_ETHERNET else family if family in TRANSPORTS else "infiniband"
@@ -244,8 +248,8 @@ def _scale_out(constants: Sampled, transport: Transport, *, host_bound: bool) ->
         rate, hop = rate * constants("roce", "untuned"), hop * constants("roce", "untuned_hop")
     if not transport.gpudirect and family not in ("tcp", "gpudirect-tcp"):
         rate, hop = rate * constants("gpudirect-off", "rate"), hop * constants("gpudirect-off", "hop")
-    if host_bound:
-        rate = np.minimum(rate, line * constants("pcie", "network"))
+    if host is not None:
+        rate = np.minimum(rate, host * constants("pcie", "network"))
     return _ScaleOut(line, rate, hop, reference_hop, fill)
 
 
@@ -262,6 +266,8 @@ class _Inside:
     fill: Array
     fill_one_domain: Array
     multicast_rate: Array = 0.0
+    multicast_channels: Array = 0.0
+    chunk_cost: Array = 0.0
     mesh_peers: float = 0.0
     network_hop: Array = 1.0
     across: Hop | None = None
@@ -276,18 +282,26 @@ def _nvlink(constants: Sampled, node: _Node, line: Array, network: _ScaleOut) ->
     generation, switched, bridged = int(node.link.generation), node.wiring == "switch", node.wiring == "bridge"
     fill = one_domain = constants("nvlink", "fill") * network.fill
     multicast_rate: Array = 0.0
+    channels: Array = 0.0
+    chunk_cost: Array = 0.0
     if generation >= 4 and switched:
         one_domain = fill * constants("nvlink", "fill_one_domain_from_4")
     if node.link.in_switch_reduction and switched:
         # Bus bandwidth of 8 ranks over the bus factor of 8 ranks, 7/4.
         multicast_rate = line * constants("nvlink", f"multicast_{min(max(generation, 4), 6)}") / (7 / 4)
+        kind = "4" if generation <= 4 else "from_5"
+        channels, chunk_cost = constants("nvlink", f"channels_{kind}"), constants("nvlink", f"chunk_cost_{kind}")
+    bridge = constants("nvlink", "bridge") if bridged else 1.0
+    hop = "to_2" if generation <= 2 else str(generation) if generation <= 4 else "from_5"
     return _Inside(
-        rate=line * constants("nvlink", f"usable_{min(max(generation, 1), 6)}"),
-        hop=constants("nvlink", "hop_to_3" if generation <= 3 else "hop_from_4"),
+        rate=line * constants("nvlink", f"usable_{min(max(generation, 1), 6)}") * bridge,
+        hop=constants("nvlink", f"hop_{hop}"),
         base_latency=constants("nvlink", "base_latency_to_2" if generation <= 2 else "base_latency"),
         fill=fill,
         fill_one_domain=one_domain,
         multicast_rate=multicast_rate,
+        multicast_channels=channels,
+        chunk_cost=chunk_cost,
         mesh_peers=_mesh_peers(node) if node.wiring == "mesh" or (bridged and node.domain > 2) else 0.0,
     )
 
@@ -355,28 +369,42 @@ SCALE_UP: Mapping[str, _Family] = {
 def hardware_class(system: CollectiveSystem, nodes: float, catalog: Catalog) -> str:
     """The class of hardware whose model error applies; also the groups of the accuracy report."""
     node = _node(system, catalog)
-    if node.link.family in ("pcie", "infinity-fabric"):
-        return node.link.family
+    reach = node.domain if node.wide else system.gpus_per_node
+    joined = nodes * system.gpus_per_node > reach
+    if node.link.family == "infinity-fabric":
+        return "infinity-fabric-network" if joined else "infinity-fabric"
+    if node.link.family == "pcie":
+        return "pcie"
     if system.wiring == "mesh":
         return "nvlink-mesh"
-    reach = node.domain if node.wide else system.gpus_per_node
-    if nodes * system.gpus_per_node <= reach:
+    if not joined:
         return "nvlink-switch"
     return "nvlink-switch-rdma" if system.transport.family in ("infiniband", *RDMA_ETHERNET) else "nvlink-switch-other"
 
 
-def residual(catalog: Catalog, group: str, choice: Selection, collective: str = "all-reduce") -> Array:
+SIZE_BANDS = ("small", "medium", "large")
+
+
+def residual(catalog: Catalog, group: str, message: Array, collective: str = "all-reduce") -> Array:
     """The model's own error: half-width of the 80 % interval on the logarithm [1].
 
-    Each class of hardware has three: where latency, pipeline fill and bandwidth make the time; between them by share.
+    Each class of hardware has three: for small, medium and large messages, with a passage of two octaves between them.
     Collectives other than the all-reduce, of which few runs are published, add one in quadrature.
     """
-    table = catalog.collectives["residual"]
-    moving, filling = choice.bandwidth_share, choice.fill_share
-    moving, filling = where(np.isnan(moving), 0.0, moving), where(np.isnan(filling), 0.0, filling)
-    own: Array = (
-        table[group].typical * (1 - moving - filling)
-        + table[f"{group}-fill"].typical * filling
-        + table[f"{group}-bandwidth"].typical * moving
-    )
-    return own if collective == "all-reduce" else np.hypot(own, table["other-collectives"].typical)
+    own = _by_size(catalog, group, message)
+    return own if collective == "all-reduce" else np.hypot(own, _by_size(catalog, "other-collectives", message))
+
+
+def size_band(message: float, catalog: Catalog) -> str:
+    """The size of a message by which errors are told apart."""
+    borders = [catalog.collectives["sizes"][name].typical for name in SIZE_BANDS[:2]]
+    return SIZE_BANDS[int(np.searchsorted(borders, message))]
+
+
+def _by_size(catalog: Catalog, group: str, message: Array) -> Array:
+    """An error by size of message: from half to twice the border of two sizes it passes from one to the other [1]."""
+    table, borders = catalog.collectives["residual"], (catalog.collectives["sizes"][name] for name in SIZE_BANDS[:2])
+    octaves = [float(np.log2(border.typical)) + side for border in borders for side in (-1, 1)]
+    small, medium, large = (table[f"{group}-{name}"].typical for name in SIZE_BANDS)
+    error: Array = np.interp(np.log2(message), octaves, [small, medium, medium, large])
+    return error

@@ -378,6 +378,8 @@ def _left_out(collectives: Report, training: Report) -> Iterator[Table]:
         },
     )
     yield _errors("left_out_by_class", "By class of hardware, left out", collectives["by_class"])
+    yield _errors("left_out_by_cell", "All-reduce by class and size, left out", reduce["by_cell"])
+    yield _errors("left_out_by_system", "Collectives by system, left out", collectives["by_system"])
     yield _errors(
         "left_out_training",
         "Training steps of sources left out of the fit",

@@ -28,14 +28,13 @@ from app.formulas.collectives.library import Selection
 from app.plan import communication
 from app.plan.band import interval
 from app.plan.communication import Communication, time_collective
+from app.plan.machine import SIZE_BANDS, size_band
 from app.plan.scenario import Scenario
-from app.units import parse
 from app.validation.statistics import Statistics, grouped, statistics, table
 
 MEASUREMENTS = Path(__file__).parent / "measurements" / "collectives.csv"
 PRIORS = Path(__file__).parent / "priors.toml"
 
-SMALL, MEDIUM = parse("64 KiB", "B"), parse("32 MiB", "B")
 LIBRARIES = ("nccl", "rccl")
 WIRINGS = ("switch", "mesh", "bridge", "peer-to-peer", "host", "no-peer-to-peer")
 ALIASES = {
@@ -56,6 +55,7 @@ ONE_PROCESS = re.compile(
     re.IGNORECASE,
 )
 """One process drives all GPUs of a node. One process per GPU is the opposite."""
+NO_MULTICAST = re.compile(r"\bno nvls\b|nvls (?:off|disabled)|NCCL_NVLS_ENABLE=0", re.IGNORECASE)
 NO_GPUDIRECT = re.compile(
     r"\bno gdr\b|gdr (?:off|disabled)|(?:without|no) gpudirect|NCCL_NET_GDR_LEVEL=(?:0|LOC)", re.I
 )
@@ -76,6 +76,7 @@ class Measured:
         collective: one of ``COLLECTIVES``.
         question: the cluster and what was forced; rows of one sweep share it.
         message: as nccl-tests count it [B].
+        band: the size of the message: small, medium or large.
         time: measured [s].
     """
 
@@ -86,12 +87,8 @@ class Measured:
     collective: str
     question: Scenario
     message: float
+    band: str
     time: float
-
-    @property
-    def band(self) -> str:
-        """The size band of the message."""
-        return "small" if self.message <= SMALL else "medium" if self.message <= MEDIUM else "large"
 
     def scenario(self) -> Scenario:
         """The row as a question to the planner, whose collective is asked apart."""
@@ -137,6 +134,7 @@ def _row(run: str, cells: Mapping[str, str], catalog: Catalog) -> Measured | str
         collective=collective,
         question=question,
         message=message,
+        band=size_band(message, catalog),
         time=units.parse(f"{time} us", "s"),
     )
 
@@ -184,6 +182,8 @@ def _question(gpu: str, collective: str, texts: tuple[str, ...], catalog: Catalo
         return "one GPU alone communicates with nobody"
     domain = int(_number(cells, "scale_up_domain") or 0)
     scale_up, wiring, algorithm = (_word(cells, name) for name in ("scale_up", "scale_up_wiring", "algorithm"))
+    if not algorithm and nodes == 1 and NO_MULTICAST.search(cells["note"]):
+        algorithm = "ring"  # what is left to a node for large messages
     network = _network(cells, gpus_per_node, platform, catalog)
     if isinstance(network, str):
         return network
@@ -433,7 +433,7 @@ def _bands(rows: Sequence[Measured], catalog: Catalog, fitted: Mapping[str, Arra
         message = np.array([rows[index].message for index in indices])[:, None]
         choice = time_collective(fabric, collective, message, typical)
         spread = np.asarray(time_collective(fabric, collective, message, drawn).time)
-        errors = np.ravel(fabric.residual(choice, fabric.machine(typical).domains, collective))
+        errors = np.ravel(fabric.residual(message[:, 0], fabric.machine(typical).domains, collective))
         values = np.concatenate([np.reshape(choice.time, (-1, 1)), spread[:, 1:]], axis=1)
         ends = zip(*interval(values, errors), *interval(values), strict=True)
         columns = [np.broadcast_to(np.ravel(values), len(indices)) for values in vars(choice).values()]
@@ -467,7 +467,7 @@ def summary(found: Sequence[Prediction], skipped: Sequence[Mapping[str, str]], l
     good = [p for p in found if not p.row.weak and p.row.library in LIBRARIES]
     reduce = [p for p in good if p.row.collective == "all-reduce"]
     switched = [p for p in reduce if p.group in ("nvlink-switch", "nvlink-switch-rdma")]
-    order = {name: index for index, name in enumerate(("small", "medium", "large"))}
+    order = {name: index for index, name in enumerate(SIZE_BANDS)}
     return {
         "rows": len(found),
         "skipped": list(skipped),
@@ -479,15 +479,34 @@ def summary(found: Sequence[Prediction], skipped: Sequence[Mapping[str, str]], l
         "by_run": grouped(found, lambda p: p.row.run, _score),
         "by_class": grouped(sorted(good, key=lambda p: p.group), lambda p: p.group, _score),
         "by_collective": grouped(good, lambda p: p.row.collective, _score),
+        "by_system": _by_system(good),
         "all_reduce": {
             "overall": _score(reduce),
             "by_band": grouped(sorted(reduce, key=lambda p: order[p.row.band]), lambda p: p.row.band, _score),
+            "by_system": _by_system(reduce),
+            "median_of_systems": _median_of_systems(reduce),
+            "by_cell": grouped(
+                sorted(reduce, key=lambda p: (p.group, order[p.row.band])),
+                lambda p: f"{p.group}, {p.row.band}",
+                _score,
+            ),
             "switched": _score(switched),
             "switched_by_band": grouped(
                 sorted(switched, key=lambda p: order[p.row.band]), lambda p: p.row.band, _score
             ),
         },
     }
+
+
+def _by_system(found: Sequence[Prediction]) -> dict[str, Statistics]:
+    """The statistics of each system, by name."""
+    return grouped(sorted(found, key=lambda p: p.row.system), lambda p: p.row.system, _score)
+
+
+def _median_of_systems(found: Sequence[Prediction]) -> float | None:
+    """The median of the systems' median errors: each system has one vote, however many rows it has [1]."""
+    medians = [group["median"] for group in _by_system(found).values()]
+    return float(np.median(medians)) if medians else None
 
 
 def text(report: Mapping[str, Any]) -> str:
@@ -514,6 +533,10 @@ def text(report: Mapping[str, Any]) -> str:
             {"all": reduce["switched"], **reduce["switched_by_band"]},
             "all-reduce, NVLink switch, InfiniBand or RoCE or none",
         ),
+        table(reduce["by_cell"], "all-reduce, class and size"),
+        table(report["by_system"], "system"),
+        "Median of the systems' medians, all-reduce: "
+        + ("-" if reduce["median_of_systems"] is None else f"{reduce['median_of_systems']:.1%}"),
         table(report["by_run"], "run"),
     ]
     if reasons:

@@ -429,16 +429,62 @@ def test_a_gather_between_two_lone_gpus_crosses_the_network_once():
 
 
 @pytest.mark.parametrize("collective", ["all-gather", "reduce-scatter"])
-def test_a_lone_ring_gets_less_of_ethernet_than_of_infiniband(collective):
-    # 1 TB in 16 nodes of 100 Gb/s a GPU: bytes at share · usable rate · 8 GPUs, the rest is lost in them
-    rates = {}
-    for transport, network in (("infiniband", "infiniband-edr"), ("roce", "roce-100")):
-        m = cluster("a100-sxm", nodes=16, scale_out=network).machine(TYPICAL)
+def test_a_ring_of_one_pass_gets_the_wire_of_any_network_unless_the_node_is_narrower(collective):
+    # 1 TB, 16 nodes: 8 ports of 100 Gb/s are narrower than NVLink 3; 8 of 400 are not narrower than NVLink 4's ring.
+    for gpu, network, narrowest in (
+        ("a100-sxm", "infiniband-edr", lambda m: 8 * m.scale_out_rate),
+        ("a100-sxm", "roce-100", lambda m: 8 * m.scale_out_rate),
+        ("h100-sxm", "roce-400", lambda m: m.scale_up_rate * CALIBRATION.gather_across),
+    ):
+        m = cluster(gpu, nodes=16, scale_out=network).machine(TYPICAL)
         time = float(quickest(collective, 1e12, m, CALIBRATION))
-        rates[transport] = 127 / 128 * 1e12 / time / (8 * float(np.asarray(m.scale_out_rate)))
-    share = CATALOG.collectives["roce"]["ring_share"].typical
-    assert rates["infiniband"] == pytest.approx(1, rel=0.01)
-    assert rates["roce"] == pytest.approx(share, rel=0.01)
+        assert 127 / 128 * 1e12 / time == pytest.approx(float(narrowest(m)), rel=0.01)
+
+
+def test_a_small_message_passes_every_gpu_of_a_rack():
+    # Up and down through 64 GPUs one after the other: 2 · 63 hops after the launch, to which 8 B add a few per cent.
+    m = cluster("gb200", nodes=16).machine(TYPICAL)
+    expected = float(m.base_latency + 2 * 63 * m.scale_up_hop)
+    assert float(quickest("all-reduce", 8, m, CALIBRATION)) == pytest.approx(expected, rel=0.05)
+
+
+def test_nvls_takes_larger_chunks_for_larger_messages():
+    # 24 channels of 8 GPUs: 128 KiB each, 64 times over, are 1.5 GiB; below it the chunks are half as large.
+    m = cluster("b200-sxm").machine(TYPICAL)
+    line = library.all_reduce_algorithms(m, CALIBRATION)["nvls"]
+    (full, most), (half, less), *_ = line.steps
+    assert (float(full), float(most), float(half)) == (1.5 * 2**30, 1.0, 96 * 2**20)
+    cost = float(m.chunk_cost)
+    assert float(less) == pytest.approx((1 + cost / 2**17) / (1 + cost / 2**16))
+
+
+def test_hopper_pairs_with_faster_memory_are_faster():
+    # The same network and NVLink: an H200's bytes spend less time in its memory.
+    times = {
+        gpu: float(quickest("all-reduce", 2**33, cluster(gpu, nodes=2).machine(TYPICAL), CALIBRATION))
+        for gpu in ("h100-sxm", "h200-sxm")
+    }
+    assert 1.015 < times["h100-sxm"] / times["h200-sxm"] < 1.05
+
+
+@pytest.mark.parametrize(("protocol", "most"), [("ll128", 128 / 120), ("ll", 2.0)])
+def test_a_forced_protocol_costs_no_more_than_its_bytes_on_the_wire(protocol, most):
+    m = cluster("a100-sxm", nodes=2).machine(TYPICAL)
+    forced, simple = (
+        float(quickest("all-reduce", 2**33, m, CALIBRATION, algorithm="ring", protocol=name))
+        for name in (protocol, "simple")
+    )
+    assert 1 < forced / simple <= most * (1 + 1e-9)
+
+
+def test_pcie_to_the_network_is_a_cap_and_slows_no_slower_card():
+    slow, fast = (
+        cluster("rtx-pro-6000", nodes=2, gpus_per_node=1, nics_per_node=1, scale_out=network).machine(TYPICAL)
+        for network in ("roce-100", "roce-800")
+    )
+    efficiency = CATALOG.collectives["roce"]["efficiency"].typical
+    assert float(slow.scale_out_rate) == pytest.approx(12.5e9 * efficiency)
+    assert float(fast.scale_out_rate) == pytest.approx(63e9 * CATALOG.collectives["pcie"]["network"].typical)
 
 
 def test_a_small_broadcast_overlaps_with_the_next():

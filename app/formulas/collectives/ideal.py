@@ -327,6 +327,9 @@ class Machine:
         streamed: 1 where the transport hides latency behind bytes and uses rings only (GPUDirect-TCP), else 0 [1].
         ring_share: share of the network rate that a lone ring sustains, in all but the all-reduce [1].
         exits: GPUs of a domain whose network ports one collective uses at a time [1].
+        memory_rate: what a GPU's memory sustains [B/s].
+        multicast_channels: blocks of a GPU that work on a sum in the scale-up switch [1].
+        chunk_cost: what each chunk of such a sum costs besides its own bytes, κ [B].
         scale_up_line: line rate of the scale-up link, for the ideal profile [B/s].
         scale_out_line: line rate of the GPU's network share, for the ideal profile [B/s].
         ring_network, tree_network, halving_network, exchange_network: share of the network rate that a ring, a tree,
@@ -354,6 +357,9 @@ class Machine:
     streamed: Array = 0.0
     ring_share: Array = 1.0
     exits: Array = np.inf
+    memory_rate: Array = np.inf
+    multicast_channels: Array = 0.0
+    chunk_cost: Array = 0.0
     scale_up_line: Array = 0.0
     scale_out_line: Array = 0.0
     ring_network: Array = 1.0

@@ -14,8 +14,8 @@ one scale-up domain [1], M domains [1].
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,19 +31,22 @@ class Calibration:
     Attributes:
         fill_exponent: q [1].
         fill_cap_domain: k within one domain, multiples of the latency [1].
-        fill_cap_network: k of ring and tree across domains [1].
+        fill_cap_ring: k of a ring across domains, whose latency counts every hop already [1].
+        fill_cap_network: k of a tree across domains [1].
         fill_cap_multicast: k of NVLS tree across domains [1].
         fill_lone: fill of a rank alone in its domain, share of the fill with many [1].
         ll_end: LL is best up to this transfer time over latency; NVLS starts there [1].
         simple_start: Simple is best from this transfer time over latency on [1].
         tree_chain: tree through the GPUs of a domain, share of half the ring rate [1].
         tree_many: tree over more than two domains, share of half the smaller rate [1].
-        multicast_pair: NVLS tree, share of the multicast rate [1].
+        memory_passes: NVLS tree, how often each byte passes the GPU's memory besides [1].
         multicast_many: NVLS tree over more than two domains, share of half the network [1].
         chain_across: hop inside a domain when other domains take part, over one when none do [1].
         ring_hop: network hop of a ring over that of a tree [1].
-        rack_chain: hops that each doubling beyond 8 ranks adds in a rack-wide domain [1].
         mesh_across: ring rate of a mesh when it also leaves the domain, over that within [1].
+        pair: two ranks alone, latency and fill over those of a chain of two [1].
+        rack_pace: share of the hops beyond the eighth rank of a domain that the pipeline meets [1].
+        gather_across: ring of one pass inside a domain when it also leaves it, over that within [1].
         gather_hop: hop of an all-gather or reduce-scatter inside a domain over that of an all-reduce [1].
         broadcast_fill: fill of a broadcast or reduce over that of an all-reduce, for bytes worth a latency [1].
         broadcast_exponent: q of a broadcast or reduce, whose small calls overlap [1].
@@ -52,6 +55,7 @@ class Calibration:
 
     fill_exponent: Array
     fill_cap_domain: Array
+    fill_cap_ring: Array
     fill_cap_network: Array
     fill_cap_multicast: Array
     fill_lone: Array
@@ -59,12 +63,14 @@ class Calibration:
     simple_start: Array
     tree_chain: Array
     tree_many: Array
-    multicast_pair: Array
+    memory_passes: Array
     multicast_many: Array
     chain_across: Array
     ring_hop: Array
-    rack_chain: Array
     mesh_across: Array
+    pair: Array
+    rack_pace: Array
+    gather_across: Array
     gather_hop: Array
     broadcast_fill: Array
     broadcast_exponent: Array
@@ -82,6 +88,7 @@ class AlphaBeta:
         fill: size of the pipeline's fill, c [1].
         cap: most of the fill, in multiples of L₀, k [1].
         exponent: of the fill's growth with the bytes, q [1].
+        steps: where the chunks grow: messages from so many bytes on have that share of the rate [B, 1].
     """
 
     latency: Array
@@ -90,6 +97,7 @@ class AlphaBeta:
     fill: Array
     cap: Array
     exponent: Array
+    steps: tuple[tuple[Array, Array], ...] = ()
 
 
 _MULTICAST = ("nvls", "nvls-tree", "collnet")
@@ -110,6 +118,7 @@ class Paths:
         ports: what the ports of a domain sustain together, P [B/s].
         hop: inside a domain, h [s].
         chain: hops from one end of a domain to the other [1].
+        pair: latency and fill of two ranks alone over those of a chain of two, else 1 [1].
         fill: c [1].
         cap: k [1].
     """
@@ -123,6 +132,7 @@ class Paths:
     ports: Array
     hop: Array
     chain: Array
+    pair: Array
     fill: Array
     cap: Array
 
@@ -148,8 +158,8 @@ class Paths:
     def through(self, passes: Array, crossings: Array, ring: bool = False) -> tuple[Array, Array]:
         """Latency and pace of so many passes through a domain and so many crossings between domains [s].
 
-        A ring saves the part of a tree's hop that the library spends, not the transport. The pipeline passes every GPU
-        of a rack, a small message does not.
+        A ring saves the part of a tree's hop that the library spends, not the transport. A small message passes every
+        GPU of a rack, one after the other; the pipeline of a large one has several on the way.
         """
         m, c = self.machine, self.calibration
         network, pacing = m.scale_out_hop, self.pacing_hop
@@ -157,27 +167,28 @@ class Paths:
             saved = (1 - c.ring_hop) * m.reference_hop
             network = maximum(network - saved, c.ring_hop * network / 2)
             pacing = maximum(pacing - saved, c.ring_hop * pacing / 2)
-        near = m.base_latency + passes * self.chain * self.hop
-        beyond = maximum(self.ranks_per_domain - 1 - self.chain, 0.0)
-        return near + crossings * network, near + passes * beyond * self.hop + crossings * pacing
+        near = (m.base_latency + passes * self.chain * self.hop) * self.pair
+        beyond = (1 - c.rack_pace) * maximum(self.chain - 7, 0.0) * passes * self.hop
+        return near + crossings * network, near - beyond + crossings * pacing
 
 
 def _paths(machine: Machine, calibration: Calibration) -> Paths:
     """The paths of a machine.
 
-    Links of a mesh carry as much of B as they lead to ranks; beyond 8 ranks a domain's chain grows with their
-    logarithm; P = g times the rate of a GPU's ports.
+    Links of a mesh carry as much of B as they lead to ranks; the chain passes every rank of a domain, a rack's too;
+    P = g times the rate of a GPU's ports.
 
     Source: Railyard's calibration against published nccl-tests and rccl-tests.
 
     >>> pair = Machine(8, 2, 450e9, 0.0, 0.0, 50e9, 0.0, 1e-6, 5e-6, 5e-6, 1.0, 1.0)
-    >>> two_nodes = _paths(pair, Calibration(*[1.0] * 19))
+    >>> two_nodes = _paths(pair, Calibration(*[1.0] * 22))
     >>> float(two_nodes.ports), float(two_nodes.chain), float(two_nodes.narrowest(two_nodes.ports))
     (400000000000.0, 7.0, 400000000000.0)
     """
     m, c = machine, calibration
     g, domains, peers = _number(m.ranks_per_domain), _number(m.domains), _number(m.mesh_peers)
     several = domains > 1
+    pair = where((domains <= 1) & (g == 2), c.pair, 1.0)
     links = where(peers > 0, minimum(1.0, (g - 1) / maximum(peers, 1.0)), 1.0)
     return Paths(
         machine=m,
@@ -188,8 +199,9 @@ def _paths(machine: Machine, calibration: Calibration) -> Paths:
         inside=m.scale_up_rate * links * where((peers > 0) & several, c.mesh_across, 1.0),
         ports=m.scale_out_rate * minimum(g, m.exits),
         hop=m.scale_up_hop * where(several, c.chain_across, 1.0),
-        chain=where(g > 8, 7 + c.rack_chain * np.log2(maximum(g, 8.0) / 8), g - 1),
-        fill=where(several, m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g,
+        chain=g - 1,
+        pair=pair,
+        fill=where(several, m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g * pair,
         cap=where(several, c.fill_cap_network, c.fill_cap_domain),
     )
 
@@ -214,7 +226,7 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     A ring of 8 at 7 B/s with hops of 1 s: 2 · 7 steps, and 7 / (2 · 7/8) = 4 B/s.
 
     >>> node = Machine(8, 1, 7.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
-    >>> ring = all_reduce_algorithms(node, Calibration(*[1.0] * 19))["ring"]
+    >>> ring = all_reduce_algorithms(node, Calibration(*[1.0] * 22))["ring"]
     >>> float(ring.latency), float(ring.rate)
     (14.0, 4.0)
     """
@@ -228,14 +240,17 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
         ring = p.narrowest(m.ring_network * p.ports) / bus_factor("all-reduce", p.ranks)
     alone = where(p.ranks_per_domain > 1, c.tree_chain * p.inside / 2, np.inf)
     switch = _multicast_rates(p, sharp)
-    found = {"ring": AlphaBeta(*around, ring, p.fill, p.cap, c.fill_exponent)}
+    ring_cap = where(p.several, c.fill_cap_ring, c.fill_cap_domain)
+    found = {"ring": AlphaBeta(*around, ring, p.fill, ring_cap, c.fill_exponent)}
     if any_((rate := _tree_rate(p, ring, alone)) > 0):
         found["tree"] = AlphaBeta(*up_and_down, rate, p.fill, p.cap, c.fill_exponent)
     if any_((rate := switch["nvls"]) > 0):
         through_switch = p.through(where(p.several, direct, 2.0), where(p.several, 2.0, 0.0))
-        found["nvls"] = AlphaBeta(*through_switch, rate, p.fill, multicast_cap, c.fill_exponent)
+        steps = _chunk_steps(p, "nvls")
+        found["nvls"] = AlphaBeta(*through_switch, rate, p.fill, multicast_cap, c.fill_exponent, steps)
     if any_((rate := switch["nvls-tree"]) > 0):
-        found["nvls-tree"] = AlphaBeta(*up_and_down, rate, p.fill, multicast_cap, c.fill_exponent)
+        steps = _chunk_steps(p, "nvls-tree")
+        found["nvls-tree"] = AlphaBeta(*up_and_down, rate, p.fill, multicast_cap, c.fill_exponent, steps)
     if any_((rate := sharp * minimum(m.ring_network * p.ports, alone)) > 0):
         found["collnet"] = AlphaBeta(*p.through(direct, 2.0), rate, p.fill, p.cap, c.fill_exponent)
     return found
@@ -257,7 +272,7 @@ def _multicast_rates(p: Paths, sharp: Array) -> dict[str, Array]:
     """
     m, c, g = p.machine, p.calibration, p.ranks_per_domain
     multicast = where(g > 2, m.multicast_rate * minimum(1.0, 9 / 8 / (1 + 1 / g)), 0.0)
-    joined = c.multicast_pair * multicast
+    joined = multicast / (1 + c.memory_passes * multicast / m.memory_rate)
     ports = m.tree_network * p.ports
     through = where(p.domains > 2, c.multicast_many * ports / 2, ports)
     trees = 1.0 - _number(m.streamed)
@@ -267,11 +282,35 @@ def _multicast_rates(p: Paths, sharp: Array) -> dict[str, Array]:
     }
 
 
+_CHUNKS: Mapping[str, tuple[tuple[float, float], ...]] = {
+    "nvls": ((64.0, 128 * 1024.0), (8.0, 64 * 1024.0), (2.0, 32 * 1024.0), (0.0, 16 * 1024.0)),
+    "nvls-tree": ((4.0, 128 * 1024.0), (1.0, 64 * 1024.0), (0.0, 32 * 1024.0)),
+}
+"""Chunks by what a message has to hold: so many of them for each channel of each rank [1], and their size [B]."""
+
+
+def _chunk_steps(p: Paths, name: str) -> tuple[tuple[Array, Array], ...]:
+    """From how many bytes on NVLS reaches which share of its rate [B, 1].
+
+    A chunk of s bytes costs as much time as s + κ bytes would, and the library takes larger chunks for larger
+    messages: with NVLS, s is 128 KiB from 64·m·s on, m being channels times ranks, 64 KiB from 8·m·s, 32 KiB from
+    2·m·s; its trees take them sooner.
+
+    Source: NVIDIA, NCCL 2.30, ``src/enqueue.cc`` (calcCollChunking); κ from Railyard's calibration.
+    """
+    m, chunks = p.machine, _CHUNKS[name]
+    lanes = _number(m.multicast_channels) * p.ranks_per_domain
+    full = 1 + m.chunk_cost / chunks[0][1]
+    return tuple((each * lanes * chunk, full / (1 + m.chunk_cost / chunk)) for each, chunk in chunks)
+
+
 def _lone_ring_rate(p: Paths, collective: str) -> Array:
-    """Rate of a ring with one pass, which gets ``ring_share`` of the ports [B/s]."""
+    """Rate of a ring with one pass, slower inside a domain when it also leaves it [B/s]."""
+    inside = p.inside * where(p.several, p.calibration.gather_across, 1.0)
+    alone = replace(p, inside=inside)
     with np.errstate(divide="ignore", invalid="ignore"):
         ports = p.machine.ring_share * p.machine.ring_network * p.ports
-        rate: Array = p.narrowest(ports) / bus_factor(collective, p.ranks)
+        rate: Array = alone.narrowest(ports) / bus_factor(collective, p.ranks)
     return rate
 
 
@@ -286,7 +325,7 @@ def gather_algorithms(machine: Machine, calibration: Calibration) -> dict[str, A
     7 steps of 1 s, and 7 / (7/8) = 8 B/s:
 
     >>> node = Machine(8, 1, 7.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
-    >>> ring = gather_algorithms(node, Calibration(*[1.0] * 19))["ring"]
+    >>> ring = gather_algorithms(node, Calibration(*[1.0] * 22))["ring"]
     >>> float(ring.latency), float(ring.rate)
     (7.0, 8.0)
     """
@@ -307,7 +346,7 @@ def broadcast_algorithms(machine: Machine, calibration: Calibration) -> dict[str
     Nothing but the launch of 2 s, and all of 7 B/s:
 
     >>> node = Machine(8, 1, 7.0, 0.0, 0.0, 0.0, 2.0, 1.0, 0.0, 0.0, 1.0, 1.0)
-    >>> ring = broadcast_algorithms(node, Calibration(*[1.0] * 19))["ring"]
+    >>> ring = broadcast_algorithms(node, Calibration(*[1.0] * 22))["ring"]
     >>> float(ring.latency), float(ring.rate)
     (2.0, 7.0)
     """
@@ -329,7 +368,7 @@ def all_to_all_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     One hop of 1 s and 7 peers of 1 s each; 7/8 of the bytes at 7 B/s:
 
     >>> node = Machine(8, 1, 7.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
-    >>> exchange = all_to_all_algorithms(node, Calibration(*[1.0] * 19))["ring"]
+    >>> exchange = all_to_all_algorithms(node, Calibration(*[1.0] * 22))["ring"]
     >>> float(exchange.latency), float(exchange.rate)
     (8.0, 8.0)
     """
@@ -387,6 +426,10 @@ def _some_bytes(transfer: Array) -> Array:
 _TINY = float(np.finfo(float).tiny)
 
 
+LL_COST, LL128_COST = 2.0, 128 / 120
+"""Bytes on the wire for each byte of data: 4 of 8 are flags with LL, 8 of 128 with LL128 and its line."""
+
+
 def _line_times(
     name: str, line: AlphaBeta, transfer: Array, machine: Machine, calibration: Calibration
 ) -> dict[str, Array]:
@@ -396,10 +439,12 @@ def _line_times(
     if name in _MULTICAST:
         return {"simple": _tangent(line, transfer, maximum(some_bytes, first))}
     between = minimum(maximum(some_bytes, first), last)
+    simple = _tangent(line, transfer, maximum(some_bytes, last))
+    ll128 = minimum(_tangent(line, transfer, between), LL128_COST * simple)
     times = {
-        "ll": _tangent(line, transfer, minimum(some_bytes, first)),
-        "ll128": where(_number(machine.ll128) > 0, _tangent(line, transfer, between), np.nan),
-        "simple": _tangent(line, transfer, maximum(some_bytes, last)),
+        "ll": minimum(_tangent(line, transfer, minimum(some_bytes, first)), LL_COST * simple),
+        "ll128": where(_number(machine.ll128) > 0, ll128, np.nan),
+        "simple": simple,
     }
     streamed = _number(machine.streamed) > 0
     if any_(streamed):
@@ -417,7 +462,11 @@ def _stretches(line: AlphaBeta, calibration: Calibration) -> tuple[Array, Array]
 
 
 def _transfer(line: AlphaBeta, message: Array) -> Array:
+    """Time of the bytes alone, X [s]: no message takes longer than a larger one whose chunks are larger."""
     with np.errstate(divide="ignore", invalid="ignore"):
+        if line.steps:
+            weighed = (maximum(message, start) / share for start, share in line.steps)
+            message = reduce(minimum, weighed)
         return where(line.rate > 0, message / line.rate, _number(np.nan))
 
 

@@ -47,7 +47,8 @@ CLASS_NAMES = {
     "nvlink-switch-rdma": ("NVLink and RDMA", "infiniband"),
     "nvlink-switch-other": ("NVLink and other networks", "roce"),
     "nvlink-mesh": ("NVLink mesh", "accent"),
-    "infinity-fabric": ("Infinity Fabric", "money"),
+    "infinity-fabric": ("Infinity Fabric, one node", "money"),
+    "infinity-fabric-network": ("Infinity Fabric and a network", "compute"),
     "pcie": ("PCIe", "pcie"),
 }
 
