@@ -150,6 +150,7 @@ LEFT_OUT = Declaration("", "Leave one out", "Whether constants were fitted anew 
 OVERALL = Declaration("", "Overall", "All rows together.")
 BY_SIZE = Declaration("", "By size", "Small, medium and large messages.")
 BY_RUN = Declaration("", "By run", "Each published run.")
+BY_SYSTEM = Declaration("", "By system", "Each cluster, all its runs together.")
 
 
 class AllReduceAccuracy(TypedDict):
@@ -157,6 +158,11 @@ class AllReduceAccuracy(TypedDict):
 
     overall: Annotated[Statistics, OVERALL]
     by_band: Annotated[Mapping[str, Statistics], BY_SIZE]
+    by_system: Annotated[Mapping[str, Statistics], BY_SYSTEM]
+    median_of_systems: Annotated[
+        float | None, Declaration("1", "Median of systems", "The median of the systems' median errors: one vote each.")
+    ]
+    by_cell: Annotated[Mapping[str, Statistics], Declaration("", "By cell", "Each class of hardware and size.")]
     switched: Annotated[Statistics, Declaration("", "Switched", "NVLink switches, and InfiniBand or RoCE or none.")]
     switched_by_band: Annotated[Mapping[str, Statistics], Declaration("", "Switched by size", "The same by size.")]
 
@@ -174,6 +180,7 @@ class CollectiveAccuracy(TypedDict):
     by_run: Annotated[Mapping[str, Statistics], BY_RUN]
     by_class: Annotated[Mapping[str, Statistics], Declaration("", "By class", "Each class of hardware.")]
     by_collective: Annotated[Mapping[str, Statistics], Declaration("", "By collective", "Each collective.")]
+    by_system: Annotated[Mapping[str, Statistics], BY_SYSTEM]
     all_reduce: Annotated[AllReduceAccuracy, Declaration("", "All-reduce", "All-reduces alone.")]
 
 
