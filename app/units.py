@@ -76,7 +76,10 @@ _WORDS: dict[str, dict[str, float]] = {
         "years": YEAR, "y": YEAR, "second": 1.0, "seconds": 1.0,
     },
     "1/s": {"1/h": 1 / HOUR, "/h": 1 / HOUR, "1/year": 1 / YEAR, "/year": 1 / YEAR, "1/day": 1 / DAY, "/day": 1 / DAY},
-    "USD/J": {"/kWh": 1 / KILOWATT_HOUR, "/MWh": 1e-3 / KILOWATT_HOUR, "/J": 1.0},
+    "USD/J": {
+        "/kWh": 1 / KILOWATT_HOUR, "/MWh": 1e-3 / KILOWATT_HOUR, "/kW-month": 12e-3 / YEAR, "/kW/month": 12e-3 / YEAR,
+        "/J": 1.0,
+    },
     "USD/s": {"/s": 1.0, "/h": 1 / HOUR, "/day": 1 / DAY, "/month": 12 / YEAR, "/year": 1 / YEAR},
     "USD/h": {"/s": HOUR, "/h": 1.0, "/day": HOUR / DAY, "/month": 12 * HOUR / YEAR, "/year": HOUR / YEAR},
     "USD/year": {"/s": YEAR, "/h": YEAR / HOUR, "/day": YEAR / DAY, "/month": 12.0, "/year": 1.0},

@@ -309,11 +309,16 @@ PORT_PRICES = (
 CONTENTS = ("contains", "may_contain")
 """What a node's price may say of the parts that it pays for."""
 GPU_HOUR = "gpu-hour"
+LEASE, RESERVED = "lease", "reserved"
+"""What the names of prices of leased and of reserved GPUs begin with."""
+SCALE_UP_OPTICS = "nvlink-optics"
+"""The price of an NVL72's links if they were optical, which larger domains need."""
 ELECTRICITY = "electricity"
 
 
 def _price_unit(name: str) -> str:
-    return "USD/s" if name.startswith(GPU_HOUR) else "USD/J" if name == ELECTRICITY else "USD"
+    by_time = name.startswith((GPU_HOUR, LEASE, RESERVED))
+    return "USD/s" if by_time else "USD/J" if name == ELECTRICITY else "USD"
 
 
 def gpu_hours(gpu: str) -> tuple[str, ...]:
@@ -331,7 +336,9 @@ def _check_prices(catalog: Catalog) -> None:
     common = {*PORT_PRICES, ELECTRICITY}
     for platform in catalog.platforms.values():
         common |= {name for name in (platform.price, platform.scale_up_price) if name}
-    common |= {name for gpu in catalog.gpus for name in gpu_hours(gpu)}
+    rents = {name.removeprefix(GPU_HOUR) for gpu in catalog.gpus for name in gpu_hours(gpu)}
+    kinds = (GPU_HOUR, LEASE, f"{RESERVED}-1-year", f"{RESERVED}-3-years")
+    common |= {kind + name for kind in kinds for name in rents} | {SCALE_UP_OPTICS}
     parts = {*catalog.switches, *catalog.nics, *catalog.optics}
     for edition, book in catalog.prices.items():
         readable = common | parts if edition == MARKET else common

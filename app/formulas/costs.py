@@ -159,6 +159,73 @@ def rental(gpus: Array, rate: Array, time: Array) -> Array:
     return gpus * rate * time
 
 
+def annuity(capital: Array, residual: Array, years: Array, interest: Array) -> Array:
+    """What a purchase costs a year, with interest and what is left of it at the end [USD/year].
+
+    A = C (1 - R q) i / (1 - q) with q = (1 + i)^-n; without interest C (1 - R) / n.
+
+    Args:
+        capital: what is paid, C [USD].
+        residual: worth at the end, as a share of it, R [1].
+        years: how long it is kept, n [1].
+        interest: of a year, i [1].
+
+    Source: the annuity of corporate finance; Brealey, Myers, Allen, "Principles of corporate finance", chapter 2.
+
+    An H100 with its share of server and network for $40,800 over three years at 11 %, worth a quarter then:
+
+    >>> round(float(annuity(40_800.0, 0.25, 3, 0.11)), -1), float(annuity(1000.0, 0.25, 3, 0.0))
+    (13640.0, 250.0)
+    """
+    discount = (1 + interest) ** -years
+    paying = interest > 0
+    rate = where(paying, interest / where(paying, 1 - discount, 1.0), 1 / years)
+    return capital * (1 - residual * discount) * rate
+
+
+def residual_share(after_three_years: Array, years: Array) -> Array:
+    """What hardware is worth after some years, as a share of its price: it loses the same share each year, r^(n/3) [1].
+
+    Args:
+        after_three_years: worth after three years, r [1].
+        years: n [1].
+
+    >>> float(residual_share(0.125, 3)), float(residual_share(0.125, 2))
+    (0.125, 0.25)
+    """
+    return after_three_years ** (years / 3)
+
+
+def useful_time(per_year: Array, utilisation: Array, hours: Array) -> Array:
+    """What an hour in use costs of what is paid for all the year, A / (u T) [USD/h].
+
+    Args:
+        per_year: what a year costs, A [USD/year].
+        utilisation: share of the time in use, u [1].
+        hours: of a year, T [1].
+
+    >>> float(useful_time(8766.0, 0.5, 8766.0))
+    2.0
+    """
+    return per(per_year, utilisation * hours)
+
+
+def break_even(per_year: Array, price: Array, hours: Array) -> Array:
+    """Share of the time in use from which owning is cheaper than a price by the hour, A / (p T) [1].
+
+    Args:
+        per_year: what a year of owning costs, A [USD/year].
+        price: of an hour, p [USD/h].
+        hours: of a year, T [1].
+
+    $2.19 an hour at full use against $3.20:
+
+    >>> round(float(break_even(19_190.0, 3.20, 8766.0)), 2)
+    0.68
+    """
+    return per(per_year, price * hours)
+
+
 def racks(items: Array, per_rack: Array, power: Array, power_per_rack: Array) -> Array:
     """Racks for equal items, by what fits in height and by what a rack may draw, the larger of the two [1].
 

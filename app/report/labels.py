@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from app.plan.all_reduce import NAMES
+from app.studies.buy_or_rent import WAYS
 
 RESOURCES = {
     "compute": "Compute",
@@ -20,6 +21,8 @@ VOCABULARIES: Mapping[str, Mapping[str, str]] = {
     "protocol": PROTOCOLS,
     "cut": CUTS,
     "part": {},
+    "edition": {"market": "Market", "rule-of-thumb": "Rule of thumb"},
+    "way": WAYS,
 }
 """By the names that results declare, see `app.plan.band.Declaration`; what a vocabulary lacks is said by `named`."""
 

@@ -522,6 +522,10 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("costs", "costs.per_gpu_time", (r"c = \frac{C_{total} · t}{n · T}",)),
     ("costs", "costs.run", (r"C_{run} = C_{total} \frac{t}{T}",)),
     ("costs", "costs.rental", (r"C_{rental} = n · p · t",)),
+    ("costs", "costs.annuity", (r"A = C \frac{(1 - R q) i}{1 - q}", r"q = (1 + i)^{-n}")),
+    ("costs", "costs.residual_share", (r"R = r^{n/3}",)),
+    ("costs", "costs.useful_time", (r"c = \frac{A}{u · T}",)),
+    ("costs", "costs.break_even", (r"u = \frac{A}{p · T}",)),
     ("costs", "costs.racks", (r"racks = ⌈\frac{n}{min(n_{height}, ⌊P_{rack} / P_{item}⌋)}⌉",)),
     ("costs", "costs.cable_length", (r"l = (2 · drop + pitch · racks + overhead) (1 + slack)",)),
     ("costs", "costs.length_class", (r"l_{sold} = min(l_i : l_i ≥ l)",)),
@@ -712,6 +716,10 @@ def _title(name: str) -> str:
 
 
 TITLES = {
+    "costs.annuity": "A purchase spread over its years, with interest",
+    "costs.residual_share": "What hardware is worth after some years",
+    "costs.useful_time": "An hour in use",
+    "costs.break_even": "From which use on owning pays",
     "collectives.times": "What a library delivers: latency, bandwidth, pipeline fill",
     "collectives.all_reduce_algorithms": "All-reduce by algorithm: latency and rate",
     "collectives.gather_algorithms": "All-gather and reduce-scatter: latency and rate",

@@ -26,11 +26,13 @@ from app.catalog.load import Catalog
 from app.plan.band import Declaration, nan_is_an_answer, record, result
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate_all_reduce, evaluate_network
-from app.plan.findings import by_severity
+from app.plan.findings import by_severity, of_question
+from app.plan.network import network_of
 from app.plan.result import AllReduce, Fabric, Finding, Plan
 from app.plan.scenario import Scenario
 from app.plan.unusual_values import unusual_values
 from app.studies.comparison import Difference, compare
+from app.studies.network_costs import CostQuestion, CostStudy, cost_study
 from app.studies.sizing import Answer, Question, size
 from app.validation import collective_runs, design_counts, ledger, training_runs
 from app.web import form
@@ -92,7 +94,12 @@ class SizeAnswer(Answer, Envelope):
     """Clusters that do the job: the front of cost against time, and the three that matter."""
 
 
-ANSWERS = (Plan, ReduceAnswer, FabricAnswer, CompareAnswer, SizeAnswer)
+@record
+class CostAnswer(CostStudy, Envelope):
+    """What networks cost side by side, what articles say of it, and owning against renting."""
+
+
+ANSWERS = (Plan, ReduceAnswer, FabricAnswer, CompareAnswer, SizeAnswer, CostAnswer)
 """What the questions of the interface are answered with."""
 
 
@@ -347,6 +354,23 @@ def size_answer(
         findings=by_severity(findings),
         permalink="/size?" + urlencode(asked),
         **vars(answer),
+    )
+
+
+@nan_is_an_answer
+def cost_answer(question: CostQuestion, catalog: Catalog) -> CostAnswer:
+    """What networks cost side by side, and how owning compares with renting."""
+    study = cost_study(question, catalog)
+    scenario = question.scenario()
+    network = network_of(scenario, catalog)
+    cluster = network.cluster
+    return CostAnswer(
+        model_version=__version__,
+        catalog_version=catalog.version,
+        scenario=question.filled({**cluster.fields(), **network.fields()}),
+        findings=by_severity((*of_question(cluster, scenario, catalog), *network.findings)),
+        permalink="/cost?" + question.query(catalog_version=catalog.version),
+        **vars(study),
     )
 
 

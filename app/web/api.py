@@ -23,6 +23,7 @@ from app.plan.evaluate import evaluate
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.report.files import safe
+from app.studies.network_costs import CostQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import Grid, columns, row, sweep
 from app.web import answers, problems, requests
@@ -195,6 +196,20 @@ async def size(request: Request) -> Response:
         return reply(request, _json(request, answer, selected), tag=None if answer.complete else "")
 
     return await compute(request, work, heavy=True)
+
+
+async def cost(request: Request) -> Response:
+    """What networks cost per port, GPU, GB/s and token, by size and price book; and buy, lease or rent.
+
+    The articles' claims on cost are answered with computed rows.
+    """
+    if known := not_modified(request):
+        return known
+    fields, typed = await _fields(request)
+    loaded: Catalog = request.app.state.catalog
+    question = requests.validate(CostQuestion, fields, loaded, strict=typed)
+    _count(request, "cost")
+    return await compute(request, lambda _: _written(request, answers.cost_answer(question, loaded)), heavy=True)
 
 
 def share_of(until: float) -> float:
@@ -404,6 +419,7 @@ operations = (
         summary="Plans side by side",
     ),
     Operation(f"{PREFIX}/size", size, "size", methods=BOTH, answer=answers.SizeAnswer, question="SizeQuestion"),
+    Operation(f"{PREFIX}/cost", cost, "cost", methods=BOTH, answer=answers.CostAnswer, question="CostQuestion"),
     Operation(
         f"{PREFIX}/sweep",
         sweep_grid,

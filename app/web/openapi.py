@@ -20,6 +20,7 @@ from app.catalog.load import KINDS
 from app.plan.declarations import figures
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
+from app.studies.network_costs import CostQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import RESULTS, Grid
 from app.web.answer_schemas import AnswerSchemas, Schema
@@ -63,6 +64,12 @@ EXAMPLES: dict[str, dict[str, Schema]] = {
         "deadline": {
             "summary": "Llama 3 70B on 2 T tokens in 60 days",
             "value": {"model": "llama-3-70b", "training_tokens": "2T", "deadline": "60 days", "gpu": ["h100-sxm"]},
+        }
+    },
+    "cost": {
+        "lease": {
+            "summary": "4,096 H100 kept for three years, in use for two thirds of the time",
+            "value": {"gpus": 4096, "term": "3 years", "utilisation": 0.67, "colocation": "150 USD/kW-month"},
         }
     },
     "compare": {
@@ -266,8 +273,10 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
     """The questions by name; their fields go to the components."""
     scenario = fields(Scenario)
     sizing = {name: schema for name, schema in fields(Question).items() if schema != scenario.get(name)}
+    owning = {name: schema for name, schema in fields(CostQuestion).items() if name not in scenario}
     several = {name: _several(name, scenario[name]) for name in ("message", "gpus")}
     own = {f"size.{name}": schema for name, schema in sizing.items()}
+    own |= {f"cost.{name}": schema for name, schema in owning.items()}
     own |= {f"all_reduce.{name}": schema for name, schema in several.items()}
     schemas["field.blank"] = {"type": "string", "maxLength": 0, "description": "The default."}
     for name, schema in {**scenario, **own}.items():
@@ -279,9 +288,15 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
         "Scenario": {name: name for name in names},
         "AllReduceQuestion": {name: f"all_reduce.{name}" if name in several else name for name in names},
         "SizeQuestion": {name: f"size.{name}" if name in sizing else name for name in Question.model_fields},
+        "CostQuestion": {name: f"cost.{name}" if name in owning else name for name in CostQuestion.model_fields},
     }
     known = scenario | own
-    about = {"Scenario": Scenario, "AllReduceQuestion": Scenario, "SizeQuestion": Question}
+    about = {
+        "Scenario": Scenario,
+        "AllReduceQuestion": Scenario,
+        "SizeQuestion": Question,
+        "CostQuestion": CostQuestion,
+    }
     for title, asked in found.items():
         properties = {name: _valued(component, known[component]) for name, component in asked.items()}
         schemas[title] = _object(about[title], properties)

@@ -30,12 +30,13 @@ NAVIGATION = (
     ("/size", "Size"),
     ("/all-reduce", "All-reduce"),
     ("/fabric", "Fabric"),
+    ("/cost", "Cost"),
     ("/catalog", "Catalogue"),
     ("/accuracy", "Accuracy"),
     ("/method", "Method"),
     ("/docs", "API"),
 )
-ABOUT_THE_SCENARIO = ("/", "/compare", "/all-reduce", "/fabric")
+ABOUT_THE_SCENARIO = ("/", "/compare", "/all-reduce", "/fabric", "/cost")
 """Pages whose address carries the scenario."""
 OF_THE_JOB = ("model", "shape", "software", "operation", "prices")
 """Groups of fields that mean the same when the cluster is what is asked for."""

@@ -8,11 +8,12 @@ from starlette.testclient import TestClient
 
 from app.plan.scenario import Scenario
 from app.report import glossary, method
+from app.studies.network_costs import CostQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import Grid
 from app.web.answers import ANSWERS
 
-INPUTS = {entry.name for entry in glossary.inputs((Scenario, Question, Grid))}
+INPUTS = {entry.name for entry in glossary.inputs((Scenario, Question, CostQuestion, Grid))}
 OUTPUTS = glossary.outputs(ANSWERS)
 BY_KEY = {"scenario", "ports_free", "cages", "explanations", "changes"}
 """Answers whose own names are data: fields of the scenario, tiers, roles, results."""
@@ -30,9 +31,9 @@ def names(answer: Any) -> Iterator[str]:
 
 
 def test_every_field_of_a_question_is_in_the_glossary() -> None:
-    for question in (Scenario, Question, Grid):
+    for question in (Scenario, Question, CostQuestion, Grid):
         assert set(question.model_fields) <= INPUTS
-    assert all(entry.title and entry.meaning for entry in glossary.inputs((Scenario, Question, Grid)))
+    assert all(entry.title and entry.meaning for entry in glossary.inputs((Scenario, Question, CostQuestion, Grid)))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from app.plan.scenario import Scenario
 from app.report import catalog_listing, files, glossary, method, tables
 from app.report.charts import accuracy_charts
 from app.studies import acceptance
+from app.studies.network_costs import CostQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import Grid
 from app.validation import collective_runs, design_counts, ledger, training_runs
@@ -79,7 +80,7 @@ async def methods(request: Request) -> Response:
 @cache
 def _glossary() -> Mapping[str, list[glossary.Entry]]:
     """Every name on the wire."""
-    return {"inputs": glossary.inputs((Scenario, Question, Grid)), "outputs": glossary.outputs(ANSWERS)}
+    return {"inputs": glossary.inputs((Scenario, Question, CostQuestion, Grid)), "outputs": glossary.outputs(ANSWERS)}
 
 
 # Accuracy ------------------------------------------------------------------------------------------------------------

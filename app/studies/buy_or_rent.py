@@ -1,0 +1,262 @@
+"""Buy, lease or rent: what a GPU-hour in use costs each way, and from which use on owning pays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app import units
+from app.catalog.estimate import Estimate
+from app.catalog.load import LEASE, RESERVED, Catalog, gpu_hours
+from app.formulas import costs
+from app.formulas.arrays import Array
+from app.plan.band import Draws, Q, record, result
+from app.plan.bill_of_materials import draws_or_nan
+from app.plan.prices import own
+from app.plan.total_cost import Ownership
+from app.studies.curve import Curve, Series
+
+Floats = NDArray[np.float64]
+HOUR, YEAR = units.parse("1 h", "s"), units.parse("1 year", "s")
+USE = np.linspace(0.05, 1.0, 20)
+"""Shares of the time in use that the curve is drawn at [1]."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a cluster of one's own would be paid for; what is not given is the catalogue's.
+
+    Attributes:
+        term: how long it is kept [s].
+        utilisation: share of the time that its GPUs are in use [1].
+        interest: of a year [1].
+        residual: what it is worth at the end, as a share of its price [1].
+        staff: posts for 1,000 GPUs [1].
+        colocation: what hosting costs a provided watt and second [USD/J].
+        lease: what leasing one GPU costs [USD/s].
+    """
+
+    term: float | None = None
+    utilisation: float | None = None
+    interest: float | None = None
+    residual: float | None = None
+    staff: float | None = None
+    colocation: float | None = None
+    lease: float | None = None
+
+
+@record
+class Way(Generic[Q]):
+    """One way to have a GPU for a year."""
+
+    way: str = result(
+        "",
+        "Way",
+        "own-hall, colocation, lease, reserved-3-years, reserved-1-year or on-demand.",
+        words="way",
+    )
+    capital: Q = result("USD", "Capital per GPU", "What is paid for one GPU with its share of nodes and networks.")
+    per_year: Q = result(
+        "USD/year",
+        "Cost of a GPU-year",
+        "Capital spread over the term with interest, hosting, energy, support and staff; or the rent of a year.",
+        formula="costs.annuity",
+    )
+    per_gpu_hour: Q = result(
+        "USD/h",
+        "Cost of a GPU-hour in use",
+        "The year's cost over the hours that a GPU is in use; on demand the price itself.",
+        formula="costs.useful_time",
+    )
+    break_even: Q = result(
+        "1",
+        "Owning pays from a use of",
+        "Share of the time that a GPU must be in use for the cheaper way of owning to cost as much as this price; "
+        "above 1: never.",
+        formula="costs.break_even",
+        share=True,
+    )
+
+
+@record
+class BuyOrRent(Generic[Q]):
+    """A cluster of one's own against leased and rented GPUs."""
+
+    term: Q = result("s", "Term", "How long it is kept.")
+    utilisation: Q = result("1", "Use", "Share of the time that GPUs are in use.", share=True)
+    interest: Q = result("1", "Interest", "Of a year.", share=True)
+    residual: Q = result(
+        "1", "Residual value", "Worth at the end, as a share of the price.", formula="costs.residual_share", share=True
+    )
+    staff: Q = result("USD/year", "Staff per GPU", "Posts for 1,000 GPUs at what one costs.")
+    ways: tuple[Way[Q], ...] = result("", "Buy, lease or rent", "Each way, dearest capital first.", table="ways")
+    cheapest: str = result("", "Cheapest", "The way with the cheapest GPU-hour in use, typically.", words="way")
+
+
+@dataclass(frozen=True)
+class _Owned:
+    """The quantities of owning, as draws, for one GPU."""
+
+    term: Estimate
+    utilisation: Estimate
+    interest: Estimate
+    residual: Floats
+    residual_sources: tuple[Estimate, ...]
+    staff: Floats
+    staff_sources: tuple[Estimate, ...]
+
+
+def _owned(terms: Terms, owned: Ownership, catalog: Catalog) -> _Owned:
+    table = catalog.operations["ownership"]
+
+    def chosen(name: str, unit: str = "1") -> Estimate:
+        value = getattr(terms, name)
+        return table[name] if value is None else own(value, unit, name)
+
+    term = owned.rates.lifetime if terms.term is None else own(terms.term, "s", "term")
+    after = table["residual_after_3_years"]
+    given = None if terms.residual is None else own(terms.residual, "1", "residual")
+    worth = given.draws() if given else costs.residual_share(after.draws(), term.draws() / YEAR)
+    staff, post = chosen("staff"), table["post"]
+    return _Owned(
+        term=term,
+        utilisation=chosen("utilisation"),
+        interest=chosen("interest"),
+        residual=np.asarray(worth + np.zeros_like(after.draws())),
+        residual_sources=(given,) if given else (after,),
+        staff=np.asarray(staff.draws() / 1000 * post.draws() * YEAR),
+        staff_sources=(staff, post),
+    )
+
+
+def buy_or_rent(owned: Ownership, terms: Terms, catalog: Catalog) -> BuyOrRent[Draws]:
+    """Every way to have the GPUs of a cluster, for one of them and a year."""
+    kept, gpus = _owned(terms, owned, catalog), owned.cluster.gpus
+    ways = [*_bought(owned, kept, terms, catalog), *_rented(owned, kept, terms, catalog)]
+    cheapest = min(ways, key=lambda way: way.per_gpu_hour.typical if np.isfinite(way.per_gpu_hour.typical) else np.inf)
+    return BuyOrRent(
+        term=Draws(kept.term.draws(), used=(kept.term,)),
+        utilisation=Draws(kept.utilisation.draws(), used=(kept.utilisation,)),
+        interest=Draws(kept.interest.draws(), used=(kept.interest,)),
+        residual=Draws(kept.residual, used=kept.residual_sources),
+        staff=Draws(kept.staff, used=kept.staff_sources),
+        ways=tuple(ways),
+        cheapest=cheapest.way if gpus else "",
+    )
+
+
+def _bought(owned: Ownership, kept: _Owned, terms: Terms, catalog: Catalog) -> list[Way[Draws]]:
+    """A cluster in a hall of one's own, and in one that is rented by its power."""
+    gpus, rates, table = owned.cluster.gpus, owned.rates, catalog.operations["ownership"]
+    years, interest = kept.term.draws() / YEAR, kept.interest.draws()
+    equipment = owned.equipment / gpus
+    paid = costs.annuity(equipment, kept.residual, years, interest)
+    facility = costs.facility_power(owned.typical_power, rates.pue.draws()) / gpus
+    energy = costs.energy_cost(facility, rates.year, draws_or_nan(rates.electricity))
+    running = energy + rates.support.draws() * equipment + kept.staff
+    hall, life = owned.building / gpus, table["building_life"]
+    hosting = own(terms.colocation, "USD/J", "colocation") if terms.colocation is not None else table["colocation"]
+    rent = costs.energy_cost(owned.power / gpus, rates.year, hosting.draws())
+    sources = (*rates.bought_at, *rates.run_at, *owned.network.used, kept.interest, kept.term, *kept.residual_sources)
+    sources = (*sources, *kept.staff_sources)
+    built = costs.annuity(hall, 0.0, life.draws() / YEAR, interest)
+    return [
+        _way("own-hall", equipment + hall, paid + running + built, kept, (*sources, life)),
+        _way("colocation", equipment, paid + running + rent, kept, (*sources, hosting)),
+    ]
+
+
+def _way(way: str, capital: Array, per_year: Array, kept: _Owned, used: tuple[Estimate, ...]) -> Way[Draws]:
+    hours = costs.useful_time(per_year, kept.utilisation.draws(), YEAR / HOUR)
+    return Way(
+        way=way,
+        capital=Draws(np.asarray(capital), used=used),
+        per_year=Draws(np.asarray(per_year), used=used),
+        per_gpu_hour=Draws(np.asarray(hours), used=(*used, kept.utilisation)),
+        break_even=Draws(np.full_like(np.asarray(hours), np.nan)),
+    )
+
+
+def _rented(owned: Ownership, kept: _Owned, terms: Terms, catalog: Catalog) -> list[Way[Draws]]:
+    """Leased GPUs, and those of a cloud: by a contract, or by the hour."""
+    names = gpu_hours(owned.cluster.gpu.key)
+    leased = own(terms.lease, "USD/s", "lease") if terms.lease is not None else _price(owned, names, LEASE)
+    prices = {"lease": leased}
+    prices |= {f"reserved-{contract}": _price(owned, names, f"{RESERVED}-{contract}") for contract in CONTRACTS}
+    prices["on-demand"] = owned.rates.rent
+    cheaper = min(_bought(owned, kept, terms, catalog), key=lambda way: way.per_year.typical)
+    found = []
+    for way, price in prices.items():
+        if price is None:
+            continue
+        hour = price.draws() * HOUR
+        use = 1.0 if way == "on-demand" else kept.utilisation.draws()
+        even = costs.break_even(cheaper.per_year.values, hour, YEAR / HOUR)
+        used = (price,)
+        found.append(
+            Way(
+                way=way,
+                capital=Draws(np.zeros_like(hour)),
+                per_year=Draws(hour * YEAR / HOUR, used=used),
+                per_gpu_hour=Draws(np.asarray(hour / use), used=(*used, kept.utilisation)),
+                break_even=Draws(np.asarray(even), used=(*used, *cheaper.per_year.used)),
+            )
+        )
+    return found
+
+
+CONTRACTS = ("3-years", "1-year")
+"""Terms for which clouds print a price."""
+
+
+def _price(owned: Ownership, names: tuple[str, ...], kind: str) -> Estimate | None:
+    """What a contract of a kind costs for the cluster's GPU [USD/s]."""
+    return owned.prices.book(*(name.replace("gpu-hour", kind, 1) for name in names))
+
+
+def against_use(found: BuyOrRent[Draws]) -> Curve:
+    """What a GPU-hour in use costs each way, against the share of the time that it is in use."""
+    series = []
+    for way in found.ways:
+        hour = way.per_year.values * HOUR / YEAR
+        values = hour[None, :] + np.zeros((len(USE), 1)) if way.way == "on-demand" else hour[None, :] / USE[:, None]
+        if not np.isfinite(values[:, 0]).any():
+            continue
+        ends = np.quantile(values[:, 1:], (0.1, 0.9), axis=-1) if values.shape[-1] > 1 else (values[:, 0],) * 2
+        series.append(
+            Series(
+                WAYS[way.way],
+                "strong" if way.way == found.cheapest else "",
+                USE * 100,
+                values[:, 0],
+                np.minimum(ends[0], values[:, 0]),
+                np.maximum(ends[1], values[:, 0]),
+                strong=way.way == found.cheapest,
+            )
+        )
+    use = found.utilisation.typical
+    return Curve(
+        key="buy_or_rent",
+        title=f"At {use:.0%} use the cheapest GPU-hour is: {WAYS[found.cheapest].lower()}.",
+        subtitle="Cost of a GPU-hour in use against the share of the time in use, with 80 % ranges",
+        x_name="Use",
+        x_unit="%",
+        y_name="Cost of a GPU-hour in use",
+        y_unit="USD/h",
+        series=tuple(series),
+        x_logarithmic=False,
+    )
+
+
+WAYS = {
+    "own-hall": "Own hall",
+    "colocation": "Colocation",
+    "lease": "Lease",
+    "reserved-3-years": "Cloud, 3 years",
+    "reserved-1-year": "Cloud, 1 year",
+    "on-demand": "Cloud, on demand",
+}
+"""The ways in words."""

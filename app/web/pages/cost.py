@@ -1,0 +1,102 @@
+"""What networks cost side by side, and owning against renting, as a page."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from app.catalog.load import Catalog
+from app.plan.network import network_of
+from app.plan.scenario import Scenario
+from app.plan.total_cost import ownership
+from app.report import method, tables
+from app.report.charts import curve_charts
+from app.studies import port_cost
+from app.studies.buy_or_rent import against_use, buy_or_rent
+from app.studies.network_costs import EDITIONS, CostQuestion, networks_of
+from app.units import show
+from app.web import form
+from app.web.answers import CostAnswer, cost_answer
+from app.web.heavy_queue import Stopped, compute
+from app.web.pages.shared import PageRoute
+from app.web.templating import page
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+QUESTION = {
+    "Cluster": ("gpu", "gpus", "scale_out", "topology", "oversubscription"),
+    "Owning": ("term", "utilisation", "interest", "residual", "staff", "colocation", "lease", "price_gpu_hour"),
+}
+
+
+@router.get("/cost")
+async def costs(request: Request) -> Response:
+    """Cost per port, GPU, GB/s and token of each network, and buying against leasing and renting."""
+    catalog: Catalog = request.app.state.catalog
+    asked = form.bind(request.query_params.multi_items(), catalog, kind=CostQuestion)
+    question = asked.scenario
+
+    def work(_: Stopped) -> Response:
+        if not isinstance(question, CostQuestion):
+            return page(request, "cost.html", _asked(request, asked), status=422)
+        answer = cost_answer(question, catalog)
+        values = _asked(request, asked) | _shown(question, answer, catalog)
+        return page(request, "cost.html", values, scenario=question.scenario())
+
+    return await compute(request, work, heavy=True)
+
+
+def _asked(request: Request, asked: form.BoundForm) -> dict[str, Any]:
+    catalog: Catalog = request.app.state.catalog
+    named = {name for names in QUESTION.values() for name in names}
+    return {
+        "answer": None,
+        "groups": [(legend, form.controls(asked, catalog, names)) for legend, names in QUESTION.items()],
+        "hidden": [(name, value) for name, value in asked.typed.items() if name not in named and not asked.errors],
+        "errors": [
+            (name if name in named else "", form.title(name, CostQuestion), text) for name, text in asked.errors.items()
+        ],
+        "query_text": request.url.query,
+    }
+
+
+def _shown(question: CostQuestion, answer: CostAnswer, catalog: Catalog) -> dict[str, Any]:
+    scenario = question.scenario()
+    network = network_of(scenario, catalog)
+    owned = ownership(network.cluster, network, network.prices)
+    use = against_use(buy_or_rent(owned, question.terms(), catalog))
+    figures = {"use": curve_charts.lines(use)}
+    found = tables.listings(answer) | tables.listings(answer.ownership) | {"use": tables.curve_table(use)}
+    keys = networks_of(scenario, catalog)
+    for edition in EDITIONS:
+        asked = scenario.model_copy(update={"price_book": edition, "nics_included": False})
+        ports = port_cost.by_size(asked, catalog, [key for key in keys if key in CHARTED or key == scenario.scale_out])
+        curve = port_cost.cost_per_port(asked, catalog, ports)
+        figures[edition], found[edition] = curve_charts.cost_per_port(curve), tables.curve_table(curve)
+    return {
+        "answer": answer,
+        "figures": figures,
+        "tables": found,
+        "formulas": method.formulas(),
+        "verdict": _in_a_sentence(scenario, answer, catalog),
+        "editions": {key: catalog.prices[key].name for key in EDITIONS},
+    }
+
+
+CHARTED = ("infiniband-ndr", "infiniband-xdr", "roce-400", "roce-800", "spectrum-x-800")
+"""Networks that the charts show besides the planner's own."""
+
+
+def _in_a_sentence(scenario: Scenario, answer: CostAnswer, catalog: Catalog) -> str:
+    """The answer as one would say it."""
+    own = next(row for row in answer.networks if row.network == scenario.scale_out)
+    links = next((row for row in answer.networks if row.family == "nvlink"), None)
+    ways = {way.way: way.per_gpu_hour for way in answer.ownership.ways}
+    best = ways[answer.ownership.cheapest]
+    said = [f"{own.name} costs {show(own.per_port.typical, 'USD')} a port"] if own.per_port else []
+    if links and links.per_bandwidth and own.per_bandwidth:
+        ratio = own.per_bandwidth.typical / links.per_bandwidth.typical
+        said.append(f"{ratio:.0f} times {links.name} for each GB/s of a GPU")
+    text = f"At {scenario.gpus:,} GPUs " + ", ".join(said) if said else "This network cannot be built as asked"
+    if best:
+        text += f". The cheapest GPU-hour in use costs {show(best.typical, 'USD/h')}"
+    return text + "."

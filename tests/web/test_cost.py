@@ -1,0 +1,54 @@
+"""Cost of networks, and of owning against renting, over HTTP."""
+
+import pytest
+from starlette.testclient import TestClient
+
+
+def test_the_answer_is_the_same_asked_either_way(client: TestClient) -> None:
+    got = client.get("/api/v1/cost?gpus=64&colocation=150+USD/kW-month").json()
+    posted = client.post("/api/v1/cost", json={"gpus": 64, "colocation": "150 USD/kW-month"}).json()
+    assert got == posted
+    assert got["permalink"].startswith("/cost?gpus=64&colocation=")
+    assert {"model_version", "catalog_version", "scenario", "findings", "networks", "sizes", "claims", "ownership"} <= (
+        got.keys()
+    )
+
+
+def test_rates_say_what_they_are_per(client: TestClient) -> None:
+    answer = client.get("/api/v1/cost?gpus=64").json()
+    row = next(row for row in answer["networks"] if row["network"] == "infiniband-ndr")
+    units = {name: row[name]["unit"] for name in ("per_port", "per_bandwidth", "per_bisection", "running")}
+    assert units == {
+        "per_port": "USD", "per_bandwidth": "USD/(GB/s)", "per_bisection": "USD/(Gb/s)", "running": "USD/year",
+    }  # fmt: skip
+    assert {way["per_gpu_hour"]["unit"] for way in answer["ownership"]["ways"]} == {"USD/h"}
+
+
+@pytest.mark.parametrize(("field", "value"), [("term", "5 bananas"), ("utilisation", "2"), ("interest", "-1")])
+def test_what_cannot_be_understood_is_a_422_beside_its_field(client: TestClient, field: str, value: str) -> None:
+    answer = client.get("/api/v1/cost", params={field: value})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == f"#/{field}"
+    page = client.get("/cost", params={field: value})
+    assert page.status_code == 422
+    assert f'id="field-{field}-error"' in page.text
+
+
+def test_the_page_shows_the_numbers_of_the_answer(client: TestClient) -> None:
+    page = client.get("/cost?gpus=64").text
+    answer = client.get("/api/v1/cost?gpus=64").json()
+    for claim in answer["claims"]:
+        assert claim["says"].replace("'", "&#39;") in page
+    for row in answer["networks"]:
+        assert row["name"] in page
+    assert "Rule of thumb" in page
+    assert 'href="/api/v1/cost?gpus=64"' in page
+
+
+def test_a_network_that_cannot_be_built_has_no_price_and_a_finding(client: TestClient) -> None:
+    answer = client.get("/api/v1/cost?gpus=2048&topology=mesh").json()
+    row = next(row for row in answer["networks"] if row["network"] == "infiniband-ndr")
+    assert row["cost"] is None
+    assert row["reach"] is None
+    assert any(finding["severity"] == "error" for finding in answer["findings"])
+    assert client.get("/cost?gpus=2048&topology=mesh").status_code == 200
