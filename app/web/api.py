@@ -205,11 +205,15 @@ async def cost(request: Request) -> Response:
     """
     if known := not_modified(request):
         return known
-    fields, typed = await _fields(request)
+    fields, typed, selected = await _fields(request, answers.CostAnswer)
     loaded: Catalog = request.app.state.catalog
     question = requests.validate(CostQuestion, fields, loaded, strict=typed)
     _count(request, "cost")
-    return await compute(request, lambda _: _written(request, answers.cost_answer(question, loaded)), heavy=True)
+
+    def work(_: Stopped) -> Response:
+        return _written(request, answers.cost_answer(question, loaded), selected)
+
+    return await compute(request, work, heavy=True)
 
 
 def share_of(until: float) -> float:

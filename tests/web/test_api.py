@@ -713,6 +713,8 @@ def test_a_generated_client_works(
         "post_size": {
             "body": models.SizeQuestion.from_dict({"gpus": 512, "gpu": ["h100-sxm"], "training_tokens": "1T"})
         },
+        "get_cost": {"gpus": 512},
+        "post_cost": {"body": models.CostQuestion.from_dict({"gpus": 512})},
         "sweep": {"body": models.Grid.from_dict({"base": {}, "grid": {"gpus": [64, 128]}})},
         "get_catalog": {},
         "get_catalog_kind": {"kind": models.GetCatalogKindKind.GPUS},
@@ -736,6 +738,7 @@ def test_a_generated_client_works(
     assert found["get_fabric"].to_dict() == found["post_fabric"].to_dict()
     assert len(found["compare"].plans) == 2
     assert found["get_size"].cheapest.gpu == found["post_size"].cheapest.gpu == "h100-sxm"
+    assert found["get_cost"].to_dict() == found["post_cost"].to_dict()
     assert len(found["sweep"].splitlines()) == 2
     assert found["get_catalog_kind"].entries["h100-sxm"].memory.unit == "B"
     assert found["get_catalog_entry"].entry.name == "H100 SXM"
