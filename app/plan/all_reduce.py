@@ -136,13 +136,15 @@ def _calibrated_times(
 ) -> AllReduceTimes:
     """What the library delivers, by these algorithms where they are known."""
 
+    residual = fabric.residual(sizes[..., 0], sweep.typical(machine.domains))
+    error = np.asarray(np.broadcast_to(residual, sweep.shape))
+
     def timed(name: str, choice: Selection) -> AlgorithmTime:
         typical = Selection(*map(sweep.typical, vars(choice).values()))
         spoken = set(np.asarray(typical.protocol)[np.isfinite(typical.time)].tolist())
         protocol = PROTOCOLS[int(spoken.pop())] if len(spoken) == 1 else ""
-        error = np.broadcast_to(fabric.residual(sizes[..., 0], sweep.typical(machine.domains)), sweep.shape)
         shares = np.asarray(typical.bandwidth_share)
-        return AlgorithmTime(name, protocol, sweep.drawn(choice.time), shares, np.asarray(error))
+        return AlgorithmTime(name, protocol, sweep.drawn(choice.time), shares, error)
 
     forced, protocol = fabric.request.algorithm or "", fabric.request.protocol or ""
     chosen, choices = compare("all-reduce", sizes, machine, fabric.calibration(sampling), forced, protocol, lines)
