@@ -295,10 +295,14 @@ def _texts(value: object) -> list[str]:
 def test_a_kernel_constant_a_stack_and_a_cage_of_ones_own_are_read(tmp_path: Path) -> None:
     """Constants may be added for what an operator may add: GPUs, their architectures, stacks and platforms."""
     stack = CATALOG.training["stack-other"]
+
+    def written(each: Estimate) -> str:
+        return f"{each.typical}" if each.unit == "1" else f'"{each.typical} {each.unit}"'
+
     (tmp_path / "training.toml").write_text(
         '[gpu-h100-sxm.flash]\nunit = "1"\ntypical = 0.9\nsource = "arithmetic"\n'
         + "".join(
-            f'[stack-ours.{name}]\nunit = "{each.unit}"\ntypical = {each.typical}\nsource = "arithmetic"\n'
+            f'[stack-ours.{name}]\nunit = "{each.unit}"\ntypical = {written(each)}\nsource = "arithmetic"\n'
             for name, each in stack.items()
         )
     )

@@ -87,9 +87,8 @@ def test_the_total_is_capital_and_the_running_cost_of_every_year(plan: Plan):
     assert typical(plan.costs.per_run) == pytest.approx(whole * share, rel=1e-3)
 
 
-def test_the_parts_of_a_step_add_up_and_a_bubble_is_a_bubble(plan: Plan):
-    assert plan.training.parallelism is not None
-    assert plan.training.parallelism.pipeline_parallel > 1
+def test_the_parts_of_a_step_add_up_and_a_bubble_is_a_bubble():
+    plan = plan_of(pipeline_parallel=4)
     resources = {part.name: part.resource for part in plan.training.parts}
     assert resources["bubble"] == "bubble"
     times = {part.name: typical(part.time) for part in plan.training.parts}
