@@ -99,7 +99,9 @@ class Ownership:
     @property
     def capital(self) -> Draws:
         """Price of nodes, networks and building [USD]."""
-        return Draws(np.asarray(self.equipment + self.building), used=self.rates.bought_at + self.network.used)
+        beside = (price for auxiliary in self.network.auxiliary for price in auxiliary.used)
+        used = (*self.rates.bought_at, *self.network.used, *beside, *self.power_sources)
+        return Draws(np.asarray(self.equipment + self.building), used=used)
 
     def per_run(self, time: Array) -> Array:
         """What a run of some length costs on a cluster of one's own [USD]."""
@@ -195,7 +197,10 @@ def _costs(owned: Ownership, time_to_train: Floats) -> Costs[Draws]:
         capital_parts=(
             CostLine("nodes", drawn(owned.nodes, *_known(rates.node))),
             CostLine("fabric", drawn(network.cost, *network.used)),
-            *(CostLine(f"{auxiliary.role} network", drawn(auxiliary.cost)) for auxiliary in network.auxiliary),
+            *(
+                CostLine(f"{auxiliary.role} network", drawn(auxiliary.cost, *auxiliary.used))
+                for auxiliary in network.auxiliary
+            ),
             CostLine("infrastructure", drawn(owned.building, rates.infrastructure, *owned.power_sources)),
         ),
         operating_parts=(
@@ -237,7 +242,8 @@ def _power(cluster: Cluster, network: Network, catalog: Catalog) -> tuple[Floats
     for powered in networks:
         most = most + _where_known(powered.power)
         typical = typical + _where_known(powered.typical_power)
-    used = (each, platform.typical_power or share, *network.power_sources)
+    drawn_by = (estimate for powered in networks for estimate in powered.power_sources)
+    used = (each, platform.typical_power or share, *drawn_by)
     return most, np.minimum(typical, most), used
 
 

@@ -372,3 +372,89 @@ def test_bytes_of_a_weight(gpu: str, precision: str, expected: float):
 def test_a_preset_of_other_depth_keeps_its_leading_dense_layers():
     shape = draft(model="deepseek-v3", layers=16, gpus=256).setup.inputs.shape
     assert (shape.layers, shape.dense_layers) == (16, 3)
+
+
+def findings_of(**asked) -> dict[str, object]:
+    return {finding.code: finding for finding in draft(**asked).findings}
+
+
+def test_the_cluster_that_is_called_enough_is_the_first_doubling_on_which_the_job_fits():
+    for gpus in (2, 4, 8, 16, 32, 64):  # by 64 to by 2
+        finding = findings_of(gpus=gpus, model="llama-3-405b")["does-not-fit"]
+        assert dict(finding.changes) == {"gpus": 128}
+    assert dict(findings_of(gpus=1, model="llama-3-405b")["does-not-fit"].changes) == {}
+    assert draft(gpus=128, model="llama-3-405b").runs
+    assert not draft(gpus=64, model="llama-3-405b").runs
+    assert finding.suggestion.startswith("128 GPUs are enough")
+    pinned = {"tensor_parallel": 1, "pipeline_parallel": 1, "expert_parallel": 1, "context_parallel": 1}
+    alone = findings_of(gpus=8, model="llama-3-405b", sharding="none", **pinned)["does-not-fit"]
+    assert dict(alone.changes) == {}
+    assert alone.suggestion.startswith("Leave the parallelism blank")
+
+
+@pytest.mark.parametrize(
+    ("asked", "says", "changes"),
+    [
+        ({"gpus": 60, "tensor_parallel": 8}, "8 × 1 × 1 GPUs of a replica do not divide 60 GPUs", {}),
+        ({"gpus": 64, "tensor_parallel": 2, "pipeline_parallel": 3}, "2 × 3 × 1 GPUs", {}),
+        (
+            {
+                "gpus": 64,
+                "tensor_parallel": 1,
+                "pipeline_parallel": 1,
+                "context_parallel": 1,
+                "micro_batch": 4,
+                "global_batch": 128,
+            },
+            "64 replicas of 4 sequences need more than the global batch of 128",
+            {},
+        ),
+        (
+            {"gpus": 64, "tensor_parallel": 1, "pipeline_parallel": 1, "context_parallel": 1, "global_batch": 100},
+            "No parallelism divides 64 GPUs, a global batch of 100",
+            {"global_batch": 128},
+        ),
+    ],
+)
+def test_what_does_not_divide_is_told_by_the_first_rule_it_breaks(asked, says, changes):
+    finding = findings_of(model="llama-3-8b", **asked)["does-not-divide"]
+    assert says in finding.message
+    assert dict(finding.changes) == changes
+    if changes:
+        assert "does-not-divide" not in findings_of(model="llama-3-8b", **asked | changes)
+
+
+def test_a_precision_that_the_gpu_lacks_runs_in_the_next_wider_one():
+    fp8 = findings_of(gpu="a100-sxm", gpus=64, model="llama-3-8b", precision="fp8")["precision-not-in-hardware"]
+    assert "in 16-bit" in fp8.message
+    assert dict(fp8.changes) == {"precision": "bf16"}
+    fp4 = findings_of(gpus=64, model="llama-3-8b", precision="nvfp4")["precision-not-in-hardware"]
+    assert "in FP8" in fp4.message
+    assert dict(fp4.changes) == {"precision": "fp8"}
+    assert "precision-not-in-hardware" not in findings_of(gpus=64, model="llama-3-8b", precision="fp8")
+    assert "precision-not-in-hardware" not in findings_of(
+        gpu="b200-sxm", gpus=64, model="llama-3-8b", precision="nvfp4"
+    )
+
+
+def test_tensor_parallelism_across_the_network_is_questioned():
+    wide = {"gpus": 64, "model": "llama-3-70b", "tensor_parallel": 16, "pipeline_parallel": 1}
+    finding = findings_of(**wide)["tensor-parallel-across-network"]
+    assert "over 16 GPUs leaves the scale-up domain of 8" in finding.message
+    assert dict(finding.changes) == {"tensor_parallel": 8}
+    assert "tensor-parallel-across-network" not in findings_of(**wide | {"tensor_parallel": 8})
+
+
+def test_memory_is_called_tight_where_it_is_fuller_than_a_search_would_fill_it():
+    # A configuration given whole may fill all of it; the search leaves a share free.
+    for micro_batch in (1, 2, 4, 8):
+        made = draft(**(WHOLE | {"micro_batch": micro_batch}))
+        share = made.memory.total.typical / made.memory.capacity.typical
+        said = {finding.code for finding in made.findings}
+        assert ("memory-tight" in said) == (made.setup.budget < share <= 1), micro_batch
+        assert ("does-not-fit" in said) == (share > 1), micro_batch
+
+
+def test_only_hardware_that_was_measured_is_called_calibrated():
+    assert "hardware-not-calibrated" in findings_of(gpu="rubin", gpus=64, model="llama-3-8b")
+    assert "hardware-not-calibrated" not in findings_of(gpu="a100-sxm", gpus=64, model="llama-3-8b")

@@ -18,7 +18,7 @@ from app.plan.network import fabric_of, network_of
 from app.plan.prices import PriceList
 from app.plan.scenario import Scenario
 from app.plan.total_cost import cluster_of, ownership, total_cost
-from app.studies.port_cost import by_size
+from app.studies.port_cost import by_size, generations, sizes
 
 CATALOG = load_catalog()
 SUPERPOD = {"gpus": 1016, "management_links": 4, "nodes_per_unit": 32}
@@ -365,3 +365,348 @@ def test_a_fabric_is_designed_once_for_every_job_that_runs_on_it():
     assert network_of(job, CATALOG) is network_of(asked, CATALOG)
     for change in ({"gpus": 648}, {"planes": 2}, {"price_switch": 20_000}):
         assert network_of(asked.model_copy(update=change), CATALOG) is not network_of(asked, CATALOG)
+
+
+# What the figures of a fabric count
+
+
+def test_a_superpod_has_as_many_modules_cages_and_ports_as_its_bill_says():
+    # RA-11333: 1,536 modules in 48 switches, 508 in nodes and 4 of managers; 127 × 8 NIC ports and 4 of managers hang
+    # on 32 leaves, which have 32 uplinks each; 48 switches of 64 ports.
+    built, *_ = planned(**SUPERPOD)
+    assert built.modules == 1536 + 508 + 4
+    assert built.cages == {"node": 508, "leaf": 1024, "spine": 512}
+    assert (built.host_ports, built.switch_ports) == (1016, 48 * 64)
+    assert built.ports_free == {"leaf": 32 * 64 - 1020 - 1024, "spine": 16 * 64 - 1024}
+    assert (built.hops, built.planes, built.approximate) == (3, 1, False)
+    assert built.typical_power.typical < built.power.typical
+    assert sum(line.power.typical for line in built.bill_of_materials) == built.power.typical
+    spares = built.bill_of_materials[-1]
+    assert spares.cost.typical == pytest.approx(0.03 * (built.cost.typical - spares.cost.typical))
+    assert built.cost_per_gpu.typical == pytest.approx(built.cost.typical / 1016)
+    assert built.cost_per_host_port.typical == pytest.approx(built.cost.typical / 1016)
+    assert built.cost_per_switch_port.typical == pytest.approx(built.cost.typical / 3072)
+    # 1,016 ports of 50 GB/s, of which half face the other half: 25.4 TB/s, or 203,200 Gb/s.
+    assert built.cost_per_bisection.typical == pytest.approx(built.cost.typical / 203_200)
+    assert built.bisection_per_gpu.typical == 25e9
+    assert all(line.cost.sources for line in built.bill_of_materials)
+
+
+def test_the_shape_of_a_superpod_is_that_of_one_plane():
+    shape = planned(**SUPERPOD)[0].shape
+    assert (shape.nodes, shape.rails, shape.management_links) == (127, 8, 4)
+    assert (shape.units, shape.nodes_per_unit, shape.leaves_per_unit) == (4, 32, 8)
+    assert (shape.leaf_down, shape.leaf_up, shape.spine_down, shape.spine_up) == (32, 32, 64, 0)
+    assert (shape.leaves, shape.spines, shape.cores, shape.super_cores, shape.peers) == (32, 16, 0, 0, 0)
+    assert (shape.host_rate, shape.uplink_rate) == (50e9, 50e9)
+    assert (shape.by_rail, shape.rail_spines, shape.family) == (True, False, "infiniband")
+    assert (shape.oversubscription, shape.spine_oversubscription) == (1, 1)
+
+
+def test_two_planes_have_half_the_rate_and_half_the_switches_each():
+    built, *_ = planned(gpu="b300-sxm", gpus=2048, scale_out="spectrum-x-800", switch="sn5600", planes=2)
+    assert (built.shape.leaves, built.shape.spines) == (32, 16)
+    assert (built.shape.host_rate, built.shape.uplink_rate) == (50e9, 50e9)  # of the NIC's 100 GB/s
+    assert built.shape.family == "ethernet"
+    assert built.host_ports == 2 * 2048
+    assert built.bisection_per_gpu.typical == 50e9
+
+
+def test_a_tapered_fat_tree_of_three_tiers_is_counted_tier_by_tier():
+    # 64 ports at 2:1: 42 down and 21 up. 8,192 hosts need 196 leaves, whose 4,116 uplinks need 129 spines of 32.
+    built, *_ = planned(gpus=8192, topology="fat-tree", oversubscription=2)
+    shape = built.shape
+    assert (built.tiers, built.hops, shape.leaf_down, shape.leaf_up) == (3, 5, 42, 21)
+    assert (built.leaf_switches, built.spine_switches) == (-(-8192 // 42), -(-196 * 21 // 32)) == (196, 129)
+    assert (built.links.node_leaf, built.links.leaf_spine, built.links.spine_core) == (8192, 4116, 129 * 32)
+    assert built.core_switches == 65  # 4,128 links on 64 ports, rounded up
+    assert built.ports_free == {"leaf": 196 * 63 - 8192 - 4116 + 196, "spine": 129 * 32 - 4116, "core": 65 * 64 - 4128}
+    assert shape.oversubscription == 2
+    assert (shape.spine_down, shape.spine_up, shape.spine_oversubscription) == (32, 32, 1)
+    assert built.largest_cluster == 64 * 32 * 42  # 64 ports of a core × 32 of a spine × 42 of a leaf
+
+
+def test_a_spine_may_be_tapered_too():
+    # 64 ports at 3:1: 48 down and 16 up.
+    shape = planned(gpus=8192, topology="fat-tree", spine_oversubscription=3)[0].shape
+    assert (shape.spine_down, shape.spine_up, shape.spine_oversubscription) == (48, 16, 3)
+
+
+def test_a_torus_counts_its_links_between_equals():
+    built, *_ = planned(gpus=64, topology="torus-2d")
+    assert built.approximate
+    assert built.shape.peers == built.links.leaf_spine
+    assert built.largest_cluster is None
+    assert built.shape.oversubscription == 1
+
+
+def test_without_a_network_card_nothing_is_built_and_nothing_drawn():
+    network = designed(gpus=64, nics_per_node=0)
+    assert (network.wanted, network.built, network.auxiliary) == (None, None, ())
+    assert np.isnan(network.cost).all()
+    assert set(codes(network)) == set()  # the plan says that nodes without a NIC cannot reach one another
+    built, cluster, _ = planned(gpus=64, nics_per_node=0)
+    assert (built.modules, built.cages, built.ports_free, built.hops, built.shape) == (None, {}, {}, None, None)
+    assert cluster.power.typical == 8 * 10_200  # the nodes alone
+
+
+def test_a_node_alone_costs_no_fabric_and_has_a_bisection_of_its_own():
+    built, cluster, _ = planned(gpus=8)
+    assert (built.cost.typical, built.power.typical, built.tiers) == (0, 0, None)
+    assert [cut.tier for cut in built.bisection] == ["scale_up"]
+    assert cluster.racks == 1
+
+
+def test_cards_in_a_mesh_halve_it_across_the_links_of_one_half():
+    # MI300X: 8 GPUs, 448 GB/s over 7 links of 64 GB/s. 4 × 4 links cross the middle: 1.024 TB/s one way.
+    (cut,) = (cut for cut in planned(gpu="mi300x", gpus=8)[0].bisection if cut.tier == "scale_up")
+    link = CATALOG.scale_up[CATALOG.gpus["mi300x"].scale_up].bandwidth.typical
+    assert cut.one_way.typical == pytest.approx(16 * link / 7)
+    assert cut.both_ways.typical == pytest.approx(32 * link / 7)
+
+
+@pytest.mark.parametrize("gpus", [8, 32_000, 36_000, 38_000, 39_000, 40_000, 44_000, 47_000, 48_000])
+def test_addresses_of_a_subnet_are_ports_and_switches(gpus: int):
+    # 49,151 unicast identifiers; from four fifths of them on it is said, and beyond them refused.
+    network = designed(gpus=gpus)
+    said = {code for code in codes(network) if code.startswith("infiniband-addresses")}
+    if network.wanted is None:
+        assert not said
+        return
+    design = network.wanted[1]
+    needed = design.node_leaf + design.switches
+    expected = "infiniband-addresses" if needed > 49_151 else "infiniband-addresses-nearly"
+    assert said == ({expected} if needed > 0.8 * 49_151 else set())
+    assert (network.built is None) == (needed > 49_151)
+
+
+@pytest.mark.parametrize(
+    ("wish", "code"),
+    [
+        ({"scale_out": "infiniband-ndr"}, "pcie-too-slow"),
+        ({"minimum_spines": 16}, "fewer-spines"),
+        ({"gpus": 2048}, "uneven-links"),
+        ({"oversubscription": 3}, "taper-rounded"),
+        ({"topology": "rail-only", "nics_per_node": 1}, "rails-apart"),
+        ({"topology": "fat-tree"}, "approximate-topology"),
+        ({"gpus": 128, "nodes_per_unit": 4}, "units-partly-filled"),
+        ({"gpus": 640}, "units-partly-filled"),
+        ({"spine_oversubscription": 2}, "no-spine-taper"),
+        ({"spine_oversubscription": 2, "tiers": 3}, "no-spine-taper"),
+        ({"nodes_per_unit": 32}, "unit-larger-than-leaf"),
+        ({"management_links": 4}, "manager-port"),
+        ({"scale_out": "roce-400"}, "price-by-rate"),
+        ({}, "no-price"),
+        ({}, "no-cable"),
+    ],
+)
+def test_what_has_no_catch_is_not_said_to_have_one(wish, code):
+    network = designed(**wish)
+    assert code not in codes(network)
+    assert network.built is not None
+
+
+@pytest.mark.parametrize(
+    ("wish", "code", "says"),
+    [
+        ({"oversubscription": 5}, "taper-rounded", "53 down and 10 up: 5.30 rather than 5"),
+        ({"minimum_spines": 100}, "fewer-spines", "32 uplinks, so at most 32 spines"),
+        ({"nodes_per_unit": 64}, "unit-larger-than-leaf", "takes 32 nodes of a rail, so units of 64"),
+        ({"spine_oversubscription": 2, "tiers": 2}, "no-spine-taper", "With 2 tiers"),
+        ({"switch": "qm8700"}, "switch-too-slow", "carries 200"),
+        ({"gpus": 128}, "units-partly-filled", "32 nodes; 16 are there. A plain fat tree needs 6 switches rather than"),
+        ({"gpus": 4096, "tiers": 2}, "too-many-hosts", "4,096 hosts do not fit: rail-optimized of 2 tiers of 64-port"),
+        ({"gpus": 4096, "tiers": 2}, "too-many-hosts", "carries 256 nodes of 8 NICs, not 512"),
+        ({"gpus": 16_000, "topology": "mesh"}, "too-many-hosts", "nodes of 8 NICs, not 2,000"),
+        ({"oversubscription": 64}, "taper-too-wide", "oversubscription of 64 leaves no uplink on a leaf of 64 ports"),
+    ],
+)
+def test_a_finding_has_the_figures_of_the_design(wish, code, says):
+    assert says in codes(designed(**wish))[code].message.replace("\u202f", " ")
+
+
+def test_too_large_a_fabric_is_told_the_most_that_fits():
+    # A folded Clos of four tiers of 36 ports carries 2·18⁴ = 209,952 hosts, 26,244 nodes of eight.
+    finding = codes(designed(gpus=1_000_000, scale_out="infiniband-edr", topology="fat-tree"))["too-many-hosts"]
+    assert "carries 26,244 nodes" in finding.message
+    assert dict(finding.changes) == {"gpus": 209_952}
+    wider = codes(designed(gpus=4096, tiers=2))["too-many-hosts"]
+    assert dict(wider.changes) == {"tiers": 3}
+
+
+# Networks beside it
+
+
+def test_storage_serves_the_nodes_links_and_its_servers_own():
+    built, *_ = planned(**SUPERPOD, storage_network=True)
+    (storage,) = built.networks
+    rates = CATALOG.operations["storage"]
+    links = CATALOG.platforms["dgx-h100"].storage_nics
+    servers = -(-127 * links * rates["server_links"].typical // links)
+    assert storage.links.node_leaf == (127 + servers) * links
+    assert storage.cost.typical > 0
+    assert storage.power.typical > 0
+    assert storage.cost.sources
+    assert storage.power.sources
+
+
+def test_management_counts_a_port_for_every_box():
+    built, *_ = planned(**SUPERPOD, management_network=True)
+    in_band, out_of_band = built.networks
+    rates = {name: value.typical for name, value in CATALOG.operations["management"].items()}
+    assert in_band.links.node_leaf == 127 * rates["in_band_links"]
+    racks, boxes = -(-127 // 4), 48 + in_band.leaf_switches + in_band.spine_switches
+    ports = round(127 * rates["out_of_band_ports_per_node"] + racks * rates["out_of_band_ports_per_rack"] + boxes)
+    switch = CATALOG.switches["sn2201"]
+    switches = -(-ports // switch.ports)
+    assert (out_of_band.switch, out_of_band.leaf_switches, out_of_band.spine_switches) == ("sn2201", switches, 0)
+    uplinks = switches * rates["out_of_band_uplinks"]
+    assert (out_of_band.links.node_leaf, out_of_band.links.leaf_spine) == (ports, uplinks)
+    market = CATALOG.prices["market"].prices
+    money = switches * market["sn2201"].typical + (ports + uplinks) * market["cat6"].typical
+    assert out_of_band.cost.typical == pytest.approx(money)
+    assert out_of_band.power.typical == switches * switch.power.typical
+
+
+# Names and ports of cables
+
+
+def test_the_cables_of_a_superpod_are_named_by_node_unit_and_rail():
+    network = designed(**SUPERPOD)
+    cables = list(network.cables())
+    assert len(cables) == 1020 + 1024
+
+    def ends(cable):
+        return (cable.a_end, cable.a_port, cable.z_end, cable.z_port, cable.plane, cable.rail, cable.level)
+
+    assert ends(cables[0]) == ("node-00001", 1, "leaf-1-u001-r01", 1, 1, 1, "node-leaf")
+    assert ends(cables[9]) == ("node-00002", 2, "leaf-1-u001-r02", 2, 1, 2, "node-leaf")
+    # The last unit has 31 nodes, so that the managers take the 32nd port of its first four leaves.
+    managers = [ends(cable) for cable in cables if cable.level == "management-leaf"]
+    assert managers == [
+        (f"fabric-manager-{rail}", 1, f"leaf-1-u004-r{rail:02d}", 32, 1, rail, "management-leaf")
+        for rail in (1, 2, 3, 4)
+    ]
+    # A leaf's uplinks follow its 32 hosts; two of them go to each spine.
+    up = [ends(cable) for cable in cables if cable.level == "leaf-spine"]
+    assert up[0] == ("leaf-1-u001-r01", 33, "spine-1-0001", 1, 1, 1, "leaf-spine")
+    assert up[1] == ("leaf-1-u001-r01", 34, "spine-1-0001", 2, 1, 1, "leaf-spine")
+    assert up[2] == ("leaf-1-u001-r01", 35, "spine-1-0002", 1, 1, 1, "leaf-spine")
+    assert up[-1] == ("leaf-1-u004-r08", 64, "spine-1-0016", 64, 1, 8, "leaf-spine")
+    assert {cable.medium for cable in cables} <= {optic.name for optic in CATALOG.optics.values()}
+
+
+def test_the_cables_of_three_tiers_count_leaves_through_and_spines_up():
+    # 42 hosts on a leaf: the 196th has 8,192 - 195 · 42 = 2 of them, and the managers come after these.
+    cables = list(designed(gpus=8192, topology="fat-tree", oversubscription=2, management_links=2).cables())
+    managers = [cable for cable in cables if cable.level == "management-leaf"]
+    assert [(cable.z_end, cable.z_port, cable.rail) for cable in managers] == [
+        ("leaf-1-0196", 3, None), ("leaf-1-0196", 4, None),
+    ]  # fmt: skip
+    up = next(cable for cable in cables if cable.level == "leaf-spine")
+    assert (up.a_end, up.a_port, up.z_end, up.z_port, up.rail) == ("leaf-1-0001", 43, "spine-1-0001", 1, None)
+    core = next(cable for cable in cables if cable.level == "spine-core")
+    assert (core.a_end, core.a_port, core.z_end, core.z_port, core.rail) == ("spine-1-0001", 33, "core-1-0001", 1, None)
+
+
+def test_each_plane_has_its_own_cables():
+    network = designed(gpu="b300-sxm", gpus=2048, scale_out="spectrum-x-800", switch="sn5600", planes=2)
+    cables = list(network.cables())
+    planes = Counter(cable.plane for cable in cables)
+    assert planes == {1: 4096, 2: 4096}
+    assert (cables[0].z_end, cables[-1].z_end) == ("leaf-1-u001-r01", "spine-2-0016")
+    assert all(f"-{cable.plane}-" in cable.z_end for cable in cables)
+
+
+def test_a_plane_is_a_subnet_of_its_own():
+    # Both planes have a port at each of 40,000 NICs: as many identifiers in each as one plane of the same switches.
+    network = designed(gpu="b200-sxm", gpus=40_000, planes=2)
+    design = network.wanted[1]
+    assert design.node_leaf == 80_000
+    assert 0.8 * 49_151 < (design.node_leaf + design.switches) / 2 < 49_151
+    assert "infiniband-addresses-nearly" in codes(network)
+    assert network.built is not None
+
+
+# The curve over sizes, figure by figure
+
+
+@pytest.mark.parametrize("scale_out", ["infiniband-ndr", "roce-400"])
+def test_every_figure_of_the_curve_is_that_of_the_plan(scale_out: str):
+    scenario = Scenario(scale_out=scale_out, gpus=2048)
+    (curve,) = by_size(scenario, CATALOG, [scale_out])
+    built, *_ = planned(scale_out=scale_out, gpus=2048)
+    place = curve.gpus.tolist().index(2048)
+    assert curve.host_ports[place] == built.host_ports
+    assert curve.switch_ports[place] == built.switch_ports
+    assert curve.tiers[place] == built.tiers
+    assert curve.switches[place] == built.leaf_switches + built.spine_switches + built.core_switches
+    assert curve.switch[place] == built.switch
+    assert curve.bisection[place] == pytest.approx(2048 * built.bisection_per_gpu.typical)
+    for name in ("cost_per_host_port", "cost_per_switch_port", "cost_per_gpu", "cost_per_bisection"):
+        assert getattr(curve, name)[place, 0] == pytest.approx(getattr(built, name).typical), name
+    assert (curve.scale_out, curve.rate) == (scale_out, 50e9)
+    parts = designed(scale_out=scale_out, gpus=2048).built.parts
+    assert {estimate.key for estimate in curve.used} >= {line.price.key for line in parts}
+
+
+def test_the_curve_stands_at_whole_nodes_and_on_either_side_of_each_cliff():
+    assert sizes(8, 1024)[0] == 8
+    assert sizes(8, 1024)[-1] == 100_000
+    assert len(sizes(8, 1024)) <= 41
+    assert 1000 in sizes(8, 1000)
+    assert 200_000 not in sizes(8, 200_000)
+    assert all(sizes(8, 1024) % 8 == 0)
+    (curve,) = by_size(Scenario(), CATALOG, ["infiniband-ndr"])
+    gpus = curve.gpus.tolist()
+    assert {64, 72, 2048, 2056} <= set(gpus)  # one switch, and two tiers of 64 ports, are full
+    assert np.isnan(curve.cost[gpus.index(8)]).all()  # one node needs no network
+    tiers = {size: curve.tiers[place] for place, size in enumerate(gpus)}
+    assert (tiers[64], tiers[72], tiers[2048], tiers[2056]) == (1, 2, 2, 3)
+
+
+@pytest.mark.parametrize("scale_out", ["infiniband-ndr", "infiniband-xdr", "roce-200", "roce-400", "infiniband-hdr"])
+def test_a_cliff_is_where_tiers_or_the_switch_change_and_nowhere_else(scale_out: str):
+    (curve,) = by_size(Scenario(), CATALOG, [scale_out])
+    cliffs = {cliff.gpus: cliff.text for cliff in curve.cliffs}
+    built = np.isfinite(curve.switches)
+    for place in range(1, len(curve.gpus)):
+        size = int(curve.gpus[place])
+        if not built[place - 1]:
+            continue
+        if not built[place]:
+            assert cliffs[size] in ("no more addresses in a subnet", "no design carries more")
+            break
+        before, after = int(curve.tiers[place - 1]), int(curve.tiers[place])
+        if before != after:
+            assert cliffs[size] == f"{before} → {after} tiers"
+        elif curve.switch[place - 1] != curve.switch[place]:
+            assert cliffs[size] == f"{CATALOG.switches[curve.switch[place]].name} becomes cheaper"
+        else:
+            assert size not in cliffs or cliffs[size].startswith("spines of ")
+
+
+def test_the_last_size_with_addresses_is_near_the_limit():
+    # 49,151 identifiers for ports and switches.
+    (curve,) = by_size(Scenario(), CATALOG, ["infiniband-ndr"])
+    full = next(cliff.gpus for cliff in curve.cliffs if "addresses" in cliff.text)
+    last = curve.gpus.tolist().index(full) - 1
+    assert 0.97 * 49_151 < curve.host_ports[last] + curve.switches[last] <= 49_151
+    network = designed(gpus=full)
+    design = network.wanted[1]
+    assert design.node_leaf + design.switches > 49_151
+
+
+def test_networks_side_by_side_are_on_sale_and_at_least_half_as_fast():
+    def rates(**wish) -> dict[str, float]:
+        return {key: CATALOG.scale_out[key].port_rate.typical for key in generations(Scenario(**wish), CATALOG)}
+
+    shown = rates()
+    assert shown["infiniband-ndr"] == 50e9
+    assert min(shown.values()) == 25e9  # half of 50 GB/s
+    assert all(CATALOG.scale_out[key].family in ("infiniband", "roce") for key in shown)
+    assert all(CATALOG.scale_out[key].status not in ("announced", "projected") for key in shown)
+    assert "tcp-100" in rates(scale_out="tcp-100")
+    assert min(rates(scale_out="roce-100").values()) < 25e9
+    assert "infiniband-gdr" in rates(scale_out="infiniband-gdr")
+    assert "infiniband-gdr" not in shown

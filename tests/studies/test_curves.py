@@ -6,9 +6,11 @@ import pytest
 from app.catalog.load import load_catalog
 from app.plan import communication
 from app.plan.all_reduce import all_reduce_times
+from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 from app.studies import all_reduce_curves, curve, port_cost, scaling, sensitivity
+from app.units import percent, show
 
 CATALOG = load_catalog()
 DEFAULT = Scenario()
@@ -139,3 +141,200 @@ def test_the_price_book_moves_capital_as_far_as_its_own_range(plan):
     assert found.swings[0].name == "The price book"
     band = plan.fabric.cost
     assert found.swings[0].high / band.high == pytest.approx(1, abs=0.15)
+
+
+# All-reduce, figure by figure
+
+
+def test_messages_double_from_eight_bytes_to_64_gigabytes_with_the_plans_own_among_them():
+    sizes = all_reduce_curves.message_sizes(1e9)
+    assert (sizes[0], sizes[-1]) == (8, 64e9)
+    assert 1e9 in sizes
+    # 2^3 to 2^35, the largest power of two below 64 GB, then 64 GB and 1 GB.
+    assert len(sizes) == 33 + 2
+    assert all_reduce_curves.message_sizes(1e12)[-1] == 1e12
+    assert all_reduce_curves.message_sizes(1.0)[0] == 8
+
+
+def test_clusters_double_in_whole_nodes_with_the_plans_own_among_them():
+    counts = all_reduce_curves.gpu_counts(look_up(Scenario(gpus=1000), CATALOG), 1000)
+    assert counts.tolist() == sorted({8 * 2**power for power in range(15)} | {1000})
+    assert counts[-1] == 131_072
+    assert all_reduce_curves.gpu_counts(look_up(Scenario(gpus=1001), CATALOG), 1001).tolist()[-1] == 131_072
+    assert 1001 not in all_reduce_curves.gpu_counts(look_up(Scenario(gpus=1001), CATALOG), 1001)
+    large = all_reduce_curves.gpu_counts(look_up(Scenario(gpus=100_000), CATALOG), 100_000)
+    assert large[-1] == 262_144  # 200,000 rounded up to a doubling of eight
+
+
+def test_bandwidths_are_the_message_over_time_and_what_each_link_carries_of_it():
+    time, rate, bus = (
+        all_reduce_curves.all_reduce_over_sizes(DEFAULT, CATALOG, 1e9, quantity).series[-1]
+        for quantity in ("time", "algorithm_bandwidth", "bus_bandwidth")
+    )
+    assert np.allclose(rate.typical, time.x / time.typical)
+    assert np.allclose(bus.typical, rate.typical * 2 * 1023 / 1024)
+    assert np.allclose(rate.low, time.x / time.high)
+    assert np.allclose(rate.high, time.x / time.low)
+
+
+def test_half_of_the_bandwidth_is_reached_where_the_title_says():
+    swept = all_reduce_curves.all_reduce_over_sizes(DEFAULT, CATALOG, 1e9, "bus_bandwidth")
+    rates, sizes = swept.series[-1].typical, swept.series[-1].x
+    first = next(size for size, rate in zip(sizes, rates, strict=True) if rate >= rates.max() / 2)
+    assert show(rates.max(), "B/s") in swept.title
+    assert f"half of it from {show(first, 'B', 2)} on" in swept.title
+
+
+def test_growing_clusters_are_held_against_the_smallest():
+    swept = all_reduce_curves.all_reduce_over_gpus(DEFAULT, CATALOG, 1e9)
+    line = swept.series[-1]
+    assert f"{line.typical[-1] / line.typical[0]:.1f} times as long on 131,072 GPUs as on 8" in swept.title
+    rates = all_reduce_curves.all_reduce_over_gpus(DEFAULT, CATALOG, 1e9, "bus_bandwidth")
+    line = rates.series[-1]
+    assert f"keeps {percent(line.typical[-1] / line.typical[0])} of the bus bandwidth of 8 GPUs" in rates.title
+    assert np.allclose(line.typical, 2 * (line.x - 1) / line.x * 1e9 / swept.series[-1].typical)
+    odd = all_reduce_curves.all_reduce_over_gpus(Scenario(gpus=1001), CATALOG, 1e9)
+    assert odd.own is None  # 1,001 GPUs are no whole nodes
+
+
+def test_the_share_that_moves_bytes_passes_half_where_the_title_says(plan):
+    swept = all_reduce_curves.all_reduce_shares(DEFAULT, CATALOG, plan.all_reduce.message)
+    moving = swept.series[0]
+    half = next(x for x, share in zip(moving.x, moving.typical, strict=True) if share >= 0.5)
+    assert swept.title == f"From {show(half, 'B', 2)} on, most of the time moves bytes."
+    assert swept.own == (plan.all_reduce.message, pytest.approx(plan.all_reduce.bandwidth_share))
+
+
+def test_networks_beside_the_plans_own_have_the_nearest_rate_of_their_family():
+    for scale_out in ("infiniband-ndr", "roce-200", "tcp-100", "efa-400"):
+        scenario = Scenario(scale_out=scale_out, switch="qm9700" if scale_out == "infiniband-ndr" else None)
+        own, *others = all_reduce_curves.networks(scenario, CATALOG)
+        assert own.scale_out == scale_out
+        families = {CATALOG.scale_out[other.scale_out].family: other for other in (own, *others)}
+        assert families.keys() >= {"infiniband", "roce", "tcp"}
+        rate = CATALOG.scale_out[scale_out].port_rate.typical
+        for family, other in families.items():
+            off = abs(np.log(CATALOG.scale_out[other.scale_out].port_rate.typical / rate))
+            rates = [entry.port_rate.typical for entry in CATALOG.scale_out.values() if entry.family == family]
+            assert off == min(abs(np.log(each / rate)) for each in rates)
+            assert other.switch is None
+
+
+def test_the_fastest_network_is_named_with_how_much_faster_it_is_than_the_slowest():
+    for quantity, by in (("bus_bandwidth", lambda a, b: a / b), ("time", lambda a, b: b / a)):
+        swept = all_reduce_curves.all_reduce_by_network(DEFAULT, CATALOG, 1e9, quantity)
+        ends = {series.name: series.typical[-1] for series in swept.series}
+        order = sorted(ends, key=lambda name: ends[name], reverse=quantity == "bus_bandwidth")
+        ratio = by(ends[order[0]], ends[order[-1]])
+        assert ratio > 1
+        assert f"{order[0]} is {ratio:.1f} times as fast as {order[-1]}" in swept.title
+        assert swept.own[0] == 1e9
+    inside = all_reduce_curves.all_reduce_by_network(Scenario(gpus=8, model="llama-3-8b"), CATALOG, 1e9)
+    (line,) = inside.series
+    assert line.name.endswith("8 GPUs")
+    assert line.name.rpartition(",")[0] in inside.title
+    domain = all_reduce_curves.all_reduce_by_network(DEFAULT, CATALOG, 1e9).series[0]
+    assert domain.name == line.name  # one scale-up domain of the larger cluster
+    assert np.allclose(domain.typical, line.typical)
+
+
+def test_stretches_of_the_quickest_algorithm_are_told_from_small_to_large():
+    swept = all_reduce_curves.all_reduce_over_sizes(DEFAULT, CATALOG, 1e9)
+    assert f" on 1,024 {CATALOG.gpus['h100-sxm'].name}." in swept.title
+    for mark in swept.marks:
+        assert f"{mark.text} from {show(mark.x, 'B', 2)}" in swept.title
+    forced = all_reduce_curves.all_reduce_over_sizes(Scenario(algorithm="ring"), CATALOG, 1e9)
+    assert forced.title.startswith("Ring is quickest at every size")
+    assert forced.marks == ()
+
+
+# Scaling, figure by figure
+
+
+def test_scaling_adds_replicas_by_powers_of_two_up_to_four_times_the_plan(plan):
+    swept = scaling.scaling(DEFAULT, CATALOG, plan.training.parallelism)
+    weak, strong = swept.series
+    replica = 1024 // plan.training.parallelism.data_parallel
+    counts = {replica * 2**power for power in range(18)}
+    expected = sorted({count for count in counts if 8 <= count <= 4096} | {1024})
+    assert weak.x.tolist() == strong.x.tolist() == expected
+    kept = at(weak, 1024) if swept.series[-1] is weak else at(strong, 1024)
+    assert swept.own == (1024, kept)
+    first = next(int(x) for x, y in zip(strong.x, strong.typical, strict=True) if np.isfinite(y))
+    assert swept.title == f"On 1,024 GPUs each does {percent(kept)} of the work it does on {first:,}."
+    assert (weak.strong, strong.strong) == (True, False)
+
+
+def test_the_tail_costs_what_the_title_says_at_one_per_cent(plan):
+    swept = scaling.tail(DEFAULT, CATALOG, plan.training.parallelism)
+    (line,) = swept.series
+    assert {round(0.01 * step, 2) for step in range(11)} <= {round(x, 10) for x in line.x}
+    one = float(np.interp(0.01, line.x, line.typical)) / line.typical[0] - 1
+    assert f"costs {percent(one, 1)} of every step" in swept.title
+    assert line.name == "128 nodes"
+    assert np.all(line.low <= line.typical)
+    jittery = scaling.tail(Scenario(jitter=0.033), CATALOG, plan.training.parallelism)
+    assert jittery.own[0] == 0.033
+
+
+# Cost of ports, figure by figure
+
+
+@pytest.fixture(scope="module")
+def ports():
+    return port_cost.by_size(DEFAULT, CATALOG)
+
+
+def test_the_cheapest_port_is_named_and_the_plans_own_where_it_is_dearer(plan, ports):
+    swept = port_cost.cost_per_port(DEFAULT, CATALOG, ports)
+    costs = {line.name: float(np.interp(1024, line.x, line.typical)) for line in swept.series}
+    costs = {name: cost for name, cost in costs.items() if np.isfinite(cost)}
+    cheapest = min(costs, key=lambda name: costs[name])
+    assert swept.title.startswith(f"{cheapest} has the cheapest port at 1,024 GPUs, {show(costs[cheapest], 'USD', 2)}")
+    own = plan.fabric.cost_per_host_port.typical
+    assert (f"the plan's costs {show(own, 'USD', 2)}" in swept.title) == (own > 1.005 * costs[cheapest])
+    assert {mark.text for mark in swept.marks} == {"1 → 2 tiers", "2 → 3 tiers", "no more addresses in a subnet"}
+
+
+def test_bandwidth_across_the_cluster_is_bought_cheapest_where_the_title_says(plan, ports):
+    swept = port_cost.cost_per_bisection(DEFAULT, CATALOG, ports)
+    costs = {line.name: float(np.interp(1024, line.x, line.typical)) for line in swept.series}
+    costs = {name: cost for name, cost in costs.items() if np.isfinite(cost)}
+    best = min(costs, key=lambda name: costs[name])
+    assert f"Per dollar, {best} moves most across 1,024 GPUs: {show(costs[best], 'USD', 2)} for 1 Gb/s" in swept.title
+    assert costs["InfiniBand NDR"] == pytest.approx(plan.fabric.cost_per_bisection.typical)
+    assert [line.name for line in swept.series if line.strong] == ["InfiniBand NDR"]
+
+
+def test_lines_of_one_colour_have_dashes_of_their_own(ports):
+    swept = port_cost.cost_per_port(DEFAULT, CATALOG, ports)
+    looks = [(line.look, line.dash) for line in swept.series]
+    assert len(set(looks)) == len(looks)
+    assert [line.dash for line in swept.series if line.strong] == ["solid"]
+    assert sum(line.dash == "solid" for line in swept.series) == 1
+
+
+# Sensitivity, figure by figure
+
+
+def test_an_input_moves_the_result_by_its_own_range_and_no_input_by_more_than_all(plan):
+    found = sensitivity.sensitivity(DEFAULT, CATALOG, plan.training.parallelism, "costs.per_run")
+    band = plan.costs.per_run
+    assert len(found.swings) == 10
+    assert all(swing.high / swing.low <= 1.05 * band.high / band.low for swing in found.swings)
+    assert found.unit == "USD"
+    looks = {swing.name: swing.look for swing in found.swings}
+    assert looks["The price book"] == "money"
+    model = next(swing for swing in found.swings if swing.name == "The step model itself")
+    error = CATALOG.training["residual"]["dense"].typical
+    assert (model.low, model.high) == pytest.approx((found.typical * np.exp(-error), found.typical * np.exp(error)))
+
+
+def test_what_energy_is_multiplied_by_moves_its_cost_in_proportion(plan):
+    # A result that is a product moves by the factor that its input does: here the building's share of the energy.
+    found = sensitivity.sensitivity(DEFAULT, CATALOG, plan.training.parallelism, "costs.energy")
+    price = CATALOG.operations["site"]["pue"]
+    swing = next(swing for swing in found.swings if "PUE" in swing.name or "pue" in swing.name.lower())
+    low, high = (float(np.quantile(price.draws(), share)) for share in (0.1, 0.9))
+    assert swing.low / found.typical == pytest.approx(low / price.typical, rel=0.05)
+    assert swing.high / found.typical == pytest.approx(high / price.typical, rel=0.05)

@@ -2,6 +2,7 @@
 
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,10 +100,112 @@ def test_a_measured_efficiency_carried_into_the_plan_reproduces_the_measurement(
     ],
 )
 def test_what_is_no_output_is_read_in_no_time(line: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert nccl_tests.read("\n".join([line] * 10)).rows == ()
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
     short = "\n".join(line[:499] for _ in range(2000))  # a megabyte of it
-    began = time.perf_counter()
+    began = time.process_time()
     nccl_tests.read(short)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
+
+
+def predicted(sizes: list[int]) -> dict[int, float]:
+    """Times of the default plan on two nodes [s]."""
+    scenario = Scenario(gpus=16, model="llama-3-8b")
+    return {
+        size: evaluate(scenario.model_copy(update={"message": float(size)}), CATALOG).all_reduce.time.typical
+        for size in sizes
+    }
+
+
+def test_a_measurement_stands_beside_the_prediction_as_time_rate_and_ratio():
+    size = 2**30
+    (time,) = predicted([size]).values()
+    (row,) = nccl_tests.compare(nccl_tests.read(output({size: 2 * time})), Scenario(), CATALOG).rows
+    assert row.size == size
+    assert row.measured == pytest.approx(2 * time, rel=1e-4)  # the tool prints hundredths of a microsecond
+    assert row.predicted.typical == pytest.approx(time)
+    assert row.predicted.low < time < row.predicted.high < 2 * time
+    assert not row.inside
+    assert row.ratio == pytest.approx(0.5, rel=1e-4)  # half the rate
+    # 16 ranks: each link carries 2·15/16 of the message.
+    assert row.measured_bus == pytest.approx(size * 30 / 16 / row.measured)
+    assert row.predicted_bus.typical == pytest.approx(size * 30 / 16 / time)
+    assert row.predicted_bus.low == pytest.approx(size * 30 / 16 / row.predicted.high)
+    assert row.predicted_bus.high == pytest.approx(size * 30 / 16 / row.predicted.low)
+
+
+def test_the_efficiency_is_that_of_large_messages_and_the_error_that_of_all():
+    # 32 MiB and more are large: those take as long as predicted, the two small ones twice as long.
+    times = predicted([8, 1024, 2**25, 2**30, 2**33])
+    slow = {size: time * (2 if size < 2**25 else 1) for size, time in times.items()}
+    result = nccl_tests.compare(nccl_tests.read(output(slow)), Scenario(), CATALOG)
+    assert result.efficiency == pytest.approx(1, rel=1e-3)
+    assert result.median_error == pytest.approx(0, abs=1e-3)
+    only_small = {size: slow[size] for size in (8, 1024)}
+    small = nccl_tests.compare(nccl_tests.read(output(only_small)), Scenario(), CATALOG)
+    assert small.efficiency is None
+    assert small.median_error == pytest.approx(0.5, abs=1e-3)
+    assert "Run up to 8 GiB" in small.verdict
+
+
+@pytest.mark.parametrize(
+    ("slower", "says"), [(0.85, "better than"), (0.95, "as they should"), (1.08, "as they should"), (1.2, "slow link")]
+)
+def test_a_tenth_off_the_prediction_is_called_slow_or_better(slower: float, says: str):
+    (time,) = predicted([2**33]).values()
+    result = nccl_tests.compare(nccl_tests.read(output({2**33: slower * time})), Scenario(), CATALOG)
+    assert says in result.verdict
+
+
+def test_a_cluster_that_cannot_reduce_has_nothing_to_compare_with():
+    result = nccl_tests.compare(
+        nccl_tests.read(output({2**20: 1e-3}, "")), Scenario(protocol="ll", algorithm="nvls"), CATALOG
+    )
+    assert result.rows == ()
+    assert "nothing to compare" in result.verdict
+    assert np.isnan(result.median_error)
+
+
+def test_ranks_and_hosts_of_the_output_stand_for_those_of_the_plan_where_it_names_them():
+    def asked(header: str) -> Scenario:
+        return nccl_tests.compare(nccl_tests.read(output({2**20: 1e-3}, header)), Scenario(gpus=64), CATALOG).scenario
+
+    assert (asked(HEADER).gpus, asked(HEADER).gpus_per_node) == (16, 8)
+    assert (asked("").gpus, asked("").gpus_per_node) == (64, None)
+    one_rank = HEADER.splitlines()[0]
+    assert asked(one_rank).gpus == 64  # one rank reduces nothing: the output is of something else
+    three_hosts = "\n".join([*HEADER.splitlines()[:9], HEADER.splitlines()[9].replace("node-b", "node-c")])
+    assert (asked(three_hosts).gpus, asked(three_hosts).gpus_per_node) == (10, 4)  # 10 ranks on 3 hosts: 4, 4 and 2
+
+
+def test_the_curve_of_what_was_measured_runs_from_small_to_large():
+    times = predicted([2**30, 2**20])
+    result = nccl_tests.compare(
+        nccl_tests.read(output({size: 2 * time for size, time in times.items()})), Scenario(), CATALOG
+    )
+    expected, measured = nccl_tests.measured(result).series
+    assert (expected.strong, measured.strong) == (True, False)
+    assert expected.x.tolist() == measured.x.tolist() == [2**20, 2**30]
+    for x, rate, low, high, actual in zip(
+        expected.x, expected.typical, expected.low, expected.high, measured.typical, strict=True
+    ):
+        row = next(row for row in result.rows if row.size == x)
+        band = row.predicted_bus
+        assert (rate, low, high, actual) == (band.typical, band.low, band.high, row.measured_bus)
+
+
+def test_rows_beyond_what_a_cluster_can_send_or_wait_for_are_no_results():
+    def rows(size: int, time: float) -> int:
+        return len(nccl_tests.read(ROW.format(size=size, count=1, time=time * 1e6)).rows)
+
+    assert rows(10**15, 1.0) == 1  # a petabyte is the largest message
+    assert rows(10**15 + 1, 1.0) == rows(0, 1.0) == 0
+    assert rows(8, 9999.0) == 1  # and 10,000 s the longest time
+    assert rows(8, 10_000.0) == rows(8, 0.0) == 0
+
+
+def test_of_a_long_output_the_first_two_thousand_lines_are_read():
+    lines = "\n".join(ROW.format(size=size, count=1, time=20.0) for size in range(1, 2002))
+    found = nccl_tests.read(lines)
+    assert [found.rows[0].size, found.rows[-1].size, len(found.rows)] == [1, 2000, 2000]

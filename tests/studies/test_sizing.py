@@ -99,3 +99,94 @@ def test_the_stages_without_ranges_have_the_typical_values_of_the_plan() -> None
     assert plan.fabric.cost is not None
     assert cost.costs.per_run.typical == pytest.approx(plan.costs.per_run.typical)
     assert network.cost[0] == pytest.approx(plan.fabric.cost.typical)
+
+
+def test_the_best_value_has_the_least_product_of_time_and_cost(answer: Answer) -> None:
+    assert answer.best_value is not None
+    least = answer.best_value.cost * answer.best_value.time_to_train
+    assert all(least <= point.cost * point.time_to_train for point in answer.front if point.meets)
+
+
+def test_clusters_double_from_one_node_and_are_tried_finely_where_a_limit_is_crossed() -> None:
+    # 8, 16, … 1,024 GPUs: eight sizes on InfiniBand and on RoCE. The deadline is crossed between two of each, which
+    # have three quarters of the way between them.
+    asked = {"gpu": ["h100-sxm"], "gpus": 1500}
+    without = size(question(**asked), load_catalog(), seconds=60)
+    assert without.considered == 2 * 8
+    assert max(point.gpus for point in without.front) == 1024
+    days = sorted(point.time_to_train for point in without.front)
+    between = size(question(**asked, deadline=f"{(days[0] + days[1]) / 2} s"), load_catalog(), seconds=60)
+    assert between.considered == 2 * (8 + 3)
+    assert {point.gpus for point in between.front} - {point.gpus for point in without.front} <= {640, 768, 896}
+    assert between.cheapest is not None
+    assert between.cheapest.gpus in (640, 768, 896)
+    assert between.feasible <= between.considered
+    assert (between.complete, between.message) == (True, "")
+
+
+def test_a_rack_is_the_smallest_cluster_where_racks_are_sold() -> None:
+    # 72 GPUs of a rack: 64 is the largest power of two in it; then 128 and 256.
+    found = size(question(gpu=["gb200"], gpus=256, scale_out=["infiniband-ndr"]), load_catalog(), seconds=60)
+    assert found.considered == 3
+    assert {point.gpus for point in found.front} <= {64, 128, 256}
+
+
+@pytest.mark.parametrize("kind", ["capital", "rental", "run"])
+def test_the_budget_is_for_what_was_asked(kind: str) -> None:
+    found = size(question(gpu=["h100-sxm"], gpus=128, budget="$20M", budget_kind=kind), load_catalog(), seconds=60)
+    for point in found.front:
+        plan = evaluate(question().scenario(point.gpu, point.scale_out, point.gpus), load_catalog())
+        assert plan.costs.rental is not None
+        assert plan.costs.per_run is not None
+        assert plan.cluster.power is not None
+        assert point.rental == pytest.approx(plan.costs.rental.typical)
+        assert point.run == pytest.approx(plan.costs.per_run.typical)
+        assert point.power == pytest.approx(plan.cluster.power.typical)
+        assert point.cost == getattr(point, kind)
+        assert point.meets == (point.cost <= 20e6)
+
+
+def test_a_power_limit_keeps_larger_clusters_out() -> None:
+    # 16 nodes of 10.2 kW and their switches draw less than 200 kW, 32 nodes more.
+    found = size(question(gpu=["h100-sxm"], gpus=256, power_limit="200 kW"), load_catalog(), seconds=60)
+    assert found.fastest is not None
+    assert 128 <= found.fastest.gpus < 256
+    assert found.fastest.power <= 200e3
+    assert all(point.meets == (point.power <= 200e3) for point in found.front)
+
+
+def test_a_network_pays_from_the_size_after_which_it_never_costs_more(answer: Answer) -> None:
+    for entry in answer.break_even:
+        assert [gpus for gpus, _ in entry.points] == sorted({gpus for gpus, _ in entry.points})
+        dearer = [gpus for gpus, ratio in entry.points if ratio <= 1]
+        later = [gpus for gpus, _ in entry.points if gpus > max(dearer, default=0)]
+        assert entry.gpus == (later[0] if later else None)
+        gpus, ratio = entry.points[-1]
+        runs = []
+        for network in (entry.ethernet, entry.infiniband):
+            plan = evaluate(question().scenario(entry.gpu, network, gpus), load_catalog())
+            assert plan.costs.per_run is not None
+            runs.append(plan.costs.per_run.typical)
+        assert ratio == pytest.approx(runs[0] / runs[1])
+
+
+def test_a_missed_deadline_is_told_in_multiples_and_a_missed_budget_with_what_to_raise() -> None:
+    free = size(question(gpu=["h100-sxm"], gpus=64), load_catalog(), seconds=60)
+    assert free.fastest is not None
+    half = f"{free.fastest.time_to_train / 2} s"
+    missed = size(question(gpu=["h100-sxm"], gpus=64, deadline=half), load_catalog(), seconds=60)
+    assert "needs 2 times the deadline" in missed.message
+    poor = size(question(gpu=["h100-sxm"], gpus=64, budget="$1000", deadline="10 years"), load_catalog(), seconds=60)
+    assert "Raise the budget" in poor.message
+
+
+@pytest.mark.parametrize("gpu", ["v100-sxm", "a100-sxm", "b200-sxm", "mi300x"])
+def test_candidates_are_infiniband_and_roce_at_the_rate_of_the_platforms_ports(gpu: str) -> None:
+    catalog = load_catalog()
+    (entry,) = size(question(gpu=[gpu], gpus=16), catalog, seconds=60).break_even
+    rate = catalog.platforms[catalog.gpus[gpu].platform].nic_rate.typical
+    for key, family in ((entry.infiniband, "infiniband"), (entry.ethernet, "roce")):
+        rates = [other.port_rate.typical for other in catalog.scale_out.values() if other.family == family]
+        assert catalog.scale_out[key].family == family
+        off = abs(catalog.scale_out[key].port_rate.typical / rate - 1)
+        assert off == min(abs(each / rate - 1) for each in rates)
