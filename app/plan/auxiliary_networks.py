@@ -11,11 +11,12 @@ from app.catalog.load import Catalog
 from app.formulas import costs
 from app.formulas.fabric import layouts
 from app.plan.bill_of_materials import PricedDesign, build, draws_or_nan
+from app.plan.cheapest_design import choose
 from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
 from app.plan.result import Links
 from app.plan.scenario import NetworkRequest
-from app.plan.switches import candidates, choose
+from app.plan.switches import candidates
 
 Floats = NDArray[np.float64]
 

@@ -164,13 +164,18 @@ class Cages:
 
         How many links share a cage of the node is known for the node's own adapters; with others each has its own.
         """
-        return _cages(choice, catalog, cluster.platform.key, cluster.scale_out.key, request.planes)
+        return cages_of(choice, catalog, cluster.platform.key, cluster.scale_out.key, request.planes)
 
     def at(self, tier: str) -> tuple[tuple[float, int], bool]:
         """The cage at one end of a link, and whether its optics are inside the box."""
         if tier == "node":
             return self.node, False
         return (self.leaf, self.leaf_packaged) if tier == "leaf" else (self.spine, self.spine_packaged)
+
+    def ends(self, level: str) -> tuple[tuple[float, int], tuple[float, int]]:
+        """The cages at both ends of a level's links."""
+        near, far = ENDS[level]
+        return self.at(near)[0], self.at(far)[0]
 
     def per_cable(self, level: str, medium: Medium | None) -> int:
         """Links that one cable of a level carries."""
@@ -182,7 +187,8 @@ class Cages:
         return media(prices, length, near, far, (near_inside, far_inside))
 
 
-def _cages(choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str, planes: int) -> Cages:
+def cages_of(choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str, planes: int) -> Cages:
+    """The cages of a choice of switches and the adapters of a platform."""
     known = catalog.operations["node_cage_links"]
     port = catalog.scale_out[scale_out].port_rate.typical
     own = port == catalog.platforms[platform].nic_rate.typical

@@ -55,6 +55,8 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
     network = design_network(cluster, scenario.part(NetworkRequest), prices)
     fabric = communication(cluster, network, scenario.part(NetworkRequest), scenario.part(CollectiveRequest), catalog)
     job = training_job.plan_job(cluster, fabric, JobRequest.of(scenario, catalog), catalog)
+    if network.unbuildable:
+        job = job.unfinished()
     message = scenario.message or job.gradient_bytes
     reduction = time_all_reduce(fabric, message)
     cost = total_cost(cluster, network, prices, job.training.time_to_train.values)
@@ -169,7 +171,6 @@ def _filled(
             **network.fields(),
             "message": message,
             "global_batch": job.setup.request.batch,
-            "availability": job.training.availability,
             **job.shape_fields,
             **{name: value for name, value in parallelism.items() if name in Scenario.model_fields},
         }

@@ -7,6 +7,7 @@ import numpy as np
 from app import units
 from app.catalog.entries import Switch
 from app.catalog.load import Catalog
+from app.formulas.arrays import Array
 from app.formulas.fabric import layouts
 from app.plan.bill_of_materials import PricedDesign
 from app.plan.cluster import Cluster
@@ -134,7 +135,7 @@ def refused(design: layouts.Design, cluster: Cluster, request: NetworkRequest, c
     return (
         int(design.reason) != layouts.BUILT
         or _foreign_switch(cluster, request, catalog) is not None
-        or (limit is not None and _addresses(design, request) > limit.typical)
+        or (limit is not None and bool(addresses(design, cluster, request) > limit.typical))
     )
 
 
@@ -147,9 +148,12 @@ def _foreign_switch(cluster: Cluster, request: NetworkRequest, catalog: Catalog)
     return switch
 
 
-def _addresses(design: layouts.Design, request: NetworkRequest) -> int:
-    """Ports and switches of a subnet that need an address; a plane is a subnet."""
-    return int((design.node_leaf + design.switches) / request.planes)
+def addresses(design: layouts.Design, cluster: Cluster, request: NetworkRequest) -> Array:
+    """Ports and switches of a subnet that need an address [1]. A plane is a subnet; where nothing joins the rails, each
+    rail of it.
+    """
+    subnets = request.planes * (max(cluster.nics_per_node, 1) if request.topology == "rail-only" else 1)
+    return (design.node_leaf + design.switches) / subnets
 
 
 def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Iterator[Finding]:
@@ -276,11 +280,11 @@ def _too_many(choice: SwitchPair, cluster: Cluster, request: NetworkRequest, hos
 def _of_addresses(
     design: layouts.Design, cluster: Cluster, request: NetworkRequest, catalog: Catalog
 ) -> Iterator[Finding]:
-    """InfiniBand gives every port of a host and every switch of a subnet one local identifier; a plane is a subnet."""
+    """InfiniBand gives every port of a host and every switch of a subnet one local identifier."""
     limit = cluster.scale_out.address_limit
     if limit is None:
         return
-    needed = _addresses(design, request)
+    needed = int(addresses(design, cluster, request))
     rounded = catalog.operations["infiniband"]["articles_addresses"].typical
     if needed > limit.typical:
         yield Finding(

@@ -23,11 +23,12 @@ from app.plan.auxiliary_networks import AuxiliaryNetwork, auxiliary_networks
 from app.plan.band import Draws
 from app.plan.bill_of_materials import LEVELS, UNKNOWN, ZERO, PricedDesign, build, draws_or_nan
 from app.plan.cables import Cable, cable_list
+from app.plan.cheapest_design import choose
 from app.plan.cluster import Cluster, look_up
 from app.plan.prices import PriceList
 from app.plan.result import BillLine, Bisection, Explanation, Fabric, FabricShape, Finding, Links, OtherNetwork, Term
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
-from app.plan.switches import SwitchPair, candidates, choose
+from app.plan.switches import SwitchPair, candidates
 from app.units import show
 
 Floats = NDArray[np.float64]
@@ -70,8 +71,14 @@ class Network:
 
     @property
     def nodes_per_unit(self) -> int | None:
-        """Nodes of a scalable unit [1]."""
-        return self.built.counts.unit_nodes if self.built else self.request.nodes_per_unit
+        """Nodes of a scalable unit; none where the topology has no units unless some were asked for [1]."""
+        has_units = self.built is not None and self.request.topology in ("rail-optimized", "rail-only")
+        return self.built.counts.unit_nodes if self.built and has_units else self.request.nodes_per_unit
+
+    @property
+    def unbuildable(self) -> bool:
+        """Whether nodes need a network that cannot be built as asked."""
+        return self.cluster.nodes > 1 and self.cluster.nics_per_node > 0 and self.built is None
 
     @property
     def load_balancing(self) -> placement.Balancing:

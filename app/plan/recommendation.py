@@ -56,7 +56,9 @@ def recommend(network: Network, fabric: Communication, job: training_job.Job, co
 def run_on(scale_out: ScaleOut, planned: Network, fabric: Communication, job: training_job.Job) -> tuple[float, float]:
     """Time [s] and owned cost [USD] of the planned run, run the same way on another network: typical values."""
     catalog, prices = planned.prices.catalog, planned.prices
-    request = planned.request.model_copy(update={"scale_out": scale_out.key, "switch": None})
+    request = planned.request.model_copy(
+        update={"scale_out": scale_out.key, "switch": None, "tiers": None, "nodes_per_unit": None}
+    )
     cluster = resolve(planned.cluster.request, request, catalog)
     network = design_network(cluster, request, prices)
     time = training_job.time_on(job, cluster, communication(cluster, network, request, fabric.request, catalog))

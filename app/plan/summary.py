@@ -24,6 +24,8 @@ def verdict(plan: Plan, cluster: Cluster, request: ModelRequest, catalog: Catalo
     network = f" on {cluster.scale_out.name}" if cluster.nodes > 1 else ""
     gpus = f"{cluster.gpus:,} {cluster.gpu.name}{network}"
     time = plan.training.time_to_train
+    if plan.fabric.shape is None and cluster.nodes > 1 and cluster.nics_per_node > 0:
+        return f"{gpus} cannot be joined as asked; the findings say what to change."
     if time is None:
         return f"{gpus} cannot train {model} as asked; the findings say what to change."
     days = _shown(time)

@@ -200,7 +200,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "fabric",
         "fabric.dragonfly",
         (
-            r"p = ⌊\frac{k + 1}{4}⌋, \text{  } a = 2 p, \text{  } G = ⌈\frac{h}{a p}⌉",
+            r"p = ⌊\frac{k + 1}{4}⌋, \text{  } a = min(2 p, ⌈\frac{h}{p}⌉), \text{  } G = ⌈\frac{h}{2 p^2}⌉",
             r"w = ⌊\frac{a p}{G - 1}⌋, \text{  links } = G \frac{a (a - 1)}{2} + \frac{G (G - 1)}{2} w",
             r"\text{cut } = ⌊\frac{G}{2}⌋ ⌈\frac{G}{2}⌉ w",
         ),

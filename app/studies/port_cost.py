@@ -26,10 +26,12 @@ from app.plan.bill_of_materials import (
     spare_cost,
 )
 from app.plan.cables import Medium
+from app.plan.cheapest_design import choose
 from app.plan.cluster import Cluster, look_up
+from app.plan.findings import addresses
 from app.plan.prices import PriceList
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
-from app.plan.switches import SwitchPair, candidates, cheapest, designs
+from app.plan.switches import SwitchPair, candidates
 from app.studies.curve import Curve, Mark, Series, short
 from app.units import show
 
@@ -138,14 +140,15 @@ def _curve(cluster: Cluster, request: NetworkRequest, prices: PriceList, gpus: S
         return None
     each = cluster.gpus_per_node
     at = np.asarray(gpus, dtype=np.int64) if len(gpus) else sizes(each, cluster.gpus)
-    found, best = _chosen(cluster, request, prices, choices, -(-at // each))
+    known: dict[int, tuple[SwitchPair, layouts.Design]] = {}
+    found, best = _chosen(cluster, request, prices, choices, -(-at // each), known)
     if not len(gpus):
         edges = np.unique(found.most_nodes[np.isfinite(found.most_nodes)]).astype(np.int64)
         full = _addresses_full(cluster, request, at // each, found)
         edges = np.append(edges, full)
         edges = edges[(edges > 1) & (edges * each < LARGEST)]
         at = np.unique(np.concatenate([at, edges * each, (edges + 1) * each]))
-        found, best = _chosen(cluster, request, prices, choices, -(-at // each))
+        found, best = _chosen(cluster, request, prices, choices, -(-at // each), known)
     nodes = -(-at // each)
     refused = _refused(found, cluster, request)
     built = (found.reason == layouts.BUILT) & ~refused & (nodes > 1)
@@ -188,12 +191,15 @@ def _chosen(
     prices: PriceList,
     choices: tuple[SwitchPair, ...],
     nodes: NDArray[np.int64],
+    known: dict[int, tuple[SwitchPair, layouts.Design]],
 ) -> tuple[layouts.Design, NDArray[np.int64]]:
-    """The design of every size, and which choice it is."""
-    found = designs(choices, cluster, request, nodes=nodes)
-    best = cheapest(choices, found, prices)
-    rows = np.arange(len(nodes))
-    return layouts.Design(*(np.array(fields)[best, rows] for fields in zip(*found, strict=True))), best
+    """The design of every size, and which choice it is; ``known`` keeps what was chosen for a number of nodes."""
+    for many in nodes.tolist():
+        if many not in known:
+            known[many] = choose(choices, replace(cluster, nodes=many), request, prices)
+    chosen = [known[many] for many in nodes.tolist()]
+    best = np.array([choices.index(choice) for choice, _ in chosen])
+    return layouts.Design(*map(np.array, zip(*(design for _, design in chosen), strict=True))), best
 
 
 def _refused(found: layouts.Design, cluster: Cluster, request: NetworkRequest) -> NDArray[np.bool_]:
@@ -201,7 +207,7 @@ def _refused(found: layouts.Design, cluster: Cluster, request: NetworkRequest) -
     limit = cluster.scale_out.address_limit
     if limit is None:
         return np.zeros(found.reason.shape, dtype=np.bool_)
-    return np.asarray((found.node_leaf + found.switches) / request.planes > limit.typical)
+    return np.asarray(addresses(found, cluster, request) > limit.typical)
 
 
 def _addresses_full(
@@ -212,7 +218,7 @@ def _addresses_full(
     if not len(refused) or refused[0] == 0 or cluster.scale_out.address_limit is None:
         return np.zeros(0, dtype=np.int64)
     last, first = refused[0] - 1, refused[0]
-    needed = (found.node_leaf + found.switches) / request.planes
+    needed = np.asarray(addresses(found, cluster, request))
     share = (cluster.scale_out.address_limit.typical - needed[last]) / (needed[first] - needed[last])
     return np.array([int(nodes[last] + share * (nodes[first] - nodes[last]))])
 

@@ -10,12 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
-from app.formulas.fabric import layouts as fabric_design
-from app.plan import switches
 from app.plan.band import fold
-from app.plan.cluster import look_up
 from app.plan.network import fabric_of, network_of
-from app.plan.prices import PriceList
 from app.plan.scenario import Scenario
 from app.plan.total_cost import cluster_of, ownership, total_cost
 from app.studies.port_cost import by_size, generations, sizes
@@ -103,38 +99,6 @@ def test_one_node_needs_no_network():
     assert network.cost[0] == 0
     assert network.built is None
     assert "one-node" in codes(network)
-
-
-def priced(design, offer):
-    return float(offer.cost(design)) if int(design.reason) == fabric_design.BUILT else np.inf
-
-
-@settings(max_examples=150)
-@given(
-    gpus=st.integers(9, 400_000),
-    scale_out=st.sampled_from(["roce-400", "roce-200", "infiniband-xdr", "tcp-400"]),
-    topology=st.sampled_from(["rail-optimized", "fat-tree", "rail-only", "mesh", "dragonfly"]),
-    oversubscription=st.sampled_from([1.0, 1.5, 2.0, 7.0]),
-    spine_oversubscription=st.sampled_from([1.0, 3.0]),
-    nodes_per_unit=st.sampled_from([None, 4, 20, 32]),
-    spine_policy=st.sampled_from(["shared", "rail"]),
-    tiers=st.sampled_from([None, 1, 2, 3, 4]),
-    planes=st.sampled_from([1, 2]),
-    management_links=st.sampled_from([0, 4]),
-)
-def test_the_switch_built_is_the_cheapest_of_all_though_not_all_are_designed(**wish):
-    scenario = Scenario(**wish)
-    hardware, prices = look_up(scenario, CATALOG), PriceList.of(scenario, CATALOG)
-    choices = switches.candidates(hardware, scenario, CATALOG)
-    found = switches.designs(choices, hardware, scenario)
-    offers = switches.offers(choices, prices)
-    known = [(choice, design, offer) for choice, design, offer in zip(choices, found, offers, strict=True) if offer]
-    for choice, design, offer in known:
-        assert switches.lower_bound(choice, offer, hardware, scenario) <= priced(design, offer) * (1 + 1e-12)
-    choice, design = switches.choose(choices, hardware, scenario, prices)
-    place = int(switches.cheapest(choices, found, prices))
-    assert choice is choices[place]
-    assert np.array_equal(np.array(design), np.array(found[place]), equal_nan=True)
 
 
 # What cannot be built is refused, and the finding says what to change

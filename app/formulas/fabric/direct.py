@@ -179,10 +179,11 @@ def torus(host_ports: Array, radix: Array, oversubscription: Array, dimensions: 
 
 
 def dragonfly(host_ports: Array, radix: Array, oversubscription: Array) -> DirectNetwork:
-    """Balanced dragonfly: groups of a = 2p switches joined all to all, each with p hosts and p links out of its group.
+    """Balanced dragonfly: groups of a switches joined all to all, each with p hosts and p links out of its group.
 
     p = floor((k + 1) / 4). G = ceil(h / a p) groups share their a p links out evenly, w = floor(a p / (G - 1)) between
-    every two; there can be a p + 1 of them. Links: G · a (a - 1) / 2 + G (G - 1) / 2 · w.
+    every two; there can be a p + 1 of them. Links: G · a (a - 1) / 2 + G (G - 1) / 2 · w. One group alone has only the
+    ceil(h / p) switches that its hosts take, and what one switch takes needs no other.
 
     Args:
         host_ports: ports that hosts take, h [1].
@@ -196,23 +197,37 @@ def dragonfly(host_ports: Array, radix: Array, oversubscription: Array) -> Direc
     >>> frontier = dragonfly(37632, 64, 1.0)
     >>> frontier.groups, frontier.switches
     (74, 2368)
+
+    16 hosts take one switch, 65 five switches of 16 hosts:
+
+    >>> dragonfly(16, 64, 1.0).switches, dragonfly(65, 64, 1.0).switches
+    (1, 5)
     """
-    per_switch = maximum((radix + 1) // 4, 1)
-    group = 2 * per_switch
+    alone = host_ports <= radix
+    per_switch = where(alone, radix, maximum((radix + 1) // 4, 1))
+    largest = where(alone, 1, 2 * per_switch)
+    groups = ceil_divide(host_ports, largest * per_switch)
+    group = minimum(ceil_divide(host_ports, per_switch), largest)
     group_ports = group * per_switch
-    groups = ceil_divide(host_ports, group_ports)
     width = where(groups > 1, group_ports // maximum(groups - 1, 1), 0)
     return DirectNetwork(
         switches=groups * group,
         down=per_switch,
-        up=group - 1 + per_switch,
+        up=where(alone, 0, group - 1 + per_switch),
         links=groups * group * (group - 1) // 2 + groups * (groups - 1) // 2 * width,
         cut=where(groups > 1, groups // 2 * (groups - groups // 2) * width, group**2 // 4),
-        hops=where(groups > 1, 4, 2),
-        most_ports=(group_ports + 1) * group_ports,
+        hops=where(groups > 1, 4, minimum(group, 2)),
+        most_ports=_dragonfly_ports(radix),
         groups=groups,
         group_ports=group_ports,
     )
+
+
+def _dragonfly_ports(radix: Array) -> Array:
+    """Host ports of the largest dragonfly of some switches: 2p² + 1 groups of 2p² [1]."""
+    group_ports = 2 * maximum((radix + 1) // 4, 1) ** 2
+    ports: Array = (group_ports + 1) * group_ports
+    return ports
 
 
 DIRECT: Final[dict[int, Callable[[Array, Array, Array], DirectNetwork]]] = {

@@ -216,6 +216,8 @@ class FabricRequest(NamedTuple):
         planes: equal independent networks [1].
         oversubscription, spine_oversubscription: taper at the leaf, o, and with three tiers at the spine [1].
         nodes_per_unit: nodes of a scalable unit; 0 means as many as the leaf's ports allow [1].
+        leaf_hosts: hosts of a leaf of a plain fat tree, at most as many as the taper allows; 0 means as many [1].
+        uplinks: links up of a leaf, at least as many as the taper asks for and its ports allow; 0 means as few [1].
         management_links: fabric-manager links that take host ports, M [1].
         minimum_spines: fewest spines of a plane, for what remains when one fails [1].
         rail_spines: whether each rail has spines of its own.
@@ -233,6 +235,8 @@ class FabricRequest(NamedTuple):
     oversubscription: Any = 1.0
     spine_oversubscription: Any = 1.0
     nodes_per_unit: Any = 0
+    leaf_hosts: Any = 0
+    uplinks: Any = 0
     management_links: Any = 0
     minimum_spines: Any = 0
     rail_spines: Any = False
@@ -288,6 +292,8 @@ class FabricRequest(NamedTuple):
             oversubscription=_real(self.oversubscription),
             spine_oversubscription=_real(self.spine_oversubscription),
             nodes_per_unit=_whole(self.nodes_per_unit),
+            leaf_hosts=_whole(self.leaf_hosts, 0),
+            uplinks=_whole(self.uplinks, 0),
             management_links=_whole(self.management_links, 0),
             minimum_spines=_whole(self.minimum_spines, 0),
             rail_spines=_whole(self.rail_spines) != 0,

@@ -173,7 +173,8 @@ def _leaves(request: FabricRequest) -> _Leaves:
     unit_nodes = maximum(request.nodes_per_unit, 1)
     slots = _slots(request)
     ports_down = maximum(down_ports(request.radix, request.oversubscription), 1)
-    down = ports_down * request.hosts_per_port
+    most = ports_down * request.hosts_per_port
+    down = where(request.is_fat_tree & (request.leaf_hosts > 0), minimum(request.leaf_hosts, most), most)
     fitting_nodes = where(in_units, minimum(unit_nodes, down), down)
     unit_hosts = where(request.is_fat_tree, down, fitting_nodes)
     packed_units = where(in_units, ceil_divide(slots, unit_nodes), 1)
@@ -187,9 +188,17 @@ def _leaves(request: FabricRequest) -> _Leaves:
         unit_nodes=fitting_nodes,
         unit_hosts=unit_hosts,
         down=down,
-        up=uplinks(unit_hosts, request.hosts_per_port, request.oversubscription, request.radix),
+        up=_at_least(
+            request, uplinks(unit_hosts, request.hosts_per_port, request.oversubscription, request.radix), unit_hosts
+        ),
         taper_fits=(ports_down < request.radix) & (ports_down / request.oversubscription > 1 - SLACK),
     )
+
+
+def _at_least(request: FabricRequest, up: Array, hosts: Array) -> Array:
+    """Links up of a leaf: those that the taper asks for, or more where more are asked for and ports are left [1]."""
+    left = maximum(request.radix - ceil_divide(hosts, request.hosts_per_port), 1)
+    return maximum(up, minimum(request.uplinks, left))
 
 
 def _slots(request: FabricRequest) -> Array:

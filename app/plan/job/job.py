@@ -48,6 +48,11 @@ class Job:
         """Bytes of the model's gradients in 16-bit [B]."""
         return 2 * self.training.parameters
 
+    def unfinished(self) -> "Job":
+        """The same job on a cluster that cannot be built: it takes no time that could be said."""
+        never = Draws(np.full_like(self.training.time_to_train.values, np.nan))
+        return replace(self, training=replace(self.training, time_to_train=never))
+
     @property
     def shape_fields(self) -> dict[str, Any]:
         """The model's shape under the scenario's names."""

@@ -1,0 +1,310 @@
+"""The fabric to build: of the switches, unit sizes and uplinks that do what is asked, those whose parts cost least."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from app.catalog.entries import Switch
+from app.formulas.arrays import Array
+from app.formulas.fabric import layouts, tree
+from app.plan.bill_of_materials import LEVELS, Cages, cages_of, laid_out, part_counts, price_of
+from app.plan.cables import Medium
+from app.plan.cluster import Cluster
+from app.plan.prices import PriceList
+from app.plan.scenario import NetworkRequest
+from app.plan.switches import SwitchPair, designed
+
+BY_RAIL = ("rail-optimized", "rail-only")
+GROUPS_TRIED = 8
+"""Numbers of units tried at a taper, at most."""
+NEAR = 1.01
+"""Fabrics that cost so many times the least at most are held against one another, each with its own cables."""
+PRICED_IN_FULL = 6
+"""Fabrics of which that is done at most."""
+TAPERS_TRIED = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0)
+"""Tapers that networks without tiers are tried with, where a wider one is allowed."""
+
+
+class Leaves(NamedTuple):
+    """Leaves to try: their hosts, their links up, 0 for as many, and as few, as the taper has, and the taper."""
+
+    hosts: int
+    up: int
+    taper: float
+
+
+class LinkPrices(NamedTuple):
+    """The least that a choice of switches needs [USD]: a switch, and a link of each level with its ends."""
+
+    leaf: float
+    spine: float
+    node_leaf: float
+    leaf_spine: float
+    spine_core: float
+    core_super_core: float
+    peer: float
+
+
+class _Priced(NamedTuple):
+    """A fabric that can be built, and what it costs [USD]; not exact where its cables are those of one like it."""
+
+    cost: float
+    choice: SwitchPair
+    design: layouts.Design
+    exact: bool
+
+
+def choose(
+    choices: tuple[SwitchPair, ...], cluster: Cluster, request: NetworkRequest, prices: PriceList
+) -> tuple[SwitchPair, layouts.Design]:
+    """The switches to build and their design: the cheapest by its parts that works.
+
+    Where none has a price, the one with fewest switches; where none works, the one that comes nearest. Switches are
+    taken in the order of the least that they can cost, until that is more than the cheapest so far.
+    """
+    made = offers(choices, prices, cluster.platform.key, cluster.scale_out.key, request.planes)
+    wanted = {choices[place].ports: _leaves_tried(choices[place].radix, cluster, request) for place, _ in made}
+    first = choices[made[0][0]]
+    if len(made) == 1 and len(wanted[first.ports]) == 1:
+        return first, designed(first.ports, cluster, request, cluster.nodes)
+    best = np.inf
+    known: dict[tuple[int, int], _Fabrics] = {}
+    found: list[_Priced] = []
+    floors = [lower_bound(choices[place], least, cluster, request) for place, least in made]
+    for floor, (place, _) in sorted(zip(floors, made, strict=True)):
+        choice = choices[place]
+        if floor > best * NEAR:
+            break
+        if choice.ports not in known:
+            known[choice.ports] = _Fabrics(choice, wanted[choice.ports], cluster, request)
+        priced = known[choice.ports].priced(choice, prices)
+        best = min([best, *(one.cost for one in priced)])
+        found += priced
+    if not np.isfinite(best):
+        return _unpriced([choices[place] for place, _ in made], found, cluster, request)
+    near = sorted((one for one in found if one.cost <= best * NEAR), key=lambda one: one.cost)[:PRICED_IN_FULL]
+    if len(near) > 1:
+        full = [one.cost if one.exact else parts_cost(one.choice, one.design, cluster, request, prices) for one in near]
+        return near[int(np.argmin(full))][1:3]
+    return near[0][1:3]
+
+
+class _Fabrics:
+    """What switches of so many ports can be built to, by the size of their leaves, and how long its cables are."""
+
+    def __init__(
+        self, choice: SwitchPair, wanted: tuple[Leaves, ...], cluster: Cluster, request: NetworkRequest
+    ) -> None:
+        self.cluster = cluster
+        self.request = request
+        self.lengths: dict[tuple[int, int], dict[str, float]] = {}
+        self.groups = list(_by_leaves(choice, wanted, cluster, request))
+
+    def priced(self, choice: SwitchPair, prices: PriceList) -> list[_Priced]:
+        """The cheapest fabrics: every link at the length that the first one of equal leaves needs."""
+        made: list[_Priced] = []
+        for group, designs in enumerate(self.groups):
+            one = designs if np.ndim(designs.reason) == 0 else designs.at(0)
+            key = choice.spine.rack_units or 1, group
+            if key not in self.lengths:
+                cabling = laid_out(one, choice, self.cluster, self.request, prices.catalog)
+                self.lengths[key] = {level: cabling.longest(level) for level in LEVELS if getattr(one, level) > 0}
+            cost = _cost(choice, designs, self.lengths[key], self.cluster, self.request, prices)
+            if np.ndim(designs.reason) == 0:
+                made.append(_Priced(float(cost), choice, one, exact=True))
+                continue
+            cost = np.broadcast_to(cost, designs.reason.shape)
+            near = np.argsort(cost, kind="stable")[:PRICED_IN_FULL]
+            made += [_Priced(float(cost[at]), choice, designs.at(int(at)), exact=False) for at in near]
+        return made
+
+
+def _by_leaves(
+    choice: SwitchPair, wanted: tuple[Leaves, ...], cluster: Cluster, request: NetworkRequest
+) -> Iterator[layouts.Design]:
+    """The fabrics that can be built with leaves of each size, an array of them where there are several."""
+    if len(wanted) == 1:
+        found = designed(choice.ports, cluster, request, cluster.nodes)
+        if found.reason == layouts.BUILT:
+            yield found
+        return
+    hosts, up, tapers = np.array(wanted).T
+    changes = {"oversubscription": tapers, "uplinks": up}
+    if request.topology == "fat-tree":
+        changes["leaf_hosts"] = hosts
+    elif request.topology in BY_RAIL:
+        changes["nodes_per_unit"] = np.where(hosts > 0, hosts, request.nodes_per_unit or 0)
+    found = designed(choice.ports, cluster, request, cluster.nodes, **changes)
+    groups: dict[tuple[float, ...], dict[tuple[float, ...], int]] = {}
+    columns = (found.leaf_switches, found.spine_switches, found.core_switches, found.switch_links, found.tiers)
+    sizes = (found.leaf_down, found.unit_nodes, found.reason)
+    rows = zip(*(column.tolist() for column in (*sizes, *columns)), strict=True)
+    for place, (down, unit, reason, *counts) in enumerate(rows):
+        if reason == layouts.BUILT:
+            groups.setdefault((down, unit), {}).setdefault(tuple(counts), place)
+    for group in groups.values():
+        yield found.at(list(group.values()))
+
+
+def _unpriced(
+    choices: Sequence[SwitchPair],
+    found: Sequence[_Priced],
+    cluster: Cluster,
+    request: NetworkRequest,
+) -> tuple[SwitchPair, layouts.Design]:
+    """Where no price tells: the design of fewest switches, or the one that comes nearest to being one."""
+    if found:
+        fewest = min(found, key=lambda one: float(one.design.switches))
+        return fewest.choice, fewest.design
+    plain = [(choice, designed(choice.ports, cluster, request, cluster.nodes)) for choice in choices]
+    return min(plain, key=lambda one: (int(one[1].reason), -one[0].radix))
+
+
+def _leaves_tried(radix: int, cluster: Cluster, request: NetworkRequest) -> tuple[Leaves, ...]:
+    """Hosts of a leaf and its uplinks that are tried, the taper's own first.
+
+    Without a taper leaves are built whole. With one, every unit that needs as few leaves as the taper allows, as many
+    as there would be without it, or some number between, and from the fewest uplinks that the taper allows to as many
+    half as many more; without tiers, narrower tapers. What a narrower taper may be built of a wider one may be too, so
+    that it never costs more.
+    """
+    taper, by_rail = request.oversubscription, request.topology in BY_RAIL
+    if not (by_rail or request.topology == "fat-tree"):
+        return tuple(Leaves(0, 0, one) for one in (taper, *(one for one in TAPERS_TRIED if one < taper)))
+    if taper <= 1:
+        return (Leaves(0, 0, taper),)
+    rails, links = max(cluster.nics_per_node, 1), request.management_links
+    hosts = cluster.nodes + -(-links // rails) if by_rail else cluster.nodes * rails + links
+    most, whole = (max(int(layouts.down_ports(radix, one)), 1) for one in (taper, 1.0))
+    if by_rail and request.nodes_per_unit:
+        sizes = [min(request.nodes_per_unit, most)]
+    else:
+        fewest, many = -(-hosts // most), -(-hosts // whole)
+        groups = np.unique(np.linspace(fewest, many, GROUPS_TRIED).round().astype(int)).tolist()
+        sizes = list(dict.fromkeys([most, whole, *(-(-hosts // group) for group in groups)]))
+    tried = [Leaves(0, 0, taper)]
+    for size in sizes:
+        least = int(tree.uplinks(size, 1, taper, radix))
+        most_up = min(size, radix - size, least + max(least // 2, 4))
+        tried += [Leaves(size, up, taper) for up in range(least, max(most_up, least) + 1)]
+    return tuple(tried)
+
+
+@lru_cache(maxsize=1024)
+def offers(
+    choices: tuple[SwitchPair, ...], prices: PriceList, platform: str, scale_out: str, planes: int
+) -> tuple[tuple[int, LinkPrices], ...]:
+    """The least that the parts of every choice cost, by its place; of equal ports and cages the cheaper choice alone.
+
+    Kept: it takes a millisecond, the same for every size of a cluster.
+    """
+    best: dict[Any, tuple[int, LinkPrices]] = {}
+    for place, choice in enumerate(choices):
+        cages = cages_of(choice, prices.catalog, platform, scale_out, planes)
+        least = (_link(cages, level, 0.0, prices, nothing=0.0) for level in LEVELS)
+        offer = LinkPrices(_box(choice.leaf, prices), _box(choice.spine, prices), *least)
+        boxes = (choice.leaf.switches_per_box, choice.spine.switches_per_box, choice.spine.rack_units)
+        alike = choice.ports, cages, boxes, choice.leaf is choice.spine
+        if alike not in best or offer.leaf + offer.spine < best[alike][1].leaf + best[alike][1].spine:
+            best[alike] = place, offer
+    return tuple(sorted(best.values()))
+
+
+def _box(switch: Switch, prices: PriceList) -> float:
+    """Price of a switch [USD]; infinite where nobody names one."""
+    price = prices.switch(switch)
+    return price.typical / switch.switches_per_box if price else np.inf
+
+
+@lru_cache(maxsize=4096)
+def _link(cages: Cages, level: str, length: float, prices: PriceList, nothing: float = np.inf) -> float:
+    """Price of a link of a level of some length with its ends [USD]; ``nothing`` where no part fits or has a price.
+
+    Kept: it takes 20 µs, and designs of other sizes need the same few.
+    """
+    medium = cages.medium(prices, level, length)
+    if medium is None:
+        return nothing
+    total = 0.0
+    near, far = cages.ends(level)
+    for optic, links in ((medium.cable, cages.per_cable(level, medium)), (medium.near, near[1]), (medium.far, far[1])):
+        price = prices.optic(optic) if optic else None
+        if optic and price is None:
+            return nothing
+        total += price.typical / links if price else 0.0
+    return total
+
+
+def parts_cost(
+    choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: NetworkRequest, prices: PriceList
+) -> float:
+    """Price of a design's switches, modules and cables as they would be bought [USD]; infinite where one has none."""
+    cabling = laid_out(design, choice, cluster, request, prices.catalog)
+    lengths = {level: cabling.longest(level) for level in LEVELS if getattr(design, level) > 0}
+    return float(_cost(choice, design, lengths, cluster, request, prices))
+
+
+def _cost(
+    choice: SwitchPair,
+    design: layouts.Design,
+    lengths: Mapping[str, float],
+    cluster: Cluster,
+    request: NetworkRequest,
+    prices: PriceList,
+) -> Array:
+    """The same of a design, or an array of them, whose longest runs are given [USD]."""
+    cages = Cages.of(choice, cluster, request, prices.catalog)
+    carried: dict[str, list[tuple[Medium, Any]]] = {}
+    for level, length in lengths.items():
+        medium = cages.medium(prices, level, length)
+        if medium is None:
+            return np.inf
+        carried[level] = [(medium, True)]
+    managers = request.management_links * request.planes
+    total: Array = 0.0
+    for (role, key), many in part_counts(choice, cages, design, cluster.nodes, 0, managers, carried).items():
+        if role != "NIC" and np.any(many):
+            _, _, price = price_of(role, key, choice, None, cluster.scale_out.family, prices)
+            total = total + many * (price.typical if price else np.inf)
+    return total
+
+
+def lower_bound(choice: SwitchPair, offer: LinkPrices, cluster: Cluster, request: NetworkRequest) -> float:
+    """The least that a choice of switches can cost [USD].
+
+    A host takes a port of a leaf and a link to it. In a tree of more than one switch every leaf has its uplinks, and
+    spines enough for them; where the leaves are more than a spine reaches, cores as well.
+    """
+    rails, by_rail = cluster.nics_per_node, request.topology == "rail-optimized"
+    hosts = cluster.nodes * rails + request.management_links
+    if hosts <= choice.radix or not (by_rail or request.topology == "fat-tree"):
+        return request.planes * hosts * (offer.leaf / choice.radix + offer.node_leaf)
+    unit, up = _leaf(choice.radix, request.oversubscription, request.nodes_per_unit or 0 if by_rail else 0)
+    leaves = rails * -(-cluster.nodes // unit) if by_rail else -(-hosts // unit)
+    # With a taper leaves may be smaller, and have one uplink less than their hosts would share.
+    links = (
+        leaves * up if request.oversubscription <= 1 else max(int(hosts / request.oversubscription) - leaves, leaves)
+    )
+    above, upper_links = -(-links // choice.spine_radix), 0
+    if leaves > choice.spine_radix and not (by_rail and request.spine_policy == "rail"):
+        spine_down, spine_up = _spine(choice.spine_radix, request.spine_oversubscription)
+        spines = -(-links // spine_down)
+        upper_links = spines * spine_up
+        above = spines + -(-upper_links // choice.spine_radix)
+    cables = hosts * offer.node_leaf + links * offer.leaf_spine + upper_links * offer.spine_core
+    return request.planes * (leaves * offer.leaf + above * offer.spine + cables)
+
+
+def _leaf(radix: int, oversubscription: float, wished: int) -> tuple[int, int]:
+    """Most hosts that a leaf carries where it has uplinks, and how many it has."""
+    down = max(int(layouts.down_ports(radix, oversubscription)), 1)
+    hosts = min(wished or down, down)
+    return hosts, int(tree.uplinks(hosts, 1, oversubscription, radix))
+
+
+def _spine(radix: int, oversubscription: float) -> tuple[int, int]:
+    """Ports down and up of a spine with cores above it."""
+    down = max(min(int(layouts.down_ports(radix, oversubscription)), radix - 1), 1)
+    return down, max(min(int(down / oversubscription), radix - down), 1)

@@ -1,0 +1,222 @@
+"""The fabric to build: the cheapest that works, never dearer for less of it, and the same when it is asked again."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.catalog.load import load_catalog
+from app.formulas.fabric import layouts
+from app.plan import cheapest_design
+from app.plan.cluster import look_up
+from app.plan.evaluate import evaluate
+from app.plan.network import Network, network_of
+from app.plan.prices import PriceList
+from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
+from app.plan.switches import candidates, designed
+
+CATALOG = load_catalog()
+TYPICAL = CATALOG.typical_only()
+NODES = st.one_of(st.integers(2, 300), st.sampled_from([512, 1000, 1024, 2048]))
+NETWORKS = st.sampled_from(
+    [
+        "infiniband-hdr",
+        "infiniband-ndr",
+        "infiniband-xdr",
+        "roce-200",
+        "roce-400",
+        "roce-800",
+        "spectrum-x-400",
+        "tcp-400",
+    ]
+)
+TOPOLOGIES = st.sampled_from(["rail-optimized", "fat-tree", "rail-only", "mesh", "torus-2d", "torus-3d", "dragonfly"])
+SERVERS = st.sampled_from(["h100-sxm", "a100-sxm", "l40s", "gb200", "mi300x", "b200-sxm"])
+TAPERS = (1.0, 1.5, 2.0, 3.0, 4.0)
+
+
+def network(**asked: Any) -> Network:
+    return network_of(Scenario(**asked), TYPICAL)
+
+
+def cost(found: Network) -> float:
+    return float(found.cost[0])
+
+
+def cluster(gpu: str, nodes: int) -> dict[str, Any]:
+    return {"gpu": gpu, "gpus": nodes * CATALOG.platforms[CATALOG.gpus[gpu].platform].gpus_per_node}
+
+
+@pytest.mark.parametrize("scale_out", ["roce-400", "spectrum-x-400", "infiniband-ndr", "infiniband-xdr"])
+@pytest.mark.parametrize("gpus", [64, 1024, 2048])
+def test_no_switch_on_sale_is_cheaper_than_the_one_chosen(scale_out: str, gpus: int) -> None:
+    chosen = cost(network(scale_out=scale_out, gpus=gpus))
+    for key in CATALOG.scale_out[scale_out].switches:
+        if CATALOG.switches[key].status not in ("announced", "projected"):
+            other = cost(network(scale_out=scale_out, gpus=gpus, switch=key))
+            assert not other < chosen * (1 - 1e-9), key
+
+
+@settings(max_examples=60)
+@given(gpu=SERVERS, nodes=NODES, scale_out=NETWORKS, topology=TOPOLOGIES, data=st.data())
+def test_a_switch_that_is_named_never_costs_less(
+    gpu: str, nodes: int, scale_out: str, topology: str, data: st.DataObject
+) -> None:
+    on_sale = [
+        key
+        for key in CATALOG.scale_out[scale_out].switches
+        if CATALOG.switches[key].status not in ("announced", "projected")
+    ]
+    asked = cluster(gpu, nodes) | {"scale_out": scale_out, "topology": topology}
+    named = cost(network(**asked, switch=data.draw(st.sampled_from(on_sale))))
+    assert not named < cost(network(**asked)) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("taper", "spines", "uplinks"),
+    [
+        (1.0, 16, 32),
+        # 32 leaves of at least 32 / 1.5 = 21 uplinks; 22 divide by 11 spines, 32 · 22 / 64 = 11. 21 took 21 spines.
+        (1.5, 11, 22),
+        # 32 leaves of 16 uplinks fill 8 spines of 64 ports.
+        (2.0, 8, 16),
+    ],
+)
+def test_a_taper_takes_as_few_spines_as_its_uplinks_divide_by(taper: float, spines: int, uplinks: int) -> None:
+    found = network(oversubscription=taper)
+    assert found.built is not None
+    assert (found.built.counts.leaves, found.built.counts.spines, found.built.counts.leaf_up) == (32, spines, uplinks)
+
+
+def test_half_the_uplinks_cost_less_on_sixteen_nodes() -> None:
+    # 8 leaves of 20 hosts and 20 uplinks on 4 spines; at 2 : 1, 8 leaves of 16 hosts and 8 uplinks on 2.
+    full, half = (network(gpus=128, scale_out="infiniband-hdr", oversubscription=taper) for taper in (1, 2))
+    assert full.built is not None
+    assert half.built is not None
+    assert (full.built.counts.spines, half.built.counts.spines) == (4, 2)
+    assert cost(half) < cost(full)
+
+
+@settings(max_examples=40)
+@given(gpu=SERVERS, nodes=NODES, scale_out=NETWORKS, topology=TOPOLOGIES, planes=st.sampled_from([1, 2]))
+def test_a_wider_taper_never_costs_more(gpu: str, nodes: int, scale_out: str, topology: str, planes: int) -> None:
+    asked = cluster(gpu, nodes) | {"scale_out": scale_out, "topology": topology, "planes": planes}
+    found = [cost(network(**asked, oversubscription=taper)) for taper in TAPERS]
+    known = [one for one in found if np.isfinite(one)]
+    assert all(wider <= narrower * (1 + 1e-9) for narrower, wider in itertools.pairwise(known))
+
+
+@settings(max_examples=40)
+@given(gpu=SERVERS, nodes=NODES, switch=st.sampled_from([("infiniband-ndr", "qm9700"), ("roce-400", "7060dx5-64s")]))
+def test_of_one_switch_a_wider_taper_takes_no_more_of_them(gpu: str, nodes: int, switch: tuple[str, str]) -> None:
+    asked = cluster(gpu, nodes) | {"scale_out": switch[0], "switch": switch[1]}
+    built = [network(**asked, oversubscription=taper) for taper in (1.0, 1.5, 2.0, 3.0)]
+    designs = [one.built.design for one in built if one.built]
+    for narrower, wider in itertools.pairwise(designs):
+        assert wider.switches <= narrower.switches
+        assert wider.switch_links <= narrower.switch_links
+    powers = [float(one.power[0]) for one in built if one.built]
+    assert all(wider <= narrower * (1 + 1e-9) for narrower, wider in itertools.pairwise(powers))
+
+
+@settings(max_examples=60)
+@given(
+    gpu=SERVERS, nodes=NODES, scale_out=NETWORKS, topology=TOPOLOGIES.filter(lambda name: name != "mesh"),
+)  # fmt: skip
+def test_a_node_less_is_never_dearer(gpu: str, nodes: int, scale_out: str, topology: str) -> None:
+    """But for a full mesh: one more switch there leaves fewer whole links between every two."""
+    fewer, more = (
+        cost(network(**cluster(gpu, count), scale_out=scale_out, topology=topology)) for count in (nodes, nodes + 1)
+    )
+    assert not more < fewer * (1 - 1e-9)
+
+
+@settings(max_examples=60)
+@given(
+    gpu=SERVERS, nodes=NODES, scale_out=NETWORKS, topology=TOPOLOGIES, oversubscription=st.sampled_from([1.0, 1.5, 2.0])
+)
+def test_a_resolved_network_asked_again_is_the_same(
+    gpu: str, nodes: int, scale_out: str, topology: str, oversubscription: float
+) -> None:
+    asked = cluster(gpu, nodes) | {
+        "scale_out": scale_out, "topology": topology, "oversubscription": oversubscription,
+    }  # fmt: skip
+    first = network(**asked)
+    if first.built:
+        again = network(**asked | {name: value for name, value in first.fields().items() if value is not None})
+        assert again.built is not None
+        assert again.built.counts == first.built.counts
+        assert cost(again) == cost(first)
+
+
+@pytest.mark.parametrize("asked", [{}, {"gpus": 128, "topology": "fat-tree"}, {"scale_out": "roce-400", "gpus": 1200}])
+def test_the_scenario_of_an_answer_asked_again_is_the_same_plan(asked: dict[str, Any]) -> None:
+    first = evaluate(Scenario(**asked), CATALOG)
+    again = evaluate(Scenario.model_validate(first.scenario), CATALOG)
+    assert again.fabric.cost == first.fabric.cost
+    assert again.fabric.leaf_switches == first.fabric.leaf_switches
+    assert again.training.time_to_train == first.training.time_to_train
+    assert again.costs.capital == first.costs.capital
+    assert again.scenario == first.scenario
+
+
+@settings(max_examples=60)
+@given(
+    gpus=st.integers(9, 400_000),
+    scale_out=st.sampled_from(["roce-400", "roce-200", "infiniband-xdr", "tcp-400"]),
+    topology=st.sampled_from(["rail-optimized", "fat-tree", "rail-only", "mesh", "dragonfly"]),
+    spine_oversubscription=st.sampled_from([1.0, 3.0]),
+    nodes_per_unit=st.sampled_from([None, 4, 20, 32]),
+    spine_policy=st.sampled_from(["shared", "rail"]),
+    tiers=st.sampled_from([None, 1, 2, 3, 4]),
+    planes=st.sampled_from([1, 2]),
+    management_links=st.sampled_from([0, 4]),
+)
+def test_no_design_costs_less_than_the_bound_that_spares_it_being_made(**wish: Any) -> None:
+    scenario = Scenario(**wish)
+    hardware, request = look_up(scenario, TYPICAL), scenario.part(NetworkRequest)
+    prices = PriceList.of(scenario.part(PriceRequest), TYPICAL)
+    choices = candidates(hardware, request, TYPICAL)
+    offers = cheapest_design.offers(choices, prices, hardware.platform.key, request.scale_out, request.planes)
+    best = np.inf
+    for place, least in offers:
+        design = designed(choices[place].ports, hardware, request, hardware.nodes)
+        if int(design.reason) == layouts.BUILT:
+            parts = cheapest_design.parts_cost(choices[place], design, hardware, request, prices)
+            assert cheapest_design.lower_bound(choices[place], least, hardware, request) <= parts * (1 + 1e-12)
+            best = min(best, parts)
+    choice, design = cheapest_design.choose(choices, hardware, request, prices)
+    if np.isfinite(best):
+        assert cheapest_design.parts_cost(choice, design, hardware, request, prices) == pytest.approx(best)
+
+
+def test_a_dragonfly_of_two_nodes_is_one_switch() -> None:
+    # 16 hosts on 64 ports; with 65 hosts five switches of 16 hosts each, in one group.
+    found = network(gpus=16, topology="dragonfly")
+    assert found.built is not None
+    assert found.built.counts.leaves == 1
+    more = network(gpus=72, topology="dragonfly")
+    assert more.built is not None
+    assert more.built.counts.leaves == -(-72 // 16)
+
+
+def test_rails_that_nothing_joins_are_subnets_of_their_own() -> None:
+    # 65,536 GPUs in nodes of 8: eight rails of 8,192 ports, of 49,151 addresses each; together they have 65,536.
+    apart = evaluate(Scenario(gpus=65536, topology="rail-only"), CATALOG)
+    joined = evaluate(Scenario(gpus=65536), CATALOG)
+    assert "infiniband-addresses" not in {one.code for one in apart.findings}
+    assert apart.fabric.cost is not None
+    assert "infiniband-addresses" in {one.code for one in joined.findings}
+
+
+@pytest.mark.parametrize("asked", [{"gpus": 2048, "topology": "mesh"}, {"gpus": 100_000}])
+def test_a_network_that_cannot_be_built_has_no_verdict_in_days(asked: dict[str, Any]) -> None:
+    plan = evaluate(Scenario(**asked), CATALOG)
+    assert plan.findings[0].severity == "error"
+    assert plan.training.time_to_train is None
+    assert plan.costs.per_run is None
+    assert "cannot be joined" in plan.verdict
+    assert "days" not in plan.verdict
