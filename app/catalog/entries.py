@@ -169,6 +169,10 @@ class Switch(Entry):
     maximum_power_includes_modules: bool = False
     chassis: bool = False
     co_packaged: bool = False
+    fibre: OpticRef | None = None
+    """The fibre that fits optics inside the box."""
+    lane_rate: InBandwidth | None = None
+    """The rate of a lane: modules with faster lanes do not work in it."""
     management_port: bool = False
 
 
@@ -187,12 +191,17 @@ class Nic(Entry):
 class Optic(Entry):
     """A transceiver module or a cable. ``rate`` is of the whole part, ``links`` how many links it carries.
 
-    A transceiver names the ``fibre`` it needs; the modules of a link agree in that and in the rate of a lane.
+    A transceiver names the ``fibre`` it needs; the modules of a link agree in that, in the rate of a lane and in what
+    keeps the signal: ``dsp`` in both, ``lro`` or ``lpo``. A cable is sold with so many ``heads`` for the one at a
+    switch. A fibre with a ``trunk`` splits: at the switch it fits what that one fits, and carries its ``links``.
     """
 
-    kind: Literal["transceiver", "dac", "acc", "aoc", "fibre"]
+    kind: Literal["transceiver", "dac", "acc", "aec", "aoc", "fibre"]
     rate: InBandwidth
     links: Count = 1
+    heads: Annotated[tuple[Count, ...], Field(min_length=1)] = (1,)
+    retiming: Literal["dsp", "lro", "lpo"] = "dsp"
+    trunk: OpticRef | None = None
     reach: InMetres
     fibre: OpticRef | None = None
     lane_rate: InBandwidth | None = None

@@ -1,7 +1,7 @@
 """The bill of materials: how many of each part a design needs, and what they cost and draw."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from app.formulas.arrays import Array, where
 from app.formulas.fabric import design as fabric_design
 from app.formulas.fabric import layouts
 from app.formulas.fabric.cabling import Cabling, Counts
-from app.plan.cables import Medium, floor_of, media, switch_cage
+from app.plan.cables import Inside, Medium, floor_of, inside_of, lane_of, media, switch_cage
 from app.plan.cluster import Cluster
 from app.plan.prices import Contained, PaidPart, PriceList
 from app.plan.scenario import NetworkRequest
@@ -155,8 +155,14 @@ class Cages:
     node: tuple[float, int]
     leaf: tuple[float, int]
     spine: tuple[float, int]
-    leaf_packaged: bool
-    spine_packaged: bool
+    leaf_packaged: Inside | None
+    """The optics inside a leaf, and inside a switch above; ``None`` where they take modules."""
+    spine_packaged: Inside | None
+    leaf_lane: float = np.inf
+    """The fastest lane of a leaf's cages, and of a switch above [B/s]."""
+    spine_lane: float = np.inf
+    wanted: str = ""
+    """The kind of cables or modules that is wished."""
 
     @staticmethod
     def of(choice: SwitchPair, cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> "Cages":
@@ -164,12 +170,13 @@ class Cages:
 
         How many links share a cage of the node is known for the node's own adapters; with others each has its own.
         """
-        return cages_of(choice, catalog, cluster.platform.key, cluster.scale_out.key, request.planes)
+        cages = cages_of(choice, catalog, cluster.platform.key, cluster.scale_out.key, request.planes)
+        return replace(cages, wanted=request.media) if request.media else cages
 
-    def at(self, tier: str) -> tuple[tuple[float, int], bool]:
-        """The cage at one end of a link, and whether its optics are inside the box."""
+    def at(self, tier: str) -> tuple[tuple[float, int], Inside | None]:
+        """The cage at one end of a link, and the optics where they are inside the box."""
         if tier == "node":
-            return self.node, False
+            return self.node, None
         return (self.leaf, self.leaf_packaged) if tier == "leaf" else (self.spine, self.spine_packaged)
 
     def ends(self, level: str) -> tuple[tuple[float, int], tuple[float, int]]:
@@ -179,12 +186,14 @@ class Cages:
 
     def per_cable(self, level: str, medium: Medium | None) -> int:
         """Links that one cable of a level carries."""
-        return 1 if medium and medium.kind == "optical" else self.at(ENDS[level][1])[0][1]
+        return medium.links if medium and medium.kind == "optical" else self.at(ENDS[level][1])[0][1]
 
     def medium(self, prices: PriceList, level: str, length: float) -> Medium | None:
         """What carries the links of a level whose longest run is so long: one kind, so that spares fit everywhere."""
         (near, near_inside), (far, far_inside) = (self.at(tier) for tier in ENDS[level])
-        return media(prices, length, near, far, (near_inside, far_inside))
+        lanes = {"node": np.inf, "leaf": self.leaf_lane}
+        fastest = min(lanes.get(tier, self.spine_lane) for tier in ENDS[level])
+        return media(prices, length, near, far, (near_inside, far_inside), fastest, self.wanted)
 
 
 def cages_of(choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str, planes: int) -> Cages:
@@ -197,8 +206,10 @@ def cages_of(choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str
         (port / planes * links, links),
         switch_cage(choice.leaf, choice.leaf_split),
         switch_cage(choice.spine, choice.spine_split),
-        choice.leaf.co_packaged,
-        choice.spine.co_packaged,
+        inside_of(choice.leaf),
+        inside_of(choice.spine),
+        lane_of(choice.leaf),
+        lane_of(choice.spine),
     )
 
 
@@ -389,9 +400,13 @@ def _switch_power(choice: SwitchPair, role: str, boxes: int, modules: Mapping[st
 
 
 def held(needed: Mapping[tuple[str, str], Array], catalog: Catalog) -> dict[str, Array]:
-    """Power of the modules in the switches of each tier [W]."""
+    """Power of the modules and of the ends of active cables in the switches of each tier [W]."""
     found: dict[str, Array] = {}
     for (role, key), many in needed.items():
+        if role.startswith("cable "):
+            power = costs.line(many, draws_or_nan(catalog.optics[key].power)) / 2
+            for tier in filter(TIERS.__contains__, ENDS[role.removeprefix("cable ")]):
+                found[tier] = found.get(tier, 0.0) + power
         if role.endswith(" switch module"):
             tier = role.removesuffix(" switch module")
             found[tier] = found.get(tier, 0.0) + costs.line(many, draws_or_nan(catalog.optics[key].power))

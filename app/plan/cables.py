@@ -1,17 +1,30 @@
 """Which modules and cables carry a link, the floor that they cross, and the list of them from point to point."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from app.catalog.entries import Optic, Switch
 from app.catalog.load import Catalog
+from app.formulas.fabric import direct, layouts
 from app.formulas.fabric.cabling import Cabling, Counts, Floor
 from app.plan.prices import PriceList
 
-COPPER = ("dac", "acc")
+CABLES = ("dac", "acc", "aec", "aoc")
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "copper": ("dac", "acc"),
+    "aec": ("aec",),
+    "aoc": ("aoc",),
+    "fibre": ("dsp",),
+    "lro": ("lro",),
+    "lpo": ("lpo",),
+}
+"""What a wish for cables or modules allows: kinds of cable, or what keeps the signal in modules."""
+USUAL = (*CABLES, "dsp")
+"""What is taken where nothing is wished: modules without a processor work only where both hosts allow it."""
 CABLES_AT_ONCE = 2**14
 """Cables of the list that are looked at together."""
 
@@ -24,6 +37,45 @@ class Medium:
     cable: Optic
     near: Optic | None = None
     far: Optic | None = None
+    links: int = 1
+    """Links that one fibre carries: those of a connector at its far end."""
+
+
+def is_wanted(medium: Medium, wanted: str) -> bool:
+    """Whether a medium is of the kind that is wished, or nothing is."""
+    module = medium.near or medium.far
+    kind = module.retiming if medium.kind == "optical" and module else medium.kind
+    return not wanted or kind in KINDS[wanted]
+
+
+class Inside(NamedTuple):
+    """Optics inside a box: the fibre that fits them, and the rate of a lane [B/s]."""
+
+    fibre: str
+    lane: float
+
+
+def inside_of(switch: Switch) -> Inside | None:
+    """The optics inside a switch; ``None`` where it takes modules."""
+    if not switch.co_packaged:
+        return None
+    return Inside(switch.fibre or "", switch.lane_rate.typical if switch.lane_rate else 0.0)
+
+
+def lane_of(switch: Switch) -> float:
+    """The fastest lane of a switch's cages; without bound where it is not known [B/s]."""
+    return switch.lane_rate.typical if switch.lane_rate else np.inf
+
+
+class _End(NamedTuple):
+    """One end of an optical link: a module, or optics inside the box; links of each connector; what each costs."""
+
+    module: Optic | None
+    fibre: str
+    lane: float
+    retiming: str
+    links: float
+    cost: float
 
 
 @lru_cache(maxsize=1024)
@@ -32,48 +84,90 @@ def media(
     length: float,
     near_cage: tuple[float, int],
     far_cage: tuple[float, int],
-    co_packaged: tuple[bool, bool] = (False, False),
+    inside: tuple[Inside | None, Inside | None] = (None, None),
+    fastest: float = np.inf,
+    wanted: str = "",
 ) -> Medium | None:
-    """The cheapest parts that carry a link of some length between two cages.
+    """The cheapest parts that carry a link of some length between two cages, of the wanted kind where one reaches.
 
     Kept: it takes 0.15 ms, and plans of other sizes need the same few.
 
     Args:
         length: how far [m].
         near_cage, far_cage: rate of the cage [B/s] and links it carries; the far one is a switch's.
-        co_packaged: whether an end has its optics inside.
+        inside: the optics of an end that has them inside.
+        fastest: the fastest lane that the switches at its ends take [B/s].
+        wanted: a key of `KINDS`; blank: the usual.
     """
-    best: tuple[float, Medium] | None = None
-    catalog = prices.catalog
-    optics = catalog.optics.values()
+    for kinds in (KINDS[wanted], USUAL) if wanted else (USUAL,):
+        offers: list[tuple[float, Medium]] = [
+            *(_cables(prices, length, near_cage, far_cage, kinds) if not any(inside) else ()),
+            *_optical(prices, length, (near_cage, far_cage), inside, fastest, kinds),
+        ]
+        if offers:
+            return min(offers, key=lambda offer: offer[0])[1]
+    return None
 
-    def offer(cost: float, medium: Medium) -> None:
-        nonlocal best
-        if best is None or cost < best[0]:
-            best = (cost, medium)
 
-    def price(optic: Optic) -> float:
-        known = prices.optic(optic)
-        return known.typical if known else np.inf
+def _price(prices: PriceList, optic: Optic) -> float:
+    known = prices.optic(optic)
+    return known.typical if known else np.inf
 
-    if not any(co_packaged):
-        for optic in optics:
-            if optic.kind in (*COPPER, "aoc") and optic.rate.typical == far_cage[0] and optic.reach.typical >= length:
-                offer(price(optic) / far_cage[1], Medium(optic.kind, optic))
-    modules = [optic for optic in optics if optic.kind == "transceiver" and optic.reach.typical >= length]
-    for near in [optic for optic in modules if optic.rate.typical == near_cage[0]]:
-        for far in [optic for optic in modules if optic.rate.typical == far_cage[0]]:
-            if near.fibre != far.fibre or near.fibre is None or _lane(near) != _lane(far):
-                continue
-            fibre = catalog.optics[near.fibre]
-            ends = (0.0 if co_packaged[0] else price(near) / near_cage[1]) + (
-                0.0 if co_packaged[1] else price(far) / far_cage[1]
-            )
-            offer(
-                ends + price(fibre),
-                Medium("optical", fibre, None if co_packaged[0] else near, None if co_packaged[1] else far),
-            )
-    return best[1] if best else None
+
+def _cables(
+    prices: PriceList, length: float, near: tuple[float, int], far: tuple[float, int], kinds: Sequence[str]
+) -> Iterator[tuple[float, Medium]]:
+    """Cables with their ends: one head at the switch, as many at the other end as its cages take to the same rate."""
+    heads = far[0] / near[0]
+    for optic in prices.catalog.optics.values():
+        fits = optic.kind in kinds and optic.rate.typical == far[0] and heads in optic.heads
+        if fits and optic.reach.typical >= length:
+            yield _price(prices, optic) / far[1], Medium(optic.kind, optic)
+
+
+def _optical(
+    prices: PriceList,
+    length: float,
+    cages: tuple[tuple[float, int], tuple[float, int]],
+    inside: tuple[Inside | None, Inside | None],
+    fastest: float,
+    kinds: Sequence[str],
+) -> Iterator[tuple[float, Medium]]:
+    """Modules at both ends, or optics inside a box, and the fibre between them."""
+    near_ends, far_ends = (_ends(prices, length, *end, kinds) for end in zip(cages, inside, strict=True))
+    for near in near_ends:
+        fibre = prices.catalog.optics.get(near.fibre)
+        if fibre is None or fibre.reach.typical < length:
+            continue
+        for far in far_ends:
+            joined = far.fibre in (near.fibre, fibre.trunk) and near.lane == far.lane <= fastest
+            joined = joined and far.links == near.links * fibre.links
+            if joined and (near.retiming == far.retiming or not near.module or not far.module):
+                cost = near.cost + far.cost + _price(prices, fibre) / far.links
+                yield cost, Medium("optical", fibre, near.module, far.module, round(far.links))
+
+
+def _ends(
+    prices: PriceList, length: float, cage: tuple[float, int], inside: Inside | None, kinds: Sequence[str]
+) -> list[_End]:
+    """What may stand at one end of an optical link."""
+    if inside:
+        return [_End(None, inside.fibre, inside.lane, "", 1.0, 0.0)]
+    return [
+        _End(
+            optic,
+            optic.fibre or "",
+            _lane(optic),
+            optic.retiming,
+            cage[1] / optic.links,
+            _price(prices, optic) / cage[1],
+        )
+        for optic in prices.catalog.optics.values()
+        if optic.kind == "transceiver"
+        and optic.retiming in kinds
+        and optic.rate.typical == cage[0]
+        and optic.reach.typical >= length
+    ]
 
 
 def _lane(optic: Optic) -> float:
@@ -113,6 +207,7 @@ def cable_list(cabling: Cabling, kinds: Mapping[str, str]) -> Iterator[Cable]:
         yield from _uplink_cables(cabling, kinds, plane)
         yield from _upper_cables(cabling, kinds, plane, "spine_core")
         yield from _upper_cables(cabling, kinds, plane, "core_super_core")
+        yield from _peer_cables(cabling, kinds, plane)
 
 
 def _host_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> Iterator[Cable]:
@@ -190,7 +285,7 @@ def _upper_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int, level:
     }[level]
     if not upper:
         return
-    above = {"spine": "core", "core": "top"}[name]
+    above = {"spine": "core", "core": "super-core"}[name]
     uplinks = np.arange(up)
     taken = [0] * upper
     for switch in range(lower):
@@ -209,6 +304,62 @@ def _upper_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int, level:
                 metres,
                 kinds.get(level, ""),
             )
+
+
+def _peer_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> Iterator[Cable]:
+    """Cables between equal switches; all of the length that the bill of materials takes for them."""
+    counts = cabling.counts
+    if not counts.peers:
+        return
+    metres = next(iter(cabling.peer))
+    taken = [counts.leaf_down] * counts.leaves_per_plane
+    for near, far, links in _neighbours(counts):
+        for _ in range(links):
+            taken[near] += 1
+            taken[far] += 1
+            yield Cable(
+                leaf_name(counts, plane, near),
+                taken[near],
+                leaf_name(counts, plane, far),
+                taken[far],
+                plane,
+                None,
+                "leaf-leaf",
+                metres,
+                kinds.get("peer", ""),
+            )
+
+
+def _neighbours(counts: Counts) -> Iterator[tuple[int, int, int]]:
+    """Pairs of equal switches of a plane that are joined, and by how many links."""
+    switches, links = counts.leaves_per_plane, counts.peers // counts.planes
+    if counts.layout in (layouts.TORUS_2D, layouts.TORUS_3D):
+        sides = direct.torus_sides(switches, 2 if counts.layout == layouts.TORUS_2D else 3)
+        places = np.arange(switches).reshape(sides)
+        rings = [axis for axis, side in enumerate(sides.tolist()) if side > 1]
+        for axis in rings:
+            pairs = zip(places.ravel().tolist(), np.roll(places, -1, axis).ravel().tolist(), strict=True)
+            for near, far in pairs:
+                yield near, far, links // (switches * len(rings))
+        return
+    group = 2 * counts.leaf_down if counts.layout == layouts.DRAGONFLY else switches
+    group = min(group, switches)
+    groups = switches // group
+    inside = group * (group - 1) // 2
+    apart = groups * (groups - 1) // 2
+    width = links // inside if not apart else 1
+    for first in range(0, switches, group):
+        for near in range(first, first + group):
+            for far in range(near + 1, first + group):
+                yield near, far, width
+    used = [0] * groups
+    for one in range(groups):
+        for other in range(one + 1, groups):
+            for _ in range((links - groups * inside) // apart):
+                near, far = (place * group + used[place] % group for place in (one, other))
+                used[one] += 1
+                used[other] += 1
+                yield near, far, 1
 
 
 def leaf_name(counts: Counts, plane: int, leaf: int) -> str:

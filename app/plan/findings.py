@@ -10,6 +10,7 @@ from app.catalog.load import Catalog
 from app.formulas.arrays import Array
 from app.formulas.fabric import layouts
 from app.plan.bill_of_materials import PricedDesign
+from app.plan.cables import is_wanted
 from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
 from app.plan.result import Finding
@@ -419,6 +420,10 @@ def _included(network: PricedDesign, cluster: Cluster) -> Iterator[Finding]:
             )
 
 
+def _hyphened(level: str) -> str:
+    return level.replace("_", "-")
+
+
 def of_prices(
     prices: PriceList, choices: Sequence[SwitchPair], network: PricedDesign, cluster: Cluster
 ) -> Iterator[Finding]:
@@ -433,13 +438,22 @@ def of_prices(
             "Type the price you were quoted.",
         )
     yield from _included(network, cluster)
-    uncabled = [level.replace("_", "-") for level, medium in network.media.items() if medium is None]
+    uncabled = [_hyphened(level) for level, medium in network.media.items() if medium is None]
     if uncabled:
         yield Finding(
             "warning",
             "no-cable",
             f"The catalogue has no module or cable for the links {' and '.join(uncabled)}; they are not priced.",
             ("switch",),
+        )
+    other = [level for level, medium in network.media.items() if medium and not is_wanted(medium, network.cages.wanted)]
+    if other:
+        yield Finding(
+            "note",
+            "other-media",
+            f"The cables or modules that are asked for do not carry the links {' and '.join(map(_hyphened, other))}: "
+            "the cheapest usual ones do.",
+            ("media",),
         )
     asked = {id(switch): switch for choice in choices for switch in (choice.leaf, choice.spine)}
     scaled = {switch.name for switch in asked.values() if prices.by_rate(switch)}

@@ -155,7 +155,7 @@ class Network:
         if self.built is None:
             return 0
         design = self.built.design
-        return int(design.node_leaf + design.leaf_spine + design.spine_core + design.core_super_core)
+        return int(design.node_leaf + design.leaf_spine + design.spine_core + design.core_super_core + design.peer)
 
     def cables(self) -> Iterator[Cable]:
         """The point-to-point list of the compute fabric, row by row."""

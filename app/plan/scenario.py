@@ -219,6 +219,12 @@ class NetworkRequest(Request):
     nodes_per_unit: Count | None = _field(
         "network", "Nodes per scalable unit", "Blank: as many as a leaf has down-ports.", ge=1, le=65536
     )
+    media: Literal["copper", "aec", "aoc", "fibre", "lro", "lpo"] | None = _field(
+        "network",
+        "Cables and modules",
+        "copper and aec: cables of some metres; aoc: optical cables; fibre: modules; lro, lpo: those that leave the "
+        "signal to the hosts, half or wholly. Where the kind does not reach, and if blank: the cheapest usual.",
+    )
     management_links: Count = _field(
         "network", "Fabric-manager links", "Leaf ports that the fabric manager takes.", 0, ge=0, le=1024
     )

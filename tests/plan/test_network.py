@@ -17,7 +17,7 @@ from app.plan.total_cost import cluster_of, ownership, total_cost
 from app.studies.port_cost import by_size, generations, sizes
 
 CATALOG = load_catalog()
-SUPERPOD = {"gpus": 1016, "management_links": 4, "nodes_per_unit": 32}
+SUPERPOD = {"platform": "dgx-h100", "gpus": 1016, "management_links": 4, "nodes_per_unit": 32}
 
 
 def designed(**wish):

@@ -1,0 +1,134 @@
+"""Parts that connect: every cable fits the cages at both its ends, and the list of cables is whole."""
+
+from collections import Counter
+
+import pytest
+
+from app.catalog.load import load_catalog
+from app.plan.evaluate import evaluate_network
+from app.plan.network import network_of
+from app.plan.result import NetworkPlan
+from app.plan.scenario import Scenario
+
+CATALOG = load_catalog()
+
+
+def plan_of(**asked: object) -> NetworkPlan:
+    return evaluate_network(Scenario.model_validate(asked), CATALOG)
+
+
+def keys_of(plan: NetworkPlan, role: str) -> set[str]:
+    return {line.key for line in plan.fabric.bill_of_materials if line.role.startswith(role)}
+
+
+def test_co_packaged_switches_get_single_mode_parts() -> None:
+    """Optics of 200 Gb/s a lane inside: an 800G DR4 module at the adapter, single-mode fibre, no module in a switch."""
+    plan = plan_of(gpu="b300-sxm", gpus=1152, scale_out="infiniband-xdr", switch="q3450-ld")
+    assert keys_of(plan, "node module") == {"osfp224-800g-dr4"}
+    assert keys_of(plan, "node–leaf") == keys_of(plan, "leaf–spine") == {"mpo-12-smf"}
+    assert not keys_of(plan, "leaf switch module") | keys_of(plan, "spine switch module")
+    other = plan_of(gpu="b300-sxm", gpus=1152, scale_out="spectrum-x-800", switch="sn6800-ld")
+    assert keys_of(other, "node module") == {"osfp224-800g-dr4"}
+
+
+def test_a_module_has_as_many_links_as_its_cage_and_no_faster_lanes_than_its_switch() -> None:
+    """A twin cage of 100 Gb/s a lane takes neither one 800G port of four lanes nor, for Ethernet, lanes of 200."""
+    ndr = plan_of(platform="dgx-h100")
+    assert keys_of(ndr, "node module") == keys_of(ndr, "leaf switch module") == {"osfp-800g-2xsr4"}
+    for network in ("roce-800", "spectrum-x-800"):
+        plan = plan_of(gpu="b300-sxm", scale_out=network)
+        for key in keys_of(plan, "leaf switch module") | keys_of(plan, "spine switch module"):
+            lane = CATALOG.optics[key].lane_rate
+            assert lane is not None
+            assert lane.typical * 8 == 100e9
+    xdr = plan_of(gpu="b300-sxm", scale_out="infiniband-xdr", switch="q3400-ra")
+    assert keys_of(xdr, "leaf switch module") == {"osfp224-1600g-2xdr4"}
+
+
+def test_ndr200_splits_a_port_by_fibre_or_by_copper() -> None:
+    """128 ports of 200 Gb/s on a QM9700: in one rack a cage's four links are a 1:4 splitter, farther two 1:2 fibres."""
+    near = plan_of(gpu="h100-sxm", gpus=16, scale_out="infiniband-ndr200")
+    cables = {line.key: line.quantity for line in near.fabric.bill_of_materials if line.role.startswith("node–leaf")}
+    assert set(cables) <= {"dac-800g-4x200g", "acc-800g-4x200g"}
+    assert sum(cables.values()) == 16 / 4
+    far = plan_of(gpu="h100-sxm", gpus=512, scale_out="infiniband-ndr200")
+    assert keys_of(far, "node–leaf") == {"mpo-12-mmf-split"}
+    assert sum(line.quantity for line in far.fabric.bill_of_materials if line.key == "mpo-12-mmf-split") == 512 / 2
+    assert far.fabric.cost is not None
+    assert not [finding for finding in far.findings if finding.code == "no-cable"]
+
+
+def test_other_makers_servers_carry_eight_single_port_cards_and_a_dgx_four_twin_cages() -> None:
+    modules = {
+        platform: sum(line.quantity for line in plan.fabric.bill_of_materials if line.role == "node module")
+        for platform in ("hgx-h100", "dgx-h100")
+        for plan in [plan_of(platform=platform)]
+    }
+    assert modules == {"hgx-h100": 1024, "dgx-h100": 512}
+
+
+def test_copper_reaches_three_metres() -> None:
+    """Two nodes beside a switch: eight splitters of one port to two cards."""
+    plan = plan_of(gpus=16)
+    (line,) = (line for line in plan.fabric.bill_of_materials if line.role.startswith("node–leaf"))
+    assert (line.key, line.role, line.quantity) == ("dac-800g-2x400g", "node–leaf, 3 m", 8)
+
+
+@pytest.mark.parametrize(
+    ("media", "kinds"), [("aec", {"aec"}), ("copper", {"dac", "acc"}), ("aoc", {"aoc"}), ("fibre", {"fibre"})]
+)
+def test_a_wish_for_cables_is_followed_where_they_reach(media: str, kinds: set[str]) -> None:
+    plan = plan_of(gpus=16, media=media)
+    assert {CATALOG.optics[key].kind for key in keys_of(plan, "node–leaf")} <= kinds
+    assert not [finding for finding in plan.findings if finding.code == "other-media"]
+
+
+def test_linear_modules_stand_at_both_ends_and_draw_half() -> None:
+    """LPO 8.5 W in place of 17: 1,536 modules in the switches of 128 DGX nodes save 13 kW."""
+    linear, usual = (plan_of(platform="dgx-h100", scale_out="roce-400", media=media) for media in ("lpo", "fibre"))
+    assert keys_of(linear, "node module") == keys_of(linear, "leaf switch module") == {"osfp-800g-2xdr4-lpo"}
+    assert linear.fabric.typical_power is not None
+    assert usual.fabric.typical_power is not None
+    assert linear.fabric.typical_power.typical < usual.fabric.typical_power.typical - 5_000
+
+
+def test_a_wish_that_does_not_reach_is_said() -> None:
+    plan = plan_of(gpus=1024, media="copper")
+    (finding,) = (finding for finding in plan.findings if finding.code == "other-media")
+    assert "leaf-spine" in finding.message
+
+
+def test_active_cables_draw_power_in_the_switches() -> None:
+    """16 active electrical cables of 12 W, half of it in the switch: 96 W more than passive copper."""
+    aec, copper = (network_of(Scenario(gpus=32, media=media), CATALOG).built for media in ("aec", "copper"))
+    assert aec is not None
+    assert copper is not None
+    many = sum(line.quantity for line in aec.parts if line.role == "cable node_leaf")
+    passive = sum(line.quantity * 0.1 / 2 for line in copper.parts if line.role == "cable node_leaf")
+    assert aec.typical_power[0] - copper.typical_power[0] == pytest.approx(many * 6 - passive)
+
+
+@pytest.mark.parametrize("topology", ["mesh", "torus-2d", "torus-3d", "dragonfly"])
+@pytest.mark.parametrize("gpus", [128, 512, 4096])
+def test_the_list_of_a_network_without_tiers_has_every_cable_between_its_switches(topology: str, gpus: int) -> None:
+    network = network_of(Scenario(gpus=gpus, topology=topology), CATALOG)
+    if network.built is None:
+        assert topology == "mesh"
+        return
+    rows = list(network.cables())
+    assert len(rows) == network.cable_count()
+    between = [row for row in rows if row.level == "leaf-leaf"]
+    assert len(between) == int(network.built.design.peer)
+    assert all(row.a_end != row.z_end for row in between)
+    ends = Counter((end, port) for row in rows for end, port in ((row.a_end, row.a_port), (row.z_end, row.z_port)))
+    assert max(ends.values()) == 1
+    assert max(row.z_port for row in rows) <= network.built.choice.radix
+
+
+def test_the_fourth_tier_has_one_name() -> None:
+    network = network_of(Scenario(gpus=2048, tiers=4, scale_out="infiniband-hdr", topology="fat-tree"), CATALOG)
+    assert network.built is not None
+    names = {
+        row.z_end.rpartition("-")[0].rpartition("-")[0] for row in network.cables() if row.level.startswith("core")
+    }
+    assert names == {"super-core"}
