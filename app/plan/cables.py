@@ -133,9 +133,13 @@ def _optical(
     fastest: float,
     kinds: Sequence[str],
 ) -> Iterator[tuple[float, Medium]]:
-    """Modules at both ends, or optics inside a box, and the fibre between them."""
+    """Modules at both ends, or optics inside a box, and the fibre between them.
+
+    A connector at the near end has one link; where no module has as many connectors, it has all links of a split port.
+    """
     near_ends, far_ends = (_ends(prices, length, *end, kinds) for end in zip(cages, inside, strict=True))
-    for near in near_ends:
+    own = [end for end in near_ends if end.links == 1]
+    for near in own or [end for end in near_ends if end.links > 1]:
         fibre = prices.catalog.optics.get(near.fibre)
         if fibre is None or fibre.reach.typical < length:
             continue

@@ -368,8 +368,7 @@ def _of_uplinks(choice: SwitchPair, design: layouts.Design, request: NetworkRequ
             "Give each rail its own spines, or fill whole groups of units.",
             {"spine_policy": "rail"},
         )
-    asked, down, up = request.oversubscription, float(design.leaf_down), float(design.leaf_up)
-    group = min(float(request.nodes_per_unit or down), down) if layout == layouts.RAIL_OPTIMIZED else down
+    asked, group, up = request.oversubscription, float(design.unit_hosts), float(design.leaf_up)
     if design.tiers > 1 and layout not in layouts.APPROXIMATE and up and abs(group / up / asked - 1) > 0.02:
         yield Finding(
             "note",

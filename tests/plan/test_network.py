@@ -377,17 +377,17 @@ def test_two_planes_have_half_the_rate_and_half_the_switches_each():
 
 
 def test_a_tapered_fat_tree_of_three_tiers_is_counted_tier_by_tier():
-    # 64 ports at 2:1: 42 down and 21 up. 8,192 hosts need 196 leaves, whose 4,116 uplinks need 129 spines of 32.
+    # Of all leaves with 2:1, those of 32 down and 16 up cost least: 256 of them, whose 4,096 uplinks need 128 spines.
     built, *_ = planned(gpus=8192, topology="fat-tree", oversubscription=2)
     shape = built.shape
-    assert (built.tiers, built.hops, shape.leaf_down, shape.leaf_up) == (3, 5, 42, 21)
-    assert (built.leaf_switches, built.spine_switches) == (-(-8192 // 42), -(-196 * 21 // 32)) == (196, 129)
-    assert (built.links.node_leaf, built.links.leaf_spine, built.links.spine_core) == (8192, 4116, 129 * 32)
-    assert built.core_switches == 65  # 4,128 links on 64 ports, rounded up
-    assert built.ports_free == {"leaf": 196 * 63 - 8192 - 4116 + 196, "spine": 129 * 32 - 4116, "core": 65 * 64 - 4128}
+    assert (built.tiers, built.hops, shape.leaf_down, shape.leaf_up) == (3, 5, 32, 16)
+    assert (built.leaf_switches, built.spine_switches) == (8192 // 32, 256 * 16 // 32) == (256, 128)
+    assert (built.links.node_leaf, built.links.leaf_spine, built.links.spine_core) == (8192, 4096, 128 * 32)
+    assert built.core_switches == 64  # 4,096 links on 64 ports
+    assert built.ports_free == {"leaf": 256 * (64 - 32 - 16), "spine": 0, "core": 0}
     assert shape.oversubscription == 2
     assert (shape.spine_down, shape.spine_up, shape.spine_oversubscription) == (32, 32, 1)
-    assert built.largest_cluster == 64 * 32 * 42  # 64 ports of a core × 32 of a spine × 42 of a leaf
+    assert built.largest_cluster == 64 * 32 * 32  # 64 ports of a core × 32 of a spine × 32 of a leaf
 
 
 def test_a_spine_may_be_tapered_too():
@@ -450,7 +450,7 @@ def test_addresses_of_a_subnet_are_ports_and_switches(gpus: int):
         ({"scale_out": "infiniband-ndr"}, "pcie-too-slow"),
         ({"minimum_spines": 16}, "fewer-spines"),
         ({"gpus": 2048}, "uneven-links"),
-        ({"oversubscription": 3}, "taper-rounded"),
+        ({"oversubscription": 2}, "taper-rounded"),
         ({"topology": "rail-only", "nics_per_node": 1}, "rails-apart"),
         ({"topology": "fat-tree"}, "approximate-topology"),
         ({"gpus": 128, "nodes_per_unit": 4}, "units-partly-filled"),
@@ -473,7 +473,7 @@ def test_what_has_no_catch_is_not_said_to_have_one(wish, code):
 @pytest.mark.parametrize(
     ("wish", "code", "says"),
     [
-        ({"oversubscription": 5}, "taper-rounded", "53 down and 10 up: 5.30 rather than 5"),
+        ({"oversubscription": 5}, "taper-rounded", "43 down and 8 up: 5.38 rather than 5"),
         ({"minimum_spines": 100}, "fewer-spines", "32 uplinks, so at most 32 spines"),
         ({"nodes_per_unit": 64}, "unit-larger-than-leaf", "takes 32 nodes of a rail, so units of 64"),
         ({"spine_oversubscription": 2, "tiers": 2}, "no-spine-taper", "With 2 tiers"),
