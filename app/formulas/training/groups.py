@@ -18,6 +18,13 @@ from app.formulas.fabric.placement import Axis, Site, network_share
 from app.formulas.training.arguments import Parallelism
 
 
+SHARES = (
+    "tensor_network", "context_network", "expert_network", "pipeline_network", "data_network", "gather_network",
+    "expert_data_network",
+)  # fmt: skip
+"""The fields of a parallelism that say what the network leaves a group."""
+
+
 def inner_ranks(parallelism: Parallelism) -> Array:
     """Ranks of a stage that stay neighbours whatever the order, max(t·c, e·t_e) [1].
 

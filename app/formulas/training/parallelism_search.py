@@ -301,6 +301,7 @@ class _Grid:
         stage, layer, sharding: what each candidate is made of [1].
         state, activity: the place of each candidate in `states` and among the `busy` [1].
         states: memory of weights, gradients and optimizer [B].
+        shares: what the network leaves each group, by `state`; empty where it leaves all [1].
         busy: columns of the candidates that differ in more than experts and sharding [1].
         spare: marks sharded gradients that follow their own twin without [1].
         recompute: levels, ascending [1].
@@ -316,6 +317,7 @@ class _Grid:
     state: Whole
     activity: Whole
     states: Numbers
+    shares: Mapping[str, Numbers]
     busy: Mapping[str, Numbers]
     spare: NDArray[np.bool_]
     recompute: list[int]
@@ -326,6 +328,7 @@ class _Grid:
             _rows(self.stages, self.stage[rows])
             | _rows(self.layers, self.layer[rows])
             | {"sharding": self.sharding[rows]}
+            | _rows(self.shares, self.state[rows])
         )
 
 
@@ -400,10 +403,19 @@ def _grid(search: Search) -> _Grid:
         state=home[row] * len(shardings) + sharding,
         activity=busy[row],
         states=_table(sum(states), kept),
+        shares=_shares(search, kept),
         busy=_rows(of_stages, of_stage) | _rows(of_layers, of_ranks * (len(e) * len(b)) + of_batch),
         spare=(shardings == GRADIENTS)[sharding] & (fixed.sharding is None),
         recompute=sorted(lists["recompute"]),
     )
+
+
+def _shares(search: Search, axes: Mapping[str, Numbers]) -> dict[str, Numbers]:
+    """What the network leaves each group of configurations over open axes, flattened."""
+    if not search.site or not search.site.matters:
+        return {}
+    left = vars(search.placed(axes))
+    return {name: _table(left[name], axes) for name in groups.SHARES if np.any(np.not_equal(left[name], 1.0))}
 
 
 def _open(*axes: Whole) -> list[Numbers]:
@@ -436,7 +448,7 @@ def best(search: Search, budget: float = 1.0, timed: bool = True) -> SearchResul
         divisible=grid.divisible,
         feasible=count,
         evaluated=len(time) if timed else 0,
-        parallelism=search.placed(columns, fitting.recompute[places]),
+        parallelism=search.parallelism(columns, fitting.recompute[places]),
         time=time,
         memory=fitting.memory[places],
         smallest_memory=fitting.smallest_memory,
@@ -516,7 +528,7 @@ def _fitting(search: Search, grid: _Grid, limit: float) -> _Fitting:
             at = np.argmin(np.where(left, size, np.inf), keepdims=True)
             if not size[at[0]] >= smallest_memory:
                 smallest_memory = float(size[at[0]])
-                smallest = row(search.placed(grid.columns(at), level), 0)
+                smallest = row(search.parallelism(grid.columns(at), level), 0)
         # Sharding the gradients too costs time: it is for what does not fit with the optimizer state sharded.
         fits = left & (size <= limit)
         plain = fits & ~grid.spare
@@ -555,7 +567,7 @@ def _times(search: Search, grid: _Grid, fitting: _Fitting) -> tuple[Whole, Numbe
         for sharding in (NONE, OPTIMIZER, GRADIENTS, PARAMETERS):
             for block in _blocks(places[shardings == sharding]):
                 settings = grid.columns(fitting.candidate[block]) | {"sharding": float(sharding)}
-                parallelism = search.placed(settings, fitting.recompute[block])
+                parallelism = search.parallelism(settings, fitting.recompute[block])
                 micro_batch = step.MicroBatch(layers[place[block]], heads[place[block]])
                 whole = step.assemble(micro_batch, shape, job, gpu, parallelism, search.software, calibration)
                 time[block] = whole.time
