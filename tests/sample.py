@@ -121,7 +121,8 @@ def sample_plan() -> Plan:
             (RunningCostLine("electricity", band(1e6, "USD/year")), RunningCostLine("support", band(1e6, "USD/year"))),
             band(1e6, "USD/year"), band(1800.0, "USD"), band(4.0, "USD/(GB/s)"),
         ),
-        recommendation=Recommendation("infiniband-ndr", "RoCE is 1 % slower.", "InfiniBand above 1,000.", True),
+        recommendation=Recommendation("infiniband-ndr", "RoCE is 1 % slower.", "InfiniBand above 1,000.", True,
+            "roce-400", 0.01, 0.02, 0.02),
         explanations={
             "training.step_time": Explanation("training-step", (Term("m", "micro-batches", 16.0, "1"),)),
         },

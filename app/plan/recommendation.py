@@ -46,19 +46,23 @@ def recommend(network: Network, fabric: Communication, job: training_job.Job, co
     agrees, rule = rule_of_thumb(network.cluster.gpus, best, tie, catalog)
     return Recommendation(
         scale_out=best.key,
-        reason=f"Against {planned.name}, {rival.name} {pace} and {price}, {outcome}.",
+        reason=f"Against {planned.name}, {rival.name}, each run as is best on it, {pace} and {price}, {outcome}.",
         rule_of_thumb=rule,
         agrees=agrees,
+        rival=rival.key,
+        slower=slower,
+        dearer=dearer,
+        break_even=max(1 + dearer, 1 / (1 + dearer)) - 1,
     )
 
 
 @nan_is_an_answer
 def run_on(scale_out: ScaleOut, planned: Network, fabric: Communication, job: training_job.Job) -> tuple[float, float]:
-    """Time [s] and owned cost [USD] of the planned run, run the same way on another network: typical values."""
+    """Time [s] and owned cost [USD] of the planned run on another network, with its own load balancing and the
+    parallelism that is best on it: typical values."""
     catalog, prices = planned.prices.catalog, planned.prices
-    request = planned.request.model_copy(
-        update={"scale_out": scale_out.key, "switch": None, "tiers": None, "nodes_per_unit": None}
-    )
+    blank = ("switch", "tiers", "nodes_per_unit", "load_balancing")
+    request = planned.request.model_copy(update={"scale_out": scale_out.key, **dict.fromkeys(blank)})
     cluster = resolve(planned.cluster.request, request, catalog)
     network = design_network(cluster, request, prices)
     time = training_job.time_on(job, cluster, communication(cluster, network, request, fabric.request, catalog))

@@ -627,6 +627,17 @@ class Recommendation:
     reason: str = result("", "Reason", "Why, in a sentence.")
     rule_of_thumb: str = result("", "Rule of thumb", "What the usual advice says.")
     agrees: bool = result("", "Agrees", "Whether the model and the rule agree.")
+    rival: str = result("", "Rival", "Key of the network that the planned one was held against.")
+    slower: float = result(
+        "1", "Rival's time", "How much longer the run takes on the rival, with the best parallelism there.", share=True
+    )
+    dearer: float = result("1", "Rival's cost", "How much more the run costs on the rival.", share=True)
+    break_even: float = result(
+        "1",
+        "Break-even",
+        "How much longer the run could take on the less dear of the two until both cost the same.",
+        share=True,
+    )
 
 
 @record

@@ -17,7 +17,6 @@ from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.fabric.placement import Axis, Site, network_share
 from app.formulas.training.arguments import Parallelism
 
-
 SHARES = (
     "tensor_network", "context_network", "expert_network", "pipeline_network", "data_network", "gather_network",
     "expert_data_network",

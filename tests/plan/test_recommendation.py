@@ -1,0 +1,67 @@
+"""The other network, planned as it would be, and what would turn the answer."""
+
+import pytest
+
+from app import Scenario, evaluate
+from app.catalog.load import load_catalog
+
+CATALOG = load_catalog()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"tuned": False}, {"topology": "fat-tree", "tuned": False, "oversubscription": 2}, {"model": "deepseek-v3"}],
+)
+def test_the_rival_is_what_a_plan_on_it_says(asked):
+    """Its own parallelism, its own load balancing: as asking for RoCE outright."""
+    own, other = evaluate(Scenario(**asked), CATALOG), evaluate(Scenario(**asked, scale_out="roce-400"), CATALOG)
+    said = own.recommendation
+    assert said.rival == "roce-400"
+    slower = other.training.time_to_train.typical / own.training.time_to_train.typical - 1
+    assert said.slower == pytest.approx(slower, abs=1e-3)
+    assert said.dearer == pytest.approx(other.costs.per_run.typical / own.costs.per_run.typical - 1, abs=1e-3)
+
+
+def test_a_way_of_spreading_flows_that_was_asked_for_is_not_forced_on_the_rival():
+    asked = {"topology": "fat-tree", "load_balancing": "hashing"}
+    own, other = (
+        evaluate(Scenario(**asked), CATALOG),
+        evaluate(Scenario(topology="fat-tree", scale_out="roce-400"), CATALOG),
+    )
+    slower = other.training.time_to_train.typical / own.training.time_to_train.typical - 1
+    assert own.recommendation.slower == pytest.approx(slower, abs=1e-3)
+
+
+def test_at_the_break_even_the_cheaper_network_costs_as_much():
+    said = evaluate(Scenario(gpus=4096), CATALOG).recommendation
+    cheaper = min(1.0, 1 + said.dearer)
+    assert cheaper * (1 + said.break_even) == pytest.approx(max(1.0, 1 + said.dearer))
+
+
+def test_metas_two_clusters_come_out_equal():
+    """Llama 3, 2024: 24,576 GPUs on RoCE, leaves of two nodes, pods at 7:1, and on InfiniBand, equal once tuned."""
+    job = {
+        "gpus": 24576, "model": "llama-3-405b", "topology": "fat-tree", "rank_order": "tp-cp-ep-pp-dp",
+    }  # fmt: skip
+    roce = evaluate(Scenario(**job, scale_out="roce-400", nodes_per_unit=2, spine_oversubscription=7), CATALOG)
+    infiniband = evaluate(Scenario(**job), CATALOG)
+    assert roce.fabric.leaf_switches == 1536  # one a rack, as published
+    assert roce.training.step_time.typical == pytest.approx(infiniband.training.step_time.typical, rel=0.05)
+    assert roce.all_reduce.time.typical == pytest.approx(infiniband.all_reduce.time.typical, rel=0.05)
+
+
+def test_experts_on_a_four_to_one_taper_lose_where_their_groups_cross_it_and_nowhere_else():
+    """64 experts' GPUs: in a leaf of 32 nodes by rail, and over two leaves of a plain tree with four nodes each."""
+    spread = {
+        "gpus": 2048, "model": "deepseek-v3", "tensor_parallel": 1, "pipeline_parallel": 16, "expert_parallel": 64,
+        "context_parallel": 1, "virtual_pipeline": 1, "micro_batch": 1, "global_batch": 15360, "sequence_length": 4096,
+        "sharding": "optimizer", "recompute": "full", "rank_order": "tp-cp-ep-pp-dp",
+    }  # fmt: skip
+
+    def experts(**asked):
+        training = evaluate(Scenario(**spread, **asked), CATALOG).training
+        return {part.name: part.time.typical for part in training.parts}["expert_parallel"]
+
+    assert experts(nodes_per_unit=32, oversubscription=4) == experts(nodes_per_unit=32)
+    small = {"topology": "fat-tree", "nodes_per_unit": 4}
+    assert experts(**small, oversubscription=4) > 1.5 * experts(**small)
