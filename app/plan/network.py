@@ -103,6 +103,7 @@ class Network:
         return site._replace(
             tiers=placement.tiers_of(built.design, built.counts, cluster.gpus_per_node, pinned),
             leaf=placement.leaf_gpus(built.counts, cluster.gpus_per_node),
+            pod=placement.pod_gpus(built.design, built.counts, cluster.gpus_per_node),
             rails_apart=cluster.nics_per_node > 1 and not bool(built.design.crosses_rails),
         )
 

@@ -345,6 +345,30 @@ class StepPart(Generic[Q]):
 
 
 @record
+class GroupTraffic:
+    """What GPUs that share a part of the job send to one another in a step. Typical values."""
+
+    group: str = result("", "Group", "What its GPUs share out.", words="part")
+    ranks: int = result("1", "Ranks", "GPUs of one group.")
+    ranks_inside: int = result("1", "In a domain", "Those that reach one another over the scale-up link.")
+    crosses: str = result(
+        "",
+        "Stays",
+        "scale_up: inside a scale-up domain; leaf: below one leaf, or a leaf of each rail; spine: below the spines of "
+        "a pod, or of a network without cores; core: across cores.",
+        formula="fabric.members",
+        words="reach",
+    )
+    sent_inside: float = result("B", "Sent inside", "What a GPU sends over the scale-up link in a step.")
+    sent: float = result("B", "Sent between", "What a GPU sends over the network in a step.")
+    bandwidth: float = result(
+        "B/s", "Bandwidth there", "What a GPU's slowest link on the way leaves it.", formula="training.link_rates"
+    )
+    time: float = result("s", "Time alone", "What the exchanges of a step would take if nothing hid them.")
+    exposed: float = result("s", "Time shown", "What of it the step shows.")
+
+
+@record
 class Parallelism:
     """How the model is spread over the GPUs."""
 
@@ -413,6 +437,12 @@ class Training(Generic[Q]):
         "Only what is not hidden behind other parts; the parts add up to the step.",
         table="step",
         sums={"Step": {"time": "step_time"}},
+    )
+    groups: tuple[GroupTraffic, ...] = result(
+        "",
+        "What each group sends",
+        "Groups of GPUs by what they share, where they stand, and what their links leave them.",
+        table="traffic",
     )
     mfu: Q = result(
         "1",

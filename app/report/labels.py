@@ -15,11 +15,19 @@ RESOURCES = {
 }
 PROTOCOLS = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}
 CUTS = {"scale_up": "Scale-up domain", "leaf": "Below the leaves", "spine": "Across leaves", "core": "Across spines"}
+REACHES = {
+    "scale_up": "Inside a domain",
+    "leaf": "Below a leaf",
+    "spine": "Below the spines",
+    "core": "Across cores",
+}
+"""The narrowest place that holds a whole group."""
 VOCABULARIES: Mapping[str, Mapping[str, str]] = {
     "resource": RESOURCES,
     "algorithm": {**NAMES, "quickest": "Quickest"},
     "protocol": PROTOCOLS,
     "cut": CUTS,
+    "reach": REACHES,
     "part": {},
     "edition": {"market": "Market", "rule-of-thumb": "Rule of thumb"},
     "way": WAYS,

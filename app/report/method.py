@@ -220,6 +220,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     ("fabric", "fabric.scattered_share", (r"x = 1 - \frac{u - g}{N - g}",)),
+    ("fabric", "fabric.pod_gpus", (r"u = min(L, d_2) · \text{GPUs of a leaf}",)),
     (
         "fabric",
         "fabric.fullest_link",
@@ -388,6 +389,14 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (
             r"\text{strides } s \text{ of } n \text{ ranks; with pipelines together } \frac{max(t c, e t_e)}{s}"
             r"\text{ of them, and again at every } p · max(t c, e t_e)",
+        ),
+    ),
+    (
+        "training",
+        "training.axes_of",
+        (
+            r"(s, n): \text{ tensor } (1, t), \text{ context } (t, c), \text{ experts } (1, e t_e),"
+            r" \text{ data } (t, d c)",
         ),
     ),
     (
@@ -737,12 +746,14 @@ TITLES = {
     "fabric.plane_share": "What pinned flows reach on several planes",
     "fabric.halving_share": "What tapers leave halving-doubling",
     "fabric.leaf_gpus": "GPUs below a leaf",
+    "fabric.pod_gpus": "GPUs of a pod",
     "fabric.share_left": "What a taper leaves",
     "fabric.network_share": "What the network leaves a group",
     "fabric.tiers_of": "Tiers as traffic meets them",
     "training.inner_ranks": "Ranks that stay neighbours",
     "training.stage_stride": "From a stage to the next",
     "training.copies": "Where copies of a parameter stand",
+    "training.axes_of": "Groups by stride and size",
     "training.placed": "What the network leaves each group",
     "transformer.parameters": "Parameters of a model",
     "training.wave_elements": "Work lost in the last wave of tiles",

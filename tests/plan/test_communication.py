@@ -194,3 +194,28 @@ def test_colliding_flows_are_a_finding_where_they_cost_something():
 
     assert "flows-collide" in codes(scale_out="roce-400", tuned=False, topology="fat-tree")
     assert "flows-collide" not in codes(scale_out="roce-400", tuned=False)
+
+
+def test_the_table_of_groups_says_where_each_stands_and_what_it_sends():
+    """Llama 3 70B, 64 micro-batches of 8,192 tokens: pipeline 64 · 8,192 · 8,192 · 2/8 bytes each way, 1.07 GB."""
+    asked = SPREAD | APART | {"recompute": "none", "oversubscription": 8}
+    rows = {row.group: row for row in evaluate(Scenario(**asked), CATALOG).training.groups}
+    assert {name: row.crosses for name, row in rows.items()} == {
+        "tensor_parallel": "scale_up",
+        "pipeline_parallel": "spine",
+        "data_parallel": "leaf",
+    }
+    assert rows["pipeline_parallel"].sent == pytest.approx(2 * 64 * 8192 * 8192 * 2 / 8)
+    assert rows["tensor_parallel"].sent_inside == pytest.approx(1.2e12, rel=0.01)
+    assert rows["tensor_parallel"].sent == 0
+    assert rows["pipeline_parallel"].bandwidth == pytest.approx(rows["data_parallel"].bandwidth / 8)
+    assert all(row.exposed <= row.time * (1 + 1e-9) for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    "asked", [{"model": "deepseek-v3", "gpus": 2048}, {"model": "llama-3-8b", "gpus": 64}, {"gpus": 1}]
+)
+def test_the_table_of_groups_shows_what_the_parts_of_the_step_show(asked):
+    training = evaluate(Scenario(**asked), CATALOG).training
+    shown = {part.name: part.time.typical for part in training.parts if part.name.endswith("_parallel")}
+    assert {row.group: row.exposed for row in training.groups} == pytest.approx(shown)

@@ -66,6 +66,7 @@ class Site(NamedTuple):
         tiers: units and tapers of the tiers that can leave a group less than its rate, lowest first [1].
         scattered: whether ranks stand on nodes at random.
         leaf: GPUs below one leaf, or one leaf of each rail [1].
+        pod: GPUs below the spines that share cores; all where there are no cores [1].
         rails_apart: whether nothing but the scale-up link joins the rails.
         balancing: whether each flow is bound to a path, hashing or flowlet; adaptive; spraying [1].
         flows: flows of a GPU to one peer [1].
@@ -77,6 +78,7 @@ class Site(NamedTuple):
     tiers: tuple[Tier, ...] = ()
     scattered: bool = False
     leaf: float = np.inf
+    pod: float = np.inf
     rails_apart: bool = False
     balancing: Balancing = "adaptive"
     flows: float = 1.0
@@ -316,6 +318,19 @@ def tiers_of(design: Design, counts: Counts, gpus_per_node: float, pinned: bool)
         for tier in found
         if max(tier.spread, tier.neighbour) > 1 or (pinned and tier.uplinks)
     )
+
+
+def pod_gpus(design: Design, counts: Counts, gpus_per_node: float) -> float:
+    """GPUs of a pod: leaves that share spines below cores; endless where no cores are [1].
+
+    Args:
+        design: one design, all planes together.
+        counts: the same in plain numbers.
+        gpus_per_node: GPUs of a node [1].
+    """
+    if counts.tiers < 3:
+        return np.inf
+    return _tree(design, counts, leaf_gpus(counts, gpus_per_node), gpus_per_node / max(counts.rails, 1))[1].unit
 
 
 def _tree(design: Design, counts: Counts, leaf: float, gpus_per_host: float) -> list[Tier]:

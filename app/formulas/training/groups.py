@@ -65,6 +65,22 @@ def copies(parallelism: Parallelism, stride: Array, count: Array) -> list[Axis]:
     return [(stride, near), (beyond, count / near)]
 
 
+def axes_of(parallelism: Parallelism) -> dict[str, list[Axis]]:
+    """The groups of a step by name, each as the strides and sizes of its axes [1].
+
+    >>> axes_of(Parallelism(tensor=8.0, pipeline=4.0, data=32.0))["pipeline_parallel"]
+    [(256.0, 4.0)]
+    """
+    p = parallelism
+    return {
+        "tensor_parallel": [(1.0, p.tensor)],
+        "context_parallel": [(p.tensor, p.context)],
+        "expert_parallel": [(1.0, p.expert * p.expert_tensor)],
+        "pipeline_parallel": [(stage_stride(p), p.pipeline)],
+        "data_parallel": copies(p, p.tensor, p.replicas),
+    }
+
+
 def placed(parallelism: Parallelism, site: Site) -> Parallelism:
     """The same parallelism with the share of its network rate that each GPU is left with, group by group [1].
 
@@ -80,16 +96,16 @@ def placed(parallelism: Parallelism, site: Site) -> Parallelism:
     >>> spread.pipeline_network, spread.data_network
     (0.125, 1.0)
     """
-    p = parallelism
+    p, axes = parallelism, axes_of(parallelism)
     t, of_expert = p.tensor, p.expert * p.expert_tensor
     gathered = any_(p.sharding > 2)
     return replace(
         p,
-        tensor_network=network_share([(1.0, t)], "ring", site),
-        context_network=network_share([(t, p.context)], "ring", site),
-        expert_network=network_share([(1.0, of_expert)], "exchange", site),
-        pipeline_network=network_share([(stage_stride(p), p.pipeline)], "ring", site),
-        data_network=network_share(copies(p, t, p.replicas), "ring", site),
+        tensor_network=network_share(axes["tensor_parallel"], "ring", site),
+        context_network=network_share(axes["context_parallel"], "ring", site),
+        expert_network=network_share(axes["expert_parallel"], "exchange", site),
+        pipeline_network=network_share(axes["pipeline_parallel"], "ring", site),
+        data_network=network_share(axes["data_parallel"], "ring", site),
         gather_network=network_share(copies(p, t, p.sharers), "ring", site) if gathered else 1.0,
         expert_data_network=network_share(copies(p, of_expert, p.expert_replicas), "ring", site),
     )

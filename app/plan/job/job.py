@@ -15,6 +15,7 @@ from app.plan.communication import Communication, communication
 from app.plan.job import batch, breakdown, candidates
 from app.plan.job.breakdown import Timing, bottleneck_of, goodput, memory_of, timing_of
 from app.plan.job.calibration import residual
+from app.plan.job.group_traffic import group_traffic
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, named, step_inputs
 from app.plan.job.job_findings import findings, no_progress
 from app.plan.job.shape import shape_fields
@@ -115,6 +116,7 @@ def _training(
         parts=tuple(
             StepPart(name, resource, Draws(part, used=used, residual=error)) for name, resource, part in timing.parts
         ),
+        groups=tuple(group_traffic(setup.inputs, chosen, {name: float(part[0]) for name, _, part in timing.parts})),
         mfu=Draws(mfu, used=used, residual=error),
         hfu=Draws(mfu * (1 + again / flops), used=used, residual=error),
         tokens_per_second=Draws(request.tokens / time, used=used, residual=error),
