@@ -473,7 +473,7 @@ def _first(values: Array) -> float:
 
 TEXTBOOK = {
     "ring": "ring_all_reduce", "tree": "double_binary_tree_all_reduce",
-    "recursive-halving-doubling": "halving_doubling_all_reduce", "hierarchical": "hierarchical_all_reduce",
+    "recursive-halving-doubling": "halving_doubling_all_reduce", "hierarchical": "chunks_in_flight",
 }  # fmt: skip
 """The formula of each algorithm of the ideal profile on the method page; the others sum in the network."""
 

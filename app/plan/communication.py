@@ -128,7 +128,9 @@ class Communication:
         """The estimates that the machine rests on."""
         used = hardware_kind(self.system, DRAWS, self.catalog).used
         latency = self.scale_out.end_to_end_latency
-        return (*used, latency) if self.ideal and latency is not None else used
+        if not self.ideal or latency is None:
+            return used
+        return (*used, latency, self.catalog.collectives["packets"]["payload"])
 
     def rates(self, sampling: Sampling = DRAWS) -> LinkRates:
         """Link rates for the training step: of the line in the ideal profile, else what collectives reach."""
@@ -164,7 +166,14 @@ def _machine(fabric: Communication, system: CollectiveSystem, gpus: Floats, samp
     switch = fabric.scale_out.switch_latency
     above = max(fabric.hops - 1, 0) * sampling(switch) if switch else 0.0
     leaf_domains = fabric.site.leaf / fabric.site.domain
-    return replace(built, scale_out_hop=sampling(latency), far_hop=above, leaf_domains=leaf_domains)
+    payload = sampling(fabric.catalog.collectives["packets"]["payload"])
+    return replace(
+        built,
+        scale_out_hop=sampling(latency),
+        far_hop=above,
+        leaf_domains=leaf_domains,
+        scale_out_line=built.scale_out_line * payload,
+    )
 
 
 def _tapered(built: Machine, site: Site) -> Machine:

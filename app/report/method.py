@@ -73,12 +73,33 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "ideal",
+        "bounds",
         "collectives.hierarchical_all_reduce",
         (
             r"T = 2 (g - 1) α + \frac{2 (g - 1)}{g} \frac{S}{B}"
             r" + 2 (M - 1) α_{net} + \frac{2 (M - 1)}{M} \frac{S / g}{B_{net}}",
         ),
+    ),
+    ("ideal", "collectives.chunks_in_flight", (r"T = L + max(X, Y) + \frac{min(X, Y)}{k}",)),
+    (
+        "bounds",
+        "collectives.overlapped_levels",
+        (r"T = max(2 r + k a, 2 k r), \text{  } r, a \text{ of } \frac{S}{k}",),
+    ),
+    (
+        "bounds",
+        "collectives.mesh_halving_doubling_all_reduce",
+        (r"T = 2 log_2 n · α + \frac{S}{B} (1 + \frac{2 (n - 1) / n - 1}{k})",),
+    ),
+    (
+        "bounds",
+        "collectives.ring_halving_doubling_all_reduce",
+        (r"T = 2 log_2 n · α + (log_2 n - \frac{1}{2}) \frac{S}{B}",),
+    ),
+    (
+        "bounds",
+        "collectives.torus_all_reduce",
+        (r"T = 2 Σ (a_i - 1) α + \frac{2 (V - 1)}{V} \frac{S}{2 D B}",),
     ),
     ("ideal", "collectives.in_network_all_reduce", (r"T = 2 d α + \frac{S}{B}",)),
     ("bounds", "collectives.ring_all_gather", (r"T = (n - 1) α + \frac{n - 1}{n} \frac{S}{B}",)),
@@ -793,6 +814,11 @@ TITLES = {
     "training.states": "Memory of weights, gradients and optimizer",
     "training.activity": "Memory of activations",
     "collectives.ideal_all_reduce_times": "Textbook forms on a plan's cluster",
+    "collectives.chunks_in_flight": "Hierarchical all-reduce, chunks in flight",
+    "collectives.overlapped_levels": "Hierarchical all-reduce, a chunk at a time",
+    "collectives.mesh_halving_doubling_all_reduce": "Halving-doubling on a full mesh",
+    "collectives.ring_halving_doubling_all_reduce": "Halving-doubling on a physical ring",
+    "collectives.torus_all_reduce": "All-reduce on a torus",
     "collectives.ideal_all_to_all_time": "Textbook all-to-all on a plan's cluster",
     "collectives.ideal_lower_bound": "Lower bound on a plan's cluster",
     "collectives.library_times": "What NCCL's own tables would choose",

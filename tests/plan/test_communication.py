@@ -134,12 +134,12 @@ PROFILE = "ideal"
 
 
 def test_rails_that_nothing_joins_send_seven_eighths_through_the_scale_up_link_first():
-    """50 GB/s of network, 450 GB/s of NVLink: (g - 1)/g · 50/450 = 9.7 % more, as published for rail-only networks."""
+    """48.5 of 50 GB/s of network, 450 GB/s of NVLink: (g - 1)/g · 48.5/450 = 9.4 % more; published: 8.2 to 11.2 %."""
     joined, apart = (
         evaluate(Scenario(topology=topology, profile=PROFILE), CATALOG).all_reduce.all_to_all_time.typical
         for topology in ("rail-optimized", "rail-only")
     )
-    assert apart / joined - 1 == pytest.approx(7 / 8 / 9, rel=1e-2)
+    assert apart / joined - 1 == pytest.approx(7 / 8 * 48.5 / 450, rel=1e-2)
 
 
 @pytest.mark.parametrize(
