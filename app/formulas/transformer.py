@@ -53,6 +53,7 @@ class Shape:
         qkv_bias: 1 if only queries, keys and values have one, as in Qwen2 [1].
         positions: rows of a learned position embedding [1].
         parallel_block: 1 if attention and feed-forward block share one norm, as in GPT-NeoX [1].
+        node_limit: most nodes to which a token's routed experts are limited; zero means no limit [1].
         embedding_row: 1 if of the input embedding the row that a token reads counts as active, else the matrix [1].
     """
 
@@ -82,6 +83,7 @@ class Shape:
     qkv_bias: Array = 0.0
     positions: Array = 0.0
     parallel_block: Array = 0.0
+    node_limit: Array = 0.0
     embedding_row: Array = 0.0
 
     @property
@@ -352,11 +354,13 @@ class Held:
         dense: parameters shared by all data-parallel ranks: attention, dense blocks, shared experts, embeddings [1].
         expert: routed-expert parameters, shared only by the ranks that hold the same experts [1].
         layer: parameters of one average layer, as sharded by tensor and expert parallelism [1].
+        routed: those of them that are routed experts' [1].
     """
 
     dense: Array
     expert: Array
     layer: Array
+    routed: Array = 0.0
 
 
 def held_parameters(
@@ -392,7 +396,7 @@ def held_parameters(
     embeddings = where(pipeline > 1, table, (2 - shape.tied) * table)
     replicated = 2 * shape.hidden + share * shape.hidden * shape.experts
     dense_layer = block / tensor + replicated
-    return Held(stage_layers * dense_layer + embeddings, stage_layers * routed, dense_layer + routed)
+    return Held(stage_layers * dense_layer + embeddings, stage_layers * routed, dense_layer + routed, routed)
 
 
 @dataclass(frozen=True)

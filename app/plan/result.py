@@ -407,6 +407,16 @@ class Alternative:
 
 
 @record
+class RangePart:
+    """One thing that the width of a step's range rests on."""
+
+    name: str = result("", "Rests on", "A class of measured steps, or what has none.", words="range")
+    half_width: float = result(
+        "1", "Half-width", "Of four cases of five, on the logarithm; they add in quadrature.", share=True
+    )
+
+
+@record
 class Training(Generic[Q]):
     """The training step and the run."""
 
@@ -490,6 +500,14 @@ class Training(Generic[Q]):
     )
     cloud: tuple[tuple[float, float], ...] = result(
         "s, B", "Cloud", "Step time and memory of many ways that fit.", default=()
+    )
+    range_rests_on: tuple[RangePart, ...] = result(
+        "",
+        "What the range of the step rests on",
+        "The model's error on measured steps of the class, wider where stack, card or routing has none; the spread of "
+        "the constants adds to it.",
+        table="range",
+        default=(),
     )
 
 

@@ -402,13 +402,21 @@ class SoftwareRequest(Request):
         "Under the computation of another micro-batch. Blank: as the stack does.",
     )
     dispatcher: Literal["all-to-all", "all-gather", "deepep", "hybridep"] | None = _field(
-        "software", "Token dispatcher", "How tokens reach their experts. Blank: all-to-all."
+        "software",
+        "Token dispatcher",
+        "How tokens reach their experts. Blank: once to each node or rack since mid-2025, before all-to-all.",
     )
     routing: Literal["balanced", "natural", "dropped"] | None = _field(
         "software",
         "Token routing",
         "balanced: evenly over the experts; natural: the router's own; dropped: what exceeds a capacity is dropped. "
-        "Blank: balanced.",
+        "Blank: natural.",
+    )
+    regime: Literal["tuned", "recipe", "functional"] | None = _field(
+        "software",
+        "How well the run is tuned",
+        "tuned: for speed; recipe: an example or a baseline as it comes; functional: a check of correctness. A mixture "
+        "of experts that is not tuned waits for its launches. Blank: tuned.",
     )
     offload: Literal["none", "activations", "optimizer", "activations+optimizer"] | None = _field(
         "software", "Offload to the host", "What moves to the host's memory. Blank: nothing."

@@ -22,6 +22,16 @@ REACHES = {
     "core": "Across cores",
 }
 """The narrowest place that holds a whole group."""
+RANGE = {
+    "dense": "Dense models on the vendors' stacks",
+    "open": "Dense models on open stacks",
+    "experts": "Mixtures of experts, tuned",
+    "untuned_experts": "Mixtures of experts, not tuned",
+    "other_stack": "No measured step of this stack",
+    "other_card": "No measured step of this GPU",
+    "other_hardware": "No measured step of this architecture",
+    "natural": "Natural routing",
+}
 VOCABULARIES: Mapping[str, Mapping[str, str]] = {
     "resource": RESOURCES,
     "algorithm": {**NAMES, "quickest": "Quickest"},
@@ -31,6 +41,7 @@ VOCABULARIES: Mapping[str, Mapping[str, str]] = {
     "part": {},
     "edition": {"market": "Market", "rule-of-thumb": "Rule of thumb"},
     "way": WAYS,
+    "range": RANGE,
 }
 """By the names that results declare, see `app.plan.band.Declaration`; what a vocabulary lacks is said by `named`."""
 

@@ -448,7 +448,8 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "training.expert_parallel_time",
         (
             r"T_{expert} = \text{share} · x (4 + 2 ρ) (max(\frac{V_{in}}{B_{up}}, \frac{V_{out}}{B_{out}}) + α)",
-            r"V_{out} = \frac{2 T h}{t} (D - 1) (1 - (1 - \frac{1}{D})^k)",
+            r"V_{out} = \frac{2 T h}{t} \frac{D - 1}{D} k",
+            r"V_{out} = \frac{2 T h}{t} (D - 1) (1 - (1 - \frac{1}{D})^k) \text{ once a domain}",
         ),
     ),
     (
@@ -506,7 +507,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "training.optimizer_time",
         (r"T_{optimizer} = \frac{o P}{B_{memory}} + τ",),
     ),
-    ("training", "training.straggler_time", (r"T_{wait} = ς · ln(\text{nodes}) · T",)),
+    ("training", "training.straggler_time", (r"T_{wait} = (ς_1 T + ς_2 \sqrt{T}) \sqrt{2 ln n}",)),
     (
         "training",
         "training.assemble",

@@ -322,9 +322,12 @@ def software_of(raw: Mapping[str, str]) -> dict[str, Any]:
         "overlap_data": flag(raw.get("data_overlap")),
         "overlap_expert": flag(raw.get("expert_overlap")),
         "dispatcher": one_of(raw.get("dispatcher"), "all-to-all", "all-gather", "deepep", "hybridep"),
+        "regime": one_of(raw.get("regime"), "tuned", "recipe", "functional"),
         "routing": one_of(raw.get("routing"), "balanced", "natural", "dropped"),
         "offload": one_of(offload, "none", "activations", "optimizer", "activations+optimizer"),
     }
+    if not stated["routing"] and stated["regime"] == "tuned":
+        stated["routing"] = "balanced"
     return said(raw.get("note", "")) | {name: value for name, value in stated.items() if value is not None}
 
 

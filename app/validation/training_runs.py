@@ -25,6 +25,7 @@ from app.formulas.transformer import Shape
 from app.plan.band import interval
 from app.plan.job import calibration as step_constants
 from app.plan.job.calibration import Conditions
+from app.plan.scenario import SoftwareRequest
 from app.units import parse
 from app.validation.statistics import Statistics, grouped, statistics, table
 from app.validation.training_rows import MEASUREMENTS, Row, read, setup_of
@@ -242,8 +243,7 @@ def predictions(rows: Sequence[Row], catalog: Catalog, leave_one_out: bool) -> l
     drawn = _drawn(data, catalog)
     vendor = np.asarray(data.conditions.vendor_attention) > 0
     residuals = [
-        step_constants.residual(catalog, catalog.gpus[row.scenario().gpu], row.experts, bool(own))
-        for row, own in zip(rows, vendor, strict=True)
+        step_constants.residual(widths(row, bool(own), catalog)) for row, own in zip(rows, vendor, strict=True)
     ]
     low, high = interval(drawn, np.array(residuals))
     base = baseline(data, rows, catalog)
@@ -257,6 +257,13 @@ def predictions(rows: Sequence[Row], catalog: Catalog, leave_one_out: bool) -> l
             rows, times, low, high, drawn[:, 0], total, kinds, base, data.refused, strict=True
         )
     ]
+
+
+def widths(row: Row, vendor: bool, catalog: Catalog) -> list[step_constants.Width]:
+    """What the planner's range of a row rests on."""
+    question = row.scenario()
+    gpu = catalog.gpus[question.gpu]
+    return step_constants.widths(catalog, gpu, row.experts, vendor, question.part(SoftwareRequest))
 
 
 def _drawn(data: Batch, catalog: Catalog) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from app.plan.band import fold
 from app.plan.cluster import look_up
 from app.plan.communication import of_scenario
 from app.plan.job import breakdown, calibration, inputs, job
-from app.plan.scenario import Scenario
+from app.plan.scenario import Scenario, SoftwareRequest
 
 CATALOG = load_catalog()
 
@@ -204,7 +204,7 @@ def test_every_constant_is_read():
     read = {used.key.split(".", 1)[1] for used in DEFAULT.setup.inputs.used if used.key.startswith("training.")}
     for group in ("attention", "elementwise", "communication", "experts", "host", "step"):
         missing = {f"{group}.{name}" for name in CATALOG.training[group]} - read
-        assert missing <= {"step.zero_bubble"}
+        assert missing <= {"step.zero_bubble", "experts.imbalance"}
     assert {e.name for e in fields(arguments.Calibration)} >= {"linear", "attention", "grouped"}
 
 
@@ -222,9 +222,30 @@ def test_a_stack_without_sequence_parallelism_is_planned_without():
 
 def test_gpus_of_a_measured_architecture_have_the_narrower_error():
     # Ampere's constants rest on published step times, Rubin's do not.
-    assert calibration.residual(CATALOG, CATALOG.gpus["a100-sxm"], False, True) == pytest.approx(0.09)
-    assert calibration.residual(CATALOG, CATALOG.gpus["rubin"], False, True) == pytest.approx(
-        (0.09**2 + 0.25**2) ** 0.5
+    table = {name: entry.typical for name, entry in CATALOG.training["residual"].items()}
+    asked = SoftwareRequest(stack="nemo")
+    for gpu, further in (("a100-sxm", ()), ("gb300", ("other_card",)), ("rubin", ("other_hardware",))):
+        parts = calibration.widths(CATALOG, CATALOG.gpus[gpu], False, True, asked)
+        assert [part.name for part in parts] == ["dense", *further]
+        wanted = sum(table[name] ** 2 for name in ("dense", *further)) ** 0.5
+        assert calibration.residual(parts) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"stack": "nemo", "routing": "balanced"}, ["experts"]),
+        ({"stack": "nemo", "routing": "dropped"}, ["experts"]),
+        ({"stack": "nemo"}, ["experts", "natural"]),
+        ({"routing": "balanced"}, ["experts", "other_stack"]),
+        ({"stack": "nemo", "regime": "recipe"}, ["untuned_experts"]),
+    ],
+)
+def test_what_the_range_of_a_mixture_of_experts_rests_on(asked: dict, expected: list[str]):
+    made = draft(model="mixtral-8x7b", gpus=64, **asked)
+    assert [part.name for part in made.training.range_rests_on] == expected
+    assert made.training.step_time.residual == pytest.approx(
+        sum(part.half_width**2 for part in made.training.range_rests_on) ** 0.5
     )
 
 
@@ -317,14 +338,10 @@ def test_the_search_times_alternating_chunks_as_a_plan_of_its_winner_does():
     assert made.search.time[0] == pytest.approx(made.training.step_time.typical, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("dispatcher", "deepep"), ("routing", "dropped"), ("layout", "Et*8|(t*8|)*2t*8L")],
-)
-def test_what_no_term_reads_is_said_and_changes_nothing(name: str, value: str):
-    made, plain = draft(**WHOLE, **{name: value}), draft(**WHOLE)
+def test_what_no_term_reads_is_said_and_changes_nothing():
+    made, plain = draft(**WHOLE, layout="Et*8|(t*8|)*2t*8L"), draft(**WHOLE)
     said = [finding for finding in made.findings if finding.code == "not-modelled"]
-    assert [finding.fields for finding in said] == [(name,)]
+    assert [finding.fields for finding in said] == [("layout",)]
     assert said[0].severity == "note"
     assert [finding for finding in made.findings if finding not in said] == list(plain.findings)
     assert made.training.step_time.typical == plain.training.step_time.typical
@@ -367,6 +384,52 @@ def test_bytes_of_a_gradient_are_the_stacks_unless_given(stack: str, bytes_: flo
 )
 def test_bytes_of_a_weight(gpu: str, precision: str, expected: float):
     assert draft(gpu=gpu, precision=precision, stack="nemo").setup.inputs.job.weight_bytes == expected
+
+
+MIXTURE = {
+    "model": "mixtral-8x7b", "gpus": 64, "tensor_parallel": 1, "pipeline_parallel": 1, "context_parallel": 1,
+    "expert_parallel": 8, "micro_batch": 1, "virtual_pipeline": 1, "sharding": "optimizer", "recompute": "none",
+    "sequence_parallel": False, "scale_up_domain": 2,
+}  # fmt: skip
+
+
+def exchanged(**asked) -> float:
+    parts = {part.name: part.time.typical for part in draft(**MIXTURE, **asked).training.parts}
+    return parts["expert_parallel"]
+
+
+def test_routing_decides_how_much_the_busiest_rank_has_to_do():
+    # 1.25 times the average under natural routing; even where it is forced, or tokens over a capacity are dropped.
+    times = {name: draft(**MIXTURE, routing=name).training.step_time.typical for name in ("natural", "dropped")}
+    assert draft(**MIXTURE).training.step_time.typical == times["natural"] > times["dropped"]
+    assert draft(**MIXTURE, routing="balanced").training.step_time.typical == times["dropped"]
+    assert exchanged(routing="natural") == pytest.approx(1.25 * exchanged(routing="balanced"), rel=0.01)
+
+
+def test_a_dispatcher_that_sends_once_to_each_domain_sends_less():
+    # 2 of 8 experts in 4 domains: 2·¾ copies leave, or 4·(1 − (¾)²)·¾ = 1.3125 once for each domain.
+    plain, once = exchanged(dispatcher="all-to-all"), exchanged(dispatcher="deepep")
+    assert once == exchanged(dispatcher="hybridep") == exchanged()
+    assert plain / once == pytest.approx(1.5 / 1.3125, rel=0.01)
+    assert exchanged(software_date=2024.5, overlap_expert=True) == pytest.approx(
+        exchanged(software_date=2024.5, overlap_expert=True, dispatcher="all-to-all")
+    )
+
+
+def test_a_mixture_of_experts_that_nobody_tuned_waits_for_its_launches():
+    tuned, recipe = (draft(**MIXTURE, regime=name).training for name in ("tuned", "recipe"))
+    assert recipe.step_time.typical > tuned.step_time.typical
+    dense = {**WHOLE, "model": "llama-3-8b", "expert_parallel": 1}
+    same = [draft(**dense, regime=name).training.step_time.typical for name in ("tuned", "recipe")]
+    assert same[0] == same[1]
+
+
+def test_experts_are_fused_by_the_vendors_stacks_in_8_bit_on_blackwell_since_spring_2026():
+    asked = {**MIXTURE, "scale_up_domain": None, "gpu": "b200-sxm", "precision": "mxfp8", "stack": "nemo-2026"}
+    made = draft(**asked, software_date=2026.5)
+    assert made.setup.inputs.software.fused_experts == 1
+    for other in ({"software_date": 2026.1}, {"precision": "bf16"}, {"gpu": "h100-sxm", "precision": "fp8"}):
+        assert draft(**{"software_date": 2026.5, **asked, **other}).setup.inputs.software.fused_experts == 0
 
 
 def test_a_preset_of_other_depth_keeps_its_leading_dense_layers():

@@ -55,6 +55,7 @@ class Job:
         gradient_bytes: bytes of a gradient when it is reduced: 4 or 2 [B].
         weight_bytes: bytes of a weight that is not sharded: 2, or 1 where FP8 weights alone are kept [B].
         scaled: 1 if the loss is scaled against underflow, as FP16 training does, else 0 [1].
+        imbalance: tokens of the busiest rank's experts over the average: 1 if routing is balanced or capped [1].
         offload_activations, offload_optimizer: 1 if the host's memory holds them, else 0 [1].
         causal: 1 if the attention mask is causal, else 0 [1].
     """
@@ -65,6 +66,7 @@ class Job:
     gradient_bytes: Array = 4.0
     weight_bytes: Array = 2.0
     scaled: Array = 0.0
+    imbalance: Array = 1.0
     offload_activations: Array = 0.0
     offload_optimizer: Array = 0.0
     causal: Array = 1.0
@@ -177,6 +179,10 @@ class Software:
         overlap_pipeline: stages send while they compute [1].
         overlap_expert: the all-to-all of one micro-batch runs under the computation of another [1].
         staged_expert: it does so only where a stage holds several model chunks, whose micro-batches alternate [1].
+        deduplicates: a token goes once to each domain that has any of its experts (DeepEP, HybridEP), not once for each
+            of these experts [1].
+        fused_experts: routing, activation and conversion of experts are fused into their products [1].
+        untuned: the run is an example or a check, not tuned for speed [1].
         graphs: launches are recorded once (CUDA graphs) [1].
         flat_sharding: parameters are gathered in one flat ring over one network card, as in 2021 [1].
         selective_linear: share of the linear work that "selective" recomputation repeats (0 in Megatron) [1].
@@ -199,6 +205,9 @@ class Software:
     overlap_pipeline: Array = 1.0
     overlap_expert: Array = 0.0
     staged_expert: Array = 0.0
+    deduplicates: Array = 1.0
+    fused_experts: Array = 0.0
+    untuned: Array = 0.0
     graphs: Array = 0.0
     flat_sharding: Array = 0.0
     selective_linear: Array = 0.0
@@ -238,7 +247,7 @@ class Calibration:
         hop: further latency for each node in a group [s].
         exposed_tensor, exposed_context, exposed_pipeline, exposed_data, exposed_expert: share of that communication
             that remains visible when the stack overlaps it [1].
-        exposed_gather: the same for parameters gathered layer by layer, relative to `exposed_data` [1].
+        exposed_gather: the same for parameters that are gathered layer by layer [1].
         hiding: share of the computation under which gradients can be exchanged [1].
         bucket: bytes that data parallelism exchanges at a time [B].
         head_imbalance: share of the head's time by which the last stage is the slowest [1].
@@ -246,13 +255,15 @@ class Calibration:
         expert_scale_up, expert_scale_out: all-to-all traffic relative to the ideal [1].
         grouped, grouped_low: efficiency of grouped products relative to linear layers, 16-bit and below [1].
         permute: scale of the bytes of routing tokens [1].
+        fused_experts: share of the experts' elementwise bytes that is left where they are fused [1].
         host_layer, host_expert: time the host needs to launch a layer, dense and mixture of experts [s].
+        host_untuned: the latter in a run that is not tuned [s].
         expert_launch: time that each expert on a GPU adds to a layer, forward and backward, for its own kernels [s].
         graph_host: share of the host's and of each expert's launches that CUDA graphs leave [1].
         optimizer_traffic: bytes read and written for each parameter updated [B].
         scaling_traffic: further bytes where 16-bit gradients are scaled against underflow [B].
         optimizer_overhead: fixed time at the end of a step [s].
-        straggler: slow-down for each factor e of nodes [1].
+        straggler, straggler_walk: spread of a node's step, in proportion to its time T and to √T [1], [√s].
         context_memory: bytes outside the allocator: CUDA context, communication buffers [B].
         fragmentation: share by which reserved memory exceeds allocated memory [1].
     """
@@ -293,13 +304,16 @@ class Calibration:
     grouped: Array
     grouped_low: Array
     permute: Array
+    fused_experts: Array
     host_layer: Array
     host_expert: Array
+    host_untuned: Array
     expert_launch: Array
     graph_host: Array
     optimizer_traffic: Array
     scaling_traffic: Array
     optimizer_overhead: Array
     straggler: Array
+    straggler_walk: Array
     context_memory: Array
     fragmentation: Array

@@ -170,7 +170,7 @@ def routed_experts(shape: Shape, job: Job, parallelism: Parallelism) -> RoutedEx
     """What one GPU has of a layer's routed experts: E/e of them, each f_e/t_e wide, and k·T·t_e/t copies of tokens.
 
     Each rank of a tensor-parallel group routes its own share of the tokens, and every part of an expert needs all of
-    that expert's. As many come as go: the load is taken as even.
+    that expert's. The busiest rank counts, to which natural routing sends more than to the average.
 
     Returns:
         Experts, copies of tokens, width [1].
@@ -181,9 +181,11 @@ def routed_experts(shape: Shape, job: Job, parallelism: Parallelism) -> RoutedEx
     >>> vars(routed_experts(EXPERTS, JOB, Parallelism(expert=4.0)))  # two of eight, and two copies of 1,000 tokens
     {'experts': 2.0, 'tokens': 2000.0, 'width': 4000.0}
     """
+    busiest = where(parallelism.expert > 1, job.imbalance, 1.0)
+    copies = parallelism.tokens(job) / parallelism.tensor * shape.experts_per_token
     return RoutedExperts(
         experts=maximum(shape.experts, 1) / parallelism.expert,
-        tokens=parallelism.tokens(job) / parallelism.tensor * shape.experts_per_token * parallelism.expert_tensor,
+        tokens=copies * parallelism.expert_tensor * busiest,
         width=shape.expert_ffn_hidden / parallelism.expert_tensor,
     )
 
@@ -277,7 +279,7 @@ def normed_tokens(job: Job, parallelism: Parallelism) -> Array:
     return parallelism.tokens(job) / where(parallelism.sequence_parallel > 0, parallelism.tensor, 1.0)
 
 
-def elementwise_bytes(shape: Shape, job: Job, parallelism: Parallelism, permute: Array) -> Array:
+def elementwise_bytes(shape: Shape, job: Job, parallelism: Parallelism, permute: Array, fused: Array = 1.0) -> Array:
     """Bytes that the elementwise operators of one layer read and write forward.
 
     T·[20·h/(t if sequence-parallel) + 4·(H + K)·d_h/t + (6 gated, 4 plain)·f/t]. In layers of experts the last is
@@ -286,6 +288,7 @@ def elementwise_bytes(shape: Shape, job: Job, parallelism: Parallelism, permute:
     Args:
         shape, job, parallelism: the model, what a step computes, how it is spread.
         permute: scale of the bytes of routing [1].
+        fused: share of the routed experts' bytes that is left [1].
 
     Returns:
         Bytes [B].
@@ -304,16 +307,20 @@ def elementwise_bytes(shape: Shape, job: Job, parallelism: Parallelism, permute:
     traffic = traffic + (1 - share) * inner * tokens * shape.ffn_hidden / t
     if any_(share > 0):
         routed = routed_experts(shape, job, parallelism)
-        within = inner * (routed.tokens * routed.width + tokens * (shape.shared_width / t))
-        traffic = traffic + share * (permute * 16 * routed.tokens * shape.hidden + within)
+        own = permute * 16 * routed.tokens * shape.hidden + inner * routed.tokens * routed.width
+        traffic = traffic + share * (fused * own + inner * tokens * (shape.shared_width / t))
     return traffic
 
 
-def converted_inputs(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
+def converted_inputs(shape: Shape, job: Job, parallelism: Parallelism, fused: Array = 1.0) -> Array:
     """Inputs of the linear layers of one layer, which an FP8 or FP4 stack converts from 16 bits.
 
     T·[h/(t if sequence-parallel) + H·d_v/t] for attention, the same with f for the feed-forward block; of experts,
     each copy of a token.
+
+    Args:
+        shape, job, parallelism: the model, what a step computes, how it is spread.
+        fused: share of the routed experts' conversion that is left [1].
 
     Returns:
         Elements [1].
@@ -331,7 +338,7 @@ def converted_inputs(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
     if any_(share > 0):
         routed = routed_experts(shape, job, parallelism)
         shared = tokens * (shape.shared_width / t)
-        inputs = inputs + share * (routed.tokens * (shape.hidden + routed.width) + shared)
+        inputs = inputs + share * (fused * routed.tokens * (shape.hidden + routed.width) + shared)
     return inputs
 
 
@@ -355,11 +362,12 @@ def elementwise_time(
     132.0
     """
     permute = calibration.permute / calibration.elementwise
-    traffic = elementwise_bytes(shape, job, parallelism, permute)
+    fused = 1 - software.fused_experts * (1 - calibration.fused_experts)
+    traffic = elementwise_bytes(shape, job, parallelism, permute, fused)
     forward = calibration.elementwise * np.power(calibration.unfused, 1 - software.fused) * traffic
     low = job.linear_bytes < 2
     if any_(low):
-        converted = calibration.quantize * 4 * converted_inputs(shape, job, parallelism)
+        converted = calibration.quantize * 4 * converted_inputs(shape, job, parallelism, fused)
         forward = forward + where(low, converted, 0.0)
     repeated = where(software.selective_linear > 0, 1.0, software.selective_modules / 2)
     selective = repeated * parallelism.selective_recompute
@@ -387,6 +395,7 @@ def launch_time(shape: Shape, parallelism: Parallelism, software: Software, cali
     """Time that the host needs to launch one layer for one micro-batch, which shows where its kernels are shorter.
 
     T = ((1 - share)·τ_dense + share·τ_experts)·launch share·(1 + ρ/3): a third more for a layer that is recomputed.
+    Mixtures of experts take longer in runs that nobody tuned: kernels apart for each expert, and waits for counts.
 
     Returns:
         Time [s].
@@ -402,7 +411,8 @@ def launch_time(shape: Shape, parallelism: Parallelism, software: Software, cali
     recorded = launch_share(software, calibration) * (1 + parallelism.recompute / 3)
     launches = calibration.host_layer * ((1 - share) * recorded)
     if any_(share > 0):
-        launches = launches + calibration.host_expert * (share * recorded)
+        host = where(software.untuned > 0, calibration.host_untuned, calibration.host_expert)
+        launches = launches + host * (share * recorded)
     return launches
 
 

@@ -202,26 +202,36 @@ def bubble_time(layer_time: Array, send: Array, depth: Array, parallelism: Paral
     return (p - 1) / parallelism.virtual_pipeline * parallelism.bubble * (depth / p * layer_time + send)
 
 
-def straggler_time(time: Array, gpu: GpuRates, parallelism: Parallelism, calibration: Calibration) -> Array:
-    """Time that a step waits for the slowest of its nodes, ς·ln(n)·T.
+NODE = 8
+"""GPUs that are taken to be delayed together, whatever the scale-up domain: what one host drives."""
+
+
+def straggler_time(time: Array, parallelism: Parallelism, calibration: Calibration) -> Array:
+    """Time that a step waits for the slowest of its nodes, (ς₁·T + ς₂·√T)·√(2 ln n).
+
+    Each node's step spreads about its mean, in part in proportion to it, in part as the end of a random walk of many
+    small delays; all wait for the slowest of n.
 
     Args:
         time: the step where all are equally fast, T [s].
-        gpu, parallelism, calibration: the arguments of a step; n counts scale-up domains.
+        parallelism, calibration: the arguments of a step; n counts groups of eight GPUs.
 
     Returns:
         Time [s].
 
-    Source: David, Nagaraja, "Order Statistics", 3rd ed., Wiley 2003, section 2.5 (the largest of n grows as ln n).
+    Source: David, Nagaraja, "Order Statistics", 3rd ed., Wiley 2003, section 10.5 (the largest of n normal deviates
+    grows as √(2 ln n)); the spreads are fitted to step times.
 
     >>> from dataclasses import replace
-    >>> from app.formulas.training.examples import GPU, LOSSLESS
-    >>> slower = replace(LOSSLESS, straggler=0.01)
-    >>> round(float(straggler_time(100.0, GPU, Parallelism(data=8 * 2.718281828), slower)), 6)  # e nodes
-    1.0
+    >>> from app.formulas.training.examples import LOSSLESS
+    >>> slower = replace(LOSSLESS, straggler=0.01, straggler_walk=0.1)
+    >>> round(float(straggler_time(100.0, Parallelism(data=8 * 7.389056), slower)), 5)  # e² nodes: 2·(1 + 1) s
+    4.0
     """
-    nodes = maximum(parallelism.ranks / gpu.scale_up_domain, 1)
-    return calibration.straggler * np.log(nodes) * time
+    nodes = maximum(parallelism.ranks / NODE, 1)
+    spread = calibration.straggler * time + calibration.straggler_walk * np.sqrt(time)
+    waited: Array = spread * np.sqrt(2 * np.log(nodes))
+    return waited
 
 
 def assemble(
@@ -235,8 +245,8 @@ def assemble(
 ) -> Step:
     """Time of the step from the time of a layer and of the head.
 
-    T = m·(T_stage + T_p2p) + T_bubble + T_data + T_optimizer, times 1 + ς·ln(nodes). A layer of the stage also adds up
-    gradients and gathers its parameters where the stack does so.
+    T = m·(T_stage + T_p2p) + T_bubble + T_data + T_optimizer, and the wait for stragglers. A layer of the stage also
+    adds up gradients and gathers its parameters where the stack does so.
 
     Args:
         micro_batch: time of one layer, and of the head [s].
@@ -268,7 +278,7 @@ def assemble(
     data = traffic.data_parallel_time(stage, held, *rest)
     optimizer = compute.optimizer_time(held, job, gpu, parallelism, calibration)
     steady = micro_batches * (stage + send) + bubble + data + optimizer
-    straggler = straggler_time(steady, gpu, parallelism, calibration)
+    straggler = straggler_time(steady, parallelism, calibration)
     return Step(
         time=steady + straggler,
         layers=micro_batches * deep,

@@ -192,9 +192,10 @@ def expert_parallel_time(
 ) -> Array:
     """Visible time of the experts' all-to-all of one average layer and micro-batch: two forward, two backward.
 
-    Inside the scale-up domain each of k copies of T/t tokens goes to one of e ranks, and to every part of its expert;
-    to each of the other D - 1 domains a token goes once, if any of its k experts is there, with probability
-    1 - (1 - 1/D)^k. The slower of the two counts: share·x·(4 + 2ρ)·(max(V_in/B_up, V_out/B_out) + α).
+    Inside the scale-up domain each of k copies of T/t tokens goes to one of e ranks, and to every part of its expert.
+    To the other D - 1 domains go k·(D - 1)/D copies of a token; of a dispatcher that sends it once to each domain,
+    D·(1 - (1 - 1/D)^k)·(D - 1)/D, or (D - 1)/D of the domains to which its experts are limited. The slower of the two
+    counts, with the load of the busiest rank: share·x·(4 + 2ρ)·(max(V_in/B_up, V_out/B_out) + α).
 
     Returns:
         Time, forward and backward and recomputation together [s].
@@ -213,8 +214,10 @@ def expert_parallel_time(
     ranks = parallelism.expert * parallelism.expert_tensor
     local = minimum(ranks, gpu.scale_up_domain)
     domains = maximum(ranks / local, 1)
-    remote = domains * (1 - (1 - 1 / domains) ** k) * (domains - 1) / domains
-    sent = 2 * (parallelism.tokens(job) / parallelism.tensor) * shape.hidden
+    distinct = domains * (1 - (1 - 1 / domains) ** k)
+    distinct = where(shape.node_limit > 0, minimum(distinct, shape.node_limit), distinct)
+    remote = where(software.deduplicates > 0, distinct, k) * (domains - 1) / domains
+    sent = 2 * (parallelism.tokens(job) / parallelism.tensor) * shape.hidden * job.imbalance
     inside = calibration.expert_scale_up * sent * k * (parallelism.expert - 1) / parallelism.expert
     inside = inside + sent * k * (parallelism.expert_tensor - 1)
     across = calibration.expert_scale_out * sent * remote
@@ -281,8 +284,9 @@ def parameter_gather_time(
 ) -> Array:
     """Visible time of fully sharded parameters, for one layer and micro-batch: two gathers and one reduction.
 
-    G = 3·collective(2·P_layer, sharers), hidden under the layer: max₄(T_layer, G) - T_layer + x·G. With a pipeline it
-    happens once a step, G/m. A flat ring over one network card hides less: (T^1.5 + F^1.5)^⅔ - T.
+    G = 3·collective(2·P_layer, sharers), hidden under the layer: max₄(T_layer, G) - T_layer + x·G. Routed experts are
+    gathered over the ranks that hold the same ones. With a pipeline it happens once a step, G/m. A flat ring over one
+    network card hides less: (T^1.5 + F^1.5)^⅔ - T.
 
     Args:
         layer_time: time of the layer under which it runs [s].
@@ -311,8 +315,16 @@ def parameter_gather_time(
         calibration.scale_out_latency + calibration.hop * domains,
         calibration.scale_up_latency,
     )
-    gathered = 3 * collective(2 * held.layer, sharers, minimum(local, sharers), scale_up, scale_out, latency)
-    always = calibration.exposed_gather * calibration.exposed_data * gathered
+    common = held.layer - held.routed
+    gathered = 3 * collective(2 * common, sharers, minimum(local, sharers), scale_up, scale_out, latency)
+    if any_(held.routed > 0):
+        ranks = parallelism.expert * parallelism.expert_tensor
+        same = minimum(parallelism.expert_replicas, sharers)
+        near = members(copies(parallelism, ranks, same), gpu.scale_up_domain)
+        rates = link_rates(gpu, near, calibration, parallelism.expert_data_network)
+        experts = 3 * collective(2 * held.routed, same, near, *rates, latency)
+        gathered = gathered + where(held.routed > 0, experts, 0.0)
+    always = calibration.exposed_gather * gathered
     visible = smooth_maximum(layer_time, gathered) - layer_time + always
     if any_(software.flat_sharding > 0):
         flat = 3 * (2 * held.layer * (sharers - 1) / sharers / scale_out + latency)

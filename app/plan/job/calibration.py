@@ -1,7 +1,7 @@
 """The constants of the step for a GPU, a precision and a software stack, and what a GPU and its links contribute."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -118,14 +118,17 @@ def calibration(read: Sampling, kernel: Kernels, conditions: Conditions) -> argu
         grouped=read("experts", "grouped") * pace,
         grouped_low=read("experts", "grouped_low"),
         permute=read("experts", "permute") / pace,
+        fused_experts=read("experts", "fused"),
         host_layer=read("host", "layer"),
         host_expert=read("host", "expert_layer") * np.exp(-read("host", "yearly") * since),
+        host_untuned=read("host", "untuned"),
         expert_launch=read("experts", "launch"),
         graph_host=read("host", "graphs"),
         optimizer_traffic=read("step", "optimizer_traffic"),
         scaling_traffic=read("step", "scaling_traffic"),
         optimizer_overhead=read("step", "optimizer_overhead"),
         straggler=read("step", "straggler") * conditions.stragglers,
+        straggler_walk=read("step", "straggler_walk") * conditions.stragglers,
         context_memory=read("memory", "context"),
         fragmentation=read("memory", "fragmentation"),
     )
@@ -137,11 +140,43 @@ def measured(catalog: Catalog, gpu: Gpu) -> bool:
     return catalog.training[group]["products"].status in ("calibrated", "measured")
 
 
-def residual(catalog: Catalog, gpu: Gpu, experts: bool, vendor_stack: bool) -> float:
-    """The model's own error for a class of model, stack and GPU: half-width of its 80 % interval on the logarithm."""
+@dataclass(frozen=True)
+class Width:
+    """One thing that the range of a step rests on: its name, and its half-width on the logarithm."""
+
+    name: str
+    half_width: float
+
+
+def widths(catalog: Catalog, gpu: Gpu, experts: bool, vendor_stack: bool, request: SoftwareRequest) -> list[Width]:
+    """What the model's own error is made of: that of the class, and what nobody has measured of this plan."""
     table = catalog.training["residual"]
-    own = table["experts" if experts else "dense" if vendor_stack else "open"].typical
-    return float(own if measured(catalog, gpu) else np.hypot(own, table["other_hardware"].typical))
+    stack = request.stack or DEFAULT_STACK
+    untuned = request.regime in ("recipe", "functional")
+    kind = ("untuned_experts" if untuned else "experts") if experts else "dense" if vendor_stack else "open"
+    reasons = {
+        kind: True,
+        "other_stack": not rows_of(catalog, "stack", stack),
+        "other_hardware": not measured(catalog, gpu),
+        "other_card": measured(catalog, gpu) and not rows_of(catalog, "gpu", gpu.key),
+        "natural": experts and not untuned and request.routing not in ("balanced", "dropped"),
+    }
+    return [Width(name, table[name].typical) for name, holds in reasons.items() if holds]
+
+
+def rows_of(catalog: Catalog, kind: str, key: str) -> float:
+    """Measured steps of a stack or a GPU that the ranges rest on [1]."""
+    rows = catalog.training[f"rows-{kind}"]
+    return rows[key].typical if key in rows else 0.0
+
+
+def residual(parts: Iterable[Width]) -> float:
+    """The model's own error: half-width of its 80 % interval on the logarithm, its parts added in quadrature.
+
+    >>> residual([Width("dense", 0.03), Width("other_card", 0.04)])
+    0.05
+    """
+    return float(np.sqrt(sum(part.half_width**2 for part in parts)))
 
 
 PRECISION_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "mxfp8": 1.0, "nvfp4": 0.5}
@@ -221,8 +256,9 @@ def traits(catalog: Catalog, stack: str) -> Mapping[str, float]:
 
 
 def software(trait: Mapping[str, Array]) -> arguments.Software:
-    """The traits the step model reads."""
-    return arguments.Software(**{entry.name: trait[entry.name] for entry in fields(arguments.Software)})
+    """The traits the step model reads; what a stack does not declare follows from the request, see `stack_of`."""
+    names = [entry.name for entry in fields(arguments.Software) if entry.name in trait]
+    return arguments.Software(**{name: trait[name] for name in names})
 
 
 @dataclass(frozen=True)
@@ -262,16 +298,30 @@ def stated(request: SoftwareRequest) -> dict[str, float]:
     return {name: float(value) for name, value in values.items() if value is not None}
 
 
-def stack_of(request: SoftwareRequest, gpu: Gpu, model: Shape, catalog: Catalog) -> Stack:
+def stack_of(request: SoftwareRequest, gpu: Gpu, model: Shape, precision: str, catalog: Catalog) -> Stack:
     """The stack that is asked for, as far as the GPU and the model allow its traits and the request changes them.
 
-    Mixtures of experts with biases ran eager in the software of their day.
+    Mixtures of experts with biases ran eager in the software of their day. Dispatchers send a token once to each domain
+    since mid-2025, unless they are said to be a plain all-to-all or all-gather. In 8-bit arithmetic, the vendor's
+    stacks fuse experts from some release on for an architecture.
     """
     trait = {**traits(catalog, request.stack or DEFAULT_STACK), **stated(request)}
+    low = peaks(gpu, precision)[2] == 1
+    maturity = catalog.training["maturity"]
+    trait["deduplicates"] = float(
+        trait["release"] >= maturity["deduplicates"].typical
+        if request.dispatcher is None
+        else request.dispatcher in ("deepep", "hybridep")
+    )
+    fused_since = catalog.training[architecture_group(catalog, gpu, "fused_experts")]["fused_experts"].typical
+    trait["fused_experts"] = float(trait["fp8_weights"] > 0 and low and trait["release"] >= fused_since)
+    trait["untuned"] = float(request.regime in ("recipe", "functional"))
+    if model.experts and request.graphs == "partial":
+        trait["graphs"] = 0.0
     trait["flash"] *= catalog.training[architecture_group(catalog, gpu, "flash")]["flash"].typical
-    if model.experts and model.biases and trait["release"] < catalog.training["maturity"]["biases"].typical:
+    if model.experts and model.biases and trait["release"] < maturity["biases"].typical:
         trait["fused"] = 0.0
-    if trait["release"] >= catalog.training["maturity"]["fused_loss"].typical:
+    if trait["release"] >= maturity["fused_loss"].typical:
         trait["logit_bytes"] = min(trait["logit_bytes"], FUSED_LOGIT)
     return Stack(
         software(trait), trait["vendor_attention"], trait["release"], trait["gradient_bytes"], trait["fp8_weights"]

@@ -208,13 +208,19 @@ def conditions_of(gpu: Gpu, precision: str, stack: Stack, jitter: float) -> Cond
     )
 
 
+def imbalance(request: SoftwareRequest, catalog: Catalog) -> float:
+    """Tokens of the busiest rank's experts over the average, as the routing that is asked for leaves them [1]."""
+    even = request.routing in ("balanced", "dropped")
+    return 1.0 if even else catalog.training["experts"]["imbalance"].typical
+
+
 def step_inputs(
     cluster: Cluster, fabric: Communication, request: JobRequest, catalog: Catalog, *, drawn: bool = False
 ) -> StepInputs:
     """Catalogue entries and requests as numbers: typical values, or draws on the last axis."""
     model = shape(request.model, catalog)
     precision = request.model.precision
-    stack = stack_of(request.software, cluster.gpu, model, catalog)
+    stack = stack_of(request.software, cluster.gpu, model, precision, catalog)
     conditions = conditions_of(cluster.gpu, precision, stack, fabric.jitter)
     constants = _constants(catalog, cluster.gpu.key, precision, conditions, drawn)
     rates = fabric.rates(DRAWS if drawn else TYPICAL)
@@ -228,6 +234,7 @@ def step_inputs(
             gradient_bytes=request.software.gradient_bytes or (2.0 if half else stack.gradient_bytes),
             weight_bytes=weight_bytes(catalog, cluster.gpu, precision, stack),
             scaled=float(half),
+            imbalance=imbalance(request.software, catalog),
             offload_activations=float("activations" in offload),
             offload_optimizer=float("optimizer" in offload),
             causal=float(request.software.attention == "causal"),

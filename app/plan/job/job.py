@@ -14,13 +14,13 @@ from app.plan.cluster import Cluster
 from app.plan.communication import Communication, communication
 from app.plan.job import batch, breakdown, candidates
 from app.plan.job.breakdown import Timing, bottleneck_of, goodput, memory_of, timing_of
-from app.plan.job.calibration import residual
+from app.plan.job.calibration import residual, widths
 from app.plan.job.group_traffic import group_traffic
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, named, step_inputs
 from app.plan.job.job_findings import findings, no_progress
 from app.plan.job.shape import shape_fields
 from app.plan.network import Network
-from app.plan.result import Alternative, Bottleneck, Explanation, Finding, Memory, StepPart, Training
+from app.plan.result import Alternative, Bottleneck, Explanation, Finding, Memory, RangePart, StepPart, Training
 from app.plan.scenario import CollectiveRequest, NetworkRequest, Scenario
 
 
@@ -84,7 +84,9 @@ def plan_job(cluster: Cluster, fabric: Communication, request: JobRequest, catal
     chosen = search.best() or (search.smallest if whole else None)
     timing = timing_of(drawn, chosen, np.size(catalog.training["products"]["efficiency"].draws()))
     memory = memory_of(drawn, chosen or search.smallest, catalog.training["residual"]["memory"].typical)
-    error = residual(catalog, cluster.gpu, float(drawn.shape.experts) > 0, float(drawn.conditions.vendor_attention) > 0)
+    experts, vendor = float(drawn.shape.experts) > 0, float(drawn.conditions.vendor_attention) > 0
+    rests_on = widths(catalog, cluster.gpu, experts, vendor, request.software)
+    error = residual(rests_on)
     training = _training(setup, drawn, chosen, timing, error)
     if not memory.fits:
         training = replace(training, time_to_train=Draws(np.full(timing.time[0].shape, np.nan)))
@@ -92,7 +94,12 @@ def plan_job(cluster: Cluster, fabric: Communication, request: JobRequest, catal
         setup=setup,
         search=search,
         chosen=chosen,
-        training=replace(training, searched=search.enumerated, feasible=search.feasible),
+        training=replace(
+            training,
+            searched=search.enumerated,
+            feasible=search.feasible,
+            range_rests_on=tuple(RangePart(part.name, part.half_width) for part in rests_on),
+        ),
         memory=memory,
         bottleneck=bottleneck_of(timing, drawn.used, error),
     )

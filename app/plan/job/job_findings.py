@@ -12,7 +12,7 @@ from app.plan.result import Finding, Memory
 from app.plan.scenario import ParallelismRequest
 from app.units import show
 
-NOT_MODELLED = ("layout", "dispatcher", "routing")
+NOT_MODELLED = ("layout",)
 """What a source may state of a run and no term of the step or of its memory reads."""
 
 
@@ -110,8 +110,7 @@ def not_modelled(request: JobRequest) -> Iterator[Finding]:
         yield Finding(
             "note",
             "not-modelled",
-            f"Step and memory do not depend on {names} yet: they are those of even stages, an all-to-all of evenly "
-            "routed tokens.",
+            f"Step and memory do not depend on {names} yet: they are those of even stages.",
             given,
         )
     if request.software.offload not in (None, "none"):

@@ -39,6 +39,7 @@ def shape_of(model: Model, prediction: bool = True) -> Shape:
         qkv_bias=float(model.qkv_bias),
         positions=float(model.learned_positions),
         parallel_block=float(model.parallel_block),
+        node_limit=float(model.node_limit),
         embedding_row=float(model.active_embedding_row),
     )
 
