@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
@@ -211,6 +211,7 @@ def test_a_pipeline_steps_alike_whatever_is_sharded(each: float):
 
 @given(par=degrees, model=models, each=st.sampled_from([0.0, 1.0]))
 def test_sharding_gradients_never_takes_longer_than_sharding_parameters(par: Parallelism, model, each: float):
+    assume(model is LLAMA or float(par.tensor) == 1)  # else whole experts on each tensor-parallel rank are alike too
     soft = replace(SOFT, reduces_each=each)
     gradients, parameters = (float(step(replace(par, sharding=s), model=model, soft=soft).time) for s in (2.0, 3.0))
     assert gradients <= 1.02 * parameters  # the last bucket shows once a micro-batch; gathers hide a little more

@@ -138,18 +138,19 @@ class Parallelism:
     def scatters_gradients(self, software: Software) -> Array:
         """1 where each rank keeps only its part of the gradients, reduced after every micro-batch [1].
 
-        Only without a pipeline, and only where the stack does so: Megatron's distributed optimizer, whatever it is
-        asked to shard, adds gradients up whole and reduces them once a step.
+        Only among several replicas, without a pipeline, and only where the stack does so: Megatron's distributed
+        optimizer, whatever it is asked to shard, adds gradients up whole and reduces them once a step.
 
         Source: DeepSpeed allows no more than optimizer sharding with a pipeline; NVIDIA, Megatron-LM,
         ``distrib_optimizer``.
 
-        >>> Parallelism(sharding=2.0).scatters_gradients(Software(reduces_each=1.0))
+        >>> Parallelism(sharding=2.0, data=8.0).scatters_gradients(Software(reduces_each=1.0))
         1.0
-        >>> Parallelism(sharding=2.0, pipeline=4.0).scatters_gradients(Software(reduces_each=1.0))
+        >>> Parallelism(sharding=2.0, data=8.0, pipeline=4.0).scatters_gradients(Software(reduces_each=1.0))
         0.0
         """
-        return where((self.sharding == 2) & (self.pipeline <= 1), software.reduces_each, 0.0)
+        alone = (self.sharding == 2) & (self.pipeline <= 1) & (self.replicas > 1)
+        return where(alone, software.reduces_each, 0.0)
 
     @property
     def selective_recompute(self) -> Array:

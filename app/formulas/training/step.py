@@ -229,9 +229,9 @@ def straggler_time(time: Array, parallelism: Parallelism, calibration: Calibrati
     4.0
     """
     nodes = maximum(parallelism.ranks / NODE, 1)
-    spread = calibration.straggler * time + calibration.straggler_walk * np.sqrt(time)
-    waited: Array = spread * np.sqrt(2 * np.log(nodes))
-    return waited
+    spread: Array = calibration.straggler * time + calibration.straggler_walk * np.sqrt(time)
+    slowest: Array = np.sqrt(2 * np.log(nodes))
+    return spread * slowest
 
 
 def assemble(
