@@ -501,6 +501,24 @@ class Training(Generic[Q]):
     cloud: tuple[tuple[float, float], ...] = result(
         "s, B", "Cloud", "Step time and memory of many ways that fit.", default=()
     )
+    productive_time: Q = result(
+        "s",
+        "Time of the steps alone",
+        "All steps, as if nothing ever failed.",
+        formula="training.time_to_train",
+        show=("figures",),
+        made_of="parts.time",
+        default=None,
+    )
+    campaign_time: Q = result(
+        "s",
+        "Calendar time of the campaign",
+        "The run with ramp-up, evaluation, roll-backs and later phases.",
+        formula="training.campaign_time",
+        show=("figures", "comparison", "sweep"),
+        made_of="parts.time",
+        default=None,
+    )
     range_rests_on: tuple[RangePart, ...] = result(
         "",
         "What the range of the step rests on",

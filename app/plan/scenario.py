@@ -462,6 +462,12 @@ class OperationRequest(Request):
     restart_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field(
         "operation", "Time to restart", "From a failure until steps go on. Blank: the catalogue's."
     )
+    campaign_overhead: Annotated[Number, Field(ge=1, le=10)] | None = _field(
+        "operation",
+        "Calendar over run",
+        "What ramp-up, evaluation, roll-backs and later phases add to steps and failures: 1.05 a proven recipe, 1.5 a "
+        "first large run. Blank: the catalogue's 1.10.",
+    )
 
 
 class PriceRequest(Request):

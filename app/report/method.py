@@ -540,6 +540,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (r"F_{repeated} = ρ F + κ (1 - ρ) (σ (F - F_{core}) + (1 - \text{flash}) F_{core})",),
     ),
     ("training", "training.checkpoint_interval", (r"τ = \sqrt{\frac{2 δ}{λ}}",)),
+    ("training", "training.campaign_time", (r"t_{campaign} = ψ t",)),
     ("training", "training.goodput", (r"A = \frac{λ τ}{e^{λ r} (e^{λ (τ + δ)} - 1)}",)),
     # Cost
     ("costs", "costs.line", (r"C = n · p",)),
@@ -826,6 +827,7 @@ TITLES = {
     "training.least_time": "The least a step can take",
     "training.repeated_work": "Work that is done twice",
     "training.checkpoint_interval": "Best time between checkpoints",
+    "training.campaign_time": "Calendar time of a campaign",
     "training.goodput": "Share of time that makes progress",
     "costs.line": "Line of a bill of materials",
     "costs.per": "Cost per port, per GPU",

@@ -117,6 +117,19 @@ def test_the_parts_of_a_step_add_up_and_a_bubble_is_a_bubble():
     assert plan.bottleneck.share == pytest.approx(by_resource[longest] / typical(plan.training.step_time))
 
 
+def test_a_campaign_is_longer_than_its_run_and_that_longer_than_its_steps(plan: Plan):
+    steps, run, calendar = (
+        typical(band)
+        for band in (plan.training.productive_time, plan.training.time_to_train, plan.training.campaign_time)
+    )
+    assert steps == pytest.approx(plan.training.steps * typical(plan.training.step_time))
+    assert run == pytest.approx(steps / plan.training.availability)
+    assert calendar == pytest.approx(1.10 * run)  # the catalogue's
+    asked = plan_of(campaign_overhead=1.5)
+    assert typical(asked.training.campaign_time) == pytest.approx(1.5 * typical(asked.training.time_to_train))
+    assert "by the calendar" in plan.verdict
+
+
 def test_without_a_pipeline_nothing_waits_for_its_ends():
     flat = plan_of(gpus=64, model="llama-3-8b", pipeline_parallel=1)
     assert "bubble" not in {part.name for part in flat.training.parts}

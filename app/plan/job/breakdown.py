@@ -185,6 +185,14 @@ def goodput(gpus: int, request: OperationRequest, catalog: Catalog) -> tuple[NDA
     return (share if share[0] >= LEAST_PROGRESS else np.full(share.shape, np.nan)), tuple(used)
 
 
+def campaign_overhead(request: OperationRequest, catalog: Catalog) -> tuple[Array, tuple[Estimate, ...]]:
+    """Calendar time over the run's, as draws, and the estimate it rests on."""
+    if request.campaign_overhead is not None:
+        return request.campaign_overhead, ()
+    usual = catalog.training["failures"]["campaign"]
+    return usual.draws(), (usual,)
+
+
 def memory_of(inputs: StepInputs, par: arguments.Parallelism | None, error: float) -> Memory[Draws]:
     """Memory of the fullest GPU; without numbers where nothing divides. ``error`` is the model's own."""
     capacity = np.atleast_1d(inputs.hardware.memory_capacity)
@@ -271,6 +279,13 @@ def explanations(setup: JobSetup, training: Training[Draws], memory: Memory[Draw
                     "1",
                     catalog.training["failures"]["rate"].source,
                 ),
+            ),
+        ),
+        "training.campaign_time": Explanation(
+            "training.campaign_time",
+            (
+                Term("t", "all steps, with failures and checkpoints", training.time_to_train.typical, "s"),
+                Term("C", "calendar time", training.campaign_time.typical, "s"),
             ),
         ),
         "memory.total": Explanation("training.memory", sizes),

@@ -9,11 +9,12 @@ from app.catalog.load import Catalog
 from app.formulas import transformer
 from app.formulas.training import arguments, compute, groups, parallelism_search
 from app.formulas.training import step as training_step
+from app.formulas.training.goodput import campaign_time
 from app.plan.band import Draws
 from app.plan.cluster import Cluster
 from app.plan.communication import Communication, communication
 from app.plan.job import batch, breakdown, candidates
-from app.plan.job.breakdown import Timing, bottleneck_of, goodput, memory_of, timing_of
+from app.plan.job.breakdown import Timing, bottleneck_of, campaign_overhead, goodput, memory_of, timing_of
 from app.plan.job.calibration import residual, widths
 from app.plan.job.group_traffic import group_traffic
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, named, step_inputs
@@ -89,7 +90,8 @@ def plan_job(cluster: Cluster, fabric: Communication, request: JobRequest, catal
     error = residual(rests_on)
     training = _training(setup, drawn, chosen, timing, error)
     if not memory.fits:
-        training = replace(training, time_to_train=Draws(np.full(timing.time[0].shape, np.nan)))
+        never = Draws(np.full(timing.time[0].shape, np.nan))
+        training = replace(training, time_to_train=never, productive_time=never, campaign_time=never)
     return Job(
         setup=setup,
         search=search,
@@ -115,6 +117,8 @@ def _training(
     again = 0.0 if chosen is None else compute.repeated_work(model, drawn.job, chosen, drawn.software)
     mfu = flops * request.tokens / (time * gpus * drawn.hardware.linear_peak)
     share, interrupted = goodput(gpus, request.operation, setup.catalog)
+    run = request.steps * time / share
+    overhead, extended = campaign_overhead(request.operation, setup.catalog)
     return Training(
         parallelism=None if chosen is None else named(chosen, drawn, setup.fixed.bubble < 1),
         searched=0,
@@ -127,7 +131,9 @@ def _training(
         mfu=Draws(mfu, used=used, residual=error),
         hfu=Draws(mfu * (1 + again / flops), used=used, residual=error),
         tokens_per_second=Draws(request.tokens / time, used=used, residual=error),
-        time_to_train=Draws(request.steps * time / share, used=(*used, *interrupted), residual=error),
+        time_to_train=Draws(run, used=(*used, *interrupted), residual=error),
+        productive_time=Draws(request.steps * time, used=used, residual=error),
+        campaign_time=Draws(campaign_time(run, overhead), used=(*used, *interrupted, *extended), residual=error),
         steps=request.steps,
         availability=float(np.ravel(share)[0]),
         straggler=1.0 if chosen is None else float(1 + timing.straggler[0]),
