@@ -25,15 +25,16 @@ function loadPlotly() {
   return plotly;
 }
 
-// Figures name their colours; the style sheet gives them, for light and dark.
-function figureOf(chart) {
+// A figure travels with the page, or has an address. It names its colours; the style sheet gives them, for light and dark.
+async function figureOf(chart) {
   const style = getComputedStyle(document.documentElement);
-  const text = chart.querySelector('script[type="application/json"]').textContent;
+  const { figure } = chart.dataset;
+  const text = figure ? await (await fetch(figure)).text() : chart.querySelector('script[type="application/json"]').textContent;
   return JSON.parse(text.replace(/var\((--chart-[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim()));
 }
 
-function download(chart, format) {
-  const figure = figureOf(chart);
+async function download(chart, format) {
+  const figure = await figureOf(chart);
   const canvas = chart.querySelector(".canvas");
   const title = chart.querySelector("figcaption strong").textContent;
   const layout = {
@@ -57,7 +58,7 @@ async function draw(chart) {
   const Plotly = await loadPlotly();
   const canvas = chart.querySelector(".canvas");
   if (!chart.isConnected) return;
-  const figure = figureOf(chart);
+  const figure = await figureOf(chart);
   delete figure.layout.title; // It stands above the drawing as text.
   const config = {
     displaylogo: false,
@@ -69,7 +70,7 @@ async function draw(chart) {
       ],
     ],
   };
-  canvas.querySelector(".room")?.remove();
+  canvas.querySelector(".drawn")?.remove();
   canvas.style.minHeight = `${figure.layout.height ?? 400}px`;
   await Plotly.react(canvas, figure.data, figure.layout, config);
   if (chart.id === "chart-pareto" && !("leads" in canvas.dataset)) {
@@ -96,47 +97,44 @@ async function fetchPart(place) {
     place.removeAttribute("data-from");
     if (found) place.replaceChildren(document.importNode(found, true));
     else place.remove();
-    watchCharts(place);
+    offerExploring(place);
   } catch {
     pages.delete(address); // The link stays in its place.
   }
 }
 
-// Drawing begins with the reader's first move, or soon after the page stands: the script is large, and text comes first.
-const begun = new Promise((resolve) => {
-  for (const name of ["pointermove", "pointerdown", "keydown", "scroll", "touchstart"]) {
-    addEventListener(name, resolve, { once: true, passive: true });
-  }
-  setTimeout(resolve, 4000);
-});
-
-// What comes near the screen is drawn first, the rest when there is nothing else to do.
 const nearby = new IntersectionObserver(
   (entries) => {
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
       nearby.unobserve(target);
-      begun.then(() => (target.matches(".later") ? fetchPart(target) : draw(target)));
+      fetchPart(target);
     }
   },
   { rootMargin: "300px" },
 );
 
 const charts = (root) => root.querySelectorAll("figure.chart");
-const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 200));
 
-async function drawTheRest() {
-  await begun;
-  const next = document.querySelector("figure.chart:not([data-drawn])");
-  if (next) idle(() => draw(next).then(drawTheRest));
-}
-
-let resting = 0;
-
-function watchCharts(root) {
-  for (const chart of charts(root)) if (!("drawn" in chart.dataset)) nearby.observe(chart);
-  clearTimeout(resting);
-  resting = setTimeout(drawTheRest, 2000);
+// A picture stands from the start. Who wants to read off values, zoom or save dots asks for the drawing that can.
+function offerExploring(root) {
+  for (const chart of charts(root)) {
+    const ways = chart.querySelector(".ways");
+    if ("explored" in chart.dataset && !("drawn" in chart.dataset)) draw(chart);
+    if (!ways || ways.querySelector("button") || !chart.querySelector(".canvas svg")) continue;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "link";
+    button.textContent = "Explore";
+    button.setAttribute("aria-label", `Explore: ${chart.querySelector("strong").textContent}`);
+    button.addEventListener("click", async () => {
+      button.textContent = "Loading";
+      await draw(chart);
+      button.remove();
+      chart.querySelector(".canvas").focus();
+    });
+    ways.append(button);
+  }
 }
 
 dark.addEventListener("change", () => {
@@ -168,7 +166,6 @@ let opened = [];
 addEventListener("beforeprint", () => {
   opened = [...document.querySelectorAll("main details:not([open]):not(.noprint)")];
   for (const fold of opened) if (!fold.closest(".noprint")) fold.open = true;
-  if (window.Plotly) for (const chart of charts(document)) if (!("drawn" in chart.dataset)) draw(chart);
 });
 addEventListener("afterprint", () => {
   for (const fold of opened) fold.open = false;
@@ -176,7 +173,6 @@ addEventListener("afterprint", () => {
 
 async function printReport() {
   await Promise.all([...document.querySelectorAll(".later[data-from]")].map(fetchPart));
-  await Promise.all([...charts(document)].map((chart) => ("drawn" in chart.dataset ? null : draw(chart))));
   print();
 }
 
@@ -215,6 +211,7 @@ function keepDrawings(before, after) {
     const canvas = chart.querySelector(".canvas");
     canvas.setAttribute("aria-label", label);
     next.querySelector(".canvas").replaceWith(canvas);
+    next.dataset.explored = "";
   }
 }
 
@@ -370,7 +367,7 @@ function dress(root) {
     place.append(button);
   }
   for (const place of root.querySelectorAll(".later[data-from]")) nearby.observe(place);
-  watchCharts(root);
+  offerExploring(root);
 }
 
 // Start -----------------------------------------------------------------------------------------------------------------

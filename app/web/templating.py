@@ -18,6 +18,7 @@ from starlette.responses import Response
 from app import __version__
 from app.plan.band import Band
 from app.plan.scenario import Scenario
+from app.report.charts import svg
 from app.report.labels import capitalize_first, in_words, lower_first, words
 from app.units import show, show_range
 from app.web import assets
@@ -157,6 +158,11 @@ def embed(figure: Any) -> Markup:
     return Markup(figure.to_json())  # noqa: S704
 
 
+def picture(figure: Any, key: str) -> Markup:
+    """A figure as the server draws it; its words are escaped there."""
+    return Markup(svg.inline(figure, key))  # noqa: S704
+
+
 def _to_size(scenario: Scenario | None) -> dict[str, Any]:
     """The question for a cluster that does this scenario's job, with a deadline to start from."""
     return {"deadline": "90 days"} | (scenario.only(*OF_THE_JOB).asked() if scenario else {})
@@ -188,6 +194,7 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
         "notes": Notes(),
         "explained": {},
         "embed": embed,
+        "picture": picture,
     }
 
 

@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from app.plan.band import Band
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 from app.report import tables as report_tables
-from app.report.charts import accuracy_charts, curve_charts, plan_charts
+from app.report.charts import accuracy_charts, curve_charts, plan_charts, svg
 from app.report.charts import style as chart_style
 from app.report.labels import named
 from app.studies import all_reduce_curves, sensitivity
@@ -73,6 +74,35 @@ def test_a_figure_of_an_unknown_result_says_so(draw):
     figure = draw(nothing)
     assert not figure.data
     assert "not known" in figure.layout.annotations[0].text.lower()
+
+
+@pytest.mark.parametrize("draw", OF_A_PLAN, ids=lambda draw: draw.__name__)
+def test_a_picture_is_drawn_without_a_browser(draw, real) -> None:
+    figure = draw(real)
+    picture = ElementTree.fromstring(svg.document(figure))
+    text = " ".join(picture.itertext())
+    assert len(svg.inline(figure, "key")) < 9_000
+    assert figure.layout.title.text in text
+    assert figure.layout.xaxis.title.text in text
+    assert "var(" not in svg.document(figure)
+    bars = [trace for trace in figure.data if trace.type == "bar" and trace.x[0]]
+    solid = [box for box in picture.iter("{http://www.w3.org/2000/svg}rect") if box.find("{*}title") is not None]
+    assert len(solid) == len(bars)
+    for box, trace in zip(solid, bars, strict=True):
+        assert float(box.get("width").rstrip("%")) == pytest.approx(
+            100 * trace.x[0] / figure.layout.xaxis.range[1], abs=0.02
+        )
+
+
+def test_a_curve_is_drawn_through_its_values() -> None:
+    curve = studies_curve.Curve("c", "T.", "s", "X", "1", "Y", "1", (line("rise", 1.0, 2.0),), False, False)
+    figure = curve_charts.lines(curve)
+    path = re.search(r'<path d="M0 ([\d.]+)L1000 ([\d.]+)" stroke', svg.inline(figure, "k"))
+    low, high = figure.layout.yaxis.range
+    assert path
+    top, tall = 12 + 20, 380 - 12 - 20 - 44  # margin and the name of the axis above, marks and name below
+    expected = [top + tall * (1 - (y - low) / (high - low)) for y in (1.0, 2.0)]
+    assert [float(place) for place in path.groups()] == pytest.approx(expected, abs=0.06)
 
 
 def test_every_colour_is_named_in_the_style_sheet():
@@ -155,12 +185,31 @@ def test_the_own_case_lies_on_its_curve_and_equals_the_plan(real):
     assert row[-1].typical == curve.own[1]
 
 
-def test_labels_at_the_ends_of_lines_do_not_cover_one_another():
-    ends = [("a", 1.0, "red"), ("b", 1.01, "red"), ("c", 1.02, "red"), ("d", 9.9, "red")]
-    labels = curve_charts._end_labels(ends, 0.0, 10.0, 300, float)
-    spots = sorted(label["y"] for label in labels)
-    assert all(second - first >= 16 / 300 - 1e-9 for first, second in itertools.pairwise(spots))
-    assert all(0 <= spot <= 1.0001 for spot in spots)
+def line(name: str, *heights: float) -> studies_curve.Series:
+    y = np.array(heights)
+    return studies_curve.Series(name, "nvlink", np.linspace(0.0, 1.0, len(y)), y, y, y)
+
+
+def test_names_of_lines_stand_where_the_others_are_far() -> None:
+    # Two lines that part from left to right: 200 pixels apart at the right end, and none at the left.
+    notes = curve_charts._names([line("up", 0.5, 1.0), line("down", 0.5, 0.0)], float, float, 200.0)
+    assert {note["text"] for note in notes} == {"up", "down"}
+    assert all(note["x"] > 0.4 for note in notes)
+    assert abs(notes[0]["y"] - notes[1]["y"]) * 200 > curve_charts.LINE
+
+
+def test_no_name_of_a_line_covers_another_on_a_phone(real) -> None:
+    curve = all_reduce_curves.all_reduce_over_sizes(Scenario(), CATALOG, real.all_reduce.message)
+    notes = [note for note in curve_charts.all_reduce_curves(curve).layout.annotations if note.xref == "paper"]
+    assert len(notes) == len(curve.series)
+    boxes = []
+    for note in notes:
+        wide = curve_charts.LETTER * len(note.text)
+        left = note.x * curve_charts.NARROW - {"left": 0, "center": wide / 2, "right": wide}[note.xanchor]
+        boxes.append((left, left + wide, note.y * (420 - 76)))
+    for one, other in itertools.combinations(boxes, 2):
+        beside = one[1] < other[0] or other[1] < one[0]
+        assert beside or abs(one[2] - other[2]) >= curve_charts.LINE - 1
 
 
 def test_accuracy_has_a_point_for_each_measurement():

@@ -291,9 +291,24 @@ def test_without_scripts_plans_are_compared_and_clusters_found(plain: Page, serv
 # Charts --------------------------------------------------------------------------------------------------------------
 
 
-def test_charts_are_drawn_as_they_come_into_view(planner: Page) -> None:
-    planner.locator("#memory").scroll_into_view_if_needed()
-    expect(planner.locator(f"#chart-memory {DRAWN}").first).to_be_visible()
+def explore(page: Page, key: str) -> None:
+    """Ask for the drawing that can be explored."""
+    page.locator(f"#chart-{key}").get_by_role("button", name="Explore").click()
+    expect(page.locator(f"#chart-{key} {DRAWN}").first).to_be_visible()
+
+
+def test_charts_stand_before_any_script_and_without(plain: Page, server: str) -> None:
+    asked: list[str] = []
+    plain.on("request", lambda sent: asked.append(sent.url))
+    plain.goto(server + "/")
+    pictures = plain.locator("figure.chart .drawn svg[role=img]")
+    assert pictures.count() >= 6
+    expect(plain.locator("#chart-step-parts").get_by_text("Linear layers")).to_be_visible()
+    assert not [url for url in asked if "plotly" in url]
+
+
+def test_a_chart_is_explored_when_asked(planner: Page) -> None:
+    explore(planner, "memory")
     planner.locator("#chart-memory").hover()
     with planner.expect_download() as download:
         planner.locator("#chart-memory .modebar-btn").nth(1).click(force=True)
@@ -304,12 +319,11 @@ def test_charts_are_drawn_as_they_come_into_view(planner: Page) -> None:
 def test_slow_curves_come_when_they_are_near(planner: Page) -> None:
     planner.locator("#later-scaling").scroll_into_view_if_needed()
     expect(planner.locator("#part-scaling figcaption")).to_contain_text("GPUs")
-    expect(planner.locator(f"#part-scaling {DRAWN}").first).to_be_visible()
+    expect(planner.locator("#part-scaling .drawn svg").first).to_be_visible()
 
 
-def test_a_drawn_chart_follows_the_plan(planner: Page) -> None:
-    planner.locator("#chart-step-parts").scroll_into_view_if_needed()
-    expect(planner.locator(f"#chart-step-parts {DRAWN}").first).to_be_visible()
+def test_an_explored_chart_follows_the_plan(planner: Page) -> None:
+    explore(planner, "step-parts")
     before = planner.locator("#chart-step-parts .canvas").inner_text()
     planner.get_by_label("GPUs", exact=True).fill("256")
     planner.get_by_label("GPUs", exact=True).press("Enter")
@@ -319,12 +333,30 @@ def test_a_drawn_chart_follows_the_plan(planner: Page) -> None:
 
 
 def test_charts_take_the_colours_of_the_scheme(planner: Page) -> None:
-    planner.locator("#chart-memory").scroll_into_view_if_needed()
-    words = planner.locator("#chart-memory .canvas text").first
-    expect(words).to_be_visible()
-    light = words.evaluate("text => getComputedStyle(text).fill")
-    planner.emulate_media(color_scheme="dark")
-    expect(words).not_to_have_css("fill", light)
+    for key in ("memory", "power"):
+        if key == "power":
+            explore(planner, key)
+        words = planner.locator(f"#chart-{key} .canvas text").first
+        planner.emulate_media(color_scheme="light")
+        light = words.evaluate("text => getComputedStyle(text).fill")
+        planner.emulate_media(color_scheme="dark")
+        expect(words).not_to_have_css("fill", light)
+
+
+def test_no_words_of_a_chart_cover_others_on_a_phone(page: Page, server: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(server + "/")
+    covered = page.evaluate(
+        """() => [...document.querySelectorAll("figure.chart")].flatMap((chart) => {
+          const words = [...chart.querySelectorAll("svg text")].filter((text) => text.getClientRects().length);
+          const boxes = words.map((text) => [text.textContent, text.getBoundingClientRect()]);
+          const inside = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+            && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4;
+          return boxes.flatMap(([one, a], i) => boxes.slice(i + 1).filter(([, b]) => inside(a, b))
+            .map(([other]) => `${chart.id}: ${one} / ${other}`));
+        })"""
+    )
+    assert not covered
 
 
 def test_text_and_tables_stand_before_the_charts_script(page: Page, server: str) -> None:
@@ -342,7 +374,7 @@ def test_nothing_moves_while_the_page_loads(page: Page, server: str) -> None:
     )
     page.goto(server + "/")
     page.locator("#chart-step-parts").scroll_into_view_if_needed()
-    expect(page.locator(f"#chart-step-parts {DRAWN}").first).to_be_visible()
+    expect(page.locator("#chart-step-parts .drawn svg").first).to_be_visible()
     assert page.evaluate("window.moved") < 0.02
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +41,7 @@ from app.report.charts.style import (
     titled,
     upright,
 )
-from app.studies.curve import Curve, Mark, Series
+from app.studies.curve import Curve, Floats, Mark, Series
 from app.studies.sensitivity import Sensitivity
 from app.studies.sizing import Answer, Candidate
 from app.units import marks, parse, percent, show, show_span
@@ -67,26 +68,80 @@ def _band_area(series: Series, style: Style) -> Values | None:
     }
 
 
-def _end_labels(
-    ends: Sequence[tuple[str, float, str]], low: float, high: float, height: float, scale: Callable[[float], float]
+NARROW = 290.0
+"""Pixels that a plot is wide on a phone: what does not touch there touches nowhere."""
+FAR = 90.0
+"""Farther apart is no better, in pixels."""
+LETTER, LINE = 7.0, 15.0
+"""Room of a letter and of a line of text, in pixels."""
+
+
+@dataclass(frozen=True)
+class _Box:
+    """Room that words take, in pixels from the lower left end of a plot."""
+
+    left: float
+    right: float
+    middle: float
+
+    def apart(self, other: _Box) -> float:
+        """How far two boxes are from each other, up or down; far where they lie side by side."""
+        beside = self.right < other.left or other.right < self.left
+        return math.inf if beside else abs(self.middle - other.middle) - LINE
+
+
+def _names(
+    drawn: Sequence[Series], across: Callable[[float], float], up: Callable[[float], float], height: float
 ) -> list[Values]:
-    """Names at the right end of the lines, spread so that none covers another; ``ends`` is name, y, colour."""
-    bottom, span = scale(low), scale(high) - scale(low)
-    gap = 16 / height
-    placed = sorted(((scale(y) - bottom) / span, name, colour) for name, y, colour in ends)
-    spots = [min(max(place, 0.0), 1.0) for place, *_ in placed]
-    for index in range(1, len(spots)):
-        spots[index] = max(spots[index], spots[index - 1] + gap)
-    over = max(spots[-1] - 1.0, 0.0) if spots else 0.0
-    if over:
-        spots[-1] -= over
-        for index in range(len(spots) - 2, -1, -1):
-            spots[index] = min(spots[index], spots[index + 1] - gap)
-    return [
-        annotation(name, 1, spot, xref="paper", yref="paper", xshift=4, bgcolor=CLEAR)
-        | {"font": {"color": colour, "size": 12}}
-        for spot, (_, name, colour) in zip(spots, placed, strict=True)
-    ]
+    """Names of lines, each beside its line where the others are farthest.
+
+    ``across`` and ``up`` say which share of the plot's width and height a value is at.
+    """
+    lines = {
+        series.name: (
+            np.array([NARROW * across(float(x)) for x in series.x[np.isfinite(series.typical)]]),
+            np.array([height * up(float(y)) for y in series.typical[np.isfinite(series.typical)]]),
+        )
+        for series in drawn
+    }
+    taken: list[_Box] = []
+    made = []
+    for series in sorted(drawn, key=lambda one: not one.strong):
+        found = list(_rooms(series.name, lines, height, taken))
+        if not found:
+            continue
+        room = max(found, key=lambda one: one[0])[1]
+        taken.append(room)
+        middle = (room.left + room.right) / 2 / NARROW
+        side = "left" if middle < 1 / 3 else "right" if middle > 2 / 3 else "center"
+        place = {"left": room.left, "right": room.right, "center": middle * NARROW}[side] / NARROW
+        note = annotation(series.name, place, room.middle / height, side, xref="paper", yref="paper", bgcolor=CLEAR)
+        made.append(note | {"font": {"color": style_of(series.look).colour, "size": 12}})
+    return made
+
+
+def _rooms(
+    name: str, lines: Mapping[str, tuple[Floats, Floats]], height: float, taken: Sequence[_Box]
+) -> Iterator[tuple[float, _Box]]:
+    """Places for a line's name along it, above and below, and how good each is: the pixels to what is nearest."""
+    x, y = lines[name]
+    wide = LETTER * len(name) + 6
+    for middle in np.linspace(x[0], x[-1], 25):
+        left = min(max(middle - wide / 2, 2.0), NARROW - wide)
+        span = np.linspace(left, left + wide, 7)
+        own = np.interp(span, x, y)
+        for side in (own.max() + 10, own.min() - 10):
+            box = _Box(left, left + wide, float(side))
+            if not LINE / 2 <= box.middle <= height - LINE / 2:
+                continue
+            others = [
+                np.abs(np.interp(span, *line, left=-1e9, right=-1e9) - box.middle).min() - LINE / 2
+                for key, line in lines.items()
+                if key != name
+            ]
+            steep = float(own.max() - own.min())
+            clear = min([FAR, *others, *(box.apart(other) for other in taken)])
+            yield clear - 0.3 * steep, box
 
 
 def lines(curve: Curve, *, height: int = 380) -> go.Figure:
@@ -103,19 +158,19 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
     x_low, x_high = float(places.min()), float(places.max())
     crowded = len(drawn) > 4 and any(series.strong for series in drawn)
     data = [trace for series in drawn for trace in _traces(series, curve, crowded)]
-    ends = [
-        (series.name, float(series.typical[np.isfinite(series.typical)][-1]), style_of(series.look).colour)
-        for series in drawn
-    ]
-    notes = _end_labels(ends, low, high, height - 80, scale)
     x_scale = math.log10 if curve.x_logarithmic else float
+    notes = _names(
+        drawn,
+        lambda x: (x_scale(x) - x_scale(x_low)) / (x_scale(x_high) - x_scale(x_low) or 1.0),
+        lambda y: (scale(y) - scale(low)) / (scale(high) - scale(low)),
+        height - 76.0,
+    )
     if curve.own is not None:
         x, y = curve.own
         data.append(own_point(x, y))
         place = (x_scale(x) - x_scale(x_low)) / (x_scale(x_high) - x_scale(x_low) or 1.0)
         notes.append(own_label("your plan", x_scale(x), scale(y), place))
     notes += [_mark_label(mark, x_scale) for mark in curve.marks]
-    longest = max(len(series.name) for series in drawn)
     return figure(
         curve.title,
         curve.subtitle,
@@ -125,7 +180,6 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
         y=_axis_of(curve.y_name, curve.y_unit, low, high, curve.y_logarithmic),
         annotations=notes,
         shapes=[upright(mark.x) | {"line": {"color": MUTED, "width": 1, "dash": "dot"}} for mark in curve.marks],
-        margin={"l": 8, "r": min(16 + 7 * longest, 150), "t": 12, "b": 8},
         hovermode="x" if len(drawn) < 3 else "closest",
     )
 

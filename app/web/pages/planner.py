@@ -14,8 +14,8 @@ from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.report import drawing, method
 from app.report import tables as report_tables
-from app.report.charts import curve_charts, plan_charts
-from app.studies import acceptance, all_reduce_curves, port_cost, scaling, sensitivity
+from app.report.charts import named_charts, plan_charts
+from app.studies import acceptance
 from app.web import form
 from app.web.heavy_queue import compute, is_heavy
 from app.web.pages.compare import comparisons
@@ -38,6 +38,11 @@ SECTIONS = {
     "share": "Share and export",
     "sources": "Sources",
 }
+
+DRAWN = ("step-parts", "what-if", "memory", "all-reduce", "bisection", "capital", "power")
+"""The charts of the page."""
+LATER = ("scaling", "tail", "cost-per-port")
+"""Curves that take longer than the plan."""
 
 
 @router.get("/")
@@ -87,28 +92,15 @@ def _refused(request: Request, asked: form.BoundForm, catalog: Catalog) -> Respo
 def _planner(
     request: Request, asked: form.BoundForm, scenario: Scenario, answer: Plan, catalog: Catalog
 ) -> Mapping[str, Any]:
-    chosen = answer.training.parallelism
+    tables = report_tables.tables(answer, catalog)
     figures: dict[str, Any] = {
-        "step_parts": plan_charts.step_parts(answer),
-        "what_if": plan_charts.what_if(answer),
-        "memory": plan_charts.memory(answer),
-        "all_reduce": plan_charts.all_reduce_alternatives(answer),
-        "bisection": plan_charts.bisection(answer),
-        "costs": plan_charts.costs(answer),
-        "power": plan_charts.power(answer),
+        name.replace("-", "_"): draw(answer) for name, (draw, _) in named_charts.OF_PLAN.items() if name in DRAWN
     }
     if answer.training.cloud:
         figures["cloud"] = plan_charts.configurations(answer)
-    tables = report_tables.tables(answer, catalog)
-    if answer.all_reduce.time is not None and answer.all_reduce.ranks > 1:
-        curve = all_reduce_curves.all_reduce_over_sizes(scenario, catalog, answer.all_reduce.message)
-        figures["all_reduce_curves"] = curve_charts.all_reduce_curves(curve)
-        tables["all_reduce_curves"] = report_tables.curve_table(curve)
-    if chosen is not None:
-        swings = sensitivity.sensitivity(scenario, catalog, chosen)
-        if swings.swings:
-            figures["tornado"] = curve_charts.tornado(swings)
-            tables["sensitivity"] = report_tables.sensitivity_table(swings)
+    for name, key in (("all-reduce-curves", "all_reduce_curves"), ("tornado", "sensitivity")):
+        if made := named_charts.chart(name, scenario, answer, catalog):
+            figures[name.replace("-", "_")], tables[key] = made.figure, made.table
     return {
         "plan": answer,
         "form": form.form(asked, catalog, answer.scenario),
@@ -160,17 +152,7 @@ def _curves(request: Request) -> Response:
         raise ProblemError(422, " ".join(f"{form.title(name)}: {text}" for name, text in asked.errors.items()))
     scenario = asked.scenario
     plan = evaluate(scenario, catalog)
-    chosen = plan.training.parallelism if plan.memory.fits else None
-    drawn = []
-    if chosen is not None:
-        for curve, figure in (
-            (scaling.scaling(scenario, catalog, chosen), curve_charts.scaling),
-            (scaling.tail(scenario, catalog, chosen), curve_charts.tail),
-        ):
-            if curve.series:
-                drawn.append((curve.key, figure(curve), report_tables.curve_table(curve)))
-    costs = port_cost.cost_per_port(scenario, catalog)
-    if costs.series:
-        drawn.append(("cost-per-port", curve_charts.cost_per_port(costs), report_tables.curve_table(costs)))
+    made = {name: named_charts.chart(name, scenario, plan, catalog) for name in LATER}
+    drawn = [(name, chart.figure, chart.table) for name, chart in made.items() if chart]
     values = {"headline": form.summary(scenario, catalog), "drawn": drawn}
     return page(request, "curves.html", values, scenario=scenario)

@@ -1,0 +1,94 @@
+"""The charts of a plan by name, each with the table of its numbers: a page, a file and a link ask for the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from plotly import graph_objects as go
+
+from app.catalog.load import Catalog
+from app.plan.result import Plan
+from app.plan.scenario import Scenario
+from app.report import tables
+from app.report.charts import curve_charts, plan_charts
+from app.report.tables import Table
+from app.studies import all_reduce_curves, port_cost, scaling, sensitivity
+from app.studies.curve import Curve
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure and its numbers."""
+
+    figure: go.Figure
+    table: Table
+
+
+Maker = Callable[[Scenario, Plan, Catalog], Chart | None]
+
+OF_PLAN: Mapping[str, tuple[Callable[[Plan], go.Figure], str]] = {
+    "step": (plan_charts.step_breakdown, "step"),
+    "step-parts": (plan_charts.step_parts, "step"),
+    "what-if": (plan_charts.what_if, "what_if"),
+    "memory": (plan_charts.memory, "memory"),
+    "all-reduce": (plan_charts.all_reduce_alternatives, "all_reduce"),
+    "bisection": (plan_charts.bisection, "bisection"),
+    "capital": (plan_charts.costs, "capital"),
+    "operating": (plan_charts.operating, "operating"),
+    "power": (plan_charts.power, "power"),
+}
+"""Charts that a plan holds the numbers of: what draws them, and the plan's table that has the same numbers."""
+
+
+def chart(name: str, scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
+    """One chart of a plan by name; none where this plan has nothing to draw in it."""
+    if name in OF_PLAN:
+        draw, table = OF_PLAN[name]
+        return Chart(draw(plan), tables.tables(plan, catalog)[table])
+    return CURVES[name](scenario, plan, catalog)
+
+
+def _all_reduce(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
+    if plan.all_reduce.time is None or plan.all_reduce.ranks < 2:
+        return None
+    curve = all_reduce_curves.all_reduce_over_sizes(scenario, catalog, plan.all_reduce.message)
+    return _curve(curve, curve_charts.all_reduce_curves)
+
+
+def _tornado(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
+    if plan.training.parallelism is None:
+        return None
+    found = sensitivity.sensitivity(scenario, catalog, plan.training.parallelism)
+    return Chart(curve_charts.tornado(found), tables.sensitivity_table(found)) if found.swings else None
+
+
+def _scaling(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
+    chosen = plan.training.parallelism if plan.memory.fits else None
+    return _curve(scaling.scaling(scenario, catalog, chosen), curve_charts.scaling) if chosen else None
+
+
+def _tail(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
+    chosen = plan.training.parallelism if plan.memory.fits else None
+    return _curve(scaling.tail(scenario, catalog, chosen), curve_charts.tail) if chosen else None
+
+
+def _cost_per_port(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
+    return _curve(port_cost.cost_per_port(scenario, catalog), curve_charts.cost_per_port)
+
+
+def _curve(curve: Curve, draw: Callable[[Curve], go.Figure]) -> Chart | None:
+    return Chart(draw(curve), tables.curve_table(curve)) if curve.series else None
+
+
+CURVES: Mapping[str, Maker] = {
+    "all-reduce-curves": _all_reduce,
+    "tornado": _tornado,
+    "scaling": _scaling,
+    "tail": _tail,
+    "cost-per-port": _cost_per_port,
+}
+"""Charts that ask for more than the plan."""
+NAMES = (*OF_PLAN, *CURVES)

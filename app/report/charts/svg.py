@@ -1,0 +1,392 @@
+"""Figures of the house as SVG, without a browser: the picture that stands on a page before any script.
+
+It is drawn from the figure that Plotly takes, so both show the same. Across, places are per cent of the plot and down
+they are pixels: a page stretches the picture to the room it has, and text keeps its size. Colours are properties of the
+style sheet; in a file of its own they are those of the light scheme.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from plotly import graph_objects as go
+
+STYLE_SHEET = Path(__file__).parents[3] / "static" / "style.css"
+WIDE = 1000.0
+"""Width of the drawing that is stretched over the plot: lines and areas have places in it."""
+FILE_WIDTH = 760
+NARROW = 300.0
+"""Pixels that a plot has on a phone, where marks may not touch."""
+LETTER = 7.0
+"""About the width of a letter, in pixels."""
+DASHES = {"dash": "8 5", "dot": "2 4", "dashdot": "9 4 2 4", "longdash": "13 5", "longdashdot": "13 4 2 4"}
+HATCHES = {
+    "/": "M-1 8L8 -1",
+    "\\": "M-1 -1L8 8",
+    "-": "M0 3.5H7",
+    "x": "M-1 8L8 -1M-1 -1L8 8",
+    ".": "M2 3.5h2",
+}
+BASELINE = {"bottom": -5.0, "middle": 4.5, "top": 12.0}
+ANCHORS = {"left": "start", "center": "middle", "right": "end"}
+MANY = 80
+"""With more points than these a point has no name of its own."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The room of a drawing in pixels, and where values lie in it."""
+
+    width: float
+    height: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+    x: Mapping[str, Any]
+    y: Mapping[str, Any]
+
+    @property
+    def tall(self) -> float:
+        """Pixels from the upper to the lower end of the plot."""
+        return self.height - self.top - self.bottom
+
+    def across(self, value: float) -> float:
+        """Per cent of the plot's width at which a value lies."""
+        return 100.0 * _along(self.x, value)
+
+    def down(self, value: float) -> float:
+        """Pixels below the drawing's upper edge at which a value lies."""
+        return self.top + self.tall * (1.0 - _along(self.y, value))
+
+
+def inline(figure: go.Figure, key: str) -> str:
+    """The drawing for a page, as wide as its room; ``key`` tells its patterns from those of the page's others."""
+    plot, parts = _drawn(figure, key)
+    body = "".join(parts)
+    return (
+        f'<div class="drawn"><svg class="gap" width="{plot.left:.0f}" height="1" aria-hidden="true"></svg>'
+        f'<svg class="plot" width="100%" height="{plot.height:.0f}" overflow="visible" role="img" '
+        f'aria-label="{escape(_title(figure))}">{body}</svg></div>'
+    )
+
+
+def document(figure: go.Figure) -> str:
+    """The drawing as a file, with its title."""
+    plot, parts = _drawn(figure, "chart")
+    layout = figure.layout.to_plotly_json()
+    words = (_title(figure), str(layout["title"].get("subtitle", {}).get("text", "")))
+    lines = [(line, weight) for text, weight in zip(words, (600, 400), strict=True) for line in _wrapped(text)]
+    head = 20.0 * len(lines) + 12
+    texts = "".join(
+        f'<text x="16" y="{20 + 20 * row}" font-size="13" font-weight="{weight}">{escape(line)}</text>'
+        for row, (line, weight) in enumerate(lines)
+    )
+    whole = plot.height + head
+    inner = FILE_WIDTH - plot.left - plot.right - 32
+    made = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{FILE_WIDTH}" height="{whole:.0f}" '
+        f'viewBox="0 0 {FILE_WIDTH} {whole:.0f}" font-family="system-ui, sans-serif" role="img">'
+        f"<title>{escape(words[0])}</title><desc>{escape(words[1])}</desc>"
+        f'<rect width="100%" height="100%" fill="var(--chart-paper)"/><g fill="var(--chart-ink)">{texts}</g>'
+        f'<svg x="{16 + plot.left:.0f}" y="{head:.0f}" width="{inner:.0f}" height="{plot.height:.0f}" '
+        f'overflow="visible">{"".join(parts)}</svg></svg>'
+    )
+    return re.sub(r"var\((--chart-[\w-]+)\)", lambda found: colours()[found[1]], made)
+
+
+@cache
+def colours() -> Mapping[str, str]:
+    """The colours of charts in the light scheme, as the style sheet has them."""
+    sheet = STYLE_SHEET.read_text()
+    return dict(re.findall(r"(--chart-[\w-]+): (#\w+);", sheet.partition("@media")[0]))
+
+
+def _title(figure: go.Figure) -> str:
+    return str(figure.layout.title.text or "")
+
+
+def _wrapped(text: str, letters: int = 108) -> list[str]:
+    """A text in lines of so many letters at most: as many as a file is wide."""
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and len(lines[-1]) + len(word) >= letters:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines
+
+
+def _along(axis: Mapping[str, Any], value: float) -> float:
+    """Where a value lies between the ends of its axis, 0 to 1."""
+    first, last = axis["range"]
+    place = math.log10(value) if axis.get("type") == "log" else value
+    return float((place - first) / (last - first))
+
+
+# The drawing ---------------------------------------------------------------------------------------------------------
+
+
+def _drawn(figure: go.Figure, key: str) -> tuple[Plot, list[str]]:
+    layout = figure.layout.to_plotly_json()
+    traces = [trace.to_plotly_json() for trace in figure.data]
+    plot = _plot(layout)
+    named = [trace for trace in traces if trace.get("showlegend")]
+    parts = [*_patterns(traces, key), *_grid(plot), *_stretched(plot, traces)]
+    parts += [part for trace in traces if trace.get("type") == "bar" for part in _bar(plot, trace, key)]
+    parts += [_line(plot, shape) for shape in layout.get("shapes", ())]
+    parts += [part for trace in traces if "markers" in trace.get("mode", "") for part in _points(plot, trace)]
+    parts += [_annotation(plot, note) for note in layout.get("annotations", ())]
+    return plot, parts + list(_legend(named))
+
+
+def _plot(layout: Mapping[str, Any]) -> Plot:
+    x, y = layout["xaxis"], layout["yaxis"]
+    shown = y.get("visible", True)
+    longest = max((len(text) for text in y.get("ticktext") or ()), default=0) if shown else 0
+    titled = 20.0 if shown and y.get("title", {}).get("text") else 0.0
+    margin = layout.get("margin", {})
+    legend = 22.0 if layout.get("showlegend") else 0.0
+    return Plot(
+        width=WIDE,
+        height=float(layout["height"]),
+        left=6.0 + LETTER * longest if longest else 2.0,
+        right=16.0,
+        top=margin.get("t", 12) + titled + legend,
+        bottom=44.0 if x.get("visible", True) else 8.0,
+        x={"range": (0.0, 1.0), **x},
+        y={"range": (0.0, 1.0), **y},
+    )
+
+
+def _marks(axis: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
+    """Where an axis has marks, 0 to 1, with their text."""
+    if axis.get("visible", True):
+        for value, text in zip(axis.get("tickvals") or (), axis.get("ticktext") or (), strict=True):
+            place = _along(axis, float(value))
+            if -1e-6 <= place <= 1 + 1e-6:
+                yield place, str(text)
+
+
+def _grid(plot: Plot) -> Iterator[str]:
+    """The marks of both axes, their lines and their names."""
+    foot = plot.top + plot.tall
+    across, down = list(_marks(plot.x)), list(_marks(plot.y))
+    yield '<g stroke="var(--chart-grid)">'
+    for place, _ in across:
+        yield f'<line x1="{100 * place:.2f}%" x2="{100 * place:.2f}%" y1="{plot.top:.0f}" y2="{foot:.0f}"/>'
+    for place, _ in down:
+        y = plot.top + plot.tall * (1 - place)
+        yield f'<line x1="0" x2="100%" y1="{y:.1f}" y2="{y:.1f}"/>'
+    yield '</g><g font-size="12" fill="var(--chart-muted)">'
+    spared = _spared(across)
+    for index, (place, text) in enumerate(across):
+        side = "end" if place > 0.96 else "start" if place < 0.02 and plot.left < 12 else "middle"
+        narrow = ' class="wide"' if index in spared else ""
+        at = f'x="{100 * place:.2f}%" y="{foot + 16:.0f}" text-anchor="{side}"'
+        yield f"<text {at}{narrow}>{escape(text)}</text>"
+    for place, text in down:
+        y = plot.top + plot.tall * (1 - place) + 4
+        yield f'<text x="-6" y="{y:.1f}" text-anchor="end">{escape(text)}</text>'
+    for axis, at in ((plot.x, f'x="50%" y="{foot + 36:.0f}" text-anchor="middle"'), (plot.y, _above(plot))):
+        if axis.get("visible", True) and (name := axis.get("title", {}).get("text")):
+            yield f"<text {at}>{escape(name)}</text>"
+    yield "</g>"
+
+
+def _above(plot: Plot) -> str:
+    """Where the name of the upright axis stands: over its marks."""
+    return f'x="-{plot.left:.0f}" y="{plot.top - 10:.0f}"'
+
+
+def _spared(across: Sequence[tuple[float, str]]) -> set[int]:
+    """The marks whose text is left out on a phone, so that the others do not touch."""
+    spared, end = set(), -math.inf
+    for index, (place, text) in enumerate(across):
+        half = LETTER * len(text) / 2
+        if place * NARROW - half < end + 6:
+            spared.add(index)
+        else:
+            end = place * NARROW + half
+    return spared
+
+
+def _stretched(plot: Plot, traces: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Areas and lines, in a drawing that is stretched over the plot."""
+    inner = [part for trace in traces if trace.get("type") == "scatter" for part in _path(plot, trace)]
+    if inner:
+        yield (
+            f'<svg y="{plot.top:.0f}" width="100%" height="{plot.tall:.0f}" viewBox="0 {plot.top:.0f} {WIDE:.0f} '
+            f'{plot.tall:.0f}" preserveAspectRatio="none" class="cut" overflow="hidden" fill="none">'
+            f"{''.join(inner)}</svg>"
+        )
+
+
+def _path(plot: Plot, trace: Mapping[str, Any]) -> Iterator[str]:
+    """The area or line of one trace, and its points where they are many."""
+    spots = list(_spots(plot, trace))
+    style = trace.get("line", {})
+    mode = trace.get("mode", "")
+    if trace.get("fill") == "toself":
+        yield (
+            f'<path d="{_steps(spots, "")}Z" fill="{trace["fillcolor"]}" fill-opacity="{trace.get("opacity", 1)}" '
+            'stroke="none"/>'
+        )
+    elif "lines" in mode:
+        dash = f' stroke-dasharray="{DASHES[style["dash"]]}"' if style.get("dash") in DASHES else ""
+        yield (
+            f'<path d="{_steps(spots, style.get("shape", ""))}" stroke="{style.get("color")}" '
+            f'stroke-width="{style.get("width", 2)}" vector-effect="non-scaling-stroke"{dash}/>'
+        )
+    if "markers" in mode and len(spots) > MANY:
+        marker = trace["marker"]
+        dots = dict.fromkeys(f"M{x:.0f} {y:.0f}h0" for spot in spots if spot for x, y in [spot])
+        yield (
+            f'<path d="{"".join(dots)}" stroke="{marker["color"]}" stroke-width="{marker["size"]}" '
+            f'stroke-opacity="{marker.get("opacity", 1)}" stroke-linecap="round" vector-effect="non-scaling-stroke"/>'
+        )
+
+
+def _spots(plot: Plot, trace: Mapping[str, Any]) -> Iterator[tuple[float, float] | None]:
+    """The points of a trace in the stretched drawing; none for a gap."""
+    for x, y in zip(trace["x"], trace["y"], strict=True):
+        known = x is not None and y is not None and math.isfinite(x) and math.isfinite(y)
+        logs = (axis.get("type") == "log" and value is not None and not value > 0 for axis, value in _of(plot, x, y))
+        yield (plot.across(x) * WIDE / 100, plot.down(y)) if known and not any(logs) else None
+
+
+def _of(plot: Plot, x: float, y: float) -> tuple[tuple[Mapping[str, Any], float], tuple[Mapping[str, Any], float]]:
+    return (plot.x, x), (plot.y, y)
+
+
+def _steps(spots: Sequence[tuple[float, float] | None], shape: str) -> str:
+    """A path through points; ``hv`` and ``vh`` go in steps."""
+    text, pen = [], "M"
+    for spot in spots:
+        if spot is None:
+            pen = "M"
+            continue
+        x, y = f"{spot[0]:.1f}".removesuffix(".0"), f"{spot[1]:.1f}".removesuffix(".0")
+        if pen == "M" or shape not in ("hv", "vh"):
+            text.append(f"{pen}{x} {y}")
+        else:
+            text.append(f"H{x}V{y}" if shape == "hv" else f"V{y}H{x}")
+        pen = "L"
+    return "".join(text)
+
+
+# Bars, points, lines, words ------------------------------------------------------------------------------------------
+
+
+def _patterns(traces: Sequence[Mapping[str, Any]], key: str) -> Iterator[str]:
+    """The hatches that this drawing's bars need."""
+    shapes = {trace["marker"].get("pattern", {}).get("shape") for trace in traces if trace.get("type") == "bar"}
+    for number, (shape, path) in enumerate(HATCHES.items()):
+        if shape in shapes:
+            yield (
+                f'<pattern id="{key}-{number}" width="7" height="7" patternUnits="userSpaceOnUse"><path d="{path}" '
+                'stroke="var(--chart-paper)" stroke-width="1.6" stroke-opacity=".6"/></pattern>'
+            )
+
+
+def _bar(plot: Plot, trace: Mapping[str, Any], key: str) -> Iterator[str]:
+    """A bar with its hatch, its range and its value in words."""
+    for length, row in zip(trace["x"], trace["y"], strict=True):
+        if length is None:
+            continue
+        base = (trace.get("base") or [0.0])[0]
+        first, last = sorted((plot.across(base), plot.across(base + length)))
+        top, foot = (plot.down(row + trace["offset"] + part * trace["width"]) for part in (0, 1))
+        box = f'x="{first:.2f}%" y="{min(top, foot):.1f}" width="{last - first:.2f}%" height="{abs(foot - top):.1f}"'
+        marker = trace["marker"]
+        said = escape(str(trace.get("hovertemplate", "")).removesuffix("<extra></extra>"), quote=False)
+        yield f'<rect {box} fill="{marker["color"]}"><title>{said.replace("&amp;", "&")}</title></rect>'
+        shape = marker.get("pattern", {}).get("shape")
+        if shape in HATCHES:
+            yield f'<rect {box} fill="url(#{key}-{list(HATCHES).index(shape)})" pointer-events="none"/>'
+        error = trace.get("error_x", {})
+        if error.get("array"):
+            ends = (base + length - error["arrayminus"][0], base + length + error["array"][0])
+            yield _whisker(plot, ends, (top + foot) / 2)
+
+
+def _whisker(plot: Plot, ends: tuple[float, float], y: float) -> str:
+    low, high = (f"{plot.across(end):.2f}%" for end in ends)
+    lines = ((low, high, y, y), (low, low, y - 4, y + 4), (high, high, y - 4, y + 4))
+    drawn = "".join(
+        f'<line x1="{first}" x2="{last}" y1="{top:.1f}" y2="{foot:.1f}"/>' for first, last, top, foot in lines
+    )
+    return f'<g stroke="var(--chart-ink)" stroke-width="1.2">{drawn}</g>'
+
+
+def _points(plot: Plot, trace: Mapping[str, Any]) -> Iterator[str]:
+    """The points of a trace, as long as they are few."""
+    marker, words = trace["marker"], trace.get("text") or ()
+    count = len(trace["x"])
+    if count > MANY:
+        return
+    colour, symbols = marker["color"], marker.get("symbol", "circle")
+    for index, (x, y) in enumerate(zip(trace["x"], trace["y"], strict=True)):
+        paint = colour if isinstance(colour, str) else colour[index]
+        symbol = symbols if isinstance(symbols, str) else symbols[index]
+        fill = ("var(--chart-paper)", paint) if symbol.endswith("open") else (paint, "var(--chart-paper)")
+        said = str(words[index] if index < len(words) else trace.get("name", "")).replace("<br>", ": ")
+        yield (
+            f'<circle cx="{plot.across(x):.2f}%" cy="{plot.down(y):.1f}" r="{marker["size"] / 2:.1f}" fill="{fill[0]}" '
+            f'stroke="{fill[1]}" stroke-width="2"><title>{said}</title></circle>'
+        )
+
+
+def _line(plot: Plot, shape: Mapping[str, Any]) -> str:
+    """A straight line across the plot, or up it."""
+    x = [100.0 * at if shape.get("xref") == "paper" else plot.across(at) for at in (shape["x0"], shape["x1"])]
+    y = [
+        plot.top + plot.tall * (1 - at) if shape.get("yref") == "paper" else plot.down(at)
+        for at in (shape["y0"], shape["y1"])
+    ]
+    style = shape["line"]
+    dash = f' stroke-dasharray="{DASHES[style["dash"]]}"' if style.get("dash") in DASHES else ""
+    return (
+        f'<line x1="{x[0]:.2f}%" x2="{x[1]:.2f}%" y1="{y[0]:.1f}" y2="{y[1]:.1f}" stroke="{style["color"]}" '
+        f'stroke-width="{style["width"]}"{dash}/>'
+    )
+
+
+def _annotation(plot: Plot, note: Mapping[str, Any]) -> str:
+    """Words in the plot. Their places on a logarithmic axis are logarithms already."""
+    first, last = plot.x["range"]
+    across = note["x"] if note.get("xref") == "paper" else (note["x"] - first) / (last - first)
+    first, last = plot.y["range"]
+    up = note["y"] if note.get("yref") == "paper" else (note["y"] - first) / (last - first)
+    y = plot.top + plot.tall * (1 - up) - note.get("yshift", 0)
+    font = note["font"]
+    words = note["text"].replace("<b>", '<tspan font-weight="600">').replace("</b>", "</tspan>")
+    turned = ' transform="rotate(-90)"' if note.get("textangle") == -90 else ""
+    side, shift = ANCHORS[note["xanchor"]], BASELINE[note["yanchor"]]
+    if turned:
+        side, shift = {"top": "end", "bottom": "start"}.get(note["yanchor"], "middle"), 10.0
+    aside = 0 if turned else note.get("xshift", 0)
+    size, colour = font.get("size", 12), font.get("color", "var(--chart-ink)")
+    return (
+        f'<svg x="{100 * across:.2f}%" y="{y:.1f}" overflow="visible"><text x="{aside}" y="{shift:.1f}" '
+        f'font-size="{size}" fill="{colour}" text-anchor="{side}" paint-order="stroke" stroke="var(--chart-paper)" '
+        f'stroke-width="3" stroke-linejoin="round"{turned}>{words}</text></svg>'
+    )
+
+
+def _legend(traces: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The names of groups of points, in a row above the plot."""
+    left = 0.0
+    for trace in traces:
+        yield (
+            f'<circle cx="{left + 5:.0f}" cy="10" r="4" fill="{trace["marker"]["color"]}"/>'
+            f'<text x="{left + 14:.0f}" y="14" font-size="12" fill="var(--chart-ink)">{escape(trace["name"])}</text>'
+        )
+        left += 26 + LETTER * len(trace["name"])

@@ -1,0 +1,41 @@
+"""Charts by address: picture, numbers and specification of one plan."""
+
+import csv
+import io
+from xml.etree import ElementTree
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.report.charts import named_charts
+
+
+@pytest.mark.parametrize("name", named_charts.NAMES)
+def test_every_chart_has_an_address(client: TestClient, name: str) -> None:
+    picture = client.get(f"/chart/{name}.svg?gpus=256&tensor_parallel=4&pipeline_parallel=2")
+    assert picture.status_code == 200
+    assert picture.headers["content-type"] == "image/svg+xml"
+    assert ElementTree.fromstring(picture.text).find("{*}title") is not None
+
+
+def test_picture_numbers_and_specification_are_of_one_plan(client: TestClient) -> None:
+    query = "?gpus=512&scale_out=roce-400"
+    capital = client.get(f"/api/v1/plan{query}").json()["costs"]["capital_parts"]
+    rows = list(csv.reader(io.StringIO(client.get(f"/chart/capital.csv{query}").text)))
+    assert float(rows[1][2]) == pytest.approx(capital[0]["cost"]["typical"])
+    figure = client.get(f"/chart/capital.json{query}").json()
+    assert figure["data"][0]["x"] == [pytest.approx(capital[0]["cost"]["typical"])]
+    assert figure["layout"]["title"]["text"] in client.get(f"/chart/capital.svg{query}").text.replace("&#x27;", "'")
+
+
+@pytest.mark.parametrize(
+    "address", ["/chart/capital.png", "/chart/nothing.svg", "/chart/tail.svg?gpus=8&model=llama-3-405b"]
+)
+def test_what_there_is_no_chart_of_is_said(client: TestClient, address: str) -> None:
+    answer = client.get(address)
+    assert answer.status_code == 404
+    assert "chart" in answer.json()["detail"].lower()
+
+
+def test_a_wrong_field_is_named(client: TestClient) -> None:
+    assert client.get("/chart/capital.svg?gpus=many").json()["errors"][0]["pointer"] == "#/gpus"
