@@ -146,6 +146,8 @@ dark.addEventListener("change", () => {
 // Opens every fold around the target of a link; says whether one was shut.
 function reveal(target) {
   let shut = false;
+  const row = target.matches("section") && target.querySelector(":scope > details:not([open])");
+  if (row) shut = row.open = true;
   for (let node = target.parentElement; node; node = node.parentElement) {
     if (node.tagName === "DETAILS" && !node.open) shut = node.open = true;
   }
@@ -197,9 +199,9 @@ function addressOf(form) {
 }
 
 function keepFolds(before, after) {
-  const key = (fold) => `${fold.closest("section[id], div[id]")?.id} ${fold.querySelector("summary")?.textContent}`;
+  const key = (fold) => fold.id || `${fold.closest("section[id], div[id]")?.id} ${fold.querySelector("summary")?.textContent}`;
   const open = new Set([...before.querySelectorAll("details[open]")].map(key));
-  for (const fold of after.querySelectorAll("details")) if (open.has(key(fold))) fold.open = true;
+  for (const fold of after.querySelectorAll("details")) fold.open = open.has(key(fold)) || (fold.open && !fold.id);
 }
 
 // A chart that is on the screen keeps its drawing, which then takes the new data.

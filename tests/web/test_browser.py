@@ -55,9 +55,26 @@ def query(page: Page) -> dict[str, list[str]]:
 def test_size_the_default_cluster(planner: Page, web: httpx.Client) -> None:
     plan = web.get("/api/v1/plan").json()
     expect(planner.locator("#verdict")).to_have_text(plan["verdict"])
-    for heading in ("Step time", "Time to train", "Bisection bandwidth per GPU", "Fabric cost per host port"):
+    for heading in (
+        "Capital",
+        "Time to train",
+        "Bottleneck",
+        "Bisection bandwidth per GPU",
+        "Fabric cost per host port",
+    ):
         expect(planner.locator(".figures")).to_contain_text(heading)
     assert planner.locator("#verdict").bounding_box()["y"] < 200  # type: ignore[index]
+
+
+def test_the_answer_is_on_one_screen_and_the_rest_one_click_away(plain: Page, server: str) -> None:
+    plain.set_viewport_size({"width": 1440, "height": 900})
+    plain.goto(server + "/")
+    headline = plain.locator("#headline").bounding_box()
+    assert headline is not None
+    assert headline["y"] + headline["height"] <= 900
+    assert plain.evaluate("document.documentElement.scrollHeight") <= 4000
+    plain.locator("#memory summary").first.click()
+    expect(plain.locator("#chart-memory")).to_be_visible()
 
 
 def test_changing_a_field_answers_at_once_and_back_undoes(planner: Page) -> None:
@@ -99,6 +116,7 @@ def test_find_why_a_number_is_what_it_is(planner: Page) -> None:
 
 
 def test_every_number_shows_its_sources(planner: Page) -> None:
+    planner.locator("#fold-fabric > summary").click()
     planner.locator("summary", has_text="Table: bill of materials").click()
     row = planner.locator("tr", has_text="QM9700").first
     row.locator("a.figure").first.click()
@@ -153,6 +171,7 @@ def test_export_and_ask_again(planner: Page, web: httpx.Client) -> None:
     planner.get_by_label("GPUs", exact=True).fill("512")
     planner.get_by_label("GPUs", exact=True).press("Enter")
     expect(planner.locator("#verdict")).to_contain_text("512 H100")
+    planner.locator("#fold-share > summary").click()
     with planner.expect_download() as download:
         planner.locator("#share").get_by_role("link", name="CSV").click()
     text = download.value.path().read_text(encoding="utf-8-sig")
@@ -223,10 +242,10 @@ def test_everything_by_keyboard(planner: Page) -> None:
     planner.keyboard.type("256")
     planner.keyboard.press("Enter")
     expect(planner.locator("#verdict")).to_contain_text("256 H200 SXM")
-    link = planner.locator(".figures a").first
+    link = planner.locator(".figures a", has_text="days").first
     link.focus()
     planner.keyboard.press("Enter")
-    expect(planner.locator("#how-training-step_time")).to_be_visible()
+    expect(planner.locator("#how-training-time_to_train")).to_be_visible()
 
 
 def test_focus_is_always_visible(planner: Page) -> None:
@@ -263,8 +282,9 @@ def test_without_scripts_the_planner_answers(plain: Page, server: str) -> None:
     assert query(plain) == {"gpus": ["512"], "scale_out": ["roce-400"]}
     plain.locator("summary", has_text="Table: time of one training step").click()
     expect(plain.get_by_role("cell", name=re.compile("ms|s")).first).to_be_visible()
-    plain.locator(".figures a").first.click()
-    expect(plain.locator("#how-training-step_time")).to_be_visible()
+    plain.locator(".figures a", has_text="days").first.click()
+    expect(plain.locator("#how-training-time_to_train")).to_be_visible()
+    plain.locator("#fold-fabric > summary").click()
     expect(plain.locator("svg.fabric-drawing").first).to_be_visible()
 
 
@@ -293,6 +313,7 @@ def test_without_scripts_plans_are_compared_and_clusters_found(plain: Page, serv
 
 def explore(page: Page, key: str) -> None:
     """Ask for the drawing that can be explored."""
+    page.evaluate("for (const fold of document.querySelectorAll('details.section')) fold.open = true")
     page.locator(f"#chart-{key}").get_by_role("button", name="Explore").click()
     expect(page.locator(f"#chart-{key} {DRAWN}").first).to_be_visible()
 
@@ -317,7 +338,7 @@ def test_a_chart_is_explored_when_asked(planner: Page) -> None:
 
 
 def test_slow_curves_come_when_they_are_near(planner: Page) -> None:
-    planner.locator("#later-scaling").scroll_into_view_if_needed()
+    planner.locator("#fold-scaling > summary").click()
     expect(planner.locator("#part-scaling figcaption")).to_contain_text("GPUs")
     expect(planner.locator("#part-scaling .drawn svg").first).to_be_visible()
 
@@ -333,6 +354,7 @@ def test_an_explored_chart_follows_the_plan(planner: Page) -> None:
 
 
 def test_charts_take_the_colours_of_the_scheme(planner: Page) -> None:
+    planner.locator("#fold-memory > summary").click()
     for key in ("memory", "power"):
         if key == "power":
             explore(planner, key)
@@ -346,6 +368,7 @@ def test_charts_take_the_colours_of_the_scheme(planner: Page) -> None:
 def test_no_words_of_a_chart_cover_others_on_a_phone(page: Page, server: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(server + "/")
+    page.evaluate("for (const fold of document.querySelectorAll('details.section')) fold.open = true")
     covered = page.evaluate(
         """() => [...document.querySelectorAll("figure.chart")].flatMap((chart) => {
           const words = [...chart.querySelectorAll("svg text")].filter((text) => text.getClientRects().length);
@@ -363,6 +386,7 @@ def test_text_and_tables_stand_before_the_charts_script(page: Page, server: str)
     page.route("**/plotly.min.js*", lambda route: None)  # it never arrives
     page.goto(server + "/", wait_until="domcontentloaded")
     expect(page.locator("#verdict")).to_be_visible()
+    page.locator("#fold-memory > summary").click()
     page.locator("summary", has_text="Table: memory of the fullest GPU").click()
     expect(page.locator("#memory").get_by_role("rowheader", name="Weights")).to_be_visible()
 

@@ -25,20 +25,6 @@ from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-SECTIONS = {
-    "training": "Training",
-    "memory": "Memory",
-    "all-reduce": "All-reduce",
-    "fabric": "Fabric",
-    "bisection": "Bisection",
-    "cost": "Cost",
-    "power": "Power and racks",
-    "sensitivity": "Sensitivity",
-    "acceptance": "Acceptance sheet",
-    "share": "Share and export",
-    "sources": "Sources",
-}
-
 DRAWN = ("step-parts", "what-if", "memory", "all-reduce", "bisection", "capital", "power")
 """The charts of the page."""
 LATER = ("scaling", "tail", "cost-per-port")
@@ -112,7 +98,6 @@ def _planner(
         "drawing": _drawing(answer, catalog),
         "acceptance": acceptance.sheet(scenario, catalog, _resolved_unit(answer)),
         "slices": list(slices(answer)),
-        "sections": [(key, title) for key, title in SECTIONS.items() if key != "sensitivity" or "tornado" in figures],
         "comparisons": list(comparisons(request, scenario, catalog)),
         "origin": f"{request.url.scheme}://{request.url.netloc}",
         "field_title": form.title,
