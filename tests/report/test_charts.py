@@ -24,6 +24,7 @@ from tests.sample import sample_plan
 PLAN = sample_plan()
 CATALOG = load_catalog()
 OF_A_PLAN = (
+    plan_charts.step_breakdown,
     plan_charts.step_parts,
     plan_charts.what_if,
     plan_charts.memory,
@@ -133,7 +134,16 @@ def test_whiskers_are_the_ranges_of_the_plan(real):
         assert (low, high) == pytest.approx((part.time.low, part.time.high))
 
 
+def test_resources_add_up_to_the_step(real):
+    assert sum(values(plan_charts.step_breakdown(real))) == pytest.approx(real.training.step_time.typical, rel=1e-6)
+
+
 def test_titles_state_what_the_numbers_say():
+    # compute 10 s of 16 s, memory traffic 3 s of 16 s
+    assert (
+        plan_charts.step_breakdown(PLAN).layout.title.text
+        == "Compute takes 62\u202f% of the step, memory traffic 19\u202f%."
+    )
     assert "31\u202f%" in plan_charts.what_if(PLAN).layout.title.text
     tight = replace(PLAN, memory=replace(PLAN.memory, fits=False))
     assert plan_charts.memory(tight).layout.title.text.startswith("Does not fit: needs 61")

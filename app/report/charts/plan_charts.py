@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +94,35 @@ def _bars(
     )
 
 
+def _total(values: Iterable[Band | None]) -> float:
+    return math.fsum(value.typical for value in values if value is not None)
+
+
 # Figures of a plan ---------------------------------------------------------------------------------------------------
+
+
+def step_breakdown(plan: Plan) -> go.Figure:
+    """Where the time of one training step goes, one bar, by resource."""
+    subtitle = "Time of one training step by the resource that bounds it, typical values"
+    step = plan.training.step_time
+    if step is None:
+        return nothing("The step cannot be timed.", subtitle)
+    sums = {name: _total(part.time for part in plan.training.parts if part.resource == name) for name in RESOURCES}
+    shares = {name: value / step.typical for name, value in sums.items()}
+    first, second = sorted(shares, key=lambda name: -shares[name])[:2]
+    title = f"{RESOURCES[first]} takes {style.share(shares[first])} of the step, {RESOURCES[second].lower()} "
+    title += f"{style.share(shares[second])}."
+    bars = [
+        Bar(
+            RESOURCES[name],
+            Band(value, value, value, step.unit),
+            resource_look(name, plan),
+            f"{show(value, 's')}, {style.share(shares[name])}",
+        )
+        for name, value in sums.items()
+        if value > 0
+    ]
+    return _bars(title, subtitle, bars, "Time in one step")
 
 
 def step_parts(plan: Plan) -> go.Figure:
