@@ -133,7 +133,9 @@ def _training(
         tokens_per_second=Draws(request.tokens / time, used=used, residual=error),
         time_to_train=Draws(run, used=(*used, *interrupted), residual=error),
         productive_time=Draws(request.steps * time, used=used, residual=error),
-        campaign_time=Draws(campaign_time(run, overhead), used=(*used, *interrupted, *extended), residual=error),
+        campaign_time=Draws(
+            np.asarray(campaign_time(run, overhead)), used=(*used, *interrupted, *extended), residual=error
+        ),
         steps=request.steps,
         availability=float(np.ravel(share)[0]),
         straggler=1.0 if chosen is None else float(1 + timing.straggler[0]),
