@@ -18,6 +18,7 @@ PAGES = (
     "/accuracy",
     "/method",
     "/acceptance",
+    "/brief?deadline=150+days",
     "/docs",
     "/nowhere",
 )

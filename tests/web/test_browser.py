@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response, expect
 
 PAGES = ("/", "/compare", "/size?deadline=90+days&gpu=h100-sxm", "/all-reduce", "/fabric", "/catalog", "/accuracy",
-         "/method", "/acceptance", "/curves", "/docs", "/nowhere")  # fmt: skip
+         "/method", "/acceptance", "/brief", "/curves", "/docs", "/nowhere")  # fmt: skip
 DRAWN = ".canvas .main-svg"
 
 
@@ -434,3 +434,12 @@ def test_paper_gets_a_report(planner: Page) -> None:
     expect(planner.locator("#verdict")).to_be_visible()
     expect(planner.locator("#scenario")).to_be_hidden()
     expect(planner.locator(".masthead nav")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?deadline=150+days&budget=$60M", "?gpus=64&model=llama-3-405b", "?gpu=GB200&gpus=576"]
+)
+def test_the_brief_prints_on_two_sheets(page: Page, server: str, query: str) -> None:
+    page.goto(f"{server}/brief{query}")
+    sheets = page.pdf(format="A4", prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", sheets)) == 2

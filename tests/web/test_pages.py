@@ -426,3 +426,20 @@ PROBLEM = {"title": "A title", "detail": "A sentence.", "status": 404}
 )
 def test_a_comparison_with_blanks_and_nonsense_is_answered_with_what_to_change(client: TestClient, query: str) -> None:
     assert client.get(f"/compare?{query}").status_code in (200, 422)
+
+
+def test_the_brief_holds_the_ask_the_chances_and_a_line_to_sign(client: TestClient) -> None:
+    page = get(client, "/brief?gpus=256&scale_out=roce-400&deadline=2+years&budget=$1M")
+    text = page.text()
+    assert text.index("The ask:") < text.index("Capital") < text.index("Considered and not proposed")
+    assert re.search(r"32\s*servers\s*\$\d", text)
+    assert "over 99 %" in text
+    assert "under 1 %" in text
+    assert "Approved: ____" in text
+    assert "no limit given" not in text
+    assert page.one("input", name="scale_out")["value"] == "roce-400"
+
+
+def test_a_brief_without_limits_says_so(client: TestClient) -> None:
+    assert get(client, "/brief").text().count("no limit given") == 2
+    assert client.get("/brief?budget=many").status_code == 422

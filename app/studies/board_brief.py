@@ -1,0 +1,181 @@
+"""What a board asks of a plan: where its money goes, how likely it keeps its limits, what else was considered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from pydantic import Field
+
+from app.catalog.load import Catalog
+from app.plan.band import Band, Draws
+from app.plan.evaluate import evaluate
+from app.plan.recommendation import counterpart
+from app.plan.result import Plan
+from app.plan.scenario import Scenario
+from app.studies.sensitivity import sensitivity
+from app.studies.stages import stages
+from app.units import Dollars, Seconds, percent, show
+
+WIDTH = NormalDist().inv_cdf(0.9)
+"""Standard deviations from the middle to either end of an 80 % range."""
+RISKS = 3
+ALIKE = 0.01
+"""Shares below this are called equal."""
+
+
+class BriefQuestion(Scenario):
+    """A plan and the limits it is held against."""
+
+    deadline: Seconds | None = Field(
+        None, gt=0, le=1e10, title="Deadline", description="Such as 120 days.", json_schema_extra={"group": "limits"}
+    )
+    budget: Dollars | None = Field(
+        None,
+        gt=0,
+        le=1e13,
+        title="Budget",
+        description="For capital, such as $60M.",
+        json_schema_extra={"group": "limits"},
+    )
+
+    def scenario(self) -> Scenario:
+        """The plan without its limits."""
+        return Scenario.model_construct(**{name: getattr(self, name) for name in Scenario.model_fields})
+
+
+@dataclass(frozen=True)
+class Line:
+    """A part of capital: how many of what, the price of one, and what that makes, typical."""
+
+    name: str
+    quantity: float
+    unit: str
+    each: float
+    cost: Band
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another plan for the same job, and what speaks for and against it."""
+
+    name: str
+    query: str
+    time: Band | None
+    capital: Band | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Risk:
+    """What moves the cost of the run most, and what settles it."""
+
+    name: str
+    low: float
+    high: float
+    settled: str
+
+
+@dataclass(frozen=True)
+class Brief:
+    """The pages of a board; chances are ``None`` where no limit was given or nothing is known."""
+
+    plan: Plan
+    lines: tuple[Line, ...]
+    time_chance: float | None
+    money_chance: float | None
+    alternatives: tuple[Alternative, ...]
+    risks: tuple[Risk, ...]
+
+
+def brief(question: BriefQuestion, catalog: Catalog) -> Brief:
+    """The brief of one plan."""
+    scenario = question.scenario()
+    plan, drawn = evaluate(scenario, catalog, ()), stages(scenario, catalog)
+    return Brief(
+        plan=plan,
+        lines=tuple(_lines(plan)),
+        time_chance=chance(drawn.training.time_to_train, question.deadline),
+        money_chance=chance(drawn.costs.capital, question.budget),
+        alternatives=tuple(_alternatives(scenario, plan, catalog)),
+        risks=tuple(_risks(scenario, plan, catalog)),
+    )
+
+
+def chance(value: Draws, limit: float | None) -> float | None:
+    """How likely a result keeps a limit: over its draws, each spread by the model's own error.
+
+    >>> chance(Draws(np.array([2.0, 1.0, 2.0, 3.0, 4.0])), 2.5)
+    0.5
+    """
+    draws = value.values.ravel()[1:]
+    if limit is None or not np.isfinite(draws).any():
+        return None
+    if not value.residual:
+        return float(np.mean(draws <= limit))
+    error = NormalDist(0.0, value.residual / WIDTH)
+    return math.fsum(error.cdf(math.log(limit / one)) for one in draws if one > 0) / len(draws)
+
+
+def _lines(plan: Plan) -> Iterator[Line]:
+    """Capital by part, each as a quantity and the price of one."""
+    power = plan.cluster.power
+    switches = sum(n or 0 for n in (plan.fabric.leaf_switches, plan.fabric.spine_switches, plan.fabric.core_switches))
+    counted = {
+        "nodes": (float(plan.cluster.nodes), "servers"),
+        "fabric": (float(switches), "switches, with modules and cables"),
+        "infrastructure": (power.typical if power else 0.0, "W of IT power"),
+    }
+    for part in plan.costs.capital_parts:
+        if part.cost is not None and part.cost.typical > 0:
+            quantity, unit = counted.get(part.name, (1.0, "network"))
+            quantity = quantity or 1.0
+            yield Line(part.name, quantity, unit, part.cost.typical / quantity, part.cost)
+
+
+def _alternatives(scenario: Scenario, plan: Plan, catalog: Catalog) -> Iterator[Alternative]:
+    """The network of the other family, and a cluster of twice or half the size."""
+    rival = counterpart(catalog.scale_out[scenario.scale_out], catalog)
+    changes: list[tuple[str, dict[str, object]]] = []
+    if rival is not None:
+        changes.append((rival.name, {"scale_out": rival.key, "switch": None}))
+    size = scenario.gpus * 2 if scenario.gpus * 2 <= 1_000_000 else scenario.gpus // 2
+    changes.append((f"{size:,} GPUs", {"gpus": size}))
+    for name, change in changes:
+        other_scenario = scenario.model_copy(update=change)
+        other = evaluate(other_scenario, catalog, ())
+        time, capital = other.training.time_to_train, other.costs.capital
+        yield Alternative(name, other_scenario.query(), time, capital, _why(plan, other))
+
+
+def _why(plan: Plan, other: Plan) -> str:
+    """How another plan differs from this one in time and money."""
+    time, money = plan.training.time_to_train, plan.costs.capital
+    its_time, its_money = other.training.time_to_train, other.costs.capital
+    if time is None or its_time is None:
+        return "It cannot run the job as asked." if its_time is None else "The plan itself cannot run the job as asked."
+    if money is None or its_money is None:
+        return "Nobody publishes the price of one of its parts."
+    longer, dearer = its_time.typical / time.typical - 1, its_money.typical - money.typical
+    pace = (
+        "takes as long"
+        if abs(longer) < ALIKE
+        else f"takes {percent(abs(longer))} {'longer' if longer > 0 else 'less time'}"
+    )
+    price = f"costs {show(abs(dearer), 'USD')} {'more' if dearer > 0 else 'less'} to buy"
+    inside = abs(dearer) < (money.high - money.low) / 2
+    doubt = ", which is less than the prices are known to" if inside else ""
+    return f"It {pace} and {price}{doubt}."
+
+
+def _risks(scenario: Scenario, plan: Plan, catalog: Catalog) -> Iterator[Risk]:
+    """The inputs that move the cost of the run most."""
+    if plan.training.parallelism is None:
+        return
+    for swing in sensitivity(scenario, catalog, plan.training.parallelism).swings[:RISKS]:
+        quoted = swing.look == "money"
+        settled = "Quotes and contracts settle it." if quoted else "A trial run on a few nodes settles it."
+        yield Risk(swing.name, swing.low, swing.high, settled)

@@ -1,0 +1,41 @@
+"""Two pages for a board, to print and sign."""
+
+from datetime import UTC, datetime
+
+from fastapi import APIRouter, Request, Response
+
+from app.report.charts import plan_charts
+from app.studies import board_brief
+from app.web import form, requests
+from app.web.heavy_queue import compute
+from app.web.pages.shared import PageRoute, results_of
+from app.web.templating import page
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+
+@router.get("/brief")
+async def brief(request: Request) -> Response:
+    """The plan as a board reads it: the ask, where the money goes, chances, what else was considered, risks."""
+    catalog = request.app.state.catalog
+    fields = requests.query(request.scope["query_string"].decode("latin-1"))
+    question = requests.validate(board_brief.BriefQuestion, fields, catalog, strict=False)
+
+    def answer() -> Response:
+        made = board_brief.brief(question, catalog)
+        scenario = question.scenario()
+        values = {
+            "brief": made,
+            "plan": made.plan,
+            "question": question,
+            "headline": form.summary(scenario, catalog),
+            "figure": plan_charts.costs(made.plan),
+            "today": f"{datetime.now(UTC):%-d %b %Y}",
+            "origin": f"{request.url.scheme}://{request.url.netloc}",
+            "titles": {name: form.title(name) for name in scenario.asked()},
+            "asked": {name: form.shown(name, value, catalog) for name, value in scenario.asked().items()},
+            **results_of(made.plan),
+        }
+        return page(request, "brief.html", values, scenario=scenario, final=False)
+
+    return await compute(request, lambda _: answer(), heavy=True)
