@@ -11,7 +11,12 @@ from app.catalog.load import Catalog, load_catalog
 from app.catalog.toml_files import CatalogError
 from app.web import settings
 
-KINDS = {"collectives": "collective_runs", "fabric": "design_counts", "training": "training_runs"}
+KINDS = {
+    "collectives": "collective_runs",
+    "fabric": "design_counts",
+    "training": "training_runs",
+    "serving": "serving_runs",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     accuracy.add_argument("--json", action="store_true", help="print the whole report as JSON")
     accuracy.add_argument("--leave-one-out", action="store_true", help="refit without each system or source in turn")
     fit = commands.add_parser("fit", help="fit the constants to the published measurements")
-    fit.add_argument("what", choices=("collectives", "training", "left-out", "ledger"))
+    fit.add_argument("what", choices=("collectives", "training", "serving", "left-out", "ledger"))
     fit.add_argument("--write", action="store_true", help="write the constants into the catalogue")
     options = parser.parse_args(arguments)
     try:
@@ -80,7 +85,12 @@ def _fit(what: str, save: bool) -> int:
     if what == "left-out":
         fit.write_left_out()
     else:
-        makers = {"collectives": fit.fit_collectives, "training": fit.fit_training, "ledger": fit.score_new_sources}
+        makers = {
+            "collectives": fit.fit_collectives,
+            "training": fit.fit_training,
+            "serving": fit.fit_serving,
+            "ledger": fit.score_new_sources,
+        }
         makers[what](save)
     return 0
 

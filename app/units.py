@@ -59,6 +59,7 @@ _PREFIXED: dict[str, dict[str, float]] = {
     "FLOP/s": {"FLOP/s": 1.0, "FLOPS": 1.0, "FLOPs": 1.0, "FLOP": 1.0},
     "FLOP": {"FLOP": 1.0},
     "m": {"m": 1.0},
+    "J": {"J": 1.0, "Wh": 3600.0},
     "1/s": {"1/s": 1.0, "/s": 1.0, "Hz": 1.0},
     "USD/J": {},
     "USD/s": {},
@@ -95,7 +96,8 @@ _EXAMPLES = {
     "FLOP/s": "“989 TFLOP/s”",
     "FLOP": "“1 PFLOP”",
     "m": "“30 m”",
-    "1/s": "“0.0001 /h”",
+    "J": "“3 kWh” or “10 MJ”",
+    "1/s": "“0.0001 /h” or “20 /s”",
     "USD": "“$35,000” or “13M USD”",
     "USD/J": "“0.08 USD/kWh”",
     "USD/s": "“2.95 USD/h”",
@@ -234,19 +236,20 @@ _SHOWN: dict[str, tuple[tuple[float, str], ...]] = {
         (1e24, "YFLOP"), (1e21, "ZFLOP"), (1e18, "EFLOP"), (1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"),
         (1e6, "MFLOP"), (1.0, "FLOP"),
     ),
+    "J": ((3.6e9, "MWh"), (3.6e6, "kWh"), (3600.0, "Wh"), (1.0, "J")),
     "m": ((1.0, "m"),),
     "USD": ((1e9, "B"), (1e6, "M"), (1e4, "K"), (1.0, "")),
     "1": ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e4, "K"), (1.0, "")),
 }  # fmt: skip
 _WORTH = {"years": YEAR, "days": DAY, "h": HOUR, "min": MINUTE}
-_RATES = {"1/s": ((1 / HOUR, "/h"),), "USD/J": ((1 / KILOWATT_HOUR, "/kWh"),), "USD/s": ((1 / HOUR, "/h"),)}
+_RATES = {"1/s": ((1.0, "/s"), (1 / HOUR, "/h")), "USD/J": ((1 / KILOWATT_HOUR, "/kWh"),), "USD/s": ((1 / HOUR, "/h"),)}
 _SHOWN |= {unit: tuple((worth, name + unit.removeprefix("USD")) for worth, name in _SHOWN["USD"]) for unit in PRINTED}
 
 
 def _scale(value: float, unit: str) -> tuple[float, str]:
     """What one shown unit is worth, and its name."""
     if unit in _RATES:
-        return _RATES[unit][0]
+        return next((rate for rate in _RATES[unit] if abs(value) >= rate[0]), _RATES[unit][-1])
     if unit not in _SHOWN:
         raise KeyError(f"no unit {unit!r}")
     for threshold, name in _SHOWN[unit]:

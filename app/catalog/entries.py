@@ -258,6 +258,9 @@ class Model(Entry):
     multi_token_layers: CountOrZero = 0
     sliding_window: Count | None = None
     sliding_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    linear_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    sparse_keys: Count | None = None
+    low_bit_attention: bool = True
     biases: bool = False
     qkv_bias: bool = False
     learned_positions: CountOrZero = 0
@@ -272,6 +275,23 @@ class Model(Entry):
 
 
 Content = Literal["compute_nics", "storage_nics"]
+
+
+class Engine(Entry):
+    """Software that serves models. Its times are of releases of ``constants_year``; ``newest_year`` is measured too."""
+
+    version: str
+    constants_year: Annotated[float, Field(ge=2020, le=2040)]
+    newest_year: Annotated[float, Field(ge=2020, le=2040)]
+    prompts_alone: bool
+    low_bit_cache: bool
+    max_sequences: Count
+    token_budget: Count
+    memory_share: InNumber
+    layer_time: InSeconds
+    step_time: InSeconds
+    sequence_time: InSeconds
+    first_token_time: InSeconds
 
 
 class PriceBook(BaseModel):

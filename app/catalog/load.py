@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from app.catalog.entries import (
+    Engine,
     Entry,
     Gpu,
     Model,
@@ -42,13 +43,14 @@ ENTRIES: dict[str, type[BaseModel]] = {
     "optics": Optic,
     "platforms": Platform,
     "models": Model,
+    "engines": Engine,
     "presets": Preset,
 }
 KEY = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$"
 """What the key of an entry looks like: it stands in addresses and in names of files."""
 STACK = "stack-"
 """What the groups of training constants that describe a software stack begin with."""
-CONSTANTS = ("collectives", "training", "operations")
+CONSTANTS = ("collectives", "training", "serving", "operations")
 KINDS = (*ENTRIES, "prices", *CONSTANTS, "sources")
 
 Constants = Mapping[str, Mapping[str, Estimate]]
@@ -71,10 +73,12 @@ class Catalog:
     optics: Mapping[str, Optic]
     platforms: Mapping[str, Platform]
     models: Mapping[str, Model]
+    engines: Mapping[str, Engine]
     presets: Mapping[str, Preset]
     prices: Mapping[str, PriceBook]
     collectives: Constants
     training: Constants
+    serving: Constants
     operations: Constants
     files: Files = field(repr=False)
 

@@ -21,14 +21,16 @@ TITLES = {
     "optics": "Modules and cables",
     "platforms": "Servers and racks",
     "models": "Models",
+    "engines": "Serving engines",
     "presets": "Published clusters",
     "prices": "Prices",
     "collectives": "Constants of collectives",
     "training": "Constants of the training step",
+    "serving": "Constants of serving",
     "operations": "Constants of operation and building",
     "sources": "Sources",
 }
-CONSTANTS = ("prices", "collectives", "training", "operations")
+CONSTANTS = ("prices", "collectives", "training", "serving", "operations")
 PORTS = ("scale_out", "switches", "nics", "optics", "platforms")
 """Kinds whose rates the market quotes in bits."""
 REFERENCES = {

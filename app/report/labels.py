@@ -33,12 +33,12 @@ RANGE = {
     "natural": "Natural routing",
 }
 VOCABULARIES: Mapping[str, Mapping[str, str]] = {
-    "resource": RESOURCES,
+    "resource": RESOURCES | {"memory_capacity": "Memory", "host": "Host"},
     "algorithm": {**NAMES, "quickest": "Quickest"},
     "protocol": PROTOCOLS,
     "cut": CUTS,
     "reach": REACHES,
-    "part": {},
+    "part": {"all_reduce": "All-reduce"},
     "edition": {"market": "Market", "rule-of-thumb": "Rule of thumb"},
     "way": WAYS,
     "range": RANGE,

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from app import __version__
 from app.catalog.entries import (
+    Engine,
     Gpu,
     Model,
     Nic,
@@ -28,8 +29,11 @@ from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate_all_reduce, evaluate_network
 from app.plan.findings import by_severity, of_question
 from app.plan.network import network_of
-from app.plan.result import AllReduce, Fabric, Finding, Plan
+from app.plan.result import AllReduce, Cluster, Fabric, Finding, Plan
 from app.plan.scenario import Scenario
+from app.plan.serving.evaluate_serving import evaluate_serving
+from app.plan.serving.serving_request import ServingQuestion
+from app.plan.serving.serving_result import Serving
 from app.plan.unusual_values import unusual_values
 from app.studies.comparison import Difference, compare
 from app.studies.network_costs import CostQuestion, CostStudy, cost_study
@@ -99,11 +103,20 @@ class CostAnswer(CostStudy, Envelope):
     """What networks cost side by side, what articles say of it, and owning against renting."""
 
 
-ANSWERS = (Plan, ReduceAnswer, FabricAnswer, CompareAnswer, SizeAnswer, CostAnswer)
+@record
+class ServeAnswer(Envelope):
+    """What a cluster serves."""
+
+    verdict: str = result("", "Answer", "The answer in one sentence.")
+    cluster: Cluster = result("", "Cluster", "The nodes as a whole.")
+    serving: Serving = result("", "Serving", "What the cluster answers with.")
+
+
+ANSWERS = (Plan, ReduceAnswer, FabricAnswer, CompareAnswer, SizeAnswer, CostAnswer, ServeAnswer)
 """What the questions of the interface are answered with."""
 
 
-Entry = Gpu | ScaleUp | ScaleOut | Switch | Nic | Optic | Platform | Model | Preset | PriceBook | Source
+Entry = Gpu | ScaleUp | ScaleOut | Switch | Nic | Optic | Platform | Model | Engine | Preset | PriceBook | Source
 AnyEntry = Entry | Mapping[str, Estimate]
 """An entry, or a group of constants."""
 
@@ -371,6 +384,17 @@ def cost_answer(question: CostQuestion, catalog: Catalog) -> CostAnswer:
         findings=by_severity((*of_question(cluster, scenario, catalog), *network.findings)),
         permalink="/cost?" + question.query(catalog_version=catalog.version),
         **vars(study),
+    )
+
+
+def serve_answer(question: ServingQuestion, catalog: Catalog) -> ServeAnswer:
+    """What a cluster serves."""
+    found = evaluate_serving(question, catalog)
+    return ServeAnswer(
+        model_version=__version__,
+        catalog_version=catalog.version,
+        permalink="/serve?" + question.query(catalog_version=catalog.version),
+        **vars(found),
     )
 
 

@@ -22,6 +22,7 @@ from app.catalog.load import KINDS, Catalog
 from app.plan.evaluate import evaluate
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
+from app.plan.serving.serving_request import ServingQuestion
 from app.report.files import safe
 from app.studies.network_costs import CostQuestion
 from app.studies.sizing import Question
@@ -219,6 +220,24 @@ async def cost(request: Request) -> Response:
 def share_of(until: float) -> float:
     """Seconds that a question may try clusters for, so that its answer is there by ``until``."""
     return 0.8 * max(until - monotonic(), 0.0)
+
+
+async def serve(request: Request) -> Response:
+    """What a cluster serves: users, requests and tokens a second, times, layout, bottleneck and cost.
+
+    Load and limits are fields; what is blank is found.
+    """
+    if known := not_modified(request):
+        return known
+    fields, typed, selected = await _fields(request, answers.ServeAnswer)
+    loaded: Catalog = request.app.state.catalog
+    question = requests.validate(ServingQuestion, fields, loaded, strict=typed)
+    _count(request, "serve")
+
+    def work(_: Stopped) -> Response:
+        return _written(request, answers.serve_answer(question, loaded), selected)
+
+    return await compute(request, work, heavy=is_heavy(question, loaded))
 
 
 async def sweep_grid(request: Request) -> Response:
@@ -422,6 +441,7 @@ operations = (
         question="Comparison",
         summary="Plans side by side",
     ),
+    Operation(f"{PREFIX}/serve", serve, "serve", methods=BOTH, answer=answers.ServeAnswer, question="ServeQuestion"),
     Operation(f"{PREFIX}/size", size, "size", methods=BOTH, answer=answers.SizeAnswer, question="SizeQuestion"),
     Operation(f"{PREFIX}/cost", cost, "cost", methods=BOTH, answer=answers.CostAnswer, question="CostQuestion"),
     Operation(

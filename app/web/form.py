@@ -65,6 +65,10 @@ LABELS = {
     "deepep": "DeepEP",
     "hybridep": "HybridEP",
     "activations+optimizer": "Activations and optimizer",
+    "mxfp4": "MXFP4",
+    "int4": "INT4",
+    "p90": "90th percentile",
+    "p99": "99th percentile",
     "none": "None",
     "true": "Yes",
     "false": "No",
@@ -383,9 +387,16 @@ def _family(kind: str, value: str, catalog: Catalog) -> str:
 
 def label(name: str, value: str, catalog: Catalog) -> str:
     """What an option is called; parts that are not on sale yet say so."""
-    kinds = {"gpu": "gpus", "platform": "platforms", "switch": "switches", "model": "models", "price_book": "prices"}
+    kinds = {
+        "gpu": "gpus",
+        "engine": "engines",
+        "platform": "platforms",
+        "switch": "switches",
+        "model": "models",
+        "price_book": "prices",
+    }
     kind = kinds.get(name, name)
-    if kind in ("gpus", "platforms", "switches", "models", "prices", "scale_up", "scale_out"):
+    if kind in ("gpus", "engines", "platforms", "switches", "models", "prices", "scale_up", "scale_out"):
         entry = catalog.kind(kind).get(value)
         if entry is None:
             return "A shape of your own" if value == "custom" else value

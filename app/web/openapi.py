@@ -20,6 +20,7 @@ from app.catalog.load import KINDS
 from app.plan.declarations import figures
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
+from app.plan.serving.serving_request import ServingQuestion
 from app.studies.network_costs import CostQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import RESULTS, Grid
@@ -60,6 +61,12 @@ EXAMPLES: dict[str, dict[str, Schema]] = {
         }
     },
     "fabric": {"superpod": {"summary": "128 nodes", "value": {"gpus": 1024, "topology": "rail-optimized"}}},
+    "serve": {
+        "limits": {
+            "summary": "64 H200 serve DeepSeek-V3 at 30 tokens a second or more",
+            "value": {"gpu": "h200-sxm", "gpus": 64, "model": "deepseek-v3", "tpot_limit": "33 ms"},
+        }
+    },
     "size": {
         "deadline": {
             "summary": "Llama 3 70B on 2 T tokens in 60 days",
@@ -275,7 +282,9 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
     sizing = {name: schema for name, schema in fields(Question).items() if schema != scenario.get(name)}
     owning = {name: schema for name, schema in fields(CostQuestion).items() if name not in scenario}
     several = {name: _several(name, scenario[name]) for name in ("message", "gpus")}
-    own = {f"size.{name}": schema for name, schema in sizing.items()}
+    served = {name: schema for name, schema in fields(ServingQuestion).items() if schema != scenario.get(name)}
+    own = {f"serve.{name}": schema for name, schema in served.items()}
+    own |= {f"size.{name}": schema for name, schema in sizing.items()}
     own |= {f"cost.{name}": schema for name, schema in owning.items()}
     own |= {f"all_reduce.{name}": schema for name, schema in several.items()}
     schemas["field.blank"] = {"type": "string", "maxLength": 0, "description": "The default."}
@@ -287,6 +296,7 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
     found = {
         "Scenario": {name: name for name in names},
         "AllReduceQuestion": {name: f"all_reduce.{name}" if name in several else name for name in names},
+        "ServeQuestion": {name: f"serve.{name}" if name in served else name for name in ServingQuestion.model_fields},
         "SizeQuestion": {name: f"size.{name}" if name in sizing else name for name in Question.model_fields},
         "CostQuestion": {name: f"cost.{name}" if name in owning else name for name in CostQuestion.model_fields},
     }
@@ -294,6 +304,7 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
     about = {
         "Scenario": Scenario,
         "AllReduceQuestion": Scenario,
+        "ServeQuestion": ServingQuestion,
         "SizeQuestion": Question,
         "CostQuestion": CostQuestion,
     }

@@ -29,6 +29,7 @@ NAVIGATION = (
     ("/", "Plan"),
     ("/compare", "Compare"),
     ("/size", "Size"),
+    ("/serve", "Serve"),
     ("/all-reduce", "All-reduce"),
     ("/fabric", "Fabric"),
     ("/cost", "Cost"),

@@ -1,4 +1,4 @@
-"""What every formula of the model, the training step and the costs says of itself."""
+"""What every formula of the model, the training step, serving and the costs says of itself."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ import pytest
 import app.formulas
 
 FORMULAS = Path(app.formulas.__file__).parent
-STEP = [*sorted(FORMULAS.glob("training/*.py")), FORMULAS / "transformer.py", FORMULAS / "costs.py"]
+STEP = [*sorted(FORMULAS.glob("[st]*ing/*.py")), FORMULAS / "transformer.py", FORMULAS / "costs.py"]
 SEARCH = FORMULAS / "training" / "parallelism_search.py"
 UNIT = re.compile(r"\[[^\]]+\]")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 FORMULAS = Path(__file__).parents[2] / "app" / "formulas"
-DOCUMENTED = ("collectives", "fabric", "training", "transformer")
+DOCUMENTED = ("collectives", "fabric", "serving", "training", "transformer")
 """Folders and modules of the formulas whose records are held to it."""
 
 

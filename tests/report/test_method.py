@@ -74,7 +74,7 @@ def test_no_answer_rests_on_a_bound_and_tests_rest_on_each():
     assert {name for name in listed(bounds=True) if name.partition(".")[2] not in used} == set()
 
 
-@pytest.mark.parametrize("subject", ["collectives", "fabric", "transformer", "training", "costs"])
+@pytest.mark.parametrize("subject", ["collectives", "fabric", "transformer", "training", "serving", "costs"])
 def test_no_public_function_of_the_formulas_is_left_without_use(subject: str):
     every = {key(name) for name in reachable.public_functions(f"app.formulas.{subject}")}
     assert every - keys_reached(*ANSWERS, "app.validation.") - listed(bounds=True) == set()

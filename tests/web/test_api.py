@@ -447,7 +447,7 @@ def test_any_combination_of_plausible_values_is_answered(client: TestClient, pat
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES_ASKED, inner, max_size=4),
         max_leaves=8,
     ),
-    st.sampled_from(["/plan", "/all-reduce", "/fabric", "/compare", "/size", "/sweep"]),
+    st.sampled_from(["/plan", "/all-reduce", "/fabric", "/compare", "/size", "/serve", "/sweep"]),
 )
 def test_hostile_bodies_never_break_anything(client: TestClient, body: Any, path: str) -> None:
     answer = client.post(API + path, content=json.dumps(body), headers={"content-type": "application/json"})
@@ -617,6 +617,9 @@ ANSWERED: list[tuple[str, Any]] = [
     ("/compare", {"scenarios": [{}, {"gpus": 1, "scale_out": "tcp-100"}]}),
     ("/size?gpus=64&gpu=h100-sxm&model=llama-3-8b", None),
     ("/size?gpus=64&gpu=h100-sxm&deadline=1+s", None),
+    ("/serve?gpu=gb200&gpus=72&model=deepseek-v3&tpot_limit=33+ms&users=300", None),
+    ("/serve?gpus=64&serving=disaggregated&engine=sglang", None),
+    ("/serve?gpus=8&model=deepseek-v3", None),
     ("/catalog", None),
     *((f"/catalog/{kind}", None) for kind in KINDS),
     ("/catalog/gpus/h100-sxm", None),
@@ -715,6 +718,8 @@ def test_a_generated_client_works(
         },
         "get_cost": {"gpus": 512},
         "post_cost": {"body": models.CostQuestion.from_dict({"gpus": 512})},
+        "get_serve": {"gpus": 16, "model": "llama-3-8b"},
+        "post_serve": {"body": models.ServeQuestion.from_dict({"gpus": 16, "model": "llama-3-8b"})},
         "sweep": {"body": models.Grid.from_dict({"base": {}, "grid": {"gpus": [64, 128]}})},
         "get_catalog": {},
         "get_catalog_kind": {"kind": models.GetCatalogKindKind.GPUS},

@@ -1,0 +1,1 @@
+"""Serving a language model: memory, one step, continuous batching, prompts and answers apart."""

@@ -1,0 +1,136 @@
+"""The steady state of an engine that admits a prompt whenever an answer ends: time to first token and per token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from app.formulas.arrays import Array, any_, maximum, minimum, where
+from app.formulas.serving.decode import StepBatch, StepParts, step_parts
+from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingConstants, ServingLoad, ServingRates
+
+ROUNDS = 2
+"""Rounds of the iteration: a third moves no time by more than two per cent."""
+
+
+@dataclass(frozen=True)
+class SteadyState:
+    """A replica under a load.
+
+    Attributes:
+        time_per_token: mean time between two tokens of an answer, TPOT [s].
+        first_token: mean time from a request to the first token of its answer, TTFT [s].
+        requests: answers of the replica per second [1/s].
+        decode: parts of a step that only decodes.
+        prompt: time of one prompt's own work [s].
+        prompt_steps: share of the steps that take prompts [1].
+        utilisation: share of the time that a rank computes prompts, ρ [1].
+    """
+
+    time_per_token: Array
+    first_token: Array
+    requests: Array
+    decode: StepParts
+    prompt: Array
+    prompt_steps: Array
+    utilisation: Array
+
+
+def prompt_tokens_of_a_step(sequences: Array, load: ServingLoad) -> Array:
+    """Tokens of the prompts that a step takes when it takes any: what arrives in a step, at least one prompt.
+
+    τ = min(max(1, β/s_o)·s_i, budget): β/s_o answers end in a step, and as many prompts take their places.
+
+    Returns:
+        Tokens [1].
+
+    Source: Agrawal et al., "Sarathi-Serve", 2024, section 4 (the budget); Little's law.
+
+    >>> load = ServingLoad(input_tokens=1000, output_tokens=100, concurrency=1, token_budget=8192.0)
+    >>> prompt_tokens_of_a_step(50.0, load), prompt_tokens_of_a_step(200.0, load), prompt_tokens_of_a_step(1e5, load)
+    (1000.0, 2000.0, 8192.0)
+    """
+    return minimum(maximum(sequences / load.output_tokens, 1.0) * load.prompt, load.token_budget)
+
+
+def steps_with_prompts(sequences: Array, tokens: Array, ranks: Array, load: ServingLoad, exponent: Array) -> Array:
+    """Share of the steps that take prompts, on the rank itself or on any that it waits for.
+
+    φ = min(1, β/s_o·s_i/τ), and 1 - (1 - φ)^(a^x) with a attention ranks that step together.
+
+    Args:
+        sequences: sequences of a rank, β [1].
+        tokens: prompt tokens of a step that takes any, τ [1].
+        ranks: attention ranks, a [1].
+        load: lengths of prompts and answers.
+        exponent: how far ranks take their prompts at different steps, x [1].
+
+    Returns:
+        Share [1].
+
+    Source: Railyard's; the exponent is fitted to operating points.
+
+    >>> load = ServingLoad(input_tokens=1000, output_tokens=100, concurrency=1, token_budget=8192)
+    >>> steps_with_prompts(50.0, 1000.0, 1.0, load, 0.5)
+    0.5
+    """
+    own = minimum(sequences / load.output_tokens * load.prompt / tokens, 1.0)
+    return 1 - (1 - minimum(own, 1 - 1e-9)) ** (ranks**exponent)
+
+
+def steady_state(
+    model: ServedModel, gpu: ServingRates, layout: Layout, load: ServingLoad, constants: ServingConstants
+) -> SteadyState:
+    """A replica that always has C requests in flight, by iterating what share of them decodes.
+
+    TPOT = t_dec + ψ·φ·(t_mix - t_dec), times the stages of a pipeline: t_mix is the step that takes prompts too, or the
+    two steps of an engine that runs prompts alone. TTFT = start + t_prompt·(1 + burst·(C/a - 1)/2) + t_dec/2 + queue,
+    queue = q·ρ/(2·(1.1 - ρ)) times the time of a prompt: a closed loop keeps it finite where ρ comes near one.
+    Little's law: C = requests·(TTFT + TPOT·(s_o - 1)).
+
+    Returns:
+        Times [s] and rates [1/s].
+
+    Source: Yu et al., "Orca", 2022 (continuous batching); Little, 1961; Pollaczek–Khinchine for the queue.
+
+    >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
+    >>> load = ServingLoad(input_tokens=1, output_tokens=1e6, concurrency=1, token_budget=8192)
+    >>> alone = steady_state(MODEL, GPU, Layout(), load, LOSSLESS)
+    >>> round(1e6 * float(alone.time_per_token))  # 500 µs of weights, 10 GB of keys at 1 TB/s
+    10500
+    """
+    speed = 1 + load.accepted_tokens
+    each = 1 + load.accepted_tokens / constants.acceptance
+    resident = load.concurrency / (layout.attention_data * layout.pipeline)
+    decoding: Array = 1.0
+    for _ in range(ROUNDS):
+        sequences = resident * decoding
+        tokens = prompt_tokens_of_a_step(sequences * speed, load)
+        batch = StepBatch(sequences, tokens, load.context, load.prompt, each)
+        decode = step_parts(replace(batch, prompt_tokens=0.0), model, gpu, layout, constants)
+        mixed = step_parts(batch, model, gpu, layout, constants)
+        share = steps_with_prompts(sequences * speed, tokens, layout.attention_data, load, constants.synchronisation)
+        added = maximum(mixed.total - decode.total, 0.0)
+        whole = added + decode.total
+        if any_(load.prompts_alone > 0):
+            prompts = step_parts(replace(batch, sequences=0.0), model, gpu, layout, constants)
+            added = where(load.prompts_alone > 0, prompts.total, added)
+            whole = where(load.prompts_alone > 0, prompts.total, whole)
+        step = decode.total + constants.interference * share * added
+        per_token = layout.pipeline * step / speed
+        prompt = whole * (load.prompt / tokens)
+        busy = minimum(share * whole / step, 0.95)
+        queue = constants.queueing * busy / (2 * (1.1 - busy)) * prompt
+        burst = 1 + load.burst * maximum(load.concurrency / layout.attention_data - 1, 0.0) / 2
+        outside = where(load.in_process > 0, 0.0, constants.first_token_time + decode.total / 2 + queue)
+        first = outside + layout.pipeline * prompt * burst
+        answer = per_token * maximum(load.output_tokens - 1, 0.0)
+        decoding = maximum(answer / (first + answer), 0.05)
+    return SteadyState(
+        time_per_token=per_token,
+        first_token=first,
+        requests=load.concurrency / (first + answer),
+        decode=decode,
+        prompt=prompt,
+        prompt_steps=share,
+        utilisation=busy,
+    )

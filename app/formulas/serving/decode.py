@@ -1,0 +1,333 @@
+"""One step of an engine: what a forward pass over the tokens of a batch takes, part by part.
+
+m tokens pass through each attention rank, of which β are of decoding sequences; the others are of prompts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.formulas.arrays import Array, any_, maximum, minimum, where
+from app.formulas.serving.kv_cache import head_weights, kept_keys, key_bytes, layer_weights
+from app.formulas.serving.serving_arguments import (
+    Layout,
+    ServedModel,
+    ServingConstants,
+    ServingRates,
+    smooth_cube,
+)
+
+
+@dataclass(frozen=True)
+class StepBatch:
+    """What passes through one attention rank in a step.
+
+    Attributes:
+        sequences: sequences that decode, β [1].
+        prompt_tokens: tokens of prompts, τ [1].
+        context: keys that a decoding sequence sees [1].
+        prompt: tokens of one prompt, s_i [1].
+        tokens_each: tokens of a decoding sequence: its last, and those drafted by speculation [1].
+    """
+
+    sequences: Array
+    prompt_tokens: Array
+    context: Array
+    prompt: Array
+    tokens_each: Array = 1.0
+
+
+@dataclass(frozen=True)
+class StepParts:
+    """What one step takes, by cause; all of it is one stage of a pipeline's.
+
+    Attributes:
+        products: dense matrix products, the output head among them [s].
+        attention: keys and values of decoding sequences [s].
+        prompts: attention of prompts over themselves [s].
+        experts: routed experts [s].
+        all_reduce: all-reduces of tensor parallelism [s].
+        dispatch: tokens to their experts and back [s].
+        launches: launches, norms and activations [s].
+        host: scheduling, sampling, text [s].
+    """
+
+    products: Array
+    attention: Array
+    prompts: Array
+    experts: Array
+    all_reduce: Array
+    dispatch: Array
+    launches: Array
+    host: Array
+
+    @property
+    def total(self) -> Array:
+        """All of it [s]."""
+        return (
+            self.products
+            + self.attention
+            + self.prompts
+            + self.experts
+            + self.all_reduce
+            + self.dispatch
+            + self.launches
+            + self.host
+        )
+
+
+def dense_time(
+    weights: Array, tokens: Array, model: ServedModel, gpu: ServingRates, constants: ServingConstants
+) -> Array:
+    """Time of dense matrix products: reading the weights, hidden under the work of the tokens or the other way round.
+
+    N·w/(η_b·B) ⊕ 2·N·(m + m_h)/(η_c·P).
+
+    Args:
+        weights: weights of the products on this GPU, N [1].
+        tokens: tokens that pass through them, m [1].
+        model: its bytes of a weight.
+        gpu: memory bandwidth and peak.
+        constants: the shares of them that products reach, and m_h.
+
+    Returns:
+        Time [s].
+
+    Source: Williams et al., "Roofline", 2009; the shares are fitted to timed kernels and operating points.
+
+    >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
+    >>> float(dense_time(1e9, 1e-6, MODEL, GPU, LOSSLESS))  # 2 GB at 1 TB/s
+    0.002
+    """
+    read = weights * (model.dense_bytes / (constants.memory * gpu.memory_bandwidth))
+    work = weights * ((tokens + constants.half_tokens) * (2 / (constants.dense_compute * gpu.dense_peak)))
+    return smooth_cube(read, work)
+
+
+def decode_attention_time(
+    sequences: Array,
+    context: Array,
+    model: ServedModel,
+    gpu: ServingRates,
+    layout: Layout,
+    constants: ServingConstants,
+) -> Array:
+    """Time of one layer's attention of decoding sequences over their keys and values.
+
+    β·ctx·κ₁/(η_kv·B) ⊕ β·ctx·4·(H/t)·d/(η_f·P); latent attention 2·(H/t)·(2·r_kv + d_r) in its absorbed form; sparse
+    attention reads its few keys and a tenth of the others to choose them.
+
+    Returns:
+        Time [s].
+
+    Source: Dao et al., "Flash-Decoding", 2023; DeepSeek-AI, "FlashMLA", 2025; the shares come from timed kernels.
+
+    >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
+    >>> time = decode_attention_time(1.0, 1e6, MODEL, GPU, Layout(), LOSSLESS)
+    >>> round(1e6 * float(time))  # 1e6 keys of 2,000 B at 1 TB/s; 4 GFLOP hide under it
+    2000
+    """
+    shape = model.shape
+    read = where(model.sparse_keys > 0, minimum(context, model.sparse_keys) + 0.1 * context, context)
+    keys = sequences * kept_keys(model, read)
+    heads = shape.heads / layout.tensor
+    flops = where(
+        shape.kv_rank > 0,
+        2 * heads * (2 * shape.kv_rank + shape.rope_dim) / constants.latent_compute,
+        4 * heads * shape.head_dim / constants.attention_compute,
+    )
+    bytes_time = keys * (key_bytes(model, layout) / (constants.kv_memory * gpu.memory_bandwidth))
+    return smooth_cube(bytes_time, keys * (flops / gpu.attention_peak))
+
+
+def prompt_attention_time(
+    tokens: Array,
+    length: Array,
+    model: ServedModel,
+    gpu: ServingRates,
+    layout: Layout,
+    constants: ServingConstants,
+) -> Array:
+    """Time of one layer's attention of prompts over themselves: the causal half, τ·(s_i/2)·4·(H/t)·d/(η·P).
+
+    Args:
+        tokens: prompt tokens of the step, τ [1].
+        length: tokens of one prompt, s_i [1].
+        model, gpu, layout, constants: what computes it.
+
+    Returns:
+        Time [s].
+
+    Source: Dao, "FlashAttention-2", 2023, section 3.1.
+
+    >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
+    >>> round(1e6 * float(prompt_attention_time(1000.0, 1000.0, MODEL, GPU, Layout(), LOSSLESS)), 3)  # 2 GFLOP
+    2.0
+    """
+    shape = model.shape
+    widths = where(shape.kv_rank > 0, shape.score_dim + shape.value_dim, 2 * shape.head_dim)
+    flops = 2 * (shape.heads / layout.tensor) * widths
+    return tokens * kept_keys(model, length / 2) * (flops / (constants.prompt_attention * gpu.attention_peak))
+
+
+def touched_experts(experts: Array, chosen: Array, tokens: Array) -> Array:
+    """Share of the experts that at least one of T tokens chooses, 1 - (1 - k/E)^T [1].
+
+    Args:
+        experts: routed experts, E [1].
+        chosen: experts of a token, k [1].
+        tokens: tokens that choose independently, T [1].
+
+    Source: the coupon collector's problem; Lepikhin et al., "GShard", 2020, for the routing.
+
+    >>> float(touched_experts(8.0, 2.0, 2.0))  # 1 - 0.75²
+    0.4375
+    """
+    return 1 - (1 - minimum(chosen / maximum(experts, 1.0), 1.0)) ** tokens
+
+
+def experts_time(
+    tokens: Array, model: ServedModel, gpu: ServingRates, layout: Layout, constants: ServingConstants
+) -> Array:
+    """Time of one layer's routed experts: reading those that are chosen, under the work of the fullest GPU.
+
+    A·X·w_x/(η·B) ⊕ 2·X·(T·k/e·σ + A·m_x)/(η_c·P), A = E/e·(1 - (1 - k/E)^T), with T = a·m tokens of all attention
+    ranks; an expert's last tile is filled up, which costs m_x tokens. Where experts are cut and not dealt out (e = 1),
+    every GPU has the same work; the more they are dealt out, the more of σ is felt: 1 + (σ - 1)·(1 - 1/e).
+
+    Returns:
+        Time [s].
+
+    Source: Lepikhin et al., "GShard", 2020; the shares and the imbalance are fitted to operating points.
+
+    >>> from app.formulas.serving.serving_examples import EXPERTS, GPU, LOSSLESS
+    >>> round(1e6 * float(experts_time(1.0, EXPERTS, GPU, Layout(), LOSSLESS)))  # 2 of 8 experts of 24 MB
+    48
+    """
+    shape, weights = model.shape, layer_weights(model, layout)
+    together = layout.attention_data * tokens
+    share = touched_experts(shape.experts, shape.experts_per_token, constants.expert_spread * together)
+    expert_read = model.expert_bytes / (constants.expert_memory * gpu.memory_bandwidth)
+    work = 2 / (constants.expert_compute * gpu.expert_peak)
+    touched = weights.experts * share
+    uneven = 1 + (constants.expert_imbalance - 1) * (1 - 1 / layout.expert)
+    copies = together * (shape.experts_per_token * uneven / layout.expert)
+    filled = copies + touched * constants.expert_tile
+    return smooth_cube(touched * weights.expert * expert_read, filled * weights.expert * work)
+
+
+def graph_all_reduce_time(message: Array, group: Array, gpu: ServingRates, constants: ServingConstants) -> Array:
+    """Time of an all-reduce by the kernels that engines record in their graphs, in one shot or in two.
+
+    λ + μ·log₂ t + min{(t - 1)·b/(ε₁·B), λ₂ + 2·(t - 1)/t·b/(ε₂·B)}.
+
+    Args:
+        message: bytes each GPU contributes, b [B].
+        group: GPUs, t [1].
+        gpu: its link.
+        constants: λ, μ, ε₁, ε₂, λ₂; what the network adds where the link ends before the group does.
+
+    Returns:
+        Time; nothing for one GPU [s].
+
+    Source: NVIDIA, TensorRT-LLM, custom all-reduce kernels; constants fitted to published timings of these kernels.
+
+    >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS
+    >>> float(graph_all_reduce_time(1e8, 8, GPU, LOSSLESS))  # two shots: 2·7/8·100 MB at 100 GB/s
+    0.00175
+    """
+    rate = gpu.link_rate(group)
+    others = group - 1
+    one_shot = message * (others / (constants.one_shot * rate))
+    two_shot = constants.two_shot_latency + message * (2 * others / group / (constants.two_shot * rate))
+    start = constants.reduce_latency + constants.reduce_doubling * np.log2(group)
+    start = start + where(group > gpu.domain, constants.network_latency, 0.0)
+    return where(group > 1, start + minimum(one_shot, two_shot), 0.0)
+
+
+def dispatch_time(
+    tokens: Array, model: ServedModel, gpu: ServingRates, layout: Layout, constants: ServingConstants
+) -> Array:
+    """Time to send the tokens of one layer to their experts and back: FP8 there, 16 bit back.
+
+    2·λ_a + m·h·3·max(min(k, e - 1)/B_up, copies/B_out)/ε_a where the attention ranks have sequences of their own. Over
+    D domains a token crosses the network once for each other domain that it has experts in,
+    copies = (D - 1)·(1 - (1 - 1/D)^k).
+
+    Returns:
+        Time; nothing where every GPU has all tokens [s].
+
+    Source: DeepSeek-AI, "DeepEP", 2025; constants fitted to operating points.
+
+    >>> from app.formulas.serving.serving_examples import EXPERTS, GPU, LOSSLESS
+    >>> layout = Layout(attention_data=8, expert=8)
+    >>> round(1e6 * float(dispatch_time(100.0, EXPERTS, GPU, layout, LOSSLESS)), 3)  # 100·2·1000·3 B at 100 GB/s
+    6.0
+    """
+    shape, e = model.shape, layout.expert
+    volume = tokens * (shape.hidden * 3 / constants.dispatch_rate)
+    domains = maximum(e / gpu.domain, 1.0)
+    crossing = (domains - 1) * (1 - (1 - 1 / domains) ** shape.experts_per_token)
+    inside = minimum(shape.experts_per_token, maximum(e - 1, 0.0))
+    sending = volume * maximum(inside / gpu.scale_up, crossing / gpu.scale_out)
+    start = 2 * constants.dispatch_latency + where(domains > 1, 2 * constants.network_latency, 0.0)
+    return where(layout.attention_data > 1, start + sending, 0.0)
+
+
+def step_parts(
+    batch: StepBatch, model: ServedModel, gpu: ServingRates, layout: Layout, constants: ServingConstants
+) -> StepParts:
+    """What one step of an attention rank takes, by cause, over the layers of one pipeline stage.
+
+    Σ over layers of products, attention, experts, two all-reduces or a dispatch, and launches, over p stages; then the
+    output head and the host: h_step/√p and h_seq for each sequence.
+
+    Returns:
+        Times [s].
+
+    Source: Pope et al., "Efficiently scaling transformer inference", 2022; Agrawal et al., "Sarathi-Serve", 2024.
+
+    >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
+    >>> parts = step_parts(StepBatch(1.0, 0.0, 0.0, 1.0), MODEL, GPU, Layout(), LOSSLESS)
+    >>> round(1e6 * float(parts.total))  # one sequence reads 150e6 weights of the layers and 100e6 of the head
+    500
+    """
+    shape, sequences = model.shape, batch.sequences
+    weights = layer_weights(model, layout)
+    tokens = sequences * batch.tokens_each + batch.prompt_tokens
+    depth, routed = shape.layers, shape.expert_layers
+    stage = constants.correction / layout.pipeline
+    reduce = graph_all_reduce_time(2 * shape.hidden * tokens, layout.tensor, gpu, constants)
+    apart = where(layout.attention_data > 1, 1.0, 0.0)
+    products = depth * dense_time(weights.attention, tokens, model, gpu, constants)
+    products = products + (depth - routed) * dense_time(weights.dense, tokens, model, gpu, constants)
+    launches = depth * (constants.layer_time + where(shape.kv_rank > 0, constants.latent_layer_time, 0.0))
+    experts: Array = 0.0
+    dispatch: Array = 0.0
+    if any_(routed > 0):
+        products = products + routed * dense_time(weights.shared, tokens, model, gpu, constants)
+        experts = routed * experts_time(tokens, model, gpu, layout, constants)
+        dispatch = routed * dispatch_time(tokens, model, gpu, layout, constants)
+        launches = launches + routed * constants.expert_layer_time
+    head = head_weights(model, layout)
+    read = 2 * head / (constants.memory * gpu.memory_bandwidth)
+    work = (
+        2
+        * head
+        * (maximum(sequences * batch.tokens_each, 1.0) * layout.attention_data)
+        / (constants.dense_compute * gpu.attention_peak)
+    )
+    prompts = depth * prompt_attention_time(batch.prompt_tokens, batch.prompt, model, gpu, layout, constants)
+    return StepParts(
+        products=stage * products + constants.correction * smooth_cube(read, work),
+        attention=stage * depth * decode_attention_time(sequences, batch.context, model, gpu, layout, constants),
+        prompts=stage * prompts,
+        experts=stage * experts,
+        all_reduce=stage * (2 * depth - routed * apart) * reduce,
+        dispatch=stage * dispatch,
+        launches=stage * launches,
+        host=constants.correction
+        * (constants.step_time / np.sqrt(layout.pipeline) + constants.sequence_time * sequences),
+    )

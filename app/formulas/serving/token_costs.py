@@ -1,0 +1,43 @@
+"""What tokens cost in money and energy."""
+
+from __future__ import annotations
+
+from app.formulas.arrays import Array
+
+
+def cost_of_tokens(rate: Array, tokens_per_second: Array, tokens: Array) -> Array:
+    """What a number of tokens costs on a GPU, n·r/X.
+
+    Args:
+        rate: what a GPU costs or draws with its share of host, network and building, r [USD/s or W].
+        tokens_per_second: tokens that it gives in that time, X [1/s].
+        tokens: how many are paid for, n [1].
+
+    Returns:
+        Cost or energy [USD or J].
+
+    Source: definition.
+
+    >>> cost_of_tokens(rate=0.001, tokens_per_second=1000.0, tokens=1e6)  # a thousand seconds
+    1.0
+    """
+    return tokens * rate / tokens_per_second
+
+
+def users_served(requests: Array, answer_time: Array, think_time: Array) -> Array:
+    """Users who each wait for an answer, think, and ask again, N = X·(R + Z).
+
+    Args:
+        requests: requests per second, X [1/s].
+        answer_time: from a request to the end of its answer, R [s].
+        think_time: from there to the next request, Z [s].
+
+    Returns:
+        Users [1].
+
+    Source: Little, "A proof for the queuing formula L = λW", Operations Research 9(3), 1961.
+
+    >>> users_served(requests=10.0, answer_time=20.0, think_time=10.0)
+    300.0
+    """
+    return requests * (answer_time + think_time)

@@ -1,0 +1,1 @@
+"""One plan of serving: what a cluster answers, how soon, and what limits it."""

@@ -1,0 +1,277 @@
+"""One question about serving and the catalogue in; what the cluster answers, with findings, out."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Generic
+
+import numpy as np
+
+from app.catalog.load import Catalog
+from app.formulas.costs import per_gpu_time
+from app.formulas.serving.kv_cache import serving_weights
+from app.formulas.serving.serving_arguments import Layout
+from app.formulas.serving.token_costs import cost_of_tokens, users_served
+from app.plan.band import Draws, Q, fold, nan_is_an_answer, record, result
+from app.plan.bill_of_materials import draws_or_nan
+from app.plan.findings import by_severity, of_question
+from app.plan.network import network_of
+from app.plan.result import Cluster as ClusterResult
+from app.plan.result import Finding
+from app.plan.scenario import check_keys
+from app.plan.serving.serving_breakdown import (
+    Measured,
+    alternatives_of,
+    bottleneck_of,
+    evaluate_operation,
+    front_of,
+    layout_result,
+    memory_of,
+    parts_of,
+    pools_of,
+    transfer_of,
+)
+from app.plan.serving.serving_inputs import residual, setting
+from app.plan.serving.serving_plan import Operation, ServingPlan, plan_serving
+from app.plan.serving.serving_request import ServingQuestion
+from app.plan.serving.serving_result import Serving, ServingCosts
+from app.plan.serving.serving_search import stack_layouts
+from app.plan.total_cost import Ownership, cluster_of, ownership
+from app.units import parse, show
+
+MILLION = parse("1M", "1")
+
+
+@record
+class ServingEvaluation(Generic[Q]):
+    """What a cluster serves."""
+
+    scenario: Mapping[str, Any] = result("", "Inputs", "The question, every blank filled in, in base units.")
+    findings: tuple[Finding, ...] = result("", "Findings", "What the reader should know, worst first.")
+    verdict: str = result("", "Answer", "The answer in one sentence.")
+    cluster: ClusterResult[Q] = result("", "Cluster", "The nodes as a whole.")
+    serving: Serving[Q] = result("", "Serving", "What the cluster answers with.")
+
+
+@nan_is_an_answer
+def evaluate_serving(question: ServingQuestion, catalog: Catalog) -> ServingEvaluation:
+    """What a cluster serves: how many users, how soon, on which layout, at what cost, and what limits it."""
+    check_keys(question, catalog)
+    network = network_of(question, catalog)
+    cluster = network.cluster
+    owned = ownership(cluster, network, network.prices)
+    plan = plan_serving(setting(question, cluster, network, catalog), catalog)
+    served = plan.operation
+    serving = serving_of(plan, served, owned, catalog) if served else nothing_served(plan)
+    evaluation: ServingEvaluation = fold(
+        ServingEvaluation[Draws](
+            scenario=question.filled({**cluster.fields(), **network.fields(), **chosen(plan)}),
+            findings=by_severity(
+                (*of_question(cluster, question, catalog), *network.findings, *serving_findings(plan, catalog))
+            ),
+            verdict="",
+            cluster=cluster_of(owned),
+            serving=serving,
+        )
+    )
+    return replace(evaluation, verdict=verdict(evaluation, plan, catalog))
+
+
+def chosen(plan: ServingPlan) -> dict[str, Any]:
+    """What was chosen for blank fields."""
+    it = plan.setting
+    fields: dict[str, Any] = {
+        "engine": it.engine.key,
+        "weights": it.formats.experts,
+        "kv_cache": it.formats.cache,
+        "max_sequences": it.engine.max_sequences,
+        "token_budget": it.engine.token_budget,
+    }
+    if plan.operation:
+        fields |= {name: int(value) for name, value in stack_layouts(plan.operation.layout).items()}
+        fields["serving"] = "disaggregated" if plan.operation.prompts else "aggregated"
+    return fields
+
+
+def serving_of(plan: ServingPlan, operation: Operation, owned: Ownership, catalog: Catalog) -> Serving[Draws]:
+    """The answer of a cluster that keeps the limits, with draws."""
+    it, question = plan.setting, plan.setting.question
+    found = evaluate_operation(plan, operation, catalog)
+    errors = {name: residual(name, it, catalog) for name in ("time_per_token", "first_token", "throughput")}
+
+    def drawn(values: Any, name: str) -> Draws:
+        return Draws(np.asarray(values), found.inputs.used, errors[name])
+
+    answer_time = found.first_token + found.time_per_token * (question.output_tokens - 1)
+    per_gpu = found.requests / question.gpus
+    prefill, decode = pools_of(operation)
+    costs, gpu_second = costs_of(plan, owned, found, errors["throughput"])
+    return Serving(
+        mode="disaggregated" if operation.prompts else "aggregated",
+        parallelism=layout_result(operation.layout),
+        prefill=prefill,
+        decode=decode,
+        replicas=operation.workers,
+        gpus=operation.gpus,
+        concurrency=operation.concurrency * operation.workers,
+        ttft=drawn(found.first_token, "first_token"),
+        tpot=drawn(found.time_per_token, "time_per_token"),
+        interactivity=drawn(1 / found.time_per_token, "time_per_token"),
+        output_tokens_per_second_per_gpu=drawn(per_gpu * question.output_tokens, "throughput"),
+        total_tokens_per_second_per_gpu=drawn(per_gpu * (question.input_tokens + question.output_tokens), "throughput"),
+        requests_per_second=drawn(found.requests, "throughput"),
+        users=drawn(users_served(found.requests, answer_time, question.think_time), "throughput"),
+        parts=parts_of(plan, operation, found, catalog),
+        memory=memory_of(operation, found),
+        kv_transfer=transfer_of(plan, operation, found, catalog),
+        bottleneck=bottleneck_of(plan, operation),
+        costs=costs,
+        front=front_of(plan, gpu_second),
+        alternatives=alternatives_of(plan, operation),
+    )
+
+
+def costs_of(
+    plan: ServingPlan, owned: Ownership, found: Measured, error: float
+) -> tuple[ServingCosts[Draws], float | None]:
+    """What tokens cost, and what a GPU costs a second with its share of everything, where all prices are known."""
+    question, rates = plan.setting.question, owned.rates
+    second = np.asarray(per_gpu_time(owned.total, question.gpus, rates.lifetime.draws(), 1.0))
+    watts = owned.typical_power / question.gpus
+    output = found.requests * question.output_tokens / question.gpus
+    entered = found.requests * question.input_tokens / question.gpus
+    used = (*found.inputs.used, *owned.capital.used, *rates.run_at)
+    prompts = np.minimum(np.asarray(found.state.utilisation), 1.0)
+    costs = ServingCosts(
+        per_million_output_tokens=Draws(np.asarray(cost_of_tokens(second, output, MILLION)), used, error),
+        per_million_input_tokens=Draws(np.asarray(cost_of_tokens(second * prompts, entered, MILLION)), used, error),
+        rental=Draws(
+            np.asarray(cost_of_tokens(draws_or_nan(rates.rent), output, MILLION)),
+            (*found.inputs.used, *((rates.rent,) if rates.rent else ())),
+            error,
+        ),
+        energy_per_million_tokens=Draws(
+            np.asarray(cost_of_tokens(watts, output, MILLION)), (*found.inputs.used, *owned.power_sources), error
+        ),
+    )
+    typical = float(second.flat[0])
+    return costs, typical if np.isfinite(typical) else None
+
+
+def nothing_served(plan: ServingPlan) -> Serving[Draws]:
+    """The answer of a cluster that cannot do what is asked: nothing, and the front of what it can."""
+    nothing = Draws(np.full(1, np.nan))
+    return Serving(
+        mode="aggregated",
+        parallelism=None,
+        prefill=None,
+        decode=None,
+        replicas=0,
+        gpus=0,
+        concurrency=0.0,
+        ttft=nothing,
+        tpot=nothing,
+        interactivity=nothing,
+        output_tokens_per_second_per_gpu=nothing,
+        total_tokens_per_second_per_gpu=nothing,
+        requests_per_second=nothing,
+        users=nothing,
+        parts=(),
+        memory=None,
+        kv_transfer=None,
+        bottleneck=None,
+        costs=ServingCosts(nothing, nothing, nothing, nothing),
+        front=front_of(plan, None),
+        alternatives=(),
+    )
+
+
+def serving_findings(plan: ServingPlan, catalog: Catalog) -> Iterator[Finding]:
+    """What does not fit, keeps no limit, or is taken for granted."""
+    it, tried = plan.setting, plan.tried
+    if not tried.fits.any():
+        yield does_not_fit(plan)
+    elif plan.operation is None:
+        yield limits_missed(plan)
+    elif plan.asked is not None and plan.operation.concurrency * plan.operation.workers < plan.asked * (1 - 1e-6):
+        yield Finding("warning", "load-too-large", "The cluster holds fewer requests in flight than are asked for.")
+    if it.question.engine is None:
+        yield Finding(
+            "note",
+            "engine-assumed",
+            f"No engine is named: {it.engine.name} is taken, and the ranges are wider.",
+            ("engine",),
+            "Name the engine that you will run.",
+            {"engine": it.engine.key},
+        )
+    if it.family == "linear" or it.model.sparse_keys:
+        yield Finding(
+            "note",
+            "attention-not-measured",
+            "Few operating points of models with linear or sparse attention are published; the ranges are wider.",
+            ("model",),
+        )
+
+
+def does_not_fit(plan: ServingPlan) -> Finding:
+    """The model does not fit, and what would make it fit."""
+    it, inputs = plan.setting, plan.inputs
+    need = model_bytes(plan)
+    room = float(inputs.constants.memory_share * inputs.gpu.memory_capacity - inputs.constants.reserved_memory)
+    enough = 1
+    while enough * room < need * 1.05:
+        enough *= 2
+    text = (
+        f"The model needs {show(need, 'B')} for its weights in {it.formats.experts}, and {it.question.gpus} GPUs "
+        f"leave {show(room * it.question.gpus, 'B')}."
+    )
+    if enough > it.question.gpus:
+        advice = f"Use {enough} GPUs or more, or weights of fewer bits."
+        return Finding("error", "does-not-fit", text, ("gpus", "weights"), advice, {"gpus": enough})
+    return Finding(
+        "error",
+        "does-not-fit",
+        f"No layout that was tried leaves room for one sequence of {it.question.input_tokens:,.0f} tokens.",
+        ("tensor_parallel", "expert_parallel", "pipeline_parallel", "input_tokens"),
+        "Leave the parallelism blank, or use shorter prompts.",
+    )
+
+
+def model_bytes(plan: ServingPlan) -> float:
+    """Bytes of the model's weights, embeddings once [B]."""
+    return float(np.asarray(serving_weights(plan.inputs.model, Layout())))
+
+
+def limits_missed(plan: ServingPlan) -> Finding:
+    """No layout keeps the limits at any load, and how near the nearest comes."""
+    tried, limits = plan.tried, plan.limits
+    token = float(np.where(tried.fits, tried.time_per_token, np.inf).min())
+    first = float(np.where(tried.fits, tried.first_token, np.inf).min())
+    missed = []
+    if token > limits.time_per_token:
+        missed.append(f"The quickest layout takes {show(token, 's')} a token, over {show(limits.time_per_token, 's')}.")
+    if first > limits.first_token:
+        missed.append(f"The first token takes {show(first, 's')} at least, over {show(limits.first_token, 's')}.")
+    text = " ".join(missed) or "No layout keeps both limits at the load that is asked for."
+    return Finding(
+        "error",
+        "limits-not-kept",
+        text,
+        ("tpot_limit", "ttft_limit"),
+        "Allow more time, ask for less at once, or take faster GPUs.",
+    )
+
+
+def verdict(evaluation: ServingEvaluation, plan: ServingPlan, catalog: Catalog) -> str:
+    """The answer as one would say it."""
+    question, serving = plan.setting.question, evaluation.serving
+    gpu = plan.setting.gpu.name
+    model = catalog.models[question.model].name if question.model in catalog.models else "the model"
+    if serving.users is None or serving.tpot is None or serving.interactivity is None:
+        worst = next((one.message for one in evaluation.findings if one.severity == "error"), "")
+        return f"{question.gpus:,} {gpu} do not serve {model} as asked. {worst}"
+    cost = serving.costs.per_million_output_tokens
+    price = f" A million output tokens cost {show(cost.typical, 'USD')}." if cost else ""
+    return (
+        f"{question.gpus:,} {gpu} serve {model} to {show(serving.users.typical, '1', 2)} users at "
+        f"{serving.interactivity.typical:.0f} tokens a second each.{price}"
+    )

@@ -1,0 +1,286 @@
+"""What an operation gives, with bands: times, rates, memory, traffic, and what limits it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.catalog.load import Catalog
+from app.catalog.sampling import DRAWS
+from app.formulas.arrays import Array
+from app.formulas.serving.batching import SteadyState, steady_state
+from app.formulas.serving.decode import StepBatch, step_parts
+from app.formulas.serving.disaggregation import prompt_pool, transfer_bytes, transfer_time
+from app.formulas.serving.kv_cache import sequence_bytes, sequences_held, serving_weights
+from app.formulas.serving.serving_arguments import Layout
+from app.plan.band import Draws
+from app.plan.serving.serving_inputs import ServingInputs, on_network, residual, serving_inputs
+from app.plan.serving.serving_plan import Operation, ServingPlan, link_between
+from app.plan.serving.serving_result import (
+    CacheTransfer,
+    Doubled,
+    Pool,
+    ServingAlternative,
+    ServingBottleneck,
+    ServingLayout,
+    ServingMemory,
+    ServingPart,
+    ServingPoint,
+    ServingResource,
+)
+from app.plan.serving.serving_search import Limits, envelope, try_all
+
+Floats = NDArray[np.float64]
+PART_NAMES = ("products", "attention", "prompts", "experts", "all_reduce", "dispatch", "launches", "host")
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The chosen operation with draws on the last axis."""
+
+    state: SteadyState
+    first_token: Floats
+    time_per_token: Floats
+    requests: Floats
+    inputs: ServingInputs
+
+
+def evaluate_operation(plan: ServingPlan, operation: Operation, catalog: Catalog) -> Measured:
+    """The times and rates of what was chosen, under the draws of all constants."""
+    it, inputs = plan.setting, serving_inputs(plan.setting, catalog, DRAWS)
+    load = replace(inputs.load, concurrency=operation.concurrency)
+    constants = inputs.constants
+    if operation.prompts:
+        constants = replace(constants, interference=0.0, queueing=0.0)
+    gpu = on_network(inputs.gpu, it.site, operation.layout)
+    state = steady_state(inputs.model, gpu, operation.layout, load, constants)
+    requests = np.asarray(state.requests) * operation.workers
+    first = np.asarray(state.first_token)
+    if operation.prompts:
+        pool = operation.prompts
+        gpu = on_network(inputs.gpu, it.site, pool.layout)
+        rate, time = prompt_pool(inputs.model, gpu, pool.layout, inputs.load, inputs.constants)
+        volume = transfer_bytes(inputs.model, inputs.load)
+        sent = transfer_time(volume, link_between(it, inputs) * float(pool.layout.gpus))
+        first = np.asarray(inputs.constants.first_token_time + 1.5 * np.asarray(time) + sent + state.decode.total)
+        answers = operation.concurrency * operation.workers / (state.time_per_token * load.output_tokens)
+        requests = np.minimum(
+            np.asarray(answers) * catalog.serving["pools"]["answers"].typical,
+            np.asarray(rate) * pool.workers * catalog.serving["pools"]["prompts"].typical,
+        )
+    ones = np.ones(np.shape(DRAWS(inputs.used[0])))
+    return Measured(state, first * ones, np.asarray(state.time_per_token) * ones, requests * ones, inputs)
+
+
+def layout_result(layout: Layout) -> ServingLayout:
+    """A layout as every reader gets it."""
+    return ServingLayout(
+        tensor_parallel=int(layout.tensor),
+        attention_data_parallel=int(layout.attention_data),
+        expert_parallel=int(layout.expert),
+        pipeline_parallel=int(layout.pipeline),
+        gpus=int(layout.gpus),
+    )
+
+
+def pools_of(operation: Operation) -> tuple[Pool | None, Pool | None]:
+    """The pools for prompts and for answers, where there are two."""
+    if not operation.prompts:
+        return None, None
+    prompts = operation.prompts
+    size = int(prompts.layout.gpus)
+    return (
+        Pool(prompts.workers, prompts.workers * size, layout_result(prompts.layout)),
+        Pool(operation.workers, operation.workers * int(operation.layout.gpus), layout_result(operation.layout)),
+    )
+
+
+def parts_of(
+    plan: ServingPlan, operation: Operation, found: Measured, catalog: Catalog
+) -> tuple[ServingPart[Draws], ...]:
+    """Where the time of a step that decodes goes, and that of one prompt."""
+    it, inputs = plan.setting, found.inputs
+    error = residual("time_per_token", it, catalog)
+    batch = StepBatch(0.0, inputs.load.prompt, 0.0, inputs.load.prompt)
+    prompt = step_parts(batch, inputs.model, inputs.gpu, operation.layout, inputs.constants)
+    made = []
+    for phase, parts in (("answer", found.state.decode), ("prompt", prompt)):
+        for name in PART_NAMES:
+            time = np.asarray(getattr(parts, name)) * np.ones_like(found.requests)
+            if time.flat[0] > 0:
+                bound = bound_by(name, phase, operation, inputs)
+                made.append(ServingPart(phase, name, Draws(time, inputs.used, error), bound))
+    return tuple(made)
+
+
+def bound_by(name: str, phase: str, operation: Operation, inputs: ServingInputs) -> ServingResource:
+    """What a part of a step is bound by."""
+    fixed: Mapping[str, ServingResource] = {"launches": "host", "host": "host", "prompts": "compute"}
+    if name in fixed:
+        return fixed[name]
+    group = operation.layout.tensor if name == "all_reduce" else operation.layout.expert
+    domain = inputs.gpu.domain
+    if name in ("all_reduce", "dispatch"):
+        return "scale_up" if np.all(np.asarray(group) <= domain) else "scale_out"
+    if phase == "prompt":
+        return "compute"
+    constants, gpu = inputs.constants, inputs.gpu
+    read = inputs.model.dense_bytes / (constants.memory * gpu.memory_bandwidth)
+    sequences = operation.concurrency / float(operation.layout.attention_data * operation.layout.pipeline)
+    work = 2 * sequences / (constants.dense_compute * gpu.dense_peak)
+    if name == "attention" or float(np.ravel(np.asarray(read))[0]) >= float(np.ravel(np.asarray(work))[0]):
+        return "memory_bandwidth"
+    return "compute"
+
+
+def memory_of(operation: Operation, found: Measured) -> ServingMemory[Draws]:
+    """What the memory of one GPU holds."""
+    inputs, layout = found.inputs, operation.layout
+    ones = np.ones_like(found.requests)
+    load = inputs.load
+    each = sequence_bytes(inputs.model, layout, load.prompt + 0.75 * load.output_tokens)
+    used = each * operation.concurrency / float(layout.attention_data)
+    held = sequences_held(inputs.model, inputs.gpu, layout, load, inputs.constants)
+
+    def drawn(values: Array) -> Draws:
+        return Draws(np.asarray(values) * ones, inputs.used)
+
+    return ServingMemory(
+        weights=drawn(serving_weights(inputs.model, layout)),
+        kv_cache=drawn(used),
+        other=drawn(inputs.constants.reserved_memory),
+        capacity=drawn(inputs.constants.memory_share * inputs.gpu.memory_capacity),
+        sequences=drawn(held),
+    )
+
+
+def transfer_of(
+    plan: ServingPlan, operation: Operation, found: Measured, catalog: Catalog
+) -> CacheTransfer[Draws] | None:
+    """What the network between the pools carries."""
+    if not operation.prompts:
+        return None
+    inputs, it = found.inputs, plan.setting
+    pool = operation.prompts
+    ones = np.ones_like(found.requests)
+    volume = transfer_bytes(inputs.model, inputs.load)
+    link = link_between(it, inputs)
+    smaller = min(pool.workers * int(pool.layout.gpus), operation.workers * int(operation.layout.gpus))
+    traffic = found.requests * volume / smaller
+    return CacheTransfer(
+        bytes=Draws(np.asarray(volume) * ones, inputs.used),
+        time=Draws(np.asarray(transfer_time(volume, link * float(pool.layout.gpus))) * ones, inputs.used),
+        rate=Draws(traffic, inputs.used, residual("throughput", it, catalog)),
+        share_of_network=float(traffic[0] / link),
+    )
+
+
+# What limits it ------------------------------------------------------------------------------------------------------
+
+DOUBLED: Mapping[ServingResource, tuple[str, ...]] = {
+    "compute": ("dense_peak", "expert_peak", "attention_peak"),
+    "memory_bandwidth": ("memory_bandwidth",),
+    "memory_capacity": ("memory_capacity",),
+    "scale_up": ("scale_up",),
+    "scale_out": ("scale_out",),
+    "host": (),
+}
+HOST = ("layer_time", "expert_layer_time", "latent_layer_time", "step_time", "sequence_time", "first_token_time")
+
+
+def bottleneck_of(plan: ServingPlan, operation: Operation) -> ServingBottleneck:
+    """What twice as much of each resource gains at the same limits, with the layout that was chosen."""
+    it, inputs = plan.setting, plan.inputs
+    fixed = replace(
+        it,
+        question=it.question.model_copy(
+            update={
+                "tensor_parallel": int(operation.layout.tensor),
+                "attention_data_parallel": int(operation.layout.attention_data),
+                "expert_parallel": int(operation.layout.expert),
+                "pipeline_parallel": int(operation.layout.pipeline),
+            }
+        ),
+    )
+    alone = operation.prompts is not None
+
+    def best(changed: ServingInputs) -> float:
+        tried = try_all(fixed, changed, int(operation.layout.gpus), alone)
+        place = tried.best(plan.limits if not alone else Limits(np.inf, plan.limits.time_per_token))
+        return float(tried.requests[place]) if place else 0.0
+
+    now = best(inputs)
+    made: list[Doubled] = []
+    for resource, names in DOUBLED.items():
+        gpu = replace(inputs.gpu, **{name: 2 * getattr(inputs.gpu, name) for name in names})
+        constants = inputs.constants
+        if resource == "host":
+            constants = replace(constants, **{name: getattr(constants, name) / 2 for name in HOST})
+        then = best(replace(inputs, gpu=gpu, constants=constants))
+        tokens = then * it.question.output_tokens * operation.gpus / it.question.gpus
+        made.append(Doubled(resource, 2.0, tokens, then / now - 1 if now else 0.0))
+    worst = max(made, key=lambda one: one.gain)
+    return ServingBottleneck(worst.resource, worst.gain, tuple(made))
+
+
+def front_of(plan: ServingPlan, gpu_second: float | None) -> tuple[ServingPoint, ...]:
+    """Throughput of a GPU against tokens a second of a user: what no other layout and load beats in both."""
+    tried = plan.tried
+    tokens = plan.setting.question.output_tokens
+    speed, rate = 1 / tried.time_per_token.ravel(), tried.requests.ravel() * tokens
+    places = envelope(speed, rate, tried.fits.ravel())
+    points = []
+    for place in thinned(places, FRONT):
+        row, column = divmod(place, tried.requests.shape[1])
+        points.append(
+            ServingPoint(
+                interactivity=float(speed[place]),
+                throughput=float(rate[place]),
+                cost=1e6 * gpu_second / float(rate[place]) if gpu_second else None,
+                ttft=float(tried.first_token[row, column]),
+                concurrency=int(tried.concurrency[row, column]),
+                parallelism=layout_result(tried.at(row)),
+            )
+        )
+    return tuple(points)
+
+
+FRONT = 24
+"""Points of the front that are shown."""
+OTHERS = 6
+"""Other layouts that are shown."""
+
+
+def thinned(places: list[int], most: int) -> list[int]:
+    """So many of a list, evenly, with both ends.
+
+    >>> thinned([1, 2, 3, 4, 5], 3)
+    [1, 3, 5]
+    """
+    if len(places) <= most:
+        return places
+    return [places[round(index * (len(places) - 1) / (most - 1))] for index in range(most)]
+
+
+def alternatives_of(plan: ServingPlan, operation: Operation) -> tuple[ServingAlternative, ...]:
+    """The best of other layouts, and why they are not the answer."""
+    tried, limits = plan.tried, plan.limits
+    tokens = plan.setting.question.output_tokens
+    kept = tried.fits & (tried.time_per_token <= limits.time_per_token) & (tried.first_token <= limits.first_token)
+    best = np.where(kept, tried.requests, -1.0).max(axis=1) * tokens
+    made: list[ServingAlternative] = []
+    for row in np.argsort(-best, kind="stable"):
+        layout = tried.at(int(row))
+        if layout == operation.layout or len(made) == OTHERS:
+            continue
+        if best[row] > 0:
+            chosen = operation.requests * tokens / plan.setting.question.gpus
+            reason = f"{max(1 - best[row] / chosen, 0.0):.0%} fewer tokens a second."
+        elif not tried.fits[row].any():
+            reason = "Its weights leave no room for a sequence."
+        else:
+            reason = "It keeps a limit at no load."
+        rate = float(best[row]) if best[row] > 0 else None
+        made.append(ServingAlternative(layout_result(layout), rate, reason))
+    return tuple(made)

@@ -1,0 +1,307 @@
+"""A question about serving as the formulas take it: the model in its formats, rates, layout, load and constants."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from app.catalog.entries import Engine, Gpu
+from app.catalog.estimate import Estimate
+from app.catalog.load import Catalog
+from app.catalog.sampling import TYPICAL, Sampling
+from app.formulas.arrays import Array
+from app.formulas.fabric.placement import Site, network_share
+from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingConstants, ServingLoad, ServingRates
+from app.plan.cluster import Cluster
+from app.plan.communication import DesignedNetwork
+from app.plan.job.shape import shape
+from app.plan.scenario import ModelRequest
+from app.plan.serving.serving_request import ServingQuestion
+
+WEIGHT_BYTES = {
+    "bf16": 2.0,
+    "fp8": 1.0,
+    "nvfp4": (4 + 8 / 16) / 8,
+    "mxfp4": (4 + 8 / 32) / 8,
+    "int4": (4 + 8 / 32) / 8,
+}
+"""Bytes of a weight: its bits, and its share of a scale for each 16 or 32 of them."""
+CACHE_BYTES = {"bf16": 2.0, "fp8": 1.0}
+
+
+@dataclass(frozen=True)
+class Formats:
+    """What is kept in which format: weights outside the experts, the experts', keys and values."""
+
+    dense: str
+    experts: str
+    cache: str
+
+
+def formats(question: ServingQuestion, gpu: Gpu, engine: Engine, catalog: Catalog) -> Formats:
+    """The formats that are asked for, or the usual ones. 4-bit checkpoints of some models keep attention in 16 bit."""
+    weights = question.weights or ("fp8" if gpu.fp8 else "bf16")
+    model = catalog.models.get(question.model)
+    keeps = weights not in ("bf16", "fp8") and model is not None and not model.low_bit_attention
+    low = engine.low_bit_cache and weights != "bf16"
+    return Formats("bf16" if keeps else weights, weights, question.kv_cache or ("fp8" if low else "bf16"))
+
+
+def product_format(weights: str, gpu: Gpu) -> str:
+    """The format in which products are computed: the weights', or 16 bit where the GPU has no such units."""
+    if weights == "bf16" or (weights == "fp8" and not gpu.fp8):
+        return "bf16"
+    if weights == "fp8":
+        return "fp8"
+    return "nvfp4" if gpu.fp4 else "bf16"
+
+
+def peak(weights: str, gpu: Gpu) -> Estimate:
+    """Dense matrix rate in the format that products are computed in."""
+    rates = {"bf16": gpu.bf16 or gpu.fp16, "fp8": gpu.fp8, "nvfp4": gpu.fp4}
+    return rates[product_format(weights, gpu)] or gpu.fp16
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A question with its hardware, engine and formats: all that decides which constants it takes."""
+
+    question: ServingQuestion
+    cluster: Cluster
+    engine: Engine
+    formats: Formats
+    model: ServedModel
+    family: str
+    site: Site
+
+    @property
+    def gpu(self) -> Gpu:
+        """The accelerator."""
+        return self.cluster.gpu
+
+
+def setting(question: ServingQuestion, cluster: Cluster, network: DesignedNetwork | None, catalog: Catalog) -> Setting:
+    """A question on its cluster and the network designed for it."""
+    engine = catalog.engines[question.engine_key(catalog)]
+    kept = formats(question, cluster.gpu, engine, catalog)
+    entry = catalog.models.get(question.model)
+    served = ServedModel(
+        shape=replace(shape(question.part(ModelRequest), catalog), prediction_layers=0.0),
+        dense_bytes=WEIGHT_BYTES[kept.dense],
+        expert_bytes=WEIGHT_BYTES[kept.experts],
+        kv_bytes=CACHE_BYTES[kept.cache],
+        linear_share=entry.linear_share if entry else 0.0,
+        sparse_keys=float(entry.sparse_keys or 0) if entry else 0.0,
+    )
+    return Setting(
+        question=question,
+        cluster=cluster,
+        engine=engine,
+        formats=kept,
+        model=served,
+        family=family(served),
+        site=network.site if network else Site(float(cluster.gpus), float(cluster.domain)),
+    )
+
+
+def family(model: ServedModel) -> str:
+    """The family of architectures that a model belongs to: what an engine has kernels of its own for."""
+    shape = model.shape
+    if model.linear_share:
+        return "linear"
+    if shape.kv_rank:
+        return "latent"
+    if not shape.experts:
+        return "dense"
+    return "sink" if shape.window_share else "experts"
+
+
+def estimates(it: Setting, catalog: Catalog) -> dict[str, Estimate]:
+    """Every estimate that the answer rests on, by what it is for."""
+    gpu, engine, arrivals = it.gpu, it.engine, it.question.arrivals
+    own = {name: _of_gpu(catalog, gpu, name, it.formats) for name in OF_GPU}
+    for name, weights in (("dense", it.formats.dense), ("expert", it.formats.experts)):
+        products = _products(catalog, gpu, product_format(weights, gpu))
+        own |= {f"{name}_compute": products["compute"], f"{name}_half": products["half_tokens"]}
+        own[f"{name}_peak"] = peak(weights, gpu)
+    own |= {name: catalog.serving[group][key] for name, (group, key) in SHARED.items()}
+    waves = "prompt_first_" if engine.prompts_alone else "wave_"
+    prefix = waves if arrivals == "waves" else ""
+    own |= {name: catalog.serving["batching"][prefix + name] for name in ("interference", "burst")}
+    own |= {name: getattr(engine, name) for name in ENGINE}
+    own |= {
+        "memory_bandwidth": gpu.memory_bandwidth,
+        "memory_capacity": gpu.memory,
+        "attention_peak": gpu.bf16 or gpu.fp16,
+        "scale_up": it.cluster.scale_up.bandwidth,
+    }
+    if isinstance(it.cluster.rate_per_gpu, Estimate):
+        own["scale_out"] = it.cluster.rate_per_gpu
+    cell = catalog.serving["correction"].get(f"{engine.key}-{it.family}-{gpu.architecture}")
+    return own | ({"correction": cell} if cell else {})
+
+
+OF_GPU = (
+    "memory", "expert_memory", "kernel_share", "kv_memory", "attention_compute", "prompt_attention",
+    "reduce_latency", "reduce_doubling", "one_shot", "two_shot", "two_shot_latency",
+)  # fmt: skip
+SHARED = {
+    "relative_expert_compute": ("experts", "compute"),
+    "expert_imbalance": ("experts", "imbalance"),
+    "expert_tile": ("experts", "tile"),
+    "expert_spread": ("experts", "spread"),
+    "expert_layer_time": ("experts", "layer_time"),
+    "latent_compute": ("attention", "latent_compute"),
+    "latent_layer_time": ("attention", "latent_layer_time"),
+    "lean_layer": ("attention", "lean_layer"),
+    "reduce_scale": ("exchange", "reduce_scale"),
+    "dispatch_latency": ("exchange", "dispatch_latency"),
+    "dispatch_rate": ("exchange", "dispatch_rate"),
+    "network_latency": ("exchange", "network_latency"),
+    "transfer_rate": ("exchange", "transfer_rate"),
+    "synchronisation": ("batching", "synchronisation"),
+    "queueing": ("batching", "queueing"),
+    "acceptance": ("batching", "acceptance"),
+    "yearly_gain": ("batching", "yearly_gain"),
+    "reserved_memory": ("memory", "reserved"),
+}
+ENGINE = ("layer_time", "step_time", "sequence_time", "first_token_time", "memory_share")
+
+
+def _of_gpu(catalog: Catalog, gpu: Gpu, name: str, kept: Formats) -> Estimate:
+    """A constant of the GPU, else of its architecture, else of those between."""
+    low = {"memory": kept.dense, "expert_memory": kept.experts}.get(name, "bf16") not in ("bf16", "fp8")
+    key = f"low_{name}" if low else name
+    groups = (f"gpu-{gpu.key}", f"architecture-{gpu.architecture}", "architecture-other")
+    return next(catalog.serving[group][key] for group in groups if key in catalog.serving.get(group, {}))
+
+
+def _products(catalog: Catalog, gpu: Gpu, computed: str) -> Mapping[str, Estimate]:
+    """The constants of matrix products in one format: the GPU's, its architecture's, or those between."""
+    groups = (f"gpu-{gpu.key}", gpu.architecture, "other")
+    keys = [f"products-{group}-{computed}" for group in groups]
+    return next(catalog.serving[key] for key in keys if key in catalog.serving)
+
+
+def serving_constants(take: Callable[[str], Array], years: Array, lean: Array) -> ServingConstants:
+    """The constants of a question.
+
+    Args:
+        take: the number of an estimate, by its name in `estimates`.
+        years: releases' age relative to those that the engine's constants are of [years].
+        lean: 1 for models with attention sinks, whose layers have fewer kernels, else 0.
+    """
+    gain = take("yearly_gain") ** years
+    share = take("kernel_share")
+    plain = {name: take(name) for name in PLAIN}
+    return ServingConstants(
+        **plain,
+        dense_compute=take("dense_compute") * share,
+        expert_compute=take("expert_compute") * share * take("relative_expert_compute"),
+        half_tokens=take("dense_half"),
+        reduce_latency=take("reduce_latency") * take("reduce_scale"),
+        layer_time=take("layer_time") * gain * (1 - lean + lean * take("lean_layer")),
+        expert_layer_time=take("expert_layer_time") * gain,
+        latent_layer_time=take("latent_layer_time") * gain,
+        step_time=take("step_time") * gain,
+    )
+
+
+SCALED = {
+    "dense_compute", "expert_compute", "half_tokens", "reduce_latency", "layer_time", "expert_layer_time",
+    "latent_layer_time", "step_time",
+}  # fmt: skip
+PLAIN = tuple(entry.name for entry in fields(ServingConstants) if entry.name not in SCALED)
+
+
+@dataclass(frozen=True)
+class ServingInputs:
+    """What the formulas take for one question."""
+
+    model: ServedModel
+    gpu: ServingRates
+    load: ServingLoad
+    constants: ServingConstants
+    used: tuple[Estimate, ...]
+
+
+def years_of(it: Setting) -> float:
+    """How much younger the engine's release is than those that its constants are of [years]."""
+    return (it.question.software_date or it.engine.newest_year) - it.engine.constants_year
+
+
+def serving_inputs(it: Setting, catalog: Catalog, sampling: Sampling = TYPICAL) -> ServingInputs:
+    """The inputs of a question: typical values, or draws on the last axis."""
+    known = estimates(it, catalog)
+
+    def take(name: str) -> Array:
+        return sampling(known[name]) if name in known else 1.0
+
+    question = it.question
+    constants = serving_constants(take, years_of(it), float(it.family == "sink"))
+    if question.memory_share is not None:
+        constants = replace(constants, memory_share=question.memory_share)
+    return ServingInputs(
+        model=it.model,
+        gpu=serving_rates(it, take),
+        load=serving_load(it, take),
+        constants=constants,
+        used=tuple(dict.fromkeys(known.values())),
+    )
+
+
+def serving_rates(it: Setting, take: Callable[[str], Array]) -> ServingRates:
+    """Rates of one GPU of the cluster, the network's after its protocol and before any taper."""
+    rate = it.cluster.rate_per_gpu
+    network = take("scale_out") if isinstance(rate, Estimate) else rate
+    return ServingRates(
+        memory_bandwidth=take("memory_bandwidth"),
+        memory_capacity=take("memory_capacity"),
+        dense_peak=take("dense_peak"),
+        expert_peak=take("expert_peak"),
+        attention_peak=take("attention_peak"),
+        scale_up=take("scale_up"),
+        domain=float(it.cluster.domain),
+        scale_out=np.maximum(network, 1.0) * take("transfer_rate"),
+    )
+
+
+def on_network(gpu: ServingRates, site: Site, layout: Layout) -> ServingRates:
+    """The same GPU where groups of a layout's size exchange tokens over the designed network, tapers and all."""
+    if not site.matters:
+        return gpu
+    share = network_share([(1.0, layout.tensor * layout.attention_data)], "exchange", site)
+    return replace(gpu, scale_out=gpu.scale_out * share)
+
+
+def serving_load(it: Setting, take: Callable[[str], Array], concurrency: Array = 1.0) -> ServingLoad:
+    """The load of one replica."""
+    question = it.question
+    counted = question.arrivals in ("benchmark", "waves")
+    return ServingLoad(
+        input_tokens=question.input_tokens,
+        output_tokens=question.output_tokens,
+        concurrency=concurrency,
+        token_budget=float(question.token_budget or it.engine.token_budget),
+        prefix_hits=question.prefix_hits,
+        accepted_tokens=question.accepted_tokens,
+        prompts_alone=float(it.engine.prompts_alone),
+        burst=take("burst") if counted else 0.0,
+        in_process=float(question.arrivals == "offline"),
+    )
+
+
+def residual(name: str, it: Setting, catalog: Catalog) -> float:
+    """The model's own error of a result: half-width of its 80 % band on the logarithm.
+
+    Wider where no engine is named, and where the family of models, or the architecture, has no measured row.
+    """
+    widths = {key: estimate.typical for key, estimate in catalog.serving["residual"].items()}
+    cells = [cell.split("-") for cell in catalog.serving["correction"]]
+    architecture = f"architecture-{it.gpu.architecture}" in catalog.serving
+    family = any(it.family in cell for cell in cells)
+    squares = widths[name] ** 2
+    squares += 0.0 if architecture else widths["other_architecture"] ** 2
+    squares += 0.0 if family else widths["other_family"] ** 2
+    squares += 0.0 if it.question.engine else widths["other_engine"] ** 2
+    return float(np.sqrt(squares))

@@ -1,0 +1,169 @@
+"""The parts of an answer about serving: named as on the wire, every field declared here and nowhere else."""
+
+from typing import Generic, Literal
+
+from app.plan.band import Q, record, result
+
+ServingResource = Literal["compute", "memory_bandwidth", "memory_capacity", "scale_up", "scale_out", "host"]
+
+
+@record
+class ServingLayout:
+    """How one replica spreads over its GPUs."""
+
+    tensor_parallel: int = result("1", "Tensor parallel", "GPUs that share each layer.")
+    attention_data_parallel: int = result(
+        "1", "Attention data parallel", "Ranks with sequences of their own that share the experts."
+    )
+    expert_parallel: int = result("1", "Expert parallel", "GPUs that the experts are dealt out to.")
+    pipeline_parallel: int = result("1", "Pipeline parallel", "Stages.")
+    gpus: int = result("1", "GPUs of a replica", "GPUs of one replica.")
+
+
+@record
+class Pool:
+    """Replicas that compute prompts, or answers, alone."""
+
+    workers: int = result("1", "Replicas", "Replicas of the pool.")
+    gpus: int = result("1", "GPUs", "GPUs of the pool.")
+    parallelism: ServingLayout = result("", "Parallelism", "How each of them spreads over its GPUs.")
+
+
+@record
+class ServingPart(Generic[Q]):
+    """A part of a step that decodes, or of the work of one prompt."""
+
+    phase: str = result("", "Phase", "answer: one step of all sequences; prompt: one prompt.")
+    name: str = result("", "Part", "What takes the time.")
+    time: Q = result("s", "Time", "Time of it.", formula="serving.step_parts")
+    resource: ServingResource = result("", "Bound by", "What it is bound by.")
+
+
+@record
+class ServingMemory(Generic[Q]):
+    """Memory of one GPU."""
+
+    weights: Q = result("B", "Weights", "Weights of the model.", formula="serving.serving_weights")
+    kv_cache: Q = result(
+        "B", "Keys and values", "The cache of the sequences in flight.", formula="serving.sequence_bytes"
+    )
+    other: Q = result("B", "Other", "Activations, graphs and libraries.")
+    capacity: Q = result("B", "Capacity", "What the engine may take.")
+    sequences: Q = result(
+        "1", "Room for sequences", "Sequences that the memory of a replica holds.", formula="serving.sequences_held"
+    )
+
+
+@record
+class CacheTransfer(Generic[Q]):
+    """Keys and values on their way from the pool for prompts to that for answers."""
+
+    bytes: Q = result("B", "Keys and values of a prompt", "What one prompt leaves.", formula="serving.transfer_bytes")
+    time: Q = result("s", "Time to send them", "Part of the time to first token.", formula="serving.transfer_time")
+    rate: Q = result("B/s", "Traffic of a GPU", "What each GPU of the smaller pool sends or takes, on average.")
+    share_of_network: float = result(
+        "1", "Share of its network", "That traffic over the GPU's network rate.", share=True
+    )
+
+
+@record
+class Doubled:
+    """What twice as much of a resource gains, limits and layout kept."""
+
+    resource: ServingResource = result("", "Resource", "What there would be twice as much of.")
+    factor: float = result("1", "Factor", "How many times as much.")
+    output_tokens_per_second_per_gpu: float = result("1/s", "Tokens a second", "Output tokens of a GPU then.")
+    gain: float = result("1", "Gain", "Increase over now.", share=True)
+
+
+@record
+class ServingBottleneck:
+    """What limits throughput under the limits that were asked for."""
+
+    resource: ServingResource = result("", "Bottleneck", "The resource that gains most when doubled.")
+    share: float = result("1", "Share", "What doubling it gains.", share=True)
+    what_if: tuple[Doubled, ...] = result("", "What if", "Each resource doubled.")
+
+
+@record
+class ServingCosts(Generic[Q]):
+    """What tokens cost."""
+
+    per_million_output_tokens: Q = result(
+        "USD",
+        "Cost of a million output tokens",
+        "The cluster's whole cost over its life, by the tokens it answers with.",
+        formula="serving.cost_of_tokens",
+    )
+    per_million_input_tokens: Q = result(
+        "USD",
+        "Cost of a million input tokens",
+        "The same, of the share of the time that prompts take.",
+        formula="serving.cost_of_tokens",
+    )
+    rental: Q = result(
+        "USD", "Rent of a million output tokens", "At the rent of a GPU.", formula="serving.cost_of_tokens"
+    )
+    energy_per_million_tokens: Q = result(
+        "J", "Energy of a million output tokens", "At typical power, IT alone.", formula="serving.cost_of_tokens"
+    )
+
+
+@record
+class ServingPoint:
+    """A layout and load that no other beats in both speed and throughput, by typical values."""
+
+    interactivity: float = result("1/s", "Tokens a second of a user", "One over the time per token.")
+    throughput: float = result("1/s", "Output tokens a second of a GPU", "Throughput at that load.")
+    cost: float | None = result("USD", "Cost of a million output tokens", "Owned; null where a price is missing.")
+    ttft: float = result("s", "Time to first token", "Mean.")
+    concurrency: int = result("1", "In flight", "Requests in flight in a replica.")
+    parallelism: ServingLayout = result("", "Parallelism", "How a replica spreads over its GPUs.")
+
+
+@record
+class ServingAlternative:
+    """The best of another layout, and why it is not the answer."""
+
+    parallelism: ServingLayout = result("", "Parallelism", "How a replica spreads over its GPUs.")
+    output_tokens_per_second_per_gpu: float | None = result(
+        "1/s", "Output tokens a second of a GPU", "Its best within the limits; null where it keeps none."
+    )
+    reason: str = result("", "Why not", "What it lacks.")
+
+
+@record
+class Serving(Generic[Q]):
+    """What a cluster that serves answers with."""
+
+    mode: Literal["aggregated", "disaggregated"] = result(
+        "", "Pools", "aggregated: each replica does both; disaggregated: prompts and answers apart."
+    )
+    parallelism: ServingLayout | None = result(
+        "", "Parallelism", "How a replica spreads over its GPUs; of the answers' pool where there are two."
+    )
+    prefill: Pool | None = result("", "Pool for prompts", "null where each replica does both.")
+    decode: Pool | None = result("", "Pool for answers", "null where each replica does both.")
+    replicas: int = result("1", "Replicas", "Replicas that answer.")
+    gpus: int = result("1", "GPUs in use", "GPUs of all replicas.")
+    concurrency: float = result("1", "Requests in flight", "On the whole cluster.")
+    ttft: Q = result("s", "Time to first token", "Mean.", formula="serving.steady_state")
+    tpot: Q = result("s", "Time per token", "Mean, between tokens of an answer.", formula="serving.steady_state")
+    interactivity: Q = result("1/s", "Tokens a second of a user", "One over the time per token.")
+    output_tokens_per_second_per_gpu: Q = result(
+        "1/s", "Output tokens a second of a GPU", "Tokens of answers.", formula="serving.steady_state"
+    )
+    total_tokens_per_second_per_gpu: Q = result(
+        "1/s", "Tokens a second of a GPU", "Tokens of prompts and answers.", formula="serving.steady_state"
+    )
+    requests_per_second: Q = result("1/s", "Requests a second", "Of the whole cluster.", formula="serving.steady_state")
+    users: Q = result(
+        "1", "Users", "Who each wait for an answer, think, and ask again.", formula="serving.users_served"
+    )
+    parts: tuple[ServingPart[Q], ...] = result("", "Parts", "Where the time of a step and of a prompt goes.")
+    memory: ServingMemory[Q] | None = result("", "Memory", "Memory of one GPU.")
+    kv_transfer: CacheTransfer[Q] | None = result("", "Between the pools", "null where there is one pool.")
+    bottleneck: ServingBottleneck | None = result("", "Bottleneck", "What limits throughput.")
+    costs: ServingCosts[Q] = result("", "Costs", "What tokens cost.")
+    front: tuple[ServingPoint, ...] = result("", "Front", "Throughput against speed of a user, fastest first.")
+    alternatives: tuple[ServingAlternative, ...] = result("", "Alternatives", "Other layouts, the next best first.")

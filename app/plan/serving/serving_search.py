@@ -1,0 +1,164 @@
+"""The best layout and load: every one that fits, evaluated at once, and what limits leave of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.catalog.estimate import Estimate
+from app.formulas.arrays import Array
+from app.formulas.serving.batching import steady_state
+from app.formulas.serving.kv_cache import sequences_held
+from app.formulas.serving.serving_arguments import Layout, ServedModel
+from app.plan.serving.serving_inputs import ServingInputs, Setting, on_network
+from app.plan.serving.serving_request import ServingQuestion
+
+Floats = NDArray[np.float64]
+STEPS_PER_DOUBLING = 4
+"""Numbers of sequences in flight that are tried for each doubling."""
+DOUBLINGS = 15
+NAMES = ("tensor", "attention_data", "expert", "pipeline")
+FIELDS: Mapping[str, str] = {
+    "tensor": "tensor_parallel",
+    "attention_data": "attention_data_parallel",
+    "expert": "expert_parallel",
+    "pipeline": "pipeline_parallel",
+}
+"""The scenario's names of what a layout has."""
+
+
+def powers(most: float) -> list[int]:
+    """Powers of two up to a number.
+
+    >>> powers(10)
+    [1, 2, 4, 8]
+    """
+    return [1 << place for place in range(int(np.log2(max(most, 1))) + 1)]
+
+
+def layouts(question: ServingQuestion, model: ServedModel, gpus: int, domain: int) -> Layout:
+    """Layouts of a replica that divide the model and are no larger than the cluster, along the first of two axes.
+
+    Tensor parallelism stays in the scale-up domain unless it is asked for; experts lie whole on all GPUs of a replica,
+    or are cut like the rest; ranks with sequences of their own are for experts and latent attention.
+    """
+    shape = model.shape
+    given = {name: getattr(question, field) for name, field in FIELDS.items()}
+    mixture = shape.experts > 0
+    ranks = powers(gpus) if mixture or shape.kv_rank else [1]
+    tensors = [given["tensor"]] if given["tensor"] else [t for t in powers(min(gpus, domain)) if shape.heads % t == 0]
+    tried = []
+    for t, a, p in product(
+        tensors,
+        [given["attention_data"]] if given["attention_data"] else ranks,
+        [given["pipeline"]] if given["pipeline"] else powers(min(gpus, float(shape.layers), 16)),
+    ):
+        if t * a * p > gpus:
+            continue
+        options = {1, t * a} if mixture and a == 1 else {t * a} if mixture else {1}
+        for e in [given["expert"]] if given["expert"] else sorted(options):
+            if e <= t * a and (e <= 1 or e <= shape.experts):
+                tried.append((t, a, e, p))
+    columns = np.array(tried, float).reshape(-1, 4).T
+    return Layout(**{name: column[:, None] for name, column in zip(NAMES, columns, strict=True)})
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Times that the mean must keep [s]; infinite where there are none."""
+
+    first_token: float
+    time_per_token: float
+
+
+def limits_of(question: ServingQuestion, tails: Mapping[str, Estimate]) -> Limits:
+    """The limits of a question as limits of the mean: a percentile is so many times the mean, as measured."""
+    tail = question.percentile
+    first = tails[f"first_token_{tail}"].typical if tail != "mean" else 1.0
+    token = tails[f"time_per_token_{tail}"].typical if tail != "mean" else 1.0
+    return Limits((question.ttft_limit or np.inf) / first, (question.tpot_limit or np.inf) / token)
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """Every layout with every number of sequences in flight: layouts along the first axis, sequences the second.
+
+    Attributes:
+        layout: the layouts.
+        concurrency: sequences in flight in a replica.
+        fits: whether the memory holds them.
+        time_per_token, first_token: [s].
+        requests: answers per second and GPU [1/s].
+        held: the most sequences that each layout holds.
+    """
+
+    layout: Layout
+    concurrency: Floats
+    fits: NDArray[np.bool_]
+    time_per_token: Floats
+    first_token: Floats
+    requests: Floats
+    held: Floats
+
+    def at(self, place: int) -> Layout:
+        """One of the layouts."""
+        return Layout(**{name: float(getattr(self.layout, name)[place, 0]) for name in NAMES})
+
+    def best(self, limits: Limits) -> tuple[int, int] | None:
+        """Layout and load that answer most requests a GPU within the limits; ``None`` where none does."""
+        kept = self.fits & (self.time_per_token <= limits.time_per_token) & (self.first_token <= limits.first_token)
+        if not kept.any():
+            return None
+        place = int(np.argmax(np.where(kept, self.requests, -1.0)))
+        return place // self.requests.shape[1], place % self.requests.shape[1]
+
+
+def try_all(it: Setting, inputs: ServingInputs, gpus: int, alone: bool = False) -> Tried:
+    """Every layout of a replica with every load that its memory holds.
+
+    Args:
+        it: the question on its cluster.
+        inputs: typical values of what the formulas take.
+        gpus: the largest replica.
+        alone: answers without their prompts, which another pool computes.
+    """
+    layout = layouts(it.question, it.model, gpus, it.cluster.domain)
+    steps = np.arange(STEPS_PER_DOUBLING * DOUBLINGS + 1) / STEPS_PER_DOUBLING
+    grid = np.unique(np.round(2.0**steps))[None, :]
+    gpu = on_network(inputs.gpu, it.site, layout)
+    held = np.asarray(sequences_held(inputs.model, gpu, layout, inputs.load, inputs.constants))
+    most = np.minimum(held, (it.question.max_sequences or it.engine.max_sequences) * layout.attention_data)
+    full = np.floor(np.maximum(most, 1.0))
+    concurrency = np.concatenate([np.minimum(grid, full), full], axis=1)
+    load = replace(inputs.load, concurrency=concurrency)
+    constants = replace(inputs.constants, interference=0.0, queueing=0.0) if alone else inputs.constants
+    state = steady_state(inputs.model, gpu, layout, load, constants)
+    size = np.asarray(layout.gpus)
+    requests = np.asarray(state.requests) / size
+    if alone:
+        answer = np.asarray(state.time_per_token) * load.output_tokens
+        requests = concurrency / answer / size
+    return Tried(
+        layout=layout,
+        concurrency=concurrency,
+        fits=np.broadcast_to(most >= 1, concurrency.shape),
+        time_per_token=np.asarray(state.time_per_token),
+        first_token=np.asarray(state.first_token),
+        requests=requests,
+        held=held,
+    )
+
+
+def envelope(speed: Floats, rate: Floats, kept: NDArray[np.bool_]) -> list[int]:
+    """Places that no other beats in both tokens a second of a user and requests a GPU, fastest first."""
+    order = np.argsort(-np.where(kept, speed, -1.0), kind="stable")
+    order = order[np.asarray(kept)[order]]
+    best = np.maximum.accumulate(np.concatenate(([0.0], rate[order])))
+    return [int(place) for place, before in zip(order, best[:-1], strict=True) if rate[place] > before]
+
+
+def stack_layouts(one: Layout) -> dict[str, Array]:
+    """What a layout has, by the scenario's names."""
+    return {FIELDS[entry.name]: getattr(one, entry.name) for entry in fields(Layout)}

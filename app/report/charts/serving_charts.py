@@ -1,0 +1,66 @@
+"""Charts of serving: throughput of a GPU against the speed of a user."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from plotly import graph_objects as go
+
+from app.plan.serving.serving_result import Serving, ServingPoint
+from app.report.charts.curve_charts import lines
+from app.studies.curve import Curve, Mark, Series
+from app.units import show
+
+
+def serving_front(serving: Serving, look: str, limit: float | None = None) -> go.Figure:
+    """What a GPU gives against what a user gets, with its range; ``limit`` is the time per token allowed [s]."""
+    front = serving.front
+    return lines(
+        Curve(
+            key="front",
+            title=_title(front),
+            subtitle="Output tokens a second of a GPU, by the best layout and load, against tokens a second of a user",
+            x_name="Tokens a second of a user",
+            x_unit="1/s",
+            y_name="Output tokens a second of a GPU",
+            y_unit="1/s",
+            series=(_series(front, serving, look),) if front else (),
+            own=_own(serving),
+            marks=(Mark(1 / limit, f"limit {show(limit, 's')} a token"),) if limit else (),
+        ),
+        height=400,
+    )
+
+
+def _series(front: Sequence[ServingPoint], serving: Serving, look: str) -> Series:
+    """The front from slow to fast, with the relative range of the answer's own throughput."""
+    typical = np.array([point.throughput for point in front][::-1])
+    band = serving.output_tokens_per_second_per_gpu
+    low, high = (band.low / band.typical, band.high / band.typical) if band else (1.0, 1.0)
+    speed = np.array([point.interactivity for point in front][::-1])
+    return Series("Best", look, speed, typical, typical * low, typical * high, strong=True)
+
+
+def _own(serving: Serving) -> tuple[float, float] | None:
+    """Where the answer itself lies."""
+    speed, rate = serving.interactivity, serving.output_tokens_per_second_per_gpu
+    return (speed.typical, rate.typical) if speed and rate else None
+
+
+def _title(front: Sequence[ServingPoint]) -> str:
+    """How far speed and throughput reach."""
+    if not front:
+        return "The model does not fit"
+    fast, full = front[0], front[-1]
+    times = full.throughput / fast.throughput
+    if not math.isfinite(times):
+        return "Throughput against speed"
+    return (
+        f"From {full.interactivity:.0f} to {fast.interactivity:.0f} tokens a second of a user, the throughput of a GPU "
+        f"falls by a factor of {times:.0f}"
+    )

@@ -1,0 +1,166 @@
+"""Published operating points of serving: each row of a file as a question, with the layout and load that it states."""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite, nan
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from app.catalog.load import Catalog
+from app.formulas.serving.serving_arguments import Layout
+from app.plan.serving.serving_request import ServingQuestion
+
+MEASUREMENTS = Path(__file__).parent / "measurements" / "serving.csv"
+
+ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", "tensorrt-llm": "tensorrt-llm"}
+WEIGHTS = {"fp4": "nvfp4", "fp8_block": "fp8"}
+TIERS = ("core", "stress")
+"""What is predicted; other rows lack what decides their speed, or contradict one another."""
+OFFLINE = ("offline-maximum", "mlperf-offline", "static-batch")
+
+
+@dataclass(frozen=True)
+class ServingRow:
+    """One operating point: the question it answers, how it was laid out, and what was measured."""
+
+    id: str
+    tier: str
+    source: str
+    engine: str
+    question: ServingQuestion
+    layout: Layout | None
+    concurrency: float
+    time_per_token: float
+    first_token: float
+    throughput: float
+    searched: bool
+    """Whether it is the best that its submitter found, by a layout that it does not state."""
+
+    @property
+    def offline(self) -> bool:
+        """Whether it is the most that the system answers, with a queue that is never empty."""
+        return self.question.arrivals == "offline"
+
+    @property
+    def replicas(self) -> float:
+        """Replicas that the row's GPUs make."""
+        return self.question.gpus / float(self.layout.gpus) if self.layout else 1.0
+
+
+def number(text: str | None) -> float:
+    """A number, or NaN where the source does not say."""
+    try:
+        value = float((text or "").replace(",", ""))
+    except ValueError:
+        return nan
+    return value if isfinite(value) else nan
+
+
+def positive(text: str | None, other: float) -> float:
+    """A number above zero, or another where the source does not say."""
+    value = number(text)
+    return value if value > 0 else other
+
+
+def release_year(text: str) -> float | None:
+    """Year and month of a date as a year, the middle of the month; ``None`` where the source does not say.
+
+    >>> release_year("2025-07-01"), release_year("2024"), release_year("")
+    (2025.5416666666667, 2024.5, None)
+    """
+    parts = text.split("-")
+    if not parts[0].isdigit():
+        return None
+    return float(parts[0]) + ((float(parts[1]) - 0.5) / 12 if len(parts) > 1 else 0.5)
+
+
+def read(path: Path, catalog: Catalog) -> tuple[list[ServingRow], list[dict[str, str]]]:
+    """The rows of a file that can be predicted, and why the others cannot."""
+    rows: list[ServingRow] = []
+    skipped: list[dict[str, str]] = []
+    with path.open(newline="", encoding="utf-8") as file:
+        for place, fields in enumerate(csv.DictReader(file), start=2):
+            name = fields.get("id") or f"line {place}"
+            reason = refusal(fields, catalog)
+            if reason:
+                skipped.append({"run": name, "reason": reason})
+                continue
+            try:
+                rows.append(row_of(name, fields, catalog))
+            except ValidationError as error:
+                first = error.errors()[0]
+                skipped.append({"run": name, "reason": f"{'.'.join(map(str, first['loc']))}: {first['msg']}"})
+    return rows, skipped
+
+
+def refusal(fields: Mapping[str, str], catalog: Catalog) -> str:
+    """Why a row is not predicted; blank where it is."""
+    if fields.get("tier", "core") not in TIERS:
+        return f"set aside: {fields.get('note') or 'speculation, caches or layout unknown'}"
+    if fields.get("speculative", "none") not in ("none", ""):
+        return "speculation is on or unknown"
+    if fields.get("gpu") not in catalog.gpus:
+        return f"the catalogue has no GPU {fields.get('gpu')!r}"
+    if fields.get("model") not in catalog.models:
+        return f"the catalogue has no model {fields.get('model')!r}"
+    if not (number(fields.get("mean_input_tokens")) > 0 and number(fields.get("mean_output_tokens")) > 0):
+        return "its lengths are not stated"
+    if fields.get("mode") in ("decode-only", "prefill-only"):
+        return "one pool alone"
+    return ""
+
+
+def row_of(name: str, fields: Mapping[str, str], catalog: Catalog) -> ServingRow:
+    """One row as a question and what was measured."""
+    engine = ENGINES.get(fields.get("engine", ""), "vllm")
+    weights = fields.get("weights") or fields.get("precision") or "bf16"
+    offline = fields.get("scenario") in OFFLINE
+    equal = fields.get("mean_input_tokens") == fields.get("input_tokens")
+    stated = bool(fields.get("tp")) and fields.get("mode") == "aggregated"
+    layout = layout_of(fields, bool(catalog.models[fields["model"]].experts)) if stated else None
+    asked: dict[str, Any] = {
+        "gpu": fields["gpu"],
+        "gpus": max(int(positive(fields.get("gpus"), 1.0)), int(layout.gpus) if layout else 1),
+        "model": fields["model"],
+        "engine": engine,
+        "weights": WEIGHTS.get(weights, weights),
+        "input_tokens": number(fields["mean_input_tokens"]),
+        "output_tokens": number(fields["mean_output_tokens"]),
+        "software_date": release_year(fields.get("date", "")) or catalog.engines[engine].constants_year,
+        "arrivals": "offline" if offline else "waves" if equal else "benchmark",
+        "ttft_limit": limit(fields.get("ttft_limit_s")),
+        "tpot_limit": limit(fields.get("tpot_limit_s")),
+    }
+    return ServingRow(
+        id=name,
+        tier=fields.get("tier") or "core",
+        source=fields.get("source") or "",
+        engine=engine,
+        question=ServingQuestion.model_validate(asked, context={"catalog": catalog}),
+        layout=layout,
+        concurrency=number(fields.get("concurrency")),
+        time_per_token=number(fields.get("tpot_s")),
+        first_token=number(fields.get("ttft_s")),
+        throughput=number(fields.get("output_tokens_per_s_per_gpu")),
+        searched=fields.get("mode") == "best-configuration",
+    )
+
+
+def limit(text: str | None) -> float | None:
+    """A limit, where the source states one."""
+    value = number(text)
+    return value if value > 0 else None
+
+
+def layout_of(fields: Mapping[str, str], experts: bool) -> Layout:
+    """The layout that a row states; experts are not dealt out where it does not say so."""
+    tensor, ranks = positive(fields.get("tp"), 1.0), positive(fields.get("attention_dp"), 1.0)
+    return Layout(
+        tensor=tensor,
+        attention_data=ranks,
+        expert=min(positive(fields.get("ep"), 1.0), tensor * ranks) if experts else 1.0,
+        pipeline=positive(fields.get("pp"), 1.0),
+    )

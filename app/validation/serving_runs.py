@@ -1,0 +1,403 @@
+"""Serving against published operating points.
+
+Every row of a file is a question (see `serving_rows`), and its prediction is what the planner's own functions give for
+it. Leaving a source out refits the calibrated constants from their priors on everything else.
+"""
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.catalog.estimate import Estimate
+from app.catalog.load import Catalog
+from app.catalog.sampling import TYPICAL, Sampling
+from app.formulas.arrays import Array
+from app.formulas.serving.batching import SteadyState, steady_state
+from app.formulas.serving.kv_cache import sequences_held
+from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingConstants, ServingLoad, ServingRates
+from app.formulas.transformer import Shape
+from app.plan.band import interval
+from app.plan.cluster import look_up
+from app.plan.serving.serving_inputs import (
+    Setting,
+    estimates,
+    residual,
+    serving_constants,
+    serving_inputs,
+    serving_load,
+    serving_rates,
+    setting,
+    years_of,
+)
+from app.plan.serving.serving_request import ServingQuestion
+from app.plan.serving.serving_search import limits_of, try_all
+from app.units import parse
+from app.validation.least_squares import robust_fit
+from app.validation.serving_rows import MEASUREMENTS, TIERS, ServingRow, read
+from app.validation.statistics import Statistics, grouped, statistics, table
+
+__all__ = ["MEASUREMENTS", "read"]
+
+PRIORS = Path(__file__).parent / "serving_priors.toml"
+SIGMA = 0.08
+"""Scatter of operating points about a good model, on the logarithm; beyond twice this a row pulls linearly."""
+FIRST_TOKEN_WEIGHT = 0.35
+"""Residuals of the first token count so much: it scatters by 50 % where the same configuration is measured again."""
+Floats = NDArray[np.float64]
+Record = TypeVar("Record", Shape, ServingRates, ServingLoad, Layout, ServingConstants)
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """The planner's inputs of many rows, stacked: all but the constants, which a fit changes.
+
+    ``taken`` holds, for each name of a constant, the estimates that rows take and which of them each row takes.
+    """
+
+    rows: tuple[ServingRow, ...]
+    settings: tuple[Setting, ...]
+    model: ServedModel
+    layout: Layout
+    taken: Mapping[str, tuple[tuple[Estimate | None, ...], NDArray[np.intp]]]
+    rates: Callable[[Callable[[str], Array]], ServingRates]
+    load: Callable[[Callable[[str], Array]], ServingLoad]
+    years: Floats
+    lean: Floats
+    concurrency: Floats
+    most_sequences: Floats
+    queued: NDArray[np.bool_]
+
+    def inputs(self, sampling: Callable[[Estimate], Array]) -> tuple[ServingRates, ServingLoad, ServingConstants]:
+        """What the formulas take, with constants as the sampling has them; samples lead, rows are last."""
+
+        def take(name: str) -> Array:
+            known, index = self.taken[name]
+            values = [np.asarray(1.0 if one is None else sampling(one), float) for one in known]
+            lead = np.broadcast_shapes(*(value.shape for value in values)) or (1,)
+            return np.concatenate([np.broadcast_to(value, lead) for value in values], axis=-1)[..., index]
+
+        return self.rates(take), self.load(take), serving_constants(take, self.years, self.lean)
+
+    def steady(self, sampling: Callable[[Estimate], Array] = TYPICAL) -> SteadyState:
+        """Every row's steady state. As many sequences run as the memory holds where a queue is never empty.
+
+        So they do where a row may have waited for room; the others wait, by Little's law.
+        """
+        gpu, load, constants = self.inputs(sampling)
+        held = sequences_held(self.model, gpu, self.layout, load, constants)
+        most = np.minimum(held, self.most_sequences * self.layout.attention_data)
+        offline = np.asarray(load.in_process) > 0
+        unknown = np.isnan(self.concurrency)
+        asked = np.where(unknown & offline, np.inf, np.where(unknown, 1.0, self.concurrency))
+        held = np.minimum(asked, np.maximum(most, 1.0))
+        running = np.where(offline | self.queued, held, asked)
+        state = steady_state(self.model, gpu, self.layout, replace(load, concurrency=running), constants)
+        waiting = np.where(self.queued & ~offline, asked / running - 1, 0.0) * running / state.requests
+        return replace(state, first_token=state.first_token + waiting)
+
+
+def points(rows: Sequence[ServingRow], catalog: Catalog) -> Points:
+    """The rows that state their layout, as the planner takes them, stacked into arrays."""
+    settings = [setting(row.question, look_up(row.question, catalog), None, catalog) for row in rows]
+    known = [estimates(one, catalog) for one in settings]
+    taken = {}
+    for name in dict.fromkeys(name for one in known for name in one) | {"correction": None}:
+        mine = [one.get(name) for one in known]
+        unique = tuple(dict.fromkeys(mine))
+        place = {one: index for index, one in enumerate(unique)}
+        taken[name] = unique, np.array([place[one] for one in mine], np.intp)
+    typical = [{name: one[name].typical if name in one else 1.0 for name in taken} for one in known]
+    loads = stacked([serving_load(one, values.__getitem__) for one, values in zip(settings, typical, strict=True)])
+    rates = stacked([serving_rates(one, values.__getitem__) for one, values in zip(settings, typical, strict=True)])
+    counted = np.asarray(loads.burst) > 0
+    return Points(
+        rows=tuple(rows),
+        settings=tuple(settings),
+        model=stacked_models([one.model for one in settings]),
+        layout=stacked([row.layout or Layout() for row in rows]),
+        taken=taken,
+        rates=lambda take: rates,
+        load=lambda take: replace(loads, burst=np.where(counted, take("burst"), 0.0)),
+        years=np.array([years_of(one) for one in settings]),
+        lean=np.array([float(one.family == "sink") for one in settings]),
+        concurrency=np.array([row.concurrency / row.replicas for row in rows]),
+        most_sequences=np.array([float(one.engine.max_sequences) for one in settings]),
+        queued=np.array([row.tier != "core" for row in rows]),
+    )
+
+
+def stacked(records: Sequence[Record]) -> Record:
+    """Records of numbers as one record of arrays."""
+    kind = type(records[0])
+    columns = {entry.name: [getattr(record, entry.name) for record in records] for entry in fields(kind)}
+    return kind(**{name: np.array(column, float) for name, column in columns.items()})
+
+
+def stacked_models(models: Sequence[ServedModel]) -> ServedModel:
+    """The same of models, whose shapes are records themselves."""
+    names = [entry.name for entry in fields(ServedModel) if entry.name != "shape"]
+    numbers = {name: np.array([getattr(model, name) for model in models], float) for name in names}
+    return ServedModel(shape=stacked([model.shape for model in models]), **numbers)
+
+
+# Fitting -------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def priors() -> dict[str, tuple[float, float]]:
+    """Prior of each fitted constant by its key in the catalogue: what it is expected to be, and its relative spread."""
+    tables = tomllib.loads(PRIORS.read_text(encoding="utf-8"))
+    return {
+        f"{kind}.{group}.{name}": (
+            parse(value["typical"], "s" if isinstance(value["typical"], str) else "1"),
+            value["spread"],
+        )
+        for kind, groups in tables.items()
+        for group, names in groups.items()
+        for name, value in names.items()
+    }
+
+
+def reading(logs: Floats) -> Sampling:
+    """Constants from a fit's vector of logarithms, the rest typical. Leading axes of the vector lead."""
+    values = np.exp(logs)
+    return Sampling(fitted={key: values[..., index][..., None] for index, key in enumerate(priors())})
+
+
+def residuals(data: Points) -> Callable[[Floats], Floats]:
+    """Errors of a vector of constants on the logarithm: time per token or maximum throughput, then first token."""
+    per_token, first, most = measured(data)
+
+    def of(logs: Floats) -> Floats:
+        state = data.steady(reading(logs))
+        speed = np.log(np.asarray(throughput(state, data)) / most)
+        time = np.log(np.asarray(state.time_per_token) / per_token)
+        main = np.where(np.isfinite(most), speed, np.where(np.isfinite(per_token), time, 0.0))
+        start = np.log(np.asarray(state.first_token) / first)
+        return np.concatenate([main, FIRST_TOKEN_WEIGHT * np.where(np.isfinite(first), start, 0.0)], axis=-1)
+
+    return of
+
+
+def measured(data: Points) -> Floats:
+    """What was measured of every row: time per token, time to first token, and throughput where it is the most."""
+    return np.array(
+        [[row.time_per_token, row.first_token, row.throughput if row.offline else np.nan] for row in data.rows]
+    ).T
+
+
+def throughput(state: SteadyState, data: Points) -> Array:
+    """Output tokens per second and GPU of every row [1/s]."""
+    lengths = np.array([row.question.output_tokens for row in data.rows])
+    return state.requests * lengths / data.layout.gpus
+
+
+def fit(data: Points, keep: NDArray[np.bool_], start: Floats | None = None, steps: int = 25) -> Floats:
+    """Logarithms of the constants that fit the kept rows best, from the priors.
+
+    Each source weighs the root of its rows.
+    """
+    centre = np.log([typical for typical, _ in priors().values()])
+    spread = np.array([width for _, width in priors().values()])
+    sources = np.array([row.source for row in data.rows])
+    count = {name: int((keep & (sources == name)).sum()) for name in set(sources)}
+    weight = np.array([count[name] ** -0.5 if count[name] else 0.0 for name in sources]) * keep
+    begin = centre if start is None else start
+    return robust_fit(residuals(data), (centre, spread), np.concatenate([weight, weight]), SIGMA, begin, steps)
+
+
+def left_out(data: Points, whole: Floats) -> dict[str, Floats]:
+    """The fit without each source in turn."""
+    sources = np.array([row.source for row in data.rows])
+    return {name: fit(data, sources != name, whole, steps=8) for name in dict.fromkeys(sources)}
+
+
+# Report --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ServingPrediction:
+    """A row beside what the planner says of it: times and throughput, with the ends of their bands."""
+
+    row: ServingRow
+    time_per_token: tuple[float, float, float]
+    first_token: tuple[float, float, float]
+    throughput: tuple[float, float, float]
+
+
+def predictions(rows: Sequence[ServingRow], catalog: Catalog, leave_one_out: bool) -> list[ServingPrediction]:
+    """Every row that states its layout, predicted with its band."""
+    stated = [row for row in rows if row.layout]
+    if not stated:
+        return []
+    data = points(stated, catalog)
+    typical = figures(data.steady(), data)
+    if leave_one_out:
+        known, _ = read(MEASUREMENTS, catalog)
+        fitted = points([row for row in known if row.layout and row.tier == "core"], catalog)
+        sources = np.array([row.source for row in stated])
+        for name, logs in left_out(fitted, fit(fitted, np.ones(len(fitted.rows), bool))).items():
+            if (sources == name).any():
+                typical = np.where(sources == name, figures(data.steady(reading(logs)), data), typical)
+    drawn = figures(data.steady(lambda estimate: estimate.draws()[:, None]), data)
+    bands = []
+    for kind, name in enumerate(("time_per_token", "first_token", "throughput")):
+        errors = np.array([residual(name, one, catalog) for one in data.settings])
+        low, high = interval(drawn[kind].T, errors)
+        scale = typical[kind] / drawn[kind][0]
+        bands.append(np.stack([typical[kind], low * scale, high * scale], axis=1).tolist())
+    return [
+        ServingPrediction(row, tuple(token), tuple(first), tuple(rate))
+        for row, token, first, rate in zip(stated, *bands, strict=True)
+    ]
+
+
+def figures(state: SteadyState, data: Points) -> Floats:
+    """Time per token, time to first token and throughput of every row: the first axis; rows are the last."""
+    count = len(data.rows)
+    several = [np.asarray(part) for part in (state.time_per_token, state.first_token, throughput(state, data))]
+    lead = np.broadcast_shapes(*(part.shape[:-1] for part in several))
+    made = np.stack([np.broadcast_to(part, (*lead, count)) for part in several])
+    return made[:, 0] if lead == (1,) else made
+
+
+def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[str, Any]:
+    """Predict every row of a file and say how far off, by tier and by group."""
+    rows, skipped = read(path, catalog)
+    found = predictions(rows, catalog, leave_one_out)
+    return {
+        "rows": len(found),
+        "skipped": skipped,
+        "leave_one_out": leave_one_out,
+        **{tier: tier_report([one for one in found if one.row.tier == tier]) for tier in TIERS},
+        "best_configuration": best_configuration([row for row in rows if row.searched], catalog),
+        "decisions": decisions([one for one in found if one.row.tier == "core"]),
+    }
+
+
+def tier_report(found: Sequence[ServingPrediction]) -> dict[str, Any]:
+    """How far off a tier's rows are: time per token, throughput at its maximum, time to first token."""
+    return {
+        "tpot": by_group([(p.row, p.row.time_per_token, p.time_per_token) for p in found]),
+        "throughput": by_group([(p.row, p.row.throughput, p.throughput) for p in found if p.row.offline]),
+        "ttft": by_group([(p.row, p.row.first_token, p.first_token) for p in found]),
+    }
+
+
+Compared = tuple[ServingRow, float, tuple[float, float, float]]
+
+
+def by_group(found: Sequence[Compared]) -> dict[str, Any]:
+    """Statistics of what was measured, overall and by source, engine, GPU and model."""
+    known = [one for one in found if one[1] > 0]
+    keys: dict[str, Callable[[Compared], str]] = {
+        "by_source": lambda one: one[0].source,
+        "by_engine": lambda one: one[0].engine,
+        "by_gpu": lambda one: one[0].question.gpu,
+        "by_model": lambda one: one[0].question.model,
+    }
+    return score(known) | {name: grouped(known, key, score) for name, key in keys.items()}
+
+
+def score(found: Sequence[Compared]) -> Statistics:
+    """Statistics of some comparisons."""
+    return statistics(
+        [typical for _, _, (typical, _, _) in found],
+        [measured for _, measured, _ in found],
+        [low for _, _, (_, low, _) in found],
+        [high for _, _, (_, _, high) in found],
+    )
+
+
+def best_configuration(rows: Sequence[ServingRow], catalog: Catalog) -> dict[str, Any]:
+    """Throughput of submissions whose layout is not stated: the planner's own best under the row's limits."""
+    compared: dict[str, list[tuple[float, float]]] = {"offline": [], "server": []}
+    answers: dict[str, float] = {}
+    for row in rows:
+        if not row.throughput > 0:
+            continue
+        asked = row.question.query()
+        if asked not in answers:
+            answers[asked] = best_throughput(row.question, catalog)
+        if answers[asked] > 0:
+            compared["offline" if row.offline else "server"].append((answers[asked], row.throughput))
+    return {
+        name: statistics([predicted for predicted, _ in pairs], [measured for _, measured in pairs])
+        for name, pairs in compared.items()
+    }
+
+
+def best_throughput(question: ServingQuestion, catalog: Catalog) -> float:
+    """Output tokens per second and GPU of the best layout under the question's limits; 0 where none keeps them."""
+    it = setting(question, look_up(question, catalog), None, catalog)
+    tried = try_all(it, serving_inputs(it, catalog), question.gpus)
+    place = tried.best(limits_of(question, catalog.serving["tails"]))
+    return float(tried.requests[place]) * question.output_tokens if place else 0.0
+
+
+LIMITS = 10
+"""Limits on the time per token that decisions are tried under, in each group of comparable measurements."""
+KEPT = 1.1
+"""A limit counts as kept where the measured time is no more than a tenth above it."""
+
+
+def decisions(found: Sequence[ServingPrediction]) -> dict[str, Any]:
+    """What choosing by prediction costs: throughput lost against the best measured choice under a limit per token.
+
+    Choices are the measured layouts and loads of one model, format, GPU, engine and pair of lengths.
+    """
+    groups: dict[tuple[object, ...], list[ServingPrediction]] = {}
+    for one in found:
+        if one.row.time_per_token > 0 and one.row.throughput > 0:
+            asked = one.row.question
+            lengths = asked.input_tokens, asked.output_tokens
+            key = (one.row.source, one.row.engine, asked.weights, lengths, asked.software_date)
+            groups.setdefault(key, []).append(one)
+    losses, kept = [], []
+    for members in groups.values():
+        measured = np.array([one.row.time_per_token for one in members])
+        speed = np.array([one.row.throughput for one in members])
+        guess = np.array([one.time_per_token[0] for one in members])
+        rate = np.array([one.throughput[0] for one in members])
+        if len(members) < 4:
+            continue
+        for limit in np.quantile(measured, np.linspace(0.1, 1, LIMITS)):
+            possible = guess <= limit
+            if not possible.any():
+                continue
+            choice = int(np.argmax(np.where(possible, rate, -1.0)))
+            best = speed[measured <= limit].max()
+            kept.append(measured[choice] <= KEPT * limit)
+            losses.append(max(0.0, 1 - speed[choice] / best))
+    return {
+        "groups": len(groups),
+        "choices": len(losses),
+        "loss": float(np.mean(losses)) if losses else None,
+        "kept": float(np.mean(kept)) if kept else None,
+    }
+
+
+def text(report: Mapping[str, Any]) -> str:
+    """The report for a terminal."""
+    how = (
+        "each source left out of the calibration in turn" if report["leave_one_out"] else "calibrated on these sources"
+    )
+    parts = [f"{report['rows']} rows predicted, {len(report['skipped'])} skipped; {how}."]
+    for tier in TIERS:
+        parts.append(table({name: report[tier][name] for name in ("tpot", "throughput", "ttft")}, tier))
+    for name in ("by_source", "by_engine", "by_gpu", "by_model"):
+        parts.append(table(report["core"]["tpot"][name], f"core tpot {name.replace('_', ' ')}"))
+    parts.append(table(report["best_configuration"], "best configuration"))
+    made = report["decisions"]
+    if made["choices"]:
+        parts.append(
+            f"{made['choices']} choices under a limit: {made['loss']:.1%} of the best throughput lost on average, "
+            f"{made['kept']:.1%} of the limits kept."
+        )
+    return "\n\n".join(parts)

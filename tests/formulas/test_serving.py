@@ -1,0 +1,131 @@
+"""Serving by hand: keys and values, their way over a network, one sequence alone; and what holds of every replica."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.catalog.load import load_catalog
+from app.formulas.serving.batching import steady_state
+from app.formulas.serving.decode import StepBatch, step_parts
+from app.formulas.serving.disaggregation import pools_rate, transfer_bytes, transfer_time
+from app.formulas.serving.kv_cache import sequence_bytes, sequences_held, serving_weights
+from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingLoad
+from app.formulas.serving.serving_examples import GPU, LOSSLESS
+from app.plan.job.shape import shape_of
+
+CATALOG = load_catalog()
+LLAMA = ServedModel(shape_of(CATALOG.models["llama-3-70b"], prediction=False), 1.0, 1.0, 1.0)
+DEEPSEEK = ServedModel(shape_of(CATALOG.models["deepseek-v3"], prediction=False), 1.0, 1.0, 1.0)
+PROMPT = ServingLoad(input_tokens=8192, output_tokens=1, concurrency=1, token_budget=8192)
+
+
+def test_a_token_of_llama_3_70b_leaves_164_kb_of_keys_and_values_in_fp8() -> None:
+    # 80 layers · 2 · 8 heads · 128 · 1 byte = 163,840
+    assert float(sequence_bytes(LLAMA, Layout(), 1.0)) == 163_840
+    # ... of which each of 8 GPUs holds an eighth, one head
+    assert float(sequence_bytes(LLAMA, Layout(tensor=8), 1.0)) == 20_480
+
+
+def test_a_token_of_deepseek_v3_leaves_35_kb_on_every_gpu_of_the_rank() -> None:
+    # 61 layers · (512 + 64) · 1 byte = 35,136: latent attention's cache is not divided by tensor parallelism
+    assert float(sequence_bytes(DEEPSEEK, Layout(), 1.0)) == 35_136
+    assert float(sequence_bytes(DEEPSEEK, Layout(tensor=8), 1.0)) == 35_136
+
+
+@pytest.mark.parametrize(
+    ("model", "megabytes", "milliseconds"),
+    [
+        (DEEPSEEK, 288, 5.76),  # 8,192 · 35,136 B = 288 MB at 50 GB/s
+        (LLAMA, 1342, 26.84),  # 8,192 · 163,840 B = 1.34 GB
+    ],
+)
+def test_the_cache_of_an_8k_prompt_over_400_gb_s(model: ServedModel, megabytes: float, milliseconds: float) -> None:
+    volume = transfer_bytes(model, PROMPT)
+    assert float(volume) / 1e6 == pytest.approx(megabytes, rel=1e-3)
+    assert 1e3 * float(transfer_time(volume, 400e9 / 8)) == pytest.approx(milliseconds, rel=1e-3)
+
+
+def test_one_sequence_alone_is_bound_by_reading_the_weights() -> None:
+    # 80 layers · (2·8192·8192 + 2·8192·1024 + 3·8192·28672) weights of a byte, and a head of 128,256·8192 in 16 bit,
+    # all at 3.35 TB/s: 68.5 GB and 2.1 GB
+    gpu = replace(GPU, memory_bandwidth=3.35e12)
+    parts = step_parts(StepBatch(1.0, 0.0, 0.0, 1.0), LLAMA, gpu, Layout(), LOSSLESS)
+    layers = 80 * (2 * 8192 * 8192 + 2 * 8192 * 1024 + 3 * 8192 * 28672)
+    head = 2 * 128_256 * 8192
+    assert float(parts.products) == pytest.approx((layers + head) / 3.35e12, rel=1e-3)
+
+
+def test_weights_of_a_checkpoint_in_fp8_take_a_byte_each() -> None:
+    # 70.6 billion parameters, of which the two tables of 1.05 billion are in 16 bit: 68.5 + 4.2 GB
+    assert float(serving_weights(LLAMA, Layout())) / 1e9 == pytest.approx(72.7, abs=0.1)
+    # over two GPUs each has half
+    assert float(serving_weights(LLAMA, Layout(tensor=2))) * 2 == pytest.approx(float(serving_weights(LLAMA, Layout())))
+
+
+def test_speculation_that_accepts_one_token_halves_the_time_per_token_where_weights_bind() -> None:
+    load = ServingLoad(input_tokens=1, output_tokens=1e6, concurrency=1, token_budget=8192)
+    plain = steady_state(LLAMA, GPU, Layout(), load, LOSSLESS)
+    faster = steady_state(LLAMA, GPU, Layout(), replace(load, accepted_tokens=1.0), LOSSLESS)
+    assert float(faster.time_per_token) == pytest.approx(float(plain.time_per_token) / 2, rel=0.01)
+
+
+def test_a_cached_prefix_is_not_computed_again() -> None:
+    load = ServingLoad(input_tokens=8000, output_tokens=100, concurrency=1, token_budget=8192)
+    half = replace(load, prefix_hits=0.5)
+    whole, less = (steady_state(LLAMA, GPU, Layout(), one, LOSSLESS).prompt for one in (load, half))
+    assert float(less) < 0.55 * float(whole)
+
+
+def test_two_pools_are_as_fast_as_their_gpus_together() -> None:
+    # 3 prompts a second need one GPU, 1 answer a second needs one: of four GPUs one takes prompts
+    assert pools_rate(3.0, 1.0) == 0.75
+
+
+LAYOUTS = st.builds(
+    Layout,
+    tensor=st.sampled_from([1.0, 2.0, 4.0, 8.0]),
+    pipeline=st.sampled_from([1.0, 2.0]),
+)
+LOADS = st.builds(
+    ServingLoad,
+    input_tokens=st.floats(1, 8192),
+    output_tokens=st.floats(128, 8192),
+    concurrency=st.floats(1, 512),
+    token_budget=st.just(8192.0),
+    prompts_alone=st.sampled_from([0.0, 1.0]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(layout=LAYOUTS, load=LOADS, factor=st.floats(1, 8), name=st.sampled_from(["memory_bandwidth", "scale_up"]))
+def test_a_faster_machine_answers_no_later(layout: Layout, load: ServingLoad, factor: float, name: str) -> None:
+    faster = replace(GPU, **{name: factor * getattr(GPU, name)})
+    slow, fast = (steady_state(LLAMA, gpu, layout, load, LOSSLESS) for gpu in (GPU, faster))
+    # decoding that gains more than prompts do makes them queue: where prompts take nearly all of the time, by a trifle
+    assert float(fast.requests) >= float(slow.requests) * (1 - 0.01)
+
+
+@settings(max_examples=60, deadline=None)
+@given(layout=LAYOUTS, load=LOADS)
+def test_little_s_law_holds_and_nothing_is_negative(layout: Layout, load: ServingLoad) -> None:
+    state = steady_state(DEEPSEEK, GPU, layout, load, LOSSLESS)
+    answer = float(state.first_token) + float(state.time_per_token) * (float(load.output_tokens) - 1)
+    assert float(state.requests) * answer == pytest.approx(float(load.concurrency))
+    assert min(float(value) for value in vars(state.decode).values()) >= 0
+
+
+def test_arrays_give_what_numbers_give() -> None:
+    sizes = np.array([1.0, 8.0, 64.0])
+    load = ServingLoad(input_tokens=1000.0, output_tokens=100.0, concurrency=sizes, token_budget=8192.0)
+    many = steady_state(LLAMA, GPU, Layout(tensor=4.0), load, LOSSLESS)
+    for place, size in enumerate(sizes):
+        one = steady_state(LLAMA, GPU, Layout(tensor=4.0), replace(load, concurrency=float(size)), LOSSLESS)
+        assert np.asarray(many.time_per_token)[place] == pytest.approx(float(one.time_per_token))
+
+
+def test_a_replica_without_room_holds_no_sequence() -> None:
+    load = ServingLoad(input_tokens=1000, output_tokens=100, concurrency=1, token_budget=8192)
+    assert float(sequences_held(DEEPSEEK, GPU, Layout(tensor=8), load, LOSSLESS)) == 0  # 671 GB on 8 · 80 GB

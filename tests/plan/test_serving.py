@@ -1,0 +1,148 @@
+"""What a cluster serves: limits, memory, loads, and what stands in for blanks."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.catalog.load import load_catalog
+from app.plan.cluster import look_up
+from app.plan.serving.evaluate_serving import evaluate_serving
+from app.plan.serving.serving_inputs import WEIGHT_BYTES, formats, setting
+from app.plan.serving.serving_plan import plan_serving
+from app.plan.serving.serving_request import ServingQuestion
+
+CATALOG = load_catalog()
+
+
+def evaluated(**fields: object):
+    return evaluate_serving(ServingQuestion.model_validate(fields, context={"catalog": CATALOG}), CATALOG)
+
+
+def throughput(**fields: object) -> float:
+    """Output tokens of the whole cluster a second; nothing where nothing is served."""
+    band = evaluated(**fields).serving.output_tokens_per_second_per_gpu
+    return band.typical if band else 0.0
+
+
+def test_a_limit_on_the_time_per_token_is_kept() -> None:
+    serving = evaluated(gpu="h200-sxm", gpus=16, model="llama-3-70b", tpot_limit="25 ms").serving
+    assert serving.tpot.typical <= 0.025
+    assert serving.interactivity.typical == pytest.approx(1 / serving.tpot.typical)
+
+
+def test_users_think_and_ask_again() -> None:
+    serving = evaluated(gpus=16, tpot_limit="40 ms", think_time="30 s").serving
+    answer = serving.ttft.typical + serving.tpot.typical * 1023
+    assert serving.users.typical == pytest.approx(serving.requests_per_second.typical * (answer + 30), rel=1e-6)
+
+
+def test_users_that_are_asked_for_are_served() -> None:
+    serving = evaluated(gpus=32, users=300, think_time="20 s", engine="vllm").serving
+    assert serving.users.typical == pytest.approx(300, rel=0.25)
+
+
+def test_memory_is_never_overdrawn() -> None:
+    for model, gpu in (("llama-3-70b", "h100-sxm"), ("deepseek-v3", "b200-sxm"), ("gpt-oss-120b", "mi300x")):
+        memory = evaluated(gpu=gpu, gpus=16, model=model).serving.memory
+        used = memory.weights.typical + memory.kv_cache.typical + memory.other.typical
+        assert used <= memory.capacity.typical * (1 + 1e-9)
+
+
+def test_a_model_that_does_not_fit_says_what_would() -> None:
+    answer = evaluated(gpu="h100-sxm", gpus=8, model="deepseek-v3")
+    finding = next(one for one in answer.findings if one.code == "does-not-fit")
+    assert answer.serving.users is None
+    assert finding.changes == {"gpus": 16}  # 671 GB in FP8: 16 · 73 GB of 16 · 85 GB
+    assert evaluated(gpu="h100-sxm", gpus=16, model="deepseek-v3").serving.users is not None
+
+
+def test_a_limit_that_nothing_keeps_is_a_finding() -> None:
+    answer = evaluated(gpus=64, tpot_limit="1 ms")
+    assert "limits-not-kept" in [one.code for one in answer.findings]
+    assert answer.serving.front
+
+
+def test_formats_of_a_checkpoint() -> None:
+    # NVFP4: 4 bits, and 8 of a scale for each 16 weights; gpt-oss keeps attention in BF16
+    assert WEIGHT_BYTES["nvfp4"] == 0.5625
+    question = ServingQuestion(gpu="b200-sxm", model="gpt-oss-120b", weights="mxfp4")
+    kept = formats(question, CATALOG.gpus["b200-sxm"], CATALOG.engines["vllm"], CATALOG)
+    assert (kept.dense, kept.experts) == ("bf16", "mxfp4")
+    assert formats(ServingQuestion(), CATALOG.gpus["a100-sxm"], CATALOG.engines["vllm"], CATALOG).dense == "bf16"
+
+
+def test_two_pools_send_keys_and_values_over_the_network() -> None:
+    serving = evaluated(gpus=64, serving="disaggregated", engine="vllm", tpot_limit="30 ms").serving
+    assert serving.mode == "disaggregated"
+    assert serving.prefill.gpus + serving.decode.gpus == serving.gpus <= 64
+    # 1,024 tokens · 80 layers · 2 · 8 · 128 · 2 bytes
+    assert serving.kv_transfer.bytes.typical == 1024 * 80 * 2 * 8 * 128 * 2
+    slower = evaluated(gpus=64, serving="disaggregated", engine="vllm", tpot_limit="30 ms", network_rate="1 Gb/s")
+    assert slower.serving.kv_transfer.share_of_network > serving.kv_transfer.share_of_network
+    assert slower.serving.ttft.typical > serving.ttft.typical
+
+
+def test_the_taper_reaches_what_the_pools_send() -> None:
+    asked = {"gpus": 1024, "serving": "disaggregated", "engine": "vllm", "tpot_limit": "30 ms"}
+    even, tapered = (evaluated(oversubscription=taper, **asked).serving.kv_transfer for taper in (1, 8))
+    assert tapered.time.typical > 2 * even.time.typical
+    assert tapered.share_of_network > 2 * even.share_of_network
+
+
+def test_the_step_is_the_sum_of_its_parts() -> None:
+    serving = evaluated(gpus=8, engine="vllm", tensor_parallel=8, pipeline_parallel=1).serving
+    step = sum(part.time.typical for part in serving.parts if part.phase == "answer")
+    assert step <= serving.tpot.typical
+    assert {part.resource for part in serving.parts} <= {"compute", "memory_bandwidth", "scale_up", "host"}
+
+
+def test_doubling_gains_and_its_best_is_the_bottleneck() -> None:
+    bottleneck = evaluated(gpus=8, tpot_limit="40 ms").serving.bottleneck
+    gains = {one.resource: one.gain for one in bottleneck.what_if}
+    assert set(gains) == {"compute", "memory_bandwidth", "memory_capacity", "scale_up", "scale_out", "host"}
+    assert min(gains.values()) >= -1e-9
+    assert gains[bottleneck.resource] == max(gains.values())
+
+
+def test_a_million_tokens_cost_what_the_gpus_cost_meanwhile() -> None:
+    answer = evaluated(gpus=16, price_gpu_hour="3.60 USD/h")
+    rate = answer.serving.output_tokens_per_second_per_gpu.typical
+    # 3.60 dollars an hour are 0.001 a second
+    assert answer.serving.costs.rental.typical == pytest.approx(1e6 * 0.001 / rate)
+
+
+def test_the_front_falls() -> None:
+    front = evaluated(gpu="gb200", gpus=72, model="deepseek-v3").serving.front
+    speeds, rates = [one.interactivity for one in front], [one.throughput for one in front]
+    assert speeds == sorted(speeds, reverse=True)
+    assert rates == sorted(rates)
+
+
+def test_the_plan_is_the_best_of_what_was_tried() -> None:
+    question = ServingQuestion(gpus=16, tpot_limit=0.03, serving="aggregated")
+    it = setting(question, look_up(question, CATALOG), None, CATALOG)
+    plan = plan_serving(it, CATALOG)
+    tried, limits = plan.tried, plan.limits
+    kept = tried.fits & (tried.time_per_token <= limits.time_per_token)
+    assert plan.operation.requests == pytest.approx(tried.requests[kept].max() * 16)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    limit=st.floats(0.012, 0.1),
+    model=st.sampled_from(["llama-3-8b", "llama-3-70b", "qwen-3-235b-a22b"]),
+    looser=st.floats(1, 3),
+)
+def test_a_tighter_limit_never_raises_throughput(limit: float, model: str, looser: float) -> None:
+    asked = {"gpus": 16, "model": model, "serving": "aggregated"}
+    assert throughput(tpot_limit=limit, **asked) <= throughput(tpot_limit=limit * looser, **asked) * (1 + 1e-6)
+
+
+@settings(max_examples=12, deadline=None)
+@given(domain=st.sampled_from([2, 4, 8]), model=st.sampled_from(["llama-3-70b", "deepseek-v3"]))
+def test_a_larger_domain_or_network_never_lowers_throughput(domain: int, model: str) -> None:
+    asked = {"gpu": "h200-sxm", "gpus": 16, "model": model, "tpot_limit": 0.05}
+    small, large = (throughput(scale_up_domain=size, **asked) for size in (domain, 8))
+    assert small <= large * (1 + 1e-6)
+    slow, fast = (throughput(scale_out=network, **asked) for network in ("infiniband-hdr", "infiniband-ndr"))
+    assert slow <= fast * (1 + 1e-6)

@@ -1,0 +1,74 @@
+"""Serving against published operating points: how rows are read, and how far off predictions may be."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.catalog.load import load_catalog
+from app.formulas.serving.batching import steady_state
+from app.plan.cluster import look_up
+from app.plan.serving.serving_inputs import serving_inputs, setting
+from app.validation import serving_rows, serving_runs
+
+CATALOG = load_catalog()
+
+
+@pytest.fixture(scope="module")
+def report() -> dict:
+    return serving_runs.report(serving_runs.MEASUREMENTS, CATALOG)
+
+
+def test_every_row_of_the_file_is_predicted_searched_or_skipped_with_a_reason(report: dict) -> None:
+    with serving_runs.MEASUREMENTS.open(newline="", encoding="utf-8") as file:
+        count = sum(1 for _ in csv.DictReader(file))
+    rows, skipped = serving_rows.read(serving_runs.MEASUREMENTS, CATALOG)
+    assert count == 3782 == len(rows) + len(skipped)
+    assert report["rows"] == sum(row.layout is not None for row in rows)
+    assert all(one["reason"] for one in skipped)
+
+
+def test_errors_on_the_core_rows_stay_small(report: dict) -> None:
+    # The fit's own rows: expect half as much again on a source that it has not seen.
+    core = report["core"]
+    assert core["tpot"]["count"] == 1518
+    assert core["tpot"]["median"] < 0.08
+    assert core["tpot"]["mean"] < 0.10
+    assert core["tpot"]["p90"] < 0.20
+    assert core["throughput"]["median"] < 0.11
+    assert core["ttft"]["median"] < 0.26
+    assert set(core["tpot"]["by_engine"]) == {"vllm", "sglang", "tensorrt-llm"}
+
+
+def test_choices_by_prediction_lose_little_and_keep_most_limits(report: dict) -> None:
+    made = report["decisions"]
+    assert made["choices"] > 500
+    assert made["loss"] < 0.12
+    assert made["kept"] > 0.92
+
+
+def test_the_planner_gives_the_number_of_the_report() -> None:
+    rows, _ = serving_rows.read(serving_runs.MEASUREMENTS, CATALOG)
+    some = [row for row in rows if row.layout and row.tier == "core" and not row.offline][::97]
+    found = serving_runs.predictions(some, CATALOG, leave_one_out=False)
+    for row, prediction in zip(some, found, strict=True):
+        it = setting(row.question, look_up(row.question, CATALOG), None, CATALOG)
+        inputs = serving_inputs(it, CATALOG)
+        load = replace(inputs.load, concurrency=row.concurrency / row.replicas)
+        alone = steady_state(inputs.model, inputs.gpu, row.layout, load, inputs.constants)
+        assert prediction.time_per_token[0] == pytest.approx(float(alone.time_per_token), rel=1e-9)
+
+
+def test_a_row_of_another_file_needs_little(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "id,gpu,gpus,mode,engine,model,precision,tp,mean_input_tokens,mean_output_tokens,concurrency,tpot_s\n"
+        "a,h100-sxm,8,aggregated,vllm,llama-3-70b,fp8,8,1024,1024,16,0.012\n"
+        "b,h100-sxm,8,aggregated,vllm,no-such-model,fp8,8,1024,1024,16,0.012\n"
+    )
+    report = serving_runs.report(path, CATALOG)
+    assert report["rows"] == 1
+    assert [one["run"] for one in report["skipped"]] == ["b"]
+    assert report["core"]["tpot"]["count"] == 1
+    assert "1 rows predicted" in serving_runs.text(report)

@@ -1,0 +1,72 @@
+"""Serving over the interface."""
+
+import pytest
+from starlette.testclient import TestClient
+
+API = "/api/v1/serve"
+
+
+def test_get_and_post_of_one_question_agree(client: TestClient) -> None:
+    asked = {"gpu": "h200-sxm", "gpus": 16, "model": "deepseek-v3", "tpot_limit": "40 ms", "engine": "sglang"}
+    answer = client.get(API, params=asked).json()
+    assert client.post(API, json=asked).json() == answer
+    assert {"model_version", "catalog_version", "scenario", "findings", "permalink", "serving", "cluster"} <= set(
+        answer
+    )
+    serving = answer["serving"]
+    assert serving["tpot"]["low"] < serving["tpot"]["typical"] < serving["tpot"]["high"]
+    assert serving["tpot"]["unit"] == "s"
+    assert serving["tpot"]["sources"]
+    assert serving["parallelism"]["gpus"] <= 16
+
+
+def test_a_bare_question_is_answered(client: TestClient) -> None:
+    answer = client.get(API)
+    assert answer.status_code == 200
+    names = "mode parallelism replicas ttft tpot interactivity requests_per_second users parts memory bottleneck costs"
+    assert set(names.split()) <= set(answer.json()["serving"])
+
+
+@pytest.mark.parametrize("fields", [{"tpot_limit": "soon"}, {"engine": "no-such"}, {"prefix_hits": 1}, {"nonsense": 1}])
+def test_what_cannot_be_understood_is_refused(client: TestClient, fields: dict) -> None:
+    answer = client.get(API, params=fields)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == f"#/{next(iter(fields))}"
+
+
+def test_what_cannot_be_served_is_null_with_a_finding(client: TestClient) -> None:
+    answer = client.get(API, params={"gpus": 8, "model": "deepseek-v3"}).json()
+    assert answer["serving"]["users"] is None
+    assert answer["findings"][0]["code"] == "does-not-fit"
+
+
+@pytest.mark.parametrize(
+    "query", ["", "gpu=gb200&gpus=72&model=deepseek-v3&tpot_limit=33+ms", "gpus=64&serving=disaggregated&engine=vllm"]
+)
+def test_the_page_says_what_the_interface_says(client: TestClient, query: str) -> None:
+    answer = client.get(f"{API}?{query}").json()
+    page = client.get(f"/serve?{query}")
+    assert page.status_code == 200
+    assert answer["verdict"] in page.text
+    assert f'href="/api/v1/serve{"?" if query else ""}' in page.text
+    for heading in ("Throughput against speed", "How it runs", "What limits it", "Memory of a GPU", "Cost and energy"):
+        assert heading in page.text
+
+
+def test_the_permalink_opens(client: TestClient) -> None:
+    answer = client.get(API, params={"gpus": 32, "users": 100}).json()
+    assert answer["permalink"].startswith("/serve?gpus=32&users=100")
+    assert client.get(answer["permalink"]).status_code == 200
+
+
+def test_a_wrong_field_stands_beside_its_message(client: TestClient) -> None:
+    page = client.get("/serve?tpot_limit=soon")
+    assert page.status_code == 422
+    assert "needs your attention" in page.text
+    assert 'value="soon"' in page.text
+
+
+def test_blank_fields_leave_the_address(client: TestClient) -> None:
+    answer = client.get("/serve?gpus=32&tpot_limit=&engine=", follow_redirects=False)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/serve?gpus=32"
