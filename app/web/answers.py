@@ -37,6 +37,7 @@ from app.plan.serving.serving_result import Serving
 from app.plan.unusual_values import unusual_values
 from app.studies.comparison import Difference, compare
 from app.studies.network_costs import CostQuestion, CostStudy, cost_study
+from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, size_serving
 from app.studies.sizing import Answer, Question, size
 from app.validation import collective_runs, design_counts, ledger, training_runs
 from app.web import form
@@ -112,7 +113,12 @@ class ServeAnswer(Envelope):
     serving: Serving = result("", "Serving", "What the cluster answers with.")
 
 
-ANSWERS = (Plan, ReduceAnswer, FabricAnswer, CompareAnswer, SizeAnswer, CostAnswer, ServeAnswer)
+@record
+class ServeSizeAnswer(ServeSizing, Envelope):
+    """Clusters that carry a load of serving: the cheapest, the one of fewest GPUs, the quickest."""
+
+
+ANSWERS = (Plan, ReduceAnswer, FabricAnswer, CompareAnswer, SizeAnswer, CostAnswer, ServeAnswer, ServeSizeAnswer)
 """What the questions of the interface are answered with."""
 
 
@@ -395,6 +401,29 @@ def serve_answer(question: ServingQuestion, catalog: Catalog) -> ServeAnswer:
         catalog_version=catalog.version,
         permalink="/serve?" + question.query(catalog_version=catalog.version),
         **vars(found),
+    )
+
+
+def serve_size_answer(question: ServeSizeQuestion, catalog: Catalog) -> ServeSizeAnswer:
+    """Which cluster carries a load."""
+    sized = size_serving(question, catalog)
+    findings = []
+    if sized.message:
+        fields = ("tpot_limit", "ttft_limit", "gpus", "gpu")
+        findings.append(Finding("error", "no-cluster", sized.message, fields, "Allow more time, or more GPUs."))
+    asked = [
+        (name, one)
+        for name, value in question.asked().items()
+        for one in (value if isinstance(value, tuple) else (value,))
+        if one is not None
+    ]
+    return ServeSizeAnswer(
+        model_version=__version__,
+        catalog_version=catalog.version,
+        scenario=dict(question),
+        findings=tuple(findings),
+        permalink="/serve/size?" + urlencode(asked),
+        **vars(sized),
     )
 
 

@@ -25,6 +25,7 @@ from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
 from app.report.files import safe
 from app.studies.network_costs import CostQuestion
+from app.studies.serving_sizing import ServeSizeQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import Grid, columns, row, sweep
 from app.web import answers, problems, requests
@@ -240,6 +241,31 @@ async def serve(request: Request) -> Response:
     return await compute(request, work, heavy=is_heavy(question, loaded))
 
 
+SERVE_CANDIDATES = frozenset({"gpu", "scale_up_domain", "scale_out"})
+
+
+async def serve_size(request: Request) -> Response:
+    """Which cluster serves so many users or requests within limits.
+
+    `gpu`, `scale_up_domain` and `scale_out` may repeat: they are the candidates.
+    """
+    if known := not_modified(request):
+        return known
+    fields, typed, selected = await _fields(request, answers.ServeSizeAnswer, SERVE_CANDIDATES)
+    fields = {
+        name: value if isinstance(value, list | tuple) or name not in SERVE_CANDIDATES else (value,)
+        for name, value in fields.items()
+    }
+    loaded: Catalog = request.app.state.catalog
+    question = requests.validate(ServeSizeQuestion, fields, loaded, strict=typed)
+    _count(request, "serve/size")
+
+    def work(_: Stopped) -> Response:
+        return _written(request, answers.serve_size_answer(question, loaded), selected)
+
+    return await compute(request, work, heavy=True)
+
+
 async def sweep_grid(request: Request) -> Response:
     """One row for each point of a grid over any fields, as NDJSON, or as CSV for who accepts text/csv.
 
@@ -442,6 +468,14 @@ operations = (
         summary="Plans side by side",
     ),
     Operation(f"{PREFIX}/serve", serve, "serve", methods=BOTH, answer=answers.ServeAnswer, question="ServeQuestion"),
+    Operation(
+        f"{PREFIX}/serve/size",
+        serve_size,
+        "serve_size",
+        methods=BOTH,
+        answer=answers.ServeSizeAnswer,
+        question="ServeSizeQuestion",
+    ),
     Operation(f"{PREFIX}/size", size, "size", methods=BOTH, answer=answers.SizeAnswer, question="SizeQuestion"),
     Operation(f"{PREFIX}/cost", cost, "cost", methods=BOTH, answer=answers.CostAnswer, question="CostQuestion"),
     Operation(

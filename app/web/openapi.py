@@ -22,6 +22,7 @@ from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
 from app.studies.network_costs import CostQuestion
+from app.studies.serving_sizing import ServeSizeQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import RESULTS, Grid
 from app.web.answer_schemas import AnswerSchemas, Schema
@@ -65,6 +66,12 @@ EXAMPLES: dict[str, dict[str, Schema]] = {
         "limits": {
             "summary": "64 H200 serve DeepSeek-V3 at 30 tokens a second or more",
             "value": {"gpu": "h200-sxm", "gpus": 64, "model": "deepseek-v3", "tpot_limit": "33 ms"},
+        }
+    },
+    "serve_size": {
+        "users": {
+            "summary": "300 users of DeepSeek-V3 at 30 tokens a second each",
+            "value": {"users": 300, "model": "deepseek-v3", "tpot_limit": "33 ms", "gpu": ["h200-sxm", "gb200"]},
         }
     },
     "size": {
@@ -283,7 +290,10 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
     owning = {name: schema for name, schema in fields(CostQuestion).items() if name not in scenario}
     several = {name: _several(name, scenario[name]) for name in ("message", "gpus")}
     served = {name: schema for name, schema in fields(ServingQuestion).items() if schema != scenario.get(name)}
+    serving = scenario | served
+    sized = {name: schema for name, schema in fields(ServeSizeQuestion).items() if schema != serving.get(name)}
     own = {f"serve.{name}": schema for name, schema in served.items()}
+    own |= {f"serve_size.{name}": schema for name, schema in sized.items()}
     own |= {f"size.{name}": schema for name, schema in sizing.items()}
     own |= {f"cost.{name}": schema for name, schema in owning.items()}
     own |= {f"all_reduce.{name}": schema for name, schema in several.items()}
@@ -297,6 +307,10 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
         "Scenario": {name: name for name in names},
         "AllReduceQuestion": {name: f"all_reduce.{name}" if name in several else name for name in names},
         "ServeQuestion": {name: f"serve.{name}" if name in served else name for name in ServingQuestion.model_fields},
+        "ServeSizeQuestion": {
+            name: f"serve_size.{name}" if name in sized else f"serve.{name}" if name in served else name
+            for name in ServeSizeQuestion.model_fields
+        },
         "SizeQuestion": {name: f"size.{name}" if name in sizing else name for name in Question.model_fields},
         "CostQuestion": {name: f"cost.{name}" if name in owning else name for name in CostQuestion.model_fields},
     }
@@ -305,6 +319,7 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
         "Scenario": Scenario,
         "AllReduceQuestion": Scenario,
         "ServeQuestion": ServingQuestion,
+        "ServeSizeQuestion": ServeSizeQuestion,
         "SizeQuestion": Question,
         "CostQuestion": CostQuestion,
     }

@@ -22,7 +22,7 @@ from starlette.testclient import TestClient
 
 from app.catalog.load import KINDS
 from app.plan.scenario import Scenario
-from app.web import openapi
+from app.web import api, openapi
 from app.web import settings as web_settings
 from app.web.application import create_app
 
@@ -447,7 +447,7 @@ def test_any_combination_of_plausible_values_is_answered(client: TestClient, pat
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES_ASKED, inner, max_size=4),
         max_leaves=8,
     ),
-    st.sampled_from(["/plan", "/all-reduce", "/fabric", "/compare", "/size", "/serve", "/sweep"]),
+    st.sampled_from(["/plan", "/all-reduce", "/fabric", "/compare", "/size", "/serve", "/serve/size", "/sweep"]),
 )
 def test_hostile_bodies_never_break_anything(client: TestClient, body: Any, path: str) -> None:
     answer = client.post(API + path, content=json.dumps(body), headers={"content-type": "application/json"})
@@ -620,6 +620,8 @@ ANSWERED: list[tuple[str, Any]] = [
     ("/serve?gpu=gb200&gpus=72&model=deepseek-v3&tpot_limit=33+ms&users=300", None),
     ("/serve?gpus=64&serving=disaggregated&engine=sglang", None),
     ("/serve?gpus=8&model=deepseek-v3", None),
+    ("/serve/size?gpu=h200-sxm&gpu=gb200&model=deepseek-v3&tpot_limit=33+ms", None),
+    ("/serve/size?tpot_limit=1+us", None),
     ("/catalog", None),
     *((f"/catalog/{kind}", None) for kind in KINDS),
     ("/catalog/gpus/h100-sxm", None),
@@ -634,7 +636,8 @@ def test_an_answer_is_what_the_document_says(client: TestClient, address: str, b
     answer = client.get(API + address) if body is None else client.post(API + address, json=body)
     assert answer.status_code == 200, answer.text
     parts = address.partition("?")[0].strip("/").split("/")
-    path = API + "/" + "/".join([parts[0], *("{kind}", "{key}")[: len(parts) - 1]])
+    named = [parts[0], *("{kind}", "{key}")[: len(parts) - 1]] if parts[0] == "catalog" else parts
+    path = API + "/" + "/".join(named)
     operation = document["paths"][path]["get" if body is None else "post"]
     for record in responses(document):
         schema = document["components"]["schemas"][record]
@@ -686,7 +689,8 @@ def test_a_question_has_one_schema_for_query_and_body(client: TestClient) -> Non
 )
 def test_the_examples_work(client: TestClient, operation: str, name: str) -> None:
     body = openapi.EXAMPLES[operation][name]["value"]
-    answer = client.post(f"{API}/{operation.replace('_', '-')}", json=body)
+    path = next(one.path for one in api.operations if one.name == operation)
+    answer = client.post(path, json=body)
     assert answer.status_code == 200, answer.text
 
 
@@ -720,6 +724,8 @@ def test_a_generated_client_works(
         "post_cost": {"body": models.CostQuestion.from_dict({"gpus": 512})},
         "get_serve": {"gpus": 16, "model": "llama-3-8b"},
         "post_serve": {"body": models.ServeQuestion.from_dict({"gpus": 16, "model": "llama-3-8b"})},
+        "get_serve_size": {"gpu": ["h200-sxm"], "users": 50},
+        "post_serve_size": {"body": models.ServeSizeQuestion.from_dict({"gpu": ["h200-sxm"], "users": 50})},
         "sweep": {"body": models.Grid.from_dict({"base": {}, "grid": {"gpus": [64, 128]}})},
         "get_catalog": {},
         "get_catalog_kind": {"kind": models.GetCatalogKindKind.GPUS},

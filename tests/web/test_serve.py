@@ -70,3 +70,26 @@ def test_blank_fields_leave_the_address(client: TestClient) -> None:
     answer = client.get("/serve?gpus=32&tpot_limit=&engine=", follow_redirects=False)
     assert answer.status_code == 303
     assert answer.headers["location"] == "/serve?gpus=32"
+
+
+SIZED = "gpu=h200-sxm&gpu=gb200&model=deepseek-v3&tpot_limit=33+ms&users=300"
+
+
+def test_sizing_by_get_and_post_agree_and_the_page_says_the_same(client: TestClient) -> None:
+    asked = {"gpu": ["h200-sxm", "gb200"], "model": "deepseek-v3", "tpot_limit": "33 ms", "users": 300}
+    answer = client.get(f"{API}/size?{SIZED}").json()
+    assert client.post(f"{API}/size", json=asked).json() == answer
+    assert answer["cheapest"]["tpot"] <= 0.033
+    page = client.get(f"/serve/size?{SIZED}")
+    assert page.status_code == 200
+    for one in answer["candidates"]:
+        assert f"/serve?{one['query'].replace('&', '&amp;')}" in page.text
+    assert client.get("/serve?" + answer["cheapest"]["query"]).status_code == 200
+    assert client.get(answer["permalink"]).status_code == 200
+
+
+def test_one_candidate_alone_needs_no_list(client: TestClient) -> None:
+    answer = client.get(f"{API}/size?gpu=h100-sxm&scale_out=roce-400").json()
+    assert {one["gpu"] for one in answer["candidates"]} == {"h100-sxm"}
+    assert client.get("/serve/size?users=").status_code == 200
+    assert client.get("/serve/size?users=many").status_code == 422

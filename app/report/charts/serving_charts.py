@@ -1,4 +1,4 @@
-"""Charts of serving: throughput of a GPU against the speed of a user."""
+"""Charts of serving: throughput of a GPU, and cost of clusters, against the speed of a user."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ import numpy as np
 if TYPE_CHECKING:
     from plotly import graph_objects as go
 
+from app.catalog.load import Catalog
 from app.plan.serving.serving_result import Serving, ServingPoint
+from app.report.charts import style
 from app.report.charts.curve_charts import lines
+from app.report.charts.style import Values, figure, nothing, plain, style_of
 from app.studies.curve import Curve, Mark, Series
+from app.studies.serving_sizing import ServeSizing
 from app.units import show
 
 
@@ -63,4 +67,43 @@ def _title(front: Sequence[ServingPoint]) -> str:
     return (
         f"From {full.interactivity:.0f} to {fast.interactivity:.0f} tokens a second of a user, the throughput of a GPU "
         f"falls by a factor of {times:.0f}"
+    )
+
+
+def candidates(sizing: ServeSizing, catalog: Catalog) -> go.Figure:
+    """Clusters that carry a load, their cost against the speed of a user; a point's custom data is its query."""
+    subtitle = "Cost of a million output tokens at this load, against tokens a second each"
+    known = [one for one in sizing.candidates if one.per_million_output_tokens]
+    if not known:
+        return nothing(sizing.message or "No candidate has a price.", subtitle)
+    speed = [one.interactivity for one in known]
+    cost = [one.per_million_output_tokens or 0.0 for one in known]
+    names = [f"{one.gpus:,} × {catalog.gpus[one.gpu].name}" for one in known]
+    texts = [f"{plain(name)}<br>{show(price, 'USD')}" for name, price in zip(names, cost, strict=True)]
+    kept = set(map(id, sizing.front))
+    data: list[Values] = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": speed,
+            "y": cost,
+            "text": texts,
+            "customdata": [one.query for one in known],
+            "marker": {
+                "size": 10,
+                "color": [style_of(one.scale_out).colour for one in known],
+                "symbol": ["circle" if id(one) in kept else "circle-open" for one in known],
+            },
+            "hovertemplate": "%{text}<extra></extra>",
+        }
+    ]
+    best = known[0]
+    title = f"{names[0]} cost least: {show(cost[0], 'USD')} a million tokens at {best.interactivity:.0f} a second each"
+    return figure(
+        title,
+        subtitle,
+        data,
+        height=400,
+        x=style.logarithmic("Tokens a second of a user", min(speed) / 1.2, max(speed) * 1.2, "1/s"),
+        y=style.logarithmic("Cost of a million output tokens", min(cost) / 1.2, max(cost) * 1.2, "USD"),
     )
