@@ -356,6 +356,31 @@ def accuracy_tables(
     return {table.key: table for table in made}
 
 
+def serving_tables(report: Report, left_out: Report) -> dict[str, Table]:
+    """The errors of serving: on sources that the fit had not seen, on those that it had, by group."""
+    core, best = left_out["core"], left_out["best_configuration"]
+    names = {"tpot": "Time per token", "throughput": "Largest throughput", "ttft": "Time to first token"}
+    made = (
+        _errors(
+            "serving_left_out",
+            "Operating points of sources left out of the fit",
+            {title: core[name] for name, title in names.items()}
+            | {f"Best configuration of MLPerf, {name}, never fitted": found for name, found in best.items()},
+        ),
+        _errors("serving_left_out_by_source", "Time per token by source, left out", core["tpot"]["by_source"]),
+        _errors(
+            "serving",
+            "Operating points",
+            {title: report["core"][name] for name, title in names.items()}
+            | {f"{title}, queues and pools apart": report["stress"][name] for name, title in names.items()},
+        ),
+        _errors("serving_by_engine", "Time per token by engine", report["core"]["tpot"]["by_engine"]),
+        _errors("serving_by_gpu", "Time per token by GPU", report["core"]["tpot"]["by_gpu"]),
+        _errors("serving_by_model", "Time per token by model", report["core"]["tpot"]["by_model"]),
+    )
+    return {table.key: table for table in made}
+
+
 def _ledger(scores: Sequence[Report]) -> Table:
     """What was predicted of each new source before it was fitted."""
     kinds = (("dense", "dense"), ("moe", "mixtures of experts"))

@@ -45,8 +45,11 @@ from app.validation.statistics import Statistics, grouped, statistics, table
 __all__ = ["MEASUREMENTS", "read"]
 
 PRIORS = Path(__file__).parent / "serving_priors.toml"
+LEFT_OUT = MEASUREMENTS.with_name("serving_left_out.json")
 SIGMA = 0.08
 """Scatter of operating points about a good model, on the logarithm; beyond twice this a row pulls linearly."""
+EVERY = 4
+"""Of so many draws one makes the bands of a report, the typical values among them: of all they would take seconds."""
 FIRST_TOKEN_WEIGHT = 0.35
 """Residuals of the first token count so much: it scatters by 50 % where the same configuration is measured again."""
 Floats = NDArray[np.float64]
@@ -245,7 +248,7 @@ def predictions(rows: Sequence[ServingRow], catalog: Catalog, leave_one_out: boo
         for name, logs in left_out(fitted, fit(fitted, np.ones(len(fitted.rows), bool))).items():
             if (sources == name).any():
                 typical = np.where(sources == name, figures(data.steady(reading(logs)), data), typical)
-    drawn = figures(data.steady(lambda estimate: estimate.draws()[:, None]), data)
+    drawn = figures(data.steady(lambda estimate: estimate.draws()[::EVERY, None]), data)
     bands = []
     for kind, name in enumerate(("time_per_token", "first_token", "throughput")):
         errors = np.array([residual(name, one, catalog) for one in data.settings])
@@ -271,12 +274,20 @@ def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[st
     """Predict every row of a file and say how far off, by tier and by group."""
     rows, skipped = read(path, catalog)
     found = predictions(rows, catalog, leave_one_out)
+    return summary(found, skipped, leave_one_out) | {
+        "best_configuration": best_configuration([row for row in rows if row.searched], catalog)
+    }
+
+
+def summary(
+    found: Sequence[ServingPrediction], skipped: Sequence[Mapping[str, str]], leave_one_out: bool
+) -> dict[str, Any]:
+    """The report of predictions already made, without those of layouts that the planner has to find."""
     return {
         "rows": len(found),
-        "skipped": skipped,
+        "skipped": list(skipped),
         "leave_one_out": leave_one_out,
         **{tier: tier_report([one for one in found if one.row.tier == tier]) for tier in TIERS},
-        "best_configuration": best_configuration([row for row in rows if row.searched], catalog),
         "decisions": decisions([one for one in found if one.row.tier == "core"]),
     }
 

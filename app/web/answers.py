@@ -39,7 +39,8 @@ from app.studies.comparison import Difference, compare
 from app.studies.network_costs import CostQuestion, CostStudy, cost_study
 from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, size_serving
 from app.studies.sizing import Answer, Question, size
-from app.validation import collective_runs, design_counts, ledger, training_runs
+from app.validation import collective_runs, design_counts, ledger, serving_runs, training_runs
+from app.validation.nearest_points import nearest_points
 from app.web import form
 
 MEASUREMENTS = Path(__file__).parents[1] / "validation" / "measurements"
@@ -265,6 +266,43 @@ class TrainingAccuracy(TypedDict):
     by_run: Annotated[Mapping[str, Statistics], BY_RUN]
 
 
+class OperatingPoints(Statistics):
+    """How far off operating points are, overall and by group."""
+
+    by_source: Annotated[Mapping[str, Statistics], Declaration("", "By source", "Each source.")]
+    by_engine: Annotated[Mapping[str, Statistics], Declaration("", "By engine", "Each engine.")]
+    by_gpu: Annotated[Mapping[str, Statistics], Declaration("", "By GPU", "Each GPU.")]
+    by_model: Annotated[Mapping[str, Statistics], Declaration("", "By model", "Each model.")]
+
+
+class ServingTier(TypedDict):
+    """Operating points of one tier."""
+
+    tpot: Annotated[OperatingPoints, Declaration("", "Time per token", "Mean time between tokens.")]
+    throughput: Annotated[OperatingPoints, Declaration("", "Largest throughput", "Where a queue is never empty.")]
+    ttft: Annotated[OperatingPoints, Declaration("", "Time to first token", "Mean.")]
+
+
+class Decisions(TypedDict):
+    """What choosing a layout and load by prediction costs against the best that was measured."""
+
+    groups: Annotated[int, Declaration("1", "Groups", "Groups of comparable measurements.")]
+    choices: Annotated[int, Declaration("1", "Choices", "Choices under a limit on the time per token.")]
+    loss: Annotated[float | None, Declaration("1", "Loss", "Share of the best throughput lost, on average.")]
+    kept: Annotated[float | None, Declaration("1", "Kept", "Share of the limits that are kept within a tenth.")]
+
+
+class ServingAccuracy(TypedDict):
+    """Predicted operating points of serving against published ones."""
+
+    rows: Annotated[int, Declaration("1", "Rows", "Rows that were predicted.")]
+    skipped: Annotated[tuple[Mapping[str, str], ...], SKIPPED]
+    leave_one_out: Annotated[bool, LEFT_OUT]
+    core: Annotated[ServingTier, Declaration("", "Core", "Plain decoding with a stated layout and no queue.")]
+    stress: Annotated[ServingTier, Declaration("", "Stress", "Queues, pools apart, new attention.")]
+    decisions: Annotated[Decisions, Declaration("", "Decisions", "Choices by prediction.")]
+
+
 class LedgerScore(TypedDict):
     """What was predicted of a source before any constant was fitted to it."""
 
@@ -286,6 +324,7 @@ class AccuracyAnswer(TypedDict):
     collectives: Annotated[CollectiveAccuracy, Declaration("", "Collectives", "Times of collectives.")]
     fabric: Annotated[FabricAccuracy, Declaration("", "Fabric", "Counts of switches and cables.")]
     training: Annotated[TrainingAccuracy, Declaration("", "Training", "Step times and memory.")]
+    serving: Annotated[ServingAccuracy, Declaration("", "Serving", "Operating points of serving.")]
     ledger: Annotated[
         tuple[LedgerScore, ...], Declaration("", "Ledger", "New sources of step times, scored before they were fitted.")
     ]
@@ -396,11 +435,13 @@ def cost_answer(question: CostQuestion, catalog: Catalog) -> CostAnswer:
 def serve_answer(question: ServingQuestion, catalog: Catalog) -> ServeAnswer:
     """What a cluster serves."""
     found = evaluate_serving(question, catalog)
+    tpot = found.serving.tpot
+    nearest = nearest_points(question, tpot.typical if tpot else None, catalog)
     return ServeAnswer(
         model_version=__version__,
         catalog_version=catalog.version,
         permalink="/serve?" + question.query(catalog_version=catalog.version),
-        **vars(found),
+        **vars(replace(found, serving=replace(found.serving, nearest=nearest))),
     )
 
 
@@ -440,7 +481,14 @@ def accuracy(catalog: Catalog) -> Mapping[str, Any]:
     """The models held against the measurements kept here: one report a model. It takes seconds to make."""
     reports = {"collectives": collective_runs.report, "fabric": design_counts.report, "training": training_runs.report}
     made = {kind: report(MEASUREMENTS / f"{kind}.csv", catalog) for kind, report in reports.items()}
-    return {**made, "ledger": ledger.read()["scores"]}
+    return {**made, "serving": serving_accuracy(catalog), "ledger": ledger.read()["scores"]}
+
+
+@lru_cache(maxsize=1)
+def serving_accuracy(catalog: Catalog) -> Mapping[str, Any]:
+    """Serving held against its operating points. It takes a second to make."""
+    rows, skipped = serving_runs.read(serving_runs.MEASUREMENTS, catalog)
+    return serving_runs.summary(serving_runs.predictions(rows, catalog, leave_one_out=False), skipped, False)
 
 
 LINKS = ("permalink", "cable_list")

@@ -1,6 +1,7 @@
 """Serving against published operating points: how rows are read, and how far off predictions may be."""
 
 import csv
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,3 +73,15 @@ def test_a_row_of_another_file_needs_little(tmp_path: Path) -> None:
     assert [one["run"] for one in report["skipped"]] == ["b"]
     assert report["core"]["tpot"]["count"] == 1
     assert "1 rows predicted" in serving_runs.text(report)
+
+
+def test_sources_left_out_are_predicted_within_the_promised_error_and_band() -> None:
+    core = json.loads(serving_runs.LEFT_OUT.read_text())["core"]
+    assert core["tpot"]["median"] < 0.11
+    assert core["tpot"]["mean"] < 0.15
+    assert core["tpot"]["p90"] < 0.30
+    assert core["ttft"]["median"] < 0.27
+    assert core["throughput"]["median"] < 0.13
+    for name in ("tpot", "throughput", "ttft"):
+        assert 0.75 <= core[name]["coverage"] <= 0.90
+    assert core["tpot"]["width"] < 0.25

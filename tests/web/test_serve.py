@@ -93,3 +93,21 @@ def test_one_candidate_alone_needs_no_list(client: TestClient) -> None:
     assert {one["gpu"] for one in answer["candidates"]} == {"h100-sxm"}
     assert client.get("/serve/size?users=").status_code == 200
     assert client.get("/serve/size?users=many").status_code == 422
+
+
+def test_the_accuracy_page_has_serving_by_source_engine_gpu_and_model(client: TestClient) -> None:
+    page = client.get("/accuracy")
+    assert page.status_code == 200
+    for words in ("Operating points of sources left out of the fit", "time per token by engine", "keep the limit"):
+        assert words in page.text
+    report = client.get("/api/v1/accuracy").json()["serving"]
+    assert report["core"]["tpot"]["count"] == 1518
+    assert set(report["core"]["ttft"]["by_engine"]) == {"vllm", "sglang", "tensorrt-llm"}
+
+
+def test_the_nearest_measurements_stand_beside_the_answer(client: TestClient) -> None:
+    answer = client.get(API, params={"gpus": 8, "model": "llama-3-70b", "engine": "vllm"}).json()
+    nearest = answer["serving"]["nearest"]
+    assert nearest
+    page = client.get("/serve?gpus=8&model=llama-3-70b&engine=vllm").text
+    assert all(one["source"] in page for one in nearest)

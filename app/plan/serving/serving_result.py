@@ -133,6 +133,25 @@ class ServingAlternative:
 
 
 @record
+class NearestPoint:
+    """A published operating point near the answer, and what the planner says of it."""
+
+    source: str = result("", "Source", "Who measured it.")
+    url: str = result("", "Address", "Address of the document; blank where there is none.")
+    gpu: str = result("", "GPU", "Key of the GPU.")
+    engine: str = result("", "Engine", "Key of the engine.")
+    input_tokens: float = result("1", "Prompt", "Mean tokens of a prompt.")
+    output_tokens: float = result("1", "Answer", "Mean tokens of an answer.")
+    concurrency: float = result("1", "In flight", "Requests in flight.")
+    measured: float = result("s", "Measured", "Time per token that was measured.")
+    predicted: float = result("s", "Predicted", "Time per token that the planner gives.")
+    throughput: float = result("1/s", "Measured tokens a second of a GPU", "Output tokens of a GPU.")
+    distance: float = result(
+        "1", "Distance", "Sum of logarithms of lengths and speed, and of what GPU, format and engine differ by."
+    )
+
+
+@record
 class Serving(Generic[Q]):
     """What a cluster that serves answers with."""
 
@@ -167,3 +186,6 @@ class Serving(Generic[Q]):
     costs: ServingCosts[Q] = result("", "Costs", "What tokens cost.")
     front: tuple[ServingPoint, ...] = result("", "Front", "Throughput against speed of a user, fastest first.")
     alternatives: tuple[ServingAlternative, ...] = result("", "Alternatives", "Other layouts, the next best first.")
+    nearest: tuple[NearestPoint, ...] = result(
+        "", "Nearest measurements", "Published operating points near the answer.", default=()
+    )

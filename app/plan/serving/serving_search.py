@@ -16,7 +16,7 @@ from app.plan.serving.serving_inputs import ServingInputs, Setting, on_network
 from app.plan.serving.serving_request import ServingQuestion
 
 Floats = NDArray[np.float64]
-STEPS_PER_DOUBLING = 4
+STEPS_PER_DOUBLING = 3
 """Numbers of sequences in flight that are tried for each doubling."""
 DOUBLINGS = 15
 NAMES = ("tensor", "attention_data", "expert", "pipeline")

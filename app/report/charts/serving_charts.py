@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from plotly import graph_objects as go
 
 from app.catalog.load import Catalog
-from app.plan.serving.serving_result import Serving, ServingPoint
+from app.plan.serving.serving_result import NearestPoint, Serving, ServingPoint
 from app.report.charts import style
 from app.report.charts.curve_charts import lines
-from app.report.charts.style import Values, figure, nothing, plain, style_of
+from app.report.charts.style import MUTED, Values, figure, nothing, plain, style_of
 from app.studies.curve import Curve, Mark, Series
 from app.studies.serving_sizing import ServeSizing
 from app.units import show
@@ -24,7 +24,7 @@ from app.units import show
 def serving_front(serving: Serving, look: str, limit: float | None = None) -> go.Figure:
     """What a GPU gives against what a user gets, with its range; ``limit`` is the time per token allowed [s]."""
     front = serving.front
-    return lines(
+    drawn = lines(
         Curve(
             key="front",
             title=_title(front),
@@ -39,6 +39,23 @@ def serving_front(serving: Serving, look: str, limit: float | None = None) -> go
         ),
         height=400,
     )
+    if serving.front and serving.nearest:
+        drawn.add_trace(_dots(serving.nearest))
+    return drawn
+
+
+def _dots(nearest: Sequence[NearestPoint]) -> Values:
+    """Published measurements, as open points."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [1 / one.measured for one in nearest],
+        "y": [one.throughput for one in nearest],
+        "text": [plain(f"{one.source}: measured") for one in nearest],
+        "marker": {"size": 8, "color": MUTED, "symbol": "circle-open"},
+        "hovertemplate": "%{text}<extra></extra>",
+        "showlegend": False,
+    }
 
 
 def _series(front: Sequence[ServingPoint], serving: Serving, look: str) -> Series:

@@ -20,9 +20,9 @@ from app.studies import acceptance
 from app.studies.network_costs import CostQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import Grid
-from app.validation import collective_runs, design_counts, ledger, training_runs
+from app.validation import collective_runs, design_counts, ledger, serving_runs, training_runs
 from app.web import form, requests
-from app.web.answers import ANSWERS, MEASUREMENTS, with_root_path
+from app.web.answers import ANSWERS, MEASUREMENTS, serving_accuracy, with_root_path
 from app.web.heavy_queue import HeavyQueue, Stopped, compute, hosts, is_heavy
 from app.web.pages.shared import PageRoute
 from app.web.problems import FieldProblem, ProblemError, invalid, pointer
@@ -105,12 +105,15 @@ def _accuracy(loaded: Catalog) -> Mapping[str, Any]:
     step = training_runs.summary(stepped, unread, leave_one_out=False)
     designs = design_counts.report(MEASUREMENTS / "fabric.csv", loaded)
     left_out = orjson.loads((MEASUREMENTS / "left_out.json").read_bytes())
+    serving_left_out = orjson.loads(serving_runs.LEFT_OUT.read_bytes())
     return {
         "collectives": reduce,
         "training": step,
         "fabric": designs,
         "left_out": left_out,
-        "tables": tables.accuracy_tables(reduce, step, designs, left_out, ledger.read()["scores"]),
+        "serving": serving_left_out,
+        "tables": tables.accuracy_tables(reduce, step, designs, left_out, ledger.read()["scores"])
+        | tables.serving_tables(serving_accuracy(loaded), serving_left_out),
         "figures": {
             "collectives": accuracy_charts.accuracy(accuracy_charts.collective_scatter(reduced, reduce)),
             "training": accuracy_charts.accuracy(accuracy_charts.training_scatter(stepped, step)),
