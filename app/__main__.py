@@ -33,6 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     accuracy.add_argument("file", type=Path)
     accuracy.add_argument("--json", action="store_true", help="print the whole report as JSON")
     accuracy.add_argument("--leave-one-out", action="store_true", help="refit without each system or source in turn")
+    accuracy.add_argument(
+        "--calibrate",
+        type=int,
+        default=0,
+        metavar="N",
+        help="calibrate on every Nth row of a sweep, predict the others",
+    )
     fit = commands.add_parser("fit", help="fit the constants to the published measurements")
     fit.add_argument("what", choices=("collectives", "training", "serving", "left-out", "ledger"))
     fit.add_argument("--write", action="store_true", help="write the constants into the catalogue")
@@ -53,7 +60,11 @@ def _run(options: argparse.Namespace) -> int:
         return _plan(options.fields, _catalog())
     if options.command == "fit":
         return _fit(options.what, options.write)
-    return _accuracy(options.kind, options.file, _catalog(), as_json=options.json, leave_one_out=options.leave_one_out)
+    if options.calibrate and (options.kind != "collectives" or options.calibrate < 2):
+        print("railyard: --calibrate takes 2 or more, and collectives", file=sys.stderr)
+        return 2
+    asked = {"calibrate_every": options.calibrate} if options.calibrate else {}
+    return _accuracy(options, _catalog(), **asked)
 
 
 def _catalog() -> Catalog:
@@ -95,13 +106,13 @@ def _fit(what: str, save: bool) -> int:
     return 0
 
 
-def _accuracy(kind: str, file: Path, catalog: Catalog, *, as_json: bool, leave_one_out: bool) -> int:
-    module = import_module(f"app.validation.{KINDS[kind]}")
-    if not file.is_file():
-        print(f"{file}: no such file", file=sys.stderr)
+def _accuracy(options: argparse.Namespace, catalog: Catalog, **asked: int) -> int:
+    module = import_module(f"app.validation.{KINDS[options.kind]}")
+    if not options.file.is_file():
+        print(f"{options.file}: no such file", file=sys.stderr)
         return 2
-    report = module.report(file, catalog, leave_one_out=leave_one_out)
-    print(json.dumps(report, indent=1, allow_nan=False) if as_json else module.text(report))
+    report = module.report(options.file, catalog, leave_one_out=options.leave_one_out, **asked)
+    print(json.dumps(report, indent=1, allow_nan=False) if options.json else module.text(report))
     return 0
 
 

@@ -20,6 +20,7 @@ from app.plan.cluster import Cluster
 from app.plan.machine import (
     CollectiveSystem,
     Transport,
+    calibrated_residual,
     calibration,
     hardware_class,
     hardware_kind,
@@ -28,6 +29,7 @@ from app.plan.machine import (
 )
 from app.plan.network import network_of
 from app.plan.scenario import CollectiveRequest, NetworkRequest, Scenario
+from app.plan.site_calibration import SiteCalibration, at_site, read_calibration
 
 Floats = NDArray[np.float64]
 
@@ -111,9 +113,19 @@ class Communication:
         """Timed by the textbook, at line rates."""
         return self.request.profile == "ideal"
 
+    @property
+    def site_factors(self) -> SiteCalibration | None:
+        """What the reader's own measurements say of the cluster; the textbook knows of none."""
+        text = self.request.calibration
+        return read_calibration(text) if text and not self.ideal else None
+
     def calibration(self, sampling: Sampling = DRAWS) -> Calibration:
-        """The constants of the library."""
-        return calibration(self.catalog, sampling)
+        """The constants of the library; a calibrated cluster's doubt is that of its factors."""
+        return calibration(self.catalog, self.undoubted(sampling))
+
+    def undoubted(self, sampling: Sampling) -> Sampling:
+        """The sampling of the usual constants: typical values alone where the site's factors carry the doubt."""
+        return Sampling(fitted=sampling.fitted) if self.site_factors else sampling
 
     def machine(self, sampling: Sampling = DRAWS, gpus: Floats | None = None) -> Machine:
         """The cluster, or the same cluster with other GPU counts: an array sweeps, with a last axis for draws."""
@@ -147,6 +159,8 @@ class Communication:
         joined = np.asarray(domains) > 1
 
         def error(nodes: float) -> Array:
+            if self.site_factors:
+                return calibrated_residual(self.catalog, message)
             return residual(self.catalog, hardware_class(self.system, nodes, self.catalog), message, collective)
 
         if joined.all():
@@ -156,7 +170,10 @@ class Communication:
 
 def _machine(fabric: Communication, system: CollectiveSystem, gpus: Floats, sampling: Sampling) -> Machine:
     """So many GPUs of a system, as the profile and the user's measurement have them."""
-    built = machine(system, gpus / system.gpus_per_node, sampling, fabric.catalog)
+    factors = fabric.site_factors
+    built = machine(system, gpus / system.gpus_per_node, fabric.undoubted(sampling), fabric.catalog)
+    if factors:
+        built = at_site(built, factors, Sampling(drawn=sampling.drawn))
     if fabric.request.measured_efficiency is not None and not fabric.ideal:
         built = _as_measured(built, fabric.request.measured_efficiency)
     built = _tapered(built, fabric.site)

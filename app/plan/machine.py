@@ -395,6 +395,11 @@ def residual(catalog: Catalog, group: str, message: Array, collective: str = "al
     return own if collective == "all-reduce" else np.hypot(own, _by_size(catalog, "other-collectives", message))
 
 
+def calibrated_residual(catalog: Catalog, message: Array) -> Array:
+    """What a calibrated cluster's model still misses: half-width of the 80 % interval on the logarithm [1]."""
+    return _by_size(catalog, "calibrated", message)
+
+
 def size_band(message: float, catalog: Catalog) -> str:
     """The size of a message by which errors are told apart."""
     borders = [catalog.collectives["sizes"][name].typical for name in SIZE_BANDS[:2]]

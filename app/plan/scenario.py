@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 from urllib.parse import quote_plus
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -22,6 +23,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from app import units
 from app.catalog.entries import Ref, marked
 from app.catalog.load import KEY, Catalog
+from app.plan.site_calibration import read_calibration
 from app.units import Bandwidth, Bytes, Dollars, DollarsPerJoule, DollarsPerSecond, Number, PerSecond, Seconds
 
 Topology = Literal["rail-optimized", "fat-tree", "rail-only", "mesh", "torus-2d", "torus-3d", "dragonfly"]
@@ -130,6 +132,19 @@ SwitchKey = Annotated[str, Key("switches", example="qm9700")]
 ModelKey = Annotated[str, Key("models", CUSTOM, example="llama-3-70b")]
 StackKey = Annotated[str, Key("stacks", example="megatron-lm")]
 PriceBookKey = Annotated[str, Key("prices", example="market")]
+
+
+def _calibration(text: str) -> str:
+    """A calibration as it stands in an address, or what is wrong with it."""
+    try:
+        return read_calibration(text).text()
+    except ValueError as error:
+        raise PydanticCustomError("calibration", "{advice}", {"advice": str(error)}) from None
+
+
+CalibrationText = Annotated[
+    str, Field(max_length=80, examples=["1.4~0.05,0.97~0.01,1.1~0.12"]), AfterValidator(_calibration)
+]
 
 
 class Usual(NamedTuple):
@@ -441,6 +456,12 @@ class CollectiveRequest(Request):
         "collective",
         "Measured efficiency",
         "What your own nccl-tests reached over what is predicted, for large messages. Blank: as calibrated.",
+    )
+    calibration: CalibrationText | None = _field(
+        "collective",
+        "Calibration of your cluster",
+        "Latency, bandwidth and fill over the usual, each with its spread: 1.4~0.05,0.97~0.01,1.1~0.12. "
+        "The page Calibrate makes it from your own nccl-tests. Blank: as usual.",
     )
 
 

@@ -172,6 +172,14 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "calibrated",
+        "collectives.site_posterior",
+        (
+            r"T = λ L + \frac{X}{β} + φ F, \text{  } λ, β, φ = e^θ",
+            r"Σ ρ(\frac{ln T(θ) - ln t}{σ}) + Σ \frac{θ^2}{2 s^2} → min",
+        ),
+    ),
+    (
+        "calibrated",
         "collectives.library_times",
         (r"T = T_{base} + \text{steps} · T_{hop} + \frac{S}{b_{bus} · n / (2 (n - 1))}",),
     ),
@@ -851,6 +859,7 @@ TITLES = {
     "collectives.gather_algorithms": "All-gather and reduce-scatter: latency and rate",
     "collectives.broadcast_algorithms": "Broadcast and reduce: latency and rate",
     "collectives.all_to_all_algorithms": "All-to-all: latency and rate",
+    "collectives.site_posterior": "Your own cluster: latency, bandwidth and fill over the usual",
     "fabric.design": "The smallest fabric that carries a cluster",
     "fabric.smallest_divisor": "How many spines",
     "fabric.two_switches": "Two switches side by side",

@@ -9,7 +9,7 @@ import csv
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from app.plan.band import interval
 from app.plan.communication import Communication, time_collective
 from app.plan.machine import SIZE_BANDS, size_band
 from app.plan.scenario import Scenario
+from app.plan.site_calibration import Sweep, calibrate
 from app.validation.statistics import Statistics, grouped, statistics, table
 
 MEASUREMENTS = Path(__file__).parent / "measurements" / "collectives.csv"
@@ -425,11 +426,67 @@ def predictions(
     return [found[index] for index in range(len(rows))]
 
 
-def _bands(rows: Sequence[Measured], catalog: Catalog, fitted: Mapping[str, Array]) -> list[Prediction]:
-    """Each row with its prediction and 80 % band, with some constants put elsewhere."""
+FEWEST = 12
+"""Rows of a system from which calibrating on a part of them says something of the others."""
+
+
+def calibrated(rows: Sequence[Measured], catalog: Catalog, every: int) -> list[Prediction]:
+    """The rows of each sweep but every so manyth, by a calibration on those and by constants that never saw its system.
+
+    A sweep is what one output of nccl-tests holds: the rows of one run and collective. Systems of fewer than `FEWEST`
+    rows, rows of weak quality and of other libraries are left aside. A system that the product's own measurements do
+    not hold is predicted with its constants as they are.
+    """
+    known, _ = read(MEASUREMENTS, catalog)
+    reduces, besides = fitted(known), fitted(known, other=True)
+    good = [*fitted(rows), *fitted(rows, other=True)]
+    systems = {system: [row for row in good if row.system == system] for system in {row.system: None for row in good}}
+    large = {system: members for system, members in systems.items() if len(members) >= FEWEST}
+    whole = fit(reduces, catalog) if any(row.system in large for row in reduces) else None
+    beside_whole = None if whole is None else fit(besides, catalog, settled=constants(whole))
+    found: list[Prediction] = []
+    for system, members in large.items():
+        values: dict[str, Array] = {}
+        if whole is not None and any(row.system == system for row in (*reduces, *besides)):
+            rest = [row for row in reduces if row.system != system]
+            values = constants(fit(rest, catalog, start=whole, steps=6))
+            rest = [row for row in besides if row.system != system]
+            values |= constants(fit(rest, catalog, start=beside_whole, steps=6, settled=values), other=True)
+        outputs: dict[tuple[str, str], list[Measured]] = {}
+        for row in members:
+            outputs.setdefault((row.run, row.collective), []).append(row)
+        for output in outputs.values():
+            site, _ = calibrate(sweeps(output[::every], catalog, Sampling(fitted=values)), catalog)
+            others = [row for number, row in enumerate(output) if number % every]
+            found += _bands(others, catalog, values, site.text())
+    return found
+
+
+def sweeps(rows: Sequence[Measured], catalog: Catalog, sampling: Sampling) -> list[Sweep]:
+    """Measured rows as sweeps of what is usual."""
+    found = []
+    for fabric, collective, indices in _sweeps(rows, catalog):
+        found.append(
+            Sweep(
+                machine=fabric.machine(sampling),
+                library=fabric.calibration(sampling),
+                collective=collective,
+                algorithm=fabric.request.algorithm or "",
+                protocol=fabric.request.protocol or "",
+                messages=np.array([rows[index].message for index in indices]),
+                times=np.array([rows[index].time for index in indices]),
+            )
+        )
+    return found
+
+
+def _bands(rows: Sequence[Measured], catalog: Catalog, fitted: Mapping[str, Array], site: str = "") -> list[Prediction]:
+    """Each row with its prediction and 80 % band, with some constants put elsewhere, on a site calibrated so."""
     typical, drawn = Sampling(fitted=fitted), Sampling(drawn=True, fitted=fitted)
     predicted: dict[int, Prediction] = {}
-    for fabric, collective, indices in _sweeps(rows, catalog):
+    for usual, collective, indices in _sweeps(rows, catalog):
+        request = usual.request.model_copy(update={"calibration": site or None})
+        fabric = replace(usual, request=request) if site else usual
         message = np.array([rows[index].message for index in indices])[:, None]
         choice = time_collective(fabric, collective, message, typical)
         spread = np.asarray(time_collective(fabric, collective, message, drawn).time)
@@ -450,16 +507,32 @@ def _score(found: Sequence[Prediction]) -> Statistics:
     )
 
 
-def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[str, Any]:
+def report(path: Path, catalog: Catalog, leave_one_out: bool = False, calibrate_every: int = 0) -> dict[str, Any]:
     """Predict every row of a file and say how far off, overall and by group.
 
     ``overall`` and the groups hold the rows of good quality run with NCCL or RCCL: the model describes those. Rows of
-    weak quality and of other libraries are predicted too and reported apart.
+    weak quality and of other libraries are predicted too and reported apart. With ``calibrate_every``, ``calibrated``
+    says how far off the others are after calibrating each system on every so manyth of its rows.
     """
     rows, skipped = read(path, catalog)
     known, _ = read(MEASUREMENTS, catalog) if leave_one_out else ([], [])
     found = predictions(rows, catalog, leave_one_out, known)
-    return summary(found, skipped, leave_one_out)
+    made = summary(found, skipped, leave_one_out)
+    return made | {"calibrated": calibrated_summary(rows, catalog, calibrate_every)} if calibrate_every > 1 else made
+
+
+def calibrated_summary(rows: Sequence[Measured], catalog: Catalog, every: int) -> dict[str, Any]:
+    """How far off the rows are that a calibration on every so manyth row of their system did not see."""
+    found = calibrated(rows, catalog, every)
+    order = {name: index for index, name in enumerate(SIZE_BANDS)}
+    return {
+        "every": every,
+        "overall": _score(found),
+        "all_reduce": _score([p for p in found if p.row.collective == "all-reduce"]),
+        "by_band": grouped(sorted(found, key=lambda p: order[p.row.band]), lambda p: p.row.band, _score),
+        "by_system": _by_system(found),
+        "median_of_systems": _median_of_systems(found),
+    }
 
 
 def summary(found: Sequence[Prediction], skipped: Sequence[Mapping[str, str]], leave_one_out: bool) -> dict[str, Any]:
@@ -496,6 +569,13 @@ def summary(found: Sequence[Prediction], skipped: Sequence[Mapping[str, str]], l
             ),
         },
     }
+
+
+def _calibrated_text(found: Mapping[str, Any]) -> str:
+    """What calibrating gains, for a terminal."""
+    rows = {"all": found["overall"], "all-reduce": found["all_reduce"], **found["by_band"]}
+    head = f"calibrated on every {found['every']}th row"
+    return f"{table(rows, head)}\n\n{table(found['by_system'], f'{head}, by system')}"
 
 
 def _by_system(found: Sequence[Prediction]) -> dict[str, Statistics]:
@@ -539,6 +619,8 @@ def text(report: Mapping[str, Any]) -> str:
         + ("-" if reduce["median_of_systems"] is None else f"{reduce['median_of_systems']:.1%}"),
         table(report["by_run"], "run"),
     ]
+    if "calibrated" in report:
+        parts.append(_calibrated_text(report["calibrated"]))
     if reasons:
         parts.append("Skipped:\n" + "\n".join(f"  {count} rows of {reason}" for reason, count in reasons.items()))
     return "\n\n".join(parts)

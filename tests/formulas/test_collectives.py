@@ -19,6 +19,7 @@ from app.plan.all_reduce import all_reduce_times, time_all_reduce
 from app.plan.band import fold
 from app.plan.communication import Communication
 from app.plan.scenario import Scenario
+from app.plan.site_calibration import scaled
 
 CATALOG = load_catalog()
 CALIBRATION = collective_machine.calibration(CATALOG)
@@ -287,6 +288,41 @@ def test_auto_is_the_quickest_forced_algorithm(name, message):
 def test_the_calibrated_profile_never_beats_physics(name, message):
     m = machine(name)
     assert float(all_reduce(message, m, CALIBRATION)) >= float(ideal.ideal_lower_bound(message, m)) * (1 - 1e-9)
+
+
+FACTORS = st.tuples(st.floats(0.05, 20), st.floats(0.05, 20), st.floats(0.05, 20))
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("collective", ideal.COLLECTIVES)
+@settings(max_examples=10)
+@given(small=SIZES, factor=st.floats(1, 1e4), factors=FACTORS)
+def test_nor_on_any_calibrated_site(name, collective, small, factor, factors):
+    m = scaled(machine(name), *factors)
+    first, second = quickest(collective, np.array([small, small * factor]), m, CALIBRATION)
+    assert 0 < first <= second * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@settings(max_examples=20)
+@given(message=SIZES, factors=FACTORS)
+def test_no_calibrated_site_beats_physics(name, message, factors):
+    m = scaled(machine(name), *factors)
+    assert float(all_reduce(message, m, CALIBRATION)) >= float(ideal.ideal_lower_bound(message, m)) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_site_with_nothing_unusual_is_the_usual(name):
+    m, sizes = machine(name), np.geomspace(8, 64e9, 7)
+    usual, same = quickest("all-reduce", sizes, m, CALIBRATION), scaled(m, 1.0, 1.0, 1.0)
+    assert quickest("all-reduce", sizes, same, CALIBRATION).tolist() == usual.tolist()
+
+
+def test_twice_the_latency_is_twice_the_time_of_a_small_message():
+    # 8 B on 8 H100: latency is more than nine tenths of the time.
+    m = cluster("h100-sxm").machine(TYPICAL)
+    usual = float(quickest("all-reduce", 8, m, CALIBRATION))
+    assert float(quickest("all-reduce", 8, scaled(m, 2.0, 1.0, 1.0), CALIBRATION)) / usual == pytest.approx(2, rel=0.1)
 
 
 @pytest.mark.parametrize("name", MACHINES)

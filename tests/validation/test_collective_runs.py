@@ -9,11 +9,13 @@ import pytest
 
 from app.catalog.load import load_catalog
 from app.catalog.sampling import TYPICAL, Sampling
+from app.formulas.collectives.library import choose
 from app.plan import communication
 from app.plan.all_reduce import time_all_reduce
 from app.plan.band import fold
 from app.plan.communication import time_collective
 from app.plan.scenario import Scenario
+from app.plan.site_calibration import scaled
 from app.validation import collective_runs as accuracy
 from app.validation.statistics import statistics
 
@@ -280,6 +282,35 @@ def test_an_empty_file_is_an_empty_report(tmp_path):
     assert report["rows"] == 0
     assert report["overall"]["median"] is None
     assert "0 rows predicted" in accuracy.text(report)
+
+
+def test_a_sweep_s_every_fourth_row_halves_the_error_of_the_others(tmp_path):
+    # A pair that takes 1.5 times the usual latency and 1.2 times the usual fill, measured exactly.
+    row = {"run": "r", "system": "s", "collective": "all-reduce", "gpu": "h100-sxm", "nodes": 2, "gpus_per_node": 8}
+    sizes = [2**power for power in range(3, 34)]
+    (found, *_), _ = accuracy.read(write(tmp_path, row | {"bytes": 8, "time_us": 10}), CATALOG)
+    fabric = communication.of_scenario(found.scenario(), CATALOG)
+    machine = scaled(fabric.machine(TYPICAL), 1.5, 1.0, 1.2)
+    times = choose("all-reduce", np.array(sizes, float), machine, fabric.calibration(TYPICAL)).time
+    path = write(
+        tmp_path, *(row | {"bytes": size, "time_us": time * 1e6} for size, time in zip(sizes, times, strict=True))
+    )
+    report = accuracy.report(path, CATALOG, calibrate_every=4)
+    assert report["overall"]["median"] > 0.15
+    assert report["calibrated"]["overall"]["median"] < 0.02
+    assert report["calibrated"]["overall"]["width"] < report["overall"]["width"]
+    assert report["calibrated"]["overall"]["count"] == len(sizes) - len(sizes[::4])
+    assert "calibrated on every 4th row" in accuracy.text(report)
+
+
+def test_calibrated_sweeps_of_systems_left_out_keep_their_promise():
+    calibrated = accuracy.calibrated_summary(accuracy.read(accuracy.MEASUREMENTS, CATALOG)[0], CATALOG, 4)
+    assert calibrated["overall"]["median"] <= 0.045
+    assert 0.75 <= calibrated["overall"]["coverage"] <= 0.90
+    assert calibrated["overall"]["width"] <= 0.15
+    assert (
+        min(group["count"] for group in calibrated["by_system"].values()) >= 8
+    )  # three quarters of each sweep of 12 rows
 
 
 def test_every_measurement_names_its_source():

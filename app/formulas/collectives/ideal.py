@@ -459,6 +459,8 @@ class Machine:
         memory_rate: what a GPU's memory sustains [B/s].
         multicast_channels: blocks of a GPU that work on a sum in the scale-up switch [1].
         chunk_cost: what each chunk of such a sum costs besides its own bytes, κ [B].
+        latency_factor: latency at the site over what such parts usually have [1].
+        fill_factor: time that filling the pipeline takes at the site over the usual [1].
         scale_up_line: line rate of the scale-up link, for the ideal profile [B/s].
         scale_out_line: line rate of the GPU's network share, for the ideal profile [B/s].
         ring_network, tree_network, halving_network, exchange_network: share of the network rate that a ring, a tree,
@@ -489,6 +491,8 @@ class Machine:
     memory_rate: Array = np.inf
     multicast_channels: Array = 0.0
     chunk_cost: Array = 0.0
+    latency_factor: Array = 1.0
+    fill_factor: Array = 1.0
     scale_up_line: Array = 0.0
     scale_out_line: Array = 0.0
     ring_network: Array = 1.0

@@ -385,13 +385,29 @@ def all_to_all_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     return {"ring": AlphaBeta(latency, pace, rate, p.fill, p.cap, c.fill_exponent)}
 
 
+def _at_site(
+    form: Callable[[Machine, Calibration], dict[str, AlphaBeta]], machine: Machine, calibration: Calibration
+) -> dict[str, AlphaBeta]:
+    """The algorithms of a form, with the latency and fill of the machine's site over the usual."""
+    lines, slower, fuller = form(machine, calibration), machine.latency_factor, machine.fill_factor
+    if not (any_(slower != 1) or any_(fuller != 1)):
+        return lines
+    return {
+        name: replace(line, latency=slower * line.latency, fill=fuller * line.fill, cap=fuller * line.cap)
+        for name, line in lines.items()
+    }
+
+
 ALGORITHMS_OF: Mapping[str, Callable[[Machine, Calibration], dict[str, AlphaBeta]]] = {
-    "all-reduce": all_reduce_algorithms,
-    "all-gather": gather_algorithms,
-    "reduce-scatter": gather_algorithms,
-    "all-to-all": all_to_all_algorithms,
-    "broadcast": broadcast_algorithms,
-    "reduce": broadcast_algorithms,
+    name: partial(_at_site, form)
+    for name, form in {
+        "all-reduce": all_reduce_algorithms,
+        "all-gather": gather_algorithms,
+        "reduce-scatter": gather_algorithms,
+        "all-to-all": all_to_all_algorithms,
+        "broadcast": broadcast_algorithms,
+        "reduce": broadcast_algorithms,
+    }.items()
 }
 
 
@@ -558,11 +574,12 @@ def _floor(collective: str, machine: Machine, calibration: Calibration) -> Array
 
     An all-to-all is posted peer by peer, for one GPU of the process after the other.
     """
-    floor = _number(machine.launch_floor)
+    floor = _number(machine.launch_floor * machine.latency_factor)
     if collective != "all-to-all":
         return floor
     g = _number(machine.ranks_per_domain)
-    return where(floor > 0, floor + g * (g * machine.domains - 1) * calibration.peer_overhead, floor)
+    posted = g * (g * machine.domains - 1) * calibration.peer_overhead * machine.latency_factor
+    return where(floor > 0, floor + posted, floor)
 
 
 def _finish(time: Array, machine: Machine, floor: Array) -> Array:

@@ -223,7 +223,8 @@ def step_inputs(
     stack = stack_of(request.software, cluster.gpu, model, precision, catalog)
     conditions = conditions_of(cluster.gpu, precision, stack, fabric.jitter)
     constants = _constants(catalog, cluster.gpu.key, precision, conditions, drawn)
-    rates = fabric.rates(DRAWS if drawn else TYPICAL)
+    sampling = DRAWS if drawn else TYPICAL
+    rates = fabric.rates(sampling)
     half, offload = precision == "fp16", request.software.offload or ""
     inputs = StepInputs(
         shape=model,
@@ -247,12 +248,24 @@ def step_inputs(
             mesh_peers=rates.mesh_peers,
         ),
         software=stack.software,
-        calibration=constants.calibration,
+        calibration=_at_site(constants.calibration, fabric.machine(sampling).latency_factor),
         conditions=conditions,
         site=fabric.site,
         used=tuple({estimate.key: estimate for estimate in (*fabric.used(), *constants.used.values())}.values()),
     )
     return inputs if drawn else inputs.typical
+
+
+def _at_site(usual: arguments.Calibration, slower: Array) -> arguments.Calibration:
+    """The constants with the start-up and hops of collectives as the reader's cluster has them over the usual."""
+    if np.all(np.asarray(slower) == 1):
+        return usual
+    return replace(
+        usual,
+        scale_up_latency=usual.scale_up_latency * slower,
+        scale_out_latency=usual.scale_out_latency * slower,
+        hop=usual.hop * slower,
+    )
 
 
 def fixed_degrees(request: JobRequest, model: Shape, catalog: Catalog) -> parallelism_search.FixedDegrees:
