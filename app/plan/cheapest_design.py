@@ -17,14 +17,14 @@ from app.plan.scenario import NetworkRequest
 from app.plan.switches import SwitchPair, designed
 
 BY_RAIL = ("rail-optimized", "rail-only")
-GROUPS_TRIED = 8
-"""Numbers of units tried at a taper, at most."""
+GROUPS_TRIED = 32
+"""Numbers of units are tried in steps of this share of as many as there would be without a taper."""
 NEAR = 1.01
 """Fabrics that cost so many times the least at most are held against one another, each with its own cables."""
 PRICED_IN_FULL = 6
 """Fabrics of which that is done at most."""
 TAPERS_TRIED = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0)
-"""Tapers that networks without tiers are tried with, where a wider one is allowed."""
+"""Tapers that networks are tried with as well where a wider one is allowed."""
 
 
 class Leaves(NamedTuple):
@@ -177,13 +177,14 @@ def _leaves_tried(radix: int, cluster: Cluster, request: NetworkRequest) -> tupl
         return (Leaves(0, 0, taper),)
     rails, links = max(cluster.nics_per_node, 1), request.management_links
     hosts = cluster.nodes + -(-links // rails) if by_rail else cluster.nodes * rails + links
-    most, whole = (max(int(layouts.down_ports(radix, one)), 1) for one in (taper, 1.0))
+    mosts = [max(int(layouts.down_ports(radix, one)), 1) for one in (taper, *TAPERS_TRIED) if one <= taper]
+    most, whole = mosts[0], mosts[1]
     if by_rail and request.nodes_per_unit:
         sizes = [min(request.nodes_per_unit, most)]
     else:
         fewest, many = -(-hosts // most), -(-hosts // whole)
-        groups = np.unique(np.linspace(fewest, many, GROUPS_TRIED).round().astype(int)).tolist()
-        sizes = list(dict.fromkeys([most, whole, *(-(-hosts // group) for group in groups)]))
+        groups = [*range(many, fewest, -max(many // GROUPS_TRIED, 1)), *(-(-hosts // one) for one in mosts)]
+        sizes = list(dict.fromkeys([*mosts, *(-(-hosts // group) for group in groups)]))
     tried = [Leaves(0, 0, taper)]
     for size in sizes:
         least = int(tree.uplinks(size, 1, taper, radix))
