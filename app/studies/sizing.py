@@ -1,16 +1,25 @@
 """The inverse question: which cluster trains this model by this date for this money?"""
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import log
 from time import monotonic
 from typing import Annotated, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
+from app import units
 from app.catalog.load import Catalog
+from app.formulas.training import parallelism_search
+from app.formulas.training import step as training_step
 from app.plan.band import nan_is_an_answer, record, result
 from app.plan.job import job as training_job
-from app.plan.network import network_of
+from app.plan.job.inputs import step_inputs
+from app.plan.job.job import Job
+from app.plan.network import Network, network_of
 from app.plan.recommendation import rule_of_thumb
 from app.plan.result import Parallelism
 from app.plan.scenario import Count, GpuKey, ScaleOutKey, Scenario, Usual, about, check_keys
@@ -20,6 +29,14 @@ from app.units import Dollars, Seconds, Watts
 Kind = Literal["capital", "rental", "run"]
 ALIKE = 0.01
 """Times closer than this share are called equal."""
+NEAREST = 5
+"""Kinds of cluster that are looked at closely for each limit: those that come nearest to it."""
+ABOUT = 2
+"""Whole nodes or racks more and fewer than the number looked for that are tried as well."""
+WAYS = 300
+"""Ways to run the job on one network that are timed on the others."""
+USUAL_DEADLINE = units.parse("90 days", "s")
+"""The deadline of a question without limits [s]."""
 
 
 class Question(Scenario):
@@ -44,7 +61,7 @@ class Question(Scenario):
     deadline: Annotated[Seconds, Field(gt=0, le=1e10)] | None = Field(
         None,
         title="Deadline",
-        description="Such as 60 days.",
+        description="Such as 60 days. Blank: 90 days where no other limit is given.",
         json_schema_extra=about("limits", Usual.read("12 h", "60 days", "1 year", "s")),
     )
     budget: Annotated[Dollars, Field(gt=0, le=1e13)] | None = Field(
@@ -65,6 +82,13 @@ class Question(Scenario):
         description="Such as 5 MW of IT power.",
         json_schema_extra=about("limits", Usual.read("10 kW", "5 MW", "2 GW", "W")),
     )
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits in force: those given, or the usual deadline where none is."""
+        given = {"deadline": self.deadline, "budget": self.budget, "power_limit": self.power_limit}
+        known = {name: limit for name, limit in given.items() if limit is not None}
+        return known or {"deadline": USUAL_DEADLINE}
 
     def scenario(self, gpu: str, scale_out: str, gpus: int) -> Scenario:
         """One candidate as a scenario of its own."""
@@ -87,10 +111,13 @@ class Candidate:
     cost: float = result("USD", "Cost", "The one of the three costs that the budget is for.")
     parallelism: Parallelism = result("", "Parallelism", "How the model is spread.")
     meets: bool = result("", "Meets", "Whether it is within deadline, budget and power limit.")
+    misses: tuple[str, ...] = result("", "Misses", "The limits that it does not meet, by their fields.")
     query: str = result("", "Query", "Its scenario as a query string.")
     next_dollar: float | None = result(
         "s/USD", "Next dollar", "What the next dollar saves: the slope to the next point of the front.", default=None
     )
+    next_cost: float | None = result("USD", "Next one costs", "What the next of the front costs more.", default=None)
+    next_time: float | None = result("s", "Next one saves", "The time that the next of the front saves.", default=None)
 
 
 @record
@@ -123,6 +150,7 @@ class Answer:
     break_even: tuple[BreakEven, ...] = result("", "Break-even", "Where InfiniBand pays, for each candidate GPU.")
     considered: int = result("1", "Considered", "Clusters that were tried.")
     feasible: int = result("1", "Feasible", "Those of them that can run the model.")
+    deadline: float | None = result("s", "Deadline", "The deadline in force: as asked, or the usual one.")
     complete: bool = result("", "Complete", "Whether all clusters were tried; false where time ran out.")
     message: str = result("", "Message", "Why no cluster meets the limits, and by how much; blank where one does.")
 
@@ -130,41 +158,148 @@ class Answer:
 def size(
     question: Question, catalog: Catalog, seconds: float = 20.0, stopped: Callable[[], bool] = lambda: False
 ) -> Answer:
-    """Try clusters of every candidate GPU and network, in sizes that double, then finely about the limits.
+    """Try clusters of every candidate GPU and network, in whole nodes or racks.
+
+    First in sizes that double; then, for every limit, the clusters that by the line between two sizes come nearest to
+    meeting it at least cost or soonest, a node or rack at a time. What is named is the plan of its scenario.
 
     Tries no more after ``seconds``, or once it is ``stopped``, and says so in ``complete``.
     """
     check_keys(question, catalog)
     catalog = catalog.typical_only()
     until = monotonic() + seconds
-    tried: dict[tuple[str, str, int], Candidate | None] = {}
-
-    def go_on() -> bool:
-        return monotonic() < until and not stopped()
-
+    search = _Search(question, catalog, lambda: monotonic() < until and not stopped())
     pairs = list(_pairs(question, catalog))
-    for gpu, scale_out in pairs:
-        counts = list(_doubling(catalog, gpu, question.gpus))
-        for gpus in counts:
-            if go_on():
-                tried[gpu, scale_out, gpus] = _candidate(question, catalog, gpu, scale_out, gpus)
-        for gpus in _about_limits(question, [(n, tried.get((gpu, scale_out, n))) for n in counts]):
-            if go_on():
-                tried[gpu, scale_out, gpus] = _candidate(question, catalog, gpu, scale_out, gpus)
-    feasible = [candidate for candidate in tried.values() if candidate]
+    for gpu in question.gpu:
+        search.double(gpu, [scale_out for one, scale_out in pairs if one == gpu])
+    for gpu, scale_out, gpus in _worth_a_look(question, search.tried):
+        unit = _unit(catalog, gpu)
+        for units_more in range(-ABOUT, ABOUT + 1):
+            search.exactly(gpu, scale_out, min((gpus // unit + units_more) * unit, question.gpus // unit * unit))
+    search.settle()
+    feasible = [candidate for candidate in search.tried.values() if candidate]
     meeting = [candidate for candidate in feasible if candidate.meets]
-    front = _front(feasible)
     return Answer(
-        front=front,
+        front=_front(feasible),
         cheapest=min(meeting, key=lambda one: (one.cost, one.time_to_train), default=None),
         fastest=min(meeting, key=lambda one: (one.time_to_train, one.cost), default=None),
         best_value=min(meeting, key=lambda one: one.cost * one.time_to_train, default=None),
         break_even=tuple(_break_even(catalog, gpu, feasible) for gpu in question.gpu),
-        considered=len(tried),
+        considered=len(search.tried),
         feasible=len(feasible),
-        complete=go_on(),
+        deadline=question.limits.get("deadline"),
+        complete=search.go_on(),
         message=_message(question, feasible, meeting),
     )
+
+
+def _unit(catalog: Catalog, gpu: str) -> int:
+    """GPUs of the smallest thing that is sold: a node, or a rack of one scale-up domain [1]."""
+    platform = catalog.platforms[catalog.gpus[gpu].platform]
+    return max(platform.gpus_per_node, platform.scale_up_domain)
+
+
+class _Search:
+    """Clusters that were tried, by GPU, network and number of GPUs; ``None`` where one cannot run the model."""
+
+    def __init__(self, question: Question, catalog: Catalog, go_on: Callable[[], bool]) -> None:
+        self.question = question
+        self.catalog = catalog
+        self.go_on = go_on
+        self.tried: dict[tuple[str, str, int], Candidate | None] = {}
+        self.exact: set[tuple[str, str, int]] = set()
+
+    def double(self, gpu: str, networks: Sequence[str]) -> None:
+        """Sizes that double. The parallelism is searched on the first network and timed on the others."""
+        gpus = _unit(self.catalog, gpu)
+        while gpus <= self.question.gpus and networks:
+            if self.go_on():
+                job = self.exactly(gpu, networks[0], gpus)
+                for scale_out in networks[1:]:
+                    if job is not None and self.go_on():
+                        self.tried[gpu, scale_out, gpus] = _like(self.question, self.catalog, job, scale_out, gpus)
+            gpus *= 2
+
+    def exactly(self, gpu: str, scale_out: str, gpus: int) -> Job | None:
+        """Try the plan of one cluster; its job."""
+        key = gpu, scale_out, gpus
+        if gpus < 1 or key in self.exact or not self.go_on():
+            return None
+        self.exact.add(key)
+        network = network_of(self.question.scenario(*key), self.catalog)
+        job = _job(self.question, self.catalog, network, key)
+        self.tried[key] = _candidate(self.question, key, network, job, job.training.time_to_train.values)
+        return job
+
+    def settle(self) -> None:
+        """Plan what would be named, until all that is named is a plan."""
+        for _ in range(3):
+            feasible = [candidate for candidate in self.tried.values() if candidate]
+            meeting = [candidate for candidate in feasible if candidate.meets]
+            named = [*_front(feasible)]
+            for key in (lambda one: one.cost, lambda one: one.time_to_train, lambda one: one.cost * one.time_to_train):
+                named += sorted(meeting, key=key)[:1]
+            open_ones = {(one.gpu, one.scale_out, one.gpus) for one in named} - self.exact
+            if not open_ones:
+                return
+            for each in sorted(open_ones):
+                self.exactly(*each)
+
+
+@nan_is_an_answer
+def _job(question: Question, catalog: Catalog, network: Network, key: tuple[str, str, int]) -> Job:
+    return training_job.job_on(network, question.scenario(*key), catalog)
+
+
+@nan_is_an_answer
+def _like(question: Question, catalog: Catalog, job: Job, scale_out: str, gpus: int) -> Candidate | None:
+    """The same job on another network, in the best of the ways to run it that were found on the first."""
+    if job.chosen is None or not job.runs:
+        return None
+    gpu = job.setup.cluster.gpu.key
+    scenario = question.scenario(gpu, scale_out, gpus)
+    network = network_of(scenario, catalog)
+    fabric = training_job.fabric_on(network, scenario, catalog)
+    n = step_inputs(network.cluster, fabric, job.setup.request, catalog)
+    ways = job.chosen
+    if len(job.search.time) > 1:
+        ways = parallelism_search.rows(job.search.parallelism, slice(0, WAYS))
+    step = training_step.step(n.shape, n.job, n.hardware, ways, n.software, n.calibration)
+    time = job.training.steps * float(np.min(step.time)) / job.training.availability
+    return _candidate(question, (gpu, scale_out, gpus), network, job, np.array([time]))
+
+
+def _worth_a_look(
+    question: Question, tried: Mapping[tuple[str, str, int], Candidate | None]
+) -> Iterator[tuple[str, str, int]]:
+    """Where clusters that meet a limit begin or end, by the line between two sizes that were tried: for every limit
+    those that cost least there, and those that are soonest.
+    """
+    lines: dict[tuple[str, str], list[Candidate]] = {}
+    for candidate in tried.values():
+        if candidate:
+            lines.setdefault((candidate.gpu, candidate.scale_out), []).append(candidate)
+    crossings: list[tuple[float, float, str, str, int]] = []
+    for (gpu, scale_out), line in lines.items():
+        line.sort(key=lambda one: one.gpus)
+        for fewer, more in itertools.pairwise(line):
+            for limit, field in _measured(question).items():
+                low, high = getattr(fewer, field), getattr(more, field)
+                if min(low, high) < limit < max(low, high):
+                    share = log(limit / low) / log(high / low)
+                    crossings.append((
+                        fewer.cost * (more.cost / fewer.cost) ** share,
+                        fewer.time_to_train * (more.time_to_train / fewer.time_to_train) ** share,
+                        gpu, scale_out, round(fewer.gpus * (more.gpus / fewer.gpus) ** share),
+                    ))  # fmt: skip
+    best = sorted(crossings)[:NEAREST] + sorted(crossings, key=lambda one: one[1])[:NEAREST]
+    yield from dict.fromkeys(one[2:] for one in best)
+
+
+def _measured(question: Question) -> dict[float, str]:
+    """Each limit with the figure of a candidate that it bounds."""
+    fields = {"deadline": "time_to_train", "budget": "cost", "power_limit": "power"}
+    return {limit: fields[name] for name, limit in question.limits.items()}
 
 
 def _pairs(question: Question, catalog: Catalog) -> Iterator[tuple[str, str]]:
@@ -179,57 +314,37 @@ def _pairs(question: Question, catalog: Catalog) -> Iterator[tuple[str, str]]:
                 yield gpu, min(own, key=lambda entry: abs(entry.port_rate.typical / rate - 1)).key
 
 
-def _doubling(catalog: Catalog, gpu: str, most: int) -> Iterator[int]:
-    """Powers of two from one node, or from most of one rack where a rack is the unit that is sold."""
-    platform = catalog.platforms[catalog.gpus[gpu].platform]
-    gpus = max(platform.gpus_per_node, 2 ** (platform.scale_up_domain.bit_length() - 1))
-    while gpus <= most:
-        yield gpus
-        gpus *= 2
-
-
-def _about_limits(question: Question, curve: Sequence[tuple[int, Candidate | None]]) -> Iterator[int]:
-    """Sizes between the two neighbours where a limit is crossed."""
-    for (few, below), (many, above) in itertools.pairwise(curve):
-        if above and (below is None or below.meets != above.meets):
-            yield from (few + (many - few) * quarter // 4 for quarter in (1, 2, 3) if (many - few) % 4 == 0)
-
-
 @nan_is_an_answer
-def _candidate(question: Question, catalog: Catalog, gpu: str, scale_out: str, gpus: int) -> Candidate | None:
-    scenario = question.scenario(gpu, scale_out, gpus)
-    network = network_of(scenario, catalog)
-    cluster = network.cluster
-    job = training_job.job_on(network, scenario, catalog)
-    time = job.training.time_to_train.typical
-    if job.training.parallelism is None or not time > 0:
+def _candidate(
+    question: Question, key: tuple[str, str, int], network: Network, job: Job, time: NDArray[np.float64]
+) -> Candidate | None:
+    """A cluster with what a run of some length on it costs; ``None`` where it cannot be built, or not run the job."""
+    seconds = float(time[0])
+    if job.training.parallelism is None or not seconds > 0 or network.unbuildable:
         return None
-    priced = total_cost(cluster, network, network.prices, job.training.time_to_train.values)
+    priced = total_cost(network.cluster, network, network.prices, time)
     capital, rental, run = (each.typical for each in (priced.costs.capital, priced.costs.rental, priced.costs.per_run))
     cost = {"capital": capital, "rental": rental, "run": run}[question.budget_kind]
-    power = float(priced.owned.power[0])
     if not cost > 0:
         return None
+    power = float(priced.owned.power[0])
+    reached = {"deadline": seconds, "budget": cost, "power_limit": power}
+    misses = tuple(name for name, limit in question.limits.items() if reached[name] > limit)
     return Candidate(
-        gpu=gpu,
-        scale_out=scale_out,
-        gpus=gpus,
-        time_to_train=time,
+        gpu=key[0],
+        scale_out=key[1],
+        gpus=key[2],
+        time_to_train=seconds,
         capital=capital,
         rental=rental,
         run=run,
         power=power,
         cost=cost,
         parallelism=job.training.parallelism,
-        meets=_within(time, question.deadline)
-        and _within(cost, question.budget)
-        and _within(power, question.power_limit),
-        query=scenario.query(),
+        meets=not misses,
+        misses=misses,
+        query=question.scenario(*key).query(),
     )
-
-
-def _within(value: float, limit: float | None) -> bool:
-    return limit is None or value <= limit
 
 
 def _front(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -241,12 +356,15 @@ def _front(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     for candidate in sorted(candidates, key=lambda one: (one.cost, one.time_to_train)):
         if not front or candidate.time_to_train < front[-1].time_to_train * (1 - ALIKE):
             front.append(candidate)
-    slopes = [
-        (one.time_to_train - after.time_to_train) / (after.cost - one.cost) for one, after in itertools.pairwise(front)
-    ]
     return tuple(
-        Candidate(**{**vars(one), "next_dollar": slope}) for one, slope in itertools.zip_longest(front, slopes)
+        one if after is None else _before(one, after) for one, after in itertools.zip_longest(front, front[1:])
     )
+
+
+def _before(one: Candidate, after: Candidate) -> Candidate:
+    """A point of the front with what the next one costs more, and saves."""
+    more, saved = after.cost - one.cost, one.time_to_train - after.time_to_train
+    return replace(one, next_dollar=saved / more if more else None, next_cost=more, next_time=saved)
 
 
 def _break_even(catalog: Catalog, gpu: str, candidates: Sequence[Candidate]) -> BreakEven:
@@ -284,7 +402,22 @@ def _message(question: Question, feasible: Sequence[Candidate], meeting: Sequenc
             f"No cluster of up to {question.gpus:,} GPUs can run the model as asked. Allow more GPUs, or another GPU."
         )
     quickest = min(one.time_to_train for one in feasible)
-    if question.deadline and quickest > question.deadline:
-        short = quickest / question.deadline
+    deadline = question.limits.get("deadline")
+    if deadline and quickest > deadline:
+        short = quickest / deadline
         return f"The quickest cluster needs {short:.2g} times the deadline. Allow more GPUs, or move the deadline."
-    return "No cluster meets all limits at once. Raise the budget or the power limit, or move the deadline."
+    return f"No cluster meets all limits at once. {_nearest(question, feasible)}"
+
+
+def _nearest(question: Question, feasible: Sequence[Candidate]) -> str:
+    """What each limit would have to be for a cluster that meets the others."""
+    shown = {"deadline": ("time_to_train", "s"), "budget": ("cost", "USD"), "power_limit": ("power", "W")}
+    ways = []
+    for name in question.limits:
+        field, unit = shown[name]
+        others = [one for one in feasible if set(one.misses) <= {name}]
+        if others:
+            least = min(others, key=lambda one: getattr(one, field))
+            title = type(question).model_fields[name].title or name
+            ways.append(f"a {title.lower()} of {units.show(getattr(least, field), unit)}")
+    return f"Allow {' or '.join(ways)}." if ways else "Raise the budget or the power limit, or move the deadline."

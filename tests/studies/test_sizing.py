@@ -1,6 +1,7 @@
 """Which cluster trains this model by this date for this money?"""
 
 import itertools
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -64,6 +65,69 @@ def test_the_next_dollar_buys_the_slope_of_the_front(answer: Answer) -> None:
     slope = (first.time_to_train - second.time_to_train) / (second.cost - first.cost)
     assert first.next_dollar == pytest.approx(slope)
     assert answer.front[-1].next_dollar is None
+
+
+def test_the_next_point_costs_more_and_saves_time(answer: Answer) -> None:
+    for one, after in itertools.pairwise(answer.front):
+        assert one.next_cost == pytest.approx(after.cost - one.cost)
+        assert one.next_time == pytest.approx(one.time_to_train - after.time_to_train)
+    assert answer.front[-1].next_cost is None
+
+
+def test_two_limits_at_once_are_met_where_they_can_be() -> None:
+    # 1,024 GB200 take 60.6 days; a cluster of whole racks a little either side of that takes under 60, below $80 M.
+    found = size(
+        Question(deadline="60 days", budget="$80M", gpu=("gb200",), scale_out=("roce-400",), gpus=4096),
+        load_catalog(), seconds=60,
+    )  # fmt: skip
+    assert found.cheapest is not None
+    assert found.cheapest.gpus % 72 == 0
+    assert found.cheapest.time_to_train <= 60 * 86400
+    assert found.cheapest.cost <= 80e6
+    assert found.message == ""
+
+
+def test_a_deadline_is_met_by_the_fewest_nodes_near_it() -> None:
+    # 146 days on 1,024: 30 days need 146/30 · 1,024 = 4,980 at the same rate, and a tenth more as pipelines idle.
+    asked = Question(deadline="30 days", gpu=("h100-sxm",), scale_out=("roce-400",))
+    found = size(asked, load_catalog(), seconds=60)
+    assert found.cheapest is not None
+    assert 4980 < found.cheapest.gpus < 5500
+    assert found.cheapest.gpus % 8 == 0
+
+
+def test_every_cluster_is_whole_nodes_or_racks() -> None:
+    found = size(question(gpu=["gb200", "h200-sxm"], deadline="20 days"), load_catalog(), seconds=60)
+    assert {point.gpus % (72 if point.gpu == "gb200" else 8) for point in found.front} == {0}
+
+
+def test_without_limits_a_usual_deadline_is_asked_for() -> None:
+    found = size(question(), load_catalog(), seconds=60)
+    assert found.deadline == 90 * 86400
+    assert found.cheapest is not None
+    assert found.cheapest.time_to_train <= 90 * 86400
+    assert size(question(budget="$40M"), load_catalog(), seconds=60).deadline is None
+
+
+def test_where_nothing_meets_all_limits_each_says_how_far_it_is() -> None:
+    missed = size(question(deadline="10 days", budget="$2M"), load_catalog(), seconds=60)
+    assert missed.cheapest is None
+    assert "a deadline of" in missed.message
+    assert "a budget of" in missed.message
+    assert all(point.misses for point in missed.front)
+
+
+def test_what_is_named_is_what_its_link_opens(answer: Answer) -> None:
+    for point in (answer.cheapest, answer.fastest, answer.best_value, *answer.front[::4]):
+        assert point is not None
+        fields = dict(parse_qsl(point.query))
+        plan = evaluate(Scenario.model_validate(fields), load_catalog())
+        assert plan.training.time_to_train is not None
+        assert plan.costs.capital is not None
+        assert plan.cluster.power is not None
+        assert plan.training.time_to_train.typical == pytest.approx(point.time_to_train)
+        assert plan.costs.capital.typical == pytest.approx(point.capital)
+        assert plan.cluster.power.typical == pytest.approx(point.power)
 
 
 def test_break_even_compares_the_families_at_every_size(answer: Answer) -> None:

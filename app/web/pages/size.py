@@ -10,8 +10,8 @@ from starlette.responses import RedirectResponse
 from app.catalog.load import Catalog
 from app.plan.declarations import declared
 from app.report.charts import curve_charts
-from app.studies.sizing import Answer, Candidate, Kind, Question
-from app.units import parse, show
+from app.studies.sizing import USUAL_DEADLINE, Answer, Candidate, Kind, Question
+from app.units import show
 from app.web import form
 from app.web.answers import SizeAnswer, size_answer
 from app.web.api import share_of
@@ -74,16 +74,13 @@ def _sizing(request: Request, asked: form.BoundForm, answer: SizeAnswer | None) 
         "errors": [
             (name if name in named else "", form.title(name, Question), text) for name, text in asked.errors.items()
         ],
-        "figure": curve_charts.pareto(answer, catalog, question.deadline, question.budget)
+        "figure": curve_charts.pareto(answer, catalog, answer.deadline, question.budget)
         if answer and question
         else None,
-        "savings": [one.next_dollar * MILLION if one.next_dollar else None for one in answer.front] if answer else [],
+        "limits": {name: form.title(name, Question) for name in ("deadline", "budget", "power_limit")},
         "kinds": {kind: declared(Candidate)[kind].label for kind in get_args(Kind)},
         "query_text": request.url.query,
     }
-
-
-MILLION = parse("$1M", "USD")
 
 
 def _sized_in_a_sentence(question: Question, answer: Answer, catalog: Catalog) -> str:
@@ -91,7 +88,8 @@ def _sized_in_a_sentence(question: Question, answer: Answer, catalog: Catalog) -
     best = answer.cheapest
     if best is None:
         return answer.message
-    limits = " within the limits" if _limited(question) else ""
+    usual = f" within the usual {show(USUAL_DEADLINE, 's')}"
+    limits = " within the limits" if _limited(question) else usual
     model = catalog.models[question.model].name if question.model in catalog.models else "the model"
     return (
         f"{best.gpus:,} {catalog.gpus[best.gpu].name} on {catalog.scale_out[best.scale_out].name} train {model} "
