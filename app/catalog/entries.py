@@ -223,6 +223,10 @@ class Platform(Entry):
     power: InWatts
     typical_power: InWatts | None = None
     pcie: ScaleUpRef
+    cooling: Literal["air", "liquid"] = "air"
+    """Liquid-cooled racks bring their own supply and are not held to what an air-cooled hall gives a rack."""
+    switches_in_rack: bool = False
+    """Whether the compute network's switches stand in the racks of nodes, as in cabinets of supercomputers."""
     storage_nics: CountOrZero = 1
     scale_up_switches: CountOrZero = 0
     price: PriceRef | None = None

@@ -17,7 +17,9 @@ FIELDS = (
     "price_gpu_hour", "electricity", "pue", "lifetime", "spares", "support", "infrastructure",
 )  # fmt: skip
 """The prices a scenario may give."""
-_given = attrgetter("price_book", *FIELDS, "nics_included")
+SITE = ("nics_included", "rack_power", "site_power")
+"""What else a scenario may give of prices and of the site."""
+_given = attrgetter("price_book", *FIELDS, *SITE)
 Contained = Literal["", "contains", "may_contain"]
 
 
@@ -60,7 +62,7 @@ class PriceList:
 
     def published(self, edition: str = "") -> "PriceList":
         """The same edition, or another, without the planner's own prices."""
-        return _listed(self.catalog, edition or self.edition, *(None for _ in FIELDS), None)
+        return _listed(self.catalog, edition or self.edition, *(None for _ in (*FIELDS, *SITE)))
 
     def book(self, *keys: str) -> Estimate | None:
         """The first of some keys that the edition has, then that the market has."""
@@ -197,7 +199,7 @@ def _listed(catalog: Catalog, edition: str, *values: float | None) -> PriceList:
 
     Kept: one list for equal prices is what keeps networks, 0.7 ms each.
     """
-    names = (*FIELDS, "nics_included")
+    names = (*FIELDS, *SITE)
     given = {name: value for name, value in zip(names, values, strict=True) if value is not None}
     return PriceList(catalog, edition, given)
 

@@ -72,6 +72,8 @@ class Cluster(Generic[Q]):
     )
     racks_by_height: int = result("1", "Racks by height", "Racks of nodes if height alone counted.")
     racks_by_power: int = result("1", "Racks by power", "Racks of nodes if power alone counted.")
+    compute_racks: int = result("1", "Racks of nodes", "Racks without those of switches.", formula="costs.racks")
+    rack_power: Q = result("W", "Power of a rack", "Maximum power of the fullest rack of nodes.")
 
 
 @record

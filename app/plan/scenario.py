@@ -24,7 +24,7 @@ from app import units
 from app.catalog.entries import Ref, marked
 from app.catalog.load import KEY, Catalog
 from app.plan.site_calibration import read_calibration
-from app.units import Bandwidth, Bytes, Dollars, DollarsPerJoule, DollarsPerSecond, Number, PerSecond, Seconds
+from app.units import Bandwidth, Bytes, Dollars, DollarsPerJoule, DollarsPerSecond, Number, PerSecond, Seconds, Watts
 
 Topology = Literal["rail-optimized", "fat-tree", "rail-only", "mesh", "torus-2d", "torus-3d", "dragonfly"]
 Precision = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
@@ -517,6 +517,18 @@ class PriceRequest(Request):
         "prices", "Electricity", "Such as 0.08 USD/kWh."
     )
     pue: Annotated[Number, Field(ge=1, le=10)] | None = _field("prices", "PUE", "Facility power over IT power.")
+    rack_power: Annotated[Watts, Field(gt=0, le=1e7)] | None = _field(
+        "prices",
+        "Power of a rack",
+        "What the hall gives one, such as 40 kW. Blank: 60 kW, and as much as liquid-cooled racks draw.",
+        usual=Usual.read("5 kW", "60 kW", "600 kW", "W"),
+    )
+    site_power: Annotated[Watts, Field(gt=0, le=1e12)] | None = _field(
+        "prices",
+        "Power of the site",
+        "What it may draw in all, such as 20 MW.",
+        usual=Usual.read("50 kW", "20 MW", "5 GW", "W"),
+    )
     lifetime: Annotated[Seconds, Field(gt=0, le=1e10)] | None = _field(
         "prices", "Lifetime", "Over which capital is spread.", usual=Usual.read("3 years", "5 years", "8 years", "s")
     )

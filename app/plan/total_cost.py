@@ -1,6 +1,6 @@
 """From a design and prices to what the cluster costs to buy, to keep and to use."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
@@ -64,9 +64,10 @@ def _rates(prices: PriceList, platform: str, gpus_per_node: int, gpu: str) -> Ra
 
 
 class Racks(NamedTuple):
-    """Racks in all; compute racks by height, and by power; racks of switches."""
+    """Racks in all; racks of nodes, and what they were by height and by power alone; racks of switches."""
 
     all: int
+    compute: int
     by_height: int
     by_power: int
     network: int
@@ -169,6 +170,8 @@ def cluster_of(owned: Ownership) -> result.Cluster[Draws]:
         typical_power=Draws(owned.typical_power, used=owned.power_sources),
         racks_by_height=racks.by_height,
         racks_by_power=racks.by_power,
+        compute_racks=racks.compute,
+        rack_power=Draws(_full_rack(owned, racks), used=(cluster.platform.power,)),
     )
 
 
@@ -252,27 +255,47 @@ def _where_known(power: Floats) -> Floats:
     return np.where(np.isfinite(power), power, 0.0)
 
 
+def _full_rack(owned: Ownership, racks: Racks) -> Floats:
+    """Maximum power of the fullest rack of nodes [W]."""
+    cluster, platform = owned.cluster, owned.cluster.platform
+    nodes = -(-cluster.bought_nodes // max(racks.compute, 1))
+    return np.asarray(nodes * platform.power.draws() * cluster.whole_node / platform.gpus_per_node)
+
+
+def _rack_limit(owned: Ownership) -> float:
+    """What the hall gives a rack of nodes; 0 where the racks bring their own supply [W]."""
+    given, platform = owned.prices.given.get("rack_power"), owned.cluster.platform
+    if given is not None:
+        return given
+    floor = owned.prices.catalog.operations["racks"]
+    whole = platform.cooling == "liquid" or platform.scale_up_domain > platform.gpus_per_node
+    dense = platform.power.typical * platform.nodes_per_rack > floor["integrated"].typical
+    return 0.0 if whole or dense else floor["power"].typical
+
+
+def _node_power(cluster: Cluster) -> float:
+    """Maximum power of a node as it is bought [W]."""
+    platform = cluster.platform
+    return platform.power.typical * cluster.whole_node / platform.gpus_per_node
+
+
 def _racks(owned: Ownership) -> Racks:
     cluster, network = owned.cluster, owned.network
     floor = owned.prices.catalog.operations["racks"]
-    platform = cluster.platform
-    per_node = platform.power.typical * cluster.whole_node / platform.gpus_per_node
-    whole_rack = platform.scale_up_domain > platform.gpus_per_node or (
-        platform.power.typical * platform.nodes_per_rack > floor["integrated"].typical
-    )
-    limit = 0.0 if whole_rack else floor["power"].typical
+    platform, per_node, limit = cluster.platform, _node_power(cluster), _rack_limit(owned)
     nodes = cluster.bought_nodes
     by_height = int(costs.racks(nodes, platform.nodes_per_rack, nodes * per_node, 0.0))
     by_power = int(costs.racks(nodes, nodes, nodes * per_node, limit)) if limit else by_height
     compute = int(costs.racks(nodes, platform.nodes_per_rack, nodes * per_node, limit))
     networks: list[AuxiliaryNetwork | PricedDesign] = [*network.auxiliary]
-    if network.built:
+    if network.built and not platform.switches_in_rack:
         networks.append(network.built)
     heights = sum(each.rack_units for each in networks)
     powers = [float(each.power[0]) for each in networks]
     drawn_power = sum(filter(isfinite, powers))
-    switches = int(costs.racks(heights, floor["network_units"].typical, drawn_power, floor["power"].typical))
-    return Racks(compute + switches, by_height, by_power, switches)
+    allowed = owned.prices.given.get("rack_power", floor["power"].typical)
+    switches = int(costs.racks(heights, floor["network_units"].typical, drawn_power, allowed))
+    return Racks(compute + switches, compute, by_height, by_power, switches)
 
 
 def _findings(owned: Ownership) -> list[Finding]:
@@ -299,6 +322,7 @@ def _findings(owned: Ownership) -> list[Finding]:
                 "Type the rent of one GPU, such as 2.95 USD/h.",
             )
         )
+    found += _hall_findings(owned)
     if any(map(prices.borrowed, (rates.node, rates.electricity, rates.rent))):
         book = prices.catalog.prices[prices.edition]
         found.append(
@@ -310,6 +334,33 @@ def _findings(owned: Ownership) -> list[Finding]:
             )
         )
     return found
+
+
+def _hall_findings(owned: Ownership) -> Iterator[Finding]:
+    """What the hall or the site cannot supply."""
+    cluster, given = owned.cluster, owned.prices.given
+    platform, limit, site = cluster.platform, given.get("rack_power"), given.get("site_power")
+    rack = cluster.platform.scale_up_domain > platform.gpus_per_node
+    least = _node_power(cluster) * (platform.nodes_per_rack if rack else 1)
+    if limit is not None and least > limit:
+        what = f"A rack of {platform.name.split(',')[0]}" if rack else f"One {platform.name.split(',')[0]}"
+        text = f"{what} draws up to {units.show(least, 'W')}; the hall gives a rack {units.show(limit, 'W')}."
+        yield Finding("error", "rack-too-dense", text, ("rack_power",), "Take another hall, or other servers.")
+    elif limit is not None and platform.cooling == "air" and limit > (most := _air(owned)):
+        text = (
+            f"Air carries {units.show(most, 'W')} out of a rack at most, with cooled doors; the servers are air-cooled."
+        )
+        yield Finding("warning", "beyond-air", text, ("rack_power",), "Take liquid-cooled servers, or fill racks less.")
+    drawn = float(owned.power[0] * owned.rates.pue.typical)
+    if site is not None and drawn > site:
+        text = f"The site would draw {units.show(drawn, 'W')} at most, {units.show(drawn - site, 'W')} over its limit."
+        fits = int(cluster.gpus * site / drawn)
+        yield Finding("error", "over-site-power", text, ("site_power",), f"About {fits:,} GPUs fit.")
+
+
+def _air(owned: Ownership) -> float:
+    """The most that air carries out of a rack [W]."""
+    return owned.prices.catalog.operations["racks"]["air"].typical
 
 
 def explain(cost: TotalCost) -> Mapping[str, Explanation]:

@@ -51,8 +51,8 @@ def unusual(**asked: object) -> list[Finding]:
         ("price_switch", 35, "35 was read as $35", "$18–45\u202fK", "35000 USD"),
         ("price_nic", 2.1, "2.1 was read as $2.1", "$1,600–2,240", "2100 USD"),
         ("price_transceiver", 1.2, "1.2 was read as $1.2", "$40–$3,070", "1200 USD"),
-        ("price_cable", 0.05, "0.05 was read as $0.05", "$15–270", "50 USD"),
-        ("price_copper_cable", 0.1, "0.1 was read as $0.1", "$4–$1,540", "100 USD"),
+        ("price_cable", 0.05, "0.05 was read as $0.05", "$15–400", "50 USD"),
+        ("price_copper_cable", 0.1, "0.1 was read as $0.1", "$4–$3,200", "100 USD"),
         ("training_tokens", 15, "15 was taken as it stands", "1\u202fB–50\u202fT", "15T"),
         ("training_tokens", 300, "300 was taken as it stands", "1\u202fB–50\u202fT", "300B"),
         # 2e-5 · 3,600 = 0.072
@@ -87,7 +87,7 @@ def test_a_value_far_from_usual_says_what_was_understood_and_what_was_meant(
         ("price_gpu_hour", "150000 USD/h"),
         ("failure_rate", "0.02 /h"),
         ("infrastructure", 900),
-        ("price_cable", 300_000),
+        ("price_cable", 390_000_000),
     ],
 )
 def test_a_value_that_no_other_unit_explains_is_noticed_without_a_guess(name: str, value: object) -> None:

@@ -1,0 +1,80 @@
+"""Racks, power and cooling."""
+
+import pytest
+
+from app.catalog.load import load_catalog
+from app.plan.evaluate import evaluate, evaluate_network
+from app.plan.result import Finding, NetworkPlan
+from app.plan.scenario import Scenario
+
+CATALOG = load_catalog()
+
+
+def plan_of(**asked: object) -> NetworkPlan:
+    return evaluate_network(Scenario.model_validate(asked), CATALOG)
+
+
+def preset(key: str) -> NetworkPlan:
+    return plan_of(**CATALOG.presets[key].scenario)
+
+
+@pytest.mark.parametrize(
+    ("limit", "racks"),
+    [("15 kW", 128), ("20 kW", 128), ("30 kW", 64), ("45 kW", 32), (None, 32)],
+)
+def test_a_dgx_h100_of_10_2_kw_stands_as_often_in_a_rack_as_the_hall_allows(limit: str | None, racks: int) -> None:
+    """One in 15 to 20 kW, two in 30, four in 45: 128 of them."""
+    asked = {"platform": "dgx-h100"} | ({"rack_power": limit} if limit else {})
+    plan = plan_of(**asked)
+    assert plan.cluster.compute_racks == racks
+    assert plan.cluster.rack_power is not None
+    assert plan.cluster.rack_power.typical == pytest.approx(128 // racks * 10.2e3)
+
+
+def test_cabinets_that_hold_their_switches_need_no_racks_of_switches() -> None:
+    """Frontier: 9,408 nodes at 128 a cabinet are 73.5, printed 74. Alps: 2,688 at 112 are 24, as printed."""
+    for key, racks in (("frontier", 74), ("alps", 24)):
+        cluster = preset(key).cluster
+        assert (cluster.racks, cluster.compute_racks) == (racks, racks)
+
+
+def test_jupiter_stands_in_its_125_racks() -> None:
+    """25 groups of five racks; 5,884 nodes at 48 a rack take 123."""
+    assert preset("jupiter").cluster.compute_racks == pytest.approx(125, rel=0.02)
+
+
+def test_liquid_cooled_racks_bring_their_own_supply_unless_the_hall_is_said_to_limit_them() -> None:
+    free = plan_of(platform="hgx-h100-liquid", gpus=512)
+    assert free.cluster.compute_racks == 8
+    held = plan_of(platform="hgx-h100-liquid", gpus=512, rack_power="45 kW")
+    assert held.cluster.compute_racks == 16
+    assert not [finding for finding in held.findings if finding.severity == "error"]
+
+
+def found(**asked: object) -> dict[str, Finding]:
+    job = {"model": "llama-3-8b", "tensor_parallel": 1, "pipeline_parallel": 1, "micro_batch": 1}
+    return {finding.code: finding for finding in evaluate(Scenario.model_validate(job | asked), CATALOG).findings}
+
+
+def findings(**asked: object) -> dict[str, str]:
+    return {code: finding.severity for code, finding in found(**asked).items()}
+
+
+def test_a_rack_that_draws_more_than_the_hall_gives_is_an_error() -> None:
+    """An NVL72 draws 132 kW whole; a DGX H100 10.2 kW alone."""
+    assert findings(gpu="gb200", gpus=72, rack_power="60 kW")["rack-too-dense"] == "error"
+    assert "rack-too-dense" not in findings(gpu="gb200", gpus=72, rack_power="140 kW")
+    assert findings(platform="dgx-h100", rack_power="10 kW")["rack-too-dense"] == "error"
+
+
+def test_air_carries_sixty_kilowatts_out_of_a_rack() -> None:
+    assert findings(platform="dgx-h100", rack_power="100 kW")["beyond-air"] == "warning"
+    assert "beyond-air" not in findings(platform="hgx-h100-liquid", rack_power="100 kW")
+
+
+def test_a_site_that_gives_too_little_is_an_error_with_what_fits() -> None:
+    """1,388 kW of nodes and switches at a PUE of 1.25 are 1.735 MW."""
+    over = found(site_power="1.5 MW")["over-site-power"]
+    assert over.severity == "error"
+    assert f"About {int(1024 * 1.5e6 / (1_388_160 * 1.25)):,} GPUs fit." == over.suggestion
+    assert "over-site-power" not in findings(site_power="2 MW")
