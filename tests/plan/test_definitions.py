@@ -578,3 +578,21 @@ def test_racks_hold_the_switches_of_every_network():
     power = typical(beside.fabric.power) + sum(typical(network.power) for network in beside.fabric.networks)
     racks = max(np.ceil(units / floor["network_units"]), np.ceil(power / floor["power"]))
     assert beside.cluster.racks == 32 + racks
+
+
+def test_links_between_gpus_cost_a_share_of_the_node_where_they_are_its_own():
+    costs = plan_of().costs
+    assert typical(costs.scale_up_per_gpu) == pytest.approx(14_400 / 8)  # four switches of an HGX for eight GPUs
+    assert typical(costs.scale_up_per_bandwidth) == pytest.approx(14_400 / 8 / 450)  # GB/s of a GPU, one way
+    assert costs.scale_up_per_gpu is not None
+    assert costs.scale_up_per_gpu.sources
+    # Wider domains than the rack has, and links that it does not come with, have no price.
+    assert plan_of(gpu="gb200", gpus=576).costs.scale_up_per_gpu is not None
+    assert plan_of(gpu="gb200", gpus=576, scale_up_domain=576).costs.scale_up_per_gpu is None
+    assert plan_of(scale_up="nvlink-5").costs.scale_up_per_gpu is None
+
+
+def test_a_rack_that_is_sold_whole_has_no_limit_of_power():
+    # 576 GPUs are 144 trays, 18 to a rack, however much they draw.
+    cluster = plan_of(gpu="gb200", gpus=576).cluster
+    assert (cluster.nodes, cluster.racks_by_height, cluster.racks_by_power) == (144, 8, 8)

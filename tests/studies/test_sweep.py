@@ -70,3 +70,11 @@ def test_rows_come_one_by_one() -> None:
 def test_the_columns_of_a_sweep_may_be_asked_for_in_json() -> None:
     grid = Grid.model_validate({"grid": {"gpus": [8]}, "results": ["cluster.nodes"]}, strict=True)
     assert columns(grid) == ["gpus", "cluster.nodes", "error"]
+
+
+def test_an_unknown_key_is_a_row_with_those_there_are() -> None:
+    rows = list(sweep(Grid(base={"model": "llama-3-8b"}, grid={"gpu": ["h100-sxm", "no-such"]}), load_catalog()))
+    assert [row["gpu"] for row in rows] == ["h100-sxm", "no-such"]
+    assert rows[0]["error"] == ""
+    assert rows[1]["error"].startswith("“no-such” is not in the catalogue")
+    assert rows[1]["training.step_time"] is None
