@@ -49,7 +49,8 @@ def sample_plan() -> Plan:
         permalink="/?gpus=1024",
         verdict="1,024 H100 train it in about 175 days.",
         cluster=Cluster(
-            128, 1024, 32, band(1.3e6, "W"), 8, 8, 4, band(8.2e13, "B", 0), band(1.0e6, "W"), 26, 32, 32, band(4.1e4, "W"),
+            128, 1024, 32, band(1.3e6, "W"), 8, 8, 4, band(8.2e13, "B", 0), band(1.0e6, "W"), 26, 32, 32,
+            band(4.1e4, "W"),
         ),
         fabric=Fabric(
             topology="rail-optimized",

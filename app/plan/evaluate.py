@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from app import __version__
@@ -66,20 +67,13 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
         alternatives=training_job.alternatives(job) if "alternatives" in include else (),
         cloud=training_job.configurations(job) if "cloud" in include else (),
     )
+    stages = network, job, reduction, cost
     training, memory, bottleneck, costs = fold((training, job.memory, job.bottleneck, cost.costs))
     plan = Plan(
         model_version=__version__,
         catalog_version=catalog.version,
         scenario=_filled(scenario, cluster, network, job, message),
-        findings=by_severity(
-            (
-                *of_question(cluster, scenario, catalog),
-                *network.findings,
-                *job.findings,
-                *reduction.findings,
-                *cost.findings,
-            )
-        ),
+        findings=by_severity(chain(of_question(cluster, scenario, catalog), *(part.findings for part in stages))),
         permalink="/?" + scenario.query(catalog_version=catalog.version),
         verdict="",
         cluster=hardware.cluster,

@@ -329,9 +329,15 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
     one = _reference("schemas", "Scenario")
     scenarios = {"type": "array", "minItems": 2, "maxItems": 4, "items": one, "description": "Two to four scenarios."}
     schemas["Comparison"] = _object(None, {"scenarios": scenarios}) | {"required": ["scenarios"]}
+    schemas["Grid"] = _grid(scenario)
+    return {title: Fields(schemas[title], asked) for title, asked in found.items()}
+
+
+def _grid(scenario: Mapping[str, Schema]) -> Schema:
+    """The body of a sweep."""
     values = {
-        name: {"type": "array", "minItems": 1, "maxItems": MOST_VALUES, "items": _valued(name, scenario[name])}
-        for name in names
+        name: {"type": "array", "minItems": 1, "maxItems": MOST_VALUES, "items": _valued(name, schema)}
+        for name, schema in scenario.items()
     }
     axes = _object(None, values) | {"minProperties": 1, "maxProperties": 12}
     axes["description"] = "For each field to vary, its values; the last field varies fastest."
@@ -343,8 +349,8 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
         "default": list(RESULTS),
         "description": Grid.model_fields["results"].description,
     }
-    schemas["Grid"] = _object(Grid, {"base": one, "grid": axes, "results": columns}) | {"required": ["grid"]}
-    return {title: Fields(schemas[title], asked) for title, asked in found.items()}
+    base = _reference("schemas", "Scenario")
+    return _object(Grid, {"base": base, "grid": axes, "results": columns}) | {"required": ["grid"]}
 
 
 def _object(model: type[BaseModel] | None, properties: Mapping[str, Schema]) -> Schema:

@@ -236,7 +236,7 @@ def explanations(setup: JobSetup, training: Training[Draws], memory: Memory[Draw
     request, inputs, catalog = setup.request, setup.inputs, setup.catalog
     tokens, flops = request.tokens, training.flops_per_token
     wide, linear, _ = peaks(setup.cluster.gpu, request.model.precision)
-    efficiency = catalog.training["products"]["efficiency"]
+    efficiency, failures = catalog.training["products"]["efficiency"], catalog.training["failures"]["rate"]
     parts = tuple(Term(part.name, PART_NAMES[part.name], part.time.typical, "s") for part in training.parts)
     sizes = tuple(Term(part.name, part.name, part.size.typical, "B") for part in memory.parts)
     gpus = float(setup.cluster.gpus)
@@ -272,13 +272,7 @@ def explanations(setup: JobSetup, training: Training[Draws], memory: Memory[Draw
                 Term("D", "training tokens", request.model.training_tokens, "1"),
                 Term("B s", "tokens of one step", tokens, "1"),
                 step,
-                Term(
-                    "A",
-                    "share of time that makes progress",
-                    training.availability,
-                    "1",
-                    catalog.training["failures"]["rate"].source,
-                ),
+                Term("A", "share of time that makes progress", training.availability, "1", failures.source),
             ),
         ),
         "training.campaign_time": Explanation(
