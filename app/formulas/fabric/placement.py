@@ -357,7 +357,12 @@ def _mesh(counts: Counts, gpus_per_host: float, pinned: bool) -> list[Tier]:
     c = counts
     if c.leaves_per_plane < 2 or c.leaf_up < 1:
         return []
-    return [_direct(c.leaf_down, c.leaf_up / (c.leaves_per_plane - 1), c.leaf_up, gpus_per_host, pinned)]
+    return [_direct(_hosts_each(c), c.leaf_up / (c.leaves_per_plane - 1), c.leaf_up, gpus_per_host, pinned)]
+
+
+def _hosts_each(counts: Counts) -> float:
+    """Hosts on each switch of a network without tiers, spread evenly, as its bisection counts them [1]."""
+    return counts.nodes * counts.rails / counts.leaves_per_plane
 
 
 def _direct(hosts: float, between: float, links: float, gpus_per_host: float, pinned: bool) -> Tier:
@@ -379,7 +384,7 @@ def _torus(counts: Counts, gpus_per_host: float, _pinned: bool) -> list[Tier]:
     c, dimensions = counts, 2 if counts.layout == TORUS_2D else 3
     width = c.leaf_up / (2 * dimensions)
     longest = float(torus_sides(c.leaves_per_plane, dimensions)[0])
-    hosts, switches = c.leaf_down, c.leaves_per_plane
+    hosts, switches = _hosts_each(c), c.leaves_per_plane
     if switches < 2 or width <= 0:
         return []
     blocks = [2.0**step for step in range(int(np.log2(longest)))]
@@ -389,10 +394,12 @@ def _torus(counts: Counts, gpus_per_host: float, _pinned: bool) -> list[Tier]:
 
 
 def _dragonfly(counts: Counts, gpus_per_host: float, pinned: bool) -> list[Tier]:
-    """Groups of a·p hosts with w links to every other group: see `_direct`."""
+    """Groups of a·p hosts with w links to every other, or one group's switches with one link each: see `_direct`."""
     c = counts
-    if c.units < 2:
+    if c.leaves_per_plane < 2:
         return []
-    hosts = c.leaf_down * c.leaves_per_plane / c.units
-    between = max(hosts // (c.units - 1), 1)
+    if c.units < 2:
+        return [_direct(_hosts_each(c), 1.0, c.leaves_per_plane - 1, gpus_per_host, pinned)]
+    hosts = _hosts_each(c) * c.leaves_per_plane / c.units
+    between = max(c.leaf_down * c.leaves_per_plane // c.units // (c.units - 1), 1)
     return [_direct(hosts, between, between * (c.units - 1), gpus_per_host, pinned)]
