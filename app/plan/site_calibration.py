@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,7 +147,18 @@ class Sweep:
         return np.broadcast_to(np.asarray(chosen.time), (len(self.messages), np.size(latency)))
 
 
-def calibrate(sweeps: Sequence[Sweep], catalog: Catalog) -> tuple[SiteCalibration, Posterior]:
+class Measurements(Protocol):
+    """Measured times, and what is predicted with so many times the usual."""
+
+    @property
+    def times(self) -> Floats:
+        """Measured [s]."""
+
+    def predicted(self, latency: Array, bandwidth: Array, fill: Array) -> Floats:
+        """Predicted, factors on the last axis [s]."""
+
+
+def calibrate(sweeps: Sequence[Measurements], catalog: Catalog) -> tuple[SiteCalibration, Posterior]:
     """The three factors that measurements make likely, about what is usual."""
     table = catalog.collectives["site"]
     prior = np.array([table[name].typical for name in NAMES])

@@ -37,6 +37,7 @@ from app.plan.serving.serving_result import Serving
 from app.plan.unusual_values import unusual_values
 from app.studies.comparison import Difference, compare
 from app.studies.network_costs import CostQuestion, CostStudy, cost_study
+from app.studies.own_sweep import CalibrateQuestion, OwnSweep, own_sweep
 from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, size_serving
 from app.studies.sizing import Answer, Question, size
 from app.validation import collective_runs, design_counts, ledger, serving_runs, training_runs
@@ -106,6 +107,11 @@ class CostAnswer(CostStudy, Envelope):
 
 
 @record
+class CalibrateAnswer(OwnSweep, Envelope):
+    """What a measured sweep says of a cluster, and every measurement beside its predictions."""
+
+
+@record
 class ServeAnswer(Envelope):
     """What a cluster serves."""
 
@@ -119,7 +125,17 @@ class ServeSizeAnswer(ServeSizing, Envelope):
     """Clusters that carry a load of serving: the cheapest, the one of fewest GPUs, the quickest."""
 
 
-ANSWERS = (Plan, ReduceAnswer, FabricAnswer, CompareAnswer, SizeAnswer, CostAnswer, ServeAnswer, ServeSizeAnswer)
+ANSWERS = (
+    Plan,
+    ReduceAnswer,
+    FabricAnswer,
+    CompareAnswer,
+    SizeAnswer,
+    CostAnswer,
+    ServeAnswer,
+    ServeSizeAnswer,
+    CalibrateAnswer,
+)
 """What the questions of the interface are answered with."""
 
 
@@ -383,6 +399,22 @@ def compare_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> CompareAn
         differences=found.differences,
         asked=found.asked,
         same=found.same,
+    )
+
+
+@nan_is_an_answer
+def calibrate_answer(question: CalibrateQuestion, catalog: Catalog) -> CalibrateAnswer:
+    """The reader's cluster by its own measurements."""
+    found, findings = own_sweep(question, catalog)
+    scenario = question.scenario().model_copy(update={"calibration": found.calibration or None})
+    cluster = look_up(scenario, catalog)
+    return CalibrateAnswer(
+        **vars(found),
+        model_version=__version__,
+        catalog_version=catalog.version,
+        scenario=scenario.filled(cluster.fields()),
+        findings=by_severity(findings),
+        permalink="/?" + scenario.query(catalog_version=catalog.version),
     )
 
 

@@ -25,6 +25,7 @@ from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
 from app.report.files import safe
 from app.studies.network_costs import CostQuestion
+from app.studies.own_sweep import CalibrateQuestion
 from app.studies.serving_sizing import ServeSizeQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import Grid, columns, row, sweep
@@ -168,6 +169,23 @@ async def compare(request: Request) -> Response:
 
     def work(_: Stopped) -> Response:
         return _written(request, answers.compare_answer(scenarios, loaded), selected)
+
+    return await compute(request, work, heavy=True)
+
+
+async def calibrate(request: Request) -> Response:
+    """Latency, bandwidth and fill of a cluster over the usual, from what its benchmarks printed.
+
+    `text` is the output of nccl-tests, rccl-tests, OSU or ib_write_bw, the other fields say what it ran on. Put the
+    `calibration` of the answer into any question. Nothing is stored.
+    """
+    given = await requests.json_body(request, requests.address(request))
+    loaded: Catalog = request.app.state.catalog
+    question = requests.validate(CalibrateQuestion, given, loaded, strict=True)
+    _count(request, "calibrate")
+
+    def work(_: Stopped) -> Response:
+        return reply(request, _json(request, answers.calibrate_answer(question, loaded)))
 
     return await compute(request, work, heavy=True)
 
@@ -477,6 +495,15 @@ operations = (
         question="ServeSizeQuestion",
     ),
     Operation(f"{PREFIX}/size", size, "size", methods=BOTH, answer=answers.SizeAnswer, question="SizeQuestion"),
+    Operation(
+        f"{PREFIX}/calibrate",
+        calibrate,
+        "calibrate",
+        methods=POST,
+        answer=answers.CalibrateAnswer,
+        question="CalibrateQuestion",
+        summary="Your own measurements",
+    ),
     Operation(f"{PREFIX}/cost", cost, "cost", methods=BOTH, answer=answers.CostAnswer, question="CostQuestion"),
     Operation(
         f"{PREFIX}/sweep",

@@ -18,7 +18,20 @@ from app.plan.scenario import check_presets
 from app.web import api, assets, docs, heavy_queue, openapi, problems, responses, settings
 from app.web.metrics import Metrics
 from app.web.middleware import RequestMiddleware
-from app.web.pages import brief, charts, compare, cost, errors, explore, planner, reference, serve, serve_size, size
+from app.web.pages import (
+    brief,
+    calibrate,
+    charts,
+    compare,
+    cost,
+    errors,
+    explore,
+    planner,
+    reference,
+    serve,
+    serve_size,
+    size,
+)
 
 
 def create_app(options: settings.Settings | None = None) -> FastAPI:
@@ -49,7 +62,7 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     app.state.heavy_queue = heavy_queue.HeavyQueue(options)
     # Routes are tried in this order: programs ask most often, and for answers that take least.
     app.router.routes += api.operations
-    for page in (planner, brief, charts, compare, serve, serve_size, size, explore, cost, reference):
+    for page in (planner, brief, charts, compare, serve, serve_size, size, explore, calibrate, cost, reference):
         app.include_router(page.router)
     app.router.routes += [assets.route, *docs.routes]
     _operations(app)

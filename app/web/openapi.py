@@ -22,6 +22,7 @@ from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
 from app.studies.network_costs import CostQuestion
+from app.studies.own_sweep import CalibrateQuestion
 from app.studies.serving_sizing import ServeSizeQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import RESULTS, Grid
@@ -84,6 +85,16 @@ EXAMPLES: dict[str, dict[str, Schema]] = {
         "lease": {
             "summary": "4,096 H100 kept for three years, in use for two thirds of the time",
             "value": {"gpus": 4096, "term": "3 years", "utilisation": 0.67, "colocation": "150 USD/kW-month"},
+        }
+    },
+    "calibrate": {
+        "pair": {
+            "summary": "Two rows of a pair of nodes",
+            "value": {
+                "gpu": "h100-sxm",
+                "gpus": 16,
+                "text": "1024 256 float sum -1 38.1 0.03 0.05 0\n1073741824 268435456 float sum -1 4560 235 441 0",
+            },
         }
     },
     "compare": {
@@ -288,6 +299,7 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
     scenario = fields(Scenario)
     sizing = {name: schema for name, schema in fields(Question).items() if schema != scenario.get(name)}
     owning = {name: schema for name, schema in fields(CostQuestion).items() if name not in scenario}
+    pasted = {name: schema for name, schema in fields(CalibrateQuestion).items() if name not in scenario}
     several = {name: _several(name, scenario[name]) for name in ("message", "gpus")}
     served = {name: schema for name, schema in fields(ServingQuestion).items() if schema != scenario.get(name)}
     serving = scenario | served
@@ -296,6 +308,7 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
     own |= {f"serve_size.{name}": schema for name, schema in sized.items()}
     own |= {f"size.{name}": schema for name, schema in sizing.items()}
     own |= {f"cost.{name}": schema for name, schema in owning.items()}
+    own |= {f"calibrate.{name}": schema for name, schema in pasted.items()}
     own |= {f"all_reduce.{name}": schema for name, schema in several.items()}
     schemas["field.blank"] = {"type": "string", "maxLength": 0, "description": "The default."}
     for name, schema in {**scenario, **own}.items():
@@ -312,6 +325,9 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
             for name in ServeSizeQuestion.model_fields
         },
         "SizeQuestion": {name: f"size.{name}" if name in sizing else name for name in Question.model_fields},
+        "CalibrateQuestion": {
+            name: f"calibrate.{name}" if name in pasted else name for name in CalibrateQuestion.model_fields
+        },
         "CostQuestion": {name: f"cost.{name}" if name in owning else name for name in CostQuestion.model_fields},
     }
     known = scenario | own
@@ -321,6 +337,7 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
         "ServeQuestion": ServingQuestion,
         "ServeSizeQuestion": ServeSizeQuestion,
         "SizeQuestion": Question,
+        "CalibrateQuestion": CalibrateQuestion,
         "CostQuestion": CostQuestion,
     }
     for title, asked in found.items():

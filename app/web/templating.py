@@ -31,6 +31,7 @@ NAVIGATION = (
     ("/size", "Size"),
     ("/serve", "Serve"),
     ("/all-reduce", "All-reduce"),
+    ("/calibrate", "Calibrate"),
     ("/fabric", "Fabric"),
     ("/cost", "Cost"),
     ("/catalog", "Catalogue"),
@@ -38,7 +39,7 @@ NAVIGATION = (
     ("/method", "Method"),
     ("/docs", "API"),
 )
-ABOUT_THE_SCENARIO = ("/", "/compare", "/all-reduce", "/fabric", "/cost")
+ABOUT_THE_SCENARIO = ("/", "/compare", "/all-reduce", "/calibrate", "/fabric", "/cost")
 """Pages whose address carries the scenario."""
 OF_THE_JOB = ("model", "shape", "software", "operation", "prices")
 """Groups of fields that mean the same when the cluster is what is asked for."""

@@ -12,6 +12,7 @@ PAGES = (
     "/size?deadline=200+days&gpu=h100-sxm&gpus=2048",
     "/curves",
     "/all-reduce",
+    "/calibrate",
     "/fabric",
     "/catalog",
     "/catalog/gpus/h100-sxm",

@@ -720,6 +720,9 @@ def test_a_generated_client_works(
         "post_size": {
             "body": models.SizeQuestion.from_dict({"gpus": 512, "gpu": ["h100-sxm"], "training_tokens": "1T"})
         },
+        "calibrate": {
+            "body": models.CalibrateQuestion.from_dict({"gpus": 16, "text": "1024 256 float sum -1 38.1 0.03 0.05 0"})
+        },
         "get_cost": {"gpus": 512},
         "post_cost": {"body": models.CostQuestion.from_dict({"gpus": 512})},
         "get_serve": {"gpus": 16, "model": "llama-3-8b"},

@@ -9,11 +9,12 @@ from starlette.testclient import TestClient
 from app.plan.scenario import Scenario
 from app.report import glossary, method
 from app.studies.network_costs import CostQuestion
+from app.studies.own_sweep import CalibrateQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import Grid
 from app.web.answers import ANSWERS
 
-INPUTS = {entry.name for entry in glossary.inputs((Scenario, Question, CostQuestion, Grid))}
+INPUTS = {entry.name for entry in glossary.inputs((Scenario, Question, CostQuestion, CalibrateQuestion, Grid))}
 OUTPUTS = glossary.outputs(ANSWERS)
 BY_KEY = {"scenario", "ports_free", "cages", "explanations", "changes"}
 """Answers whose own names are data: fields of the scenario, tiers, roles, results."""
@@ -31,9 +32,12 @@ def names(answer: Any) -> Iterator[str]:
 
 
 def test_every_field_of_a_question_is_in_the_glossary() -> None:
-    for question in (Scenario, Question, CostQuestion, Grid):
+    for question in (Scenario, Question, CostQuestion, CalibrateQuestion, Grid):
         assert set(question.model_fields) <= INPUTS
-    assert all(entry.title and entry.meaning for entry in glossary.inputs((Scenario, Question, CostQuestion, Grid)))
+    assert all(
+        entry.title and entry.meaning
+        for entry in glossary.inputs((Scenario, Question, CostQuestion, CalibrateQuestion, Grid))
+    )
 
 
 @pytest.mark.parametrize(

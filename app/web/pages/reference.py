@@ -18,6 +18,7 @@ from app.report import catalog_listing, files, glossary, method, tables
 from app.report.charts import accuracy_charts
 from app.studies import acceptance
 from app.studies.network_costs import CostQuestion
+from app.studies.own_sweep import CalibrateQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import Grid
 from app.validation import collective_runs, design_counts, ledger, serving_runs, training_runs
@@ -80,7 +81,10 @@ async def methods(request: Request) -> Response:
 @cache
 def _glossary() -> Mapping[str, list[glossary.Entry]]:
     """Every name on the wire."""
-    return {"inputs": glossary.inputs((Scenario, Question, CostQuestion, Grid)), "outputs": glossary.outputs(ANSWERS)}
+    return {
+        "inputs": glossary.inputs((Scenario, Question, CostQuestion, CalibrateQuestion, Grid)),
+        "outputs": glossary.outputs(ANSWERS),
+    }
 
 
 # Accuracy ------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,222 @@
+"""What benchmarks of collectives print: nccl-tests and rccl-tests as text or JSON, OSU, ib_write_bw."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+
+from app import units
+
+MOST_ROWS = 4000
+LONGEST_LINE = 500
+LARGEST = units.parse("1 PB", "B")
+PORT = "port"
+"""What ``ib_write_bw`` measures in place of a collective: one port."""
+
+_ROW = re.compile(
+    r"(?<!\d)(?P<size>\d{1,16})\s+\d{1,16}\s+(?P<type>float|half|double|bfloat16|u?int\d{0,2}|u?char|f8\w*|fp8\w*)"
+    r"\s+(?P<sum>\w+)\s+(?P<rest>[-\d.eE+\s/NAnaif]+)$"
+)
+_RANK = re.compile(r"#\s+Rank\s+(\d+)\b[^#]*?\bon\s+(\S+)\s+device")
+_START = re.compile(r"#\s*nThread\b|#\s*Collective test starting|#\s*OSU\b|#bytes\s+#iterations")
+_NAMES = (
+    (re.compile(r"all_?reduce", re.I), "all-reduce"), (re.compile(r"all_?gather", re.I), "all-gather"),
+    (re.compile(r"reduce_?scatter", re.I), "reduce-scatter"), (re.compile(r"all_?to_?all", re.I), "all-to-all"),
+    (re.compile(r"broadcast|bcast", re.I), "broadcast"), (re.compile(r"\breduce(?:_perf|\b)", re.I), "reduce"),
+)  # fmt: skip
+_NAMED = re.compile(r"\w+_perf\b|#\s*OSU\b.*", re.IGNORECASE)
+_OSU_ROW = re.compile(r"^\s*(\d{1,12})\s+(\d+(?:\.\d+)?)(?:\s+[\d.]+)*\s*$")
+_PORT_ROW = re.compile(r"^\s*(\d{1,12})\s+\d+\s+(\d+(?:\.\d+)?)\s+(\d+(?:\.\d+)?)\s+\d+(?:\.\d+)?\s*$")
+
+
+@dataclass
+class Output:
+    """One table of one benchmark.
+
+    Attributes:
+        collective: one of ``COLLECTIVES``, or ``PORT``.
+        ranks: GPUs that took part; 0 where the text does not say [1].
+        hosts: nodes they stood in; 0 where the text does not say [1].
+        rows: message [B] and out-of-place time [s].
+    """
+
+    collective: str = ""
+    ranks: int = 0
+    hosts: int = 0
+    rows: list[tuple[float, float]] = field(default_factory=list)
+
+
+def read(text: str) -> tuple[list[Output], str]:
+    """The tables of a text, one after the other, and what is wrong where there is none.
+
+    >>> line = " 1048576  262144  float  sum  -1  60.0  17.48  32.77  0  59.0  17.77  33.32  0"
+    >>> [output.rows for output in read(line)[0]]
+    [[(1048576.0, 6e-05)]]
+    """
+    if text.lstrip()[:1] in ("{", "["):
+        outputs, problem = _of_json(text)
+    else:
+        outputs, problem = list(_of_text(text)), ""
+    found = [output for output in outputs if output.rows]
+    if not found and not problem:
+        problem = (
+            "No line of results was found. Paste what all_reduce_perf or another test printed, with sizes and times."
+        )
+    return found, problem
+
+
+# Text ----------------------------------------------------------------------------------------------------------------
+
+
+def _of_text(text: str) -> Iterator[Output]:
+    """The tables of plain text; lines may carry a prefix of mpirun or of a scheduler."""
+    output, hosts, ranks, kind, count = Output(), set[str](), set[int](), "nccl", 0
+    for line in text.splitlines():
+        if len(line) > LONGEST_LINE:
+            continue
+        starts, named, rank = _START.search(line), _NAMED.search(line), _RANK.search(line)
+        if (starts or named or rank) and output.rows:
+            yield output
+            output, hosts, ranks = Output(), set(), set()
+        if starts:
+            kind = "osu" if "OSU" in line else PORT if "#bytes" in line else "nccl"
+        if named:
+            output.collective = _collective(named[0]) or output.collective
+        if rank:
+            ranks.add(int(rank[1]))
+            hosts.add(rank[2])
+            output.ranks, output.hosts = len(ranks), len(hosts)
+        row = _row(line, kind, output) if count < MOST_ROWS else None
+        if row:
+            output.rows.append(row)
+            count += 1
+    yield output
+
+
+def _collective(text: str) -> str:
+    return next((name for pattern, name in _NAMES if pattern.search(text)), "")
+
+
+def _row(line: str, kind: str, output: Output) -> tuple[float, float] | None:
+    """Message and time of a line, if it is one of results."""
+    if kind == "osu":
+        match = _OSU_ROW.match(line)
+        return _kept(match[1], match[2]) if match else None
+    if kind == PORT:
+        match = _PORT_ROW.match(line)
+        if match is None or float(match[3]) <= 0:
+            return None
+        output.collective = PORT
+        rate = float(match[3]) * units.parse("1 MiB", "B")  # MB/s, which perftest counts in powers of two
+        return _kept(match[1], float(match[1]) / rate * 1e6)
+    match = _ROW.search(line.rstrip())
+    if match is None:
+        return None
+    cells = match["rest"].split()
+    if len(cells) in (5, 9) and re.fullmatch(r"-?\d+", cells[0]):  # the root, which older versions lack
+        cells = cells[1:]
+    _guess(output, match["sum"], cells)
+    return _kept(match["size"], cells[0]) if cells else None
+
+
+def _guess(output: Output, summed: str, cells: list[str]) -> None:
+    """Collective and ranks by the bus bandwidth over the algorithm bandwidth, where nothing names them."""
+    try:
+        algorithm, bus = float(cells[1]), float(cells[2])
+    except (IndexError, ValueError):
+        return
+    if not (algorithm > 1 and isfinite(bus / algorithm)):
+        return
+    factor = bus / algorithm
+    if not output.collective:
+        output.collective = (
+            "all-reduce" if factor > 1.01 else "broadcast" if factor > 0.99 and summed == "none"
+            else "all-reduce" if factor > 0.99 else "all-gather" if summed == "none" else "reduce-scatter"
+        )  # fmt: skip
+    left = 2 - factor if output.collective == "all-reduce" else 1 - factor
+    if not output.ranks and left > 0.002 and output.collective not in ("broadcast", "reduce"):
+        output.ranks = round((2 if output.collective == "all-reduce" else 1) / left)
+
+
+def _kept(size: object, microseconds: object) -> tuple[float, float] | None:
+    """A row in base units, if it can be one."""
+    try:
+        message, time = float(str(size)), float(str(microseconds))
+    except ValueError:
+        return None
+    if not (0 < message <= LARGEST and 0 < time < 1e10):
+        return None
+    return message, units.parse(f"{time} us", "s")
+
+
+# JSON ----------------------------------------------------------------------------------------------------------------
+
+
+def _of_json(text: str) -> tuple[list[Output], str]:
+    """The tables of JSON, one document or one a line: every object that has a size and a time is a row."""
+    try:
+        lines = text.splitlines()
+        documents = (
+            [json.loads(line) for line in lines if line.strip()]
+            if text.lstrip()[:1] == "{" and _lined(lines)
+            else [json.loads(text)]
+        )
+    except (ValueError, RecursionError):
+        return [], "This looks like JSON and cannot be read as such. Paste the whole of it, or the plain table."
+    outputs: dict[tuple[str, int, int], Output] = {}
+    stack: list[tuple[object, Mapping[str, object]]] = [(document, {}) for document in reversed(documents)]
+    count = 0
+    while stack and count < MOST_ROWS:
+        node, above = stack.pop()
+        if isinstance(node, list):
+            stack.extend((child, above) for child in reversed(node))
+        elif isinstance(node, dict):
+            own = {re.sub(r"[^a-z]", "", str(name).lower()): value for name, value in node.items()}
+            known = {**above, **{name: value for name, value in own.items() if not isinstance(value, dict | list)}}
+            count += _json_row(own, known, outputs)
+            stack.extend((v, known) for v in reversed(list(node.values())) if isinstance(v, dict | list))
+    return list(outputs.values()), ""
+
+
+def _lined(lines: list[str]) -> bool:
+    return sum(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines) > 1
+
+
+def _json_row(
+    own: Mapping[str, object], known: Mapping[str, object], outputs: dict[tuple[str, int, int], Output]
+) -> int:
+    """Put an object that is a row to its table."""
+    placed = own.get("outofplace")
+    time = (
+        placed.get("time", placed.get("time_us"))
+        if isinstance(placed, dict)
+        else _first(own, "time", "timeus", "latencyus")
+    )
+    size = _first(own, "size", "bytes", "sizebytes", "messagesize")
+    row = (
+        _kept(size, time)
+        if size is not None and time is not None and own.get("inplace") not in (1, True, "1")
+        else None
+    )
+    if row is None:
+        return 0
+    named = next(
+        (str(v) for k, v in known.items() if k in ("collective", "coll", "operation", "test", "name", "benchmark")), ""
+    )
+    place = (
+        _collective(named) or "all-reduce",
+        _whole(known, "ranks", "nranks", "ngpus", "gpus", "numranks"),
+        _whole(known, "nodes", "nnodes", "hosts"),
+    )
+    outputs.setdefault(place, Output(*place)).rows.append(row)
+    return 1
+
+
+def _first(own: Mapping[str, object], *names: str) -> object:
+    return next((own[name] for name in names if name in own), None)
+
+
+def _whole(known: Mapping[str, object], *names: str) -> int:
+    value = _first(known, *names)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1_000_000 else 0

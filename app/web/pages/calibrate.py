@@ -1,0 +1,74 @@
+"""Your own measurements, and what they say of your cluster, as a page."""
+
+from typing import Any
+from urllib.parse import parse_qsl
+
+from fastapi import APIRouter, Request, Response
+
+from app.catalog.load import Catalog
+from app.report import tables
+from app.report.charts import curve_charts
+from app.studies.own_sweep import CalibrateQuestion, curve
+from app.web import form
+from app.web.answers import CalibrateAnswer, calibrate_answer
+from app.web.heavy_queue import Stopped, compute
+from app.web.pages.shared import PageRoute
+from app.web.templating import page
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+ASKED = (
+    "gpu", "gpus", "scale_out", "gpus_per_node", "nics_per_node", "scale_up_wiring", "algorithm", "protocol",
+    "one_process",
+)  # fmt: skip
+MOST_CHARTS = 8
+
+
+@router.get("/calibrate")
+async def ask(request: Request) -> Response:
+    """The form, with the cluster of the address."""
+    pairs = request.query_params.multi_items()
+    return await compute(request, lambda _: _calibrate(request, pairs, ""))
+
+
+@router.post("/calibrate")
+async def answer(request: Request) -> Response:
+    """The same page with what a paste says."""
+    body = await request.body()
+
+    def work(_: Stopped) -> Response:
+        pairs = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=500)
+        pasted = "\n".join(value for name, value in pairs if name == "text")
+        return _calibrate(request, [(name, value) for name, value in pairs if name != "text"], pasted)
+
+    return await compute(request, work, heavy=True)
+
+
+def _calibrate(request: Request, pairs: list[tuple[str, str]], pasted: str) -> Response:
+    catalog: Catalog = request.app.state.catalog
+    asked = form.bind(pairs, catalog)
+    values = {
+        "controls": form.controls(asked, catalog, ASKED),
+        "hidden": {name: value for name, value in asked.typed.items() if name not in ASKED and value.strip()},
+        "errors": [(name if name in ASKED else "", form.title(name), text) for name, text in asked.errors.items()],
+        "pasted": pasted,
+        "answer": None,
+    }
+    if asked.scenario is None:
+        return page(request, "calibrate.html", values, status=422)
+    if pasted.strip():
+        fields = {name: getattr(asked.scenario, name) for name in type(asked.scenario).model_fields}
+        question = CalibrateQuestion.model_construct(**fields, text=pasted)
+        values |= _shown(calibrate_answer(question, catalog))
+    return page(request, "calibrate.html", values, scenario=asked.scenario)
+
+
+def _shown(found: CalibrateAnswer) -> dict[str, Any]:
+    """The answer with a chart and a table for each collective and number of GPUs."""
+    places = list(dict.fromkeys((row.collective, row.gpus) for row in found.rows))
+    curves = [curve(found, *place) for place in places[:MOST_CHARTS]]
+    return {
+        "answer": found,
+        "sweeps": [(one.key, curve_charts.lines(one), tables.curve_table(one)) for one in curves],
+        "carried": found.permalink.removeprefix("/?"),
+    }

@@ -1,0 +1,176 @@
+"""What readers paste of their benchmarks, and what it says of their cluster."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.catalog.load import load_catalog
+from app.catalog.sampling import TYPICAL
+from app.formulas.collectives.library import choose
+from app.plan import communication
+from app.plan.scenario import Scenario
+from app.plan.site_calibration import read_calibration, scaled
+from app.studies.benchmark_output import MOST_ROWS, PORT, read
+from app.studies.own_sweep import CalibrateQuestion, own_sweep
+
+CATALOG = load_catalog()
+SIZES = [2**power for power in range(3, 34)]
+ROW = "{size:>12} {count:>12} float {sum} -1 {time:8.2f} {algorithm:7.2f} {bus:7.2f} 0 18.0 0.00 0.00 0"
+
+
+PORT_HEAD = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n"
+
+
+def site_times(collective, nodes, factors, sizes=SIZES):
+    """What a site of H100 nodes with these factors takes [s]."""
+    fabric = communication.of_scenario(Scenario(gpu="h100-sxm", gpus=8 * nodes), CATALOG)
+    machine = scaled(fabric.machine(TYPICAL), *factors)
+    return np.asarray(choose(collective, np.array(sizes, float), machine, fabric.calibration(TYPICAL)).time)
+
+
+def output(collective, nodes, factors=(1.0, 1.0, 1.0), sizes=SIZES):
+    """The same as nccl-tests print it."""
+    name = collective.replace("-", "_")
+    head = [
+        f"# Collective test starting: {name}_perf",
+        "# nThread 1 nGpus 1 minBytes 8 maxBytes 8589934592 step: 2(factor)",
+    ]
+    head += [
+        f"#  Rank {rank:2} Group  0 Pid {1000 + rank} on   node-{rank // 8} device  {rank % 8} [0x1b] NVIDIA H100"
+        for rank in range(8 * nodes)
+    ]
+    factor = (2 if collective == "all-reduce" else 1) * (1 - 1 / (8 * nodes))
+    rows = [
+        ROW.format(
+            size=size,
+            count=size // 4,
+            sum="sum",
+            time=took * 1e6,
+            algorithm=size / took / 1e9,
+            bus=factor * size / took / 1e9,
+        )
+        for size, took in zip(sizes, site_times(collective, nodes, factors, sizes), strict=True)
+    ]
+    return "\n".join([*head, *rows, "# Avg bus bandwidth    : 100.0", ""])
+
+
+def ask(text, **fields):
+    return own_sweep(CalibrateQuestion(text=text, **{"gpu": "h100-sxm", "gpus": 16, **fields}), CATALOG)
+
+
+def test_several_outputs_are_told_apart_by_collective_ranks_and_hosts():
+    found, problem = read(output("all-reduce", 1) + output("all-gather", 2) + output("all-reduce", 4))
+    assert not problem
+    places = [(one.collective, one.ranks, one.hosts, len(one.rows)) for one in found]
+    assert places == [("all-reduce", 8, 1, 31), ("all-gather", 16, 2, 31), ("all-reduce", 32, 4, 31)]
+
+
+def test_a_bare_table_says_by_its_bandwidths_what_it_is():
+    lines = output("all-reduce", 2).splitlines()[-20:]
+    (found,), _ = read("\n".join(lines))
+    assert (found.collective, found.ranks, found.hosts) == ("all-reduce", 16, 0)
+
+
+def test_json_of_nccl_tests_and_of_rccl_tests_is_read():
+    nccl = {
+        "config": {"nranks": 16, "nodes": 2},
+        "name": "all_reduce_perf",
+        "results": [{"size": 1024, "out_of_place": {"time": 30.5}}],
+    }
+    rccl = [{"collective": "AllGather", "ranks": 8, "size": 1024, "inPlace": flag, "time": 12.5} for flag in (0, 1)]
+    (one,), _ = read(json.dumps(nccl))
+    assert (one.collective, one.rows) == ("all-reduce", [(1024.0, pytest.approx(30.5e-6))])
+    for text in (json.dumps(rccl), "\n".join(map(json.dumps, rccl))):
+        (other,), _ = read(text)
+        assert (other.collective, other.ranks, other.rows) == ("all-gather", 8, [(1024.0, pytest.approx(12.5e-6))])
+
+
+def test_osu_and_ib_write_bw_are_read():
+    osu = "# OSU MPI-CUDA Allreduce Latency Test v7.3\n# Size       Avg Latency(us)\n4      21.30\n1048576   140.10\n"
+    port = PORT_HEAD + " 1048576    5000    46500.10    46000.00     0.046\n"
+    (one,), _ = read(osu)
+    assert (one.collective, one.rows[0]) == ("all-reduce", (4.0, pytest.approx(21.3e-6)))
+    (two,), _ = read(port)
+    assert (two.collective, two.rows[0][1]) == (PORT, pytest.approx(2**20 / (46000 * 2**20)))
+
+
+def test_one_sweep_of_two_nodes_finds_the_factors_of_the_site():
+    found, findings = ask(output("all-reduce", 2, (1.4, 0.95, 1.2)))
+    site = read_calibration(found.calibration)
+    assert (site.latency.value, site.bandwidth.value, site.fill.value) == pytest.approx((1.4, 0.95, 1.2), rel=0.05)
+    assert "GPUDirect RDMA" in found.factors[0].meaning
+    assert found.calibrated_error < 0.02 < 0.1 < found.usual_error
+    assert not findings
+
+
+@pytest.mark.parametrize(("collective", "nodes"), [("all-reduce", 2), ("all-reduce", 4), ("all-gather", 2)])
+def test_what_one_node_says_helps_with_more_nodes_and_other_collectives(collective, nodes):
+    # Nodes whose latency is 1.4 times the usual: calibrated on one, the error on others falls.
+    factors = (1.4, 0.95, 1.2)
+    site = ask(output("all-reduce", 1, factors))[0].calibration
+    asked = Scenario(gpu="h100-sxm", gpus=8 * nodes, calibration=site)
+    measured = site_times(collective, nodes, factors)
+    errors = []
+    for fabric in (
+        communication.of_scenario(asked.model_copy(update={"calibration": text}), CATALOG) for text in (None, site)
+    ):
+        times = communication.time_collective(fabric, collective, np.array(SIZES, float)).time
+        errors.append(np.median(np.abs(np.asarray(times) / measured - 1)))
+    assert errors[1] < errors[0] / 2
+
+
+def test_a_port_says_what_its_bandwidth_is():
+    # 0.9 of 50 GB/s, six times: known to 2 %, so most of the way from 1 to 0.9.
+    row = f"    5000    0.00    {0.9 * 50e9 / 2**20:.2f}     0.046\n"
+    found, _ = ask(PORT_HEAD + "".join(f" {2**power}{row}" for power in range(18, 24)))
+    assert 0.88 < read_calibration(found.calibration).bandwidth.value < 0.95
+    assert found.rows == ()
+
+
+def test_a_row_that_fits_no_model_is_a_finding():
+    lines = output("all-reduce", 2).splitlines()
+    broken = next(number for number, line in enumerate(lines) if line.split()[:1] == ["1048576"])
+    cells = lines[broken].split()
+    cells[5] = str(30 * float(cells[5]))
+    lines[broken] = " ".join(cells)
+    found, findings = ask("\n".join(lines))
+    assert [finding.code for finding in findings] == ["row-fits-no-model"]
+    assert "1.05 MB of all-reduce over 16 GPUs" in findings[0].message.replace("\u202f", " ")
+    assert [row.fits for row in found.rows].count(False) == 1
+
+
+def test_an_output_that_cannot_have_run_here_is_said_and_left_out():
+    found, findings = ask(
+        output("all-reduce", 2) + output("all-reduce", 2).replace("node-", "n" * 3), gpu="h100-sxm", algorithm="collnet"
+    )
+    assert {finding.code for finding in findings} == {"unplaced-output"}
+    assert found.calibration == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hello", "{", "[" * 100_000, '{"size": 1}', "\x00" * 1000, "# OSU\n" + "9" * 400, "<script>" * 100]
+)
+def test_what_holds_no_results_gets_a_sentence(text):
+    found, (finding,) = ask(text)
+    assert finding.message.endswith(".")
+    assert finding.severity == "error"
+    assert found.calibration == ""
+
+
+@given(st.text(max_size=300))
+def test_no_text_breaks_the_reader(text):
+    found, problem = read(text)
+    assert bool(found) != bool(problem)
+
+
+def test_a_megabyte_is_read_in_less_than_a_second():
+    text = output("all-reduce", 2)
+    text = text * (1_000_000 // len(text))
+    start = time.process_time()
+    found, _ = read(text)
+    assert time.process_time() - start < 1
+    assert sum(len(one.rows) for one in found) <= MOST_ROWS
