@@ -413,6 +413,9 @@ def _left_out(collectives: Report, training: Report) -> Iterator[Table]:
             "Dense rows that state everything": training["identified"],
             "Dense models": training["dense"],
             "Mixtures of experts": training["moe"],
+            **{f"… {regime}": found for regime, found in training["moe_by_regime"].items()},
+            "Dense, one vote a cluster of rows": training["dense_clusters"],
+            "Experts, one vote a cluster of rows": training["moe_clusters"],
         },
     )
     yield _errors("left_out_by_group", "Training steps by source, left out", training["by_group"])

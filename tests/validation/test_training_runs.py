@@ -104,6 +104,29 @@ def test_ranges_know_how_many_steps_of_each_stack_and_gpu_were_measured():
         assert known == {key: count for key, count in counts.items() if key != "other"}
 
 
+FREE = (
+    "tensor_parallel", "pipeline_parallel", "virtual_pipeline", "context_parallel", "expert_parallel", "micro_batch",
+    "sharding", "sharding_group", "recompute", "recompute_layers",
+)  # fmt: skip
+
+
+def test_the_search_comes_near_the_layouts_that_people_tuned():
+    gains, near, sharded = [], [], {"published": 0, "chosen": 0}
+    tuned = [found for found in PREDICTED if found.row.regime == "tuned" and found.row.group != "mpt"]
+    for found in tuned[::5]:
+        asked = found.row.scenario()
+        search = training_rows.setup_of(asked.model_copy(update=dict.fromkeys(FREE)), CATALOG).search()
+        if len(search.time):
+            gains.append(search.time[0] / found.time)
+            near.append(abs(search.time[0] / found.row.measured - 1))
+            sharded["published"] += asked.sharding == "parameters"
+            sharded["chosen"] += float(search.best().sharding) == 3
+    assert max(gains) <= 1.001  # the published layout is among those that it looks at
+    assert np.median(gains) >= 0.9
+    assert np.median(near) <= 0.12
+    assert sharded["chosen"] <= sharded["published"] + 0.1 * len(gains)
+
+
 def test_regimes_and_routings_are_counted_apart():
     assert {name: found["count"] for name, found in REPORT["by_regime"].items()} == {
         "tuned": 672, "recipe": 181, "functional": 11,

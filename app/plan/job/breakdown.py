@@ -228,6 +228,17 @@ def bottleneck_of(timing: Timing, used: tuple[Estimate, ...], error: float) -> B
     )
 
 
+def _campaign(training: Training[Draws]) -> Explanation:
+    """How the calendar time of a campaign came about."""
+    run, calendar = training.time_to_train.typical, training.campaign_time.typical
+    terms = (
+        Term("t", "all steps, with failures and checkpoints", run, "s"),
+        Term("ψ", "calendar time over that", calendar / run, "1"),
+        Term("ψ t", "calendar time", calendar, "s"),
+    )
+    return Explanation("training.campaign_time", terms)
+
+
 def explanations(setup: JobSetup, training: Training[Draws], memory: Memory[Draws]) -> dict[str, Explanation]:
     """How the figures of a step came about, with the plan's own numbers."""
     parallelism = training.parallelism
@@ -275,12 +286,6 @@ def explanations(setup: JobSetup, training: Training[Draws], memory: Memory[Draw
                 Term("A", "share of time that makes progress", training.availability, "1", failures.source),
             ),
         ),
-        "training.campaign_time": Explanation(
-            "training.campaign_time",
-            (
-                Term("t", "all steps, with failures and checkpoints", training.time_to_train.typical, "s"),
-                Term("C", "calendar time", training.campaign_time.typical, "s"),
-            ),
-        ),
+        "training.campaign_time": _campaign(training),
         "memory.total": Explanation("training.memory", sizes),
     }

@@ -15,7 +15,7 @@ from app.plan.cluster import Cluster
 from app.plan.communication import Communication, communication
 from app.plan.job import batch, breakdown, candidates
 from app.plan.job.breakdown import Timing, bottleneck_of, campaign_overhead, goodput, memory_of, timing_of
-from app.plan.job.calibration import residual, widths
+from app.plan.job.calibration import Width, residual, widths
 from app.plan.job.group_traffic import group_traffic
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, named, step_inputs
 from app.plan.job.job_findings import findings, no_progress
@@ -87,6 +87,8 @@ def plan_job(cluster: Cluster, fabric: Communication, request: JobRequest, catal
     memory = memory_of(drawn, chosen or search.smallest, catalog.training["residual"]["memory"].typical)
     experts, vendor = float(drawn.shape.experts) > 0, float(drawn.conditions.vendor_attention) > 0
     rests_on = widths(catalog, cluster.gpu, experts, vendor, request.software)
+    if not setup.fixed.single:
+        rests_on.append(Width("searched", catalog.training["residual"]["searched"].typical))
     error = residual(rests_on)
     training = _training(setup, drawn, chosen, timing, error)
     if not memory.fits:
