@@ -8,8 +8,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response, expect
 
-PAGES = ("/", "/compare", "/size?deadline=90+days&gpu=h100-sxm", "/all-reduce", "/fabric", "/catalog", "/accuracy",
-         "/method", "/acceptance", "/brief", "/curves", "/docs", "/nowhere")  # fmt: skip
+PAGES = ("/", "/compare", "/size?deadline=90+days&gpu=h100-sxm", "/serve", "/serve/size", "/all-reduce", "/fabric",
+         "/catalog", "/accuracy", "/method", "/acceptance", "/brief", "/curves", "/docs", "/nowhere")  # fmt: skip
 DRAWN = ".canvas .main-svg"
 
 
@@ -195,6 +195,30 @@ def test_size_for_a_deadline(page: Page, server: str) -> None:
     page.get_by_role("group", name="The front").get_by_role("link").last.click()
     expect(page).to_have_url(re.compile(r"/\?|/$"))
     expect(page.locator("#verdict")).to_contain_text("H100 SXM")
+
+
+def test_300_users_of_deepseek_on_nodes_of_h200_or_a_rack_of_gb200(page: Page, server: str, web: httpx.Client) -> None:
+    page.goto(server + "/serve/size?gpu=h200-sxm&gpu=gb200&model=deepseek-v3")
+    page.get_by_label("Limit per token", exact=True).fill("33 ms")
+    page.get_by_label("Limit per token", exact=True).press("Enter")
+    asked = {"gpu": ["h200-sxm", "gb200"], "model": "deepseek-v3", "tpot_limit": "33 ms"}
+    best = web.post("/api/v1/serve/size", json=asked).json()["cheapest"]
+    expect(page.locator("#verdict")).to_contain_text(f"{best['gpus']:,} ")
+    expect(page.locator("#verdict")).to_contain_text("A million output tokens cost $")
+    rows = page.get_by_role("group", name="Candidates").get_by_role("row")
+    expect(rows.filter(has_text="GB200").first).to_contain_text("$")
+    expect(rows.filter(has_text="H200").first).to_contain_text("$")
+    page.get_by_role("group", name="Candidates").get_by_role("link").first.click()
+    expect(page).to_have_url(re.compile(r"/serve\?"))
+    expect(page.locator("#verdict")).to_contain_text("serve DeepSeek-V3 to")
+
+
+def test_without_scripts_a_cluster_is_asked_what_it_serves(plain: Page, server: str) -> None:
+    plain.goto(server + "/serve?gpus=16")
+    plain.get_by_label("Limit per token").fill("25 ms")
+    plain.get_by_role("button", name="Answer").click()
+    expect(plain.locator("#verdict")).to_contain_text("serve Llama 3 70B to")
+    expect(plain.get_by_role("heading", name="What limits it")).to_be_visible()
 
 
 def test_what_cannot_be_read_is_said_beside_the_field(planner: Page) -> None:
