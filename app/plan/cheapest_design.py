@@ -1,6 +1,7 @@
 """The fabric to build: of the switches, unit sizes and uplinks that do what is asked, those whose parts cost least."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -64,7 +65,7 @@ def choose(
     Where none has a price, the one with fewest switches; where none works, the one that comes nearest. Switches are
     taken in the order of the least that they can cost, until that is more than the cheapest so far.
     """
-    made = offers(choices, prices, cluster.platform.key, cluster.scale_out.key, request.planes)
+    made = offers(choices, prices, cluster.platform.key, request.scale_out, request.planes, request.media or "")
     wanted = {choices[place].ports: _leaves_tried(choices[place].radix, cluster, request) for place, _ in made}
     first = choices[made[0][0]]
     if len(made) == 1 and len(wanted[first.ports]) == 1:
@@ -195,7 +196,7 @@ def _leaves_tried(radix: int, cluster: Cluster, request: NetworkRequest) -> tupl
 
 @lru_cache(maxsize=1024)
 def offers(
-    choices: tuple[SwitchPair, ...], prices: PriceList, platform: str, scale_out: str, planes: int
+    choices: tuple[SwitchPair, ...], prices: PriceList, platform: str, scale_out: str, planes: int, wanted: str = ""
 ) -> tuple[tuple[int, LinkPrices], ...]:
     """The least that the parts of every choice cost, by its place; of equal ports and cages the cheaper choice alone.
 
@@ -203,7 +204,7 @@ def offers(
     """
     best: dict[Any, tuple[int, LinkPrices]] = {}
     for place, choice in enumerate(choices):
-        cages = cages_of(choice, prices.catalog, platform, scale_out, planes)
+        cages = replace(cages_of(choice, prices.catalog, platform, scale_out, planes), wanted=wanted)
         least = (_link(cages, level, 0.0, prices, nothing=0.0) for level in LEVELS)
         offer = LinkPrices(_box(choice.leaf, prices), _box(choice.spine, prices), *least)
         boxes = (choice.leaf.switches_per_box, choice.spine.switches_per_box, choice.spine.rack_units)

@@ -172,10 +172,11 @@ def size(
     pairs = list(_pairs(question, catalog))
     for gpu in question.gpu:
         search.double(gpu, [scale_out for one, scale_out in pairs if one == gpu])
-    for gpu, scale_out, gpus in _worth_a_look(question, search.tried):
-        unit = _unit(catalog, gpu)
-        for units_more in range(-ABOUT, ABOUT + 1):
-            search.exactly(gpu, scale_out, min((gpus // unit + units_more) * unit, question.gpus // unit * unit))
+    for wide in (0, ABOUT):
+        for gpu, scale_out, gpus in list(_worth_a_look(question, search.tried)):
+            unit = _unit(catalog, gpu)
+            for more in range(-wide, wide + 1):
+                search.exactly(gpu, scale_out, min((gpus // unit + more) * unit, question.gpus // unit * unit))
     search.settle()
     feasible = [candidate for candidate in search.tried.values() if candidate]
     meeting = [candidate for candidate in feasible if candidate.meets]

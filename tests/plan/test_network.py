@@ -561,14 +561,14 @@ def test_the_cables_of_a_superpod_are_named_by_node_unit_and_rail():
 
 
 def test_the_cables_of_three_tiers_count_leaves_through_and_spines_up():
-    # 42 hosts on a leaf: the 196th has 8,192 - 195 · 42 = 2 of them, and the managers come after these.
+    # 41 hosts on a leaf: the 200th has 8,192 - 199 · 41 = 33 of them, and the managers come after these.
     cables = list(designed(gpus=8192, topology="fat-tree", oversubscription=2, management_links=2).cables())
     managers = [cable for cable in cables if cable.level == "management-leaf"]
     assert [(cable.z_end, cable.z_port, cable.rail) for cable in managers] == [
-        ("leaf-1-0196", 3, None), ("leaf-1-0196", 4, None),
+        ("leaf-1-0200", 34, None), ("leaf-1-0200", 35, None),
     ]  # fmt: skip
     up = next(cable for cable in cables if cable.level == "leaf-spine")
-    assert (up.a_end, up.a_port, up.z_end, up.z_port, up.rail) == ("leaf-1-0001", 43, "spine-1-0001", 1, None)
+    assert (up.a_end, up.a_port, up.z_end, up.z_port, up.rail) == ("leaf-1-0001", 42, "spine-1-0001", 1, None)
     core = next(cable for cable in cables if cable.level == "spine-core")
     assert (core.a_end, core.a_port, core.z_end, core.z_port, core.rail) == ("spine-1-0001", 33, "core-1-0001", 1, None)
 
