@@ -11,7 +11,7 @@ from app.catalog.load import Catalog
 from app.plan import result, summary
 from app.plan.all_reduce import Reduction, time_all_reduce
 from app.plan.all_reduce import explanations as explain_reduction
-from app.plan.band import fold, nan_is_an_answer
+from app.plan.band import Draws, fold, nan_is_an_answer
 from app.plan.cluster import Cluster, resolve
 from app.plan.communication import communication
 from app.plan.findings import by_severity, of_question
@@ -22,7 +22,7 @@ from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
 from app.plan.prices import PriceList
 from app.plan.recommendation import recommend
-from app.plan.result import AllReduce, AllReducePlan, Explanation, Fabric, NetworkPlan, Plan
+from app.plan.result import AllReduce, AllReducePlan, Costs, Explanation, Fabric, NetworkPlan, Plan
 from app.plan.scenario import (
     ClusterRequest,
     CollectiveRequest,
@@ -68,7 +68,7 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
         cloud=training_job.configurations(job) if "cloud" in include else (),
     )
     stages = network, job, reduction, cost
-    training, memory, bottleneck, costs = fold((training, job.memory, job.bottleneck, cost.costs))
+    training, memory, bottleneck, costs = fold((training, job.memory, job.bottleneck, _erring(cost.costs, job)))
     plan = Plan(
         model_version=__version__,
         catalog_version=catalog.version,
@@ -94,6 +94,12 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
         else {},
     )
     return replace(plan, verdict=summary.verdict(plan, cluster, scenario.part(ModelRequest), catalog))
+
+
+def _erring(costs: Costs[Draws], job: training_job.Job) -> Costs[Draws]:
+    """Costs whose run is as uncertain as the time that it takes."""
+    error = job.training.time_to_train.residual
+    return replace(costs, per_run=costs.per_run._replace(residual=error), rental=costs.rental._replace(residual=error))
 
 
 @nan_is_an_answer

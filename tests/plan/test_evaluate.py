@@ -228,3 +228,14 @@ def test_the_recommendation_rests_on_what_a_plan_on_the_other_network_says(asked
     assert plan.training.parallelism == job.training.parallelism
     assert time == pytest.approx(typical(plan.training.time_to_train), rel=1e-12)
     assert cost == pytest.approx(typical(plan.costs.per_run), rel=1e-12)
+
+
+def test_the_cost_of_a_run_is_as_uncertain_as_its_time() -> None:
+    plan = plan_of(gpu="gb200", gpus=1008)
+    time, rent, own = plan.training.time_to_train, plan.costs.rental, plan.costs.per_run
+    assert time is not None
+    assert rent is not None
+    assert own is not None
+    for cost in (rent, own):
+        assert cost.high / cost.typical >= time.high / time.typical * 0.999
+        assert cost.low / cost.typical <= time.low / time.typical * 1.001

@@ -12,7 +12,7 @@ from app.formulas.arrays import Array, any_, maximum
 from app.formulas.training import arguments, groups, memory
 from app.formulas.training import goodput as training_goodput
 from app.formulas.training import step as training_step
-from app.plan.band import Draws
+from app.plan.band import Z90, Draws
 from app.plan.job.calibration import peaks
 from app.plan.job.inputs import JobSetup, StepInputs
 from app.plan.result import Bottleneck, Explanation, Memory, MemoryPart, Resource, Term, Training, WhatIf
@@ -132,7 +132,9 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
     one, step = training_step.layer_and_step(
         inputs.shape, better.job, better.hardware, spread, better.software, better.calibration
     )
-    time = step.time + np.zeros((len(RESOURCES) + 1, width))
+    # What is twice as good slows nothing: where the formulas say so, another part of the step is in its way.
+    whole = np.asarray(step.time)
+    time = np.minimum(whole, whole[:1]) + np.zeros((len(RESOURCES) + 1, width))
 
     # The plan itself is the first of the what-ifs.
     own = training_step.Layer(*map(_itself, vars(one).values())), training_step.Step(*map(_itself, vars(step).values()))
@@ -148,7 +150,8 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
     sums = dict.fromkeys(RESOURCES, 0.0)
     for _, resource, row in parts:
         sums[resource] += float(row[0])
-    first = max(RESOURCES, key=lambda resource: sums[resource])
+    saved = dict(zip(RESOURCES, (time[0, 0] - time[1:, 0]).tolist(), strict=True))
+    first = max(RESOURCES, key=lambda resource: (saved[resource], sums[resource]))
     straggler = own[1].straggler / own[1].time + np.zeros(width)
     return Timing(time, parts, straggler, (first, sums[first] / float(time[0, 0])))
 
@@ -158,6 +161,8 @@ def _itself(value: Array) -> Array:
     return value[0] if isinstance(value, np.ndarray) and value.ndim > 1 else value
 
 
+Z95 = 1.6448536269514722
+"""The standard normal deviate of the 95th percentile."""
 LEAST_PROGRESS = 0.01
 """Share of time below which a run is said to make no progress [1]."""
 
@@ -210,9 +215,17 @@ def memory_of(inputs: StepInputs, par: arguments.Parallelism | None, error: floa
         ),
         total=Draws(total, used=inputs.used, residual=error),
         capacity=usable,
-        headroom=Draws(capacity - total, used=inputs.used),
+        headroom=Draws(capacity - total * _erring(total.size, error), used=inputs.used),
         fits=bool(total[0] <= capacity[0]),
     )
+
+
+def _erring(width: int, error: float) -> Floats:
+    """The model's own relative error as draws, none for the first: for what is no product, such as a difference."""
+    if width == 1 or error <= 0:
+        return np.ones(width)
+    most = float(np.exp(error * Z95 / Z90))
+    return Estimate(1.0, "1", "", low=1 / most, high=most, key="residual").draws()
 
 
 def bottleneck_of(timing: Timing, used: tuple[Estimate, ...], error: float) -> Bottleneck[Draws]:
