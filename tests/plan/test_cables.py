@@ -132,3 +132,10 @@ def test_the_fourth_tier_has_one_name() -> None:
         row.z_end.rpartition("-")[0].rpartition("-")[0] for row in network.cables() if row.level.startswith("core")
     }
     assert names == {"super-core"}
+
+
+@pytest.mark.parametrize("topology", ["dragonfly", "torus-2d"])
+def test_a_node_more_never_makes_a_network_without_tiers_cheaper(topology: str) -> None:
+    """Ten nodes stood nearer to their switches than nine, and were cabled with copper for 27 % less."""
+    costs = [float(network_of(Scenario(gpus=8 * nodes, topology=topology), CATALOG).cost[0]) for nodes in range(9, 18)]
+    assert costs == sorted(costs)

@@ -385,7 +385,11 @@ class Cabling:
         return self._joined(below.rack[:, None], above.rack[run], dealt)
 
     def longest(self, level: str) -> float:
-        """The longest run of a level as sold: from every rack of one end to every rack of the other [m]."""
+        """The longest run of a level as sold: from every rack of one end to every rack of the other [m].
+
+        Of nodes to switches that are joined to one another at least to the rack after the next: where a few racks stand
+        beside their switches depends on their number, and a larger network is not to have shorter runs.
+        """
         counts, floor = self.counts, self.floor
         if level == "peer" or (level == "node_leaf" and counts.by_rail):
             return float(max(getattr(self, level)))
@@ -393,6 +397,8 @@ class Cabling:
             nodes, places = np.arange(counts.nodes), floor.place(self.leaf_racks)
             near = [float(floor.lengths_between(0, 1))] if counts.management_links else []
             ends = [places[self.leaf_of(nodes, rail)] for rail in (0, counts.rails - 1)]
+            if counts.peers:
+                near.append(float(floor.lengths_between(0, 2)))
             return max(*(floor.farthest(floor.place(self.node_rack(nodes)), end) for end in ends), *near)
         spines, cores = counts.spines_per_plane, counts.cores_per_plane
         tops = counts.super_cores // counts.planes
