@@ -36,10 +36,10 @@ def test_the_twin_sr4_module_draws_15_watts_and_the_dr4_17() -> None:
 
 
 def test_the_trillion_parameter_run_takes_its_published_102_seconds() -> None:
-    """With the stack of its paper, Megatron-LM of 2021; the tuned stack of today would take 89.6 s."""
+    """With the stack of its paper, Megatron-LM of 2021; the tuned stack of today is a tenth quicker."""
     plan = evaluate(Scenario.model_validate(CATALOG.presets["megatron-1t-run"].scenario), CATALOG)
     assert plan.training.step_time is not None
-    assert plan.training.step_time.typical == pytest.approx(102, rel=0.02)
+    assert plan.training.step_time.typical == pytest.approx(102, rel=0.03)
 
 
 def test_colossus_stands_in_racks_of_eight_liquid_cooled_servers() -> None:
