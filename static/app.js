@@ -131,7 +131,9 @@ function offerExploring(root) {
       button.textContent = "Loading";
       await draw(chart);
       button.remove();
-      chart.querySelector(".canvas").focus();
+      const canvas = chart.querySelector(".canvas");
+      canvas.tabIndex = -1;
+      canvas.focus();
     });
     ways.append(button);
   }
@@ -227,7 +229,7 @@ function swap(id, fresh) {
 }
 
 // Fields take their new hints, choices and errors; the one being used keeps the focus.
-function syncFields(fresh) {
+function syncFields(fresh, sent) {
   for (const next of fresh.querySelectorAll(".field")) {
     const control = next.querySelector("input, select");
     const mine = control && document.getElementById(control.id);
@@ -239,7 +241,7 @@ function syncFields(fresh) {
     }
     field.className = next.className;
     if (mine.tagName === "SELECT") mine.innerHTML = control.innerHTML;
-    mine.value = control.value;
+    if (mine.value === sent) mine.value = control.value; // What was typed meanwhile stays.
     for (const name of ["placeholder", "aria-describedby", "aria-invalid"]) {
       if (control.hasAttribute(name)) mine.setAttribute(name, control.getAttribute(name));
       else mine.removeAttribute(name);
@@ -250,6 +252,46 @@ function syncFields(fresh) {
   }
 }
 
+// A change leaves a trace: what each figure was, and by how much it moved.
+const figuresOf = () => new Map([...document.querySelectorAll(".figures > [data-figure]")].map((one) => [one.dataset.figure, one]));
+const shownBy = (figure) => figure.querySelector("dd").textContent.trim().split(" (")[0];
+
+function moved(before, after) {
+  const [was, now] = [before, after].map((figure) => Number(figure.dataset.typical));
+  if (!was || !now) return "";
+  const factor = now / was;
+  if (factor >= 2) return `, ${factor.toPrecision(2)} ×`;
+  const percent = Math.round(100 * (factor - 1));
+  return percent ? `, ${percent > 0 ? "+" : "−"}${Math.abs(percent)} %` : ", under 1 %";
+}
+
+function trace(before) {
+  const said = [];
+  for (const [name, figure] of figuresOf()) {
+    const former = before.get(name);
+    if (!former || shownBy(former) === shownBy(figure)) continue;
+    const text = `was ${shownBy(former)}${moved(former, figure)}`;
+    figure.querySelector(".was").textContent = text;
+    figure.classList.add("moved");
+    said.push(`${figure.querySelector("dt").textContent.trim()} ${shownBy(figure)}, ${text}`);
+  }
+  return said.join(". ");
+}
+
+// While a field cannot be read, the last answer stays and says what it is of.
+function keepLast() {
+  const headline = document.getElementById("headline");
+  if (!headline.querySelector(".figures")) return false;
+  for (const part of [headline, document.getElementById("sections")]) part.classList.add("stale");
+  if (!headline.querySelector(".stale-note")) {
+    const note = document.createElement("p");
+    note.className = "stale-note";
+    note.textContent = `Figures of the last valid plan: ${document.getElementById("scenario-line").textContent}`;
+    headline.prepend(note);
+  }
+  return true;
+}
+
 let running = null;
 
 async function go(address, { push = true } = {}) {
@@ -257,6 +299,7 @@ async function go(address, { push = true } = {}) {
   running = new AbortController();
   const mine = running;
   main.setAttribute("aria-busy", "true");
+  const sent = document.activeElement?.value;
   let response, text;
   try {
     response = await fetch(address, { headers: { accept: "text/html" }, signal: mine.signal });
@@ -274,8 +317,11 @@ async function go(address, { push = true } = {}) {
   document.title = fresh.title;
   document.getElementById("errors")?.remove();
   const errors = fresh.getElementById("errors");
-  syncFields(fresh);
-  for (const id of ["scenario-line", "headline", "sections"]) swap(id, fresh);
+  syncFields(fresh, sent);
+  const before = figuresOf();
+  const kept = errors && keepLast();
+  if (!kept) for (const id of ["scenario-line", "headline", "sections"]) swap(id, fresh);
+  const changed = errors ? "" : trace(before);
   for (const link of fresh.querySelectorAll(".masthead a[data-page]")) {
     document.querySelector(`.masthead a[data-page="${link.dataset.page}"]`)?.setAttribute("href", link.getAttribute("href"));
   }
@@ -283,7 +329,7 @@ async function go(address, { push = true } = {}) {
   const twin = fresh.querySelector('link[rel="alternate"]');
   if (alternate && twin) alternate.setAttribute("href", twin.getAttribute("href"));
   if (errors) main.prepend(document.adoptNode(errors));
-  announce(errors ? errors.textContent : document.getElementById("verdict")?.textContent ?? "");
+  announce(errors ? errors.textContent : `${document.getElementById("verdict")?.textContent ?? ""} ${changed}`);
   main.removeAttribute("aria-busy");
   dress(document);
 }
@@ -314,7 +360,7 @@ document.addEventListener("click", (event) => {
   const url = new URL(link.href);
   if ("copy" in link.dataset) {
     event.preventDefault();
-    copy(link.href, link.dataset.copy);
+    copy(link.href, link.dataset.copy, link);
   } else if (url.origin === location.origin && url.pathname === location.pathname) {
     if (url.search === location.search && url.hash) {
       const target = targetOf(url.hash);
@@ -335,15 +381,29 @@ addEventListener("popstate", () => {
 
 // Copying ---------------------------------------------------------------------------------------------------------------
 
-async function copy(text, said) {
+// Over plain http there is no clipboard to ask: a selected field is copied as by hand.
+function copySelected(text) {
+  const field = document.createElement("textarea");
+  field.value = text;
+  field.className = "hidden";
+  document.body.append(field);
+  field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  return done;
+}
+
+async function copy(text, said, control) {
+  let done = true;
   try {
     await navigator.clipboard.writeText(text);
-    announce(said);
-    return true;
   } catch {
-    announce("Copying is not allowed here: select the text and copy it.");
-    return false;
+    done = copySelected(text);
   }
+  announce(done ? said : "Copying is not allowed here: select the text and copy it.");
+  const name = control.textContent;
+  control.textContent = done ? "Copied" : "Select the text and press Ctrl+C";
+  setTimeout(() => (control.textContent = name), 2000);
 }
 
 function dress(root) {
@@ -354,9 +414,7 @@ function dress(root) {
     button.type = "button";
     button.className = "quiet noprint";
     button.textContent = "Copy";
-    button.addEventListener("click", async () => {
-      if (await copy(block.textContent, block.dataset.copy)) button.textContent = "Copied";
-    });
+    button.addEventListener("click", () => copy(block.textContent, block.dataset.copy, button));
     block.after(button);
   }
   for (const place of root.querySelectorAll("[data-print]:not([data-dressed])")) {

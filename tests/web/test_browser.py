@@ -94,6 +94,38 @@ def test_changing_a_field_answers_at_once_and_back_undoes(planner: Page) -> None
     expect(planner.get_by_label("GPUs", exact=True)).to_have_value("2048")
 
 
+def test_a_change_leaves_a_trace(planner: Page) -> None:
+    days = planner.locator('[data-figure="training.time_to_train"]')
+    before = days.locator("dd").first.inner_text().split(" (")[0]
+    expect(days.locator(".was")).to_have_text("")
+    planner.get_by_label("GPU", exact=True).select_option("b200-sxm")
+    expect(days.locator(".was")).to_contain_text(f"was {before}")
+    expect(days.locator(".was")).to_have_text(re.compile("−[0-9]+ %"))
+    expect(planner.locator("#announcement")).to_contain_text(f"was {before}")
+    planner.get_by_label("Precision", exact=True).evaluate("field => field.form.requestSubmit()")
+    expect(days.locator(".was")).to_have_text("")
+
+
+def test_while_a_field_is_wrong_the_last_answer_stays(planner: Page) -> None:
+    verdict = planner.locator("#verdict").inner_text()
+    planner.get_by_label("GPUs", exact=True).fill("many")
+    planner.get_by_label("GPUs", exact=True).press("Enter")
+    expect(planner.locator("#errors")).to_be_visible()
+    expect(planner.locator("#verdict")).to_have_text(verdict)
+    expect(planner.locator(".stale-note")).to_contain_text("last valid plan: 1,024 × H100 SXM")
+    planner.get_by_label("GPUs", exact=True).fill("512")
+    planner.get_by_label("GPUs", exact=True).press("Enter")
+    expect(planner.locator("#verdict")).to_contain_text("512 H100")
+    expect(planner.locator(".stale-note")).to_have_count(0)
+
+
+def test_copying_is_seen_without_a_clipboard_too(planner: Page) -> None:
+    planner.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    planner.get_by_role("link", name="Link to this plan").click()
+    expect(planner.get_by_role("link", name="Copied")).to_be_visible()
+    expect(planner.get_by_role("link", name="Link to this plan")).to_be_visible()
+
+
 def test_switch_to_roce_and_see_what_changed(planner: Page) -> None:
     planner.get_by_label("Network", exact=True).select_option("roce-400")
     expect(planner.locator("#verdict")).to_contain_text("RoCE on 400 Gb/s Ethernet")
