@@ -97,7 +97,7 @@ def brief(question: BriefQuestion, catalog: Catalog) -> Brief:
     plan, drawn = evaluate(scenario, catalog, ()), stages(scenario, catalog)
     return Brief(
         plan=plan,
-        lines=tuple(_lines(plan)),
+        lines=tuple(capital_lines(plan)),
         time_chance=chance(drawn.training.time_to_train, question.deadline),
         money_chance=chance(drawn.costs.capital, question.budget),
         alternatives=tuple(_alternatives(scenario, plan, catalog)),
@@ -120,7 +120,7 @@ def chance(value: Draws, limit: float | None) -> float | None:
     return math.fsum(error.cdf(math.log(limit / one)) for one in draws if one > 0) / len(draws)
 
 
-def _lines(plan: Plan) -> Iterator[Line]:
+def capital_lines(plan: Plan) -> Iterator[Line]:
     """Capital by part, each as a quantity and the price of one."""
     power = plan.cluster.power
     switches = sum(n or 0 for n in (plan.fabric.leaf_switches, plan.fabric.spine_switches, plan.fabric.core_switches))

@@ -26,6 +26,7 @@ from app.web.pages import (
     cost,
     errors,
     explore,
+    how,
     planner,
     reference,
     serve,
@@ -62,7 +63,7 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     app.state.heavy_queue = heavy_queue.HeavyQueue(options)
     # Routes are tried in this order: programs ask most often, and for answers that take least.
     app.router.routes += api.operations
-    for page in (planner, brief, charts, compare, serve, serve_size, size, explore, calibrate, cost, reference):
+    for page in (planner, brief, how, charts, compare, serve, serve_size, size, explore, calibrate, cost, reference):
         app.include_router(page.router)
     app.router.routes += [assets.route, *docs.routes]
     _operations(app)
