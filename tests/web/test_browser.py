@@ -371,7 +371,7 @@ def explore(page: Page, key: str) -> None:
     """Ask for the drawing that can be explored."""
     page.evaluate("for (const fold of document.querySelectorAll('details.section')) fold.open = true")
     page.locator(f"#chart-{key}").get_by_role("button", name="Explore").click()
-    expect(page.locator(f"#chart-{key} {DRAWN}").first).to_be_visible()
+    expect(page.locator(f"#chart-{key} {DRAWN}").first).to_be_visible(timeout=30_000)
 
 
 def test_charts_stand_before_any_script_and_without(plain: Page, server: str) -> None:
@@ -380,7 +380,7 @@ def test_charts_stand_before_any_script_and_without(plain: Page, server: str) ->
     plain.goto(server + "/")
     pictures = plain.locator("figure.chart .drawn svg[role=img]")
     assert pictures.count() >= 6
-    expect(plain.locator("#chart-step-parts").get_by_text("Linear layers")).to_be_visible()
+    expect(plain.locator("#chart-step-parts .drawn text", has_text="Linear layers")).to_be_visible()
     assert not [url for url in asked if "plotly" in url]
 
 
