@@ -381,10 +381,10 @@ def command(nodes: int, per_node: int, ranks: int) -> str:
 def _figures(fabric: Communication, gpus: int) -> Iterator[Figure]:
     """Time of the smallest message, bus bandwidth of the others, on so many GPUs of the cluster."""
     sizes = np.array(list(SIZES.values()))
-    found = all_reduce_times(fabric, sizes, np.full(sizes.shape, float(gpus)))
-    sources = tuple(dict.fromkeys(estimate.source for estimate in found.used))
+    times = all_reduce_times(fabric, sizes, np.full(sizes.shape, float(gpus)))
+    sources = tuple(dict.fromkeys(estimate.source for estimate in times.used))
     carried = float(bus_factor("all-reduce", gpus))
-    for (text, size), (low, typical, high) in zip(SIZES.items(), _times(found.best), strict=True):
+    for (text, size), (low, typical, high) in zip(SIZES.items(), _times(times.best), strict=True):
         if not np.isfinite(typical):
             continue
         slow = typical * (high / typical) ** (Z99 / Z90)

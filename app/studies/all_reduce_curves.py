@@ -31,35 +31,35 @@ QUANTITIES = {
 }
 
 
-def message_sizes(own: float) -> Floats:
+def message_sizes(message: float) -> Floats:
     """Powers of two from 8 B to 64 GB or the planner's own message, and that one."""
-    largest = max(LARGEST, own)
+    largest = max(LARGEST, message)
     powers = 2.0 ** np.arange(np.log2(SMALLEST), np.log2(largest))
-    return np.unique(np.concatenate((powers, [largest, max(own, SMALLEST)])))
+    return np.unique(np.concatenate((powers, [largest, max(message, SMALLEST)])))
 
 
-def gpu_counts(cluster: Cluster, *own: int) -> Floats:
+def gpu_counts(cluster: Cluster, *plan_gpus: int) -> Floats:
     """Whole nodes, doubling from one to 131,072 GPUs or a little beyond the planner's own."""
     first = cluster.gpus_per_node
     doublings = int(np.ceil(np.log2(max(MOST_GPUS, 2 * cluster.gpus) / first)))
     counts = first * 2.0 ** np.arange(doublings + 1)
     return np.unique(
-        np.concatenate((counts[counts > 1], np.asarray([n for n in own if n > 1 and n % first == 0], float)))
+        np.concatenate((counts[counts > 1], np.asarray([n for n in plan_gpus if n > 1 and n % first == 0], float)))
     )
 
 
 def all_reduce_over_sizes(scenario: Scenario, catalog: Catalog, message: float, quantity: str = "time") -> Curve:
     """An all-reduce on the plan's cluster against message size, by algorithm; ``message`` is the plan's own [B]."""
     cluster = look_up(scenario, catalog)
-    own = max(float(message), SMALLEST)
-    sizes = message_sizes(own)
-    found = all_reduce_times(communication.of_scenario(scenario, catalog), sizes)
+    plan_message = max(float(message), SMALLEST)
+    sizes = message_sizes(plan_message)
+    times = all_reduce_times(communication.of_scenario(scenario, catalog), sizes)
     factor = _factor(quantity, sizes, np.full(sizes.shape, float(cluster.gpus)))
-    stretches = _stretches(sizes, found.names)
+    stretches = _stretches(sizes, times.names)
     name, unit = QUANTITIES[quantity]
     title = f"{_regimes(stretches, 'B')} on {cluster.gpus:,} {cluster.gpu.name}."
     if factor is not None:
-        rates = factor / found.best.time[:, 0]
+        rates = factor / times.best.time[:, 0]
         half = float(sizes[int(np.argmax(rates >= 0.5 * np.nanmax(rates)))])
         title = f"{name} reaches {show(float(np.nanmax(rates)), unit)}, half of it from {show(half, 'B', 2)} on."
     return Curve(
@@ -70,8 +70,10 @@ def all_reduce_over_sizes(scenario: Scenario, catalog: Catalog, message: float, 
         x_unit="B",
         y_name=name,
         y_unit=unit,
-        series=_by_algorithm(found, sizes, factor, quantity),
-        own=(own, _own(found.best, factor, np.flatnonzero(sizes == own)[0])) if own == message else None,
+        series=_by_algorithm(times, sizes, factor, quantity),
+        own=(plan_message, _own(times.best, factor, np.flatnonzero(sizes == plan_message)[0]))
+        if plan_message == message
+        else None,
         marks=tuple(Mark(start, NAMES.get(way, way)) for start, _, way in stretches[1:]),
     )
 
@@ -80,12 +82,12 @@ def all_reduce_over_gpus(scenario: Scenario, catalog: Catalog, message: float, q
     """An all-reduce of one message against the number of GPUs, by algorithm, in whole nodes."""
     cluster = look_up(scenario, catalog)
     counts = gpu_counts(cluster, cluster.gpus)
-    found = all_reduce_times(communication.of_scenario(scenario, catalog), message, counts)
+    times = all_reduce_times(communication.of_scenario(scenario, catalog), message, counts)
     factor = _factor(quantity, np.full(counts.shape, message), counts)
     name, unit = QUANTITIES[quantity]
     place = np.flatnonzero(counts == cluster.gpus)
-    stretches = _stretches(counts, found.names)
-    first, last = (_own(found.best, factor, end) for end in (0, -1))
+    stretches = _stretches(counts, times.names)
+    first, last = (_own(times.best, factor, end) for end in (0, -1))
     grows = f"takes {last / first:.1f} times as long on {counts[-1]:,.0f} GPUs as on {counts[0]:,.0f}"
     if factor is not None:
         kept = f"{percent(last / first)} of the {name.lower()}"
@@ -98,18 +100,18 @@ def all_reduce_over_gpus(scenario: Scenario, catalog: Catalog, message: float, q
         x_unit="GPUs",
         y_name=name,
         y_unit=unit,
-        series=_by_algorithm(found, counts, factor, quantity),
-        own=(float(cluster.gpus), _own(found.best, factor, place[0])) if place.size else None,
+        series=_by_algorithm(times, counts, factor, quantity),
+        own=(float(cluster.gpus), _own(times.best, factor, place[0])) if place.size else None,
         marks=tuple(Mark(start, NAMES.get(way, way)) for start, _, way in stretches[1:]),
     )
 
 
 def all_reduce_shares(scenario: Scenario, catalog: Catalog, message: float) -> Curve:
     """What the time of the quickest all-reduce is made of, against message size."""
-    own = max(float(message), SMALLEST)
-    sizes = message_sizes(own)
-    found = all_reduce_times(communication.of_scenario(scenario, catalog), sizes, sampling=TYPICAL)
-    moving = found.best.bandwidth_share
+    plan_message = max(float(message), SMALLEST)
+    sizes = message_sizes(plan_message)
+    times = all_reduce_times(communication.of_scenario(scenario, catalog), sizes, sampling=TYPICAL)
+    moving = times.best.bandwidth_share
     half = sizes[np.flatnonzero(moving >= 0.5)[:1]]
     title = f"From {show(float(half[0]), 'B', 2)} on, most of the time moves bytes." if half.size else ""
     return Curve(
@@ -125,20 +127,22 @@ def all_reduce_shares(scenario: Scenario, catalog: Catalog, message: float) -> C
             _exact("Moving bytes", "quickest", sizes, moving, strong=True),
             _exact("Latency, fill", "muted", sizes, 1 - moving, dash="dash"),
         ),
-        own=(own, float(moving[np.flatnonzero(sizes == own)[0]])) if own == message else None,
+        own=(plan_message, float(moving[np.flatnonzero(sizes == plan_message)[0]]))
+        if plan_message == message
+        else None,
     )
 
 
 def networks(scenario: Scenario, catalog: Catalog) -> tuple[Scenario, ...]:
     """The plan's cluster on its own network, and on InfiniBand, RoCE and TCP of the nearest rate."""
-    own = catalog.scale_out[scenario.scale_out]
-    rate = own.port_rate.typical
-    found = {own.family: own}
+    plan_network = catalog.scale_out[scenario.scale_out]
+    rate = plan_network.port_rate.typical
+    by_family = {plan_network.family: plan_network}
     for family in ("infiniband", "roce", "tcp"):
         others = [entry for entry in catalog.scale_out.values() if entry.family == family]
-        if family not in found and others:
-            found[family] = min(others, key=lambda entry: abs(np.log(entry.port_rate.typical / rate)))
-    return tuple(scenario.model_copy(update={"scale_out": entry.key, "switch": None}) for entry in found.values())
+        if family not in by_family and others:
+            by_family[family] = min(others, key=lambda entry: abs(np.log(entry.port_rate.typical / rate)))
+    return tuple(scenario.model_copy(update={"scale_out": entry.key, "switch": None}) for entry in by_family.values())
 
 
 def all_reduce_by_network(
@@ -146,8 +150,8 @@ def all_reduce_by_network(
 ) -> Curve:
     """The quickest all-reduce against message size inside one scale-up domain, and across it on each network."""
     cluster = look_up(scenario, catalog)
-    own = max(float(message), SMALLEST)
-    sizes = message_sizes(own)
+    plan_message = max(float(message), SMALLEST)
+    sizes = message_sizes(plan_message)
     name, unit = QUANTITIES[quantity]
     domain = min(cluster.platform.scale_up_domain, cluster.gpus)
     others = networks(scenario, catalog) if cluster.nodes > 1 else ()
@@ -158,7 +162,7 @@ def all_reduce_by_network(
         factor = _factor(quantity, sizes, np.full(sizes.shape, float(domain)))
         quickest = all_reduce_times(fabric, sizes).best
         series.append(_line(f"{fabric.scale_up.name}, {domain} GPUs", fabric.scale_up.family, sizes, quickest, factor))
-    place = int(np.flatnonzero(sizes == own)[0])
+    place = int(np.flatnonzero(sizes == plan_message)[0])
     mine: tuple[float, float] | None = None
     for other in others:
         fabric = communication.of_scenario(other, catalog)
@@ -166,9 +170,9 @@ def all_reduce_by_network(
         quickest = all_reduce_times(fabric, sizes).best
         series.append(_line(short(other.scale_out), fabric.scale_out.family, sizes, quickest, factor))
         if other.scale_out == scenario.scale_out:
-            mine = (own, float(series[-1].typical[place]))
-    known = [line for line in series if np.isfinite(line.typical).any()]
-    ends = sorted(known, key=lambda line: float(line.typical[-1]), reverse=quantity != "time")
+            mine = (plan_message, float(series[-1].typical[place]))
+    finite = [line for line in series if np.isfinite(line.typical).any()]
+    ends = sorted(finite, key=lambda line: float(line.typical[-1]), reverse=quantity != "time")
     title = "One GPU has nothing to reduce."
     if len(ends) > 1:
         best, worst = ends[0], ends[-1]
@@ -184,8 +188,8 @@ def all_reduce_by_network(
         x_unit="B",
         y_name=name,
         y_unit=unit,
-        series=tuple(known),
-        own=mine if own == message else None,
+        series=tuple(finite),
+        own=mine if plan_message == message else None,
     )
 
 
@@ -211,9 +215,9 @@ def _exact(name: str, look: str, x: Floats, y: Floats, *, dash: str = "", strong
     return Series(name, look, x, y, y, y, dash=dash, strong=strong)
 
 
-def _by_algorithm(found: AllReduceTimes, x: Floats, factor: Floats | None, quantity: str) -> tuple[Series, ...]:
-    lines = [_line(NAMES.get(way.algorithm, way.algorithm), way.algorithm, x, way, factor) for way in found.each]
-    return (*lines, _line("Quickest", "quickest", x, found.best, factor, strong=True))
+def _by_algorithm(times: AllReduceTimes, x: Floats, factor: Floats | None, quantity: str) -> tuple[Series, ...]:
+    lines = [_line(NAMES.get(way.algorithm, way.algorithm), way.algorithm, x, way, factor) for way in times.each]
+    return (*lines, _line("Quickest", "quickest", x, times.best, factor, strong=True))
 
 
 def _own(way: AlgorithmTime, factor: Floats | None, place: int) -> float:
@@ -223,15 +227,15 @@ def _own(way: AlgorithmTime, factor: Floats | None, place: int) -> float:
 
 def _stretches(x: Floats, names: NDArray[np.str_]) -> list[tuple[float, float, str]]:
     """Where along a sweep each algorithm is the quickest: first and last x, and its name."""
-    found: list[tuple[float, float, str]] = []
+    stretches: list[tuple[float, float, str]] = []
     for place, name in zip(x, names, strict=True):
         if not name:
             continue
-        if found and found[-1][2] == name:
-            found[-1] = (found[-1][0], float(place), str(name))
+        if stretches and stretches[-1][2] == name:
+            stretches[-1] = (stretches[-1][0], float(place), str(name))
         else:
-            found.append((float(place), float(place), str(name)))
-    return found
+            stretches.append((float(place), float(place), str(name)))
+    return stretches
 
 
 def _regimes(stretches: Sequence[tuple[float, float, str]], unit: str) -> str:

@@ -48,14 +48,14 @@ def compare_plans(plans: Sequence[Plan]) -> Comparison:
     """The same of plans: every result that declares itself for comparison, as people read them."""
     columns = [view(plan, "comparison") for plan in plans]
     rows = [_difference(row, plans) for row in zip(*columns, strict=True)]
-    asked = [
+    inputs = [
         Difference(f"scenario.{name}", Scenario.model_fields[name].title or name, "", values, (None,) * len(plans), "")
         for name in Scenario.model_fields
         if name != "catalog_version" and len(set(values := tuple(plan.scenario[name] for plan in plans))) > 1
     ]
     return Comparison(
         plans=tuple(plans),
-        asked=tuple(asked),
+        asked=tuple(inputs),
         differences=tuple(row for row in rows if any(map(_differs, row.changes))),
         same=tuple(row for row in rows if not any(map(_differs, row.changes))),
     )
@@ -68,10 +68,10 @@ def _differs(change: float | None) -> bool:
 def _difference(row: Sequence[Result], plans: Sequence[Plan]) -> Difference:
     """One result of every plan."""
     path, declared, _ = row[0]
-    values = tuple(found.value for found in row)
+    values = tuple(entry.value for entry in row)
     changes = tuple(_change(values[0], value) for value in values)
-    known = [(abs(change), index) for index, change in enumerate(changes) if change is not None]
-    largest = max(known, default=(0.0, 0))[1]
+    numbered = [(abs(change), index) for index, change in enumerate(changes) if change is not None]
+    largest = max(numbered, default=(0.0, 0))[1]
     cause = _cause(path, declared, plans[0], plans[largest]) if largest else ""
     return Difference(path, declared.label, declared.unit, values, changes, cause)
 
@@ -120,14 +120,14 @@ def _largest_part(before: Mapping[str, float], after: Mapping[str, float]) -> st
 
 def _largest_factor(paths: Sequence[str], first: Plan, other: Plan) -> str:
     """Names the factor of a product that changed most."""
-    labels = {found.path: found.declared.label for found in results(first)}
+    labels = {entry.path: entry.declared.label for entry in results(first)}
     changes = {path: _change(attrgetter(path)(first), attrgetter(path)(other)) for path in paths}
-    known = {path: change for path, change in changes.items() if change is not None}
-    if not known or len(known) < len(changes):
+    numbered = {path: change for path, change in changes.items() if change is not None}
+    if not numbered or len(numbered) < len(changes):
         return ""
-    path = max(known, key=lambda factor: abs(known[factor]))
+    path = max(numbered, key=lambda factor: abs(numbered[factor]))
     label = labels[path]
-    return f"{label[:1].lower()}{label[1:]}: {_signed(known[path])}" if _differs(known[path]) else ""
+    return f"{label[:1].lower()}{label[1:]}: {_signed(numbered[path])}" if _differs(numbered[path]) else ""
 
 
 def _signed(change: float) -> str:

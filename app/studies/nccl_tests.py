@@ -127,13 +127,13 @@ def compare(output: Output, scenario: Scenario, catalog: Catalog) -> Result:
         update["gpus"] = output.ranks
         if output.hosts:
             update["gpus_per_node"] = -(-output.ranks // output.hosts)
-    asked = scenario.model_copy(update=update)
+    question = scenario.model_copy(update=update)
     sizes = np.array([row.size for row in output.rows])
     times = np.array([row.time for row in output.rows])
-    way = all_reduce_times(communication.of_scenario(asked, catalog), sizes).best
+    way = all_reduce_times(communication.of_scenario(question, catalog), sizes).best
     low, high = interval(way.time, np.nan_to_num(way.residual))
     typical = way.time[:, 0]
-    carried = float(bus_factor("all-reduce", asked.gpus))
+    carried = float(bus_factor("all-reduce", question.gpus))
     rows = tuple(
         Comparison(
             size=float(size),
@@ -154,7 +154,7 @@ def compare(output: Output, scenario: Scenario, catalog: Catalog) -> Result:
     efficiency = float(np.median(large)) if large.size else None
     inside = sum(row.inside for row in rows)
     return Result(
-        scenario=asked,
+        scenario=question,
         output=output,
         rows=rows,
         inside=inside,

@@ -43,10 +43,10 @@ def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
     batch shared out among more of them.
     """
     cluster = look_up(scenario, catalog)
-    own, replicas, own_batch = cluster.gpus, chosen.data_parallel, _batch(chosen)
-    replica = own // replicas
-    shares = [2**power for power in range(18) if replica * 2**power <= 4 * max(own, 1024)]
-    counts = sorted({replica * share for share in shares if replica * share >= cluster.gpus_per_node} | {own})
+    plan_gpus, replicas, own_batch = cluster.gpus, chosen.data_parallel, _batch(chosen)
+    replica = plan_gpus // replicas
+    shares = [2**power for power in range(18) if replica * 2**power <= 4 * max(plan_gpus, 1024)]
+    counts = sorted({replica * share for share in shares if replica * share >= cluster.gpus_per_node} | {plan_gpus})
     weak: list[Floats] = []
     strong: list[Floats] = []
     missing = np.full(N_DRAWS, np.nan)
@@ -55,32 +55,32 @@ def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
         group = min(chosen.sharding_group, share * chosen.context_parallel) if chosen.sharding != "none" else 1
         update = {"gpus": gpus, "sharding_group": share if chosen.sharding_group == replicas else group}
         grown = own_batch * share / replicas
-        for batch, found in ((grown, weak), (float(own_batch), strong)):
+        for batch, rates in ((grown, weak), (float(own_batch), strong)):
             whole = batch >= share * chosen.micro_batch and batch % (share * chosen.micro_batch) == 0
             if not whole:
-                found.append(missing)
+                rates.append(missing)
                 continue
-            asked = with_parallelism(scenario, chosen).model_copy(update=update | {"global_batch": int(batch)})
-            job = _job(asked, catalog)
+            question = with_parallelism(scenario, chosen).model_copy(update=update | {"global_batch": int(batch)})
+            job = _job(question, catalog)
             rate = job.training.tokens_per_second.values
-            found.append(np.broadcast_to(rate, missing.shape) / gpus if job.runs else missing)
+            rates.append(np.broadcast_to(rate, missing.shape) / gpus if job.runs else missing)
     x = np.array(counts, float)
     lines = []
-    for name, look, found in (("Batch grows along", "quickest", weak), ("Batch stays", "compute", strong)):
-        table = np.stack(found)
-        known = np.flatnonzero(np.isfinite(table[:, 0]))
-        if known.size:
-            share_of_first = table / table[known[0]]
+    for name, look, rates in (("Batch grows along", "quickest", weak), ("Batch stays", "compute", strong)):
+        table = np.stack(rates)
+        timed = np.flatnonzero(np.isfinite(table[:, 0]))
+        if timed.size:
+            share_of_first = table / table[timed[0]]
             low, high = interval(share_of_first)
             lines.append(Series(name, look, x, share_of_first[:, 0], low, high, strong=name == "Batch grows along"))
-    place = counts.index(own)
+    place = counts.index(plan_gpus)
     title = "Nothing to scale: this job does not run."
     mine: tuple[float, float] | None = None
     if lines and np.isfinite(lines[-1].typical[place]):
         kept = float(lines[-1].typical[place])
-        known = np.flatnonzero(np.isfinite(lines[-1].typical))
-        mine = (float(own), kept)
-        title = f"On {own:,} GPUs each does {percent(kept)} of the work it does on {counts[known[0]]:,}."
+        timed = np.flatnonzero(np.isfinite(lines[-1].typical))
+        mine = (float(plan_gpus), kept)
+        title = f"On {plan_gpus:,} GPUs each does {percent(kept)} of the work it does on {counts[timed[0]]:,}."
     return Curve(
         key="scaling",
         title=title,

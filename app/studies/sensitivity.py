@@ -52,8 +52,8 @@ def sensitivity(
     of its constants' draws, says how far each moves it alone. All prices of an edition move together and count as one.
     """
     declared = figures(Plan)[result]
-    asked = with_parallelism(scenario, chosen)
-    answered = stages(asked, catalog)
+    question = with_parallelism(scenario, chosen)
+    answered = stages(question, catalog)
     draws: Draws = value_of(answered, result)
     step, run = answered.training.step_time, answered.training.time_to_train
     used = list(draws.used)
@@ -64,7 +64,7 @@ def sensitivity(
     typical_value = float(draws.values[0])
     if not inputs or not np.isfinite(values).all():
         return Sensitivity(declared.label, declared.unit, typical_value, ())
-    logs = {key: np.log(np.maximum(one.draws(), 1e-300) / one.typical) for key, one in inputs.items()}
+    logs = {key: np.log(np.maximum(estimate.draws(), 1e-300) / estimate.typical) for key, estimate in inputs.items()}
     # Prices swing further up than down: a slope for each side.
     columns = [side for row in logs.values() for side in (np.minimum(row, 0), np.maximum(row, 0))]
     slopes, *_ = np.linalg.lstsq(np.stack(columns, axis=-1), values - values[0], rcond=None)
@@ -84,12 +84,12 @@ def sensitivity(
 
 def _inputs(used: Sequence[Estimate]) -> dict[str, Estimate]:
     """The uncertain constants by key; of the prices of an edition, which move together, the first."""
-    found: dict[str, Estimate] = {}
+    uncertain: dict[str, Estimate] = {}
     for estimate in used:
         key = ".".join(estimate.key.split(".")[:2]) if estimate.key.startswith("prices.") else estimate.key
         if np.ptp(estimate.draws()) > 0 and estimate.typical > 0:
-            found.setdefault(key, estimate)
-    return found
+            uncertain.setdefault(key, estimate)
+    return uncertain
 
 
 def _swing_look(key: str, scenario: Scenario) -> str:

@@ -23,7 +23,7 @@ STAGED = frozenset(RESULTS)
 """Results that need no whole plan, only its stages up to the costs, which take a fraction of the time."""
 
 
-def known(name: str) -> str:
+def result_name(name: str) -> str:
     """The name of a result of a plan."""
     if name in figures(Plan):
         return name
@@ -47,7 +47,7 @@ class Grid(BaseModel):
         description="For each field to vary, its values.", min_length=1, max_length=12
     )
 
-    results: list[Annotated[str, AfterValidator(known)]] = Field(
+    results: list[Annotated[str, AfterValidator(result_name)]] = Field(
         list(RESULTS),
         description="The results in each row, by their names in a plan: typical values in base units, or words.",
         min_length=1,
@@ -106,4 +106,4 @@ def _of_plan(scenario: Scenario, catalog: Catalog, names: Sequence[str]) -> Answ
     """The same of any results, words and flags among them."""
     plan = evaluate(scenario, catalog, include=())
     values = {path: value_of(plan, path) for path in names}
-    return {path: one.typical if isinstance(one, Band) else one for path, one in values.items()}, plan.findings
+    return {path: value.typical if isinstance(value, Band) else value for path, value in values.items()}, plan.findings
