@@ -1,1 +1,1 @@
-"""Requests that nobody should send, by the thousand: make fuzz."""
+"""Requests that nobody should send, by the thousand, and changes that nobody should make: make fuzz."""

@@ -1,4 +1,4 @@
-"""Run both searches for failures, or the one named: make fuzz ARGS='contract --examples 50'.
+"""Run all searches for failures, or those named: make fuzz ARGS='contract --examples 50'.
 
 A search is a module of this folder with a function `run(options)` that yields lines of text, and raises in the end
 when it found a failure.
@@ -8,16 +8,17 @@ import argparse
 import sys
 import time
 
-from tests.fuzz import contract, hostile
+from tests.fuzz import contract, hostile, mutation
 
-SEARCHES = {"contract": contract, "hostile": hostile}
+SEARCHES = {"contract": contract, "hostile": hostile, "mutation": mutation}
 
 parser = argparse.ArgumentParser(prog="make fuzz ARGS=…", description=__doc__)
-parser.add_argument("names", nargs="*", choices=[*SEARCHES, []], help="which searches (default: both)")
+parser.add_argument("names", nargs="*", choices=[*SEARCHES, []], help="which searches (default: all)")
 parser.add_argument("--seed", type=int, default=1, help="the same seed asks the same (default: 1)")
 parser.add_argument("--examples", type=int, default=200, help="contract: examples of each operation (default: 200)")
 parser.add_argument("--operation", action="append", help="contract: only this operation id; may repeat")
 parser.add_argument("--requests", type=int, default=20_000, help="hostile: how many requests (default: 20,000)")
+parser.add_argument("--mutants", type=int, default=60, help="mutation: how many mutants (default: 60)")
 options = parser.parse_args()
 
 failed = False
