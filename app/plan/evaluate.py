@@ -125,8 +125,14 @@ def evaluate_all_reduce(scenario: Scenario, catalog: Catalog) -> AllReducePlan:
     fabric = communication(cluster, network, network.request, scenario.part(CollectiveRequest), catalog)
     reduction = time_all_reduce(fabric, scenario.message or shape.gradient_bytes(scenario.part(ModelRequest), catalog))
     return AllReducePlan(
-        scenario=scenario.filled(cluster.fields()) | {"message": reduction.all_reduce.message},
-        findings=by_severity((*of_question(cluster, scenario, catalog), *reduction.findings)),
+        scenario=scenario.filled({**cluster.fields(), **network.fields()}) | {"message": reduction.all_reduce.message},
+        findings=by_severity(
+            (
+                *of_question(cluster, scenario, catalog),
+                *(finding for finding in network.findings if finding.code == "pcie-too-slow"),
+                *reduction.findings,
+            )
+        ),
         all_reduce=_all_reduce(reduction),
         explanations=explain_reduction(reduction),
     )

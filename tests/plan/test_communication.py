@@ -4,6 +4,7 @@ import pytest
 
 from app import Scenario, evaluate
 from app.catalog.load import load_catalog
+from app.plan.evaluate import evaluate_all_reduce
 from app.plan.network import network_of
 from app.studies.acceptance import sheet
 
@@ -220,3 +221,10 @@ def test_the_table_of_groups_shows_what_the_parts_of_the_step_show(asked):
     training = evaluate(Scenario(**asked), CATALOG).training
     shown = {part.name: part.time.typical for part in training.parts if part.name.endswith("_parallel")}
     assert {row.group: row.exposed for row in training.groups} == pytest.approx(shown)
+
+
+def test_an_all_reduce_by_itself_says_what_its_plan_says_of_the_slot_and_the_flows():
+    found = evaluate_all_reduce(Scenario(scale_out="infiniband-xdr"), CATALOG)
+    assert "pcie-too-slow" in {finding.code for finding in found.findings}
+    assert found.scenario["load_balancing"] == "adaptive"
+    assert "pcie-too-slow" not in {finding.code for finding in evaluate_all_reduce(Scenario(), CATALOG).findings}
