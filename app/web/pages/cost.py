@@ -12,7 +12,7 @@ from app.report import method, tables
 from app.report.charts import curve_charts
 from app.studies import port_cost
 from app.studies.buy_or_rent import against_use, buy_or_rent
-from app.studies.network_costs import EDITIONS, CostQuestion, networks_of
+from app.studies.network_costs import EDITIONS, SIZES, CostQuestion, networks_of
 from app.units import show
 from app.web import form
 from app.web.answers import CostAnswer, cost_answer
@@ -69,7 +69,8 @@ def _shown(question: CostQuestion, answer: CostAnswer, catalog: Catalog) -> dict
     keys = networks_of(scenario, catalog)
     for edition in EDITIONS:
         asked = scenario.model_copy(update={"price_book": edition, "nics_included": False})
-        ports = port_cost.by_size(asked, catalog, [key for key in keys if key in CHARTED or key == scenario.scale_out])
+        shown = [key for key in keys if key in CHARTED or key == scenario.scale_out]
+        ports = port_cost.by_size(asked, catalog, shown, sorted({*SIZES, network.cluster.gpus}))
         curve = port_cost.cost_per_port(asked, catalog, ports)
         figures[edition], found[edition] = curve_charts.cost_per_port(curve), tables.curve_table(curve)
     return {
