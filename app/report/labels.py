@@ -31,7 +31,7 @@ RANGE = {
     "other_card": "No measured step of this GPU",
     "other_hardware": "No measured step of this architecture",
     "natural": "Natural routing",
-    "searched": "The best of many layouts by the model itself",
+    "layout": "A layout by the model, not one that was timed",
 }
 VOCABULARIES: Mapping[str, Mapping[str, str]] = {
     "resource": RESOURCES | {"memory_capacity": "Memory", "host": "Host"},

@@ -243,7 +243,7 @@ def test_gpus_of_a_measured_architecture_have_the_narrower_error():
 )
 def test_what_the_range_of_a_mixture_of_experts_rests_on(asked: dict, expected: list[str]):
     made = draft(**MIXTURE, **asked)
-    assert [part.name for part in made.training.range_rests_on] == expected
+    assert [part.name for part in made.training.range_rests_on] == [*expected, "layout"]
     assert made.training.step_time.residual == pytest.approx(
         sum(part.half_width**2 for part in made.training.range_rests_on) ** 0.5
     )
@@ -406,11 +406,12 @@ def test_routing_decides_how_much_the_busiest_rank_has_to_do():
     assert exchanged(routing="natural") == pytest.approx(1.25 * exchanged(routing="balanced"), rel=0.01)
 
 
-def test_a_layout_that_the_search_chose_has_the_wider_range():
+def test_the_range_rests_on_the_layout_too_whether_it_was_searched_or_is_asked_for_again():
     chosen, given = draft(**{**MIXTURE, "micro_batch": None}), draft(**MIXTURE)
-    assert chosen.training.range_rests_on[-1].name == "searched"
-    assert "searched" not in [part.name for part in given.training.range_rests_on]
-    assert chosen.training.step_time.residual > given.training.step_time.residual
+    rests_on = {part.name: part.half_width for part in chosen.training.range_rests_on}
+    assert rests_on == {part.name: part.half_width for part in given.training.range_rests_on}
+    assert rests_on["layout"] == CATALOG.training["residual"]["searched"].typical
+    assert chosen.training.step_time.residual == pytest.approx(np.sqrt(sum(width**2 for width in rests_on.values())))
 
 
 def test_a_dispatcher_that_sends_once_to_each_domain_sends_less():

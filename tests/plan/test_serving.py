@@ -50,7 +50,7 @@ def test_memory_is_never_overdrawn() -> None:
 
 def test_a_model_that_does_not_fit_says_what_would() -> None:
     answer = evaluated(gpu="h100-sxm", gpus=8, model="deepseek-v3")
-    finding = next(one for one in answer.findings if one.code == "does-not-fit")
+    finding = next(one for one in answer.findings if one.code == "serving-does-not-fit")
     assert answer.serving.users is None
     assert finding.changes == {"gpus": 16}  # 671 GB in FP8: 16 · 73 GB of 16 · 85 GB
     assert evaluated(gpu="h100-sxm", gpus=16, model="deepseek-v3").serving.users is not None

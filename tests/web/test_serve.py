@@ -37,7 +37,7 @@ def test_what_cannot_be_understood_is_refused(client: TestClient, fields: dict) 
 def test_what_cannot_be_served_is_null_with_a_finding(client: TestClient) -> None:
     answer = client.get(API, params={"gpus": 8, "model": "deepseek-v3"}).json()
     assert answer["serving"]["users"] is None
-    assert answer["findings"][0]["code"] == "does-not-fit"
+    assert answer["findings"][0]["code"] == "serving-does-not-fit"
 
 
 @pytest.mark.parametrize(

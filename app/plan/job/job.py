@@ -87,8 +87,7 @@ def plan_job(cluster: Cluster, fabric: Communication, request: JobRequest, catal
     memory = memory_of(drawn, chosen or search.smallest, catalog.training["residual"]["memory"].typical)
     experts, vendor = float(drawn.shape.experts) > 0, float(drawn.conditions.vendor_attention) > 0
     rests_on = widths(catalog, cluster.gpu, experts, vendor, request.software)
-    if not setup.fixed.single:
-        rests_on.append(Width("searched", catalog.training["residual"]["searched"].typical))
+    rests_on.append(Width("layout", catalog.training["residual"]["searched"].typical))
     error = residual(rests_on)
     training = _training(setup, drawn, chosen, timing, error)
     if not memory.fits:

@@ -226,10 +226,10 @@ def does_not_fit(plan: ServingPlan) -> Finding:
     )
     if enough > it.question.gpus:
         advice = f"Use {enough} GPUs or more, or weights of fewer bits."
-        return Finding("error", "does-not-fit", text, ("gpus", "weights"), advice, {"gpus": enough})
+        return Finding("error", "serving-does-not-fit", text, ("gpus", "weights"), advice, {"gpus": enough})
     return Finding(
         "error",
-        "does-not-fit",
+        "serving-does-not-fit",
         f"No layout that was tried leaves room for one sequence of {it.question.input_tokens:,.0f} tokens.",
         ("tensor_parallel", "expert_parallel", "pipeline_parallel", "input_tokens"),
         "Leave the parallelism blank, or use shorter prompts.",
