@@ -179,13 +179,13 @@ async def calibrate(request: Request) -> Response:
     `text` is the output of nccl-tests, rccl-tests, OSU or ib_write_bw, the other fields say what it ran on. Put the
     `calibration` of the answer into any question. Nothing is stored.
     """
-    given = await requests.json_body(request, requests.address(request))
+    given, _, selected = await _fields(request, answers.CalibrateAnswer)
     loaded: Catalog = request.app.state.catalog
     question = requests.validate(CalibrateQuestion, given, loaded, strict=True)
     _count(request, "calibrate")
 
     def work(_: Stopped) -> Response:
-        return reply(request, _json(request, answers.calibrate_answer(question, loaded)))
+        return _written(request, answers.calibrate_answer(question, loaded), selected)
 
     return await compute(request, work, heavy=True)
 

@@ -29,7 +29,7 @@ from app.studies.sweep import RESULTS, Grid
 from app.web.answer_schemas import AnswerSchemas, Schema
 from app.web.problems import MEDIA_TYPE, Problem
 from app.web.responses import JSON
-from app.web.selection import ALWAYS, LONG
+from app.web.selection import ALWAYS, LONG, MOST_NAMES
 
 TAG = "Railyard"
 SUMMARY = "Sizing calculator for GPU clusters"
@@ -121,7 +121,6 @@ PATH_PARAMETERS: Mapping[str, Schema] = {
     "kind": {"description": "A kind of entry.", "schema": {"type": "string", "enum": list(KINDS)}},
     "key": {"description": "Key of an entry of that kind.", "schema": {"type": "string", "examples": ["h100-sxm"]}},
 }
-NAMES: Schema = {"type": "string", "maxLength": 10_000}
 SELECTION: Mapping[str, Schema] = {
     "fields": {
         "name": "fields",
@@ -129,7 +128,7 @@ SELECTION: Mapping[str, Schema] = {
         "description": "Parts of the answer by their dotted names, between commas: `training.step_time.typical`, or "
         "`results.time` for a part of each entry of a list. Blank: all but the long parts. "
         f"{', '.join(f'`{name}`' for name in ALWAYS)} always come.",
-        "schema": NAMES | {"examples": ["training.step_time,costs.capital.typical"]},
+        "schema": {"type": "string", "maxLength": 10_000, "examples": ["model_version,findings.code"]},
     },
     "include": {
         "name": "include",
@@ -137,7 +136,9 @@ SELECTION: Mapping[str, Schema] = {
         "description": "Long parts of a plan, between commas: "
         + ", ".join(f"`{name}` (`{path}`)" for name, path in LONG.items())
         + ".",
-        "schema": NAMES | {"examples": ["explanations"]},
+        "schema": {"type": "array", "maxItems": MOST_NAMES, "items": {"type": "string", "enum": list(LONG)}},
+        "style": "form",
+        "explode": False,
     },
 }
 REFUSALS = {"GET": (414, 422, 500, 503), "POST": (400, 413, 415, 422, 500, 503)}

@@ -63,16 +63,19 @@ def ask(
 
 
 def with_known_values(schema: Any) -> Any:
-    """The document with texts that are sure to be understood: keys that the catalogue has today, and units by name.
+    """The document with texts that are sure to be understood: keys that the catalogue has today, units by name, and of
+    text with a form of its own the examples.
 
-    The document itself leaves both open: the catalogue grows, and more texts with units are read than a pattern says.
+    The document itself leaves them open: the catalogue grows, and more texts with units are read than a pattern says.
     """
-    if isinstance(schema, list):
-        return [with_known_values(one) for one in schema]
+    if isinstance(schema, list):  # without `fields`: what is selected of an answer lacks the rest
+        return [with_known_values(one) for one in schema if one != {"$ref": "#/components/parameters/fields"}]
     if not isinstance(schema, dict):
         return schema
     if known := KNOWN.get(schema.get("x-catalog", "")):
         return {"type": "string", "enum": known}
+    if schema.keys() >= {"examples", "maxLength"} and schema.get("type") == "string":
+        return {"type": "string", "enum": schema["examples"]}
     if "x-unit" in schema and schema.get("type") == ["number", "string"]:
         return schema | quantity(schema)
     few = {"maxItems": 16} if schema.get("maxItems") == MOST_PAIRS else {}  # two fields of so many make all the pairs

@@ -129,6 +129,8 @@ class Fields:
             return chance.random() < 0.5
         if "pattern" in found:
             return chance.choice(["2026.01", "x", "0" * 60])
+        if found.get("type") == "string":
+            return chance.choice(found["examples"])
         low, high = self._bounds(found)
         spread = max(low, 1e-12) * (high / max(low, 1e-12)) ** chance.random()
         if found.get("type") == "integer":

@@ -138,7 +138,7 @@ def test_switch_to_roce_and_see_what_changed(planner: Page) -> None:
 
 
 def test_find_why_a_number_is_what_it_is(planner: Page) -> None:
-    planner.locator(".figures").get_by_role("link").filter(has_text="days").click()
+    planner.locator(".figures").get_by_role("link").filter(has_text="days").first.click()
     explanation = planner.locator("#how-training-time_to_train")
     expect(explanation).to_be_visible()
     expect(explanation.locator("math").first).to_be_visible()
@@ -359,7 +359,7 @@ def test_without_scripts_plans_are_compared_and_clusters_found(plain: Page, serv
     plain.get_by_role("button", name="Update the comparison").click()
     expect(plain.get_by_role("group", name="Comparison")).to_contain_text("TCP on 400 Gb/s Ethernet")
     plain.goto(server + "/size?gpu=h100-sxm&gpus=1024")
-    plain.get_by_label("Deadline").fill("300 days")
+    plain.get_by_role("textbox", name="Deadline").fill("300 days")
     plain.get_by_role("button", name="Find clusters").click()
     expect(plain.locator("#verdict")).to_contain_text("cheapest within the limits")
 
@@ -449,13 +449,13 @@ def test_text_and_tables_stand_before_the_charts_script(page: Page, server: str)
 
 def test_nothing_moves_while_the_page_loads(page: Page, server: str) -> None:
     page.add_init_script(
-        "window.moved = 0; new PerformanceObserver(list => { for (const entry of list.getEntries())"
-        " if (!entry.hadRecentInput) window.moved += entry.value; }).observe({type: 'layout-shift', buffered: true});"
+        "window.shifted = 0; new PerformanceObserver(list => { for (const entry of list.getEntries())"
+        " if (!entry.hadRecentInput) window.shifted += entry.value; }).observe({type: 'layout-shift', buffered: true});"
     )
     page.goto(server + "/")
     page.locator("#chart-step-parts").scroll_into_view_if_needed()
     expect(page.locator("#chart-step-parts .drawn svg").first).to_be_visible()
-    assert page.evaluate("window.moved") < 0.02
+    assert page.evaluate("window.shifted") < 0.02
 
 
 # Every page ----------------------------------------------------------------------------------------------------------

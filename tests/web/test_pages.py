@@ -429,7 +429,7 @@ def test_a_comparison_with_blanks_and_nonsense_is_answered_with_what_to_change(c
 
 
 def test_the_brief_holds_the_ask_the_chances_and_a_line_to_sign(client: TestClient) -> None:
-    page = get(client, "/brief?gpus=256&scale_out=roce-400&deadline=2+years&budget=$1M")
+    page = get(client, "/brief?gpus=256&scale_out=roce-400&deadline=4+years&budget=$1M")
     text = page.text()
     assert text.index("The ask:") < text.index("Capital") < text.index("Considered and not proposed")
     assert re.search(r"32\s*servers\s*\$\d", text)

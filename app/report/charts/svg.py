@@ -125,10 +125,10 @@ def _wrapped(text: str, letters: int = 108) -> list[str]:
 
 
 def _along(axis: Mapping[str, Any], value: float) -> float:
-    """Where a value lies between the ends of its axis, 0 to 1."""
+    """Where a value lies between the ends of its axis, 0 to 1; the middle of an axis for one value alone."""
     first, last = axis["range"]
     place = math.log10(value) if axis.get("type") == "log" else value
-    return float((place - first) / (last - first))
+    return float((place - first) / (last - first)) if last != first else 0.5
 
 
 # The drawing ---------------------------------------------------------------------------------------------------------
