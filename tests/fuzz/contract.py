@@ -86,7 +86,7 @@ def quantity(schema: dict[str, Any]) -> dict[str, Any]:
     """A number in the base unit, or text whose every match lies within the bounds."""
     low = schema.get("exclusiveMinimum", schema.get("minimum", -1e299))
     pattern = texts(schema["x-unit"], low, schema.get("maximum", 1e299), zero=schema.get("minimum", 1) <= 0)
-    return {"pattern": pattern}
+    return {"pattern": pattern} if pattern != "^()$" else {"type": "number"}  # no text lies within such bounds
 
 
 def texts(unit: str, low: float, high: float, *, zero: bool) -> str:
