@@ -17,7 +17,7 @@ from app.units import show
 from app.web import form
 from app.web.answers import CostAnswer, cost_answer
 from app.web.heavy_queue import Stopped, compute
-from app.web.pages.shared import PageRoute
+from app.web.pages.shared import PageRoute, question_of
 from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -34,29 +34,15 @@ async def costs(request: Request) -> Response:
     catalog: Catalog = request.app.state.catalog
     asked = form.bind(request.query_params.multi_items(), catalog, kind=CostQuestion)
     question = asked.scenario
+    shown = question_of(request, asked, QUESTION)
 
     def work(_: Stopped) -> Response:
         if not isinstance(question, CostQuestion):
-            return page(request, "cost.html", _asked(request, asked), status=422)
-        answer = cost_answer(question, catalog)
-        values = _asked(request, asked) | _shown(question, answer, catalog)
+            return page(request, "cost.html", {"answer": None, **shown}, status=422)
+        values = shown | _shown(question, cost_answer(question, catalog), catalog)
         return page(request, "cost.html", values, scenario=question.scenario())
 
     return await compute(request, work, heavy=True)
-
-
-def _asked(request: Request, asked: form.BoundForm) -> dict[str, Any]:
-    catalog: Catalog = request.app.state.catalog
-    named = {name for names in QUESTION.values() for name in names}
-    return {
-        "answer": None,
-        "groups": [(legend, form.controls(asked, catalog, names)) for legend, names in QUESTION.items()],
-        "hidden": [(name, value) for name, value in asked.typed.items() if name not in named and not asked.errors],
-        "errors": [
-            (name if name in named else "", form.title(name, CostQuestion), text) for name, text in asked.errors.items()
-        ],
-        "query_text": request.url.query,
-    }
 
 
 def _shown(question: CostQuestion, answer: CostAnswer, catalog: Catalog) -> dict[str, Any]:

@@ -1,10 +1,8 @@
 """What a cluster serves, as a page."""
 
 from typing import Any
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
-from starlette.responses import RedirectResponse
 
 from app.catalog.load import Catalog
 from app.plan.serving.serving_request import ServingQuestion
@@ -12,7 +10,7 @@ from app.report.charts import serving_charts
 from app.web import form
 from app.web.answers import ServeAnswer, serve_answer
 from app.web.heavy_queue import compute, is_heavy
-from app.web.pages.shared import PageRoute, address, results_of
+from app.web.pages.shared import PageRoute, question_of, results_of, without_blanks
 from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -30,14 +28,11 @@ QUESTION = {
 @router.get("/serve")
 async def serve_model(request: Request) -> Response:
     """What this cluster serves under this load and these limits."""
-    pairs = request.query_params.multi_items()
     catalog: Catalog = request.app.state.catalog
-    asked = form.bind(pairs, catalog, kind=ServingQuestion)
+    asked = form.bind(request.query_params.multi_items(), catalog, kind=ServingQuestion)
     question = asked.scenario
-    if any(not value.strip() for _, value in pairs):
-        defaults = form.defaults(ServingQuestion)
-        kept = [(name, value) for name, value in pairs if value.strip() and value != defaults.get(name)]
-        return RedirectResponse(address(request, "/serve", urlencode(kept)), 303)
+    if blank := without_blanks(request, "/serve", ServingQuestion):
+        return blank
     if not isinstance(question, ServingQuestion):
         return await compute(request, lambda _: page(request, "serve.html", _content(request, asked, None), status=422))
 
@@ -48,22 +43,13 @@ async def serve_model(request: Request) -> Response:
 
 
 def _content(request: Request, asked: form.BoundForm, answer: ServeAnswer | None) -> dict[str, Any]:
-    catalog: Catalog = request.app.state.catalog
     question = asked.scenario if isinstance(asked.scenario, ServingQuestion) else None
-    named = {name for names in QUESTION.values() for name in names}
-    groups = [(legend, form.controls(asked, catalog, names)) for legend, names in QUESTION.items()]
     return {
         "answer": answer,
         "serving": answer.serving if answer else None,
-        "groups": groups,
-        "hidden": [(name, value) for name, value in asked.typed.items() if name not in named and not asked.errors],
-        "errors": [
-            (name if name in named else "", form.title(name, ServingQuestion), text)
-            for name, text in asked.errors.items()
-        ],
         "figure": serving_charts.serving_front(answer.serving, question.scale_out, question.tpot_limit)
         if answer and question
         else None,
-        "query_text": request.url.query,
+        **question_of(request, asked, QUESTION),
         **(results_of(answer) if answer else {}),
     }

@@ -1,10 +1,8 @@
 """Which cluster serves so many users or requests within limits, as a page."""
 
 from typing import Any
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
-from starlette.responses import RedirectResponse
 
 from app.catalog.load import Catalog
 from app.report.charts import serving_charts
@@ -14,7 +12,7 @@ from app.web import form
 from app.web.answers import ServeSizeAnswer, serve_size_answer
 from app.web.api import SERVE_CANDIDATES
 from app.web.heavy_queue import compute
-from app.web.pages.shared import PageRoute, address
+from app.web.pages.shared import PageRoute, question_of, without_blanks
 from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -30,12 +28,12 @@ CHOICES = ("gpu", "scale_out")
 @router.get("/serve/size")
 async def size_for_serving(request: Request) -> Response:
     """The inverse question of serving."""
-    pairs = request.query_params.multi_items()
     catalog: Catalog = request.app.state.catalog
+    pairs = request.query_params.multi_items()
     asked = form.bind(pairs, catalog, kind=ServeSizeQuestion, repeatable=SERVE_CANDIDATES)
     question = asked.scenario
-    if any(not value.strip() for _, value in pairs):
-        return RedirectResponse(address(request, "/serve/size", urlencode(_without_defaults(pairs))), 303)
+    if blank := without_blanks(request, "/serve/size", ServeSizeQuestion, CHOICES):
+        return blank
     if not isinstance(question, ServeSizeQuestion):
         return await compute(
             request, lambda _: page(request, "serve_size.html", _content(request, asked, None), status=422)
@@ -47,35 +45,13 @@ async def size_for_serving(request: Request) -> Response:
     return await compute(request, work, heavy=True)
 
 
-def _without_defaults(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    defaults = form.defaults(ServeSizeQuestion)
-    kept = [(name, value) for name, value in pairs if value.strip() and value != defaults.get(name)]
-    for name in CHOICES:
-        if tuple(value for field, value in pairs if field == name) == ServeSizeQuestion.model_fields[name].default:
-            kept = [(field, value) for field, value in kept if field != name]
-    return kept
-
-
 def _content(request: Request, asked: form.BoundForm, answer: ServeSizeAnswer | None) -> dict[str, Any]:
     catalog: Catalog = request.app.state.catalog
-    named = {name for names in QUESTION.values() for name in names} | set(CHOICES)
     return {
         "answer": answer,
         "verdict": _in_a_sentence(answer, catalog) if answer else "",
-        "groups": [(legend, form.controls(asked, catalog, names)) for legend, names in QUESTION.items()],
-        "candidates": [form.choices(asked, catalog, name) for name in CHOICES],
-        "hidden": [
-            (name, one)
-            for name, value in asked.typed.items()
-            for one in (value if isinstance(value, tuple) else (value,))
-            if name not in named and not asked.errors
-        ],
-        "errors": [
-            (name if name in named else "", form.title(name, ServeSizeQuestion), text)
-            for name, text in asked.errors.items()
-        ],
         "figure": serving_charts.candidates(answer, catalog) if answer else None,
-        "query_text": request.url.query,
+        **question_of(request, asked, QUESTION, CHOICES),
     }
 
 

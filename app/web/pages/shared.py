@@ -1,17 +1,22 @@
 """What the pages share."""
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from starlette.responses import RedirectResponse
 
+from app.catalog.load import Catalog
 from app.plan.band import Band
 from app.plan.declarations import results, view
 from app.plan.result import Plan
+from app.plan.scenario import Scenario
 from app.report.charts import style
 from app.report.labels import RESOURCES
+from app.web import form
 from app.web.responses import PageCache
 
 
@@ -70,6 +75,43 @@ def results_of(part: Any, path: str = "") -> dict[str, Any]:
         "name_of": lambda name: found[name].declared.label,
         "rests_on": rests_on,
     }
+
+
+def question_of(
+    request: Request, asked: form.BoundForm, groups: Mapping[str, Sequence[str]], candidates: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What the form beside an answer shows: its fields by group, candidates, what travels along hidden, and errors."""
+    catalog: Catalog = request.app.state.catalog
+    named = {*candidates, *(name for names in groups.values() for name in names)}
+    return {
+        "groups": [(legend, form.controls(asked, catalog, names)) for legend, names in groups.items()],
+        "candidates": [form.choices(asked, catalog, name) for name in candidates],
+        "hidden": [
+            (name, text)
+            for name, value in asked.typed.items()
+            for text in (value if isinstance(value, tuple) else (value,))
+            if name not in named and not asked.errors
+        ],
+        "errors": [
+            (name if name in named else "", form.title(name, asked.kind), text) for name, text in asked.errors.items()
+        ],
+        "query_text": request.url.query,
+    }
+
+
+def without_blanks(
+    request: Request, path: str, kind: type[Scenario], candidates: Sequence[str] = ()
+) -> Response | None:
+    """The way to the same question without blanks, defaults, and candidates as they are anyway; if there are blanks."""
+    pairs = request.query_params.multi_items()
+    if all(value.strip() for _, value in pairs):
+        return None
+    defaults = form.defaults(kind)
+    kept = [(name, value) for name, value in pairs if value.strip() and value != defaults.get(name)]
+    for name in candidates:
+        if tuple(value for field, value in pairs if field == name) == kind.model_fields[name].default:
+            kept = [(field, value) for field, value in kept if field != name]
+    return RedirectResponse(address(request, path, urlencode(kept)), 303)
 
 
 def address(request: Request, path: str, query: str) -> str:

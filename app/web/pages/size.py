@@ -2,10 +2,8 @@
 
 from time import monotonic
 from typing import Any, get_args
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
-from starlette.responses import RedirectResponse
 
 from app.catalog.load import Catalog
 from app.plan.declarations import declared
@@ -14,15 +12,15 @@ from app.studies.sizing import USUAL_DEADLINE, Answer, Candidate, Kind, Question
 from app.units import show
 from app.web import form
 from app.web.answers import SizeAnswer, size_answer
-from app.web.api import share_of
+from app.web.api import CANDIDATES, share_of
 from app.web.heavy_queue import Stopped, compute
-from app.web.pages.shared import PageRoute, address
+from app.web.pages.shared import PageRoute, question_of, without_blanks
 from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
-CANDIDATES = frozenset({"gpu", "scale_out"})
+CHOICES = ("gpu", "scale_out")
 QUESTION = {
     "Job": ("model", "training_tokens", "sequence_length", "global_batch", "precision"),
     "Limits": ("deadline", "budget", "budget_kind", "power_limit", "gpus"),
@@ -32,11 +30,10 @@ QUESTION = {
 @router.get("/size")
 async def size_cluster(request: Request) -> Response:
     """The inverse question: which cluster, by this date, for this money."""
-    pairs = request.query_params.multi_items()
     catalog: Catalog = request.app.state.catalog
-    asked = form.bind(pairs, catalog, kind=Question, repeatable=CANDIDATES)
-    if any(not value.strip() for _, value in pairs):
-        return RedirectResponse(address(request, "/size", urlencode(_without_defaults(pairs))), 303)
+    asked = form.bind(request.query_params.multi_items(), catalog, kind=Question, repeatable=CANDIDATES)
+    if blank := without_blanks(request, "/size", Question, CHOICES):
+        return blank
     question = asked.scenario
     if not isinstance(question, Question):
         return await compute(request, lambda _: page(request, "size.html", _sizing(request, asked, None), status=422))
@@ -49,37 +46,19 @@ async def size_cluster(request: Request) -> Response:
     return await compute(request, work, heavy=True)
 
 
-def _without_defaults(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    defaults = form.defaults(Question)
-    kept = [(name, value) for name, value in pairs if value.strip() and value != defaults.get(name)]
-    for name in CANDIDATES:
-        if tuple(value for field, value in pairs if field == name) == Question.model_fields[name].default:
-            kept = [(field, value) for field, value in kept if field != name]
-    return kept
-
-
 def _sizing(request: Request, asked: form.BoundForm, answer: SizeAnswer | None) -> dict[str, Any]:
     catalog: Catalog = request.app.state.catalog
     question = asked.scenario if isinstance(asked.scenario, Question) else None
-    named = {name for names in QUESTION.values() for name in names} | CANDIDATES
-    groups = [(legend, form.controls(asked, catalog, names)) for legend, names in QUESTION.items()]
-    candidates = [form.choices(asked, catalog, name) for name in ("gpu", "scale_out")]
     return {
         "question": question,
         "answer": answer,
         "verdict": _sized_in_a_sentence(question, answer, catalog) if answer and question else "",
-        "groups": groups,
-        "candidates": candidates,
-        "hidden": [(name, value) for name, value in asked.typed.items() if name not in named and not asked.errors],
-        "errors": [
-            (name if name in named else "", form.title(name, Question), text) for name, text in asked.errors.items()
-        ],
         "figure": curve_charts.pareto(answer, catalog, answer.deadline, question.budget)
         if answer and question
         else None,
         "limits": {name: form.title(name, Question) for name in ("deadline", "budget", "power_limit")},
         "kinds": {kind: declared(Candidate)[kind].label for kind in get_args(Kind)},
-        "query_text": request.url.query,
+        **question_of(request, asked, QUESTION, CHOICES),
     }
 
 
