@@ -85,8 +85,7 @@ class CostQuestion(Scenario):
 
     def scenario(self) -> Scenario:
         """The cluster and its job alone."""
-        own = vars(self)
-        return Scenario.model_construct(**{name: own[name] for name in Scenario.model_fields})
+        return self.part(Scenario)
 
     def terms(self) -> Terms:
         """How a cluster of one's own would be paid for."""

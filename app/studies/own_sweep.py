@@ -40,8 +40,7 @@ class CalibrateQuestion(Scenario):
 
     def scenario(self) -> Scenario:
         """The cluster alone, with what is usual."""
-        own = {name: vars(self)[name] for name in Scenario.model_fields}
-        return Scenario.model_construct(**own | {"calibration": None, "measured_efficiency": None})
+        return self.part(Scenario).model_copy(update={"calibration": None, "measured_efficiency": None})
 
 
 @record

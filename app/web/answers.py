@@ -431,18 +431,12 @@ def size_answer(
         text = f"Cut off after {seconds:.3g} s: {answer.considered} clusters were tried, larger ones were not."
         findings.append(Finding("warning", "cut-off", text, ("gpu", "scale_out"), "Name fewer candidates."))
     findings += _unusual(question, catalog)
-    asked = [
-        (name, one)
-        for name, value in question.asked().items()
-        for one in (value if isinstance(value, tuple) else (value,))
-        if one is not None
-    ]
     return SizeAnswer(
         model_version=__version__,
         catalog_version=catalog.version,
         scenario=dict(question),
         findings=by_severity(findings),
-        permalink="/size?" + urlencode(asked),
+        permalink="/size?" + _several(question),
         **vars(answer),
     )
 
@@ -477,6 +471,11 @@ def serve_answer(question: ServingQuestion, catalog: Catalog) -> ServeAnswer:
     )
 
 
+def _several(question: Scenario) -> str:
+    """The query string of a question whose candidates may repeat."""
+    return urlencode([(name, value) for name, value in question.asked().items() if value is not None], doseq=True)
+
+
 def serve_size_answer(question: ServeSizeQuestion, catalog: Catalog) -> ServeSizeAnswer:
     """Which cluster carries a load."""
     sized = size_serving(question, catalog)
@@ -484,18 +483,12 @@ def serve_size_answer(question: ServeSizeQuestion, catalog: Catalog) -> ServeSiz
     if sized.message:
         fields = ("tpot_limit", "ttft_limit", "gpus", "gpu")
         findings.append(Finding("error", "no-cluster", sized.message, fields, "Allow more time, or more GPUs."))
-    asked = [
-        (name, one)
-        for name, value in question.asked().items()
-        for one in (value if isinstance(value, tuple) else (value,))
-        if one is not None
-    ]
     return ServeSizeAnswer(
         model_version=__version__,
         catalog_version=catalog.version,
         scenario=dict(question),
         findings=tuple(findings),
-        permalink="/serve/size?" + urlencode(asked),
+        permalink="/serve/size?" + _several(question),
         **vars(sized),
     )
 

@@ -7,12 +7,12 @@ anything.
 import asyncio
 import csv
 import io
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, product
 from math import prod
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from starlette.responses import StreamingResponse
@@ -39,6 +39,7 @@ from app.web.selection import PARTS, Selection, selection
 from app.web.settings import Settings
 
 PREFIX = "/api/v1"
+Asked = TypeVar("Asked", bound=Scenario)
 
 
 def _count(request: Request, endpoint: str, plans: int = 1) -> None:
@@ -68,6 +69,46 @@ async def _fields(
     if request.method == "POST":
         return await requests.json_body(request, asked), True, selected
     return asked, False, selected
+
+
+async def _ask(
+    request: Request,
+    name: str,
+    question: type[Asked],
+    answer: type,
+    make: Callable[[Asked, Catalog], Any],
+    *,
+    heavy: Callable[[Asked, Catalog], bool] = lambda *_: True,
+    several: frozenset[str] = frozenset(),
+) -> Response:
+    """The usual way of a question: read, checked, counted, and answered in its turn.
+
+    Args:
+        request: what is asked.
+        name: the operation, as it is counted.
+        question, answer: their types.
+        make: what answers.
+        heavy: whether it waits its turn among the heavy ones.
+        several: fields that may repeat.
+    """
+    if known := not_modified(request):
+        return known
+    fields, typed, selected = await _fields(request, answer, several)
+    loaded: Catalog = request.app.state.catalog
+    asked = requests.validate(question, _in_lists(fields, several), loaded, strict=typed)
+    _count(request, name)
+
+    def work(_: Stopped) -> Response:
+        return _written(request, make(asked, loaded), selected)
+
+    return await compute(request, work, heavy=heavy(asked, loaded))
+
+
+def _in_lists(fields: Mapping[str, Any], several: frozenset[str]) -> dict[str, Any]:
+    """The fields, one value alone of those that may repeat as the only one of its list."""
+    return {
+        name: (value,) if name in several and isinstance(value, str | int) else value for name, value in fields.items()
+    }
 
 
 async def plan(request: Request) -> Response:
@@ -133,17 +174,7 @@ def _pairs(fields: dict[str, Any]) -> list[dict[str, Any]]:
 
 async def fabric(request: Request) -> Response:
     """Switches, links, bisection bandwidth, power and price of the network."""
-    if known := not_modified(request):
-        return known
-    fields, typed, selected = await _fields(request, answers.FabricAnswer)
-    loaded: Catalog = request.app.state.catalog
-    scenario = requests.validate(Scenario, fields, loaded, strict=typed)
-    _count(request, "fabric")
-
-    def work(_: Stopped) -> Response:
-        return _written(request, answers.fabric_answer(scenario, loaded), selected)
-
-    return await compute(request, work, heavy=is_heavy(scenario, loaded))
+    return await _ask(request, "fabric", Scenario, answers.FabricAnswer, answers.fabric_answer, heavy=is_heavy)
 
 
 async def compare(request: Request) -> Response:
@@ -179,15 +210,7 @@ async def calibrate(request: Request) -> Response:
     `text` is the output of nccl-tests, rccl-tests, OSU or ib_write_bw, the other fields say what it ran on. Put the
     `calibration` of the answer into any question. Nothing is stored.
     """
-    given, _, selected = await _fields(request, answers.CalibrateAnswer)
-    loaded: Catalog = request.app.state.catalog
-    question = requests.validate(CalibrateQuestion, given, loaded, strict=True)
-    _count(request, "calibrate")
-
-    def work(_: Stopped) -> Response:
-        return _written(request, answers.calibrate_answer(question, loaded), selected)
-
-    return await compute(request, work, heavy=True)
+    return await _ask(request, "calibrate", CalibrateQuestion, answers.CalibrateAnswer, answers.calibrate_answer)
 
 
 CANDIDATES = frozenset({"gpu", "scale_out"})
@@ -201,10 +224,7 @@ async def size(request: Request) -> Response:
     if known := not_modified(request):
         return known
     fields, typed, selected = await _fields(request, answers.SizeAnswer, CANDIDATES)
-    fields = {
-        name: (fields[name],) if isinstance(fields[name], str) and name in CANDIDATES else fields[name]
-        for name in fields
-    }
+    fields = _in_lists(fields, CANDIDATES)
     settings: Settings = request.app.state.settings
     loaded: Catalog = request.app.state.catalog
     question = requests.validate(Question, fields, loaded, strict=typed)
@@ -218,27 +238,17 @@ async def size(request: Request) -> Response:
     return await compute(request, work, heavy=True)
 
 
+def share_of(until: float) -> float:
+    """Seconds that a question may try clusters for, so that its answer is there by ``until``."""
+    return 0.8 * max(until - monotonic(), 0.0)
+
+
 async def cost(request: Request) -> Response:
     """What networks cost per port, GPU, GB/s and token, by size and price book; and buy, lease or rent.
 
     The articles' claims on cost are answered with computed rows.
     """
-    if known := not_modified(request):
-        return known
-    fields, typed, selected = await _fields(request, answers.CostAnswer)
-    loaded: Catalog = request.app.state.catalog
-    question = requests.validate(CostQuestion, fields, loaded, strict=typed)
-    _count(request, "cost")
-
-    def work(_: Stopped) -> Response:
-        return _written(request, answers.cost_answer(question, loaded), selected)
-
-    return await compute(request, work, heavy=True)
-
-
-def share_of(until: float) -> float:
-    """Seconds that a question may try clusters for, so that its answer is there by ``until``."""
-    return 0.8 * max(until - monotonic(), 0.0)
+    return await _ask(request, "cost", CostQuestion, answers.CostAnswer, answers.cost_answer)
 
 
 async def serve(request: Request) -> Response:
@@ -246,17 +256,7 @@ async def serve(request: Request) -> Response:
 
     Load and limits are fields; what is blank is found.
     """
-    if known := not_modified(request):
-        return known
-    fields, typed, selected = await _fields(request, answers.ServeAnswer)
-    loaded: Catalog = request.app.state.catalog
-    question = requests.validate(ServingQuestion, fields, loaded, strict=typed)
-    _count(request, "serve")
-
-    def work(_: Stopped) -> Response:
-        return _written(request, answers.serve_answer(question, loaded), selected)
-
-    return await compute(request, work, heavy=is_heavy(question, loaded))
+    return await _ask(request, "serve", ServingQuestion, answers.ServeAnswer, answers.serve_answer, heavy=is_heavy)
 
 
 SERVE_CANDIDATES = frozenset({"gpu", "scale_up_domain", "scale_out"})
@@ -267,21 +267,8 @@ async def serve_size(request: Request) -> Response:
 
     `gpu`, `scale_up_domain` and `scale_out` may repeat: they are the candidates.
     """
-    if known := not_modified(request):
-        return known
-    fields, typed, selected = await _fields(request, answers.ServeSizeAnswer, SERVE_CANDIDATES)
-    fields = {
-        name: value if isinstance(value, list | tuple) or name not in SERVE_CANDIDATES else (value,)
-        for name, value in fields.items()
-    }
-    loaded: Catalog = request.app.state.catalog
-    question = requests.validate(ServeSizeQuestion, fields, loaded, strict=typed)
-    _count(request, "serve/size")
-
-    def work(_: Stopped) -> Response:
-        return _written(request, answers.serve_size_answer(question, loaded), selected)
-
-    return await compute(request, work, heavy=True)
+    kinds = ServeSizeQuestion, answers.ServeSizeAnswer
+    return await _ask(request, "serve/size", *kinds, answers.serve_size_answer, several=SERVE_CANDIDATES)
 
 
 async def sweep_grid(request: Request) -> Response:
