@@ -16,6 +16,7 @@ from app.plan.evaluate import evaluate
 from app.plan.recommendation import counterpart
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
+from app.studies.front import ALIKE
 from app.studies.sensitivity import sensitivity
 from app.studies.stages import stages
 from app.units import Dollars, Seconds, percent, show
@@ -23,8 +24,6 @@ from app.units import Dollars, Seconds, percent, show
 WIDTH = NormalDist().inv_cdf(0.9)
 """Standard deviations from the middle to either end of an 80 % range."""
 RISKS = 3
-ALIKE = 0.01
-"""Shares below this are called equal."""
 
 
 class BriefQuestion(Scenario):
@@ -44,7 +43,7 @@ class BriefQuestion(Scenario):
 
     def scenario(self) -> Scenario:
         """The plan without its limits."""
-        return Scenario.model_construct(**{name: getattr(self, name) for name in Scenario.model_fields})
+        return self.part(Scenario)
 
 
 @dataclass(frozen=True)

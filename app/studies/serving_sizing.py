@@ -1,9 +1,9 @@
 """The inverse question of serving: which cluster answers so many users or requests, so soon?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 from math import ceil, isfinite
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -21,6 +21,7 @@ from app.plan.serving.serving_request import ServingQuestion
 from app.plan.serving.serving_result import ServingLayout
 from app.plan.serving.serving_search import Floats, Tried, limits_of, try_all
 from app.plan.total_cost import ownership
+from app.studies.front import front
 from app.units import Number, parse
 
 MILLION = parse("1M", "1")
@@ -62,11 +63,10 @@ class ServeSizeQuestion(ServingQuestion):
 
     def candidate(self, gpu: str, scale_out: str, domain: int | None, gpus: int) -> ServingQuestion:
         """One candidate as a question of its own."""
-        own = {name: value for name, value in self if name in ServingQuestion.model_fields}
-        given = {"gpu": gpu, "scale_out": scale_out, "scale_up_domain": domain, "gpus": gpus}
+        given: dict[str, Any] = {"gpu": gpu, "scale_out": scale_out, "scale_up_domain": domain, "gpus": gpus}
         if self.request_rate is not None or self.concurrency is not None:
             given["users"] = None
-        return ServingQuestion.model_construct(**(own | given))
+        return self.part(ServingQuestion).model_copy(update=given)
 
 
 @record
@@ -121,7 +121,7 @@ def size_serving(question: ServeSizeQuestion, catalog: Catalog) -> ServeSizing:
             found += candidates(question, gpu, scale_out, domain, catalog)
     known = sorted(found, key=lambda one: (_cost(one), one.tpot))
     return ServeSizing(
-        front=front(known),
+        front=front(known, lambda one: one.tpot),
         cheapest=known[0] if known else None,
         fewest_gpus=min(known, key=lambda one: (one.gpus, _cost(one)), default=None),
         lowest_latency=min(known, key=lambda one: (one.tpot, _cost(one)), default=None),
@@ -218,16 +218,3 @@ def priced(
         power=float(owned.power.flat[0]),
         query=own.query(),
     )
-
-
-def front(known: Sequence[ServingCandidate]) -> tuple[ServingCandidate, ...]:
-    """Those that no other beats in both cost and time per token, cheapest first."""
-    kept: list[ServingCandidate] = []
-    for one in known:
-        if not kept or one.tpot < kept[-1].tpot * (1 - ALIKE):
-            kept.append(one)
-    return tuple(kept)
-
-
-ALIKE = 0.01
-"""Times closer than this share are called equal."""

@@ -24,11 +24,10 @@ from app.plan.recommendation import rule_of_thumb
 from app.plan.result import Parallelism
 from app.plan.scenario import Count, GpuKey, ScaleOutKey, Scenario, Usual, about, check_keys
 from app.plan.total_cost import total_cost
+from app.studies.front import front
 from app.units import Dollars, Seconds, Watts
 
 Kind = Literal["capital", "rental", "run"]
-ALIKE = 0.01
-"""Times closer than this share are called equal."""
 NEAREST = 5
 """Kinds of cluster that are looked at closely for each limit: those that come nearest to it."""
 ABOUT = 2
@@ -92,8 +91,7 @@ class Question(Scenario):
 
     def scenario(self, gpu: str, scale_out: str, gpus: int) -> Scenario:
         """One candidate as a scenario of its own."""
-        own = {name: value for name, value in self if name in Scenario.model_fields}
-        return Scenario.model_construct(**{**own, "gpu": gpu, "scale_out": scale_out, "gpus": gpus})
+        return self.part(Scenario).model_copy(update={"gpu": gpu, "scale_out": scale_out, "gpus": gpus})
 
 
 @record
@@ -349,17 +347,10 @@ def _candidate(
 
 
 def _front(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Those that no other beats in both time and cost, cheapest first, each with what the next dollar buys.
-
-    A point that is less than ``ALIKE`` quicker than a cheaper one is left out: no model can tell them apart.
-    """
-    front: list[Candidate] = []
-    for candidate in sorted(candidates, key=lambda one: (one.cost, one.time_to_train)):
-        if not front or candidate.time_to_train < front[-1].time_to_train * (1 - ALIKE):
-            front.append(candidate)
-    return tuple(
-        one if after is None else _before(one, after) for one, after in itertools.zip_longest(front, front[1:])
-    )
+    """Those that no other beats in both time and cost, cheapest first, each with what the next dollar buys."""
+    cheapest_first = sorted(candidates, key=lambda one: (one.cost, one.time_to_train))
+    kept = front(cheapest_first, lambda one: one.time_to_train)
+    return tuple(one if after is None else _before(one, after) for one, after in itertools.zip_longest(kept, kept[1:]))
 
 
 def _before(one: Candidate, after: Candidate) -> Candidate:
