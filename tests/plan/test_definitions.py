@@ -4,7 +4,6 @@ A plan may be computed in any way; these hold what its words promise.
 """
 
 import re
-from dataclasses import fields, is_dataclass
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -16,6 +15,7 @@ from app.plan.band import Band, Draws, fold
 from app.plan.recommendation import rule_of_thumb
 from app.plan.result import CostLine, Plan
 from app.units import percent
+from tests.bands import bands, typical
 
 CATALOG = load_catalog()
 YEAR = 365.25 * 24 * 3600
@@ -29,22 +29,6 @@ def plan_of(**asked: Any) -> Plan:
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     return plan_of()
-
-
-def typical(band: Band | None) -> float:
-    assert band is not None
-    return band.typical
-
-
-def bands(part: Any, path: str = "plan") -> list[tuple[str, Band]]:
-    """Every band of a plan, by its path."""
-    if isinstance(part, Band):
-        return [(path, part)]
-    if is_dataclass(part):
-        return [found for entry in fields(part) for found in bands(getattr(part, entry.name), f"{path}.{entry.name}")]
-    if isinstance(part, tuple):
-        return [found for index, item in enumerate(part) for found in bands(item, f"{path}[{index}]")]
-    return []
 
 
 def site(name: str) -> float:

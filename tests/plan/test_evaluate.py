@@ -1,6 +1,5 @@
 """The plan as a whole: the articles' worked examples, and answers to what cannot be built."""
 
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -9,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
-from app.plan.band import Band
 from app.plan.evaluate import evaluate
 from app.plan.job import job as training_job
 from app.plan.network import network_of
 from app.plan.recommendation import counterpart, degrees, run_on
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
+from tests.bands import bands, typical
 
 CATALOG = load_catalog()
 
@@ -27,22 +26,6 @@ def plan_of(**asked: Any) -> Plan:
 @pytest.fixture(scope="module")
 def default() -> Plan:
     return plan_of()
-
-
-def typical(band: Band | None) -> float:
-    assert band is not None
-    return band.typical
-
-
-def bands(part: Any, path: str = "plan") -> list[tuple[str, Band]]:
-    """Every band of a plan, by its path."""
-    if isinstance(part, Band):
-        return [(path, part)]
-    if is_dataclass(part):
-        return [found for entry in fields(part) for found in bands(getattr(part, entry.name), f"{path}.{entry.name}")]
-    if isinstance(part, tuple):
-        return [found for index, item in enumerate(part) for found in bands(item, f"{path}[{index}]")]
-    return []
 
 
 def codes(plan: Plan) -> set[str]:

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from app.catalog.load import load_catalog
-from app.plan.band import Band
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 from app.studies.comparison import Comparison, compare, compare_plans
 from app.units import percent
+from tests.bands import typical
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +48,6 @@ def test_equal_scenarios_differ_in_nothing() -> None:
     assert alike.asked == ()
     assert alike.differences == ()
     assert alike.same
-
-
-def typical(band: Band | None) -> float:
-    assert band is not None
-    return band.typical
 
 
 def test_a_change_is_the_share_by_which_the_first_plans_value_grows(comparison: Comparison) -> None:
