@@ -56,6 +56,14 @@ def test_a_model_that_does_not_fit_says_what_would() -> None:
     assert evaluated(gpu="h100-sxm", gpus=16, model="deepseek-v3").serving.users is not None
 
 
+def test_a_share_of_the_memory_that_holds_no_weight_is_a_finding() -> None:
+    # a ninth of 24 GB is less than activations, graphs and libraries take: no number of GPUs is enough
+    answer = evaluated(gpu="l4", gpus=8, model="llama-3-8b", memory_share=0.11)
+    finding = next(one for one in answer.findings if one.code == "serving-does-not-fit")
+    assert finding.fields == ("memory_share", "gpu")
+    assert not finding.changes
+
+
 def test_a_limit_that_nothing_keeps_is_a_finding() -> None:
     answer = evaluated(gpus=64, tpot_limit="1 ms")
     assert "limits-not-kept" in [one.code for one in answer.findings]

@@ -216,7 +216,17 @@ def does_not_fit(plan: ServingPlan) -> Finding:
     """The model does not fit, and what would make it fit."""
     it, inputs = plan.setting, plan.inputs
     need = model_bytes(plan)
-    room = float(inputs.constants.memory_share * inputs.gpu.memory_capacity - inputs.constants.reserved_memory)
+    share, reserved = inputs.constants.memory_share * inputs.gpu.memory_capacity, inputs.constants.reserved_memory
+    room = float(share - reserved)
+    if room <= 0:
+        return Finding(
+            "error",
+            "serving-does-not-fit",
+            f"The engine may take {show(float(share), 'B')} of a GPU's memory, and activations, graphs and libraries "
+            f"need {show(float(reserved), 'B')} before any weight.",
+            ("memory_share", "gpu"),
+            "Let the engine take more of the memory, or use GPUs that have more.",
+        )
     enough = 1
     while enough * room < need * 1.05:
         enough *= 2
