@@ -15,6 +15,8 @@ def robust_fit(
     sigma: float,
     start: Floats,
     steps: int,
+    damping: float = 1e-3,
+    enough: float = 1e-3,
 ) -> Floats:
     """The logarithms that fit best, by Levenberg and Marquardt: quadratic within twice ``sigma``, linear beyond.
 
@@ -25,6 +27,8 @@ def robust_fit(
         sigma: scatter of measurements about a good model, on the logarithm.
         start: where to begin.
         steps: most steps to take.
+        damping: of the first step: the curvature of each constant alone, as a share of it.
+        enough: gain of a step below which it is the last.
     """
     centre, spread = prior
     kept = weight > 0
@@ -34,7 +38,7 @@ def robust_fit(
         robust = 8 * weight * (np.sqrt(1 + (residual / (2 * sigma)) ** 2) - 1)
         return float(robust.sum() + (((logs - centre) / spread) ** 2).sum())
 
-    x, nudge, damping = start.copy(), 1e-4, 1e-2
+    x, nudge = start.copy(), 1e-4
     for _ in range(steps):
         base = residuals(np.concatenate([x[None], x + nudge * np.eye(len(x))]))[..., kept]
         error, slope = base[0], ((base[1:] - base[0]) / nudge).T
@@ -49,6 +53,6 @@ def robust_fit(
             damping = damping / 10 if gained > 0 else damping * 10
         if gained > 0:
             x = trial
-        if gained < 1e-2:
+        if gained < enough:
             break
     return x

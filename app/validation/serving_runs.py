@@ -212,7 +212,8 @@ def fit(data: Points, keep: NDArray[np.bool_], start: Floats | None = None, step
     count = {name: int((keep & (sources == name)).sum()) for name in set(sources)}
     weight = np.array([count[name] ** -0.5 if count[name] else 0.0 for name in sources]) * keep
     begin = centre if start is None else start
-    return robust_fit(residuals(data), (centre, spread), np.concatenate([weight, weight]), SIGMA, begin, steps)
+    twice = np.concatenate([weight, weight])
+    return robust_fit(residuals(data), (centre, spread), twice, SIGMA, begin, steps, damping=1e-2, enough=1e-2)
 
 
 def left_out(data: Points, whole: Floats) -> dict[str, Floats]:

@@ -27,6 +27,7 @@ from app.plan.job import calibration as step_constants
 from app.plan.job.calibration import Conditions
 from app.plan.scenario import SoftwareRequest
 from app.units import parse
+from app.validation.least_squares import robust_fit
 from app.validation.statistics import Statistics, grouped, statistics, table
 from app.validation.training_rows import MEASUREMENTS, Row, read, setup_of
 
@@ -160,43 +161,19 @@ def reading(logs: NDArray[np.float64], catalog: Catalog) -> step_constants.Sampl
 def fit(
     data: Batch, catalog: Catalog, keep: NDArray[np.bool_], start: NDArray[np.float64] | None = None, steps: int = 12
 ) -> NDArray[np.float64]:
-    """Logarithms of the constants that fit the kept rows best, from the priors.
+    """Logarithms of the constants that fit the kept rows best, from the priors: see `robust_fit`.
 
-    Robust least squares on the logarithm of the step time (Levenberg-Marquardt): quadratic within twice `SIGMA`, linear
-    beyond; each source weighs the root of its rows; the logarithm of every constant has a Gaussian prior.
+    What is fitted is the logarithm of the step time; each source weighs the root of its rows.
     """
     centre = np.log([typical for typical, _ in priors().values()])
     spread = np.array([width for _, width in priors().values()])
     target = np.log(data.measured)
-    weight = data.weight[keep]
-    x = centre.copy() if start is None else start.copy()
-
-    def loss(logs: NDArray[np.float64], residual: NDArray[np.float64]) -> float:
-        robust = 8 * weight * (np.sqrt(1 + (residual / (2 * SIGMA)) ** 2) - 1)
-        return float(robust.sum() + (((logs - centre) / spread) ** 2).sum())
 
     def residuals(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-        return (data.log_time(reading(logs, catalog)) - target)[..., keep]
+        return data.log_time(reading(logs, catalog)) - target
 
-    nudge, damping = 1e-4, 1e-3
-    for _ in range(steps):
-        base = residuals(np.concatenate([x[None], x + nudge * np.eye(len(x))]))
-        error, slope = base[0], ((base[1:] - base[0]) / nudge).T
-        pull = weight / np.sqrt(1 + (error / (2 * SIGMA)) ** 2) / SIGMA**2
-        curvature = slope.T @ (pull[:, None] * slope) + np.diag(spread**-2.0)
-        gradient = slope.T @ (pull * error) + (x - centre) / spread**2
-        before = loss(x, error)
-        gained = 0.0
-        while damping < 1e6 and gained <= 0:
-            move = np.linalg.solve(curvature + damping * np.diag(np.diag(curvature)), gradient)
-            trial = x - np.clip(move, -0.5, 0.5)
-            gained = before - loss(trial, residuals(trial[None])[0])
-            damping = damping / 10 if gained > 0 else damping * 10
-        if gained > 0:
-            x = trial
-        if gained < 1e-3:
-            break
-    return x
+    begin = centre if start is None else start
+    return robust_fit(residuals, (centre, spread), data.weight * keep, SIGMA, begin, steps)
 
 
 def left_out(data: Batch, rows: Sequence[Row], catalog: Catalog) -> dict[str, NDArray[np.float64]]:
