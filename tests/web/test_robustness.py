@@ -51,7 +51,9 @@ def test_the_texts_that_clients_are_tried_with_are_understood(text: str) -> None
     for name, schema in openapi.fields(Scenario).items():
         if schema["type"] != ["number", "string"]:
             continue
-        pattern = contract.quantity(schema)["pattern"]
+        pattern = contract.quantity(schema).get("pattern")
+        if pattern is None:  # its bounds leave room for numbers alone
+            continue
         allowed = len(text) <= units.LONGEST and re.search(pattern, text) is not None
         try:
             taken = Scenario.model_validate({name: text}) is not None
