@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 from urllib.parse import urlencode
 
 from app import __version__
@@ -501,19 +501,39 @@ def _unusual(question: Question, catalog: Catalog) -> list[Finding]:
     return [finding for fields, finding in found[0].items() if all(fields in others for others in found)]
 
 
-@lru_cache(maxsize=1)
-def accuracy(catalog: Catalog) -> Mapping[str, Any]:
-    """The models held against the measurements kept here: one report a model. It takes seconds to make."""
-    reports = {"collectives": collective_runs.report, "fabric": design_counts.report, "training": training_runs.report}
-    made = {kind: report(MEASUREMENTS / f"{kind}.csv", catalog) for kind, report in reports.items()}
-    return {**made, "serving": serving_accuracy(catalog), "ledger": ledger.read()["scores"]}
+REPORTS = ("collectives", "fabric", "training", "serving", "ledger")
+
+
+class Accuracy(NamedTuple):
+    """The models held against the measurements kept here: a report each, and the predictions that charts show."""
+
+    collectives: Mapping[str, Any]
+    fabric: Mapping[str, Any]
+    training: Mapping[str, Any]
+    serving: Mapping[str, Any]
+    ledger: Sequence[Mapping[str, Any]]
+    collective_runs: Sequence[collective_runs.Prediction]
+    training_runs: Sequence[training_runs.Prediction]
 
 
 @lru_cache(maxsize=1)
-def serving_accuracy(catalog: Catalog) -> Mapping[str, Any]:
-    """Serving held against its operating points. It takes a second to make."""
-    rows, skipped = serving_runs.read(serving_runs.MEASUREMENTS, catalog)
-    return serving_runs.summary(serving_runs.predictions(rows, catalog, leave_one_out=False), skipped, False)
+def accuracy(catalog: Catalog) -> Accuracy:
+    """Every kept measurement, predicted. It takes seconds to make, and page and API show the same."""
+    sweeps, skipped = collective_runs.read(MEASUREMENTS / "collectives.csv", catalog)
+    timed = collective_runs.predictions(sweeps, catalog)
+    runs, unread = training_runs.read(MEASUREMENTS / "training.csv", catalog)
+    stepped = training_runs.predictions(runs, catalog, leave_one_out=False)
+    points, unserved = serving_runs.read(serving_runs.MEASUREMENTS, catalog)
+    served = serving_runs.predictions(points, catalog, leave_one_out=False)
+    return Accuracy(
+        collectives=collective_runs.summary(timed, skipped, leave_one_out=False),
+        fabric=design_counts.report(MEASUREMENTS / "fabric.csv", catalog),
+        training=training_runs.summary(stepped, unread, leave_one_out=False),
+        serving=serving_runs.summary(served, unserved, False),
+        ledger=ledger.read()["scores"],
+        collective_runs=timed,
+        training_runs=stepped,
+    )
 
 
 LINKS = ("permalink", "cable_list")

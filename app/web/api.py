@@ -431,7 +431,8 @@ async def get_accuracy(request: Request) -> Response:
         return known
 
     def work(_: Stopped) -> Response:
-        reports = answers.accuracy(loaded)
+        held = answers.accuracy(loaded)
+        reports = {name: getattr(held, name) for name in answers.REPORTS}
         return cache.keep(request, _json(request, {**_versions(loaded), "permalink": "/accuracy", **reports}))
 
     made = answers.accuracy.cache_info().currsize > 0  # once for all requests, and the first may come too late for it

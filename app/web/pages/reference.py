@@ -21,9 +21,9 @@ from app.studies.network_costs import CostQuestion
 from app.studies.own_sweep import CalibrateQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import Grid
-from app.validation import collective_runs, design_counts, ledger, serving_runs, training_runs
-from app.web import form, requests
-from app.web.answers import ANSWERS, MEASUREMENTS, serving_accuracy, with_root_path
+from app.validation import serving_runs
+from app.web import answers, form, requests
+from app.web.answers import ANSWERS, MEASUREMENTS, with_root_path
 from app.web.heavy_queue import HeavyQueue, Stopped, compute, hosts, is_heavy
 from app.web.pages.shared import PageRoute
 from app.web.problems import FieldProblem, ProblemError, invalid, pointer
@@ -101,26 +101,22 @@ async def accuracy(request: Request) -> Response:
 @lru_cache(maxsize=1)
 def _accuracy(loaded: Catalog) -> Mapping[str, Any]:
     """Reports, tables and charts of all three models; the first time takes seconds, and many addresses show them."""
-    rows, skipped = collective_runs.read(MEASUREMENTS / "collectives.csv", loaded)
-    reduced = collective_runs.predictions(rows, loaded)
-    reduce = collective_runs.summary(reduced, skipped, leave_one_out=False)
-    steps, unread = training_runs.read(MEASUREMENTS / "training.csv", loaded)
-    stepped = training_runs.predictions(steps, loaded, leave_one_out=False)
-    step = training_runs.summary(stepped, unread, leave_one_out=False)
-    designs = design_counts.report(MEASUREMENTS / "fabric.csv", loaded)
+    held = answers.accuracy(loaded)
     left_out = orjson.loads((MEASUREMENTS / "left_out.json").read_bytes())
     serving_left_out = orjson.loads(serving_runs.LEFT_OUT.read_bytes())
     return {
-        "collectives": reduce,
-        "training": step,
-        "fabric": designs,
+        "collectives": held.collectives,
+        "training": held.training,
+        "fabric": held.fabric,
         "left_out": left_out,
         "serving": serving_left_out,
-        "tables": tables.accuracy_tables(reduce, step, designs, left_out, ledger.read()["scores"])
-        | tables.serving_tables(serving_accuracy(loaded), serving_left_out),
+        "tables": tables.accuracy_tables(held.collectives, held.training, held.fabric, left_out, held.ledger)
+        | tables.serving_tables(held.serving, serving_left_out),
         "figures": {
-            "collectives": accuracy_charts.accuracy(accuracy_charts.collective_scatter(reduced, reduce)),
-            "training": accuracy_charts.accuracy(accuracy_charts.training_scatter(stepped, step)),
+            "collectives": accuracy_charts.accuracy(
+                accuracy_charts.collective_scatter(held.collective_runs, held.collectives)
+            ),
+            "training": accuracy_charts.accuracy(accuracy_charts.training_scatter(held.training_runs, held.training)),
         },
     }
 
