@@ -19,7 +19,7 @@ run: install
 	@$(BIN)/python -m app serve --host $(HOST) --port $(PORT)
 
 test: install-dev browser
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 check: install-dev
 	$(BIN)/ruff format --check .
