@@ -104,10 +104,10 @@ class _Fabrics:
         self.groups = list(_by_leaves(choice, wanted, cluster, request))
 
     def priced(self, choice: SwitchPair, prices: PriceList) -> list[_Priced]:
-        """The cheapest fabrics: every link at the length that the first one of equal leaves needs."""
+        """The cheapest fabrics: of equal leaves, every link at the length that the one of fewest switches needs."""
         made: list[_Priced] = []
         for group, designs in enumerate(self.groups):
-            one = designs if np.ndim(designs.reason) == 0 else designs.at(0)
+            one = designs if np.ndim(designs.reason) == 0 else designs.at(int(np.argmin(designs.switches)))
             key = choice.spine.rack_units or 1, group
             if key not in self.lengths:
                 cabling = laid_out(one, choice, self.cluster, self.request, prices.catalog)

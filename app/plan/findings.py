@@ -15,7 +15,7 @@ from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
 from app.plan.result import Finding
 from app.plan.scenario import ClusterRequest, ModelRequest, NetworkRequest, Scenario
-from app.plan.switches import SwitchPair, designed
+from app.plan.switches import SwitchPair, designed, splits
 from app.plan.unusual_values import unusual_values
 
 SEVERITIES = ("error", "warning", "note")
@@ -141,12 +141,13 @@ def refused(design: layouts.Design, cluster: Cluster, request: NetworkRequest, c
 
 
 def _foreign_switch(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Switch | None:
-    """The switch wished for, where the network cannot run on it."""
-    switch = catalog.switches[request.switch] if request.switch else None
+    """The first switch wished for that the network cannot run on."""
     family = "infiniband" if cluster.scale_out.family == "infiniband" else "ethernet"
-    if switch is None or switch.family == family or cluster.scale_out.family == switch.family == "slingshot":
-        return None
-    return switch
+    for key in filter(None, (request.switch, request.spine_switch)):
+        switch = catalog.switches[key]
+        if switch.family != family and not cluster.scale_out.family == switch.family == "slingshot":
+            return switch
+    return None
 
 
 def addresses(design: layouts.Design, cluster: Cluster, request: NetworkRequest) -> Array:
@@ -176,7 +177,7 @@ def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> I
             "error",
             "switch-of-another-family",
             f"{switch.name} is an {switch.family} switch; {cluster.scale_out.name} cannot run on it.",
-            ("switch", "scale_out"),
+            ("spine_switch" if switch.key == request.spine_switch else "switch", "scale_out"),
             f"Leave the switch blank, or choose one of: {', '.join(cluster.scale_out.switches)}.",
         )
     if request.spine_oversubscription > 1 and (request.tiers or 3) < 3:
@@ -190,18 +191,19 @@ def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> I
 
 def too_slow(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Finding:
     rate = cluster.scale_out.port_rate.typical / request.planes
-    if request.switch:
-        switch = catalog.switches[request.switch]
-        text = f"A port of {switch.name} carries {units.show(switch.port_rate.typical, 'b/s')}"
+    given = {"switch": request.switch, "spine_switch": request.spine_switch}
+    slow = [name for name, key in given.items() if key and not splits(catalog.switches[key], rate)]
+    if slow:
+        switch = catalog.switches[given[slow[0]] or ""]
+        carried = units.show(switch.port_rate.typical, "b/s")
+        text = f"A port of {switch.name} carries {carried}, and a link needs {units.show(rate, 'b/s')}."
     else:
-        text = f"No switch of {cluster.scale_out.name} in the catalogue has ports that carry"
+        text = f"No switch of {cluster.scale_out.name} in the catalogue has ports that carry {units.show(rate, 'b/s')}."
     return Finding(
         "error",
         "switch-too-slow",
-        f"{text}, and a link needs {units.show(rate, 'b/s')}."
-        if request.switch
-        else f"{text} {units.show(rate, 'b/s')}.",
-        ("switch", "scale_out"),
+        text,
+        (*(slow[:1] or ["switch"]), "scale_out"),
         "Leave the switch blank, or use more planes: each then carries a smaller share of the NIC.",
     )
 

@@ -65,6 +65,13 @@ class Network:
         return self.choices[0].leaf.key if self.choices else self.request.switch or ""
 
     @property
+    def spine_switch(self) -> str | None:
+        """Key of the switch above the leaves, where there is one."""
+        if self.built is None or self.built.design.spine_switches == 0:
+            return self.request.spine_switch
+        return self.built.choice.spine.key
+
+    @property
     def tiers(self) -> int | None:
         """Tiers of switches [1]."""
         return self.built.counts.tiers if self.built else None
@@ -146,6 +153,7 @@ class Network:
         """What the design fills into a scenario's blanks, by the scenario's names."""
         return {
             "switch": self.switch,
+            "spine_switch": self.spine_switch,
             "tiers": self.tiers,
             "nodes_per_unit": self.nodes_per_unit,
             "load_balancing": self.load_balancing,
@@ -260,6 +268,7 @@ def fabric_of(network: Network, capital: Draws) -> Fabric[Draws]:
         topology=request.topology,
         approximate=layouts.LAYOUTS.index(request.topology) in layouts.APPROXIMATE,
         switch=network.switch,
+        spine_switch=network.spine_switch,
         tiers=network.tiers,
         planes=request.planes,
         leaf_switches=counts.leaves if counts else None,

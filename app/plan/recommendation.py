@@ -61,7 +61,7 @@ def run_on(scale_out: ScaleOut, planned: Network, fabric: Communication, job: tr
     """Time [s] and owned cost [USD] of the planned run on another network, with its own load balancing and the
     parallelism that is best on it: typical values."""
     catalog, prices = planned.prices.catalog, planned.prices
-    blank = ("switch", "tiers", "nodes_per_unit", "load_balancing")
+    blank = ("switch", "spine_switch", "tiers", "nodes_per_unit", "load_balancing")
     request = planned.request.model_copy(update={"scale_out": scale_out.key, **dict.fromkeys(blank)})
     cluster = resolve(planned.cluster.request, request, catalog)
     network = design_network(cluster, request, prices)

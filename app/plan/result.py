@@ -171,6 +171,7 @@ class Fabric(Generic[Q]):
     topology: str = result("", "Topology", "How it is wired.")
     approximate: bool = result("", "Approximate", "Whether the bisection is a bound rather than exact.")
     switch: str = result("", "Switch", "Key of the leaf switch.")
+    spine_switch: str | None = result("", "Spine switch", "Key of the switch above the leaves, where there is one.")
     tiers: int | None = result("1", "Tiers", "Tiers of switches.")
     planes: int = result("1", "Planes", "Independent parallel fabrics.")
     leaf_switches: int | None = result(

@@ -223,6 +223,11 @@ class NetworkRequest(Request):
         "One direction, where a cloud or an adapter leaves less than the NICs have. Blank: its share of the NICs.",
     )
     switch: SwitchKey | None = _field("network", "Switch", "Blank: the cheapest that works.")
+    spine_switch: SwitchKey | None = _field(
+        "network",
+        "Spine switch",
+        "Above the leaves. Blank: the leaves' own; with the switch blank, the cheapest that works.",
+    )
     tiers: Count | None = _field("network", "Tiers", "Blank: as few as work.", ge=1, le=4)
     planes: Count = _field(
         "network", "Planes", "Independent parallel fabrics; a NIC's rate is split over them.", 1, ge=1, le=8

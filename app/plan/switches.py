@@ -46,11 +46,13 @@ def splits(switch: Switch, rate: float) -> int:
 
 def candidates(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> tuple[SwitchPair, ...]:
     """Leaf and spine switches worth trying, the usual one first."""
-    return _candidates(catalog, cluster.scale_out.key, request.planes, request.switch)
+    return _candidates(catalog, cluster.scale_out.key, request.planes, request.switch, request.spine_switch)
 
 
 @lru_cache(maxsize=1024)
-def _candidates(catalog: Catalog, scale_out: str, planes: int, switch: str | None) -> tuple[SwitchPair, ...]:
+def _candidates(
+    catalog: Catalog, scale_out: str, planes: int, switch: str | None, spine_switch: str | None
+) -> tuple[SwitchPair, ...]:
     """The switches of a network. Kept: the same pairs each time are what keeps their offers, 0.2 ms each."""
     network = catalog.scale_out[scale_out]
     rate = network.port_rate.typical / planes
@@ -62,6 +64,10 @@ def _candidates(catalog: Catalog, scale_out: str, planes: int, switch: str | Non
         switches = shipping or switches
     switches = [entry for entry in switches if splits(entry, rate)]
     leaves = [entry for entry in switches if not entry.chassis] or switches
+    if spine_switch:
+        spine = catalog.switches[spine_switch]
+        leaves = leaves if splits(spine, rate) else []
+        return tuple(SwitchPair(leaf, spine, splits(leaf, rate), splits(spine, rate)) for leaf in leaves)
     return tuple(
         SwitchPair(leaf, spine, splits(leaf, rate), splits(spine, rate))
         for leaf in leaves

@@ -358,7 +358,7 @@ def _entries(
 ) -> tuple[tuple[str, tuple[Option, ...]], ...]:
     """The entries of a kind, in families; those that go with the rest of the plan come first."""
     fitting: dict[str, set[str]] = {}
-    if resolved and name == "switch":
+    if resolved and name in ("switch", "spine_switch"):
         network = catalog.scale_out[resolved["scale_out"]]
         fitting = {f"For {network.name}": set(network.switches)}
     elif resolved and name == "platform":
@@ -392,6 +392,7 @@ def label(name: str, value: str, catalog: Catalog) -> str:
         "engine": "engines",
         "platform": "platforms",
         "switch": "switches",
+        "spine_switch": "switches",
         "model": "models",
         "price_book": "prices",
     }

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
@@ -103,6 +103,7 @@ def test_half_the_uplinks_cost_less_on_sixteen_nodes() -> None:
 
 @settings(max_examples=40)
 @given(gpu=SERVERS, nodes=NODES, scale_out=NETWORKS, topology=TOPOLOGIES, planes=st.sampled_from([1, 2]))
+@example(gpu="h100-sxm", nodes=38, scale_out="roce-200", topology="rail-optimized", planes=2)  # 19 uplinks: 38 spines
 def test_a_wider_taper_never_costs_more(gpu: str, nodes: int, scale_out: str, topology: str, planes: int) -> None:
     asked = cluster(gpu, nodes) | {"scale_out": scale_out, "topology": topology, "planes": planes}
     found = [cost(network(**asked, oversubscription=taper)) for taper in TAPERS]
@@ -139,6 +140,7 @@ def test_a_node_less_is_never_dearer(gpu: str, nodes: int, scale_out: str, topol
 @given(
     gpu=SERVERS, nodes=NODES, scale_out=NETWORKS, topology=TOPOLOGIES, oversubscription=st.sampled_from([1.0, 1.5, 2.0])
 )
+@example(gpu="h100-sxm", nodes=2048, scale_out="roce-400", topology="rail-optimized", oversubscription=1.0)  # a chassis
 def test_a_resolved_network_asked_again_is_the_same(
     gpu: str, nodes: int, scale_out: str, topology: str, oversubscription: float
 ) -> None:

@@ -101,6 +101,16 @@ def test_one_node_needs_no_network():
     assert "one-node" in codes(network)
 
 
+def test_spines_may_be_another_switch_than_leaves():
+    """2,048 nodes of 8 cards: 512 leaves of 32 ports down and 32 up, one to each of 32 chassis of 576 ports."""
+    network = designed(gpus=16384, scale_out="roce-400", switch="z9664f-on", spine_switch="7800r3")
+    assert network.built is not None
+    assert (network.switch, network.spine_switch, network.tiers) == ("z9664f-on", "7800r3", 2)
+    assert (network.built.counts.leaves, network.built.counts.spines) == (512, 32)
+    alone = designed(gpus=16384, scale_out="roce-400", switch="z9664f-on")
+    assert (alone.spine_switch, alone.tiers) == ("z9664f-on", 3)
+
+
 # What cannot be built is refused, and the finding says what to change
 
 
@@ -114,6 +124,8 @@ def test_one_node_needs_no_network():
         ({"gpus": 16_000, "topology": "mesh"}, "too-many-hosts", "fat tree"),
         ({"switch": "sn5600"}, "switch-of-another-family", "qm9700"),
         ({"switch": "qm8700"}, "switch-too-slow", "400"),
+        ({"spine_switch": "sn5600"}, "switch-of-another-family", "qm9700"),
+        ({"spine_switch": "qm8700"}, "switch-too-slow", "QM8700"),
         ({"topology": "torus-3d", "tiers": 2}, "tiers-not-for-topology", "blank"),
     ],
 )
