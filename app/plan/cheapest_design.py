@@ -1,13 +1,16 @@
 """The fabric to build: of the switches, unit sizes and uplinks that do what is asked, those whose parts cost least."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.catalog.entries import Switch
+from app.catalog.load import Catalog
 from app.formulas.arrays import Array
 from app.formulas.fabric import layouts, tree
 from app.plan.bill_of_materials import LEVELS, Cages, cages_of, laid_out, part_counts, price_of
@@ -17,6 +20,8 @@ from app.plan.prices import PriceList
 from app.plan.scenario import NetworkRequest
 from app.plan.switches import SwitchPair, designed
 
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
 BY_RAIL = ("rail-optimized", "rail-only")
 GROUPS_TRIED = 32
 """Numbers of units are tried in steps of this share of as many as there would be without a taper."""
@@ -24,6 +29,8 @@ NEAR = 1.01
 """Fabrics that cost so many times the least at most are held against one another, each with its own cables."""
 PRICED_IN_FULL = 6
 """Fabrics of which that is done at most."""
+UNREACHED = 1e12
+"""What stands for links that no part carries [USD]: such a fabric comes last, and by what else it costs."""
 TAPERS_TRIED = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0)
 """Tapers that networks are tried with as well where a wider one is allowed."""
 
@@ -101,38 +108,51 @@ class _Fabrics:
         self.cluster = cluster
         self.request = request
         self.lengths: dict[tuple[int, int], dict[str, float]] = {}
-        self.groups = list(_by_leaves(choice, wanted, cluster, request))
+        self.designs, self.groups = _by_leaves(choice, wanted, cluster, request)
 
     def priced(self, choice: SwitchPair, prices: PriceList) -> list[_Priced]:
         """The cheapest fabrics: of equal leaves, every link at the length that the one of fewest switches needs."""
-        made: list[_Priced] = []
-        for group, designs in enumerate(self.groups):
-            one = designs if np.ndim(designs.reason) == 0 else designs.at(int(np.argmin(designs.switches)))
-            key = choice.spine.rack_units or 1, group
-            if key not in self.lengths:
-                cabling = laid_out(one, choice, self.cluster, self.request, prices.catalog)
-                self.lengths[key] = {level: cabling.longest(level) for level in LEVELS if getattr(one, level) > 0}
-            cost = _cost(choice, designs, self.lengths[key], self.cluster, self.request, prices)
-            if np.ndim(designs.reason) == 0:
-                made.append(_Priced(float(cost), choice, one, exact=True))
-                continue
-            cost = np.broadcast_to(cost, designs.reason.shape)
-            near = np.argsort(cost, kind="stable")[:PRICED_IN_FULL]
-            made += [_Priced(float(cost[at]), choice, designs.at(int(at)), exact=False) for at in near]
-        return made
+        if not self.groups:
+            return []
+        cost = self._cost(choice, prices)
+        near = np.argsort(cost, kind="stable")[:PRICED_IN_FULL]
+        if not np.isfinite(cost[near[0]]):
+            near = np.array([np.argmin(self.designs.switches)])
+        alone = {group.start for group in self.groups if group.stop - group.start == 1}
+        return [_Priced(float(cost[at]), choice, self.designs.at(int(at)), exact=at in alone) for at in near]
+
+    def _cost(self, choice: SwitchPair, prices: PriceList) -> Floats:
+        """Price of every fabric [USD]; infinite where a part has none."""
+        many = self.groups[-1].stop
+        carried: dict[str, dict[Medium, Booleans]] = {level: {} for level in LEVELS}
+        unreached = np.zeros(many)
+        cages = Cages.of(choice, self.cluster, self.request, prices.catalog)
+        for place, group in enumerate(self.groups):
+            for level, length in self._lengths(place, choice, prices.catalog).items():
+                medium = cages.medium(prices, level, length)
+                if medium is None:
+                    unreached[group] += UNREACHED
+                else:
+                    carried[level].setdefault(medium, np.zeros(many, dtype=np.bool_))[group] = True
+        runs = {level: tuple(media.items()) for level, media in carried.items()}
+        return unreached + _parts(choice, self.designs, cages, runs, self.cluster, self.request, prices)
+
+    def _lengths(self, place: int, choice: SwitchPair, catalog: Catalog) -> dict[str, float]:
+        """The longest link of each level, in the fabric of fewest switches of a group [m]."""
+        key = choice.spine.rack_units or 1, place
+        if key not in self.lengths:
+            group = self.groups[place]
+            one = self.designs.at(group.start + int(np.argmin(self.designs.switches[group])))
+            self.lengths[key] = _longest(one, choice, self.cluster, self.request, catalog)
+        return self.lengths[key]
 
 
 def _by_leaves(
     choice: SwitchPair, wanted: tuple[Leaves, ...], cluster: Cluster, request: NetworkRequest
-) -> Iterator[layouts.Design]:
-    """The fabrics that can be built with leaves of each size, an array of them where there are several."""
-    if len(wanted) == 1:
-        found = designed(choice.ports, cluster, request, cluster.nodes)
-        if found.reason == layouts.BUILT:
-            yield found
-        return
+) -> tuple[layouts.Design, list[slice]]:
+    """An array of the fabrics that can be built, and where in it those are whose leaves are equal."""
     hosts, up, tapers = np.array(wanted).T
-    changes = {"oversubscription": tapers, "uplinks": up}
+    changes = {"oversubscription": tapers} if len(wanted) == 1 else {"oversubscription": tapers, "uplinks": up}
     if request.topology == "fat-tree":
         changes["leaf_hosts"] = hosts
     elif request.topology in BY_RAIL:
@@ -145,8 +165,9 @@ def _by_leaves(
     for place, (down, unit, reason, *counts) in enumerate(rows):
         if reason == layouts.BUILT:
             groups.setdefault((down, unit), {}).setdefault(tuple(counts), place)
-    for group in groups.values():
-        yield found.at(list(group.values()))
+    ends = list(itertools.accumulate(map(len, groups.values()), initial=0))
+    places = [place for group in groups.values() for place in group.values()]
+    return found.at(places), [slice(*pair) for pair in itertools.pairwise(ends)]
 
 
 def _unpriced(
@@ -242,34 +263,42 @@ def _link(cages: Cages, level: str, length: float, prices: PriceList, nothing: f
 def parts_cost(
     choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: NetworkRequest, prices: PriceList
 ) -> float:
-    """Price of a design's switches, modules and cables as they would be bought [USD]; infinite where one has none."""
-    cabling = laid_out(design, choice, cluster, request, prices.catalog)
-    lengths = {level: cabling.longest(level) for level in LEVELS if getattr(design, level) > 0}
-    return float(_cost(choice, design, lengths, cluster, request, prices))
+    """Price of a design's switches, modules and cables as they would be bought [USD]; infinite where one has none.
+
+    Where no part carries the links of a level, `UNREACHED` stands for them.
+    """
+    cages = Cages.of(choice, cluster, request, prices.catalog)
+    lengths = _longest(design, choice, cluster, request, prices.catalog)
+    media = {level: cages.medium(prices, level, length) for level, length in lengths.items()}
+    runs = {level: ((medium, True),) for level, medium in media.items() if medium}
+    unreached = UNREACHED * (len(lengths) - len(runs))
+    return unreached + float(_parts(choice, design, cages, runs, cluster, request, prices))
 
 
-def _cost(
+def _longest(
+    design: layouts.Design, choice: SwitchPair, cluster: Cluster, request: NetworkRequest, catalog: Catalog
+) -> dict[str, float]:
+    """The longest link of each level that a design has [m]."""
+    cabling = laid_out(design, choice, cluster, request, catalog)
+    return {level: cabling.longest(level) for level in LEVELS if getattr(design, level) > 0}
+
+
+def _parts(
     choice: SwitchPair,
     design: layouts.Design,
-    lengths: Mapping[str, float],
+    cages: Cages,
+    runs: Mapping[str, Sequence[tuple[Medium, Any]]],
     cluster: Cluster,
     request: NetworkRequest,
     prices: PriceList,
 ) -> Array:
-    """The same of a design, or an array of them, whose longest runs are given [USD]."""
-    cages = Cages.of(choice, cluster, request, prices.catalog)
-    carried: dict[str, list[tuple[Medium, Any]]] = {}
-    for level, length in lengths.items():
-        medium = cages.medium(prices, level, length)
-        if medium is None:
-            return np.inf
-        carried[level] = [(medium, True)]
+    """Price of the parts of a design, or an array of them, whose links of each level are of some media [USD]."""
     managers = request.management_links * request.planes
     total: Array = 0.0
-    for (role, key), many in part_counts(choice, cages, design, cluster.nodes, 0, managers, carried).items():
+    for (role, key), many in part_counts(choice, cages, design, cluster.nodes, 0, managers, runs).items():
         if role != "NIC" and np.any(many):
             _, _, price = price_of(role, key, choice, None, cluster.scale_out.family, prices)
-            total = total + many * (price.typical if price else np.inf)
+            total = total + np.where(many > 0, many * (price.typical if price else np.inf), 0.0)
     return total
 
 

@@ -104,6 +104,7 @@ def test_half_the_uplinks_cost_less_on_sixteen_nodes() -> None:
 @settings(max_examples=40)
 @given(gpu=SERVERS, nodes=NODES, scale_out=NETWORKS, topology=TOPOLOGIES, planes=st.sampled_from([1, 2]))
 @example(gpu="h100-sxm", nodes=38, scale_out="roce-200", topology="rail-optimized", planes=2)  # 19 uplinks: 38 spines
+@example(gpu="h100-sxm", nodes=40, scale_out="infiniband-xdr", topology="rail-optimized", planes=2)  # no cable to nodes
 def test_a_wider_taper_never_costs_more(gpu: str, nodes: int, scale_out: str, topology: str, planes: int) -> None:
     asked = cluster(gpu, nodes) | {"scale_out": scale_out, "topology": topology, "planes": planes}
     found = [cost(network(**asked, oversubscription=taper)) for taper in TAPERS]
