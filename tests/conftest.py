@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import hypothesis
 import pytest
+from playwright.sync_api import expect
 from starlette.testclient import TestClient
 
 from app.web import settings
@@ -30,6 +31,9 @@ CHROMIUM_FLAGS = [
     "--no-first-run",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost",
 ]
+
+# Other tests take their share of the processor while a page is awaited.
+expect.set_options(timeout=20_000)
 
 # How long one example takes says more of the machine than of the code; what has to be quick has a test that times it.
 hypothesis.settings.register_profile("tests", deadline=None)
