@@ -4,19 +4,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from app.catalog.entries import Content, Nic, Optic, Platform, Switch
 from app.catalog.estimate import Estimate, Status
 from app.catalog.load import MARKET, Catalog, gpu_hours
 from app.plan.scenario import PriceRequest
 
+Floats = NDArray[np.float64]
 OWN = "planner"
 FIELDS = (
     "price_switch", "price_nic", "price_transceiver", "price_cable", "price_copper_cable", "price_node",
     "price_gpu_hour", "electricity", "pue", "lifetime", "spares", "support", "infrastructure",
 )  # fmt: skip
 """The prices a scenario may give."""
+OF_NO_DESIGN = frozenset({"price_node", "price_gpu_hour", "electricity", "lifetime", "support", "infrastructure"})
+"""Those that money alone is reckoned with: neither design, power nor findings depend on them."""
 SITE = ("nics_included", "rack_power", "site_power")
 """What else a scenario may give of prices and of the site."""
 _given = attrgetter("price_book", *FIELDS, *SITE)
@@ -37,9 +43,10 @@ class PaidPart(NamedTuple):
     contained: Contained = ""
 
 
-def own(value: float, unit: str, key: str) -> Estimate:
-    """A figure the planner typed: exact, and cited as such."""
-    return Estimate(typical=value, unit=unit, source=OWN, key=f"planner.{key}", note="Given in the scenario.")
+def own(value: Any, unit: str, key: str) -> Estimate:
+    """A figure the planner typed, or a column of them: exact, and cited as such."""
+    note, single = "Given in the scenario.", np.ndim(value) == 0
+    return Estimate(typical=value, unit=unit, source=OWN, key=f"planner.{key}", note=note, spread=single)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +60,16 @@ class PriceList:
 
     catalog: Catalog
     edition: str
-    given: Mapping[str, float]
+    given: dict[str, Any]
 
     @staticmethod
     def of(request: PriceRequest, catalog: Catalog) -> "PriceList":
         """The prices in force for a request."""
         return _listed(catalog, *_given(request))
+
+    def columns(self, several: Mapping[str, Floats]) -> "PriceList":
+        """The same with columns of prices that no design depends on: results then have the draws of each in turn."""
+        return PriceList(self.catalog, self.edition, self.given | {name: one[:, None] for name, one in several.items()})
 
     def published(self, edition: str = "") -> "PriceList":
         """The same edition, or another, without the planner's own prices."""

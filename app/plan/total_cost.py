@@ -266,7 +266,7 @@ def _rack_limit(owned: Ownership) -> float:
     """What the hall gives a rack of nodes; 0 where the racks bring their own supply [W]."""
     given, platform = owned.prices.given.get("rack_power"), owned.cluster.platform
     if given is not None:
-        return given
+        return float(given)
     floor = owned.prices.catalog.operations["racks"]
     whole = platform.cooling == "liquid" or platform.scale_up_domain > platform.gpus_per_node
     dense = platform.power.typical * platform.nodes_per_rack > floor["integrated"].typical

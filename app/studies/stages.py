@@ -1,6 +1,11 @@
 """The stages of one plan up to its costs, without ranges: what studies that ask many plans read results of."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
 
 from app.catalog.load import Catalog
 from app.plan import result
@@ -25,11 +30,14 @@ class Stages:
     findings: tuple[Finding, ...]
 
 
-def stages(scenario: Scenario, catalog: Catalog) -> Stages:
-    """Network, job and costs of a scenario."""
+def stages(
+    scenario: Scenario, catalog: Catalog, prices: Mapping[str, NDArray[np.float64]] = MappingProxyType({})
+) -> Stages:
+    """Network, job and costs of a scenario; with columns of prices, `OF_NO_DESIGN`, those of each of them in turn."""
     network = network_of(scenario, catalog)
     job = training_job.job_on(network, scenario, catalog)
-    cost = total_cost(network.cluster, network, network.prices, job.training.time_to_train.values)
+    listed = network.prices.columns(prices) if prices else network.prices
+    cost = total_cost(network.cluster, network, listed, job.training.time_to_train.values)
     return Stages(
         cluster=cluster_of(cost.owned),
         fabric=fabric_of(network, cost.costs.capital),

@@ -78,3 +78,35 @@ def test_an_unknown_key_is_a_row_with_those_there_are() -> None:
     assert rows[0]["error"] == ""
     assert rows[1]["error"].startswith("“no-such” is not in the catalogue")
     assert rows[1]["training.step_time"] is None
+
+
+def test_columns_of_prices_are_the_plans_of_each() -> None:
+    """Nodes at 200 and 300 thousand dollars, energy at three prices, a rent and a life, beside single plans."""
+    grid = Grid(
+        base={"model": "llama-3-8b", "price_gpu_hour": "2 USD/h"},
+        grid={"gpus": [64, 512], "price_node": [2e5, 3e5], "electricity": ["0.05 USD/kWh", 3e-8, "$0.2/kWh"]},
+    )
+    rows = list(sweep(grid, load_catalog()))
+    assert len(rows) == 12
+    for row in rows:
+        asked = {name: row[name] for name in grid.grid}
+        alone = next(sweep(Grid(base=grid.base | asked, grid={"topology": ["rail-optimized"]}), load_catalog()))
+        assert {name: row[name] for name in RESULTS} == {
+            name: pytest.approx(alone[name], rel=1e-12) for name in RESULTS
+        }
+    dearer = {row["price_node"]: row["costs.capital"] for row in rows if row["gpus"] == 64}
+    assert dearer[3e5] - dearer[2e5] == pytest.approx(8 * 1e5)  # eight nodes
+
+
+def test_a_price_that_is_none_spoils_its_own_rows_alone() -> None:
+    grid = Grid(base={"model": "llama-3-8b"}, grid={"gpus": [64, -8], "price_node": [2e5, -1, "much", 3e5]})
+    rows = list(sweep(grid, load_catalog()))
+    assert [row["price_node"] for row in rows] == [2e5, -1, "much", 3e5] * 2
+    assert [bool(row["error"]) for row in rows] == [False, True, True, False] + [True] * 4
+    assert [row["costs.capital"] is None for row in rows] == [False, True, True, False] + [True] * 4
+
+
+def test_a_blank_price_is_the_books() -> None:
+    rows = list(sweep(Grid(base={"model": "llama-3-8b"}, grid={"price_node": [None, 2e5]}), load_catalog()))
+    book = next(sweep(Grid(base={"model": "llama-3-8b"}, grid={"gpus": [1024]}), load_catalog()))
+    assert rows[0]["costs.capital"] == book["costs.capital"] != rows[1]["costs.capital"]
