@@ -13,6 +13,7 @@ from app.web import settings
 
 KINDS = {
     "collectives": "collective_runs",
+    "clusters": "whole_clusters",
     "fabric": "design_counts",
     "training": "training_runs",
     "serving": "serving_runs",

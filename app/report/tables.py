@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, get_args, get_origin, get_type_hints
 
+from app import units
 from app.catalog.load import Catalog
 from app.plan.band import Band, Declaration, declaration, record, result
 from app.plan.declarations import READING, is_quantity, part_of, results, view
@@ -379,6 +380,40 @@ def serving_tables(report: Report, left_out: Report) -> dict[str, Table]:
         _errors("serving_by_model", "Time per token by model", report["core"]["tpot"]["by_model"]),
     )
     return {table.key: table for table in made}
+
+
+def cluster_tables(report: Report) -> dict[str, Table]:
+    """Whole published clusters and runs beside ours: the errors by kind of figure, and every figure."""
+    kinds = {kind.capitalize() if kind.islower() else kind: found for kind, found in report["by_kind"].items()}
+    made = (_errors("clusters", "Whole clusters", kinds), _cluster_figures(report["figures"]))
+    return {table.key: table for table in made}
+
+
+def _cluster_figures(figures: Sequence[Report]) -> Table:
+    columns = (
+        Column("cluster", "Cluster or run"),
+        Column("quantity", "Figure"),
+        Column("published", "Published"),
+        Column("railyard", "Railyard"),
+        Column("ratio", "Ratio", "1"),
+        Column("inside", "Inside the range"),
+        Column("means", "What it counts"),
+        Column("source", "Source"),
+    )
+    rows = tuple(
+        (
+            figure["name"],
+            figure["title"],
+            units.show(figure["published"], figure["unit"]),
+            units.show_range(figure["low"], figure["typical"], figure["high"], figure["unit"]),
+            figure["ratio"],
+            figure["inside"],
+            ". ".join(filter(None, (figure["means"], figure["note"].rstrip(".")))),
+            figure["source"] + (" (from memory)" if figure["recalled"] else ""),
+        )
+        for figure in figures
+    )
+    return Table("cluster_figures", "Every figure of whole clusters and runs", columns, rows)
 
 
 def _ledger(scores: Sequence[Report]) -> Table:

@@ -40,7 +40,7 @@ from app.studies.network_costs import CostQuestion, CostStudy, cost_study
 from app.studies.own_sweep import CalibrateQuestion, OwnSweep, own_sweep
 from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, size_serving
 from app.studies.sizing import Answer, Question, size
-from app.validation import collective_runs, design_counts, ledger, serving_runs, training_runs
+from app.validation import collective_runs, design_counts, ledger, serving_runs, training_runs, whole_clusters
 from app.validation.nearest_points import nearest_points
 from app.web import form
 
@@ -319,6 +319,38 @@ class ServingAccuracy(TypedDict):
     decisions: Annotated[Decisions, Declaration("", "Decisions", "Choices by prediction.")]
 
 
+class WholeFigure(TypedDict):
+    """One published figure of a whole cluster or run beside ours."""
+
+    cluster: Annotated[str, Declaration("", "Key", "The cluster's key in the file.")]
+    name: Annotated[str, Declaration("", "Cluster", "Its name.")]
+    quantity: Annotated[str, Declaration("", "Quantity", "What is compared.")]
+    title: Annotated[str, Declaration("", "Figure", "The same in words.")]
+    kind: Annotated[str, Declaration("", "Kind", "counts, racks, power, dollars, step or GPU hours.")]
+    unit: Annotated[str, Declaration("", "Unit", "Of the numbers beside it.")]
+    published: Annotated[float, Declaration("", "Published", "What the source prints.")]
+    low: Annotated[float | None, Declaration("", "Low", "Lower end of our range.")]
+    typical: Annotated[float | None, Declaration("", "Typical", "Ours; null where the plan leaves it open.")]
+    high: Annotated[float | None, Declaration("", "High", "Upper end of our range.")]
+    ratio: Annotated[float | None, Declaration("1", "Ratio", "Ours over the published.")]
+    inside: Annotated[bool | None, Declaration("", "Inside", "Whether our range holds it; null where there is none.")]
+    means: Annotated[str, Declaration("", "Means", "What the source counts.")]
+    note: Annotated[str, Declaration("", "Note", "How the question was put.")]
+    recalled: Annotated[bool, Declaration("", "Recalled", "General knowledge, not read again for this.")]
+    source: Annotated[str, Declaration("", "Source", "The document.")]
+    url: Annotated[str, Declaration("", "Address", "Of the document.")]
+
+
+class WholeClusterAccuracy(TypedDict):
+    """Whole plans held against published clusters and runs."""
+
+    clusters: Annotated[int, Declaration("1", "Clusters", "Clusters and designs.")]
+    runs: Annotated[int, Declaration("1", "Runs", "Training runs.")]
+    by_kind: Annotated[Mapping[str, Statistics], Declaration("", "By kind", "Each kind of figure.")]
+    figures: Annotated[tuple[WholeFigure, ...], Declaration("", "Figures", "Each figure.")]
+    without_figures: Annotated[Mapping[str, str], Declaration("", "Without figures", "Clusters, and why.")]
+
+
 class LedgerScore(TypedDict):
     """What was predicted of a source before any constant was fitted to it."""
 
@@ -341,6 +373,7 @@ class AccuracyAnswer(TypedDict):
     fabric: Annotated[FabricAccuracy, Declaration("", "Fabric", "Counts of switches and cables.")]
     training: Annotated[TrainingAccuracy, Declaration("", "Training", "Step times and memory.")]
     serving: Annotated[ServingAccuracy, Declaration("", "Serving", "Operating points of serving.")]
+    clusters: Annotated[WholeClusterAccuracy, Declaration("", "Whole clusters", "Published clusters and runs.")]
     ledger: Annotated[
         tuple[LedgerScore, ...], Declaration("", "Ledger", "New sources of step times, scored before they were fitted.")
     ]
@@ -501,7 +534,7 @@ def _unusual(question: Question, catalog: Catalog) -> list[Finding]:
     return [finding for fields, finding in found[0].items() if all(fields in others for others in found)]
 
 
-REPORTS = ("collectives", "fabric", "training", "serving", "ledger")
+REPORTS = ("collectives", "fabric", "training", "serving", "clusters", "ledger")
 
 
 class Accuracy(NamedTuple):
@@ -511,6 +544,7 @@ class Accuracy(NamedTuple):
     fabric: Mapping[str, Any]
     training: Mapping[str, Any]
     serving: Mapping[str, Any]
+    clusters: Mapping[str, Any]
     ledger: Sequence[Mapping[str, Any]]
     collective_runs: Sequence[collective_runs.Prediction]
     training_runs: Sequence[training_runs.Prediction]
@@ -530,6 +564,7 @@ def accuracy(catalog: Catalog) -> Accuracy:
         fabric=design_counts.report(MEASUREMENTS / "fabric.csv", catalog),
         training=training_runs.summary(stepped, unread, leave_one_out=False),
         serving=serving_runs.summary(served, unserved, False),
+        clusters=whole_clusters.report(whole_clusters.CLUSTERS, catalog),
         ledger=ledger.read()["scores"],
         collective_runs=timed,
         training_runs=stepped,

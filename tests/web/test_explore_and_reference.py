@@ -9,6 +9,7 @@ from html import unescape
 import pytest
 from openpyxl import load_workbook
 
+from app import units
 from app.catalog.load import estimates, load_catalog
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
@@ -209,6 +210,16 @@ def test_the_accuracy_page_shows_the_errors_of_the_api_good_and_bad(client):
         assert run in page
     assert str(reports["fabric"]["exact"]) in page
     assert "On what the fit had not seen" in page
+
+
+def test_the_accuracy_page_shows_every_figure_of_whole_clusters_that_the_api_has(client):
+    page = text(client.get("/accuracy").text)
+    clusters = client.get("/api/v1/accuracy").json()["clusters"]
+    assert f"{clusters['clusters']} published clusters" in page
+    for figure in clusters["figures"]:
+        assert figure["name"] in page
+        assert figure["source"] in page
+        assert text(units.show(figure["published"], figure["unit"])) in page
 
 
 # Files ---------------------------------------------------------------------------------------------------------------

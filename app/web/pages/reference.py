@@ -108,10 +108,12 @@ def _accuracy(loaded: Catalog) -> Mapping[str, Any]:
         "collectives": held.collectives,
         "training": held.training,
         "fabric": held.fabric,
+        "clusters": held.clusters,
         "left_out": left_out,
         "serving": serving_left_out,
         "tables": tables.accuracy_tables(held.collectives, held.training, held.fabric, left_out, held.ledger)
-        | tables.serving_tables(held.serving, serving_left_out),
+        | tables.serving_tables(held.serving, serving_left_out)
+        | tables.cluster_tables(held.clusters),
         "figures": {
             "collectives": accuracy_charts.accuracy(
                 accuracy_charts.collective_scatter(held.collective_runs, held.collectives)
