@@ -21,6 +21,7 @@ from app.plan.result import (
     Recommendation,
     RunningCostLine,
     StepPart,
+    Storage,
     Term,
     Timing,
     Training,
@@ -112,6 +113,10 @@ def sample_plan() -> Plan:
         memory=Memory(
             (MemoryPart("weights", band(1.8e10, "B", 0)), MemoryPart("activations", band(4e10, "B"))),
             band(6.1e10, "B"), band(8.5e10, "B", 0), band(2.4e10, "B"), True,
+        ),
+        storage=Storage(
+            band(9.8e11, "B"), band(12.0, "s"), band(2000.0, "s"), band(8.2e10, "B/s"), band(4.9e8, "B/s"),
+            band(4.8e6, "B/s"),
         ),
         bottleneck=Bottleneck(
             "compute", 0.62,

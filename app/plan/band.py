@@ -37,7 +37,7 @@ class Declaration:
         label: name of a row or column.
         meaning: one sentence.
         formula: key of the formula on the method page.
-        show: views that it stands in: figures, costs or power, which are tables of a plan; comparison; sweep.
+        show: views that it stands in: figures, costs, power or storage, tables of a plan; comparison; sweep.
         share: a share, which pages print as per cent.
         words: vocabulary of its keys, see `app.report.labels`; blank where its text stands as it is.
         made_of: what it is a sum of, ``field.column`` of a list in the same record.

@@ -68,7 +68,8 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
         cloud=training_job.configurations(job) if "cloud" in include else (),
     )
     stages = network, job, reduction, cost
-    training, memory, bottleneck, costs = fold((training, job.memory, job.bottleneck, _erring(cost.costs, job)))
+    parts = training, job.memory, job.storage, job.bottleneck, _erring(cost.costs, job)
+    training, memory, storage, bottleneck, costs = fold(parts)
     plan = Plan(
         model_version=__version__,
         catalog_version=catalog.version,
@@ -81,6 +82,7 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
         all_reduce=_all_reduce(reduction),
         training=training,
         memory=memory,
+        storage=storage,
         bottleneck=bottleneck,
         costs=costs,
         recommendation=recommend(network, fabric, job, cost),

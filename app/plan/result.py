@@ -567,6 +567,49 @@ class Memory(Generic[Q]):
 
 
 @record
+class Storage(Generic[Q]):
+    """What the run asks of the storage: checkpoints and training tokens."""
+
+    checkpoint_size: Q = result(
+        "B",
+        "Checkpoint",
+        "Weights and optimizer of all parameters.",
+        formula="training.checkpoint_size",
+        show=("storage",),
+    )
+    checkpoint_time: Q = result(
+        "s",
+        "Time to write a checkpoint",
+        "Steps stand still for it: the checkpoint over what the storage writes, and a pause.",
+        formula="training.write_time",
+        show=("storage",),
+    )
+    checkpoint_interval: Q = result(
+        "s",
+        "Time between checkpoints",
+        "As asked, or what loses least to writing and to failures together.",
+        formula="training.checkpoint_interval",
+        show=("storage",),
+    )
+    write_bandwidth: Q = result(
+        "B/s",
+        "Write bandwidth",
+        "What the storage writes while steps stand still.",
+        show=("storage",),
+    )
+    background_bandwidth: Q = result(
+        "B/s",
+        "Write bandwidth behind the steps",
+        "What would do if a checkpoint were copied aside and written until the next one.",
+        formula="training.write_bandwidth",
+        show=("storage",),
+    )
+    read_bandwidth: Q = result(
+        "B/s", "Reading the training tokens", "Tokens per second at 4 bytes of text each.", show=("storage",)
+    )
+
+
+@record
 class WhatIf(Generic[Q]):
     """The step with one resource ``factor`` times as good; ``gain`` is the share of the step time saved."""
 
@@ -726,6 +769,7 @@ class Plan(Generic[Q]):
     all_reduce: AllReduce[Q] = result("", "All-reduce", "The reduction of one message over all GPUs.")
     training: Training[Q] = result("", "Training", "The training step and the run.")
     memory: Memory[Q] = result("", "Memory", "Memory of the fullest GPU.")
+    storage: Storage[Q] = result("", "Storage", "What the run asks of the storage.")
     bottleneck: Bottleneck[Q] = result("", "Bottleneck", "What bounds the step.")
     costs: Costs[Q] = result("", "Costs", "What the cluster costs to buy, to keep and to use.")
     recommendation: Recommendation | None = result(

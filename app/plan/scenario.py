@@ -483,7 +483,16 @@ class OperationRequest(Request):
         "operation", "Checkpoint interval", "Blank: the best one.", usual=Usual.read("5 min", "1 h", "8 h", "s")
     )
     checkpoint_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field(
-        "operation", "Time to write a checkpoint", "The run stands still for it. Blank: the catalogue's."
+        "operation",
+        "Time to write a checkpoint",
+        "The run stands still for it. Blank: the checkpoint's size over what the storage writes.",
+        usual=Usual.read("1 s", "15 s", "10 min", "s"),
+    )
+    storage_bandwidth: Annotated[Bandwidth, Field(gt=0, le=1e15)] | None = _field(
+        "operation",
+        "Write bandwidth of the storage",
+        "Of all of it, such as 200 GB/s. Blank: 80 MB/s for each GPU, as reference designs have.",
+        usual=Usual.read("1 GB/s", "80 GB/s", "10 TB/s", "B/s"),
     )
     restart_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field(
         "operation", "Time to restart", "From a failure until steps go on. Blank: the catalogue's."

@@ -128,7 +128,6 @@ def _failures(name: str, cluster: Cluster, scenario: Scenario, catalog: Catalog)
 
 CATALOGUED: Mapping[str, Callable[[Cluster, Scenario, Catalog], Usual | None]] = {
     "failure_rate": partial(_failures, "rate"),
-    "checkpoint_time": partial(_failures, "checkpoint_time"),
     "restart_time": partial(_failures, "restart"),
     "price_node": _node,
     "price_nic": _nic,

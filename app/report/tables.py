@@ -82,7 +82,7 @@ class Table:
 
 # Tables of a plan ----------------------------------------------------------------------------------------------------
 
-VIEWS = {"figures": "Key figures", "costs": "Cost", "power": "Power"}
+VIEWS = {"figures": "Key figures", "costs": "Cost", "power": "Power", "storage": "Storage and checkpoints"}
 """Tables of single results, by the views that results declare, and their titles."""
 
 
@@ -94,6 +94,7 @@ def tables(plan: Plan, catalog: Catalog) -> dict[str, Table]:
         made |= fabric_tables(part) if isinstance(part, Fabric) else listings(part, name)
     made["costs"] = _figures(plan, "costs")
     made["power"] = _figures(plan, "power", power_parts(plan))
+    made["storage"] = _figures(plan, "storage")
     made["findings"] = listings(plan)["findings"]
     made["sources"] = _sources(plan, catalog)
     return made

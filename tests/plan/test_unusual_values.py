@@ -62,7 +62,7 @@ def unusual(**asked: object) -> list[Finding]:
         ("restart_time", 10, "10 was read as 10\u202fs", "4–30\u202fmin", "10 min"),
         ("checkpoint_interval", 30, "30 was read as 30\u202fs", "5\u202fmin–8\u202fh", "30 min"),
         ("checkpoint_interval", 3, "3 was read as 3\u202fs", "5\u202fmin–8\u202fh", "3 h"),
-        ("checkpoint_time", 5000, "5000 was read as 83.33\u202fmin", "1–60\u202fs", "5000 ms"),
+        ("checkpoint_time", 50000, "50000 was read as 13.89\u202fh", "1\u202fs–10\u202fmin", "50000 ms"),
         # The number has a unit, the wrong one.
         ("electricity", "80 USD/kWh", "$80/kWh is far from what is met", "$0.065–0.12/kWh", "80 USD/MWh"),
         ("lifetime", "5 h", "5\u202fh is far from what is met", "3–8\u202fyears", "5 years"),

@@ -9,6 +9,64 @@ from app.formulas.arrays import Array
 # Goodput -------------------------------------------------------------------------------------------------------------
 
 
+def checkpoint_size(parameters: Array, state: Array) -> Array:
+    """Bytes of a checkpoint, b·N.
+
+    Args:
+        parameters: of the model, all experts counted, N [1].
+        state: bytes that one leaves behind: 2 of its weight, 4 of the 32-bit copy, 8 of Adam's two moments, b [B].
+
+    Returns:
+        Size [B].
+
+    Source: Rajbhandari, Rasley, Ruwase, He, "ZeRO: memory optimizations toward training trillion parameter models",
+    SC 2020, section 3.1: the states of mixed-precision Adam, without gradients.
+
+    >>> checkpoint_size(405e9, 14)
+    5670000000000.0
+    """
+    return parameters * state
+
+
+def write_time(size: Array, bandwidth: Array, pause: Array) -> Array:
+    """Time that a checkpoint stops the steps for, δ = S/W + σ.
+
+    Args:
+        size: of the checkpoint, S [B].
+        bandwidth: what the storage writes, W [B/s].
+        pause: what it takes however little is written: all ranks wait for one another, files are opened and closed,
+            σ [s].
+
+    Returns:
+        Time [s].
+
+    Source: S/W as in "The Llama 3 herd of models", 2024, section 3.3.1, whose 5.7 TB go to 2 TB/s; the pause is
+    Railyard's.
+
+    >>> write_time(5.6e12, 2e12, 2.0)
+    4.8
+    """
+    return size / bandwidth + pause
+
+
+def write_bandwidth(size: Array, time: Array) -> Array:
+    """What the storage must write for a checkpoint to take a time, W = S/δ; behind the steps, over their interval.
+
+    Args:
+        size: of the checkpoint, S [B].
+        time: that it may take, δ [s].
+
+    Returns:
+        Bandwidth [B/s].
+
+    Source: arithmetic.
+
+    >>> write_bandwidth(1e12, 10.0)
+    100000000000.0
+    """
+    return size / time
+
+
 def checkpoint_interval(failures: Array, checkpoint_time: Array) -> Array:
     """Time between checkpoints that loses least, τ = √(2 δ/λ).
 

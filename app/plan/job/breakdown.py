@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
-from app.formulas.arrays import Array, any_, maximum
+from app.formulas.arrays import Array, any_
 from app.formulas.training import arguments, groups, memory
-from app.formulas.training import goodput as training_goodput
 from app.formulas.training import step as training_step
 from app.plan.band import Z90, Draws
 from app.plan.job.calibration import peaks
@@ -163,31 +162,6 @@ def _itself(value: Array) -> Array:
 
 Z95 = 1.6448536269514722
 """The standard normal deviate of the 95th percentile."""
-LEAST_PROGRESS = 0.01
-"""Share of time below which a run is said to make no progress [1]."""
-
-
-def goodput(gpus: int, request: OperationRequest, catalog: Catalog) -> tuple[NDArray[np.float64], tuple[Estimate, ...]]:
-    """Share of time that makes progress, as draws, and the estimates it rests on."""
-    if request.availability is not None:
-        return np.array([request.availability]), ()
-    table = catalog.training["failures"]
-    used: list[Estimate] = []
-
-    def value(asked: float | None, name: str) -> Array:
-        if asked is not None:
-            return asked
-        used.append(table[name])
-        return table[name].draws()
-
-    failures = gpus * value(request.failure_rate, "rate")
-    if not any_(failures > 0):
-        return np.array([1.0]), tuple(used)
-    checkpoint = value(request.checkpoint_time, "checkpoint_time")
-    restart = value(request.restart_time, "restart")
-    interval = request.checkpoint_interval or training_goodput.checkpoint_interval(failures, maximum(checkpoint, 1e-3))
-    share = np.atleast_1d(training_goodput.goodput(failures, checkpoint, interval, restart))
-    return (share if share[0] >= LEAST_PROGRESS else np.full(share.shape, np.nan)), tuple(used)
 
 
 def campaign_overhead(request: OperationRequest, catalog: Catalog) -> tuple[Array, tuple[Estimate, ...]]:

@@ -14,14 +14,26 @@ from app.plan.band import Draws
 from app.plan.cluster import Cluster
 from app.plan.communication import Communication, communication
 from app.plan.job import batch, breakdown, candidates
-from app.plan.job.breakdown import Timing, bottleneck_of, campaign_overhead, goodput, memory_of, timing_of
+from app.plan.job.breakdown import Timing, bottleneck_of, campaign_overhead, memory_of, timing_of
 from app.plan.job.calibration import Width, residual, widths
 from app.plan.job.group_traffic import group_traffic
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, named, step_inputs
 from app.plan.job.job_findings import findings, no_progress
 from app.plan.job.shape import shape_fields
+from app.plan.job.storage import Checkpointing, checkpointing, storage_of
+from app.plan.job.storage import explain as explain_storage
 from app.plan.network import Network
-from app.plan.result import Alternative, Bottleneck, Explanation, Finding, Memory, RangePart, StepPart, Training
+from app.plan.result import (
+    Alternative,
+    Bottleneck,
+    Explanation,
+    Finding,
+    Memory,
+    RangePart,
+    StepPart,
+    Storage,
+    Training,
+)
 from app.plan.scenario import CollectiveRequest, NetworkRequest, Scenario
 
 
@@ -39,11 +51,17 @@ class Job:
     training: Training[Draws]
     memory: Memory[Draws]
     bottleneck: Bottleneck[Draws]
+    checkpoints: Checkpointing
 
     @property
     def runs(self) -> bool:
         """Whether there is a configuration, and it fits the memory."""
         return self.chosen is not None and self.memory.fits is True
+
+    @property
+    def storage(self) -> Storage[Draws]:
+        """What the run asks of the storage."""
+        return storage_of(self.checkpoints, self.training.tokens_per_second, self.setup.catalog)
 
     @property
     def gradient_bytes(self) -> float:
@@ -89,7 +107,9 @@ def plan_job(cluster: Cluster, fabric: Communication, request: JobRequest, catal
     rests_on = widths(catalog, cluster.gpu, experts, vendor, request.software)
     rests_on.append(Width("layout", catalog.training["residual"]["searched"].typical))
     error = residual(rests_on)
-    training = _training(setup, drawn, chosen, timing, error)
+    parameters = float(transformer.parameters(drawn.shape))
+    checkpoints = checkpointing(parameters, cluster.gpus, request.operation, catalog)
+    training = _training(setup, drawn, chosen, timing, error, checkpoints)
     if not memory.fits:
         never = Draws(np.full(timing.time[0].shape, np.nan))
         training = replace(training, time_to_train=never, productive_time=never, campaign_time=never)
@@ -105,11 +125,17 @@ def plan_job(cluster: Cluster, fabric: Communication, request: JobRequest, catal
         ),
         memory=memory,
         bottleneck=bottleneck_of(timing, drawn.used, error),
+        checkpoints=checkpoints,
     )
 
 
 def _training(
-    setup: JobSetup, drawn: StepInputs, chosen: arguments.Parallelism | None, timing: Timing, error: float
+    setup: JobSetup,
+    drawn: StepInputs,
+    chosen: arguments.Parallelism | None,
+    timing: Timing,
+    error: float,
+    checkpoints: Checkpointing,
 ) -> Training[Draws]:
     """The step of the chosen configuration, and the run made of such steps."""
     model, request, gpus = drawn.shape, setup.request, setup.cluster.gpus
@@ -117,7 +143,7 @@ def _training(
     flops = float(transformer.training_flops(model, drawn.job.sequence_length, drawn.job.causal))
     again = 0.0 if chosen is None else compute.repeated_work(model, drawn.job, chosen, drawn.software)
     mfu = flops * request.tokens / (time * gpus * drawn.hardware.linear_peak)
-    share, interrupted = goodput(gpus, request.operation, setup.catalog)
+    share, interrupted = checkpoints.progress, checkpoints.used
     run = request.steps * time / share
     overhead, extended = campaign_overhead(request.operation, setup.catalog)
     return Training(
@@ -169,7 +195,8 @@ def configurations(job: Job) -> tuple[tuple[float, float], ...]:
 
 def explanations(job: Job) -> dict[str, Explanation]:
     """How the figures came about."""
-    return breakdown.explanations(job.setup, job.training, job.memory)
+    storage = explain_storage(job.checkpoints, job.storage, job.training.parameters, job.setup.catalog)
+    return breakdown.explanations(job.setup, job.training, job.memory) | storage
 
 
 WAYS = 200

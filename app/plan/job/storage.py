@@ -1,0 +1,112 @@
+"""Checkpoints and data: their bytes, the storage they ask for, and the share of time that failures leave."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.catalog.estimate import Estimate
+from app.catalog.load import Catalog
+from app.formulas.arrays import Array, any_, maximum
+from app.formulas.training import goodput
+from app.plan.band import Draws
+from app.plan.result import Explanation, Storage, Term
+from app.plan.scenario import OperationRequest
+
+LEAST_PROGRESS = 0.01
+"""Share of time below which a run is said to make no progress [1]."""
+LEAST_TIME = 1e-3
+"""Time that a checkpoint is taken to need at least, for the interval that loses least [s]."""
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """How a run is checkpointed, and the share of its time that makes progress, as draws."""
+
+    size: Array
+    time: Array
+    bandwidth: Array
+    interval: Array
+    failures: Array
+    progress: NDArray[np.float64]
+    used: tuple[Estimate, ...]
+
+
+def checkpointing(parameters: float, gpus: int, request: OperationRequest, catalog: Catalog) -> Checkpointing:
+    """What is not asked for follows: the time from size and storage, the interval from that and the failures."""
+    failing, storage = catalog.training["failures"], catalog.operations["storage"]
+    used: list[Estimate] = []
+
+    def value(asked: float | None, estimate: Estimate) -> Array:
+        if asked is not None:
+            return asked
+        used.append(estimate)
+        return estimate.draws()
+
+    failures = gpus * value(request.failure_rate, failing["rate"])
+    failing_at_all = any_(failures > 0)
+    size = goodput.checkpoint_size(parameters, value(None, storage["state"]))
+    if request.checkpoint_time is None:
+        bandwidth = request.storage_bandwidth or maximum(
+            gpus * value(None, storage["write_per_gpu"]), value(None, storage["write_least"])
+        )
+        time = goodput.write_time(size, bandwidth, value(None, storage["pause"]))
+    else:
+        time = request.checkpoint_time
+        bandwidth = request.storage_bandwidth or goodput.write_bandwidth(size, maximum(time, LEAST_TIME))
+    best = goodput.checkpoint_interval(failures, maximum(time, LEAST_TIME)) if failing_at_all else np.inf
+    interval = request.checkpoint_interval or best
+    if request.availability is not None:
+        progress = np.array([request.availability])
+    elif failing_at_all:
+        restart = value(request.restart_time, failing["restart"])
+        progress = np.atleast_1d(goodput.goodput(failures, time, interval, restart))
+        if not progress[0] >= LEAST_PROGRESS:
+            progress = np.full(progress.shape, np.nan)
+    else:
+        progress = np.array([1.0])
+    return Checkpointing(size, time, bandwidth, interval, failures, progress, tuple(used))
+
+
+def storage_of(checkpoints: Checkpointing, tokens_per_second: Draws, catalog: Catalog) -> Storage[Draws]:
+    """What the run asks of the storage."""
+    size, time, interval, used = checkpoints.size, checkpoints.time, checkpoints.interval, checkpoints.used
+    state, token = (catalog.operations["storage"][name] for name in ("state", "token"))
+
+    def drawn(values: Array) -> Draws:
+        return Draws(np.atleast_1d(np.asarray(values, float)), used=used)
+
+    return Storage(
+        checkpoint_size=drawn(size)._replace(used=(state,)),
+        checkpoint_time=drawn(time),
+        checkpoint_interval=drawn(interval),
+        write_bandwidth=drawn(checkpoints.bandwidth),
+        background_bandwidth=drawn(goodput.write_bandwidth(size, interval)),
+        read_bandwidth=tokens_per_second._replace(
+            values=tokens_per_second.values * token.typical, used=(*tokens_per_second.used, token)
+        ),
+    )
+
+
+def explain(
+    checkpoints: Checkpointing, storage: Storage[Draws], parameters: float, catalog: Catalog
+) -> dict[str, Explanation]:
+    """How the figures of the storage came about."""
+    state = catalog.operations["storage"]["state"]
+    size = Term("S", "bytes of a checkpoint", storage.checkpoint_size.typical, "B")
+    written = Term("W", "what the storage writes", storage.write_bandwidth.typical, "B/s")
+    time = Term("δ", "time that it stops the steps for", storage.checkpoint_time.typical, "s")
+    pause = catalog.operations["storage"]["pause"]
+    waiting = Term("σ", "what it takes however little is written", pause.typical, "s", pause.source)
+    behind = Term("W", "what the storage writes behind the steps", storage.background_bandwidth.typical, "B/s")
+    interval = Term("τ", "time between checkpoints", storage.checkpoint_interval.typical, "s")
+    failures = Term("λ", "failures of the cluster in a second", float(np.ravel(checkpoints.failures)[0]), "1/s")
+    bytes_each = Term("b", "bytes of a parameter in a checkpoint", state.typical, "B", state.source)
+    return {
+        "storage.checkpoint_size": Explanation(
+            "training.checkpoint_size", (bytes_each, Term("N", "parameters", parameters, "1"), size)
+        ),
+        "storage.checkpoint_time": Explanation("training.write_time", (size, written, waiting, time)),
+        "storage.checkpoint_interval": Explanation("training.checkpoint_interval", (time, failures, interval)),
+        "storage.background_bandwidth": Explanation("training.write_bandwidth", (size, interval, behind)),
+    }

@@ -1,0 +1,84 @@
+"""Checkpoints: their bytes, the storage they ask for, and what they take of a run."""
+
+import numpy as np
+import pytest
+
+from app.catalog.load import load_catalog
+from app.plan.evaluate import evaluate
+from app.plan.scenario import Scenario
+
+CATALOG = load_catalog()
+LLAMA_3 = {
+    "gpus": 16384,
+    "model": "llama-3-405b",
+    "failure_rate": "1.97e-5 /h",
+    "scale_out": "roce-400",
+    "tensor_parallel": 8,
+}
+
+
+def plan(**fields):
+    return evaluate(Scenario.model_validate(fields, context={"catalog": CATALOG}), CATALOG, ())
+
+
+def test_llama_3_writes_its_checkpoint_in_five_seconds_every_five_minutes():
+    """405.9 B × 14 B = 5.68 TB; at 2 TB/s 2.84 s and 2 s; a failure every 3.1 h: √(2 · 4.84 s · 11,154 s) = 329 s."""
+    storage = plan(**LLAMA_3, storage_bandwidth="2 TB/s").storage
+    assert storage.checkpoint_size.typical == pytest.approx(5.68e12, rel=0.002)
+    assert storage.checkpoint_time.typical == pytest.approx(4.84, rel=0.002)
+    assert storage.checkpoint_interval.typical == pytest.approx(329, rel=0.01)
+    assert storage.write_bandwidth.typical == pytest.approx(2e12)
+    assert storage.background_bandwidth.typical == pytest.approx(5.68e12 / 329, rel=0.01)  # 17 GB/s, copied aside
+
+
+def test_a_blank_bandwidth_is_80_megabytes_a_second_for_each_gpu():
+    """70.6 B × 14 B = 988 GB on 1,024 × 80 MB/s = 82 GB/s: 12 s, and 2."""
+    storage = plan().storage
+    assert storage.write_bandwidth.typical == pytest.approx(1024 * 80e6)
+    assert storage.checkpoint_time.typical == pytest.approx(14.06, rel=0.01)
+    assert storage.checkpoint_time.low < 10 < storage.checkpoint_time.high  # what planners type
+
+
+def test_a_single_node_is_not_held_to_a_share_of_a_large_storage():
+    assert plan(gpus=8, model="llama-3-8b").storage.write_bandwidth.typical == pytest.approx(4e9)  # 8 × 80 MB/s: 0.64
+
+
+def test_a_time_that_is_typed_says_what_the_storage_must_write():
+    storage = plan(checkpoint_time="5 s").storage
+    assert storage.checkpoint_time.low == storage.checkpoint_time.high == 5
+    assert storage.write_bandwidth.typical == pytest.approx(70.55e9 * 14 / 5, rel=0.001)
+
+
+def test_quicker_storage_leaves_more_time_for_steps_and_larger_models_less():
+    slow, usual, quick = (plan(**LLAMA_3, storage_bandwidth=rate) for rate in ("20 GB/s", "200 GB/s", "2 TB/s"))
+    assert slow.training.availability < usual.training.availability < quick.training.availability
+    small = plan(gpus=16384, model="llama-3-8b")
+    assert small.training.availability > plan(gpus=16384, model="llama-3-70b").training.availability
+
+
+def test_an_availability_that_is_typed_stands_and_checkpoints_have_a_size_all_the_same():
+    answer = plan(availability=0.9)
+    assert answer.training.availability == 0.9
+    assert answer.storage.checkpoint_size.typical == pytest.approx(988e9, rel=0.001)
+
+
+def test_without_failures_no_checkpoint_is_the_best():
+    answer = plan(failure_rate=0)
+    assert answer.training.availability == 1
+    assert answer.storage.checkpoint_interval is None
+    assert answer.storage.checkpoint_time is not None
+
+
+def test_tokens_are_read_at_four_bytes_each():
+    answer = plan()
+    assert answer.storage.read_bandwidth.typical == pytest.approx(4 * answer.training.tokens_per_second.typical)
+    assert answer.storage.read_bandwidth.typical < 1e-3 * answer.storage.write_bandwidth.typical
+
+
+def test_how_each_figure_came_about_uses_the_numbers_of_the_plan():
+    answer = evaluate(Scenario(), CATALOG)
+    for name in ("checkpoint_size", "checkpoint_time", "checkpoint_interval", "background_bandwidth"):
+        band, explained = getattr(answer.storage, name), answer.explanations[f"storage.{name}"]
+        assert band.typical in [term.value for term in explained.terms]
+    terms = {term.symbol: term.value for term in answer.explanations["storage.checkpoint_interval"].terms}
+    assert terms["τ"] == pytest.approx(np.sqrt(2 * terms["δ"] / terms["λ"]))
