@@ -13,5 +13,5 @@ def constants(catalog: Catalog, gpu: str, stack: str) -> tuple[Software, Calibra
         return catalog.training[group][name].typical
 
     kernel = calibration.kernels(catalog, catalog.gpus[gpu], typical)
-    conditions = calibration.Conditions(2.0, trait["vendor_attention"], trait["release"], 1.0)
+    conditions = calibration.Conditions(2.0, trait["vendor_attention"], trait["release"], 1.0, 0.0)
     return calibration.software(trait), calibration.calibration(typical, kernel, conditions)

@@ -98,7 +98,9 @@ def all_reduce_times(
     sizes = np.asarray(message, float)[..., None]
     machine = fabric.machine(sampling, None if gpus is None else np.asarray(gpus, float)[..., None])
     shape = np.broadcast(sizes, machine.ranks_per_domain).shape[:-1]
-    sweep = _Sweep(shape, np.size(sampling(fabric.catalog.collectives["library"]["fill_exponent"])))
+    ranks = float(fabric.gpus) if gpus is None else np.asarray(gpus, float)[..., None]
+    width = np.size(sampling(fabric.catalog.collectives["library"]["fill_exponent"]))
+    sweep = _Sweep(shape, width, fabric.waiting(ranks, sampling))
     if fabric.ideal:
         return _ideal_times(fabric, sizes, machine, sweep, sampling)
     lines = algorithms(fabric, "all-reduce", sampling) if gpus is None else None
@@ -107,10 +109,11 @@ def all_reduce_times(
 
 @dataclass(frozen=True)
 class _Sweep:
-    """The shape of what is swept, and how many draws there are."""
+    """The shape of what is swept, how many draws there are, and by what factor all wait for the slowest node."""
 
     shape: tuple[int, ...]
     width: int
+    waiting: Array
 
     def drawn(self, values: Array) -> Floats:
         """Values at every place of the sweep, draws last."""
@@ -148,9 +151,9 @@ def _calibrated_times(
 
     forced, protocol = fabric.request.algorithm or "", fabric.request.protocol or ""
     chosen, choices = compare("all-reduce", sizes, machine, fabric.calibration(sampling), forced, protocol, lines)
-    each = {name: timed(name, choice) for name, choice in choices.items()}
+    each = {name: timed(name, choice.longer(sweep.waiting)) for name, choice in choices.items()}
     same = [each[name] for name, choice in choices.items() if choice is chosen]
-    best = same[0] if same else timed(forced, chosen)
+    best = same[0] if same else timed(forced, chosen.longer(sweep.waiting))
     known = np.isfinite(best.time[..., 0])
     library = fabric.catalog.collectives["library"]
     return AllReduceTimes(
@@ -176,7 +179,7 @@ def _ideal_times(
         if forced == name or (forced is None and np.any(np.isfinite(time))):
             with np.errstate(divide="ignore", invalid="ignore"):
                 share = sweep.typical(without_latency[name]) / time[..., 0]
-            each.append(AlgorithmTime(name, "", time, share, np.zeros(time.shape[:-1])))
+            each.append(AlgorithmTime(name, "", time * sweep.waiting, share, np.zeros(time.shape[:-1])))
     if not each:
         unknown = sweep.drawn(np.nan)
         each.append(AlgorithmTime(forced or "", "", unknown, unknown[..., 0], np.zeros(unknown.shape[:-1])))
@@ -264,13 +267,14 @@ def time_all_reduce(fabric: Communication, message: float) -> Reduction:
 
 def _all_to_all(fabric: Communication, message: float, used: tuple[Estimate, ...]) -> Draws:
     """Time of an all-to-all of a message [B] over all GPUs [s]."""
+    waiting = fabric.waiting(float(fabric.gpus))
     if fabric.ideal:
-        return Draws(np.atleast_1d(ideal_all_to_all_time(message, fabric.machine(DRAWS))), used)
+        return Draws(np.atleast_1d(ideal_all_to_all_time(message, fabric.machine(DRAWS)) * waiting), used)
     lines = algorithms(fabric, "all-to-all", DRAWS)
     machine = fabric.machine(DRAWS)
     chosen, _ = compare("all-to-all", message, machine, fabric.calibration(DRAWS), lines=lines)
     error = fabric.residual(message, _first(machine.domains), "all-to-all")
-    return Draws(np.atleast_1d(chosen.time), used, float(error))
+    return Draws(np.atleast_1d(chosen.time * waiting), used, float(error))
 
 
 class Speed(NamedTuple):

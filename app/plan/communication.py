@@ -12,10 +12,11 @@ from app.catalog.entries import Gpu, ScaleOut, ScaleUp
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, TYPICAL, Sampling
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, maximum
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, Selection, choose
-from app.formulas.fabric.placement import Site, network_share
+from app.formulas.fabric.placement import PINNED, Site, network_share
+from app.formulas.tail import collective_wait, links_left
 from app.plan.cluster import Cluster
 from app.plan.machine import (
     CollectiveSystem,
@@ -26,12 +27,17 @@ from app.plan.machine import (
     hardware_kind,
     machine,
     residual,
+    transport_of,
 )
-from app.plan.network import network_of
+from app.plan.network import BETWEEN_SWITCHES, network_of
 from app.plan.scenario import CollectiveRequest, NetworkRequest, Scenario
 from app.plan.site_calibration import SiteCalibration, at_site, read_calibration
 
 Floats = NDArray[np.float64]
+
+
+USUAL_JITTER = float(NetworkRequest.model_fields["jitter"].default)
+"""The spread of a node's step for which the constants hold [1]."""
 
 
 class DesignedNetwork(Protocol):
@@ -78,6 +84,7 @@ class Communication:
         hops: switches on its longest shortest path [1].
         planes: equal networks that a NIC's rate is split over [1].
         jitter: relative spread of a step's time on one node [1].
+        slow_node: by how much one node is slower than the others [1].
         request: profile, forced algorithm and protocol, measured efficiency; its message is not read.
     """
 
@@ -91,6 +98,7 @@ class Communication:
     hops: int
     planes: int
     jitter: float
+    slow_node: float
     request: CollectiveRequest
 
     @property
@@ -135,6 +143,17 @@ class Communication:
         if system.domain == self.gpus:  # cut to the cluster's size; a larger one fills it further
             system = replace(system, domain=self.full_domain)
         return _machine(self, system, np.asarray(gpus, float), sampling)
+
+    def waiting(self, ranks: Array, sampling: Sampling = DRAWS) -> Array:
+        """Time of a collective over that among nodes as they usually spread: see `app.formulas.tail.collective_wait`.
+
+        Nodes spread in a collective as in a step. The textbook's do not, so none spread less than they usually do.
+        """
+        if self.slow_node <= 0 and self.jitter == USUAL_JITTER:
+            return 1.0
+        usual = sampling(self.catalog.training["step"]["straggler"])
+        factor = collective_wait(usual, usual * self.jitter / USUAL_JITTER, ranks, self.slow_node)
+        return maximum(factor, 1.0) if self.ideal else factor
 
     def used(self) -> tuple[Estimate, ...]:
         """The estimates that the machine rests on."""
@@ -261,13 +280,7 @@ def _communication(
             wiring=cluster.wiring,
             domain=cluster.domain,
             gpus_per_node=cluster.gpus_per_node,
-            transport=Transport(
-                family=scale_out.family,
-                rate=cluster.rate_per_gpu,
-                gpudirect=request.gpudirect,
-                tuned=request.tuned,
-                in_network_reduction=request.in_network_reduction and scale_out.in_network_reduction,
-            ),
+            transport=_degraded(transport_of(cluster, request), request, site),
             one_process=collective.one_process and cluster.gpus_per_node > 1,
         ),
         gpus=cluster.gpus,
@@ -278,8 +291,20 @@ def _communication(
         hops=hops,
         planes=request.planes,
         jitter=request.jitter,
+        slow_node=request.slow_node,
         request=collective,
     )
+
+
+def _degraded(transport: Transport, request: NetworkRequest, site: Site) -> Transport:
+    """The network as the GPU meets it whose link to the leaf is degraded: its channels all wait for the slowest.
+
+    Where packets are spread over planes, that is one link of several.
+    """
+    if request.degraded_link == BETWEEN_SWITCHES:
+        return transport
+    links = 1.0 if site.balancing in PINNED else site.planes
+    return replace(transport, left=float(links_left(links, request.link_rate_left)), loss=request.link_loss / links)
 
 
 def of_scenario(scenario: Scenario, catalog: Catalog) -> Communication:
@@ -301,7 +326,9 @@ def time_collective(
         sampling: typical values, or draws.
     """
     algorithm, protocol = fabric.request.algorithm or "", fabric.request.protocol or ""
-    return choose(collective, message, fabric.machine(sampling), fabric.calibration(sampling), algorithm, protocol)
+    machine = fabric.machine(sampling)
+    found = choose(collective, message, machine, fabric.calibration(sampling), algorithm, protocol)
+    return found.longer(fabric.waiting(float(fabric.gpus), sampling))
 
 
 def _as_measured(built: Machine, efficiency: float) -> Machine:

@@ -16,9 +16,12 @@ from app.catalog.entries import Gpu, ScaleUp
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import TYPICAL, Sampled, Sampling
+from app.formulas import tail
 from app.formulas.arrays import Array
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import Calibration
+from app.plan.cluster import Cluster
+from app.plan.scenario import NetworkRequest
 
 RDMA_ETHERNET = ("roce", "spectrum-x", "ultra-ethernet")
 TRANSPORTS = ("infiniband", "efa", "slingshot", "gpudirect-tcp", "tcp", "omni-path")
@@ -34,6 +37,8 @@ class Transport:
         gpudirect: RDMA straight to GPU memory.
         tuned: lossless Ethernet set up with care.
         in_network_reduction: the switches sum.
+        left: share of the rate that the GPU with a degraded link has left [1].
+        loss: share of packets that this link loses [1].
     """
 
     family: str
@@ -41,6 +46,20 @@ class Transport:
     gpudirect: bool = True
     tuned: bool = True
     in_network_reduction: bool = False
+    left: float = 1.0
+    loss: float = 0.0
+
+
+def transport_of(cluster: Cluster, request: NetworkRequest) -> Transport:
+    """The network that was asked for as one GPU of a cluster meets it, all its links sound."""
+    scale_out = cluster.scale_out
+    return Transport(
+        family=scale_out.family,
+        rate=cluster.rate_per_gpu,
+        gpudirect=request.gpudirect,
+        tuned=request.tuned,
+        in_network_reduction=request.in_network_reduction and scale_out.in_network_reduction,
+    )
 
 
 @dataclass(frozen=True)
@@ -165,7 +184,7 @@ def hardware_kind(system: CollectiveSystem, sampling: Sampling, catalog: Catalog
         multicast_channels=inside.multicast_channels,
         chunk_cost=inside.chunk_cost,
         scale_up_line=line,
-        scale_out_line=network.line,
+        scale_out_line=network.line * system.transport.left * network.goodput,
     )
     for value in vars(one_domain).values():
         if isinstance(value, np.ndarray):
@@ -222,13 +241,40 @@ def _link(system: CollectiveSystem, card: Gpu, catalog: Catalog) -> ScaleUp:
 
 @dataclass(frozen=True)
 class _ScaleOut:
-    """What the network gives a `Machine`, in its terms; ``fill`` is a factor on the fill of a domain."""
+    """What the network gives a `Machine`, in its terms; ``fill`` is a factor on the fill of a domain.
+
+    ``goodput`` is the share of the rate that arrives once where packets are lost.
+    """
 
     line: Array
     rate: Array
     hop: Array
     reference_hop: Array
     fill: Array
+    goodput: Array
+
+
+RESENT_ALONE = ("ultra-ethernet", "efa", "slingshot")
+"""Families whose adapters or links send a lost packet again alone; others send all behind it again, or are TCP."""
+
+
+def goodput(transport: Transport, loss: float, catalog: Catalog) -> float:
+    """Share of its rate that a flow keeps, typically, on a path that loses so many packets [1]."""
+    lossy = replace(transport, left=1.0, loss=loss)
+    return float(np.asarray(_scale_out(Sampled(catalog.collectives, TYPICAL), lossy, None).goodput))
+
+
+def _goodput(constants: Sampled, transport: Transport, line: Array, rate: Array) -> Array:
+    """Share of a rate on this line that arrives once where packets are lost."""
+    loss, family = transport.loss, transport.family
+    if loss <= 0:
+        return 1.0
+    round_trip = constants("loss", "round_trip")
+    if family in ("tcp", "gpudirect-tcp"):
+        connection = tail.tcp_rate(loss, constants("loss", "segment"), round_trip, constants("loss", "timeout"))
+        return np.minimum(constants("flows", "sockets") * connection / rate, 1.0)
+    window = 1.0 if family in RESENT_ALONE else line * round_trip / constants("loss", "packet")
+    return tail.resent_share(loss, np.maximum(window, 1.0))
 
 
 def _scale_out(constants: Sampled, transport: Transport, host: Array | None) -> _ScaleOut:
@@ -239,7 +285,7 @@ def _scale_out(constants: Sampled, transport: Transport, host: Array | None) -> 
     hop = constants(group, "hop")
     if group in ("efa", "gpudirect-tcp"):
         hop = np.where(np.asarray(line) < constants(group, "fast_from"), hop, constants(group, "hop_fast"))
-    rate = line * constants(group, "efficiency")
+    rate = line * transport.left * constants(group, "efficiency")
     if group == "tcp":
         rate = np.minimum(rate, constants("tcp", "rate_per_gpu"))
     reference_hop = constants("infiniband", "hop")
@@ -250,7 +296,8 @@ def _scale_out(constants: Sampled, transport: Transport, host: Array | None) -> 
         rate, hop = rate * constants("gpudirect-off", "rate"), hop * constants("gpudirect-off", "hop")
     if host is not None:
         rate = np.minimum(rate, host * constants("pcie", "network"))
-    return _ScaleOut(line, rate, hop, reference_hop, fill)
+    arriving = _goodput(constants, transport, line, rate)
+    return _ScaleOut(line, rate * arriving, hop, reference_hop, fill, arriving)
 
 
 # Inside a domain -----------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from app.plan.bill_of_materials import LEVELS, UNKNOWN, ZERO, PricedDesign, buil
 from app.plan.cables import Cable, cable_list
 from app.plan.cheapest_design import choose
 from app.plan.cluster import Cluster, look_up
+from app.plan.machine import goodput, transport_of
 from app.plan.prices import PriceList
 from app.plan.result import BillLine, Bisection, Explanation, Fabric, FabricShape, Finding, Links, OtherNetwork, Term
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
@@ -34,6 +35,8 @@ from app.units import show
 Floats = NDArray[np.float64]
 LIGHT = 299_792_458.0
 """Speed of light in vacuum [m/s]."""
+BETWEEN_SWITCHES = "leaf-spine"
+"""The degraded link that joins switches."""
 SCATTERED = "scattered"
 """The placement that takes nodes at random."""
 GIGABIT = units.parse("1 Gb/s", "B/s")
@@ -83,6 +86,18 @@ class Network:
         return self.built.counts.unit_nodes if self.built and has_units else self.request.nodes_per_unit
 
     @property
+    def degraded(self) -> bool:
+        """Whether a link is said to be bad."""
+        return self.request.link_rate_left < 1 or self.request.link_loss > 0
+
+    @property
+    def link_is_missing(self) -> bool:
+        """Whether the link that is said to be bad is one that the network does not have."""
+        switches = (self.built.counts.leaves_per_plane if self.built else 0) > 1
+        between = self.request.degraded_link == BETWEEN_SWITCHES
+        return self.degraded and not (switches if between else self.built)
+
+    @property
     def unbuildable(self) -> bool:
         """Whether nodes need a network that cannot be built as asked."""
         return self.cluster.nodes > 1 and self.cluster.nics_per_node > 0 and self.built is None
@@ -107,12 +122,22 @@ class Network:
         if built is None:
             return site
         pinned = self.load_balancing in placement.PINNED
+        degraded = self.degraded and self.request.degraded_link == BETWEEN_SWITCHES
+        tiers = placement.tiers_of(built.design, built.counts, cluster.gpus_per_node, pinned, degraded)
+        if degraded and tiers:
+            site = site._replace(link_left=self.request.link_rate_left, link_goodput=self._link_goodput(tiers[0]))
         return site._replace(
-            tiers=placement.tiers_of(built.design, built.counts, cluster.gpus_per_node, pinned),
+            tiers=tiers,
             leaf=placement.leaf_gpus(built.counts, cluster.gpus_per_node),
             pod=placement.pod_gpus(built.design, built.counts, cluster.gpus_per_node),
             rails_apart=cluster.nics_per_node > 1 and not bool(built.design.crosses_rails),
         )
+
+    def _link_goodput(self, tier: placement.Tier) -> float:
+        """What the lossy link between switches leaves: where packets take all links, each flow loses its share [1]."""
+        links = 1.0 if self.load_balancing == "hashing" else tier.beside
+        transport = transport_of(self.cluster, self.request)
+        return goodput(transport, self.request.link_loss / links, self.prices.catalog)
 
     @property
     def hops(self) -> int:
@@ -236,6 +261,14 @@ def _findings(network: Network) -> Iterator[Finding]:
     elif cluster.nodes <= 1:
         text = f"All {cluster.gpus} GPUs stand in one node: no network between nodes is needed or priced."
         yield Finding("note", "one-node", text, ("gpus",))
+    if network.link_is_missing:
+        yield Finding(
+            "note",
+            "no-such-link",
+            "The network has no link of the kind that is said to be bad, so it has no effect.",
+            ("degraded_link",),
+            "Choose the other kind of link, or more nodes.",
+        )
     if built:
         yield from findings.of_prices(network.prices, network.choices, built, cluster)
         yield from findings.of_size(built, cluster, request)

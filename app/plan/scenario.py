@@ -278,6 +278,31 @@ class NetworkRequest(Request):
         "Tail latency: relative spread of a step's time on one node (0.01: one per cent).",
         0.014,
     )
+    slow_node: Annotated[Number, Field(ge=0, le=10)] = _field(
+        "network",
+        "One slow node",
+        "By how much one node is slower than the others, its GPUs, links and ports alike (0.1: ten per cent). 0: none.",
+        0.0,
+    )
+    degraded_link: Literal["node-leaf", "leaf-spine"] = _field(
+        "network",
+        "One bad link",
+        "Which link the next two are of. node-leaf: of a node to its leaf; leaf-spine: one between switches.",
+        "node-leaf",
+    )
+    link_rate_left: Annotated[Number, Field(gt=0, le=1)] = _field(
+        "network",
+        "Rate that the bad link has left",
+        "Share of its own rate: 0.5 is a link that trained down to half. 1: all of it.",
+        1.0,
+        usual=Usual(0.25, 1.0, 1.0, "1"),
+    )
+    link_loss: Annotated[Number, Field(ge=0, le=0.5)] = _field(
+        "network",
+        "Packets that the bad link loses",
+        "Share of them: 0.01 is one in a hundred, which the adapters send again as their transport does. 0: none.",
+        0.0,
+    )
     storage_network: bool = _field("network", "Storage network", "Size it too.", False)
     management_network: bool = _field("network", "Management network", "Size it too.", False)
 

@@ -54,6 +54,7 @@ GROUPS = {
     "fabric": "Fabric",
     "transformer": "The model: parameters, work, memory",
     "training": "The training step",
+    "tail": "The tail: slow nodes and bad links",
     "serving": "Serving",
     "costs": "Cost and power",
     "ranges": "Ranges",
@@ -269,6 +270,18 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (r"u = \text{nodes of a unit} · g \text{ (by rail), } d \frac{g}{R} \text{ (not)}",),
     ),
     ("fabric", "fabric.share_left", (r"φ = min(1, \frac{1}{O x})",)),
+    ("fabric", "fabric.degraded_share", (r"φ = min(1, \frac{f q}{max(N / u, 1)}), \text{  } N = q h",)),
+    # The tail
+    ("tail", "tail.slowest_of", (r"Z(n) = Φ^{-1}(\frac{n - 0.375}{n + 0.25})",)),
+    ("tail", "tail.wait", (r"w = max(ς Z(n), ε)",)),
+    ("tail", "tail.collective_wait", (r"\frac{T}{T_{fitted}} = \frac{1 + w}{1 + w_0}",)),
+    ("tail", "tail.links_left", (r"\frac{k - 1 + f}{k}",)),
+    ("tail", "tail.resent_share", (r"\frac{1 - p}{1 - p + p W}",)),
+    (
+        "tail",
+        "tail.tcp_rate",
+        (r"B = \frac{MSS}{R \sqrt{2 p / 3} + T_0 min(1, 3 \sqrt{3 p / 8}) p (1 + 32 p^2)}",),
+    ),
     ("fabric", "fabric.network_share", (r"φ = min(φ_{leaf}, φ_{pod}, η_{leaf}, η_{pod})",)),
     (
         "fabric",
@@ -516,13 +529,13 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "training.optimizer_time",
         (r"T_{optimizer} = \frac{o P}{B_{memory}} + τ",),
     ),
-    ("training", "training.straggler_time", (r"T_{wait} = (ς_1 T + ς_2 \sqrt{T}) \sqrt{2 ln n}",)),
+    ("training", "training.straggler_time", (r"T_{wait} = max((ς_1 T + ς_2 \sqrt{T}) Z(n), ε W)",)),
     (
         "training",
         "training.assemble",
         (
             r"T = m (T_{stage} + T_{p2p}) + T_{bubble} + T_{data} + T_{optimizer}",
-            r"T_{step} = T (1 + ς · ln(\text{nodes}))",
+            r"T_{step} = T + T_{wait}",
         ),
     ),
     (
@@ -777,6 +790,7 @@ INTRODUCED = {
     "fabric": "fabric",
     "transformer": "transformer",
     "training": "training.step",
+    "tail": "tail",
     "serving": "serving.batching",
     "costs": "costs",
 }
@@ -877,6 +891,13 @@ TITLES = {
     "fabric.leaf_gpus": "GPUs below a leaf",
     "fabric.pod_gpus": "GPUs of a pod",
     "fabric.share_left": "What a taper leaves",
+    "fabric.degraded_share": "What a bad link leaves flows that are bound to it",
+    "tail.slowest_of": "The slowest of many",
+    "tail.wait": "Waiting for the slowest",
+    "tail.collective_wait": "A collective among slow nodes",
+    "tail.links_left": "Links, one of them slow",
+    "tail.resent_share": "What a link that loses packets carries",
+    "tail.tcp_rate": "TCP on a path that loses packets",
     "fabric.network_share": "What the network leaves a group",
     "fabric.tiers_of": "Tiers as traffic meets them",
     "training.inner_ranks": "Ranks that stay neighbours",
@@ -992,6 +1013,7 @@ MODULES = {
     "transformer": "Counted from the architecture: Vaswani et al., Attention is all you need, 2017.",
     "training": "Narayanan et al., Efficient large-scale language model training on GPU clusters, SC21.",
     "serving": "Pope et al., Efficiently scaling transformer inference, 2022.",
+    "tail": "Dean, Barroso, The tail at scale, Commun. ACM 56(2), 2013.",
     "costs": "Barroso, Hölzle, Ranganathan, The datacenter as a computer, 3rd edition, 2018, chapter 6.",
 }
 """The source of a module as a whole, for its functions that name none."""

@@ -22,8 +22,9 @@ from app.plan.all_reduce import AlgorithmTime, all_reduce_times
 from app.plan.band import Z90, Band, interval
 from app.plan.cluster import Cluster, look_up
 from app.plan.communication import Communication
-from app.plan.network import usual_balancing
-from app.plan.scenario import Scenario
+from app.plan.machine import goodput, transport_of
+from app.plan.network import BETWEEN_SWITCHES, usual_balancing
+from app.plan.scenario import NetworkRequest, Scenario
 
 RDMA = ("infiniband", "roce", "spectrum-x", "ultra-ethernet")
 SIZES = {text: units.parse(text, "B") for text in ("8 B", "1 MiB", "16 MiB", "256 MiB", "1 GiB", "8 GiB")}
@@ -86,7 +87,7 @@ def sheet(scenario: Scenario, catalog: Catalog, nodes_per_unit: int | None = Non
         title=f"{cluster.gpus:,} {cluster.gpu.name}{network}",
         settings=tuple(_settings(cluster, scenario, catalog)),
         checks=(
-            *_links(cluster, catalog),
+            *_links(cluster, scenario, catalog),
             *_collectives(cluster, scenario, catalog, nodes_per_unit),
             *_flow_control(cluster),
         ),
@@ -177,7 +178,7 @@ def _algorithm(key: str) -> str:
 # Links ---------------------------------------------------------------------------------------------------------------
 
 
-def _links(cluster: Cluster, catalog: Catalog) -> Iterator[Check]:
+def _links(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator[Check]:
     yield from _scale_up(cluster)
     if cluster.nodes < 2 or not cluster.nics_per_node:
         return
@@ -202,7 +203,7 @@ def _links(cluster: Cluster, catalog: Catalog) -> Iterator[Check]:
             "ibstatus",
             f"{count} times state: 4: ACTIVE, phys state: 5: LinkUp, rate: {gigabits} Gb/sec.",
         )
-        yield _write_bandwidth(network, catalog)
+        yield _write_bandwidth(cluster, scenario, catalog)
         yield from _write_latency(network)
     else:
         share = catalog.operations["acceptance"]["tcp"]
@@ -220,7 +221,7 @@ def _links(cluster: Cluster, catalog: Catalog) -> Iterator[Check]:
             "between two nodes, then pairs of all nodes",
             "iperf3 --server  # on NODE1\niperf3 --client NODE1 --parallel 8 --time 10  # on NODE2",
             "The sum of the streams.",
-            (_rate_figure("sum of streams", band),),
+            (_rate_figure("sum of streams", band), *_degraded(band, cluster, scenario, catalog)),
         )
 
 
@@ -261,7 +262,8 @@ def _scaled(rate: float, draws: np.ndarray[tuple[int, ...], np.dtype[np.float64]
     return Band(float(low), float(rate * draws[0]), float(high), "B/s", (source,))
 
 
-def _write_bandwidth(network: ScaleOut, catalog: Catalog) -> Check:
+def _write_bandwidth(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Check:
+    network = cluster.scale_out
     kind = "infiniband" if network.family == "infiniband" else "ethernet"
     share = catalog.operations["acceptance"][kind]
     band = _scaled(network.port_rate.typical, share.draws(), share.source)
@@ -273,8 +275,19 @@ def _write_bandwidth(network: ScaleOut, catalog: Catalog) -> Check:
         "between two nodes, adapter by adapter, then pairs of all nodes at once",
         _between(f"ib_write_bw -d mlx5_0 {options}{gid}"),
         "BW average. Repeat with --use_cuda=0 to test GPUDirect RDMA: it should show the same.",
-        (_rate_figure("BW average", band),),
+        (_rate_figure("BW average", band), *_degraded(band, cluster, scenario, catalog)),
     )
+
+
+def _degraded(sound: Band, cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator[Figure]:
+    """What the same shows on the link of a node that the scenario says is degraded."""
+    network = scenario.part(NetworkRequest)
+    left, loss = network.link_rate_left, network.link_loss
+    if network.degraded_link == BETWEEN_SWITCHES or (left == 1 and loss == 0):
+        return
+    share = left * goodput(transport_of(cluster, network), loss, catalog)
+    bad = Band(share * sound.low, share * sound.typical, share * sound.high, "B/s", sound.sources)
+    yield _rate_figure("on the bad link", bad)
 
 
 def _between(command: str) -> str:

@@ -519,6 +519,13 @@ class Selection:
         """The part of the latency's share that fills the pipeline [1]."""
         return self._share(self.time - self.transfer - self.latency)
 
+    def longer(self, factor: Array) -> "Selection":
+        """The same where every part of it takes longer by a factor [1]."""
+        if isinstance(factor, float) and factor == 1:
+            return self
+        time, transfer, latency = (factor * part for part in (self.time, self.transfer, self.latency))
+        return Selection(time, self.algorithm, self.protocol, transfer, latency)
+
     def _share(self, part: Array) -> Array:
         return minimum(maximum(part / where(self.time > 0, self.time, np.nan), 0.0), 1.0)
 

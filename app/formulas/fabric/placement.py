@@ -24,6 +24,7 @@ from app.formulas.fabric.cabling import Counts
 from app.formulas.fabric.direct import torus_sides
 from app.formulas.fabric.layouts import DRAGONFLY, MESH, RAIL_ONLY, TORUS_2D, TORUS_3D, Design
 from app.formulas.fabric.load_balancing import hashed_share
+from app.formulas.tail import links_left
 
 Axis = tuple[Array, Array]
 """Stride and size: ranks of a group that differ by the stride, so many of them [1]."""
@@ -47,6 +48,8 @@ class Tier(NamedTuple):
         neighbour: taper for traffic from a unit to the next alone [1].
         hosts, uplinks: hosts below it that share its links up, and these; 0 where flows are not hashed on them [1].
         leaves: how many such sets there are [1].
+        links, beside: links from a unit to all others, and to the next alone, where one of them is degraded; endless
+            elsewhere [1].
     """
 
     unit: float
@@ -55,6 +58,8 @@ class Tier(NamedTuple):
     hosts: float = 0.0
     uplinks: int = 0
     leaves: float = 1.0
+    links: float = np.inf
+    beside: float = np.inf
 
 
 class Site(NamedTuple):
@@ -71,6 +76,8 @@ class Site(NamedTuple):
         balancing: whether each flow is bound to a path, hashing or flowlet; adaptive; spraying [1].
         flows: flows of a GPU to one peer [1].
         planes: equal networks that share a port's rate [1].
+        link_left: share of its rate that one link between switches has left [1].
+        link_goodput: share of a flow's bytes on that link that arrive once [1].
     """
 
     gpus: float
@@ -83,6 +90,8 @@ class Site(NamedTuple):
     balancing: Balancing = "adaptive"
     flows: float = 1.0
     planes: float = 1.0
+    link_left: float = 1.0
+    link_goodput: float = 1.0
 
     @property
     def matters(self) -> bool:
@@ -262,6 +271,42 @@ def plane_share(pattern: Pattern, peers: Array, site: Site) -> Array:
 
 
 def _left(tier: Tier, pattern: Pattern, crossing: Array, peers: Array, site: Site) -> Array:
+    """What a tier leaves, one of whose links may be degraded."""
+    share = _sound_left(tier, pattern, crossing, peers, site)
+    if not np.isfinite(tier.links):
+        return share
+    anywhere = site.scattered or pattern == "exchange"
+    if site.balancing == "hashing" and tier.uplinks:
+        left = degraded_share(tier.hosts * crossing, site.flows, tier.uplinks, site.link_left)
+    else:
+        links, taper = (tier.links, tier.spread) if anywhere else (tier.beside, tier.neighbour)
+        left = share_left(taper / links_left(links, site.link_left), crossing)
+    return minimum(share, where(crossing > 0, left * site.link_goodput, 1.0))
+
+
+def degraded_share(senders: Array, flows: Array, uplinks: Array, left: Array) -> Array:
+    """Share of its rate that a GPU is left with whose flows a hash put on the degraded one of u links.
+
+    min(1, f·q/max(N/u, 1)): that link carries as many flows as any other on average, at least the one that waits.
+
+    Args:
+        senders: GPUs that send over the links at once, h [1].
+        flows: flows of each, q; N = q·h [1].
+        uplinks: links, each as fast as a GPU's port, u [1].
+        left: share of its rate that the link has left, f [1].
+
+    Returns:
+        Share [1].
+
+    32 GPUs with 4 flows each over 32 links: 4 flows share half a link's rate. One GPU alone loses nothing.
+
+    >>> degraded_share(32.0, 4.0, 32, 0.5), degraded_share(1.0, 4.0, 32, 0.5)
+    (0.5, 1.0)
+    """
+    return minimum(left * flows / maximum(senders * flows / uplinks, 1.0), 1.0)
+
+
+def _sound_left(tier: Tier, pattern: Pattern, crossing: Array, peers: Array, site: Site) -> Array:
     """What a tier leaves: by its taper, and where flows are bound to links by the fullest of them.
 
     Flows from leaf to leaf meet its uplinks alone; those to many leaves also the links down into each. A burst of a
@@ -298,7 +343,9 @@ def leaf_gpus(counts: Counts, gpus_per_node: float) -> float:
     return max(hosts * gpus_per_node / max(c.rails, 1), gpus_per_node)
 
 
-def tiers_of(design: Design, counts: Counts, gpus_per_node: float, pinned: bool) -> tuple[Tier, ...]:
+def tiers_of(
+    design: Design, counts: Counts, gpus_per_node: float, pinned: bool, degraded: bool = False
+) -> tuple[Tier, ...]:
     """The tiers of a network where traffic may be left with less than its rate, lowest first.
 
     Args:
@@ -306,6 +353,7 @@ def tiers_of(design: Design, counts: Counts, gpus_per_node: float, pinned: bool)
         counts: the same in plain numbers.
         gpus_per_node: GPUs of a node [1].
         pinned: whether each flow is bound to a path.
+        degraded: whether a link of the lowest tier is.
     """
     kind = {MESH: _mesh, TORUS_2D: _torus, TORUS_3D: _torus, DRAGONFLY: _dragonfly}.get(counts.layout)
     gpus_per_host = gpus_per_node / max(counts.rails, 1)
@@ -313,10 +361,13 @@ def tiers_of(design: Design, counts: Counts, gpus_per_node: float, pinned: bool)
         found = kind(counts, gpus_per_host, pinned)
     else:
         found = _tree(design, counts, leaf_gpus(counts, gpus_per_node), gpus_per_host)
+    sound = [tier._replace(links=np.inf, beside=np.inf) for tier in found]
+    if degraded and found:
+        sound[0] = found[0]
     return tuple(
         tier._replace(unit=max(tier.unit, gpus_per_node))
-        for tier in found
-        if max(tier.spread, tier.neighbour) > 1 or (pinned and tier.uplinks)
+        for tier in sound
+        if max(tier.spread, tier.neighbour) > 1 or (pinned and tier.uplinks) or np.isfinite(tier.links)
     )
 
 
@@ -340,7 +391,8 @@ def _tree(design: Design, counts: Counts, leaf: float, gpus_per_host: float) -> 
         return []
     taper = float(design.bisection_leaf / design.bisection_spine)
     hosts = leaf / gpus_per_host / (c.rails if c.by_rail else 1)
-    tiers = [Tier(leaf, taper, taper, hosts, c.leaf_up, float(c.leaves_per_plane))]
+    links = float(c.leaf_up)
+    tiers = [Tier(leaf, taper, taper, hosts, c.leaf_up, float(c.leaves_per_plane), links, links)]
     if c.tiers > 2:
         rails_apart = c.layout == RAIL_ONLY or c.rails_apart
         in_pod = min(c.leaves_per_plane / (c.rails if rails_apart else 1), c.spine_down)
@@ -372,7 +424,8 @@ def _direct(hosts: float, between: float, links: float, gpus_per_host: float, pi
     the better, flows bound to a path take the shortest.
     """
     spread, shortest = hosts / links, hosts / between
-    return Tier(hosts * gpus_per_host, spread, shortest if pinned else min(shortest, 2 * spread))
+    neighbour = shortest if pinned else min(shortest, 2 * spread)
+    return Tier(hosts * gpus_per_host, spread, neighbour, links=links, beside=between)
 
 
 def _torus(counts: Counts, gpus_per_host: float, _pinned: bool) -> list[Tier]:
@@ -390,7 +443,8 @@ def _torus(counts: Counts, gpus_per_host: float, _pinned: bool) -> list[Tier]:
     blocks = [2.0**step for step in range(int(np.log2(longest)))]
     tapers = [(hosts * side**dimensions, hosts * side / (2 * dimensions * width)) for side in blocks]
     tapers.append((hosts * switches / 2, hosts * longest / (4 * width)))
-    return [Tier(inside * gpus_per_host, taper, taper) for inside, taper in tapers]
+    links = float(c.leaf_up)
+    return [Tier(inside * gpus_per_host, taper, taper, links=links, beside=width) for inside, taper in tapers]
 
 
 def _dragonfly(counts: Counts, gpus_per_host: float, pinned: bool) -> list[Tier]:

@@ -265,6 +265,7 @@ class Calibration:
         scaling_traffic: further bytes where 16-bit gradients are scaled against underflow [B].
         optimizer_overhead: fixed time at the end of a step [s].
         straggler, straggler_walk: spread of a node's step, in proportion to its time T and to √T [1], [√s].
+        slow_node: by how much one node is slower than the others; 0 where none is [1].
         context_memory: bytes outside the allocator: CUDA context, communication buffers [B].
         fragmentation: share by which reserved memory exceeds allocated memory [1].
     """
@@ -316,5 +317,6 @@ class Calibration:
     optimizer_overhead: Array
     straggler: Array
     straggler_walk: Array
+    slow_node: Array
     context_memory: Array
     fragmentation: Array

@@ -71,6 +71,7 @@ LOSSLESS = Calibration(
     optimizer_overhead=0,
     straggler=0,
     straggler_walk=0,
+    slow_node=0,
     context_memory=0,
     fragmentation=0,
 )

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.formulas import transformer
+from app.formulas import tail, transformer
 from app.formulas.arrays import Array, maximum, where
 from app.formulas.training import compute, traffic
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
@@ -202,36 +202,35 @@ def bubble_time(layer_time: Array, send: Array, depth: Array, parallelism: Paral
     return (p - 1) / parallelism.virtual_pipeline * parallelism.bubble * (depth / p * layer_time + send)
 
 
-NODE = 8
-"""GPUs that are taken to be delayed together, whatever the scale-up domain: what one host drives."""
-
-
-def straggler_time(time: Array, parallelism: Parallelism, calibration: Calibration) -> Array:
-    """Time that a step waits for the slowest of its nodes, (ς₁·T + ς₂·√T)·√(2 ln n).
+def straggler_time(time: Array, work: Array, parallelism: Parallelism, calibration: Calibration) -> Array:
+    """Time that a step waits for the slowest of its nodes, max((ς₁·T + ς₂·√T)·Z(n), ε·W).
 
     Each node's step spreads about its mean, in part in proportion to it, in part as the end of a random walk of many
-    small delays; all wait for the slowest of n.
+    small delays; all wait for the slowest of n. A node that is slower by a share ε takes that much longer for its own
+    work, every micro-batch of its stage, and not for the pipeline's bubble: of a step of M micro-batches on p stages
+    it costs ε·M/(M + p - 1).
 
     Args:
         time: the step where all are equally fast, T [s].
-        parallelism, calibration: the arguments of a step; n counts groups of eight GPUs.
+        work: what of it one node works, W [s].
+        parallelism, calibration: the arguments of a step.
 
     Returns:
         Time [s].
 
-    Source: David, Nagaraja, "Order Statistics", 3rd ed., Wiley 2003, section 10.5 (the largest of n normal deviates
-    grows as √(2 ln n)); the spreads are fitted to step times.
+    Source: :func:`app.formulas.tail.wait`; the spreads are fitted to step times; the slow node agrees with a
+    simulation of the pipeline.
 
     >>> from dataclasses import replace
     >>> from app.formulas.training.examples import LOSSLESS
     >>> slower = replace(LOSSLESS, straggler=0.01, straggler_walk=0.1)
-    >>> round(float(straggler_time(100.0, Parallelism(data=8 * 7.389056), slower)), 5)  # e² nodes: 2·(1 + 1) s
-    4.0
+    >>> round(float(straggler_time(100.0, 90.0, Parallelism(data=1024.0), slower)), 2)  # (1 + 1) s · 2.586
+    5.17
+    >>> float(straggler_time(100.0, 90.0, Parallelism(data=1024.0), replace(slower, slow_node=0.1)))  # 0.1 · 90 s
+    9.0
     """
-    nodes = maximum(parallelism.ranks / NODE, 1)
     spread: Array = calibration.straggler * time + calibration.straggler_walk * np.sqrt(time)
-    slowest: Array = np.sqrt(2 * np.log(nodes))
-    return spread * slowest
+    return tail.wait(spread, parallelism.ranks, calibration.slow_node * work)
 
 
 def assemble(
@@ -278,7 +277,7 @@ def assemble(
     data = traffic.data_parallel_time(stage, held, *rest)
     optimizer = compute.optimizer_time(held, job, gpu, parallelism, calibration)
     steady = micro_batches * (stage + send) + bubble + data + optimizer
-    straggler = straggler_time(steady, parallelism, calibration)
+    straggler = straggler_time(steady, micro_batches * stage + optimizer, parallelism, calibration)
     return Step(
         time=steady + straggler,
         layers=micro_batches * deep,

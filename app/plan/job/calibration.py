@@ -51,12 +51,14 @@ class Conditions:
         vendor_attention: 1 if the stack uses the vendor's attention kernel.
         release: year of the software.
         stragglers: spread of a node's step over the usual spread [1].
+        slow_node: by how much one node is slower than the others [1].
     """
 
     linear_bytes: Array
     vendor_attention: Array
     release: Array
     stragglers: Array
+    slow_node: Array
 
 
 def calibration(read: Sampling, kernel: Kernels, conditions: Conditions) -> arguments.Calibration:
@@ -129,6 +131,7 @@ def calibration(read: Sampling, kernel: Kernels, conditions: Conditions) -> argu
         optimizer_overhead=read("step", "optimizer_overhead"),
         straggler=read("step", "straggler") * conditions.stragglers,
         straggler_walk=read("step", "straggler_walk") * conditions.stragglers,
+        slow_node=conditions.slow_node,
         context_memory=read("memory", "context"),
         fragmentation=read("memory", "fragmentation"),
     )

@@ -19,7 +19,7 @@ from app.formulas.fabric.placement import Site
 from app.formulas.training import arguments, parallelism_search
 from app.formulas.transformer import Shape
 from app.plan.cluster import Cluster
-from app.plan.communication import Communication
+from app.plan.communication import USUAL_JITTER, Communication
 from app.plan.job.calibration import (
     DEFAULT_STACK,
     Conditions,
@@ -36,15 +36,12 @@ from app.plan.job.shape import shape
 from app.plan.result import Parallelism
 from app.plan.scenario import (
     ModelRequest,
-    NetworkRequest,
     OperationRequest,
     ParallelismRequest,
     Scenario,
     SoftwareRequest,
 )
 
-USUAL_JITTER = float(NetworkRequest.model_fields["jitter"].default)
-"""The spread of a node's step for which the constant of stragglers holds [1]."""
 SHARDING = ("none", "optimizer", "gradients", "parameters")
 RANK_ORDERS = ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp")
 RECOMPUTE = ("none", "selective", "full")
@@ -198,13 +195,14 @@ def _constants(catalog: Catalog, gpu: str, precision: str, conditions: Condition
     return _Constants(found, one, read.used)
 
 
-def conditions_of(gpu: Gpu, precision: str, stack: Stack, jitter: float) -> Conditions:
+def conditions_of(gpu: Gpu, precision: str, stack: Stack, fabric: Communication) -> Conditions:
     """What the constants of the step depend on besides the GPU's architecture."""
     return Conditions(
         linear_bytes=peaks(gpu, precision)[2],
         vendor_attention=stack.vendor_attention,
         release=stack.release,
-        stragglers=jitter / USUAL_JITTER,
+        stragglers=fabric.jitter / USUAL_JITTER,
+        slow_node=fabric.slow_node,
     )
 
 
@@ -221,7 +219,7 @@ def step_inputs(
     model = shape(request.model, catalog)
     precision = request.model.precision
     stack = stack_of(request.software, cluster.gpu, model, precision, catalog)
-    conditions = conditions_of(cluster.gpu, precision, stack, fabric.jitter)
+    conditions = conditions_of(cluster.gpu, precision, stack, fabric)
     constants = _constants(catalog, cluster.gpu.key, precision, conditions, drawn)
     sampling = DRAWS if drawn else TYPICAL
     rates = fabric.rates(sampling)
