@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import importlib.util
 import mimetypes
+import re
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from app.web import problems
 from app.web.responses import TEXT, reply, wants_gzip
 
 FOLDER = Path(__file__).parents[2] / "static"
+_IMPORT = re.compile(rb'from "\./([\w-]+\.js)"')
+"""What a module of ours imports; only our own say it in these words."""
 
 
 def _package_file(package: str, name: str) -> Path:
@@ -39,8 +42,11 @@ class Asset:
 
     @cached_property
     def content(self) -> bytes:
-        """The bytes of the file."""
-        return self.path.read_bytes()
+        """The bytes of the file; what a module imports is named with its hash, as a page names it."""
+        content = self.path.read_bytes()
+        if self.path.parent != FOLDER:
+            return content
+        return _IMPORT.sub(lambda found: b'from "./%s?v=%s"' % (found[1], _digest(found[1])), content)
 
     @cached_property
     def digest(self) -> str:
@@ -65,6 +71,17 @@ def assets() -> dict[str, Asset]:
     for name in ("swagger-ui-bundle.js", "swagger-ui.css"):
         found[name] = Asset(_package_file("fastapi_offline", f"static/{name}"))
     return found
+
+
+def _digest(name: bytes) -> bytes:
+    return assets()[name.decode()].digest.encode()
+
+
+@cache
+def imported(name: str) -> tuple[str, ...]:
+    """The modules that a module of ours needs, those that they need too."""
+    direct = [found.decode() for found in _IMPORT.findall((FOLDER / name).read_bytes())]
+    return tuple(dict.fromkeys([*direct, *(other for one in direct for other in imported(one))]))
 
 
 def url(name: str, root_path: str = "") -> str:

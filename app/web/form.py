@@ -244,6 +244,16 @@ def summary(scenario: Scenario, catalog: Catalog) -> str:
     return f"{scenario.gpus:,} × {gpu}, {network}, {model}"
 
 
+def parts(scenario: Scenario, catalog: Catalog) -> list[str]:
+    """What makes this plan: its summary part by part, and what else differs from the defaults, in words."""
+    said = {"gpu", "gpus", "scale_out", "model", "catalog_version"}
+    others = {name: value for name, value in scenario.asked().items() if name not in said}
+    return [
+        *summary(scenario, catalog).split(", "),
+        *(f"{title(name)} {shown(name, value, catalog)}" for name, value in others.items()),
+    ]
+
+
 def defaults(kind: type[Scenario] = Scenario) -> dict[str, str]:
     """The text that means each field's default; blank where blank is the default."""
     fields = kind.model_fields.items()

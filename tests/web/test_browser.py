@@ -1,48 +1,18 @@
 """A planner's tasks in a real browser, with and without JavaScript, by mouse and by keyboard alone."""
 
 import re
-from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response, expect
+from playwright.sync_api import Browser, Page, expect
 
 PAGES = ("/", "/compare", "/size?deadline=90+days&gpu=h100-sxm", "/serve", "/serve/size", "/all-reduce", "/fabric",
          "/catalog", "/accuracy", "/method", "/acceptance", "/brief", "/curves", "/docs", "/nowhere")  # fmt: skip
 DRAWN = ".canvas .main-svg"
 
 
-@pytest.fixture(autouse=True)
-def nothing_goes_wrong(context: BrowserContext, server: str, request: pytest.FixtureRequest) -> Iterator[None]:
-    """No test may see an error on the console, an exception, or a request to another host."""
-    wrong: list[str] = []
-
-    def console(message: ConsoleMessage) -> None:
-        if message.type == "error" and "status of 4" not in message.text:
-            wrong.append(message.text)
-
-    def asked(sent: Request) -> None:
-        if not sent.url.startswith((server, "data:", "blob:")):
-            wrong.append(f"asked {sent.url}")
-
-    def answered(answer: Response) -> None:
-        if answer.status >= 500:
-            wrong.append(f"{answer.status} from {answer.url}")
-
-    context.on("console", console)
-    context.on("request", asked)
-    context.on("response", answered)
-    context.on("weberror", lambda error: wrong.append(str(error.error)))
-    yield
-    assert not wrong
-
-
-@pytest.fixture
-def planner(page: Page, server: str) -> Page:
-    """The planner with the default cluster."""
-    page.goto(server + "/")
-    return page
+pytestmark = pytest.mark.usefixtures("nothing_goes_wrong")
 
 
 def query(page: Page) -> dict[str, list[str]]:
@@ -319,14 +289,6 @@ def test_focus_is_always_visible(planner: Page) -> None:
 
 
 # Without JavaScript --------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def plain(browser: Browser) -> Iterator[Page]:
-    """A browser with JavaScript off."""
-    context = browser.new_context(java_script_enabled=False)
-    yield context.new_page()
-    context.close()
 
 
 def test_without_scripts_the_planner_answers(plain: Page, server: str) -> None:

@@ -91,6 +91,8 @@ def _planner(
         "plan": answer,
         "form": form.form(asked, catalog, answer.scenario),
         "headline": form.summary(scenario, catalog),
+        "parts": form.parts(scenario, catalog),
+        "kept_as": scenario.query(catalog_version=None),
         "explained": answer.explanations,
         "formulas": method.formulas(),
         "figures": figures,

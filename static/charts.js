@@ -1,0 +1,104 @@
+// Charts: drawn by the server; a script takes one over when the reader explores it.
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+let plotly = null;
+
+function loadPlotly() {
+  plotly ??= new Promise((resolve, reject) => {
+    // Plotly brings a style sheet for maps, which the security policy refuses. It leaves it out where this id exists.
+    const noMaps = document.createElement("meta");
+    noMaps.id = "9f215cf04c5486422605d13261cb87401f4e7763b6296af81e98efbc0130da53";
+    const script = document.createElement("script");
+    script.src = document.body.dataset.plotly;
+    script.onload = () => resolve(window.Plotly);
+    script.onerror = reject;
+    document.head.append(noMaps, script);
+  });
+  return plotly;
+}
+
+// A figure travels with the page, or has an address. It names its colours; the style sheet gives them, for light and dark.
+async function figureOf(chart) {
+  const style = getComputedStyle(document.documentElement);
+  const { figure } = chart.dataset;
+  const text = figure ? await (await fetch(figure)).text() : chart.querySelector('script[type="application/json"]').textContent;
+  return JSON.parse(text.replace(/var\((--chart-[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim()));
+}
+
+async function download(chart, format) {
+  const figure = await figureOf(chart);
+  const canvas = chart.querySelector(".canvas");
+  const title = chart.querySelector("figcaption strong").textContent;
+  const layout = {
+    ...figure.layout,
+    paper_bgcolor: getComputedStyle(document.body).backgroundColor,
+    title: { ...figure.layout.title, automargin: true, yref: "container", y: 0.98, yanchor: "top" },
+    margin: { ...figure.layout.margin, t: 72 },
+  };
+  const name = title.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60).replace(/^-|-$/g, "");
+  const size = { width: Math.max(canvas.clientWidth, 760), height: (figure.layout.height ?? 400) + 64 };
+  return window.Plotly.downloadImage({ data: figure.data, layout }, { format, filename: name, scale: 2, ...size });
+}
+
+const ICON = {
+  width: 24,
+  height: 24,
+  path: "M11 3h2v9l3.500-3.500 1.400 1.400L12 16l-5.900-6.100L7.500 8.500 11 12zM4 18h16v2H4z",
+};
+
+async function draw(chart) {
+  const Plotly = await loadPlotly();
+  const canvas = chart.querySelector(".canvas");
+  if (!chart.isConnected) return;
+  const figure = await figureOf(chart);
+  delete figure.layout.title; // It stands above the drawing as text.
+  const config = {
+    displaylogo: false,
+    responsive: true,
+    modeBarButtons: [
+      [
+        { name: "Download PNG", title: "Download as PNG", icon: ICON, click: () => download(chart, "png") },
+        { name: "Download SVG", title: "Download as SVG", icon: ICON, click: () => download(chart, "svg") },
+      ],
+    ],
+  };
+  canvas.querySelector(".drawn")?.remove();
+  canvas.style.minHeight = `${figure.layout.height ?? 400}px`;
+  await Plotly.react(canvas, figure.data, figure.layout, config);
+  if (chart.id === "chart-pareto" && !("leads" in canvas.dataset)) {
+    canvas.dataset.leads = "";
+    const home = document.querySelector(".brand").getAttribute("href");
+    canvas.on("plotly_click", ({ points }) => location.assign(`${home}?${points[0].customdata}`));
+  }
+  chart.dataset.drawn = "";
+}
+
+export const charts = (root) => root.querySelectorAll("figure.chart");
+
+// A picture stands from the start. Who wants to read off values, zoom or save dots asks for the drawing that can.
+export function offerExploring(root) {
+  for (const chart of charts(root)) {
+    const ways = chart.querySelector(".ways");
+    if ("explored" in chart.dataset && !("drawn" in chart.dataset)) draw(chart);
+    if (!ways || ways.querySelector("button") || !chart.querySelector(".canvas svg")) continue;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "link";
+    button.textContent = "Explore";
+    button.setAttribute("aria-label", `Explore: ${chart.querySelector("strong").textContent}`);
+    button.addEventListener("click", async () => {
+      button.textContent = "Loading";
+      await draw(chart);
+      button.remove();
+      const canvas = chart.querySelector(".canvas");
+      canvas.tabIndex = -1;
+      canvas.focus();
+    });
+    ways.append(button);
+  }
+}
+
+dark.addEventListener("change", () => {
+  for (const chart of charts(document)) if ("drawn" in chart.dataset) draw(chart);
+});

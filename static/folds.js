@@ -1,0 +1,31 @@
+// Folds: a link into one opens it; paper shows them all.
+
+// Opens every fold around the target of a link; says whether one was shut.
+export function reveal(target) {
+  let shut = false;
+  const row = target.matches("section") && target.querySelector(":scope > details:not([open])");
+  if (row) shut = row.open = true;
+  for (let node = target.parentElement; node; node = node.parentElement) {
+    if (node.tagName === "DETAILS" && !node.open) shut = node.open = true;
+  }
+  return shut;
+}
+
+export const targetOf = (hash) => (hash.length > 1 ? document.getElementById(decodeURIComponent(hash.slice(1))) : null);
+
+// After the browser went to a target: a field takes the focus, and what was folded comes into view.
+export function follow(hash) {
+  const target = targetOf(hash);
+  if (!target) return;
+  if (reveal(target)) target.scrollIntoView();
+  if (target.matches("input, select, textarea")) target.focus();
+}
+
+let opened = [];
+addEventListener("beforeprint", () => {
+  opened = [...document.querySelectorAll("main details:not([open]):not(.noprint)")];
+  for (const fold of opened) if (!fold.closest(".noprint")) fold.open = true;
+});
+addEventListener("afterprint", () => {
+  for (const fold of opened) fold.open = false;
+});
