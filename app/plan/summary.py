@@ -30,7 +30,7 @@ def verdict(plan: Plan, cluster: Cluster, request: ModelRequest, catalog: Catalo
         return f"{gpus} cannot train {model} as asked; the findings say what to change."
     days = _shown(time)
     campaign = plan.training.campaign_time
-    calendar = f", {show(campaign.typical, campaign.unit)} by the calendar" if campaign else ""
+    calendar = f", {_shown(campaign)} by the calendar" if campaign else ""
     prices = [f"{_shown(band)} {how}" for band, how in ((costs.per_run, "owned"), (costs.rental, "rented")) if band]
     price = f", for {' or '.join(prices)}" if prices else ""
     first = f"{gpus} train {model} on {show(request.training_tokens, '1')} tokens in about {days}{calendar}{price}."
