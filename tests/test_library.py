@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app import Scenario, evaluate, load_catalog
+from app import Grid, Scenario, evaluate, load_catalog, sweep
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -54,3 +54,10 @@ def test_the_readmes_overrides_work(tmp_path: Path) -> None:
     assert after.costs.rental.typical == pytest.approx(2.10 * 512 * hours)
     assert before.costs.rental.typical > 1.1 * after.costs.rental.typical
     assert "our-contract" in after.costs.rental.sources
+
+
+def test_the_readmes_sweep_makes_a_table() -> None:
+    (asked,) = re.findall(r"DataFrame\((sweep\(.*?\), catalog\))\)`", README)
+    rows = list(eval(asked, {"sweep": sweep, "Grid": Grid, "catalog": load_catalog()}))
+    assert [(row["gpus"], row["price_node"]) for row in rows] == [(512, 2e5), (512, 3e5), (1024, 2e5), (1024, 3e5)]
+    assert all(row["costs.capital"] > 0 for row in rows)

@@ -1,11 +1,16 @@
 """A grid of scenarios, row by row."""
 
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
 from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
+from app.studies import parallel_sweep
 from app.studies.sweep import RESULTS, Grid, columns, sweep
 
 
@@ -110,3 +115,31 @@ def test_a_blank_price_is_the_books() -> None:
     rows = list(sweep(Grid(base={"model": "llama-3-8b"}, grid={"price_node": [None, 2e5]}), load_catalog()))
     book = next(sweep(Grid(base={"model": "llama-3-8b"}, grid={"gpus": [1024]}), load_catalog()))
     assert rows[0]["costs.capital"] == book["costs.capital"] != rows[1]["costs.capital"]
+
+
+def test_a_sweep_on_two_processes_has_the_rows_of_one_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel_sweep, "POINTS", 2)
+    monkeypatch.setattr(parallel_sweep.parts, "__defaults__", (2,))
+    grid = Grid(base={"model": "llama-3-8b"}, grid={"gpus": [64, 128, -1], "price_node": [2e5, 2.5e5, 3e5]})
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
+        rows = list(parallel_sweep.sweep(grid, load_catalog(), processes))
+    assert rows == list(sweep(grid, load_catalog()))
+
+
+def test_a_long_sweep_is_asked_for_as_it_is_read() -> None:
+    class Counting(ProcessPoolExecutor):
+        asked: list[Future[Any]]
+
+        def submit(self, *_: Any, **__: Any) -> Future[Any]:
+            done: Future[Any] = Future()
+            part = len(self.asked)
+            done.set_result([(part,)] * len(columns(grid)))
+            self.asked.append(done)
+            return done
+
+    executor = Counting(1)
+    executor.asked = []
+    grid = Grid(grid={"gpus": list(range(8, 8008)), "price_node": list(range(1000, 5096))})
+    rows = parallel_sweep.sweep(grid, load_catalog(), executor)
+    assert [next(rows)["gpus"], next(rows)["gpus"]] == [0, 1]
+    assert len(executor.asked) == parallel_sweep.AHEAD + 1
