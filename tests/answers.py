@@ -20,6 +20,7 @@ from starlette.testclient import TestClient
 
 from app.web.application import create_app
 from app.web.settings import Settings
+from tests import every_figure
 
 FILE = Path(__file__).parent / "answers.json"
 FIGURES = (
@@ -168,6 +169,7 @@ def main() -> int:
     if options.write and not hidden:
         write(version, answers)
         print(f"Wrote {FILE.name}: {len(answers)} scenarios of model version {version}.")
+        every_figure.write(version)
     return int(hidden)
 
 

@@ -1,0 +1,32 @@
+"""No figure of an answer of any kind moves unnoticed; which are right is for other tests to say."""
+
+import numpy as np
+import pytest
+
+from tests import every_figure
+
+ADVICE = (
+    "If they were meant to move: raise __version__ in app/__init__.py and the version in pyproject.toml, run "
+    "`python -m tests.answers --write`, and say in CHANGELOG.md what it prints. "
+    "`python -m tests.every_figure QUESTION` shows the figures."
+)
+
+
+@pytest.mark.parametrize("kind", every_figure.KINDS)
+def test_no_figure_moves_unnoticed(kind: str) -> None:
+    questions = [question for question in every_figure.kept() if question.partition("?")[0] == kind]
+    assert questions
+    moved = {question: parts for question in questions if (parts := every_figure.moved(question))}
+    assert not moved, f"{moved}. {ADVICE}"
+
+
+def test_one_figure_changed_among_thousands_moves_their_sum() -> None:
+    values = np.geomspace(1e-6, 1e12, 5000)
+    whole = every_figure.sum_of(values)
+    changed = values.copy()
+    changed[4321] *= 1 + 1e-4
+    assert abs(every_figure.sum_of(changed) - whole) > every_figure.SAME * len(values)
+    changed = values.copy()
+    changed[[7, 8]] = changed[[8, 7]]
+    assert abs(every_figure.sum_of(changed) - whole) > every_figure.SAME * len(values)
+    assert abs(every_figure.sum_of(values * (1 + 1e-12)) - whole) < every_figure.SAME * len(values)
