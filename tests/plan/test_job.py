@@ -544,3 +544,15 @@ def test_twice_as_much_of_anything_slows_nothing() -> None:
     gains = {one.resource: one.gain for one in made.bottleneck.what_if}
     assert all(gain is not None and gain >= 0 for gain in gains.values())
     assert made.bottleneck.resource == max(gains, key=lambda resource: gains[resource])
+
+
+def test_on_its_own_network_a_job_takes_as_long_as_planned_and_one_that_does_not_run_no_number() -> None:
+    for made in (DEFAULT, draft(tensor_parallel=8, pipeline_parallel=2, micro_batch=1)):
+        again = job.time_on(made, made.setup.cluster, of_scenario(Scenario(), CATALOG))
+        assert again == pytest.approx(made.training.time_to_train.typical, rel=1e-9)
+    roce = Scenario(scale_out="roce-400", tuned=False, topology="fat-tree")
+    assert job.time_on(DEFAULT, look_up(roce, CATALOG), of_scenario(roce, CATALOG)) > (
+        DEFAULT.training.time_to_train.typical
+    )
+    for asked in ({"gpus": 8, "model": "llama-3-405b"}, {"tensor_parallel": 3}):
+        assert np.isnan(job.time_on(draft(**asked), DEFAULT.setup.cluster, of_scenario(Scenario(), CATALOG)))

@@ -14,8 +14,10 @@ from app.formulas.collectives.library import choose
 from app.plan import communication
 from app.plan.scenario import Scenario
 from app.plan.site_calibration import read_calibration, scaled
+from app.studies import own_sweep as own_sweep_module
 from app.studies.benchmark_output import MOST_ROWS, PORT, read
 from app.studies.own_sweep import CalibrateQuestion, own_sweep
+from app.units import percent
 
 CATALOG = load_catalog()
 SIZES = [2**power for power in range(3, 34)]
@@ -174,3 +176,115 @@ def test_a_megabyte_is_read_in_less_than_a_second():
     found, _ = read(text)
     assert time.process_time() - start < 1
     assert sum(len(one.rows) for one in found) <= MOST_ROWS
+
+
+# What is said of the factors, and of rows that they do not explain
+
+
+def test_a_factor_has_four_fifths_of_its_chances_in_its_range():
+    factor = own_sweep_module._factor("latency", 1.4, 0.1)
+    assert (factor.name, factor.value) == ("latency", 1.4)
+    # The 10th and 90th percentile of a normal distribution lie 1.2816 spreads from its middle.
+    assert (factor.low, factor.high) == pytest.approx((1.4 / np.exp(0.12816), 1.4 * np.exp(0.12816)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says", "check"),
+    [
+        ("latency", 1.0, "what such parts usually have, as far", False),
+        ("latency", 1.004, "what such parts usually have, as far", False),  # a range of half a per cent either side
+        ("latency", 1.09, "is 1.1 × what", False),  # worse, but by less than a tenth
+        ("latency", 1.12, "is 1.1 × what", True),
+        ("latency", 0.8, "is 0.8 × what", False),
+        ("bandwidth", 0.97, "is 0.97 × what", False),
+        ("bandwidth", 0.94, "is 0.94 × what", True),
+        ("bandwidth", 1.2, "is 1.2 × what", False),
+        ("fill", 1.5, "is 1.5 × what", True),
+        ("fill", 0.5, "is 0.5 × what", False),
+    ],
+)
+def test_what_is_worse_than_usual_by_more_than_its_range_says_what_to_check(name, value, says, check):
+    meaning = own_sweep_module._factor(name, value, 0.004).meaning
+    assert says in meaning
+    assert (own_sweep_module.CHECKS[name] in meaning) == check
+
+
+def broken(sizes, times=30):
+    """The output of two nodes in which some rows take so many times as long."""
+    lines = output("all-reduce", 2).splitlines()
+    for number, line in enumerate(lines):
+        cells = line.split()
+        if cells and cells[0] in map(str, sizes):
+            cells[5] = str(times * float(cells[5]))
+            lines[number] = " ".join(cells)
+    return ask("\n".join(lines))
+
+
+def test_the_sixth_row_that_fits_no_model_and_later_ones_are_counted():
+    for many, codes in ((5, ["row-fits-no-model"] * 5), (7, ["row-fits-no-model"] * 5 + ["more-rows-fit-no-model"])):
+        found, findings = broken(SIZES[3 : 3 + 3 * many : 3])
+        assert [finding.code for finding in findings] == codes
+        assert sum(not row.fits for row in found.rows) == many
+    assert findings[-1].message == "2 more rows fit no model."
+    assert " took 3" in findings[0].message  # some 30 times what the other rows say
+
+
+def test_rows_within_twice_the_time_fit():
+    found, findings = broken(SIZES[10:11], 1.8)
+    assert not findings
+    assert all(row.fits for row in found.rows)
+
+
+def test_a_row_stands_beside_what_is_usual_and_what_the_factors_make_of_it():
+    factors = (1.4, 0.95, 1.2)
+    found, _ = ask(output("all-reduce", 2, factors))
+    usual = site_times("all-reduce", 2, (1.0, 1.0, 1.0))
+    measured = site_times("all-reduce", 2, factors)
+    assert [row.message for row in found.rows] == SIZES
+    for row, before, took in zip(found.rows, usual, measured, strict=True):
+        assert (row.collective, row.gpus) == ("all-reduce", 16)
+        assert row.measured == pytest.approx(took, abs=6e-9)  # printed with hundredths of a microsecond
+        assert row.usual.typical == pytest.approx(before)
+        assert row.usual.low < row.usual.typical < row.usual.high
+        assert row.calibrated.low < row.calibrated.typical < row.calibrated.high
+    errors = [np.median([abs(getattr(row, name).typical / row.measured - 1) for row in found.rows])
+              for name in ("usual", "calibrated")]  # fmt: skip
+    assert (found.usual_error, found.calibrated_error) == pytest.approx(errors)
+
+
+def test_the_curve_is_what_links_carry_over_time():
+    found, _ = ask(output("all-gather", 2, (1.4, 0.95, 1.2)))
+    drawn = own_sweep_module.curve(found, "all-gather", 16)
+    usual, calibrated, measured = drawn.series
+    assert [line.strong for line in drawn.series] == [False, True, False]
+    for place, row in enumerate(found.rows):
+        carried = row.message * 15 / 16  # (n - 1)/n of an all-gather
+        assert measured.typical[place] == pytest.approx(carried / row.measured)
+        for line, band in ((usual, row.usual), (calibrated, row.calibrated)):
+            ends = (line.low[place], line.typical[place], line.high[place])
+            assert ends == pytest.approx((carried / band.high, carried / band.typical, carried / band.low))
+    assert f"are {percent(found.usual_error)} off as usual, {percent(found.calibrated_error)} when calib" in drawn.title
+    assert len(own_sweep_module.curve(found, "all-reduce", 16).series[0].x) == 0
+
+
+def test_a_port_is_judged_from_64_kibibytes_on():
+    head, tail = PORT_HEAD, "    5000    0.00    40000.00     0.046\n"
+    assert [one.code for one in ask(head + " 65535" + tail)[1]] == ["small-port-messages"]
+    assert not ask(head + " 65536" + tail)[1]
+
+
+def test_ranks_and_hosts_of_the_output_go_before_those_asked():
+    # 32 ranks on 4 hosts whatever is asked; a bare table of 16 ranks is of the two nodes asked for.
+    found, _ = ask(output("all-reduce", 4), gpus=16)
+    assert {row.gpus for row in found.rows} == {32}
+    bare = "\n".join(output("all-reduce", 2).splitlines()[-20:])
+    found, _ = ask(bare, gpus=64)
+    assert {row.gpus for row in found.rows} == {16}
+    assert found.rows[0].usual.typical == pytest.approx(site_times("all-reduce", 2, (1, 1, 1), [found.rows[0].message]))
+    node = "\n".join(output("all-reduce", 1).splitlines()[-20:])
+    assert {row.gpus for row in ask(node, gpus=64)[0].rows} == {8}
+
+
+def test_the_algorithm_asked_for_is_the_one_that_is_calibrated():
+    free, ring = ask(output("all-reduce", 2))[0], ask(output("all-reduce", 2), algorithm="ring")[0]
+    assert ring.calibrated_error > 2 * free.calibrated_error  # the output is not of rings alone
