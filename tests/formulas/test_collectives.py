@@ -532,6 +532,18 @@ def test_a_ring_of_one_pass_gets_the_wire_of_any_network_unless_the_node_is_narr
         assert 127 / 128 * 1e12 / time == pytest.approx(float(narrowest(m)), rel=0.01)
 
 
+def test_the_pipeline_of_a_gather_fills_no_slower_over_many_nodes():
+    # What is beyond latency and bytes: the same over 2 nodes and over 128, whose ring has 64 times the hops.
+    few, many = (cluster("h100-sxm", nodes=nodes).machine(TYPICAL) for nodes in (2, 128))
+    lines = [library.gather_algorithms(m, CALIBRATION)["ring"] for m in (few, many)]
+    fills = [
+        float(quickest("all-gather", line.rate * 1e-3, m, CALIBRATION) - line.latency) - 1e-3
+        for m, line in zip((few, many), lines, strict=True)
+    ]
+    assert fills[0] == pytest.approx(fills[1]) and fills[0] > 1e-4
+    assert float(lines[1].latency) > 50 * float(lines[0].latency) * 0.9
+
+
 def test_a_small_message_passes_every_gpu_of_a_rack():
     # Up and down through 64 GPUs one after the other: 2 · 63 hops after the launch, to which 8 B add a few per cent.
     m = cluster("gb200", nodes=16).machine(TYPICAL)

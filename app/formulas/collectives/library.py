@@ -317,8 +317,8 @@ def _lone_ring_rate(p: Paths, collective: str) -> Array:
 def gather_algorithms(machine: Machine, calibration: Calibration) -> dict[str, AlphaBeta]:
     """Latency, rate and fill of an all-gather or reduce-scatter: a ring with one pass.
 
-    b + γh(g - 1)M + α(M - 1), and min(B, ρP)/f. Bytes pass every GPU once and none waits for a sum to come back: the
-    pipeline fills as within one domain.
+    b + γh(g - 1)M + α(M - 1), and min(B, ρP)/f. Every rank has a share of its own to send from the first step on, and
+    none waits for a sum to come back: the pipeline fills as within one domain, however many there are, and one crossing.
 
     Source: Railyard's calibration against published nccl-tests and rccl-tests.
 
@@ -331,8 +331,9 @@ def gather_algorithms(machine: Machine, calibration: Calibration) -> dict[str, A
     """
     p, m, c, g = _paths(machine, calibration), machine, calibration, _number(machine.ranks_per_domain)
     fill = where(p.several & (g <= 1), m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
-    passing = p.through(c.gather_hop * p.domains, p.domains - 1)
-    return {"ring": AlphaBeta(*passing, _lone_ring_rate(p, "all-gather"), fill, p.cap, c.fill_exponent)}
+    latency, _ = p.through(c.gather_hop * p.domains, p.domains - 1)
+    _, pace = p.through(c.gather_hop, minimum(p.domains - 1, 1.0))
+    return {"ring": AlphaBeta(latency, pace, _lone_ring_rate(p, "all-gather"), fill, p.cap, c.fill_exponent)}
 
 
 def broadcast_algorithms(machine: Machine, calibration: Calibration) -> dict[str, AlphaBeta]:
