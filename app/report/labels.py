@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from app.plan.all_reduce import NAMES
 from app.studies.buy_or_rent import WAYS
+from app.studies.phases import ORDERS
 
 RESOURCES = {
     "compute": "Compute",
@@ -42,6 +43,7 @@ VOCABULARIES: Mapping[str, Mapping[str, str]] = {
     "part": {"all_reduce": "All-reduce"},
     "edition": {"market": "Market", "rule-of-thumb": "Rule of thumb"},
     "way": WAYS,
+    "order": ORDERS,
     "range": RANGE,
 }
 """By the names that results declare, see `app.plan.band.Declaration`; what a vocabulary lacks is said by `named`."""

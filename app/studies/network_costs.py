@@ -20,10 +20,11 @@ from app.plan.bill_of_materials import draws_or_nan
 from app.plan.cluster import Cluster, look_up
 from app.plan.network import Network, network_of
 from app.plan.prices import PriceList
-from app.plan.scenario import PriceRequest, Scenario, Usual, about, check_keys
+from app.plan.scenario import Count, PriceRequest, Scenario, Usual, about, check_keys
 from app.plan.total_cost import ownership
 from app.studies import port_cost
 from app.studies.buy_or_rent import BuyOrRent, Terms, buy_or_rent
+from app.studies.phases import Growth, Phases, phases
 from app.studies.stages import stages
 from app.units import DollarsPerJoule, DollarsPerSecond, Number, Seconds
 
@@ -83,9 +84,26 @@ class CostQuestion(Scenario):
         json_schema_extra={"group": "ownership"},
     )
 
+    grow_to: Annotated[Count, Field(ge=1, le=1_000_000)] | None = Field(
+        None,
+        title="Grows to",
+        description="GPUs of the last phase. Blank: four times as many.",
+        json_schema_extra={"group": "ownership"},
+    )
+    grow_after: Annotated[Seconds, Field(gt=0, le=1e10)] | None = Field(
+        None,
+        title="Grows after",
+        description="Time between the phases. Blank: the catalogue's year.",
+        json_schema_extra=about("ownership", Usual.read("3 months", "1 year", "4 years", "s")),
+    )
+
     def scenario(self) -> Scenario:
         """The cluster and its job alone."""
         return self.part(Scenario)
+
+    def growth(self) -> Growth:
+        """How the cluster grows."""
+        return Growth(self.grow_to, self.grow_after, self.interest)
 
     def terms(self) -> Terms:
         """How a cluster of one's own would be paid for."""
@@ -176,6 +194,7 @@ class CostStudy(Generic[Q]):
     sizes: tuple[SizeCost[Q], ...] = result("", "By size", "Each network, in each edition, against cluster size.")
     claims: tuple[ArticleClaim, ...] = result("", "Articles", "What articles say of cost, held against prices.")
     ownership: BuyOrRent[Q] = result("", "Buy, lease or rent", "A cluster of one's own against others'.")
+    phases: Phases[Q] = result("", "Growing in phases", "What of the network to buy before the cluster grows.")
 
 
 FAMILIES = ("infiniband", "roce", "spectrum-x", "ultra-ethernet", "tcp")
@@ -216,6 +235,7 @@ def cost_study(question: CostQuestion, catalog: Catalog) -> CostStudy:
             sizes=tuple(_by_size(by_size)),
             claims=tuple(_claims(by_size, scenario, catalog)),
             ownership=buy_or_rent(owned, question.terms(), catalog),
+            phases=phases(scenario, owned, question.growth(), catalog),
         )
     )
     return study

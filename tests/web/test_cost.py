@@ -45,6 +45,17 @@ def test_the_page_shows_the_numbers_of_the_answer(client: TestClient) -> None:
     assert 'href="/api/v1/cost?gpus=64"' in page
 
 
+def test_growing_in_phases_is_part_of_the_answer_and_of_the_page(client: TestClient) -> None:
+    query = "/cost?gpus=2048&scale_out=roce-400&switch=sn5600&grow_to=8192&grow_after=2+years&interest=0"
+    phases = client.get("/api/v1" + query).json()["phases"]
+    assert [order["order"] for order in phases["orders"]] == ["later", "ready", "whole"]
+    assert phases["orders"][0]["links_moved"] == 1536
+    page = client.get(query).text
+    assert "From 2,048 GPUs to 8,192, all on" in page
+    assert "1,536" in page
+    assert "not modelled" in client.get("/cost?gpus=64&topology=torus-2d").text
+
+
 def test_a_network_that_cannot_be_built_has_no_price_and_a_finding(client: TestClient) -> None:
     answer = client.get("/api/v1/cost?gpus=2048&topology=mesh").json()
     row = next(row for row in answer["networks"] if row["network"] == "infiniband-ndr")

@@ -24,6 +24,7 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 QUESTION = {
     "Cluster": ("gpu", "gpus", "scale_out", "topology", "oversubscription"),
+    "Growing": ("grow_to", "grow_after"),
     "Owning": ("term", "utilisation", "interest", "residual", "staff", "colocation", "lease", "price_gpu_hour"),
 }
 
@@ -51,7 +52,12 @@ def _shown(question: CostQuestion, answer: CostAnswer, catalog: Catalog) -> dict
     owned = ownership(network.cluster, network, network.prices)
     use = against_use(buy_or_rent(owned, question.terms(), catalog))
     figures = {"use": curve_charts.lines(use)}
-    found = tables.listings(answer) | tables.listings(answer.ownership) | {"use": tables.curve_table(use)}
+    found = (
+        tables.listings(answer)
+        | tables.listings(answer.ownership)
+        | tables.listings(answer.phases)
+        | {"use": tables.curve_table(use)}
+    )
     keys = networks_of(scenario, catalog)
     for edition in EDITIONS:
         asked = scenario.model_copy(update={"price_book": edition, "nics_included": False})
