@@ -16,6 +16,7 @@ from app.report import drawing, method
 from app.report import tables as report_tables
 from app.report.charts import named_charts, plan_charts
 from app.studies import acceptance
+from app.studies.bad_parts import bad_parts
 from app.web import form
 from app.web.heavy_queue import compute, is_heavy
 from app.web.pages.compare import comparisons
@@ -141,5 +142,7 @@ def _curves(request: Request) -> Response:
     plan = evaluate(scenario, catalog)
     made = {name: named_charts.chart(name, scenario, plan, catalog) for name in LATER}
     drawn = [(name, chart.figure, chart.table) for name, chart in made.items() if chart]
-    values = {"headline": form.summary(scenario, catalog), "drawn": drawn}
+    chosen = plan.training.parallelism if plan.memory.fits else None
+    bad = bad_parts(scenario, catalog, plan.all_reduce.message, chosen)
+    values = {"headline": form.summary(scenario, catalog), "drawn": drawn, "bad_parts": bad}
     return page(request, "curves.html", values, scenario=scenario)

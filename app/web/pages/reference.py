@@ -17,6 +17,7 @@ from app.plan.scenario import Scenario
 from app.report import catalog_listing, files, glossary, method, tables
 from app.report.charts import accuracy_charts
 from app.studies import acceptance
+from app.studies.bad_parts import BadPart, bad_parts
 from app.studies.network_costs import CostQuestion
 from app.studies.own_sweep import CalibrateQuestion
 from app.studies.sizing import Question
@@ -131,13 +132,23 @@ def _sheet(scenario: Scenario, loaded: Catalog) -> acceptance.Sheet:
     return acceptance.sheet(scenario, loaded, network.nodes_per_unit)
 
 
+def _bad_parts(scenario: Scenario, loaded: Catalog) -> tuple[BadPart, ...]:
+    plan = evaluate(scenario, loaded, include=())
+    chosen = plan.training.parallelism if plan.memory.fits else None
+    return bad_parts(scenario, loaded, plan.all_reduce.message, chosen)
+
+
 @router.get("/acceptance")
 async def acceptance_page(request: Request) -> Response:
     """The acceptance sheet, to print."""
     scenario, loaded = _scenario(request), _catalog(request)
 
     def work(_: Stopped) -> Response:
-        values = {"acceptance": _sheet(scenario, loaded), "summary": form.summary(scenario, loaded)}
+        values = {
+            "acceptance": _sheet(scenario, loaded),
+            "summary": form.summary(scenario, loaded),
+            "bad_parts": _bad_parts(scenario, loaded),
+        }
         return page(request, "acceptance.html", values, scenario=scenario)
 
     return await compute(request, work, heavy=is_heavy(scenario, loaded))
@@ -153,6 +164,7 @@ async def acceptance_json(request: Request) -> Response:
             "catalog_version": loaded.version,
             "permalink": "/acceptance?" + scenario.query(catalog_version=loaded.version),
             "acceptance": _sheet(scenario, loaded),
+            "bad_parts": _bad_parts(scenario, loaded),
         }
         return reply(request, to_json(with_root_path(body, request.app.state.settings.root_path)))
 
