@@ -162,7 +162,7 @@ def hardware_kind(system: CollectiveSystem, sampling: Sampling, catalog: Catalog
     if family == "gpudirect-tcp":
         streamed = np.where(np.asarray(network.line) < constants("gpudirect-tcp", "fast_from"), 1.0, 0.0)
     one_domain = Machine(
-        ranks_per_domain=float(node.domain if node.wide else system.gpus_per_node),
+        ranks_per_domain=float(node.reach),
         domains=1.0,
         scale_up_rate=inside.rate,
         multicast_rate=inside.multicast_rate,
@@ -205,6 +205,7 @@ class _Node:
         wiring: of that link.
         domain: GPUs that reach one another over the scale-up link [1].
         wide: the scale-up link joins nodes, as in a rack; a node that uses few of its GPUs is still one node.
+        reach: GPUs in use that meet over the link: a domain, in a node its own; over PCIe all of a node [1].
     """
 
     card: Gpu
@@ -212,6 +213,7 @@ class _Node:
     wiring: str
     domain: int
     wide: bool
+    reach: int
 
 
 def _node(system: CollectiveSystem, catalog: Catalog) -> _Node:
@@ -221,7 +223,9 @@ def _node(system: CollectiveSystem, catalog: Catalog) -> _Node:
     if link.family == "pcie" and wiring not in ("host", "no-peer-to-peer"):
         wiring = "peer-to-peer"
     node_gpus = max(system.gpus_per_node, catalog.platforms[card.platform].gpus_per_node)
-    return _Node(card, link, wiring, system.domain, wide=link.family != "pcie" and system.domain > node_gpus)
+    wide = link.family != "pcie" and system.domain > node_gpus
+    in_node = system.gpus_per_node if link.family == "pcie" else min(system.domain, system.gpus_per_node)
+    return _Node(card, link, wiring, system.domain, wide, system.domain if wide else in_node)
 
 
 def _link(system: CollectiveSystem, card: Gpu, catalog: Catalog) -> ScaleUp:
@@ -416,8 +420,7 @@ SCALE_UP: Mapping[str, _Family] = {
 def hardware_class(system: CollectiveSystem, nodes: float, catalog: Catalog) -> str:
     """The class of hardware whose model error applies; also the groups of the accuracy report."""
     node = _node(system, catalog)
-    reach = node.domain if node.wide else system.gpus_per_node
-    joined = nodes * system.gpus_per_node > reach
+    joined = nodes * system.gpus_per_node > node.reach
     if node.link.family == "infinity-fabric":
         return "infinity-fabric-network" if joined else "infinity-fabric"
     if node.link.family == "pcie":

@@ -123,6 +123,13 @@ def test_each_field_of_the_network_moves_what_it_should_and_nothing_else(base, c
     assert {name for name in RESULTS if before[name] != after[name]} == moves
 
 
+def test_smaller_domains_enter_the_network_on_fewer_ports():
+    """A ring that enters a domain once uses its ports together: half as many GPUs a domain, half the rate."""
+    whole, half = (evaluate(Scenario(scale_up_domain=size, profile=PROFILE), CATALOG).all_reduce for size in (8, 4))
+    assert half.time.typical / whole.time.typical == pytest.approx(2, rel=0.01)
+    assert half.all_to_all_time.typical / whole.all_to_all_time.typical == pytest.approx(1020 / 1016, rel=1e-3)
+
+
 def test_an_all_to_all_across_a_taper_takes_as_long_as_the_bytes_that_leave_a_unit():
     """1,024 GPUs in units of 256: 768 of 1,016 peers outside a node are outside the unit; 8 · 768/1,016 = 6.05."""
     flat, tapered = (
