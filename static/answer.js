@@ -5,6 +5,7 @@ import { announce } from "./announcement.js";
 import { charts } from "./charts.js";
 import { syncFields } from "./fields.js";
 import { markMoved, readFigures } from "./figures.js";
+import { foldRows } from "./parts.js";
 import { baseline } from "./pins.js";
 
 const SLOW = 2000;
@@ -33,6 +34,7 @@ function swap(id, fresh) {
   const before = document.getElementById(id);
   const after = fresh.getElementById(id);
   if (!before || !after) return;
+  foldRows(after);
   keepFolds(before, after);
   keepDrawings(before, after);
   before.replaceWith(document.adoptNode(after));

@@ -3,9 +3,10 @@
 import { go, traceFromPin } from "./answer.js";
 import { offerExploring } from "./charts.js";
 import { copy } from "./clipboard.js";
+import { openDrawer, refreshDrawer, resultOf, syncDrawer } from "./drawer.js";
 import { addressOf, live } from "./fields.js";
 import { follow, reveal, targetOf } from "./folds.js";
-import { nearby, printReport } from "./parts.js";
+import { foldRows, printReport } from "./parts.js";
 import { pin, showPins } from "./pins.js";
 import { openPlans } from "./plans.js";
 
@@ -18,7 +19,8 @@ document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.method !== "get" || event.defaultPrevented) return;
   event.preventDefault();
-  if (form.matches("[data-live]")) go(addressOf(form));
+  const inPlace = form.matches("[data-live]") || (form.matches("[data-evidence]") && live());
+  if (inPlace) go(addressOf(form));
   else location.assign(addressOf(form));
 });
 
@@ -30,6 +32,12 @@ document.addEventListener("click", (event) => {
   if ("ask" in link.dataset) {
     event.preventDefault();
     ASKED[link.dataset.ask]();
+    return;
+  }
+  const result = resultOf(link);
+  if (result) {
+    event.preventDefault();
+    openDrawer(result);
     return;
   }
   const url = new URL(link.href);
@@ -50,6 +58,7 @@ document.addEventListener("click", (event) => {
 
 let shown = "";
 addEventListener("popstate", () => {
+  syncDrawer();
   if (location.pathname + location.search !== shown && live()) go(location.href, { push: false });
   else follow(location.hash);
 });
@@ -73,14 +82,17 @@ function dress(root) {
     place.dataset.dressed = "";
     place.append(button(place.dataset.print, printReport));
   }
-  for (const place of root.querySelectorAll(".later[data-from]")) nearby.observe(place);
   offerExploring(root);
   showPins();
 }
 
-document.addEventListener("answered", () => dress(document));
+document.addEventListener("answered", () => {
+  dress(document);
+  refreshDrawer();
+});
 document.addEventListener("pinned", traceFromPin);
 
+foldRows(document);
 const scenario = document.getElementById("scenario");
 if (scenario && matchMedia("(min-width: 64rem)").matches) scenario.open = true;
 dress(document);

@@ -1,40 +1,43 @@
-// Parts of a page that are fetched when they come near: what takes longer than the plan.
+// Sections with a page of their own: a row that leads there becomes a fold that brings it here.
 
 import { offerExploring } from "./charts.js";
 
-const pages = new Map();
-
-export async function fetchPart(place) {
+async function bring(place) {
   const address = place.dataset.from;
-  if (!pages.has(address)) {
-    pages.clear();
-    const read = async () => new DOMParser().parseFromString(await (await fetch(address)).text(), "text/html");
-    pages.set(address, read());
-  }
+  place.removeAttribute("data-from");
   try {
-    const found = (await pages.get(address)).getElementById(place.dataset.part);
-    if (!place.isConnected || !place.dataset.from) return;
-    place.removeAttribute("data-from");
-    if (found) place.replaceChildren(document.importNode(found, true));
-    else place.remove();
+    const response = await fetch(address, { headers: { accept: "text/html" } });
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    if (place.isConnected) place.replaceChildren(...page.getElementById("section-body").childNodes);
     offerExploring(place);
   } catch {
-    pages.delete(address); // The link stays in its place.
+    place.dataset.from = address; // The link stays in its place.
   }
 }
 
-export const nearby = new IntersectionObserver(
-  (entries) => {
-    for (const { isIntersecting, target } of entries) {
-      if (!isIntersecting) continue;
-      nearby.unobserve(target);
-      fetchPart(target);
-    }
-  },
-  { rootMargin: "300px" },
-);
+function fold(row) {
+  const fold = document.createElement("details");
+  fold.className = "section";
+  fold.id = `fold-${row.parentElement.id}`;
+  const summary = document.createElement("summary");
+  const place = document.createElement("div");
+  place.className = "unfolded";
+  place.dataset.from = row.href;
+  const link = document.createElement("a");
+  link.href = row.href;
+  link.textContent = `${row.querySelector("h2").textContent} on a page of its own`;
+  place.append(link);
+  summary.append(...row.childNodes);
+  fold.append(summary, place);
+  fold.addEventListener("toggle", () => fold.open && place.dataset.from && bring(place));
+  row.replaceWith(fold);
+}
+
+export function foldRows(root) {
+  for (const row of root.querySelectorAll("a.elsewhere")) fold(row);
+}
 
 export async function printReport() {
-  await Promise.all([...document.querySelectorAll(".later[data-from]")].map(fetchPart));
+  await Promise.all([...document.querySelectorAll("[data-from]")].map(bring));
   print();
 }

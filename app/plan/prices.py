@@ -203,6 +203,18 @@ class PriceList:
         """An operating figure: pue, lifetime, spares, support or infrastructure."""
         return self._own(name, unit) or self.catalog.operations["site"][name]
 
+    def in_force(self, platform: Platform, gpus_per_node: int, gpu: str, switch: Switch | None) -> dict[str, Estimate]:
+        """What the fields of prices and of the site stand at, the blank ones too, where one figure stands for all."""
+        sites = ("pue", "lifetime", "spares", "support", "infrastructure")
+        known = {
+            "price_node": self.node(platform, gpus_per_node),
+            "price_switch": self.switch(switch) if switch else None,
+            "price_gpu_hour": self.gpu_hour(gpu),
+            "electricity": self.electricity(),
+            **{name: self.rate(name, self.catalog.operations["site"][name].unit) for name in sites},
+        }
+        return {name: estimate for name, estimate in known.items() if estimate}
+
 
 @lru_cache(maxsize=256)
 def _listed(catalog: Catalog, edition: str, *values: float | None) -> PriceList:

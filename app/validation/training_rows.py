@@ -219,10 +219,10 @@ def read(path: Path, catalog: Catalog) -> tuple[list[Row], list[dict[str, str]]]
     with path.open(encoding="utf-8-sig", newline="") as file:
         for line, raw in enumerate(csv.DictReader(file), start=2):
             run = raw.get("run") or f"line {line}"
-            reason = _unusable(raw, catalog)
+            reason = refusal(raw, catalog)
             if not reason:
                 try:
-                    rows.append(_row(run, raw, catalog))
+                    rows.append(row_of(run, raw, catalog))
                 except ValidationError as error:
                     first = error.errors()[0]
                     reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -231,7 +231,8 @@ def read(path: Path, catalog: Catalog) -> tuple[list[Row], list[dict[str, str]]]
     return rows, skipped
 
 
-def _unusable(raw: Mapping[str, str], catalog: Catalog) -> str:
+def refusal(raw: Mapping[str, str], catalog: Catalog) -> str:
+    """Why a row cannot be predicted; nothing where it can."""
     if raw.get("gpu") not in catalog.gpus:
         return f"no GPU {raw.get('gpu')!r} in the catalogue"
     missing = [name for name in NEEDED if not (number(raw.get(name)) or 0) > 0]
@@ -242,7 +243,8 @@ def _unusable(raw: Mapping[str, str], catalog: Catalog) -> str:
     return ""
 
 
-def _row(run: str, raw: Mapping[str, str], catalog: Catalog) -> Row:
+def row_of(run: str, raw: Mapping[str, str], catalog: Catalog) -> Row:
+    """A row of the file as a question to the planner and what was measured."""
     stack = raw.get("stack", "")
     question = scenario_of(raw, catalog)
     experts = float(shape(question.part(ModelRequest), catalog).experts) > 0

@@ -29,9 +29,11 @@ from app.web.pages import (
     how,
     planner,
     reference,
+    sections,
     serve,
     serve_size,
     size,
+    start,
 )
 
 
@@ -63,7 +65,22 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     app.state.heavy_queue = heavy_queue.HeavyQueue(options)
     # Routes are tried in this order: programs ask most often, and for answers that take least.
     app.router.routes += api.operations
-    for page in (planner, brief, how, charts, compare, serve, serve_size, size, explore, calibrate, cost, reference):
+    for page in (
+        planner,
+        start,
+        sections,
+        brief,
+        how,
+        charts,
+        compare,
+        serve,
+        serve_size,
+        size,
+        explore,
+        calibrate,
+        cost,
+        reference,
+    ):
         app.include_router(page.router)
     app.router.routes += [assets.route, *docs.routes]
     _operations(app)

@@ -211,9 +211,11 @@ class Choices:
     error: str
 
 
-def controls(asked: BoundForm, catalog: Catalog, names: Sequence[str]) -> list[Control]:
-    """Some fields of a question as controls."""
-    return [_control(name, asked, catalog, {}) for name in names]
+def controls(
+    asked: BoundForm, catalog: Catalog, names: Sequence[str], resolved: Mapping[str, Any] | None = None
+) -> list[Control]:
+    """Some fields of a question as controls; ``resolved`` names what stands behind each blank."""
+    return [_control(name, asked, catalog, resolved or {}) for name in names]
 
 
 def choices(asked: BoundForm, catalog: Catalog, name: str) -> Choices:

@@ -3,6 +3,7 @@
 Templates print what a plan found: filters here write numbers for people, and nothing computes one.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,6 +25,8 @@ from app.units import show, show_range
 from app.web import assets
 from app.web.responses import HTML, PageCache, reply
 
+_INDENT = re.compile(r"\n\s+<")
+"""Room that only templates need."""
 FOLDER = Path(__file__).parents[2] / "templates"
 NAVIGATION = (
     ("/", "Plan"),
@@ -118,11 +121,12 @@ def anchor(path: str) -> str:
 class Notes:
     """The sources that a page's numbers rest on, in the order in which the page first needs them."""
 
+    prefix: str = ""
     groups: dict[tuple[str, ...], int] = field(default_factory=dict)
 
-    def reference(self, sources: tuple[str, ...]) -> int:
-        """The number of the note that lists these sources."""
-        return self.groups.setdefault(sources, len(self.groups) + 1)
+    def anchor(self, sources: tuple[str, ...]) -> str:
+        """The id of the note that lists these sources."""
+        return f"note-{self.prefix}{self.groups.setdefault(sources, len(self.groups) + 1)}"
 
 
 @cache
@@ -195,6 +199,8 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
         "navigation": [(to, root + to + queries.get(to, ""), name, to == path) for to, name in NAVIGATION],
         "catalog": request.app.state.catalog,
         "notes": Notes(),
+        "numbers": "notes",
+        "whole": False,
         "explained": {},
         "embed": embed,
         "picture": picture,
@@ -211,7 +217,8 @@ def page(
     final: bool = True,
 ) -> Response:
     """Answer with a page, and keep it for who asks again, unless it might then come out otherwise (not ``final``)."""
-    body = environment().get_template(template).render({**context(request, scenario), **values}).encode()
+    text = environment().get_template(template).render({**context(request, scenario), **values})
+    body = _INDENT.sub("\n<", text).encode()
     if request.method == "GET" and status == 200 and final:
         cache: PageCache = request.app.state.page_cache
         return cache.keep(request, body, HTML)

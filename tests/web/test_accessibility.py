@@ -1,5 +1,7 @@
 """axe-core finds nothing on any page: wide and light with everything unfolded, narrow and dark as it opens."""
 
+from urllib.parse import urlsplit
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
@@ -13,6 +15,12 @@ PAGES = (
     "/serve?gpus=64&serving=disaggregated",
     "/serve/size?gpu=h200-sxm&gpu=gb200&model=deepseek-v3&tpot_limit=33+ms",
     "/curves",
+    "/start",
+    "/start?know=power",
+    "/plan/fabric",
+    "/plan/sources",
+    "/how/training.step_time",
+    "/how/costs.capital?price_node=$220K",
     "/all-reduce",
     "/calibrate",
     "/fabric",
@@ -39,7 +47,7 @@ def violations(browser: Browser, address: str, width: int, scheme: str) -> list[
     page.goto(address)
     if width > 1000 and "/catalog" not in address:
         page.evaluate(UNFOLD)
-    if "/curves" in address or "/fabric" in address:  # explored once, not on every page
+    if urlsplit(address).path in ("/curves", "/fabric"):  # explored once, not on every page
         page.locator("figure.chart").first.get_by_role("button", name="Explore").click()
         page.locator(".canvas .main-svg").first.wait_for()
     results = Axe().run(page, options=RULES)
@@ -54,3 +62,24 @@ def violations(browser: Browser, address: str, width: int, scheme: str) -> list[
 def test_axe_finds_nothing(browser: Browser, server: str, address: str) -> None:
     found = violations(browser, server + address, 1440, "light") + violations(browser, server + address, 390, "dark")
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+def test_axe_finds_nothing_with_drawer_pins_and_saved_plans_open(
+    browser: Browser, server: str, width: int, scheme: str
+) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+    page = context.new_page()
+    page.goto(server + "/?gpus=256")
+    page.locator("[data-ask=pin]").click()
+    page.goto(server + "/?gpus=512")
+    page.locator("#fold-fabric > summary").click()
+    page.locator("#fabric svg.fabric-drawing").wait_for()
+    page.locator(".figures a.figure").first.click()
+    page.locator("#drawer .ledger").wait_for()
+    found = Axe().run(page, options=RULES).response["violations"]
+    page.keyboard.press("Escape")
+    page.locator(".masthead [data-ask=plans]").click()
+    found += Axe().run(page, options=RULES).response["violations"]
+    context.close()
+    assert not [f"{one['id']}: {[node['html'][:160] for node in one['nodes'][:3]]}" for one in found]

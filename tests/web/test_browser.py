@@ -8,7 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 PAGES = ("/", "/compare", "/size?deadline=90+days&gpu=h100-sxm", "/serve", "/serve/size", "/all-reduce", "/fabric",
-         "/catalog", "/accuracy", "/method", "/acceptance", "/brief", "/curves", "/docs", "/nowhere")  # fmt: skip
+         "/catalog", "/accuracy", "/method", "/acceptance", "/brief", "/curves", "/start",
+         "/plan/fabric", "/how/costs.capital", "/docs", "/nowhere")  # fmt: skip
 DRAWN = ".canvas .main-svg"
 
 
@@ -107,23 +108,13 @@ def test_switch_to_roce_and_see_what_changed(planner: Page) -> None:
     expect(planner.locator("#verdict")).to_contain_text("Against plan A: B")
 
 
-def test_find_why_a_number_is_what_it_is(planner: Page) -> None:
-    planner.locator(".figures").get_by_role("link").filter(has_text="days").first.click()
-    explanation = planner.locator("#how-training-time_to_train")
-    expect(explanation).to_be_visible()
-    expect(explanation.locator("math").first).to_be_visible()
-    expect(explanation.get_by_role("cell").first).to_be_visible()
-    planner.locator("#how-fabric-cost_per_host_port a[href^='/catalog#source-']").first.evaluate("link => link.click()")
-    expect(planner).to_have_url(re.compile(r"/catalog#source-"))
-
-
-def test_every_number_shows_its_sources(planner: Page) -> None:
-    planner.locator("#fold-fabric > summary").click()
-    planner.locator("summary", has_text="Table: bill of materials").click()
-    row = planner.locator("tr", has_text="QM9700").first
+def test_every_number_shows_its_sources(page: Page, server: str) -> None:
+    page.goto(server + "/plan/fabric")
+    page.locator("summary", has_text="Table: bill of materials").click()
+    row = page.locator("tr", has_text="QM9700").first
     row.locator("a.figure").first.click()
-    expect(planner.locator("li:target")).to_be_visible()
-    expect(planner.locator("li:target a").first).to_have_attribute("href", re.compile("/catalog#source-"))
+    expect(page.locator("li:target")).to_be_visible()
+    expect(page.locator("li:target a").first).to_have_attribute("href", re.compile("/catalog#source-"))
 
 
 def test_make_a_model_fit(page: Page, server: str) -> None:
@@ -185,7 +176,7 @@ def test_export_and_ask_again(planner: Page, web: httpx.Client) -> None:
 
 
 def test_open_a_real_cluster(planner: Page) -> None:
-    planner.locator("summary", has_text="Open a real cluster").click()
+    planner.get_by_role("link", name="Open a real cluster").click()
     planner.locator(".presets").get_by_role("link", name=re.compile("GB200")).first.click()
     expect(planner.locator("#verdict")).to_contain_text("GB200")
     assert query(planner)["gpu"] != ["h100-sxm"]
@@ -271,7 +262,9 @@ def test_everything_by_keyboard(planner: Page) -> None:
     link = planner.locator(".figures a", has_text="days").first
     link.focus()
     planner.keyboard.press("Enter")
-    expect(planner.locator("#how-training-time_to_train")).to_be_visible()
+    expect(planner.locator("#drawer #how-training-time_to_train")).to_be_visible()
+    planner.keyboard.press("Escape")
+    expect(link).to_be_focused()
 
 
 def test_focus_is_always_visible(planner: Page) -> None:
@@ -302,7 +295,8 @@ def test_without_scripts_the_planner_answers(plain: Page, server: str) -> None:
     expect(plain.get_by_role("cell", name=re.compile("ms|s")).first).to_be_visible()
     plain.locator(".figures a", has_text="days").first.click()
     expect(plain.locator("#how-training-time_to_train")).to_be_visible()
-    plain.locator("#fold-fabric > summary").click()
+    plain.go_back()
+    plain.locator("#fabric").get_by_role("link").click()
     expect(plain.locator("svg.fabric-drawing").first).to_be_visible()
 
 
@@ -355,8 +349,9 @@ def test_a_chart_is_explored_when_asked(planner: Page) -> None:
     assert "<svg" in download.value.path().read_text()
 
 
-def test_slow_curves_come_when_they_are_near(planner: Page) -> None:
+def test_what_has_a_page_of_its_own_unfolds_in_its_place(planner: Page) -> None:
     planner.locator("#fold-scaling > summary").click()
+    expect(planner).to_have_url(re.compile("/$"))
     expect(planner.locator("#part-scaling figcaption")).to_contain_text("GPUs")
     expect(planner.locator("#part-scaling .drawn svg").first).to_be_visible()
 

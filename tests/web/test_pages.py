@@ -11,11 +11,14 @@ from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from app.catalog.load import load_catalog
+from app.plan import declarations
 from app.plan.band import Band
+from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 from app.units import show
 from app.web import responses, settings, templating
 from app.web.application import create_app
+from app.web.pages.sections import SECTIONS
 
 PAGES = ("/", "/compare", "/size", "/curves", "/catalog", "/method")
 VOID = {"meta", "link", "input", "br", "rect", "path", "line", "img", "hr", "wbr"}
@@ -112,7 +115,7 @@ def test_the_page_prints_the_numbers_of_the_api(client: TestClient, query: str) 
 
 def test_every_table_of_the_page_is_a_table_of_the_files(client: TestClient) -> None:
     plan = client.get("/api/v1/plan").json()
-    text = get(client, "/").text()
+    text = get(client, "/").text() + get(client, "/plan/fabric").text()
     for line in plan["fabric"]["bill_of_materials"]:
         assert line["part"] in text
         assert f"{line['quantity']:,}" in text
@@ -126,13 +129,19 @@ def test_every_table_of_the_page_is_a_table_of_the_files(client: TestClient) -> 
 
 
 def test_every_number_leads_to_its_formula_or_its_sources_in_one_click(client: TestClient) -> None:
-    page = get(client, "/")
-    figures = [element["href"] for element in page.all("a", class_="figure")]
-    assert len(figures) > 100
-    for target in figures:
-        assert target.startswith("#")
-        assert target[1:] in page.by_id, target
-    catalogue = get(client, "/catalog")
+    results = {result.path for result in declarations.results(evaluate(Scenario(), load_catalog()))}
+    counted = 0
+    for address in ("/", "/plan/fabric", "/plan/parallelism", "/plan/all-reduce"):
+        page = get(client, address)
+        for element in page.all("a", class_="figure"):
+            target = element["href"]
+            if target.startswith("/how/"):
+                assert target.removeprefix("/how/") in results, target
+            else:
+                assert target[1:] in page.by_id, target
+            counted += 1
+    assert counted > 60
+    page, catalogue = get(client, "/plan/sources"), get(client, "/catalog")
     sources = {href for element in page.all("a") if (href := element.get("href", "")).startswith("/catalog#source-")}
     assert len(sources) > 5
     for source in sources:
@@ -140,22 +149,43 @@ def test_every_number_leads_to_its_formula_or_its_sources_in_one_click(client: T
 
 
 def test_an_explanation_shows_the_formula_with_this_plans_numbers(client: TestClient) -> None:
-    page = get(client, "/?gpus=512")
+    page = get(client, "/how/fabric.cost_per_host_port?gpus=512")
     method = get(client, "/method")
     assert any(page.all("math"))
-    explained = [name for name in page.by_id if name.startswith("how-")]
-    assert {"how-training-step_time", "how-fabric-cost_per_host_port", "how-costs-per_run"} <= set(explained)
-    port = page.text("how-fabric-cost_per_host_port")
     plan = client.get("/api/v1/plan?gpus=512").json()
-    assert show(plan["fabric"]["cost"]["typical"], "USD") in port
+    assert show(plan["fabric"]["cost"]["typical"], "USD") in page.text("how-fabric-cost_per_host_port")
     for element in page.all("a"):
         href = element.get("href", "")
         if href.startswith("/method#"):
             assert href.partition("#")[2] in method.by_id, href
 
 
+@pytest.mark.parametrize("key", [key for key, section in SECTIONS.items() if not section.page])
+def test_every_section_is_a_page_of_its_own(client: TestClient, key: str) -> None:
+    page = get(client, f"/plan/{key}?gpus=256")
+    assert page.text("section-body")
+    assert "256 × H100 SXM" in page.text("main")
+    planner = get(client, "/?gpus=256")
+    addresses = {element.get("href") for element in planner.all("a")}
+    assert f"/plan/{key}?gpus=256" in addresses or key in planner.by_id
+
+
+def test_what_is_no_section_is_not_found(client: TestClient) -> None:
+    assert client.get("/plan/nothing").status_code == 404
+    assert "findings" in client.get("/plan/parallelism?gpus=8&model=llama-3-405b").json()["detail"]
+
+
+def test_the_default_page_is_light(client: TestClient) -> None:
+    """Under 120 kB and 200 links, six charts among them; it was 311 kB and 595 links with everything on it."""
+    text = client.get("/").text
+    assert len(text.encode()) < 120_000
+    assert text.count("<a ") < 200
+    assert text.count('<figure class="chart"') == 6
+
+
 def test_every_link_within_the_page_has_a_target(client: TestClient) -> None:
-    for address in ("/", "/?gpus=1020", "/compare", "/size?deadline=60+days", "/curves", "/?gpus=x"):
+    sections = [f"/plan/{key}" for key, section in SECTIONS.items() if not section.page]
+    for address in ("/", "/?gpus=1020", "/compare", "/size?deadline=60+days", "/curves", "/?gpus=x", *sections):
         page = get(client, address, 422 if address == "/?gpus=x" else 200)
         ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
         assert len(ids) == len(set(ids)), [name for name in ids if ids.count(name) > 1]
@@ -231,9 +261,9 @@ def test_a_form_sent_without_scripts_leads_to_the_short_address(client: TestClie
     sent = {}
     for tag, attributes in page.elements:
         if tag == "input" and attributes.get("name"):
-            sent[attributes["name"]] = attributes["value"]
+            sent[attributes["name"]] = attributes.get("value", "")
         elif tag == "select":
-            sent[attributes["name"]] = attributes["data-default"]
+            sent[attributes["name"]] = attributes.get("data-default", "")
     answer = client.get("/", params=sent | {"gpus": "512", "message": "1 GiB"}, follow_redirects=False)
     assert answer.status_code == 303
     assert answer.headers["location"] == "/?gpus=512&message=1+GiB"
@@ -261,7 +291,7 @@ def test_a_finding_links_to_the_plan_that_heeds_it(client: TestClient) -> None:
 
 
 def test_every_preset_opens_in_one_click(client: TestClient) -> None:
-    page = get(client, "/")
+    page = get(client, "/start")
     addresses = [element["href"] for element in page.all("a") if element.get("href", "").startswith("/?")]
     presets = load_catalog().presets
     assert len(presets) >= 8

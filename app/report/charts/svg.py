@@ -181,20 +181,20 @@ def _grid(plot: Plot) -> Iterator[str]:
     across, down = list(_marks(plot.x)), list(_marks(plot.y))
     yield '<g stroke="var(--chart-grid)">'
     for place, _ in across:
-        yield f'<line x1="{100 * place:.2f}%" x2="{100 * place:.2f}%" y1="{plot.top:.0f}" y2="{foot:.0f}"/>'
+        yield f'<line x1="{_percent(100 * place)}" x2="{_percent(100 * place)}" y1="{plot.top:.0f}" y2="{foot:.0f}"/>'
     for place, _ in down:
         y = plot.top + plot.tall * (1 - place)
-        yield f'<line x1="0" x2="100%" y1="{y:.1f}" y2="{y:.1f}"/>'
+        yield f'<line x1="0" x2="100%" y1="{_length(y)}" y2="{_length(y)}"/>'
     yield '</g><g font-size="12" fill="var(--chart-muted)">'
     spared = _spared(across)
     for index, (place, text) in enumerate(across):
         side = "end" if place > 0.96 else "start" if place < 0.02 and plot.left < 12 else "middle"
         narrow = ' class="wide"' if index in spared else ""
-        at = f'x="{100 * place:.2f}%" y="{foot + 16:.0f}" text-anchor="{side}"'
+        at = f'x="{_percent(100 * place)}" y="{foot + 16:.0f}" text-anchor="{side}"'
         yield f"<text {at}{narrow}>{escape(text)}</text>"
     for place, text in down:
         y = plot.top + plot.tall * (1 - place) + 4
-        yield f'<text x="-6" y="{y:.1f}" text-anchor="end">{escape(text)}</text>'
+        yield f'<text x="-6" y="{_length(y)}" text-anchor="end">{escape(text)}</text>'
     for axis, at in ((plot.x, f'x="50%" y="{foot + 36:.0f}" text-anchor="middle"'), (plot.y, _above(plot))):
         if axis.get("visible", True) and (name := axis.get("title", {}).get("text")):
             yield f"<text {at}>{escape(name)}</text>"
@@ -304,7 +304,13 @@ def _bar(plot: Plot, trace: Mapping[str, Any], key: str) -> Iterator[str]:
         base = (trace.get("base") or [0.0])[0]
         first, last = sorted((plot.across(base), plot.across(base + length)))
         top, foot = (plot.down(row + trace["offset"] + part * trace["width"]) for part in (0, 1))
-        box = f'x="{first:.2f}%" y="{min(top, foot):.1f}" width="{last - first:.2f}%" height="{abs(foot - top):.1f}"'
+        left, upper, wide, tall = (
+            _percent(first),
+            _length(min(top, foot)),
+            _percent(last - first),
+            _length(abs(foot - top)),
+        )
+        box = f'x="{left}" y="{upper}" width="{wide}" height="{tall}"'
         marker = trace["marker"]
         said = escape(str(trace.get("hovertemplate", "")).removesuffix("<extra></extra>"), quote=False)
         yield f'<rect {box} fill="{marker["color"]}"><title>{said.replace("&amp;", "&")}</title></rect>'
@@ -317,11 +323,24 @@ def _bar(plot: Plot, trace: Mapping[str, Any], key: str) -> Iterator[str]:
             yield _whisker(plot, ends, (top + foot) / 2)
 
 
+def _percent(place: float) -> str:
+    """A place across, no longer than it needs to be.
+
+    >>> _percent(40.1), _percent(0.0)
+    ('40.1%', '0%')
+    """
+    return f"{round(place, 2):g}%"
+
+
+def _length(value: float) -> str:
+    return f"{round(value, 1):g}"
+
+
 def _whisker(plot: Plot, ends: tuple[float, float], y: float) -> str:
-    low, high = (f"{plot.across(end):.2f}%" for end in ends)
+    low, high = (f"{_percent(plot.across(end))}" for end in ends)
     lines = ((low, high, y, y), (low, low, y - 4, y + 4), (high, high, y - 4, y + 4))
     drawn = "".join(
-        f'<line x1="{first}" x2="{last}" y1="{top:.1f}" y2="{foot:.1f}"/>' for first, last, top, foot in lines
+        f'<line x1="{first}" x2="{last}" y1="{_length(top)}" y2="{_length(foot)}"/>' for first, last, top, foot in lines
     )
     return f'<g stroke="var(--chart-ink)" stroke-width="1.2">{drawn}</g>'
 
@@ -339,7 +358,8 @@ def _points(plot: Plot, trace: Mapping[str, Any]) -> Iterator[str]:
         fill = ("var(--chart-paper)", paint) if symbol.endswith("open") else (paint, "var(--chart-paper)")
         said = str(words[index] if index < len(words) else trace.get("name", "")).replace("<br>", ": ")
         yield (
-            f'<circle cx="{plot.across(x):.2f}%" cy="{plot.down(y):.1f}" r="{marker["size"] / 2:.1f}" fill="{fill[0]}" '
+            f'<circle cx="{_percent(plot.across(x))}" cy="{_length(plot.down(y))}" '
+            f'r="{_length(marker["size"] / 2)}" fill="{fill[0]}" '
             f'stroke="{fill[1]}" stroke-width="2"><title>{said}</title></circle>'
         )
 
@@ -354,7 +374,8 @@ def _line(plot: Plot, shape: Mapping[str, Any]) -> str:
     style = shape["line"]
     dash = f' stroke-dasharray="{DASHES[style["dash"]]}"' if style.get("dash") in DASHES else ""
     return (
-        f'<line x1="{x[0]:.2f}%" x2="{x[1]:.2f}%" y1="{y[0]:.1f}" y2="{y[1]:.1f}" stroke="{style["color"]}" '
+        f'<line x1="{_percent(x[0])}" x2="{_percent(x[1])}" y1="{_length(y[0])}" y2="{_length(y[1])}" '
+        f'stroke="{style["color"]}" '
         f'stroke-width="{style["width"]}"{dash}/>'
     )
 
@@ -375,7 +396,7 @@ def _annotation(plot: Plot, note: Mapping[str, Any]) -> str:
     aside = 0 if turned else note.get("xshift", 0)
     size, colour = font.get("size", 12), font.get("color", "var(--chart-ink)")
     return (
-        f'<svg x="{100 * across:.2f}%" y="{y:.1f}" overflow="visible"><text x="{aside}" y="{shift:.1f}" '
+        f'<svg x="{_percent(100 * across)}" y="{_length(y)}" overflow="visible"><text x="{aside}" y="{_length(shift)}" '
         f'font-size="{size}" fill="{colour}" text-anchor="{side}" paint-order="stroke" stroke="var(--chart-paper)" '
         f'stroke-width="3" stroke-linejoin="round"{turned}>{words}</text></svg>'
     )

@@ -1,25 +1,61 @@
-"""How one number of a plan was made, as a page of its own: what opens where there is no script."""
+"""How one number of a plan was made: the evidence that opens beside it, and a page where there is no script."""
+
+from dataclasses import dataclass
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from app.catalog.estimate import Estimate
+from app.catalog.load import Catalog
 from app.plan.band import Band
 from app.plan.declarations import results
 from app.plan.evaluate import evaluate
+from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.report import method
 from app.studies.board_brief import capital_lines
+from app.validation.nearest_runs import nearest_runs
 from app.web import form, requests
 from app.web.heavy_queue import compute, is_heavy
+from app.web.pages.sections import prices_in_force
 from app.web.pages.shared import PageRoute, results_of
 from app.web.problems import ProblemError
 from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
+CONSTANTS = {
+    "costs": ("price_node", "infrastructure", "lifetime", "electricity", "pue", "support"),
+    "costs.capital": ("price_node", "infrastructure", "price_switch", "spares"),
+    "costs.operating": ("electricity", "pue", "support", "spares"),
+    "costs.energy": ("electricity", "pue"),
+    "costs.rental": ("price_gpu_hour",),
+    "costs.per_run": ("price_node", "lifetime", "electricity", "support"),
+    "fabric": ("price_switch", "price_transceiver", "price_cable", "price_nic"),
+    "fabric.bisection": ("oversubscription", "spine_oversubscription"),
+    "fabric.latency": ("topology", "tiers"),
+    "training": ("training_tokens", "global_batch", "precision", "jitter"),
+    "training.time_to_train": ("training_tokens", "availability", "global_batch"),
+    "training.campaign_time": ("campaign_overhead", "training_tokens", "availability"),
+    "memory": ("micro_batch", "recompute", "sharding"),
+    "all_reduce": ("message", "algorithm", "protocol"),
+    "cluster": ("gpus", "rack_power"),
+    "power": ("gpus", "pue"),
+}
+"""What a reader would change to move a result: the fields of the longest name that it begins with."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A field that moves the result, and the figure in force where the catalogue has one."""
+
+    control: form.Control
+    estimate: Estimate | None
+
 
 @router.get("/how/{path}")
 async def how(request: Request, path: str) -> Response:
-    """One result: what it is, its formula with this plan's numbers, and what it rests on."""
+    """One result: what it is, its formula with this plan's numbers, what it rests on, and what moves it."""
     catalog = request.app.state.catalog
     fields = requests.query(request.scope["query_string"].decode("latin-1"))
     scenario = requests.validate(Scenario, fields, catalog, strict=False)
@@ -30,11 +66,17 @@ async def how(request: Request, path: str) -> Response:
         single = found is not None and isinstance(found.value, Band | int | float | str | None)
         if found is None or not (single or path in plan.explanations):
             raise ProblemError(404, "A plan has no result of that name. /docs lists all.")
+        timed = path.startswith("training.") and plan.training.step_time is not None
+        changed = [(name, text) for name, text in form.texts(scenario).items() if name not in constants_of(path)]
         values = {
             "path_of_result": path,
             "found": found,
             "single": single,
             "lines": tuple(capital_lines(plan)) if path == "costs.capital" else (),
+            "constants": _constants(path, scenario, plan, catalog),
+            "others": changed,
+            "own": {name: None for name in constants_of(path) if name in scenario.asked()},
+            "nearest": nearest_runs(plan.scenario, catalog) if timed else (),
             "headline": form.summary(scenario, catalog),
             "explained": plan.explanations,
             "formulas": method.formulas(),
@@ -43,3 +85,21 @@ async def how(request: Request, path: str) -> Response:
         return page(request, "how.html", values, scenario=scenario)
 
     return await compute(request, lambda _: answer(), heavy=is_heavy(scenario, catalog))
+
+
+def constants_of(path: str) -> tuple[str, ...]:
+    """The fields that a reader would change to move a result.
+
+    >>> constants_of("costs.energy"), constants_of("findings")
+    (('electricity', 'pue'), ())
+    """
+    fitting = [name for name in CONSTANTS if path == name or path.startswith((f"{name}.", f"{name}_"))]
+    return CONSTANTS[max(fitting, key=len)] if fitting else ()
+
+
+def _constants(path: str, scenario: Scenario, plan: Plan, catalog: Catalog) -> list[Constant]:
+    known = prices_in_force(scenario, plan, catalog)
+    resolved: dict[str, Any] = {**plan.scenario, **{name: estimate.typical for name, estimate in known.items()}}
+    asked = form.bind(form.texts(scenario).items(), catalog)
+    controls = form.controls(asked, catalog, constants_of(path), resolved)
+    return [Constant(control, known.get(control.name)) for control in controls]

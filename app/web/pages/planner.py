@@ -9,25 +9,20 @@ from starlette.responses import RedirectResponse
 
 from app.catalog.load import Catalog
 from app.plan.evaluate import evaluate
-from app.plan.recommendation import degrees
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
-from app.report import drawing, method
-from app.report import tables as report_tables
-from app.report.charts import named_charts, plan_charts
-from app.studies import acceptance
+from app.report.charts import named_charts
 from app.studies.bad_parts import bad_parts
 from app.web import form
 from app.web.heavy_queue import compute, is_heavy
+from app.web.pages import sections
 from app.web.pages.compare import comparisons
-from app.web.pages.shared import PageRoute, results_of, slices
+from app.web.pages.shared import PageRoute, slices
 from app.web.problems import ProblemError
 from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-DRAWN = ("step-parts", "what-if", "memory", "all-reduce", "bisection", "capital", "power")
-"""The charts of the page."""
 LATER = ("scaling", "tail", "cost-per-port")
 """Curves that take longer than the plan."""
 
@@ -71,7 +66,6 @@ def _refused(request: Request, asked: form.BoundForm, catalog: Catalog) -> Respo
         "plan": None,
         "form": form.form(asked, catalog),
         "headline": "Plan",
-        "preset_query": _preset_query,
     }
     return page(request, "plan.html", values, status=422)
 
@@ -79,52 +73,30 @@ def _refused(request: Request, asked: form.BoundForm, catalog: Catalog) -> Respo
 def _planner(
     request: Request, asked: form.BoundForm, scenario: Scenario, answer: Plan, catalog: Catalog
 ) -> Mapping[str, Any]:
-    tables = report_tables.tables(answer, catalog)
-    figures: dict[str, Any] = {
-        name.replace("-", "_"): draw(answer) for name, (draw, _) in named_charts.OF_PLAN.items() if name in DRAWN
-    }
-    if answer.training.cloud:
-        figures["cloud"] = plan_charts.configurations(answer)
-    for name, key in (("all-reduce-curves", "all_reduce_curves"), ("tornado", "sensitivity")):
-        if made := named_charts.chart(name, scenario, answer, catalog):
-            figures[name.replace("-", "_")], tables[key] = made.figure, made.table
+    here = tuple(
+        key for key, section in sections.SECTIONS.items() if section.here and key not in sections.absent(answer)
+    )
+    values = sections.values_of(request, here, scenario, answer, catalog)
     return {
-        "plan": answer,
-        "form": form.form(asked, catalog, answer.scenario),
+        **values,
+        "form": form.form(asked, catalog, _in_force(scenario, answer, catalog)),
         "headline": form.summary(scenario, catalog),
         "parts": form.parts(scenario, catalog),
         "kept_as": scenario.query(catalog_version=None),
-        "explained": answer.explanations,
-        "formulas": method.formulas(),
-        "figures": figures,
-        "tables": tables,
-        "drawing": _drawing(answer, catalog),
-        "acceptance": acceptance.sheet(scenario, catalog, _resolved_unit(answer)),
+        "sections": sections.SECTIONS,
+        "absent": sections.absent(answer),
+        "found": sections.found(answer, values["figures"]),
+        "notes": None,
         "slices": list(slices(answer)),
         "comparisons": list(comparisons(request, scenario, catalog)),
-        "origin": f"{request.url.scheme}://{request.url.netloc}",
         "field_title": form.title,
-        "option_label": lambda name, value: form.label(name, value, catalog),
-        **results_of(answer),
-        "degrees": degrees,
-        "preset_query": _preset_query,
     }
 
 
-def _drawing(answer: Plan, catalog: Catalog) -> drawing.Drawing | None:
-    switch = catalog.switches.get(answer.fabric.switch)
-    scale_up = catalog.scale_up[answer.scenario["scale_up"]].name
-    return drawing.draw(answer.fabric, answer.cluster, switch.name if switch else "", scale_up)
-
-
-def _resolved_unit(answer: Plan) -> int | None:
-    """Nodes of one scalable unit, where the fabric has units."""
-    nodes: int | None = answer.scenario["nodes_per_unit"]
-    return nodes
-
-
-def _preset_query(preset: Any) -> str:
-    return Scenario.model_validate(preset.scenario).query()
+def _in_force(scenario: Scenario, answer: Plan, catalog: Catalog) -> Mapping[str, Any]:
+    """What stands behind each blank field, prices included."""
+    prices = sections.prices_in_force(scenario, answer, catalog)
+    return {**answer.scenario, **{name: estimate.typical for name, estimate in prices.items()}}
 
 
 @router.get("/curves")

@@ -1,0 +1,86 @@
+"""Published training steps nearest to a plan, each beside what the planner says of it."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log
+from typing import Any
+
+from app.catalog.load import Catalog
+from app.validation import training_rows, training_runs
+from app.validation.training_rows import number
+
+NEAREST = 4
+"""Runs that are shown, one of a source."""
+OTHER_GPU, OTHER_ARCHITECTURE, OTHER_PRECISION, OTHER_KIND = 0.5, 1.0, 0.5, 1.5
+"""How far another GPU, its architecture, precision, or experts are, where one e-fold of parameters is 1."""
+PER_EFOLD_OF_GPUS = 0.5
+
+
+@dataclass(frozen=True)
+class NearestRun:
+    """A published step and the planner's own prediction of it, both in seconds."""
+
+    source: str
+    model: str
+    gpu: str
+    gpus: int
+    measured: float
+    predicted: float
+    low: float
+    high: float
+
+    @property
+    def error(self) -> float:
+        """How far the prediction is off, as a share of what was measured."""
+        return self.predicted / self.measured - 1
+
+
+@lru_cache(maxsize=2)
+def _tuned(catalog: Catalog) -> Sequence[dict[str, str]]:
+    """Rows that were tuned and can be predicted, as they are in the file. Kept: reading them takes 60 ms."""
+    with training_runs.MEASUREMENTS.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [row for row in rows if row["regime"] == "tuned" and not training_rows.refusal(row, catalog)]
+
+
+def nearest_runs(plan: Mapping[str, Any], catalog: Catalog) -> Sequence[NearestRun]:
+    """The runs nearest to a plan's scenario, its blanks filled in: the nearest one of each source, predicted."""
+    gpu = catalog.gpus[plan["gpu"]]
+
+    def distance(row: Mapping[str, str]) -> float:
+        apart: float = abs(log(_width(row["layers"], row["hidden"]) / _width(plan["layers"], plan["hidden"])))
+        apart += PER_EFOLD_OF_GPUS * abs(log(float(row["gpus"]) / plan["gpus"]))
+        apart += OTHER_GPU * (row["gpu"] != gpu.key)
+        apart += OTHER_ARCHITECTURE * (catalog.gpus[row["gpu"]].architecture != gpu.architecture)
+        apart += OTHER_PRECISION * ((row["precision"] or "bf16") != plan["precision"])
+        other_kind = bool(number(row["experts"])) != bool(plan["experts"])
+        return apart + OTHER_KIND * other_kind
+
+    nearest: dict[str, dict[str, str]] = {}
+    for raw in sorted(_tuned(catalog), key=distance):
+        nearest.setdefault(raw["group"], raw)
+        if len(nearest) == NEAREST:
+            break
+    rows = [training_rows.row_of(raw["run"], raw, catalog) for raw in nearest.values()]
+    predicted = training_runs.predictions(rows, catalog, leave_one_out=False)
+    return [
+        NearestRun(
+            source=raw["source"].partition(";")[0],
+            model=raw["model"],
+            gpu=raw["gpu"],
+            gpus=int(float(raw["gpus"])),
+            measured=one.row.measured,
+            predicted=one.time,
+            low=one.low,
+            high=one.high,
+        )
+        for raw, one in zip(nearest.values(), predicted, strict=True)
+    ]
+
+
+def _width(layers: str | float, hidden: str | float) -> float:
+    """Layers times the square of the width, with which a dense model's parameters go [1]."""
+    width = float(hidden)
+    return float(layers) * width * width
