@@ -318,7 +318,8 @@ def gather_algorithms(machine: Machine, calibration: Calibration) -> dict[str, A
     """Latency, rate and fill of an all-gather or reduce-scatter: a ring with one pass.
 
     b + γh(g - 1)M + α(M - 1), and min(B, ρP)/f. Every rank has a share of its own to send from the first step on, and
-    none waits for a sum to come back: the pipeline fills as within one domain, however many there are, and one crossing.
+    none waits for a sum to come back: the pipeline fills as within one domain, however many there are, and one
+    crossing.
 
     Source: Railyard's calibration against published nccl-tests and rccl-tests.
 
