@@ -691,6 +691,11 @@ def check_presets(catalog: Catalog) -> None:
             raise catalog.files.wrong("presets", f"{name}: {first['msg']}", key, "scenario", name) from None
 
 
+def another_network(scale_out: str) -> dict[str, Any]:
+    """The changes that put a scenario on another network, which has switches of its own."""
+    return {"scale_out": scale_out, "switch": None, "spine_switch": None}
+
+
 def group_of(model: type[Scenario]) -> dict[str, str]:
     """The group that each field belongs to."""
     return {name: str(field.json_schema_extra["group"]) for name, field in model.model_fields.items()}  # type: ignore[index]

@@ -15,7 +15,7 @@ from app.plan.band import Band, Draws
 from app.plan.evaluate import evaluate
 from app.plan.recommendation import counterpart
 from app.plan.result import Plan
-from app.plan.scenario import Scenario
+from app.plan.scenario import Scenario, another_network
 from app.studies.front import ALIKE
 from app.studies.sensitivity import sensitivity
 from app.studies.stages import stages
@@ -140,7 +140,7 @@ def _alternatives(scenario: Scenario, plan: Plan, catalog: Catalog) -> Iterator[
     rival = counterpart(catalog.scale_out[scenario.scale_out], catalog)
     changes: list[tuple[str, dict[str, object]]] = []
     if rival is not None:
-        changes.append((rival.name, {"scale_out": rival.key, "switch": None}))
+        changes.append((rival.name, another_network(rival.key)))
     size = scenario.gpus * 2 if scenario.gpus * 2 <= 1_000_000 else scenario.gpus // 2
     changes.append((f"{size:,} GPUs", {"gpus": size}))
     for name, change in changes:

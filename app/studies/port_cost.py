@@ -30,7 +30,7 @@ from app.plan.cheapest_design import choose
 from app.plan.cluster import Cluster, look_up
 from app.plan.findings import addresses
 from app.plan.prices import PriceList
-from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
+from app.plan.scenario import NetworkRequest, PriceRequest, Scenario, another_network
 from app.plan.switches import SwitchPair, candidates
 from app.studies.curve import Curve, Mark, Series, short
 from app.units import show
@@ -38,6 +38,8 @@ from app.units import show
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 SMALLEST, LARGEST = 8, 100_000
+POINTS = 40
+"""Sizes of a curve, beside those at which its shape changes."""
 FAMILIES = ("infiniband", "roce")
 
 
@@ -106,7 +108,7 @@ def generations(scenario: Scenario, catalog: Catalog) -> tuple[str, ...]:
     return tuple(shown)
 
 
-def sizes(gpus_per_node: int, own: int, points: int = 40) -> NDArray[np.int64]:
+def sizes(gpus_per_node: int, own: int, points: int = POINTS) -> NDArray[np.int64]:
     """Cluster sizes from 8 to 100,000 GPUs in whole nodes, even on a logarithmic axis, the planner's own among them.
 
     A larger cluster of the planner's is left out: laying out a million cables would take seconds.
@@ -127,7 +129,7 @@ def by_size(
     prices = PriceList.of(scenario.part(PriceRequest), catalog)
     for key in scale_outs or generations(scenario, catalog):
         own = key == scenario.scale_out
-        wish = scenario if own else scenario.model_copy(update={"scale_out": key, "switch": None})
+        wish = scenario if own else scenario.model_copy(update=another_network(key))
         curve = _curve(look_up(wish, catalog), wish.part(NetworkRequest), prices, gpus)
         if curve:
             curves.append(curve)
@@ -139,7 +141,8 @@ def _curve(cluster: Cluster, request: NetworkRequest, prices: PriceList, gpus: S
     if not choices or cluster.nics_per_node < 1:
         return None
     each = cluster.gpus_per_node
-    at = np.asarray(gpus, dtype=np.int64) if len(gpus) else sizes(each, cluster.gpus)
+    points = POINTS if request.oversubscription <= 1 else POINTS // 3  # of a tapered fabric many leaves are tried
+    at = np.asarray(gpus, dtype=np.int64) if len(gpus) else sizes(each, cluster.gpus, points)
     known: dict[int, tuple[SwitchPair, layouts.Design]] = {}
     found, best = _chosen(cluster, request, prices, choices, -(-at // each), known)
     if not len(gpus):

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse
 from app.catalog.load import Catalog
 from app.plan.recommendation import counterpart
 from app.plan.result import Plan
-from app.plan.scenario import Scenario
+from app.plan.scenario import Scenario, another_network
 from app.studies import comparison
 from app.web import form
 from app.web.heavy_queue import compute
@@ -22,29 +22,25 @@ from app.web.templating import page, percent
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
-NO_SWITCH = {"switch": None, "spine_switch": None}
-"""Another network chooses its own switches."""
-
-
 def comparisons(request: Request, scenario: Scenario, catalog: Catalog) -> Iterator[tuple[str, str]]:
     """Other plans one would hold this one against, as links to the comparison."""
     network = catalog.scale_out[scenario.scale_out]
     rival = counterpart(network, catalog)
     several = []
     if rival is not None:
-        several.append({"scale_out": rival.key, **NO_SWITCH})
+        several.append(another_network(rival.key))
         yield rival.name, _against(request, scenario, several)
     kernel = [entry for entry in catalog.scale_out.values() if entry.family == "tcp"]
     if kernel and network.family != "tcp" and rival is not None:
         rate = network.port_rate.typical
         nearest = min(kernel, key=lambda entry: abs(entry.port_rate.typical / rate - 1))
-        three = [*several, {"scale_out": nearest.key, **NO_SWITCH}]
+        three = [*several, another_network(nearest.key)]
         yield f"{rival.name} and {nearest.name}", _against(request, scenario, three)
     half = [{"oversubscription": scenario.oversubscription * 2}]
     yield "half the uplinks", _against(request, scenario, half)
     newer = next((entry for entry in catalog.scale_out.values() if entry.predecessor == network.key), None)
     if newer is not None:
-        yield newer.name, _against(request, scenario, [{"scale_out": newer.key, **NO_SWITCH}])
+        yield newer.name, _against(request, scenario, [another_network(newer.key)])
 
 
 def _against(request: Request, scenario: Scenario, others: list[dict[str, Any]]) -> str:
@@ -76,7 +72,7 @@ def _compare(request: Request) -> Response:
     common = [(name, value) for name, value in pairs if not _lettered(name)]
     if len(common) == len(pairs) and (start := form.bind(common, catalog).scenario) is not None:
         rival = counterpart(catalog.scale_out[start.scale_out], catalog)
-        address = _against(request, start, [{"scale_out": rival.key, **NO_SWITCH}] if rival else [{}])
+        address = _against(request, start, [another_network(rival.key)] if rival else [{}])
         pairs, common = parse_qsl(address.partition("?")[2]), []
     last = max((name[0] for name, _ in pairs if _lettered(name)), default="b")
     asked = [
