@@ -1,6 +1,7 @@
 """A fabric from a scenario: switches, bill of materials, cables, findings, prices, and the curve over sizes."""
 
 import itertools
+import re
 import tracemalloc
 from collections import Counter
 
@@ -236,6 +237,25 @@ def test_every_cable_has_two_ports_of_its_own(nodes, topology, switch, managers,
         if level != "management_leaf":
             known = getattr(network.built.cabling, level)
             assert known[metres] >= many if level == "node_leaf" else known[metres] == many
+
+
+@pytest.mark.parametrize("planes", [1, 2])
+@pytest.mark.parametrize("tiers", [2, 3, 4])
+def test_every_level_of_a_tall_fabric_is_cabled_port_by_port(tiers, planes):
+    # Without a taper as many links leave each level as come to it: 256 GPUs have 256 on every level of each plane.
+    network = designed(gpus=256, tiers=tiers, planes=planes, scale_out="roce-400")
+    cables, counts = list(network.cables()), network.built.counts
+    levels = ["node-leaf", "leaf-spine", "spine-core", "core-super_core"][:tiers]
+    assert Counter(cable.level for cable in cables) == dict.fromkeys(levels, 256 * planes)
+    assert network.cable_count() == len(cables) == 256 * planes * tiers
+    ends = Counter((end, port) for one in cables for end, port in ((one.a_end, one.a_port), (one.z_end, one.z_port)))
+    assert {(end.startswith("node"), many) for (end, _), many in ends.items()} == {(True, planes), (False, 1)}
+    boxes = Counter(re.match("[a-z-]*[a-z]", end)[0] for end in {end for end, _ in ends})
+    design = network.built.design
+    assert boxes["leaf"] == design.leaf_switches == counts.leaves
+    assert sum(boxes.values()) == 32 + design.switches
+    used = Counter(end for end, _ in ends if not end.startswith("node"))
+    assert max(used.values()) <= network.built.choice.radix
 
 
 def test_the_cable_list_takes_no_more_memory_for_a_larger_fabric():
