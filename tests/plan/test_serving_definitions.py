@@ -1,0 +1,282 @@
+"""What each figure about serving means, worked out once more from others of the same answer."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.catalog.load import load_catalog
+from app.plan.serving.evaluate_serving import ServingEvaluation, evaluate_serving
+from app.plan.serving.serving_breakdown import thinned
+from app.plan.serving.serving_request import ServingQuestion
+from app.plan.serving.serving_search import envelope, limits_of
+from tests.bands import typical
+
+CATALOG = load_catalog()
+YEAR = 365.25 * 24 * 3600
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "dense": {"gpus": 16, "model": "llama-3-70b", "engine": "vllm", "tpot_limit": "40 ms"},
+    "experts": {"gpu": "h200-sxm", "gpus": 64, "model": "deepseek-v3", "tpot_limit": "33 ms", "serving": "aggregated"},
+    "users": {"gpus": 32, "model": "llama-3-70b", "users": 600, "think_time": "20 s", "output_tokens": 300},
+    "pools": {"gpu": "h200-sxm", "gpus": 64, "model": "deepseek-v3", "serving": "disaggregated", "tpot_limit": "50 ms"},
+    "small": {"gpu": "l40s", "gpus": 4, "model": "llama-3-8b", "input_tokens": 4000, "output_tokens": 200},
+}
+
+
+def served(**asked: Any) -> ServingEvaluation:
+    return evaluate_serving(ServingQuestion.model_validate(asked, context={"catalog": CATALOG}), CATALOG)
+
+
+@pytest.fixture(scope="module", params=QUESTIONS)
+def answer(request: pytest.FixtureRequest) -> ServingEvaluation:
+    return served(**QUESTIONS[request.param])
+
+
+def asked(answer: ServingEvaluation, name: str) -> float:
+    return float(answer.scenario[name])
+
+
+def test_a_user_reads_one_token_a_time_per_token(answer: ServingEvaluation) -> None:
+    assert typical(answer.serving.interactivity) == pytest.approx(1 / typical(answer.serving.tpot))
+
+
+def test_tokens_are_requests_times_their_lengths_over_all_gpus(answer: ServingEvaluation) -> None:
+    serving = answer.serving
+    each = typical(serving.requests_per_second) / asked(answer, "gpus")
+    out, into = asked(answer, "output_tokens"), asked(answer, "input_tokens")
+    assert typical(serving.output_tokens_per_second_per_gpu) == pytest.approx(each * out)
+    assert typical(serving.total_tokens_per_second_per_gpu) == pytest.approx(each * (into + out))
+
+
+def test_users_are_those_who_wait_for_an_answer_or_think(answer: ServingEvaluation) -> None:
+    """Little's law: requests a second times the time from one to the next."""
+    serving = answer.serving
+    cycle = typical(serving.ttft) + (asked(answer, "output_tokens") - 1) * typical(serving.tpot)
+    cycle += asked(answer, "think_time")
+    assert typical(serving.users) == pytest.approx(typical(serving.requests_per_second) * cycle)
+
+
+def test_replicas_are_as_many_as_fit_and_their_gpus_those_of_their_layout(answer: ServingEvaluation) -> None:
+    serving = answer.serving
+    layout = serving.parallelism
+    assert layout is not None
+    assert layout.gpus == layout.tensor_parallel * layout.attention_data_parallel * layout.pipeline_parallel
+    if serving.mode == "aggregated":
+        assert (serving.prefill, serving.decode, serving.kv_transfer) == (None, None, None)
+        assert serving.replicas == asked(answer, "gpus") // layout.gpus
+        assert serving.gpus == serving.replicas * layout.gpus
+    else:
+        assert serving.prefill is not None
+        assert serving.decode is not None
+        assert serving.decode.parallelism == layout
+        assert serving.replicas == serving.decode.workers
+        for pool in (serving.prefill, serving.decode):
+            assert pool.gpus == pool.workers * pool.parallelism.gpus
+        assert serving.gpus == serving.prefill.gpus + serving.decode.gpus <= asked(answer, "gpus")
+
+
+def test_the_limits_asked_for_are_kept(answer: ServingEvaluation) -> None:
+    if limit := answer.scenario["tpot_limit"]:
+        assert typical(answer.serving.tpot) <= limit * (1 + 1e-9)
+
+
+def test_memory_holds_weights_cache_and_the_rest(answer: ServingEvaluation) -> None:
+    memory = answer.serving.memory
+    assert memory is not None
+    held = typical(memory.weights) + typical(memory.kv_cache) + typical(memory.other)
+    assert held <= typical(memory.capacity) * (1 + 1e-6)
+    share = answer.scenario["memory_share"]
+    gpu = CATALOG.gpus[answer.scenario["gpu"]]
+    assert typical(memory.capacity) < gpu.memory.typical
+    if share:
+        assert typical(memory.capacity) == pytest.approx(share * gpu.memory.typical)
+    assert typical(memory.sequences) >= answer.serving.concurrency / answer.serving.replicas * (1 - 1e-6)
+
+
+def test_tokens_cost_what_the_cluster_costs_while_it_makes_them(answer: ServingEvaluation) -> None:
+    serving, cluster = answer.serving, answer.cluster
+    gpus = asked(answer, "gpus")
+    tokens = typical(serving.output_tokens_per_second_per_gpu)
+    joules = typical(cluster.typical_power) / gpus / tokens * 1e6
+    assert typical(serving.costs.energy_per_million_tokens) == pytest.approx(joules)
+    if serving.costs.rental:
+        rent = typical(serving.costs.rental) * tokens / 1e6 * 3600  # USD an hour of one GPU
+        assert 0.5 < rent < 10
+    # A point of the front at the same load costs as much as the answer.
+    if serving.costs.per_million_output_tokens:
+        each = typical(serving.costs.per_million_output_tokens) * tokens
+        for point in serving.front:
+            assert point.cost is not None
+            assert point.cost * point.throughput == pytest.approx(each, rel=1e-6)
+
+
+def test_the_rent_of_tokens_is_that_of_the_gpus_that_make_them() -> None:
+    serving = served(gpus=8, model="llama-3-8b", price_gpu_hour="2 USD/h").serving
+    tokens = 3600 * typical(serving.output_tokens_per_second_per_gpu)
+    assert typical(serving.costs.rental) == pytest.approx(2 / tokens * 1e6)
+
+
+def test_prompts_cost_the_share_of_the_time_that_they_take() -> None:
+    """What an input token costs, times the prompts' tokens, is a share of the whole: below one, and more for longer."""
+
+    def share(prompt: int) -> float:
+        asked = {"gpus": 8, "model": "llama-3-70b", "input_tokens": prompt, "output_tokens": 500, "concurrency": 16}
+        costs = served(**asked).serving.costs
+        return prompt * typical(costs.per_million_input_tokens) / (500 * typical(costs.per_million_output_tokens))
+
+    shares = [share(prompt) for prompt in (100, 1000, 10_000)]
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < shares[-1] <= 1
+
+
+def test_the_front_gives_up_speed_for_throughput_point_by_point(answer: ServingEvaluation) -> None:
+    front = answer.serving.front
+    assert 2 <= len(front) <= 24
+    speeds, rates = ([getattr(point, name) for point in front] for name in ("interactivity", "throughput"))
+    assert speeds == sorted(speeds, reverse=True)
+    assert rates == sorted(rates)
+    # Little's law once more: tokens a second of a GPU are those of the sequences in flight on it, less first tokens.
+    for point in front:
+        most = point.concurrency * point.interactivity / point.parallelism.gpus
+        output = asked(answer, "output_tokens")
+        cycle = point.ttft + (output - 1) / point.interactivity
+        assert point.throughput <= most * (1 + 1e-6)
+        assert point.throughput == pytest.approx(point.concurrency * output / cycle / point.parallelism.gpus, rel=0.02)
+
+
+def test_doubling_the_bottleneck_gains_most(answer: ServingEvaluation) -> None:
+    bottleneck = answer.serving.bottleneck
+    assert bottleneck is not None
+    gains = {one.resource: one.gain for one in bottleneck.what_if}
+    assert set(gains) == {"compute", "memory_bandwidth", "memory_capacity", "scale_up", "scale_out", "host"}
+    assert gains[bottleneck.resource] == bottleneck.share == max(gains.values())
+    assert {one.factor for one in bottleneck.what_if} == {2}
+    assert all(-1e-9 <= gain < 1.5 for gain in gains.values())
+    # Tokens then over tokens now are the same for all: what the gain is a gain over.
+    now = [one.output_tokens_per_second_per_gpu / (1 + one.gain) for one in bottleneck.what_if]
+    assert now == pytest.approx([now[0]] * 6)
+
+
+def test_other_layouts_answer_fewer_tokens_and_say_how_many(answer: ServingEvaluation) -> None:
+    serving = answer.serving
+    others = serving.alternatives
+    assert len(others) <= 6
+    assert serving.parallelism not in [other.parallelism for other in others]
+    rates = [other.output_tokens_per_second_per_gpu or 0.0 for other in others]
+    assert rates == sorted(rates, reverse=True)
+    chosen = typical(serving.output_tokens_per_second_per_gpu)
+    for other, rate in zip(others, rates, strict=True):
+        if rate and "users" not in answer.scenario and serving.mode == "aggregated":
+            fewer = float(other.reason.split("\u202f%")[0].split("%")[0])
+            assert fewer == pytest.approx(100 * max(1 - rate / chosen, 0), abs=0.51)
+        if not rate:
+            assert other.reason in ("Its weights leave no room for a sequence.", "It keeps a limit at no load.")
+
+
+def test_the_pools_send_each_prompts_cache_from_one_to_the_other() -> None:
+    answer = served(**QUESTIONS["pools"])
+    serving, transfer = answer.serving, answer.serving.kv_transfer
+    assert transfer is not None
+    assert serving.prefill is not None
+    assert serving.decode is not None
+    smaller = min(serving.prefill.gpus, serving.decode.gpus)
+    rate = typical(serving.requests_per_second) * typical(transfer.bytes) / smaller
+    assert typical(transfer.rate) == pytest.approx(rate)
+    link = typical(transfer.bytes) / typical(transfer.time) / serving.prefill.parallelism.gpus
+    assert transfer.share_of_network == pytest.approx(rate / link)
+    assert 0 < transfer.share_of_network < 1
+    # 1,024 tokens of DeepSeek-V3: 61 layers of 512 + 64 latent values, a byte or two each.
+    values = 1024 * 61 * (512 + 64)
+    assert typical(transfer.bytes) in (pytest.approx(values, rel=0.02), pytest.approx(2 * values, rel=0.02))
+
+
+def test_a_percentile_is_a_limit_of_a_lower_mean() -> None:
+    def limits(**asked: Any) -> tuple[float, float]:
+        found = limits_of(ServingQuestion.model_validate(asked), CATALOG.serving["tails"])
+        return found.first_token, found.time_per_token
+
+    assert limits() == (np.inf, np.inf)
+    assert limits(ttft_limit=2.0, tpot_limit=0.05) == (2.0, 0.05)
+    first, token = limits(ttft_limit=2.0, tpot_limit=0.05, percentile="p99")
+    assert first == pytest.approx(2.0 / CATALOG.serving["tails"]["first_token_p99"].typical)
+    assert token == pytest.approx(0.05 / CATALOG.serving["tails"]["time_per_token_p99"].typical)
+    assert first < 2.0
+    assert token < 0.05
+
+
+def test_what_is_asked_in_flight_is_shared_by_the_replicas() -> None:
+    serving = served(gpus=16, model="llama-3-8b", concurrency=100).serving
+    assert serving.concurrency == pytest.approx(100)
+    rate = served(gpus=16, model="llama-3-8b", request_rate="5 /s").serving
+    assert typical(rate.requests_per_second) >= 5 * (1 - 1e-6)
+    assert typical(rate.requests_per_second) < 5 * 1.5  # the points tried lie a third of a doubling apart
+    quicker = served(gpus=16, model="llama-3-8b", request_rate="1 /s").serving
+    assert typical(quicker.tpot) < typical(rate.tpot)
+
+
+def test_the_envelope_is_what_no_other_beats_in_both() -> None:
+    speed, rate = np.array([5.0, 4.0, 3.0, 2.0, 1.0]), np.array([1.0, 3.0, 2.0, 3.0, 9.0])
+    assert envelope(speed, rate, np.ones(5, bool)) == [0, 1, 4]
+    assert envelope(speed, rate, np.array([True, False, True, True, True])) == [0, 2, 3, 4]
+    assert envelope(speed, rate, np.zeros(5, bool)) == []
+    assert envelope(speed, 0 * rate, np.ones(5, bool)) == []  # what answers nothing
+
+
+def test_a_long_list_is_thinned_evenly_with_both_ends() -> None:
+    assert thinned(list(range(24)), 24) == list(range(24))
+    assert thinned(list(range(100)), 3) == [0, 50, 99]
+    assert len(set(thinned(list(range(1000)), 24))) == 24
+
+
+def findings(**asked: Any) -> dict[str, Any]:
+    return {finding.code: finding for finding in served(**asked).findings}
+
+
+def test_a_load_that_the_memory_does_not_hold_is_a_finding() -> None:
+    asked = {"gpus": 8, "model": "llama-3-70b"}
+    assert "limits-not-kept" in findings(**asked, concurrency=100_000)
+    assert not {"load-too-large", "limits-not-kept"} & findings(**asked, concurrency=10).keys()
+
+
+def test_a_model_too_large_is_told_the_doubling_on_which_it_fits() -> None:
+    # 401.6e9 weights of a byte and 4.2e9 of embeddings and head of two: 410 GB. GPUs leave 73 GB each; with a margin of
+    # 5 %, eight are enough.
+    finding = findings(gpus=2, model="llama-3-405b")["serving-does-not-fit"]
+    assert dict(finding.changes) == {"gpus": 8}
+    assert "410 GB for its weights in fp8" in finding.message.replace("\u202f", " ")
+    assert finding.suggestion == "Use 8 GPUs or more, or weights of fewer bits."
+    assert "serving-does-not-fit" not in findings(gpus=8, model="llama-3-405b")
+    starved = findings(gpu="l4", gpus=8, model="llama-3-8b", memory_share=0.11)["serving-does-not-fit"]
+    assert "before any weight" in starved.message
+    long = findings(gpu="l40s", gpus=1, model="llama-3-8b", input_tokens=10_000_000)["serving-does-not-fit"]
+    assert "one sequence of 10,000,000 tokens" in long.message
+
+
+def test_limits_that_nothing_keeps_say_how_near_the_nearest_comes() -> None:
+    both = findings(gpus=8, model="llama-3-70b", tpot_limit="1 us", ttft_limit="1 us")["limits-not-kept"]
+    assert "a token, over 1 us" in both.message.replace("\u202f", " ").replace("µ", "u")
+    assert "The first token takes" in both.message
+    token = findings(gpus=8, model="llama-3-70b", tpot_limit="1 us")["limits-not-kept"]
+    assert "The first token takes" not in token.message
+    first = findings(gpus=8, model="llama-3-70b", ttft_limit="1 us")["limits-not-kept"]
+    assert "a token, over" not in first.message
+
+
+def test_an_engine_that_is_assumed_widens_the_range() -> None:
+    asked = {"gpus": 8, "model": "llama-3-70b"}
+    free = served(**asked)
+    (said,) = (finding for finding in free.findings if finding.code == "engine-assumed")
+    named = served(**asked, **dict(said.changes))
+    assert typical(named.serving.tpot) == pytest.approx(typical(free.serving.tpot))
+    assert named.serving.tpot is not None
+    assert free.serving.tpot is not None
+    assert named.serving.tpot.high < free.serving.tpot.high
+    assert "engine-assumed" not in {finding.code for finding in named.findings}
+
+
+def test_the_answer_in_a_sentence_has_its_figures(answer: ServingEvaluation) -> None:
+    serving = answer.serving
+    gpu, model = CATALOG.gpus[answer.scenario["gpu"]].name, CATALOG.models[answer.scenario["model"]].name
+    assert answer.verdict.startswith(f"{answer.scenario['gpus']:,} {gpu} serve {model} to ")
+    assert f" at {typical(serving.interactivity):.0f} tokens a second each." in answer.verdict
+    assert ("A million output tokens cost" in answer.verdict) == (serving.costs.per_million_output_tokens is not None)
