@@ -6,11 +6,13 @@ import pytest
 from app.catalog.load import load_catalog
 from app.formulas import costs
 from app.plan.band import fold
+from app.plan.evaluate import evaluate
 from app.plan.network import network_of
 from app.plan.scenario import Scenario
 from app.plan.total_cost import ownership
 from app.studies.buy_or_rent import BuyOrRent, Terms, against_use, buy_or_rent
 from app.studies.network_costs import CostQuestion
+from tests.bands import typical
 
 CATALOG = load_catalog()
 
@@ -97,3 +99,84 @@ def test_the_curve_against_use_passes_through_the_answer() -> None:
     assert all(
         (series.low <= series.typical).all() and (series.typical <= series.high).all() for series in curve.series
     )
+
+
+# The ways, figure by figure
+
+HOURS = 8766  # of a year
+
+
+def annuity(capital: float, left: float, years: float, interest: float) -> float:
+    """The yearly payment whose present value, with that of what is left, is the capital."""
+    worth = sum((1 + interest) ** -year for year in range(1, round(years) + 1))
+    return (capital - left * capital * (1 + interest) ** -years) / worth
+
+
+@pytest.mark.parametrize("asked", [{}, {"gpu": "b200-sxm", "gpus": 256, "scale_out": "roce-400"}], ids=str)
+def test_a_year_of_owning_is_capital_energy_support_staff_and_a_place(asked: dict[str, object]) -> None:
+    terms = Terms(term=3 * 31_557_600, interest=0.1, residual=0.2, utilisation=0.5)
+    found, plan = compared(terms, **asked), evaluate(Scenario.model_validate(asked), CATALOG)
+    gpus, site = plan.cluster.gpus, CATALOG.operations["site"]
+    parts = {line.name: typical(line.cost) / gpus for line in plan.costs.capital_parts}
+    equipment = parts["nodes"] + parts["fabric"]
+    paid = annuity(equipment, 0.2, 3, 0.1)
+    energy = typical(plan.costs.energy) / gpus
+    support = site["support"].typical * equipment
+    table = CATALOG.operations["ownership"]
+    staff = table["staff"].typical / 1000 * table["post"].typical * 31_557_600
+    assert typical(found.staff) == pytest.approx(staff)
+    own, hosted = found.ways[:2]
+    life = table["building_life"].typical / 31_557_600
+    assert typical(own.capital) == pytest.approx(equipment + parts["infrastructure"])
+    hall = annuity(parts["infrastructure"], 0.0, life, 0.1)
+    assert typical(own.per_year) == pytest.approx(paid + energy + support + staff + hall, rel=2e-3)
+    assert typical(hosted.capital) == pytest.approx(equipment)
+    rent = typical(plan.cluster.power) / gpus * table["colocation"].typical * 31_557_600
+    assert typical(hosted.per_year) == pytest.approx(paid + energy + support + staff + rent, rel=2e-3)
+    for way in (own, hosted):
+        assert typical(way.per_gpu_hour) == pytest.approx(typical(way.per_year) / HOURS / 0.5)
+
+
+def test_rent_is_a_years_hours_whatever_the_use_and_on_demand_only_those_in_use() -> None:
+    found = compared(Terms(utilisation=0.5))
+    cheaper = min(typical(way.per_year) for way in found.ways[:2])
+    rented = found.ways[2:]
+    assert len(rented) >= 3
+    for way in rented:
+        price = typical(way.per_year) / HOURS
+        assert typical(way.capital) == 0
+        assert typical(way.per_gpu_hour) == pytest.approx(price / (1 if way.way == "on-demand" else 0.5))
+        assert typical(way.break_even) == pytest.approx(cheaper / (price * HOURS))
+
+
+def test_terms_left_blank_are_the_catalogues() -> None:
+    table, found = CATALOG.operations["ownership"], compared()
+    assert typical(found.utilisation) == table["utilisation"].typical
+    assert typical(found.interest) == table["interest"].typical
+    assert typical(found.term) == CATALOG.operations["site"]["lifetime"].typical
+    # So much is left after three years; the same share of the rest is lost each year.
+    years = typical(found.term) / 31_557_600
+    assert typical(found.residual) == pytest.approx(table["residual_after_3_years"].typical ** (years / 3), rel=0.02)
+    given = compared(Terms(term=2 * 31_557_600, residual=0.0, interest=0.0, staff=0.0, colocation=0.0))
+    assert (typical(given.residual), typical(given.interest), typical(given.staff)) == (0, 0, 0)
+    equipment = typical(given.ways[1].capital)
+    support = CATALOG.operations["site"]["support"].typical * equipment
+    energy = typical(evaluate(Scenario(), CATALOG).costs.energy) / 1024
+    assert typical(given.ways[1].per_year) == pytest.approx(equipment / 2 + support + energy, rel=1e-3)
+
+
+def test_the_curve_falls_with_the_use_but_for_what_is_paid_by_the_hour() -> None:
+    network = network_of(Scenario(), CATALOG)
+    found = buy_or_rent(ownership(network.cluster, network, network.prices), Terms(utilisation=0.4), CATALOG)
+    curve = against_use(found)
+    assert curve.title.startswith("At 40% use the cheapest GPU-hour is: ")
+    names = {way.way: way for way in found.ways}
+    for series, way in zip(curve.series, found.ways, strict=True):
+        hour = way.per_year.typical / HOURS
+        use = series.x / 100
+        expected = np.full_like(use, hour) if way is names["on-demand"] else hour / use
+        assert series.typical == pytest.approx(expected)
+        assert series.strong == (way.way == found.cheapest)
+        low, high = np.quantile(way.per_year.values[1:] / HOURS, (0.1, 0.9))
+        assert series.low == pytest.approx(expected * min(low / hour, 1))
+        assert series.high == pytest.approx(expected * max(high / hour, 1))
