@@ -3,8 +3,10 @@
 import pytest
 
 from app.catalog.load import load_catalog
+from app.plan.network import network_of
 from app.plan.serving.evaluate_serving import evaluate_serving
 from app.plan.serving.serving_request import ServingQuestion
+from app.plan.total_cost import ownership
 from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, size_serving
 
 CATALOG = load_catalog()
@@ -68,3 +70,77 @@ def test_what_no_cluster_carries_is_said() -> None:
     answer = sized(tpot_limit="1 us")
     assert answer.cheapest is None
     assert "No cluster" in answer.message
+
+
+# Figure by figure
+
+
+@pytest.fixture(scope="module")
+def answer() -> ServeSizing:
+    return sized(tpot_limit="40 ms", scale_out=["infiniband-ndr", "roce-400"])
+
+
+def test_a_candidates_figures_are_those_of_its_own_question(answer: ServeSizing) -> None:
+    for one in answer.candidates:
+        assert one.interactivity == pytest.approx(1 / one.tpot)
+        nodes = one.replicas * one.parallelism.gpus / 8
+        assert one.gpus == 8 * int(-(-nodes // 1))
+        fields = dict(pair.split("=") for pair in one.query.replace("+", " ").split("&"))
+        asked = ServingQuestion.model_validate(fields, context={"catalog": CATALOG})
+        assert (asked.gpu, asked.gpus, asked.scale_out) == (one.gpu, one.gpus, one.scale_out)
+        network = network_of(asked, CATALOG.typical_only())
+        owned = ownership(network.cluster, network, network.prices)
+        assert one.capital == pytest.approx(owned.capital.typical)
+        assert one.power == pytest.approx(float(owned.power[0]))
+        lifetime = CATALOG.operations["site"]["lifetime"].typical
+        assert one.per_hour == pytest.approx(float(owned.total[0]) / lifetime * 3600)
+        tokens = one.requests_per_second * 1024 * 3600
+        assert one.per_million_output_tokens == pytest.approx(one.per_hour / tokens * 1e6)
+        assert one.scale_up_domain == network.cluster.domain == 8
+
+
+def test_candidates_stand_cheapest_first_and_the_named_ones_are_the_least_of_them(answer: ServeSizing) -> None:
+    found = answer.candidates
+    assert answer.considered == 4  # two GPUs on two networks
+    assert 4 <= len(found) <= 8
+    assert [one.per_hour for one in found] == sorted(one.per_hour for one in found)
+    assert answer.cheapest is found[0]
+    assert answer.fewest_gpus == min(found, key=lambda one: (one.gpus, one.per_hour))
+    assert answer.lowest_latency == min(found, key=lambda one: (one.tpot, one.per_hour))
+    assert answer.message == ""
+
+
+def test_one_replica_less_does_not_carry_the_load_with_its_headroom() -> None:
+    asked = {"request_rate": "60 /s", "tpot_limit": "40 ms", "headroom": 0.75}
+    for one in sized(**asked).candidates:
+        assert one.requests_per_second == pytest.approx(60)
+        question = ServingQuestion.model_validate(
+            {"gpu": one.gpu, "gpus": one.gpus, "model": "llama-3-70b", "engine": "vllm", "tpot_limit": "40 ms",
+             "tensor_parallel": one.parallelism.tensor_parallel, "pipeline_parallel": one.parallelism.pipeline_parallel,
+             "scale_out": one.scale_out, "serving": "aggregated"}, context={"catalog": CATALOG}
+        )  # fmt: skip
+        most = evaluate_serving(question, CATALOG).serving
+        each = most.requests_per_second.typical / most.replicas
+        assert one.replicas >= 60 / 0.75 / each * (1 - 1e-6)
+    single = sized(concurrency=1, tpot_limit="40 ms").candidates
+    assert {one.replicas for one in single} == {1}
+
+
+def test_requests_or_a_number_in_flight_stand_in_place_of_the_users() -> None:
+    def question(**fields: object) -> ServingQuestion:
+        asked = ServeSizeQuestion.model_validate(ASKED | fields, context={"catalog": CATALOG})
+        return asked.candidate("h100-sxm", "roce-400", 4, 64)
+
+    assert question().users == 500
+    assert question(request_rate="1 /s").users is None
+    assert question(concurrency=10).users is None
+    made = question()
+    assert (made.gpu, made.scale_out, made.scale_up_domain, made.gpus) == ("h100-sxm", "roce-400", 4, 64)
+
+
+def test_the_quickest_has_at_most_four_times_the_gpus_of_the_smallest() -> None:
+    answer = sized(gpu=["h100-sxm"], scale_out=["infiniband-ndr"], tpot_limit="60 ms", users=5000)
+    smallest, quickest = sorted(answer.candidates, key=lambda one: one.gpus)
+    assert quickest.tpot < smallest.tpot
+    assert 1.5 < quickest.gpus / smallest.gpus <= 4.2  # in whole nodes
+    assert "No cluster of up to 16 GPUs" in sized(gpus=16, users=100_000).message
