@@ -706,3 +706,21 @@ def test_networks_side_by_side_are_on_sale_and_at_least_half_as_fast():
     assert min(rates(scale_out="roce-100").values()) < 25e9
     assert "infiniband-gdr" in rates(scale_out="infiniband-gdr")
     assert "infiniband-gdr" not in shown
+
+
+@pytest.mark.parametrize(
+    ("wish", "pieces"),
+    [
+        # A cable with two ends at the nodes carries two links, a twin module too, a box of XDR two switches.
+        ({"gpus": 27, "gpus_per_node": 1, "scale_out": "roce-200"}, {"cable node_leaf": 14}),
+        ({"gpus": 28, "gpus_per_node": 1, "scale_out": "roce-200"}, {"cable node_leaf": 14}),
+        ({"gpus": 104, "scale_out": "infiniband-ndr", "media": "aoc"}, {"cable node_leaf": 7}),
+        ({"gpus": 104, "scale_out": "infiniband-xdr"}, {"leaf switch": 1, "leaf switch module": 7, "node module": 13}),
+        ({"gpus": 112, "scale_out": "infiniband-xdr"}, {"leaf switch": 1, "leaf switch module": 7, "node module": 14}),
+    ],
+    ids=str,
+)
+def test_what_serves_two_links_is_bought_whole(wish, pieces):
+    built = designed(**wish, nics_per_node=1, topology="fat-tree", model="llama-3-8b").built
+    found = {line.role: line.quantity for line in built.parts}
+    assert {role: found[role] for role in pieces} == pieces
