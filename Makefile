@@ -1,6 +1,7 @@
 # make run    serve the calculator        make test   every test, the browser ones too
 # make check  format, lint, types, imports   make bench  speed, side by side with a bare endpoint
-# make fuzz   20,000 hostile requests, every check of the API's contract, 60 mutants (about an hour); ARGS=--help
+# make fuzz   20,000 hostile requests, every check of the API's contract, 2,000 plans held to the laws of networks,
+#             60 mutants (about an hour); ARGS=--help
 # make install  the environment alone     make lock   choose new versions of the dependencies
 # make audit  known vulnerabilities in the locked versions (asks a public database: needs a way out)
 

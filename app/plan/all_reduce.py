@@ -265,16 +265,22 @@ def time_all_reduce(fabric: Communication, message: float) -> Reduction:
     )
 
 
-def _all_to_all(fabric: Communication, message: float, used: tuple[Estimate, ...]) -> Draws:
-    """Time of an all-to-all of a message [B] over all GPUs [s]."""
-    waiting = fabric.waiting(float(fabric.gpus))
+def all_to_all_time(fabric: Communication, message: float, sampling: Sampling = DRAWS) -> Floats:
+    """Time of an all-to-all of a message [B] over all GPUs, by the textbook or as the library delivers it [s]."""
+    machine, waiting = fabric.machine(sampling), fabric.waiting(float(fabric.gpus), sampling)
     if fabric.ideal:
-        return Draws(np.atleast_1d(ideal_all_to_all_time(message, fabric.machine(DRAWS)) * waiting), used)
-    lines = algorithms(fabric, "all-to-all", DRAWS)
-    machine = fabric.machine(DRAWS)
-    chosen, _ = compare("all-to-all", message, machine, fabric.calibration(DRAWS), lines=lines)
-    error = fabric.residual(message, _first(machine.domains), "all-to-all")
-    return Draws(np.atleast_1d(chosen.time * waiting), used, float(error))
+        return np.atleast_1d(ideal_all_to_all_time(message, machine) * waiting)
+    lines = algorithms(fabric, "all-to-all", sampling)
+    chosen, _ = compare("all-to-all", message, machine, fabric.calibration(sampling), lines=lines)
+    return np.atleast_1d(chosen.time * waiting)
+
+
+def _all_to_all(fabric: Communication, message: float, used: tuple[Estimate, ...]) -> Draws:
+    """The same with what it rests on and the model's own error."""
+    time = all_to_all_time(fabric, message)
+    if fabric.ideal:
+        return Draws(time, used)
+    return Draws(time, used, float(fabric.residual(message, _first(fabric.machine(DRAWS).domains), "all-to-all")))
 
 
 class Speed(NamedTuple):
