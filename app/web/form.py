@@ -272,7 +272,7 @@ def shown(name: str, value: Any, catalog: Catalog) -> str:
         return "yes" if value else "no"
     unit = _written_in(name)
     if unit is not None:
-        return units.show(value, unit, 4)
+        return written(value, unit) if unit == ":1" else units.show(value, unit, 4)
     return f"{value:,}" if isinstance(value, int) else label(name, written(value), catalog)
 
 

@@ -115,3 +115,8 @@ def test_what_the_software_does_is_folded_away() -> None:
     groups = {group.key: group for group in form.form(form.bind([], CATALOG), CATALOG).groups}
     assert not groups["software"].first
     assert not groups["software"].open
+
+
+def test_a_ratio_is_shown_as_one(client):
+    assert form.shown("oversubscription", 2.0, CATALOG) == "2:1"
+    assert client.get("/?oversubscription=2").status_code == 200
