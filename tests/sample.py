@@ -57,6 +57,7 @@ def sample_plan() -> Plan:
             topology="rail-optimized",
             approximate=False,
             switch="qm9700",
+            spine_switch="qm9700",
             tiers=2,
             planes=1,
             leaf_switches=32,

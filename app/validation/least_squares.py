@@ -20,6 +20,8 @@ def robust_fit(
 ) -> Floats:
     """The logarithms that fit best, by Levenberg and Marquardt: quadratic within twice ``sigma``, linear beyond.
 
+    More arguments than most functions have: training and serving begin and end their searches differently.
+
     Args:
         residuals: of a vector of logarithms, or of several along leading axes.
         prior: centre and relative spread of each constant.

@@ -116,7 +116,17 @@ def test_a_candidate_that_never_met_a_catalogue_is_checked_too() -> None:
 
 def test_the_schema_of_a_key_is_open_text_with_an_example_that_is_in_the_catalogue() -> None:
     keys = marked(Scenario, Key)
-    assert set(keys) == {"gpu", "platform", "scale_up", "scale_out", "switch", "spine_switch", "model", "stack", "price_book"}
+    assert set(keys) == {
+        "gpu",
+        "platform",
+        "scale_up",
+        "scale_out",
+        "switch",
+        "spine_switch",
+        "model",
+        "stack",
+        "price_book",
+    }
     for name, key in keys.items():
         assert key.example in key.keys(CATALOG), name
         assert all(re.fullmatch(KEY, known) for known in key.keys(CATALOG)), name
