@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import cache
-from math import isfinite
+from math import inf, isfinite
 from operator import attrgetter
 from typing import Any, NamedTuple, TypedDict, get_type_hints
 
@@ -117,12 +117,14 @@ class Band:
 class Draws(NamedTuple):
     """A result before it is folded: draws along the last axis, the typical value first.
 
-    ``residual`` is the model's own relative error: the half-width of its 80 % interval on the logarithm.
+    ``residual`` is the model's own relative error: the half-width of its 80 % interval on the logarithm. ``most`` is
+    what can be at all, such as 1 of a share: no range goes beyond it.
     """
 
     values: NDArray[np.float64]
     used: tuple[Estimate, ...] = ()
     residual: float = 0.0
+    most: float = inf
 
     @property
     def typical(self) -> float:
@@ -231,7 +233,7 @@ def _bands(found: Mapping[tuple[int, str], Draws]) -> dict[tuple[int, str], Band
         if id(used) not in rests:
             rests[id(used)] = _provenance(used)
         sources, projected = rests[id(used)]
-        bands[key] = Band(below, value, above, key[1], sources, projected)
+        bands[key] = Band(below, value, max(min(above, row.most), value), key[1], sources, projected)
     return bands
 
 

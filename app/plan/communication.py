@@ -332,12 +332,15 @@ def time_collective(
 
 
 def _as_measured(built: Machine, efficiency: float) -> Machine:
-    """The machine with the rates a user measured: the network's between domains, the scale-up link's within one."""
+    """The machine with the rates a user measured: the network's between domains, no more than its line; the scale-up
+    link's within one.
+    """
     across = np.asarray(built.domains) > 1
     inside = np.where(across, 1.0, efficiency)
+    most = np.maximum(built.scale_out_line, built.scale_out_rate)
     return replace(
         built,
-        scale_out_rate=built.scale_out_rate * np.where(across, efficiency, 1.0),
+        scale_out_rate=np.minimum(built.scale_out_rate * np.where(across, efficiency, 1.0), most),
         scale_up_rate=built.scale_up_rate * inside,
         multicast_rate=built.multicast_rate * inside,
     )

@@ -58,7 +58,7 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
     job = training_job.plan_job(cluster, fabric, JobRequest.of(scenario, catalog), catalog)
     if network.unbuildable:
         job = job.unfinished()
-    message = scenario.message or job.gradient_bytes
+    message = scenario.message or shape.usual_message(scenario.part(ModelRequest), catalog)
     reduction = time_all_reduce(fabric, message)
     cost = total_cost(cluster, network, prices, job.training.time_to_train.values)
     hardware = _hardware(cost.owned)
@@ -121,11 +121,11 @@ def evaluate_network(scenario: Scenario, catalog: Catalog) -> NetworkPlan:
 
 @nan_is_an_answer
 def evaluate_all_reduce(scenario: Scenario, catalog: Catalog) -> AllReducePlan:
-    """The reduction of one scenario alone: of its message, or of the gradients of its model."""
+    """The reduction of one scenario alone: of its message, or of a bucket of gradients."""
     network = network_of(scenario, catalog)
     cluster = network.cluster
     fabric = communication(cluster, network, network.request, scenario.part(CollectiveRequest), catalog)
-    reduction = time_all_reduce(fabric, scenario.message or shape.gradient_bytes(scenario.part(ModelRequest), catalog))
+    reduction = time_all_reduce(fabric, scenario.message or shape.usual_message(scenario.part(ModelRequest), catalog))
     return AllReducePlan(
         scenario=scenario.filled({**cluster.fields(), **network.fields()}) | {"message": reduction.all_reduce.message},
         findings=by_severity(

@@ -158,6 +158,13 @@ def addresses(design: layouts.Design, cluster: Cluster, request: NetworkRequest)
     return (design.node_leaf + design.switches) / subnets
 
 
+def _fed(cluster: Cluster) -> float:
+    """What the GPUs of a node send to NICs at most: over PCIe, or as many as the platform comes with [B/s]."""
+    platform = cluster.platform
+    own = platform.nic_rate.typical * platform.nics_per_node / platform.gpus_per_node
+    return max(cluster.pcie.bandwidth.typical, own) * cluster.gpus_per_node
+
+
 def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Iterator[Finding]:
     """What is wrong or remarkable about the wish, before a switch is counted."""
     rate = cluster.scale_out.port_rate
@@ -170,6 +177,16 @@ def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> I
             f"{units.show(slot.typical, 'b/s')} each way.",
             ("scale_out", "platform"),
             "Choose a slower network, or a node with a newer PCIe generation.",
+        )
+    elif rate.typical * cluster.nics_per_node > _fed(cluster) * (1 + 1e-9):
+        each = rate.typical * cluster.nics_per_node / cluster.gpus_per_node
+        yield Finding(
+            "warning",
+            "pcie-too-slow",
+            f"The NICs of a GPU carry {units.show(each, 'b/s')} together, its PCIe link "
+            f"{units.show(_fed(cluster) / cluster.gpus_per_node, 'b/s')} each way: more NICs make nothing quicker.",
+            ("nics_per_node", "gpus_per_node"),
+            "Take fewer NICs for each GPU.",
         )
     switch = _foreign_switch(cluster, request, catalog)
     if switch:

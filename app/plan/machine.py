@@ -155,7 +155,7 @@ def hardware_kind(system: CollectiveSystem, sampling: Sampling, catalog: Catalog
     node = _node(system, catalog)
     line = constants.take(node.link.bandwidth)
     host = constants.take(catalog.scale_up[node.card.pcie].bandwidth) if node.link.family == "pcie" else None
-    network = _scale_out(constants, system.transport, host)
+    network = _scale_out(constants, _through_slot(system.transport, node.card, catalog), host)
     inside = SCALE_UP[node.link.family](constants, node, line, network)
     family = system.transport.family
     streamed: Array = 0.0
@@ -279,6 +279,18 @@ def _goodput(constants: Sampled, transport: Transport, line: Array, rate: Array)
         return np.minimum(constants("flows", "sockets") * connection / rate, 1.0)
     window = 1.0 if family in RESENT_ALONE else line * round_trip / constants("loss", "packet")
     return tail.resent_share(loss, np.maximum(window, 1.0))
+
+
+def _through_slot(transport: Transport, card: Gpu, catalog: Catalog) -> Transport:
+    """The network at no more than the GPU's PCIe link carries, or than the adapters take that its server comes with."""
+    slot, server = catalog.scale_up[card.pcie].bandwidth, catalog.platforms[card.platform]
+    own = server.nic_rate.typical * server.nics_per_node / server.gpus_per_node
+    rate = transport.rate.typical if isinstance(transport.rate, Estimate) else float(np.max(transport.rate))
+    if rate <= max(slot.typical, own):
+        return transport
+    return replace(
+        transport, rate=slot if slot.typical >= own else server.nic_rate.times(own / server.nic_rate.typical)
+    )
 
 
 def _scale_out(constants: Sampled, transport: Transport, host: Array | None) -> _ScaleOut:

@@ -472,7 +472,7 @@ class CollectiveRequest(Request):
     """The message to reduce, and how it is timed."""
 
     message: Annotated[Bytes, Field(gt=0, le=1e15)] | None = _field(
-        "collective", "Message to reduce", "Bytes on each GPU. Blank: the model's gradients."
+        "collective", "Message to reduce", "Bytes on each GPU. Blank: a bucket of gradients, 200 MB."
     )
     profile: Literal["calibrated", "ideal"] = _field(
         "collective", "Timing model", "Calibrated: what NCCL and RCCL deliver. Ideal: the textbook.", "calibrated"

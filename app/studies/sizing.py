@@ -41,7 +41,7 @@ USUAL_DEADLINE = units.parse("90 days", "s")
 class Question(Scenario):
     """Which cluster? GPUs and networks are lists of candidates; the rest is as in a scenario."""
 
-    gpu: Annotated[tuple[GpuKey, ...], Field(min_length=1, max_length=8)] = Field(  # type: ignore[assignment]
+    gpu: Annotated[tuple[GpuKey, ...], Field(min_length=1, max_length=12)] = Field(  # type: ignore[assignment]
         ("h100-sxm", "h200-sxm", "b200-sxm", "gb200"),
         title="Candidate GPUs",
         description="Keys of accelerators in the catalogue.",
@@ -51,7 +51,7 @@ class Question(Scenario):
         16384, ge=1, le=131072, title="At most", description="The largest cluster considered.",
         json_schema_extra={"group": "cluster"},
     )  # fmt: skip
-    scale_out: Annotated[tuple[ScaleOutKey, ...], Field(max_length=8)] = Field(  # type: ignore[assignment]
+    scale_out: Annotated[tuple[ScaleOutKey, ...], Field(max_length=12)] = Field(  # type: ignore[assignment]
         (),
         title="Candidate networks",
         description="Blank: InfiniBand and RoCE at the rate each GPU's platform has.",

@@ -89,3 +89,11 @@ def test_every_field_of_every_part_of_a_plan_says_what_it_is():
     records = [kind for kind in vars(result).values() if isinstance(kind, type) and is_dataclass(kind)]
     bare = [f"{kind.__name__}.{entry.name}" for kind in records for entry in fields(kind) if not declaration(entry)]
     assert not bare
+
+
+def test_no_range_goes_beyond_what_can_be():
+    """0.8 of a peak with an error of 40 % would be up to 1.19 of it."""
+    values = np.full(257, 0.8)
+    bounded, free = (fold(CostLine("x", Draws(values, residual=0.4, most=most))).cost for most in (1.0, np.inf))
+    assert (bounded.low, bounded.typical, bounded.high) == (free.low, 0.8, 1.0)
+    assert free.high == pytest.approx(0.8 * np.exp(0.4))

@@ -46,14 +46,12 @@ def test_an_hgx_h100_node_has_a_bisection_of_3_6_terabytes_a_second_both_ways() 
     assert typical(inside.both_ways) == pytest.approx(3.6e12)
 
 
-def test_the_gradients_of_100_billion_parameters_are_200_gigabytes() -> None:
-    # Data parallel alone: each GPU reduces all of them, 2 bytes each in bf16. 32 layers × 12 × 16,128² = 99.9 B.
-    own = plan_of(
-        gpus=1024, layers=32, hidden=16128, heads=126, ffn_hidden=4 * 16128, gated=False, vocabulary=1000,
-        tied_embeddings=True, tensor_parallel=1, pipeline_parallel=1,
-    )  # fmt: skip
-    assert own.training.parameters == pytest.approx(100e9, rel=0.01)
-    assert own.all_reduce.message == pytest.approx(2 * own.training.parameters, rel=1e-9)
+def test_a_message_is_a_bucket_of_gradients_unless_it_is_given_or_the_model_has_fewer() -> None:
+    """200 MB are on an 80 GB card; the 141 GB of Llama 3 70B's gradients are on no GPU. Pythia 70M has 141 MB."""
+    assert plan_of().all_reduce.message == 200e6
+    assert plan_of(tensor_parallel=8, oversubscription=2).all_reduce.message == 200e6
+    assert plan_of(model="pythia-70m").all_reduce.message == pytest.approx(2 * 70.4e6, rel=0.01)
+    assert plan_of(message="200 GB").all_reduce.message == 200e9  # 100 B in 16-bit, of data parallelism alone
 
 
 def test_the_default_run_takes_six_flops_a_parameter_and_token(default: Plan) -> None:

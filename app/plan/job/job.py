@@ -63,11 +63,6 @@ class Job:
         """What the run asks of the storage."""
         return storage_of(self.checkpoints, self.training.tokens_per_second, self.setup.catalog)
 
-    @property
-    def gradient_bytes(self) -> float:
-        """Bytes of the model's gradients in 16-bit [B]."""
-        return 2 * self.training.parameters
-
     def unfinished(self) -> "Job":
         """The same job on a cluster that cannot be built: it takes no time that could be said."""
         never = Draws(np.full_like(self.training.time_to_train.values, np.nan))
@@ -155,8 +150,8 @@ def _training(
             StepPart(name, resource, Draws(part, used=used, residual=error)) for name, resource, part in timing.parts
         ),
         groups=tuple(group_traffic(setup.inputs, chosen, {name: float(part[0]) for name, _, part in timing.parts})),
-        mfu=Draws(mfu, used=used, residual=error),
-        hfu=Draws(mfu * (1 + again / flops), used=used, residual=error),
+        mfu=Draws(mfu, used=used, residual=error, most=1.0),
+        hfu=Draws(mfu * (1 + again / flops), used=used, residual=error, most=1.0),
         tokens_per_second=Draws(request.tokens / time, used=used, residual=error),
         time_to_train=Draws(run, used=(*used, *interrupted), residual=error),
         productive_time=Draws(request.steps * time, used=used, residual=error),

@@ -96,6 +96,7 @@ def shape_fields(model: Shape) -> dict[str, Any]:
     return {name: flags[name] if name in flags else int(getattr(model, name)) for name in SHAPE}
 
 
-def gradient_bytes(request: ModelRequest, catalog: Catalog) -> float:
-    """Bytes of the model's gradients in 16-bit: what one all-reduce over all GPUs would carry without sharding [B]."""
-    return 2 * float(transformer.parameters(shape(request, catalog)))
+def usual_message(request: ModelRequest, catalog: Catalog) -> float:
+    """Bytes that data parallelism reduces at a time: a bucket, or all gradients of a model that has fewer [B]."""
+    gradients = 2 * float(transformer.parameters(shape(request, catalog)))
+    return min(catalog.training["communication"]["bucket"].typical, gradients)
