@@ -61,6 +61,8 @@ _PREFIXED: dict[str, dict[str, float]] = {
     "m": {"m": 1.0},
     "J": {"J": 1.0, "Wh": 3600.0},
     "1/s": {"1/s": 1.0, "/s": 1.0, "Hz": 1.0},
+    "kg": {"g": 1e-3, "t": 1e3},
+    "kg/J": {},
     "USD/J": {},
     "USD/s": {},
     "USD/h": {},
@@ -81,6 +83,8 @@ _WORDS: dict[str, dict[str, float]] = {
         "/kWh": 1 / KILOWATT_HOUR, "/MWh": 1e-3 / KILOWATT_HOUR, "/kW-month": 12e-3 / YEAR, "/kW/month": 12e-3 / YEAR,
         "/J": 1.0,
     },
+    "kg": {"kg": 1.0},
+    "kg/J": {"g/kWh": 1e-3 / KILOWATT_HOUR, "kg/MWh": 1e-3 / KILOWATT_HOUR, "kg/kWh": 1 / KILOWATT_HOUR, "kg/J": 1.0},
     "USD/s": {"/s": 1.0, "/h": 1 / HOUR, "/day": 1 / DAY, "/month": 12 / YEAR, "/year": 1 / YEAR},
     "USD/h": {"/s": HOUR, "/h": 1.0, "/day": HOUR / DAY, "/month": 12 * HOUR / YEAR, "/year": HOUR / YEAR},
     "USD/year": {"/s": YEAR, "/h": YEAR / HOUR, "/day": YEAR / DAY, "/month": 12.0, "/year": 1.0},
@@ -98,6 +102,8 @@ _EXAMPLES = {
     "m": "“30 m”",
     "J": "“3 kWh” or “10 MJ”",
     "1/s": "“0.0001 /h” or “20 /s”",
+    "kg": "“12 t”",
+    "kg/J": "“369 g/kWh”",
     "USD": "“$35,000” or “13M USD”",
     "USD/J": "“0.08 USD/kWh”",
     "USD/s": "“2.95 USD/h”",
@@ -238,11 +244,17 @@ _SHOWN: dict[str, tuple[tuple[float, str], ...]] = {
     ),
     "J": ((3.6e9, "MWh"), (3.6e6, "kWh"), (3600.0, "Wh"), (1.0, "J")),
     "m": ((1.0, "m"),),
+    "kg": ((1e9, "Mt"), (1e6, "kt"), (1e3, "t"), (1.0, "kg")),
     "USD": ((1e9, "B"), (1e6, "M"), (1e4, "K"), (1.0, "")),
     "1": ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e4, "K"), (1.0, "")),
 }  # fmt: skip
 _WORTH = {"years": YEAR, "days": DAY, "h": HOUR, "min": MINUTE}
-_RATES = {"1/s": ((1.0, "/s"), (1 / HOUR, "/h")), "USD/J": ((1 / KILOWATT_HOUR, "/kWh"),), "USD/s": ((1 / HOUR, "/h"),)}
+_RATES = {
+    "1/s": ((1.0, "/s"), (1 / HOUR, "/h")),
+    "USD/J": ((1 / KILOWATT_HOUR, "/kWh"),),
+    "USD/s": ((1 / HOUR, "/h"),),
+    "kg/J": ((1e-3 / KILOWATT_HOUR, "g/kWh"),),
+}
 _SHOWN |= {unit: tuple((worth, name + unit.removeprefix("USD")) for worth, name in _SHOWN["USD"]) for unit in PRINTED}
 
 

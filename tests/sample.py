@@ -128,7 +128,7 @@ def sample_plan() -> Plan:
             band(1.5e7, "USD"),
             (CostLine("nodes", band(3.6e7, "USD")), CostLine("fabric", band(6e6, "USD"))),
             (RunningCostLine("electricity", band(1e6, "USD/year")), RunningCostLine("support", band(1e6, "USD/year"))),
-            band(1e6, "USD/year"), band(1800.0, "USD"), band(4.0, "USD/(GB/s)"),
+            band(1e6, "USD/year"), band(4e6, "kg"), band(1.6e6, "kg"), band(1800.0, "USD"), band(4.0, "USD/(GB/s)"),
         ),
         recommendation=Recommendation("infiniband-ndr", "RoCE is 1 % slower.", "InfiniBand above 1,000.", True,
             "roce-400", 0.01, 0.02, 0.02),

@@ -88,6 +88,11 @@ class Catalog:
         return entries
 
     @cached_property
+    def regions(self) -> tuple[str, ...]:
+        """The regions whose electricity is known."""
+        return tuple(self.operations["carbon"])
+
+    @cached_property
     def stacks(self) -> tuple[str, ...]:
         """The software stacks that training is calibrated for."""
         return tuple(group.removeprefix(STACK) for group in self.training if group.startswith(STACK))
@@ -322,7 +327,7 @@ ELECTRICITY = "electricity"
 
 def _price_unit(name: str) -> str:
     by_time = name.startswith((GPU_HOUR, LEASE, RESERVED))
-    return "USD/s" if by_time else "USD/J" if name == ELECTRICITY else "USD"
+    return "USD/s" if by_time else "USD/J" if name.startswith(ELECTRICITY) else "USD"
 
 
 def gpu_hours(gpu: str) -> tuple[str, ...]:
@@ -337,7 +342,7 @@ def gpu_hours(gpu: str) -> tuple[str, ...]:
 
 def _check_prices(catalog: Catalog) -> None:
     """Every price is of something."""
-    common = {*PORT_PRICES, ELECTRICITY}
+    common = {*PORT_PRICES, ELECTRICITY, *(f"{ELECTRICITY}-{region}" for region in catalog.regions)}
     for platform in catalog.platforms.values():
         common |= {name for name in (platform.price, platform.scale_up_price) if name}
     rents = {name.removeprefix(GPU_HOUR) for gpu in catalog.gpus for name in gpu_hours(gpu)}

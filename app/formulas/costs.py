@@ -99,6 +99,24 @@ def energy_cost(power: Array, time: Array, electricity: Array) -> Array:
     return power * time * electricity
 
 
+def emissions(power: Array, time: Array, carbon: Array) -> Array:
+    """What drawing a power for a time emits, P · t · κ [kg].
+
+    Args:
+        power: at the meter [W].
+        time: how long [s].
+        carbon: carbon dioxide and what warms as much, of a unit of energy, κ [kg/J].
+
+    Source: GHG Protocol, scope 2 guidance, 2015: location-based.
+
+    1 GWh at 369 g/kWh is 369 t:
+
+    >>> round(float(emissions(1e6, 3.6e6, 0.369 / 3.6e6)))
+    369000
+    """
+    return power * time * carbon
+
+
 def operating(power: Array, pue: Array, electricity: Array, capital: Array, support: Array, year: Array) -> Array:
     """Cost of keeping a cluster for a year: energy, and support as a share of its capital [USD].
 

@@ -101,7 +101,8 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
 def _erring(costs: Costs[Draws], job: training_job.Job) -> Costs[Draws]:
     """Costs whose run is as uncertain as the time that it takes."""
     error = job.training.time_to_train.residual
-    return replace(costs, per_run=costs.per_run._replace(residual=error), rental=costs.rental._replace(residual=error))
+    of_the_run = ("per_run", "rental", "carbon_per_run")
+    return replace(costs, **{name: getattr(costs, name)._replace(residual=error) for name in of_the_run})
 
 
 @nan_is_an_answer

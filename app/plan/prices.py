@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from app.catalog.entries import Content, Nic, Optic, Platform, Switch
 from app.catalog.estimate import Estimate, Status
-from app.catalog.load import MARKET, Catalog, gpu_hours
+from app.catalog.load import ELECTRICITY, MARKET, Catalog, gpu_hours
 from app.plan.scenario import PriceRequest
 
 Floats = NDArray[np.float64]
@@ -23,8 +23,10 @@ FIELDS = (
 """The prices a scenario may give."""
 OF_NO_DESIGN = frozenset({"price_node", "price_gpu_hour", "electricity", "lifetime", "support", "infrastructure"})
 """Those that money alone is reckoned with: neither design, power nor findings depend on them."""
-SITE = ("nics_included", "rack_power", "site_power")
+SITE = ("nics_included", "rack_power", "site_power", "region")
 """What else a scenario may give of prices and of the site."""
+HOME = "united-states"
+"""The region whose electricity the editions price without naming it."""
 _given = attrgetter("price_book", *FIELDS, *SITE)
 Contained = Literal["", "contains", "may_contain"]
 
@@ -197,7 +199,17 @@ class PriceList:
 
     def electricity(self) -> Estimate | None:
         """Energy [USD/J]."""
-        return self._own("electricity", "USD/J") or self.book("electricity")
+        local = f"{ELECTRICITY}-{self.region}"
+        return self._own("electricity", "USD/J") or self.book(local, ELECTRICITY)
+
+    def carbon(self) -> Estimate:
+        """What a unit of energy emits [kg/J]."""
+        return self.catalog.operations["carbon"][self.region]
+
+    @property
+    def region(self) -> str:
+        """Whose electricity it is."""
+        return self.given.get("region") or HOME
 
     def rate(self, name: str, unit: str = "1") -> Estimate:
         """An operating figure: pue, lifetime, spares, support or infrastructure."""

@@ -715,6 +715,20 @@ class Costs(Generic[Q]):
         formula="costs.energy_cost",
         show=("costs",),
     )
+    carbon: Q = result(
+        "kg",
+        "Carbon of a year",
+        "What a year's electricity emits in the region, at typical power.",
+        formula="costs.emissions",
+        show=("costs",),
+    )
+    carbon_per_run: Q = result(
+        "kg",
+        "Carbon of this run",
+        "The same for the time of the run.",
+        formula="costs.emissions",
+        show=("figures", "costs", "comparison", "sweep"),
+    )
     scale_up_per_gpu: Q = result(
         "USD",
         "Scale-up links per GPU",

@@ -54,6 +54,10 @@ NEEDED = ("layers", "hidden", "heads", "ffn_hidden", "vocabulary")
 """What a model of one's own cannot do without: where one is blank the default model's stands in."""
 
 
+PLAIN = ("stacks", "regions")
+"""Kinds of key that have no entries of their own."""
+
+
 class UnknownKeyError(ValueError):
     """A question names what its catalogue does not have. The text names the field, the key and those nearest to it."""
 
@@ -81,7 +85,7 @@ class Key(Ref):
 
     def keys(self, catalog: Catalog) -> tuple[str, ...]:
         """The keys that are allowed."""
-        return catalog.stacks if self.kind == "stacks" else (*catalog.kind(self.kind), *self.extra)
+        return getattr(catalog, self.kind) if self.kind in PLAIN else (*catalog.kind(self.kind), *self.extra)
 
     def problem(self, key: str, catalog: Catalog) -> PydanticCustomError | None:
         """What is wrong with a key: that the catalogue has no such entry."""
@@ -99,7 +103,7 @@ class Key(Ref):
 
     def called(self, text: str, catalog: Catalog) -> str:
         """The key of the entry that people call so: by its key, its name or its short name."""
-        if text in self.keys(catalog) or self.kind == "stacks":
+        if text in self.keys(catalog) or self.kind in PLAIN:
             return text
         said = _plain(text)
         for key, entry in catalog.kind(self.kind).items():
@@ -130,6 +134,7 @@ ScaleUpKey = Annotated[str, Key("scale_up", example="nvlink-4")]
 ScaleOutKey = Annotated[str, Key("scale_out", example="infiniband-ndr")]
 SwitchKey = Annotated[str, Key("switches", example="qm9700")]
 ModelKey = Annotated[str, Key("models", CUSTOM, example="llama-3-70b")]
+RegionKey = Annotated[str, Key("regions", example="germany")]
 StackKey = Annotated[str, Key("stacks", example="megatron-lm")]
 PriceBookKey = Annotated[str, Key("prices", example="market")]
 
@@ -554,6 +559,9 @@ class PriceRequest(Request):
     )
     electricity: Annotated[DollarsPerJoule, Field(ge=0, le=1)] | None = _field(
         "prices", "Electricity", "Such as 0.08 USD/kWh."
+    )
+    region: RegionKey | None = _field(
+        "prices", "Region", "Whose electricity it is: its price and its carbon. Blank: the United States'."
     )
     pue: Annotated[Number, Field(ge=1, le=10)] | None = _field("prices", "PUE", "Facility power over IT power.")
     rack_power: Annotated[Watts, Field(gt=0, le=1e7)] | None = _field(

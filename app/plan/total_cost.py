@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from app import units
 from app.catalog.estimate import Estimate
-from app.catalog.load import Catalog
+from app.catalog.load import ELECTRICITY, Catalog
 from app.formulas import costs
 from app.formulas.arrays import Array
 from app.plan import result
@@ -20,7 +20,7 @@ from app.plan.band import Draws
 from app.plan.bill_of_materials import PricedDesign, draws_or_nan
 from app.plan.cluster import Cluster
 from app.plan.network import Network
-from app.plan.prices import PriceList
+from app.plan.prices import HOME, PriceList
 from app.plan.result import CostLine, Costs, Explanation, Finding, RunningCostLine, Term
 
 Floats = NDArray[np.float64]
@@ -211,8 +211,20 @@ def _costs(owned: Ownership, time_to_train: Floats) -> Costs[Draws]:
             RunningCostLine("support", drawn(rates.support.draws() * owned.equipment, rates.support, *capital.used)),
         ),
         energy=energy,
+        **_carbon(owned, facility, time_to_train),
         **_scale_up(owned),
     )
+
+
+def _carbon(owned: Ownership, facility: Array, time_to_train: Floats) -> dict[str, Draws]:
+    """What a year and the run emit."""
+    carbon, rates = owned.prices.carbon(), owned.rates
+    used = (carbon, rates.pue, *owned.power_sources)
+    rate = carbon.draws()
+    return {
+        "carbon": Draws(np.asarray(costs.emissions(facility, rates.year, rate)), used=used),
+        "carbon_per_run": Draws(np.asarray(costs.emissions(facility, time_to_train, rate)), used=used),
+    }
 
 
 def _scale_up(owned: Ownership) -> dict[str, Draws]:
@@ -323,6 +335,11 @@ def _findings(owned: Ownership) -> list[Finding]:
             )
         )
     found += _hall_findings(owned)
+    if prices.region != HOME and "electricity" not in prices.given and rates.electricity is prices.book(ELECTRICITY):
+        text = (
+            f"No price of electricity in {named_region(prices.region)} is in the catalogue: the edition's own is taken."
+        )
+        found.append(Finding("note", "no-regional-price", text, ("region", "electricity"), "Type what you pay."))
     if any(map(prices.borrowed, (rates.node, rates.electricity, rates.rent))):
         book = prices.catalog.prices[prices.edition]
         found.append(
@@ -334,6 +351,15 @@ def _findings(owned: Ownership) -> list[Finding]:
             )
         )
     return found
+
+
+def named_region(key: str) -> str:
+    """A region's name.
+
+    >>> named_region("united-states")
+    'United States'
+    """
+    return key.replace("-", " ").title()
 
 
 def _hall_findings(owned: Ownership) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from app import units
 from app.catalog.load import Catalog
-from app.plan.scenario import Key, Scenario, group_of
+from app.plan.scenario import PLAIN, Key, Scenario, group_of
 from app.units import Quantity
 from app.web import problems
 
@@ -390,7 +390,7 @@ def _entries(
 
 
 def _family(kind: str, value: str, catalog: Catalog) -> str:
-    if kind == "stacks" or value not in catalog.kind(kind):
+    if kind in PLAIN or value not in catalog.kind(kind):
         return ""
     entry = catalog.kind(kind)[value]
     family = getattr(entry, "vendor", None) or getattr(entry, "family", "")

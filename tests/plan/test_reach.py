@@ -153,6 +153,7 @@ REACH: dict[str, tuple[dict, object, str]] = {
     "price_copper_cable": ({}, 1e3, BILL),
     "price_gpu_hour": ({}, "9 USD/h", "rental"),
     "electricity": ({}, "1 USD/kWh", "operating run"),
+    "region": ({}, "germany", "operating run"),
     "pue": ({}, 2, "operating run"),
     "rack_power": ({}, "15 kW", "racks"),
     "site_power": ({}, "1 MW", ""),  # a finding says that it is not enough

@@ -26,7 +26,7 @@ CARBON = "Carbon tax of a year"
 class CostsAndCarbon(Costs):
     """A record with one more result, which is all that a new result takes."""
 
-    carbon: Quantity = result(
+    carbon_tax: Quantity = result(
         "USD/year",
         CARBON,
         "What the carbon of a year of electricity costs.",
@@ -47,7 +47,7 @@ class WeighedPart(StepPart):
 def plan_with_carbon(carbon: float, **fields_of_scenario: object) -> Plan:
     plan = evaluate(Scenario(**fields_of_scenario), CATALOG)
     band = Band(carbon * 0.9, carbon, carbon * 1.1, "USD/year", ("railyard-estimate",))
-    return replace(plan, costs=CostsAndCarbon(**vars(plan.costs), carbon=band))
+    return replace(plan, costs=CostsAndCarbon(**vars(plan.costs), carbon_tax=band))
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ class NoNotes:
 
 
 def test_a_new_result_is_answered_by_the_interface(plan: Plan) -> None:
-    assert json.loads(to_json(plan))["costs"]["carbon"]["typical"] == 4e6
+    assert json.loads(to_json(plan))["costs"]["carbon_tax"]["typical"] == 4e6
 
 
 def test_a_new_result_is_written_to_every_file(plan: Plan) -> None:
@@ -89,7 +89,7 @@ def test_a_new_result_is_written_to_every_file(plan: Plan) -> None:
 
 def test_a_new_result_is_compared_and_laid_to_its_cause(plan: Plan) -> None:
     other = plan_with_carbon(8e6, gpus=2048)
-    row = next(row for row in compare_plans([plan, other]).differences if row.field == "costs.carbon")
+    row = next(row for row in compare_plans([plan, other]).differences if row.field == "costs.carbon_tax")
     assert row.title == CARBON
     assert row.unit == "USD/year"
     assert row.changes == (0.0, pytest.approx(1.0))
