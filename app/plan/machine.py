@@ -35,7 +35,8 @@ class Transport:
         family: of the generation, such as infiniband or roce.
         rate: line rate of one GPU's share of the ports, one direction [B/s].
         gpudirect: RDMA straight to GPU memory.
-        tuned: lossless Ethernet set up with care.
+        tuned: an Ethernet with flow or congestion control.
+        drops: full queues drop packets now and then, as congestion control alone lets them.
         in_network_reduction: the switches sum.
         left: share of the rate that the GPU with a degraded link has left [1].
         loss: share of packets that this link loses [1].
@@ -45,19 +46,54 @@ class Transport:
     rate: float | Estimate
     gpudirect: bool = True
     tuned: bool = True
+    drops: bool = False
     in_network_reduction: bool = False
     left: float = 1.0
     loss: float = 0.0
 
 
+PAUSED = ("roce", "spectrum-x")
+"""Families whose queues drop packets unless Ethernet's flow control pauses their senders."""
+CREDITED = ("infiniband", "omni-path", "slingshot")
+"""Families whose senders wait for credits."""
+
+
+class Controls(NamedTuple):
+    """What keeps queues from overflowing, and what from filling."""
+
+    flow: str
+    congestion: str
+
+
+def usual_controls(family: str, tuned: bool) -> Controls:
+    """What a network of a family has unless told otherwise.
+
+    InfiniBand has credits. RoCE that is tuned has PFC and ECN, Spectrum-X PFC and its own control; untuned neither.
+    Ultra Ethernet, EFA and TCP drop and send again, and slow down by controls of their own.
+    """
+    if family in CREDITED:
+        return Controls("credits", "own")
+    if family in RDMA_ETHERNET and not tuned:
+        return Controls("none", "none")
+    return Controls("pfc" if family in PAUSED else "none", "ecn" if family == "roce" else "own")
+
+
+def controls(family: str, request: NetworkRequest) -> Controls:
+    """Flow and congestion control as asked, else as usual."""
+    usual = usual_controls(family, request.tuned)
+    return Controls(request.flow_control or usual.flow, request.congestion_control or usual.congestion)
+
+
 def transport_of(cluster: Cluster, request: NetworkRequest) -> Transport:
     """The network that was asked for as one GPU of a cluster meets it, all its links sound."""
     scale_out = cluster.scale_out
+    flow, congestion = controls(scale_out.family, request)
     return Transport(
         family=scale_out.family,
         rate=cluster.rate_per_gpu,
         gpudirect=request.gpudirect,
-        tuned=request.tuned,
+        tuned=not flow == congestion == "none",
+        drops=scale_out.family in PAUSED and flow == "none" != congestion,
         in_network_reduction=request.in_network_reduction and scale_out.in_network_reduction,
     )
 
@@ -262,16 +298,16 @@ RESENT_ALONE = ("ultra-ethernet", "efa", "slingshot")
 """Families whose adapters or links send a lost packet again alone; others send all behind it again, or are TCP."""
 
 
-def goodput(transport: Transport, loss: float, catalog: Catalog) -> float:
-    """Share of its rate that a flow keeps, typically, on a path that loses so many packets [1]."""
-    lossy = replace(transport, left=1.0, loss=loss)
-    return float(np.asarray(_scale_out(Sampled(catalog.collectives, TYPICAL), lossy, None).goodput))
+def goodput(transport: Transport, catalog: Catalog) -> float:
+    """Share of its rate that arrives once, typically, where packets are lost [1]."""
+    return float(np.asarray(_scale_out(Sampled(catalog.collectives, TYPICAL), transport, None).goodput))
 
 
 def _goodput(constants: Sampled, transport: Transport, line: Array, rate: Array) -> Array:
     """Share of a rate on this line that arrives once where packets are lost."""
-    loss, family = transport.loss, transport.family
-    if loss <= 0:
+    family = transport.family
+    loss = transport.loss + constants("loss", "overflow") if transport.drops else transport.loss
+    if not np.any(np.asarray(loss) > 0):
         return 1.0
     round_trip = constants("loss", "round_trip")
     if family in ("tcp", "gpudirect-tcp"):

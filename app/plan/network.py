@@ -4,7 +4,7 @@ The planner's switch and tiers are used where given; otherwise the cheapest swit
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import isfinite
 
@@ -25,12 +25,12 @@ from app.plan.bill_of_materials import LEVELS, UNKNOWN, ZERO, PricedDesign, buil
 from app.plan.cables import Cable, cable_list
 from app.plan.cheapest_design import choose
 from app.plan.cluster import Cluster, look_up
-from app.plan.machine import goodput, transport_of
+from app.plan.machine import CREDITED, PAUSED, Controls, controls, goodput, transport_of
 from app.plan.prices import PriceList
 from app.plan.result import BillLine, Bisection, Explanation, Fabric, FabricShape, Finding, Links, OtherNetwork, Term
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
 from app.plan.switches import SwitchPair, candidates
-from app.units import show
+from app.units import percent, show
 
 Floats = NDArray[np.float64]
 LIGHT = 299_792_458.0
@@ -107,6 +107,11 @@ class Network:
         """How flows are spread over equal paths: as asked, or as the network and its tuning do."""
         return self.request.load_balancing or usual_balancing(self.cluster.scale_out.family, self.request.tuned)
 
+    @property
+    def controls(self) -> Controls:
+        """What keeps queues from overflowing and from filling."""
+        return controls(self.cluster.scale_out.family, self.request)
+
     @cached_property
     def site(self) -> placement.Site:
         """Where the GPUs stand."""
@@ -136,8 +141,8 @@ class Network:
     def _link_goodput(self, tier: placement.Tier) -> float:
         """What the lossy link between switches leaves: where packets take all links, each flow loses its share [1]."""
         links = 1.0 if self.load_balancing == "hashing" else tier.beside
-        transport = transport_of(self.cluster, self.request)
-        return goodput(transport, self.request.link_loss / links, self.prices.catalog)
+        transport = replace(transport_of(self.cluster, self.request), drops=False, loss=self.request.link_loss / links)
+        return goodput(transport, self.prices.catalog)
 
     @property
     def hops(self) -> int:
@@ -182,6 +187,8 @@ class Network:
             "tiers": self.tiers,
             "nodes_per_unit": self.nodes_per_unit,
             "load_balancing": self.load_balancing,
+            "flow_control": self.controls.flow,
+            "congestion_control": self.controls.congestion,
         }
 
     def cable_count(self) -> int:
@@ -261,6 +268,7 @@ def _findings(network: Network) -> Iterator[Finding]:
     elif cluster.nodes <= 1:
         text = f"All {cluster.gpus} GPUs stand in one node: no network between nodes is needed or priced."
         yield Finding("note", "one-node", text, ("gpus",))
+    yield from _of_controls(network)
     if network.link_is_missing:
         yield Finding(
             "note",
@@ -272,6 +280,42 @@ def _findings(network: Network) -> Iterator[Finding]:
     if built:
         yield from findings.of_prices(network.prices, network.choices, built, cluster)
         yield from findings.of_size(built, cluster, request)
+
+
+def _of_controls(network: Network) -> Iterator[Finding]:
+    """Flow and congestion control that the network does not have, or that leave it to others."""
+    family, name = network.cluster.scale_out.family, network.cluster.scale_out.name
+    flow, congestion = network.controls
+    if network.request.flow_control and (flow == "credits") != (family in CREDITED):
+        has = "credits and nothing else" if family in CREDITED else "no credits"
+        yield Finding(
+            "note",
+            "flow-control-of-another-network",
+            f"{name} has {has}: this setting changes nothing.",
+            ("flow_control",),
+            "Leave it blank.",
+        )
+    elif family in PAUSED and flow == "none" != congestion:
+        lost = network.prices.catalog.collectives["loss"]["overflow"].typical
+        kept = goodput(transport_of(network.cluster, network.request), network.prices.catalog)
+        yield Finding(
+            "warning",
+            "lossy-ethernet",
+            f"Without PFC a full queue drops packets, typically {lost:g} of them, and {name} sends all behind a lost "
+            f"one again: {percent(kept)} of the rate is left.",
+            ("flow_control",),
+            "Switch PFC on for the RDMA traffic class.",
+            {"flow_control": "pfc"},
+        )
+    elif family in PAUSED and flow == "pfc" and congestion == "none":
+        yield Finding(
+            "note",
+            "pauses-alone",
+            "PFC without ECN loses nothing as long as receivers admit no more than they can take, as NCCL's do in "
+            "collectives; other traffic that meets in a queue is paused with it.",
+            ("congestion_control",),
+            "Keep RDMA in a priority of its own.",
+        )
 
 
 # Results --------------------------------------------------------------------------------------------------------------

@@ -272,10 +272,23 @@ class NetworkRequest(Request):
     tuned: bool = _field(
         "network",
         "Tuned lossless Ethernet",
-        "For RoCE: priority flow control (PFC) pauses senders before a queue overflows, and ECN marks with DCQCN slow "
-        "them before that; several queue pairs are part of the hash. Off: as switches come. InfiniBand's credits and "
-        "Ultra Ethernet's own control need none of it.",
+        "For RoCE: PFC and ECN are set up (see flow and congestion control), and several queue pairs are part of the "
+        "hash. Off: as switches come. InfiniBand's credits and Ultra Ethernet's own control need none of it.",
         True,
+    )
+    flow_control: Literal["credits", "pfc", "none"] | None = _field(
+        "network",
+        "Flow control",
+        "What keeps a full queue from dropping packets. credits: a sender waits for room, as InfiniBand does; pfc: "
+        "Ethernet pauses the sender of a priority; none: packets are dropped and sent again, as the transport does. "
+        "Blank: as the network and its tuning have.",
+    )
+    congestion_control: Literal["ecn", "own", "none"] | None = _field(
+        "network",
+        "Congestion control",
+        "What slows senders before queues fill. ecn: switches mark packets and the adapters slow down (DCQCN); own: "
+        "the network's or transport's; none: receivers that admit no more than they can take, or nobody. Blank: as "
+        "the network and its tuning have.",
     )
     jitter: Annotated[Number, Field(ge=0, le=10)] = _field(
         "network",

@@ -8,7 +8,7 @@ that falls below where 99 of 100 such clusters lie is worth an investigation.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from app.plan.all_reduce import AlgorithmTime, all_reduce_times
 from app.plan.band import Z90, Band, interval
 from app.plan.cluster import Cluster, look_up
 from app.plan.communication import Communication
-from app.plan.machine import goodput, transport_of
+from app.plan.machine import CREDITED, PAUSED, controls, goodput, transport_of
 from app.plan.network import BETWEEN_SWITCHES, usual_balancing
 from app.plan.scenario import NetworkRequest, Scenario
 
@@ -89,7 +89,7 @@ def sheet(scenario: Scenario, catalog: Catalog, nodes_per_unit: int | None = Non
         checks=(
             *_links(cluster, scenario, catalog),
             *_collectives(cluster, scenario, catalog, nodes_per_unit),
-            *_flow_control(cluster),
+            *_flow_control(cluster, scenario),
         ),
     )
 
@@ -154,7 +154,7 @@ def _fabric(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator[
         yield Setting(
             "NCCL_IB_GID_INDEX", "3", "RoCE v2; check with show_gids. Since 2.21 NCCL finds it by itself.", False
         )
-        if scenario.tuned:
+        if controls(family, scenario.part(NetworkRequest)).flow == "pfc":
             yield Setting(
                 "NCCL_IB_TC", "106", "Traffic class of the lossless queue (DSCP 26); as your switches have it."
             )
@@ -285,7 +285,7 @@ def _degraded(sound: Band, cluster: Cluster, scenario: Scenario, catalog: Catalo
     left, loss = network.link_rate_left, network.link_loss
     if network.degraded_link == BETWEEN_SWITCHES or (left == 1 and loss == 0):
         return
-    share = left * goodput(transport_of(cluster, network), loss, catalog)
+    share = left * goodput(replace(transport_of(cluster, network), drops=False, loss=loss), catalog)
     bad = Band(share * sound.low, share * sound.typical, share * sound.high, "B/s", sound.sources)
     yield _rate_figure("on the bad link", bad)
 
@@ -332,19 +332,51 @@ def _microseconds(time: float) -> str:
     return units.show(time, "s", 3).replace(units.THIN, " ")
 
 
-def _flow_control(cluster: Cluster) -> Iterator[Check]:
-    """Whether an Ethernet that must not lose packets lost any while everything ran."""
-    if cluster.nodes < 2 or cluster.scale_out.family not in ("roce", "spectrum-x"):
+ENABLED = {"ecn": "1 and 1", "own": "as the network's own control needs it", "none": "0 and 0"}
+"""What the adapters show of ECN, by congestion control."""
+
+
+def _flow_control(cluster: Cluster, scenario: Scenario) -> Iterator[Check]:
+    """Whether the settings against overflow are on, and whether anything was lost while everything ran."""
+    family = cluster.scale_out.family
+    if cluster.nodes < 2 or family not in (*PAUSED, "infiniband"):
         return
+    if family in CREDITED:
+        yield Check(
+            "credits",
+            "No link lost or corrupted anything, and waits for credits were short",
+            "on one node, after the all-reduce of the whole cluster",
+            "ibqueryerrors --details",
+            "No SymbolErrorCounter, LinkDownedCounter or PortRcvErrors. PortXmitWait counts waits for credits: one "
+            "port far above its neighbours leads to what holds them up.",
+        )
+        return
+    flow, congestion = controls(family, scenario.part(NetworkRequest))
+    yield Check(
+        "control-settings",
+        "Flow and congestion control are set as planned",
+        "on every node and adapter",
+        "mlnx_qos -i eth0 | grep -A2 PFC\n"
+        "cat /sys/class/net/eth0/ecn/roce_np/enable/3 /sys/class/net/eth0/ecn/roce_rp/enable/3",
+        f"PFC: {'1 for priority 3 alone' if flow == 'pfc' else '0 for every priority'}. ECN: {ENABLED[congestion]}.",
+    )
     counters = "/sys/class/infiniband/mlx5_0/ports/1/hw_counters"
+    lossless = (
+        "out_of_sequence, packet_seq_err and discards_phy stay at 0: after a lost packet all behind it is sent again. "
+    )
+    lossy = "Without PFC queues drop packets: discards_phy stays below one in 1,000 of what was sent. "
+    marks = (
+        "Pause frames (PFC) only in the lossless queue's priority; where they grow and ECN marks do not, DCQCN is off."
+    )
     yield Check(
         "flow-control",
-        "Nothing was lost on the way, and congestion control worked",
+        "Nothing was lost on the way, and congestion control worked"
+        if flow == "pfc"
+        else "Little was lost on the way, and congestion control worked",
         "on every node and adapter, after the all-reduce of the whole cluster",
         f"grep . {counters}/{{out_of_sequence,packet_seq_err,np_ecn_marked_roce_packets,rp_cnp_handled}}\n"
         "ethtool -S eth0 | grep -E 'prio[0-9]_pause|discards_phy'",
-        "out_of_sequence, packet_seq_err and discards_phy stay at 0: after a lost packet all behind it is sent again. "
-        "Pause frames (PFC) only in the lossless queue's priority; where they grow and ECN marks do not, DCQCN is off.",
+        (lossless if flow == "pfc" else lossy) + (marks if congestion == "ecn" else ""),
     )
 
 

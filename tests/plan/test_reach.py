@@ -68,6 +68,8 @@ REACH: dict[str, tuple[dict, object, str]] = {
     "in_network_reduction": ({}, True, "all_reduce sheet"),
     "gpudirect": ({}, False, NETWORK),
     "tuned": ({"scale_out": "roce-400"}, False, NETWORK),
+    "flow_control": ({"scale_out": "roce-400"}, "none", NETWORK),
+    "congestion_control": ({"scale_out": "roce-400", "flow_control": "none"}, "none", NETWORK),
     "jitter": ({}, 0.1, NETWORK),
     "slow_node": ({}, 0.1, NETWORK),
     "degraded_link": ({"link_rate_left": 0.5}, "leaf-spine", NETWORK),
