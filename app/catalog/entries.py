@@ -130,6 +130,7 @@ class ScaleUp(Entry):
     link_bandwidth_both_ways: InBandwidth | None = None
     wiring: Wiring
     largest_domain: Count
+    switch_ports: InNumber | None = None
     in_switch_reduction: bool = False
 
 

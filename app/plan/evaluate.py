@@ -14,7 +14,7 @@ from app.plan.all_reduce import explanations as explain_reduction
 from app.plan.band import Draws, fold, nan_is_an_answer
 from app.plan.cluster import Cluster, resolve
 from app.plan.communication import communication
-from app.plan.findings import by_severity, of_question
+from app.plan.findings import PCIE, by_severity, of_question
 from app.plan.job import job as training_job
 from app.plan.job import shape
 from app.plan.job.inputs import JobRequest
@@ -132,7 +132,7 @@ def evaluate_all_reduce(scenario: Scenario, catalog: Catalog) -> AllReducePlan:
         findings=by_severity(
             (
                 *of_question(cluster, scenario, catalog),
-                *(finding for finding in network.findings if finding.code == "pcie-too-slow"),
+                *(finding for finding in network.findings if finding.code in PCIE),
                 *reduction.findings,
             )
         ),

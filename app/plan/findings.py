@@ -8,7 +8,7 @@ from app import units
 from app.catalog.entries import Switch
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array
-from app.formulas.fabric import layouts
+from app.formulas.fabric import bisection, layouts
 from app.plan.bill_of_materials import PricedDesign
 from app.plan.cables import is_wanted
 from app.plan.cluster import Cluster
@@ -88,6 +88,18 @@ def _links(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
             ("scale_up_domain",),
             f"Use at most {limit}.",
             {"scale_up_domain": limit},
+        )
+    link = cluster.scale_up
+    if link.switch_ports and link.links and link.switch_ports.typical < cluster.domain <= limit:
+        ports = round(link.switch_ports.typical)
+        chips = bisection.scale_up_chips(cluster.domain, link.links, ports)
+        yield Finding(
+            "note",
+            "scale-up-tiers",
+            f"{cluster.domain} GPUs in one domain of {link.name} need two tiers of its switches, {chips:,} chips of "
+            f"{ports} ports; one tier joins {ports}. What the second tier adds in latency, price and power is not in "
+            "the plan.",
+            ("scale_up_domain",),
         )
     if cluster.nodes > 1 and cluster.nics_per_node == 0:
         yield Finding(
@@ -188,6 +200,7 @@ def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> I
             ("nics_per_node", "gpus_per_node"),
             "Take fewer NICs for each GPU.",
         )
+    yield from _shared_slots(cluster, request, catalog)
     switch = _foreign_switch(cluster, request, catalog)
     if switch:
         yield Finding(
@@ -203,6 +216,48 @@ def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> I
             "no-spine-taper",
             f"With {request.tiers} tiers nothing stands above the spines, so their taper has no effect.",
             ("spine_oversubscription", "tiers"),
+        )
+
+
+PCIE = frozenset({"pcie-too-slow", "pcie-shared", "host-bounce", "nics-shared"})
+"""Findings about what a node's PCIe carries, which an all-reduce by itself also says."""
+
+
+def _shared_slots(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Iterator[Finding]:
+    """What NICs, GPUs and storage share on PCIe, where that is less than each could use."""
+    slot, payload = cluster.pcie, catalog.collectives["pcie"]["payload"].typical
+    port = cluster.scale_out.port_rate.typical
+    network = port * cluster.nics_per_node / cluster.gpus_per_node
+    storage = port * cluster.platform.storage_nics / cluster.gpus_per_node if request.storage_network else 0.0
+    use = bisection.slot_use(network, storage, slot.bandwidth.typical, payload)
+    carried = units.show(slot.bandwidth.typical * payload, "B/s", 2)
+    if storage and use > 1 >= bisection.slot_use(network, 0.0, slot.bandwidth.typical, payload):
+        yield Finding(
+            "note",
+            "pcie-shared",
+            f"Where network and storage go straight to a GPU they share its {slot.name}, {carried} of payload each "
+            f"way: {units.show(network, 'B/s', 3)} of network and {units.show(storage, 'B/s', 3)} of storage at once "
+            f"are {use:.2f} times that, so that one waits for the other.",
+            ("storage_network", "platform"),
+            "Read data between exchanges, or through the host.",
+        )
+    if not request.gpudirect and cluster.scale_out.family not in ("tcp", "gpudirect-tcp"):
+        yield Finding(
+            "note",
+            "host-bounce",
+            f"Without GPUDirect RDMA every byte passes the link to the host twice, {carried} each way, beside what the "
+            "other GPUs and NICs of the same PCIe switch send.",
+            ("gpudirect",),
+            "Switch GPUDirect RDMA on.",
+            {"gpudirect": True},
+        )
+    if 0 < cluster.nics_per_node < cluster.gpus_per_node and request.network_rate is None:
+        yield Finding(
+            "note",
+            "nics-shared",
+            f"{cluster.gpus_per_node} GPUs share {cluster.nics_per_node} NICs of a node: each has "
+            f"{units.show(network, 'B/s', 3)} of {units.show(port, 'B/s', 3)} while all send.",
+            ("nics_per_node",),
         )
 
 

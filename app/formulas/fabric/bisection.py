@@ -1,8 +1,8 @@
-"""The least capacity between two halves of a node or a rack."""
+"""Inside a node or a rack: the least capacity between halves, switches of a domain, and what a slot's link carries."""
 
 from __future__ import annotations
 
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, where
 
 
 def scale_up_bisection(gpus: Array, bandwidth: Array) -> Array:
@@ -33,3 +33,45 @@ def mesh_bisection(members: Array, bandwidth: Array) -> Array:
     1024000000000.0
     """
     return members // 2 * (members - members // 2) * bandwidth
+
+
+def scale_up_chips(gpus: Array, links: Array, ports: Array) -> Array:
+    """Switch chips of a scale-up domain at full rate: n·ℓ/k in one tier, 3·n·ℓ/k in two.
+
+    Args:
+        gpus: GPUs of the domain, n [1].
+        links: of each GPU, ℓ [1].
+        ports: of a chip, k; one tier joins k GPUs, two join k²/2 [1].
+
+    Returns:
+        Chips [1].
+
+    Source: Leiserson 1985, counted for two tiers: a leaf has k/2 links down and as many up. An NVL72 has 18 chips.
+
+    >>> scale_up_chips(72, 18, 72), scale_up_chips(144, 18, 72), scale_up_chips(576, 18, 72)
+    (18, 108, 432)
+    """
+    tiers: Array = where(gpus > ports, 3, 1)
+    return -(-tiers * gpus * links // ports)
+
+
+def slot_use(network: Array, storage: Array, link: Array, payload: Array) -> Array:
+    """What NICs and storage ask of a GPU's PCIe link at most, over what that carries, (N + S)/(ηB).
+
+    Args:
+        network: its share of the compute network's ports, one direction, N [B/s].
+        storage: its share of the storage network's ports, S [B/s].
+        link: the link's rate in one direction, B [B/s].
+        payload: share of it that is payload, η [1].
+
+    Returns:
+        Share; above 1 one waits for the other [1].
+
+    Source: Neugebauer et al., "Understanding PCIe performance for end host networking", SIGCOMM 2018 (headers).
+
+    400 Gb/s of network and a quarter of that of storage on 63 GB/s:
+
+    >>> round(slot_use(50e9, 12.5e9, 63e9, 0.89), 3)
+    1.115
+    """
+    return (network + storage) / (link * payload)

@@ -1,0 +1,56 @@
+"""What a node's PCIe carries for NICs, GPUs and storage, and the switch tiers of large scale-up domains."""
+
+import pytest
+
+from app import Scenario, evaluate
+from app.catalog.load import load_catalog
+from app.plan.evaluate import evaluate_all_reduce
+
+CATALOG = load_catalog()
+
+
+def said(**asked) -> dict[str, str]:
+    return {finding.code: finding.message for finding in evaluate(Scenario(**asked), CATALOG).findings}
+
+
+def test_network_and_storage_that_fill_a_slot_together_share_it():
+    """HGX H100: 50 GB/s of network, 12.5 of storage by two ports a node; of 63 GB/s 56.07 are payload: 1.11."""
+    message = said(storage_network=True)["pcie-shared"]
+    assert "1.11 times" in message
+    assert "pcie-shared" not in said()
+    assert "pcie-shared" not in said(storage_network=True, scale_out="infiniband-hdr")
+
+
+def test_without_gpudirect_the_link_to_the_host_is_passed_twice():
+    assert "twice" in said(gpudirect=False)["host-bounce"]
+    assert not {"host-bounce"} & (said() | said(gpudirect=False, scale_out="tcp-100")).keys()
+
+
+def test_gpus_that_share_a_nic_have_its_rate_among_them():
+    """4 NICs of 50 GB/s for 8 GPUs."""
+    assert "25" in said(nics_per_node=4)["nics-shared"]
+    assert "nics-shared" not in said()
+
+
+@pytest.mark.parametrize(
+    ("code", "asked"),
+    [
+        ("pcie-too-slow", {"scale_out": "infiniband-xdr"}),
+        ("pcie-shared", {"storage_network": True}),
+        ("host-bounce", {"gpudirect": False}),
+        ("nics-shared", {"nics_per_node": 4}),
+    ],
+)
+def test_an_all_reduce_by_itself_says_so_too(code, asked):
+    assert code in {finding.code for finding in evaluate_all_reduce(Scenario(**asked), CATALOG).findings}
+
+
+@pytest.mark.parametrize(("domain", "chips"), [(144, "108 chips of 72 ports"), (576, "432 chips of 72 ports")])
+def test_domains_beyond_one_tier_say_what_switches_they_need(domain, chips):
+    """3 · 144 · 18/72 = 108: leaves with half their ports up, and spines; an NVL72 has 18 in one tier."""
+    assert chips in said(gpu="gb200", gpus=1152, scale_up_domain=domain)["scale-up-tiers"]
+    assert "scale-up-tiers" not in said(gpu="gb200", gpus=1152)
+
+
+def test_a_domain_that_no_source_has_is_refused():
+    assert "domain-too-large" in said(gpu="rubin", gpus=1152, scale_up_domain=144)
