@@ -368,10 +368,12 @@ def _options(
 def _entries(
     name: str, key: Key, catalog: Catalog, resolved: Mapping[str, Any]
 ) -> tuple[tuple[str, tuple[Option, ...]], ...]:
-    """The entries of a kind, in families; those that go with the rest of the plan come first."""
-    fitting: dict[str, set[str]] = {}
+    """The entries of a kind, in families: first what goes with the rest of the plan, and no switch it cannot run."""
+    values, fitting = key.keys(catalog), dict[str, set[str]]()
     if resolved and name in ("switch", "spine_switch"):
         network = catalog.scale_out[resolved["scale_out"]]
+        families = {catalog.switches[switch].family for switch in network.switches}
+        values = tuple(value for value in values if catalog.switches[value].family in families)
         fitting = {f"For {network.name}": set(network.switches)}
     elif resolved and name == "platform":
         gpu = catalog.gpus[resolved["gpu"]]
@@ -381,7 +383,7 @@ def _entries(
         gpu = catalog.gpus[resolved["gpu"]]
         fitting = {f"Of {gpu.name}": {gpu.scale_up, gpu.pcie}}
     groups: dict[str, list[Option]] = {heading: [] for heading in fitting}
-    for value in key.keys(catalog):
+    for value in values:
         heading = next((text for text, keys in fitting.items() if value in keys), None)
         groups.setdefault(heading or _family(key.kind, value, catalog), []).append(
             Option(value, label(name, value, catalog))

@@ -170,15 +170,32 @@ def test_every_section_is_a_page_of_its_own(client: TestClient, key: str) -> Non
     assert f"/plan/{key}?gpus=256" in addresses or key in planner.by_id
 
 
+@pytest.mark.parametrize("query", ["switch=sn5600", "gpus=8&model=llama-3-405b", "gpus=1", "tiers=1&gpus=100000"])
+def test_a_plan_that_cannot_be_built_or_run_has_its_sections(client: TestClient, query: str) -> None:
+    page = get(client, f"/?{query}")
+    addresses = [
+        href for element in page.all("a", class_="elsewhere") if (href := element["href"]).startswith("/plan/")
+    ]
+    assert len(addresses) >= 3
+    for address in addresses:
+        assert get(client, address).text("section-body")
+
+
+def test_a_switch_that_the_network_cannot_run_is_named_where_it_was_asked(client: TestClient) -> None:
+    page = get(client, "/?switch=sn5600")
+    assert "sn5600" in [option.get("value") for option in page.all("option")]
+    assert "sn5600" not in [option.get("value") for option in get(client, "/").all("option")]
+
+
 def test_what_is_no_section_is_not_found(client: TestClient) -> None:
     assert client.get("/plan/nothing").status_code == 404
     assert "findings" in client.get("/plan/parallelism?gpus=8&model=llama-3-405b").json()["detail"]
 
 
 def test_the_default_page_is_light(client: TestClient) -> None:
-    """Under 125 kB and 200 links, six charts among them; it was 311 kB and 595 links with everything on it."""
+    """Under 120 kB and 200 links, six charts among them; it was 311 kB and 595 links with everything on it."""
     text = client.get("/").text
-    assert len(text.encode()) < 125_000
+    assert len(text.encode()) < 120_000
     assert text.count("<a ") < 200
     assert text.count('<figure class="chart"') == 6
 

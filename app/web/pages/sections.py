@@ -91,6 +91,7 @@ def found(plan: Plan, figures: Mapping[str, Any]) -> dict[str, str]:
         leaf, spine, core = (f"{count or 0:,}" for count in tiers)
         said["fabric"] = f"{leaf} leaf, {spine} spine, {core} core switches. {'; '.join(fabric.matches)}"
     return {
+        "fabric": "It cannot be built as asked; the findings say why.",
         "storage": "What checkpoints and data ask of the storage.",
         "scaling": "Efficiency, slow nodes and the cost of a port, against the number of GPUs.",
         "all-reduce": plan_charts.all_reduce_alternatives(plan).layout.title.text,
