@@ -169,7 +169,7 @@ def picture(figure: Any, key: str) -> Markup:
     return Markup(svg.inline(figure, key))  # noqa: S704
 
 
-def _to_size(scenario: Scenario | None) -> dict[str, Any]:
+def job_to_size(scenario: Scenario | None) -> dict[str, Any]:
     """The question for a cluster that does this scenario's job, with a deadline to start from."""
     return {"deadline": "90 days"} | (scenario.only(*OF_THE_JOB).asked() if scenario else {})
 
@@ -181,7 +181,7 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
     query = scenario.query() if scenario else ""
     suffix = f"?{query}" if query else ""
 
-    queries = dict.fromkeys(ABOUT_THE_SCENARIO, suffix) | {"/size": "?" + urlencode(_to_size(scenario))}
+    queries = dict.fromkeys(ABOUT_THE_SCENARIO, suffix) | {"/size": "?" + urlencode(job_to_size(scenario))}
 
     def link(to: str, **changes: object) -> str:
         """The address of a page about the same scenario, with some fields changed."""

@@ -17,9 +17,9 @@ from app.web import form
 from app.web.heavy_queue import compute, is_heavy
 from app.web.pages import sections
 from app.web.pages.compare import comparisons
-from app.web.pages.shared import PageRoute, slices
+from app.web.pages.shared import PageRoute, address, slices
 from app.web.problems import ProblemError
-from app.web.templating import page
+from app.web.templating import job_to_size, page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -89,6 +89,7 @@ def _planner(
         "notes": None,
         "slices": list(slices(answer)),
         "comparisons": list(comparisons(request, scenario, catalog)),
+        "size_alone": address(request, "/size", urlencode(job_to_size(scenario) | {"gpu": scenario.gpu})),
         "field_title": form.title,
     }
 

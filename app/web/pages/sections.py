@@ -86,6 +86,9 @@ def found(plan: Plan, figures: Mapping[str, Any]) -> dict[str, str]:
     size, time = plan.storage.checkpoint_size, plan.storage.checkpoint_time
     if size and time:
         said["storage"] = f"A checkpoint of {show(size.typical, 'B')} takes {show(time.typical, 's')}."
+    if plan.cluster.rack_power:
+        racks, hottest = plan.cluster.racks, show(plan.cluster.rack_power.typical, "W")
+        said["power"] = f"{racks:,} racks, at most {hottest} in one of nodes. {said.get('power', '')}"
     tiers = (fabric.leaf_switches, fabric.spine_switches, fabric.core_switches)
     if fabric.leaf_switches is not None:
         leaf, spine, core = (f"{count or 0:,}" for count in tiers)

@@ -1,0 +1,208 @@
+"""Twelve tasks of planners, from the first page and by keyboard alone, each within its number of steps.
+
+A step is a link or button that is pressed, or a field that is filled in.
+"""
+
+import re
+from collections.abc import Callable
+
+import httpx
+import pytest
+from playwright.sync_api import Download, Locator, Page, expect
+
+from tests.studies.test_nccl_tests import output
+
+pytestmark = pytest.mark.usefixtures("nothing_goes_wrong")
+PATIENCE = 90_000
+
+
+class Keyboard:
+    """A planner without a mouse, whose steps are counted."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.steps = 0
+
+    def press(self, what: Locator) -> None:
+        """A link, a button or a fold."""
+        self.steps += 1
+        what.focus()
+        self.page.keyboard.press("Enter")
+
+    def fill(self, label: str, text: str, within: Locator | None = None) -> None:
+        """A field of text; Enter sends it."""
+        self.type((within or self.page).get_by_label(label, exact=True), text)
+        self.page.keyboard.press("Enter")
+
+    def type(self, field: Locator, text: str) -> None:
+        self.steps += 1
+        field.focus()
+        self.page.keyboard.press("Control+a")
+        self.page.keyboard.insert_text(text)
+
+    def choose(self, label: str, value: str) -> None:
+        """An entry of a list."""
+        self.steps += 1
+        field = self.page.get_by_label(label, exact=True)
+        field.focus()
+        field.select_option(value)
+
+    def download(self, what: Locator) -> Download:
+        with self.page.expect_download() as found:
+            self.press(what)
+        return found.value
+
+
+@pytest.fixture
+def keyboard(planner: Page) -> Keyboard:
+    planner.set_default_timeout(PATIENCE)
+    return Keyboard(planner)
+
+
+@pytest.fixture
+def within(keyboard: Keyboard) -> Callable[[int], None]:
+    """Whether the task took no more steps than it may."""
+
+    def check(most: int) -> None:
+        assert keyboard.steps <= most, f"{keyboard.steps} steps, where {most} are allowed"
+
+    return check
+
+
+Check = Callable[[int], None]
+
+
+def test_1_what_it_costs_to_buy_and_what_a_server_in_it(keyboard: Keyboard, within: Check, web: httpx.Client) -> None:
+    page = keyboard.page
+    keyboard.press(page.locator(".figures a").first)
+    nodes = web.get("/api/v1/plan").json()["costs"]["capital_parts"][0]["cost"]["typical"]
+    expect(page.locator("#drawer")).to_contain_text(f"128 servers × ${nodes / 128:,.0f}")
+    expect(page.locator("#drawer")).to_contain_text(f"${nodes:,.0f}")
+    within(1)
+
+
+def test_2_what_to_buy_for_a_date_and_a_sum(keyboard: Keyboard, within: Check) -> None:
+    page = keyboard.page
+    keyboard.press(page.get_by_role("link", name="Size", exact=True))
+    expect(page.get_by_role("textbox", name="Deadline")).to_have_value("90 days")
+    keyboard.fill("Budget", "$80M")
+    expect(page.locator("#verdict")).to_contain_text("cheapest within the limits", timeout=PATIENCE)
+    within(3)
+
+
+def test_3_how_many_h100_for_30_days(keyboard: Keyboard, within: Check) -> None:
+    page = keyboard.page
+    keyboard.press(page.get_by_role("link", name="By a date, with H100 SXM only"))
+    keyboard.fill("Deadline", "30 days")
+    expect(page.locator("#verdict")).to_contain_text("H100 SXM", timeout=PATIENCE)
+    expect(page).to_have_url(re.compile(r"deadline=30\+days"))
+    within(3)
+
+
+def test_4_infiniband_roce_or_tcp(keyboard: Keyboard, within: Check) -> None:
+    page = keyboard.page
+    keyboard.press(page.get_by_role("link", name="RoCE on 400 Gb/s Ethernet and TCP on 400 Gb/s Ethernet"))
+    expect(page.locator("#verdict")).to_contain_text("Against plan A: B", timeout=PATIENCE)
+    expect(page.get_by_role("group", name="Comparison").locator("thead")).to_contain_text("TCP on 400 Gb/s Ethernet")
+    within(1)
+
+
+def test_5_why_so_long_and_how_wrong_that_may_be(keyboard: Keyboard, within: Check) -> None:
+    page = keyboard.page
+    keyboard.press(page.locator('[data-figure="training.time_to_train"] a').first)
+    drawer = page.locator("#drawer")
+    expect(drawer.locator("math").first).to_be_visible()
+    nearest = drawer.get_by_role("group", name="Nearest measured runs").get_by_role("row")
+    expect(nearest.filter(has_text="1,024 H100 SXM")).to_contain_text("%")
+    within(1)
+
+
+def test_6_is_what_was_measured_good(keyboard: Keyboard, within: Check) -> None:
+    page = keyboard.page
+    keyboard.press(page.get_by_role("link", name="All-reduce", exact=True))
+    times = {2**size: 2 * 15 / 16 * 2**size / 403e9 for size in range(30, 34)}  # 403 GB/s of bus bandwidth
+    keyboard.type(page.get_by_label("Output of nccl-tests"), output(times))
+    keyboard.press(page.get_by_role("button", name="Compare", exact=True))
+    yours = page.locator("#yours")
+    expect(yours).to_contain_text("Read as 16 GPUs on 2 hosts", timeout=PATIENCE)
+    expect(yours.get_by_role("link", name=re.compile("Carry this efficiency"))).to_be_visible()
+    within(3)
+
+
+def test_7_does_it_scale(keyboard: Keyboard, within: Check) -> None:
+    page = keyboard.page
+    keyboard.press(page.locator("#fold-scaling > summary"))
+    expect(page.locator("#part-scaling figcaption")).to_contain_text("GPUs", timeout=PATIENCE)
+    for count in ("128", "4,096"):
+        assert count in page.locator("#part-scaling").inner_text() + (
+            page.locator("#part-scaling").text_content() or ""
+        )
+    within(1)
+
+
+def test_8_parts_and_cables_of_a_superpod_as_a_file(keyboard: Keyboard, within: Check) -> None:
+    page = keyboard.page
+    keyboard.press(page.get_by_role("link", name="Open a real cluster"))
+    keyboard.press(page.get_by_role("link", name="DGX SuperPOD, 127 × DGX H100"))
+    expect(page.locator("#fabric")).to_contain_text("RA-11333")
+    keyboard.press(page.locator("#fold-share > summary"))
+    file = keyboard.download(page.locator("#share").get_by_role("link", name="XLSX"))
+    assert file.suggested_filename.endswith(".xlsx")
+    assert file.path().stat().st_size > 5000
+    within(4)
+
+
+def test_9_make_a_model_fit(keyboard: Keyboard, within: Check) -> None:
+    page = keyboard.page
+    keyboard.choose("Model", "llama-3-405b")
+    expect(page.locator("#verdict")).to_contain_text("405B")
+    keyboard.fill("GPUs", "64")
+    error = page.locator(".findings li.error")
+    expect(error).to_contain_text("does not fit")
+    keyboard.press(error.get_by_role("link", name=re.compile("GPUs are enough")))
+    expect(page.locator("#verdict")).to_contain_text("train Llama 3.1 405B")
+    expect(error).to_have_count(0)
+    within(3)
+
+
+def test_10_our_own_prices(keyboard: Keyboard, within: Check) -> None:
+    page = keyboard.page
+    keyboard.press(page.locator("#group-prices > summary"))
+    expect(page.get_by_label("Node", exact=True)).to_have_attribute("placeholder", re.compile(r"^\$\d+"))
+    expect(page.get_by_label("Electricity", exact=True)).to_have_attribute("placeholder", re.compile("kWh"))
+    keyboard.fill("Node", "$220K")
+    expect(page.locator('[data-figure="costs.capital"] .was')).to_contain_text("was $")
+    keyboard.fill("Electricity", "0.06 USD/kWh")
+    expect(page).to_have_url(re.compile("electricity"))
+    within(3)
+
+
+def test_11_racks_of_gb200_and_the_power_of_one(keyboard: Keyboard, within: Check, web: httpx.Client) -> None:
+    page = keyboard.page
+    keyboard.choose("GPU", "gb200")
+    expect(page.locator("#verdict")).to_contain_text("GB200")
+    keyboard.fill("GPUs", "2000")
+    expect(page.locator("#verdict")).to_contain_text("2,000 GB200")
+    cluster = web.get("/api/v1/plan?gpu=gb200&gpus=2000").json()["cluster"]
+    found = page.locator("#power .found")
+    expect(found).to_contain_text(f"{cluster['racks']} racks, at most {cluster['rack_power']['typical'] / 1e3:.0f}")
+    within(2)
+
+
+def test_12_a_brief_with_a_link(keyboard: Keyboard, within: Check, server: str) -> None:
+    page = keyboard.page
+    keyboard.press(page.get_by_role("link", name="Brief for the board"))
+    expect(page.get_by_text("The ask:")).to_be_visible()
+    expect(page.locator(".signed a")).to_contain_text(f"{server}/?catalog_version=")
+    within(1)
+
+
+@pytest.mark.parametrize(
+    "address", ["/", "/plan/fabric", "/how/costs.capital", "/size?gpu=h100-sxm&gpus=1024", "/brief"]
+)
+def test_the_pages_of_the_tasks_are_readable_without_scripts(plain: Page, server: str, address: str) -> None:
+    plain.set_default_timeout(PATIENCE)
+    plain.goto(server + address)
+    expect(plain.locator("main")).to_contain_text(re.compile(r"\d"))
+    expect(plain.locator("button.scripted, .scripted").first).to_be_hidden()
+    assert plain.evaluate("document.documentElement.scrollWidth <= innerWidth")
