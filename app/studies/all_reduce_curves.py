@@ -71,11 +71,24 @@ def all_reduce_over_sizes(scenario: Scenario, catalog: Catalog, message: float, 
         y_name=name,
         y_unit=unit,
         series=_by_algorithm(times, sizes, factor, quantity),
+        y_logarithmic=factor is None,
+        ceiling=_wire(cluster, sizes) if quantity == "bus_bandwidth" else None,
         own=(plan_message, _own(times.best, factor, np.flatnonzero(sizes == plan_message)[0]))
         if plan_message == message
         else None,
         marks=tuple(Mark(start, NAMES.get(way, way)) for start, _, way in stretches[1:]),
     )
+
+
+def _wire(cluster: Cluster, sizes: Floats) -> Series:
+    """What the links carry: the NICs of a node together, or one GPU's scale-up link inside it [B/s]."""
+    inside = cluster.nodes < 2
+    per_gpu = cluster.scale_up.bandwidth if inside else cluster.rate_per_gpu
+    rate = per_gpu if isinstance(per_gpu, float) else per_gpu.typical
+    rate *= 1 if inside else cluster.gpus_per_node
+    carried = np.full(sizes.shape, rate)
+    name = f"{cluster.scale_up.name if inside else 'NICs'}: {show(rate, 'B/s')}"
+    return Series(name, "muted", sizes, carried, carried, carried, dash="dot")
 
 
 def all_reduce_over_gpus(scenario: Scenario, catalog: Catalog, message: float, quantity: str = "time") -> Curve:
@@ -101,6 +114,7 @@ def all_reduce_over_gpus(scenario: Scenario, catalog: Catalog, message: float, q
         y_name=name,
         y_unit=unit,
         series=_by_algorithm(times, counts, factor, quantity),
+        y_logarithmic=factor is None,
         own=(float(cluster.gpus), _own(times.best, factor, place[0])) if place.size else None,
         marks=tuple(Mark(start, NAMES.get(way, way)) for start, _, way in stretches[1:]),
     )

@@ -38,7 +38,10 @@ class Mark:
 
 @dataclass(frozen=True)
 class Curve:
-    """Lines over one axis. Units are base units, or ``GPUs`` for counts and ``%`` for shares."""
+    """Lines over one axis. Units are base units, or ``GPUs`` for counts and ``%`` for shares.
+
+    ``ceiling`` is a line that the others are read against.
+    """
 
     key: str
     title: str
@@ -52,6 +55,7 @@ class Curve:
     y_logarithmic: bool = True
     own: tuple[float, float] | None = None
     marks: tuple[Mark, ...] = ()
+    ceiling: Series | None = None
 
 
 PROPER = {"infiniband": "InfiniBand", "roce": "RoCE", "spectrum": "Spectrum", "tcp": "TCP", "efa": "EFA"}

@@ -338,3 +338,22 @@ def test_what_energy_is_multiplied_by_moves_its_cost_in_proportion(plan):
     low, high = (float(np.quantile(price.draws(), share)) for share in (0.1, 0.9))
     assert swing.low / found.typical == pytest.approx(low / price.typical, rel=0.05)
     assert swing.high / found.typical == pytest.approx(high / price.typical, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "name", "rate"),
+    [
+        (1024, "NICs: 400 GB/s", 8 * 50e9),  # eight ports of 400 Gb/s
+        (8, "NVLink 4: 450 GB/s", 450e9),  # 18 links of 25 GB/s each way
+    ],
+)
+def test_bus_bandwidth_is_linear_beside_what_the_wire_carries(gpus: int, name: str, rate: float) -> None:
+    curve = all_reduce_curves.all_reduce_over_sizes(Scenario(gpus=gpus), CATALOG, 1e9, "bus_bandwidth")
+    assert not curve.y_logarithmic
+    wire = curve.ceiling
+    assert wire is not None
+    assert wire.name.replace("\u202f", " ") == name
+    assert wire.typical == pytest.approx(rate)
+    timed = all_reduce_curves.all_reduce_over_sizes(Scenario(gpus=gpus), CATALOG, 1e9)
+    assert timed.y_logarithmic
+    assert timed.ceiling is None

@@ -37,5 +37,19 @@ def test_what_there_is_no_chart_of_is_said(client: TestClient, address: str) -> 
     assert "chart" in answer.json()["detail"].lower()
 
 
+def test_capital_is_a_waterfall_that_adds_up(client: TestClient) -> None:
+    *parts, whole = client.get("/chart/capital.json?gpus=512").json()["data"]
+    costs = client.get("/api/v1/plan?gpus=512").json()["costs"]
+    ends = [0.0]
+    for part in parts:
+        assert part["base"] == [pytest.approx(ends[-1])]  # each goes on from the one before
+        ends.append(ends[-1] + part["x"][0])
+    assert len(parts) == len(costs["capital_parts"])
+    assert whole["base"] == [0]
+    assert whole["x"] == [pytest.approx(ends[-1])]
+    assert ends[-1] == pytest.approx(costs["capital"]["typical"])
+    assert "64 servers × $285" in client.get("/chart/capital.svg?gpus=512").text  # 512 GPUs, 8 a server
+
+
 def test_a_wrong_field_is_named(client: TestClient) -> None:
     assert client.get("/chart/capital.svg?gpus=many").json()["errors"][0]["pointer"] == "#/gpus"

@@ -149,6 +149,7 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
     drawn = [series for series in curve.series if np.isfinite(series.typical).any()]
     if not drawn:
         return nothing(curve.title, curve.subtitle)
+    drawn += [curve.ceiling] if curve.ceiling else []
     low, high = _extent(drawn, curve.y_logarithmic)
     if curve.y_logarithmic and not low > 0:
         return nothing(curve.title, curve.subtitle)

@@ -46,6 +46,7 @@ from app.report.charts.style import (
     whisker,
 )
 from app.report.labels import RESOURCES, in_words, named
+from app.studies.board_brief import capital_lines
 from app.units import show
 
 # Bars ----------------------------------------------------------------------------------------------------------------
@@ -53,12 +54,16 @@ from app.units import show
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: its name, value with range, look, and what the label says when not the value itself."""
+    """One bar: its name, value with range, look, and what the label says when not the value itself.
+
+    ``base`` is where it begins, of one that goes on from the bar before: typical values that add up, without ranges.
+    """
 
     name: str
     value: Band | None
     style: Style
     text: str = ""
+    base: float | None = None
 
 
 def _bars(
@@ -78,7 +83,8 @@ def _bars(
             "width": THICK,
             "offset": OFFSET,
             "marker": shaded(bar.style),
-            "error_x": whisker(bar.value),
+            "error_x": whisker(bar.value) if bar.base is None else {},
+            "base": [bar.base or 0.0],
             "hovertemplate": f"{plain(bar.name)}: {bar.text or text(bar.value)}<extra></extra>",
         }
         for row, bar in enumerate(bars)
@@ -221,8 +227,24 @@ def fabric_bisection(found: Fabric, scenario: Mapping[str, Any]) -> go.Figure:
 
 
 def costs(plan: Plan) -> go.Figure:
-    """Capital, by part."""
-    return _money(plan.costs.capital, plan.costs.capital_parts, "Capital by part, with 80 % ranges", "of the capital")
+    """Capital as a waterfall: each part goes on from the one before, quantity × price of one, and ends in the sum."""
+    subtitle = "Capital part by part at typical prices, and their sum with its 80 % range"
+    parts = list(capital_lines(plan))
+    capital = plan.costs.capital
+    if capital is None or not parts:
+        return nothing("The price is not known.", subtitle)
+    largest = max(parts, key=lambda line: line.cost.typical)
+    share = style.share(largest.cost.typical / capital.typical)
+    title = f"{named(largest.name)}: {share} of the capital, {text(capital)}"
+    bars, base = [], 0.0
+    for line in parts:
+        price, sum_of_it = show(line.each, "USD"), show(line.cost.typical, "USD")
+        unit = line.unit.partition(",")[0].partition(" of ")[0]
+        said = f"{line.quantity:,.0f} {unit} × {price} = {sum_of_it}" if line.quantity > 1 else sum_of_it
+        bars.append(Bar(named(line.name), line.cost, STYLES["money"], said, base))
+        base += line.cost.typical
+    bars.append(Bar("Together", capital, STYLES["accent"]))
+    return _bars(sentence(title), subtitle, bars, "US dollars")
 
 
 def operating(plan: Plan) -> go.Figure:
