@@ -12,6 +12,7 @@ Not changed, for no test should hold it:
 - ``strict=`` of `zip`, which refuses what never comes;
 - whether a comparison holds where both sides are equal, unless one is a whole number: measured quantities never are;
 - how a line is drawn;
+- arithmetic with ones or zeros, which give a shape;
 - numbers under a millionth, which guard against rounding and division by zero, and what is reckoned with them;
 - arguments that Python itself refuses to miss;
 - class bodies: what fields declare stands in the OpenAPI document, which has a test of its own.
@@ -245,4 +246,17 @@ def _is_whole(node: ast.expr) -> bool:
 
 
 def _is_left_alone(node: ast.expr) -> bool:
-    return _is_text(node) or _is_negligible(node)
+    return _is_text(node) or _is_negligible(node) or _is_shape(node)
+
+
+def _is_shape(node: ast.expr) -> bool:
+    """Whether this is ones or zeros: to multiply by them is to divide by them, to add them to take them away.
+
+    >>> [_is_shape(ast.parse(text, mode="eval").body) for text in ("np.zeros_like(x)", "np.ones(3)", "ones", "x")]
+    [True, True, True, False]
+    """
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name)) | ast.Name(id=name):
+            return name in ("ones", "ones_like", "zeros", "zeros_like")
+        case _:
+            return False
