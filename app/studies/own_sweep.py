@@ -138,7 +138,7 @@ def _part(output: Output, scenario: Scenario, catalog: Catalog) -> _Part | Findi
         if output.hosts or output.ranks <= communication.of_scenario(scenario, catalog).system.gpus_per_node:
             asked["gpus_per_node"] = -(-output.ranks // max(output.hosts, 1))
     try:
-        fields = scenario.model_dump(exclude_none=True) | asked
+        fields = scenario.model_dump() | asked
         own = Scenario.model_validate(fields, context={"catalog": catalog})
     except ValidationError:
         return _unplaced(output.collective, output.ranks)

@@ -120,6 +120,9 @@ def test_the_list_of_a_network_without_tiers_has_every_cable_between_its_switche
     between = [row for row in rows if row.level == "leaf-leaf"]
     assert len(between) == int(network.built.design.peer)
     assert all(row.a_end != row.z_end for row in between)
+    joined = Counter(end for row in between for end in (row.a_end, row.z_end))
+    assert len(joined) in (0, int(network.built.design.leaf_switches))
+    assert not joined or max(joined.values()) - min(joined.values()) <= 1  # dealt out in turn
     ends = Counter((end, port) for row in rows for end, port in ((row.a_end, row.a_port), (row.z_end, row.z_port)))
     assert max(ends.values()) == 1
     assert max(row.z_port for row in rows) <= network.built.choice.radix
