@@ -180,16 +180,16 @@ def kept() -> dict[str, Sums]:
 
 
 def moved(name: str) -> list[str]:
-    """The parts of an answer that are not as kept."""
-    before, now = kept().get(name, {}), sums(name)
-    return [
-        part
-        for part in {**before, **now}
-        if (one := before.get(part)) is None
-        or (other := now.get(part)) is None
-        or one[0] != other[0]
-        or abs(one[1] - other[1]) > SAME * one[0]
-    ]
+    """The parts of an answer that are not as kept, or have more or fewer figures; new parts have not moved."""
+    before, now = kept()[name], sums(name)
+    found = []
+    for part, (count, whole) in before.items():
+        others, today = now.get(part, (0, 0.0))
+        if count != others:
+            found.append(f"{part} ({others} figures, {count} before)")
+        elif abs(whole - today) > SAME * count:
+            found.append(part)
+    return found
 
 
 def write(version: str) -> None:

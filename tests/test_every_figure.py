@@ -6,9 +6,9 @@ import pytest
 from tests import every_figure
 
 ADVICE = (
-    "If they were meant to move: raise __version__ in app/__init__.py and the version in pyproject.toml, run "
-    "`python -m tests.answers --write`, and say in CHANGELOG.md what it prints. "
-    "`python -m tests.every_figure QUESTION` shows the figures."
+    "`python -m tests.every_figure QUESTION` shows the figures of an answer. Where only fields are new, keep them with "
+    "`python -m tests.every_figure --write`. Where figures were meant to move, raise __version__ in app/__init__.py "
+    "and the version in pyproject.toml, run `python -m tests.answers --write`, and say in CHANGELOG.md what it prints."
 )
 
 
@@ -16,6 +16,7 @@ ADVICE = (
 def test_no_figure_moves_unnoticed(kind: str) -> None:
     questions = [question for question in every_figure.kept() if question.partition("?")[0] == kind]
     assert questions
+    assert all(every_figure.kept()[question] for question in questions)
     moved = {question: parts for question in questions if (parts := every_figure.moved(question))}
     assert not moved, f"{moved}. {ADVICE}"
 
