@@ -1,6 +1,6 @@
 """Ranges: draws in, 80 % intervals out."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import FrozenInstanceError, fields, is_dataclass
 
 import numpy as np
 import pytest
@@ -97,3 +97,10 @@ def test_no_range_goes_beyond_what_can_be():
     bounded, free = (fold(CostLine("x", Draws(values, residual=0.4, most=most))).cost for most in (1.0, np.inf))
     assert (bounded.low, bounded.typical, bounded.high) == (free.low, 0.8, 1.0)
     assert free.high == pytest.approx(0.8 * np.exp(0.4))
+
+
+def test_no_part_of_an_answer_can_be_changed() -> None:
+    band = Band(1.0, 2.0, 3.0, "s")
+    for part, name in ((band, "typical"), (CostLine("nodes", band), "cost"), (Bisection("leaf", band, band), "cut")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(part, name, None)
