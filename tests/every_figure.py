@@ -43,6 +43,8 @@ FILE = Path(__file__).parent / "every_figure.json"
 CATALOG = load_catalog()
 SAME = 2e-9
 """Parts whose sums differ by less, for each of their figures, have not moved."""
+PATIENCE = 3600.0
+"""A search is never cut short, however busy the machine [s]."""
 PLACES = 50
 """Parts at most of an answer that is a list."""
 VERSIONS = {"model_version", "catalog_version", "permalink"}
@@ -99,7 +101,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "ports": lambda asked: tuple(_ports(_as(Scenario, asked))),
     "brief": lambda asked: brief(_as(BriefQuestion, asked), CATALOG),
     "serve": lambda asked: evaluate_serving(_as(ServingQuestion, asked), CATALOG),
-    "size": lambda asked: size(_as(Question, _in_lists(asked)), CATALOG),
+    "size": lambda asked: size(_as(Question, _in_lists(asked)), CATALOG, PATIENCE),
     "serve-size": lambda asked: size_serving(_as(ServeSizeQuestion, _in_lists(asked)), CATALOG),
     "cost": lambda asked: cost_study(_as(CostQuestion, asked), CATALOG),
     "compare": lambda asked: compare([Scenario(), _as(Scenario, asked), Scenario(gpus=2048)], CATALOG),
