@@ -13,6 +13,7 @@ from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, TYPICAL, Sampling
 from app.formulas.arrays import Array, maximum
+from app.formulas.collectives.group_times import Links
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, Selection, choose
 from app.formulas.fabric.placement import PINNED, Site, network_share
@@ -50,21 +51,6 @@ class DesignedNetwork(Protocol):
     @property
     def hops(self) -> int:
         """Switches on the longest shortest path [1]."""
-
-
-@dataclass(frozen=True)
-class LinkRates:
-    """What the links of one GPU sustain when collectives alone use them.
-
-    Attributes:
-        scale_up: inside a domain, one direction [B/s].
-        scale_out: its share of the network, one direction, where no taper is in the way [B/s].
-        mesh_peers: peers that it is wired to directly; 0 with a switch or a bus [1].
-    """
-
-    scale_up: Array
-    scale_out: Array
-    mesh_peers: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,11 +149,13 @@ class Communication:
             return used
         return (*used, latency, self.catalog.collectives["packets"]["payload"])
 
-    def rates(self, sampling: Sampling = DRAWS) -> LinkRates:
-        """Link rates for the training step: of the line in the ideal profile, else what collectives reach."""
-        m = self.machine(sampling)
-        up, out = (m.scale_up_line, m.scale_out_line) if self.ideal else (m.scale_up_rate, m.scale_out_rate)
-        return LinkRates(up, out, m.mesh_peers)
+    def links(self, sampling: Sampling = DRAWS) -> Links:
+        """The links as groups of a job meet them.
+
+        What the library's all-to-all takes to post the exchange with each peer is the host's work, which a step counts
+        among its launches.
+        """
+        return _links(self, sampling)
 
     def hardware_class(self) -> str:
         """The class of hardware whose model error applies."""
@@ -234,6 +222,23 @@ def _own_machine(fabric: Communication, sampling: Sampling) -> Machine:
     Kept: with the algorithms below it is a third of an all-reduce, and the same for every message.
     """
     return _machine(fabric, fabric.system, np.asarray(float(fabric.gpus)), sampling)
+
+
+@lru_cache(maxsize=128)
+def _links(fabric: Communication, sampling: Sampling) -> Links:
+    """See `Communication.links`. Kept: a plan asks twice, and its rivals and what-ifs again."""
+    machine = fabric.machine(sampling)
+    domain = hardware_kind(fabric.system, sampling, fabric.catalog).machine.ranks_per_domain
+    alone = fabric.machine(sampling, np.asarray(min(float(domain), float(fabric.gpus))))
+    return Links(
+        machine=machine,
+        inside_rate=alone.scale_up_rate,
+        inside_hop=alone.scale_up_hop,
+        domain=float(domain),
+        library=replace(fabric.calibration(sampling), peer_overhead=0.0),
+        site=fabric.site,
+        ideal=fabric.ideal,
+    )
 
 
 @lru_cache(maxsize=128)

@@ -365,10 +365,15 @@ class GroupTraffic:
     sent_inside: float = result("B", "Sent inside", "What a GPU sends over the scale-up link in a step.")
     sent: float = result("B", "Sent between", "What a GPU sends over the network in a step.")
     bandwidth: float = result(
-        "B/s", "Bandwidth there", "What a GPU's slowest link on the way leaves it.", formula="training.link_rates"
+        "B/s", "Bandwidth there", "What a GPU's slowest link on the way leaves it.", formula="collectives.group_of"
     )
-    time: float = result("s", "Time alone", "What the exchanges of a step would take if nothing hid them.")
-    exposed: float = result("s", "Time shown", "What of it the step shows.")
+    time: float = result(
+        "s",
+        "Time alone",
+        "What the exchanges of a step take with nothing else on the links, as the all-reduce by itself is timed.",
+        formula="collectives.collective_time",
+    )
+    exposed: float = result("s", "Time shown", "What of it the step shows, beside computation.")
 
 
 @record

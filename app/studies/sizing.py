@@ -263,7 +263,7 @@ def _like(question: Question, catalog: Catalog, job: Job, scale_out: str, gpus: 
     ways = job.chosen
     if len(job.search.time) > 1:
         ways = parallelism_search.rows(job.search.parallelism, slice(0, WAYS))
-    step = training_step.step(n.shape, n.job, n.hardware, ways, n.software, n.calibration)
+    step = training_step.step(n.shape, n.job, n.hardware, ways, n.software, n.calibration, n.exchanges(ways))
     time = job.training.steps * float(np.min(step.time)) / job.training.availability
     return _candidate(question, (gpu, scale_out, gpus), network, job, np.array([time]))
 

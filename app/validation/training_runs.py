@@ -7,7 +7,7 @@ it. Leaving a source out refits the calibrated constants from their priors on ev
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from app.formulas.arrays import Array
 from app.formulas.training import memory
 from app.formulas.training import step as training_step
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
+from app.formulas.training.exchanges import Exchanges
 from app.formulas.transformer import Shape
 from app.plan.band import interval
 from app.plan.job import calibration as step_constants
@@ -43,14 +44,20 @@ GIB = parse("1 GiB", "B")
 
 # The planner's inputs of many rows -----------------------------------------------------------------------------------
 
-Record = TypeVar("Record", Shape, Job, GpuRates, Parallelism, Software, Conditions)
+Record = TypeVar("Record", Shape, Job, GpuRates, Parallelism, Software, Conditions, Exchanges)
 
 
 def stacked(records: Sequence[Record]) -> Record:
-    """Records of numbers as one record of arrays."""
-    kind = type(records[0])
+    """Records of numbers, or of such records, as one record of arrays."""
+    kind: Any = type(records[0])
     columns = {entry.name: [getattr(record, entry.name) for record in records] for entry in fields(kind)}
-    return kind(**{name: np.array(column, float) for name, column in columns.items()})
+    one: Record = kind(
+        **{
+            name: stacked(column) if is_dataclass(column[0]) else np.array(column, float)
+            for name, column in columns.items()
+        }
+    )
+    return one
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,7 @@ class Batch:
     hardware: GpuRates
     parallelism: Parallelism
     software: Software
+    exchanges: Exchanges
     conditions: Conditions
     groups: Mapping[str, tuple[tuple[str, ...], NDArray[np.intp]]]
     refused: NDArray[np.bool_]
@@ -88,7 +96,9 @@ class Batch:
     def log_time(self, constant: step_constants.Sampling) -> NDArray[np.float64]:
         """Logarithm of the predicted step time of every row."""
         cal = self.calibration(constant)
-        step = training_step.step(self.shape, self.job, self.hardware, self.parallelism, self.software, cal)
+        step = training_step.step(
+            self.shape, self.job, self.hardware, self.parallelism, self.software, cal, self.exchanges
+        )
         return np.asarray(np.log(step.time), float)
 
     def memory(self, constant: step_constants.Sampling) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -121,6 +131,7 @@ def batch(rows: Sequence[Row], catalog: Catalog) -> Batch:
         hardware=stacked([one.hardware for one in inputs]),
         parallelism=stacked([found.parallelism for found in searches]),
         software=stacked([one.software for one in inputs]),
+        exchanges=stacked([one.exchanges(found.parallelism) for one, found in zip(inputs, searches, strict=True)]),
         conditions=stacked([one.conditions for one in inputs]),
         groups=groups,
         refused=np.array([not found.feasible for found in searches]),

@@ -542,7 +542,7 @@ def test_the_pipeline_of_a_gather_fills_no_slower_over_many_nodes():
     ]
     assert fills[0] == pytest.approx(fills[1])
     assert fills[0] > 1e-4
-    assert float(lines[1].latency) > 50 * float(lines[0].latency) * 0.9
+    assert float(lines[1].latency) > 20 * float(lines[0].latency)
 
 
 def test_a_small_message_passes_every_gpu_of_a_rack():

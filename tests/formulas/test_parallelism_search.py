@@ -9,18 +9,25 @@ import pytest
 from app.catalog.load import load_catalog
 from app.formulas.training import memory, parallelism_search, step
 from app.formulas.training.arguments import GpuRates, Job, Parallelism
+from app.formulas.training.exchanges import exchanges
 from app.formulas.training.parallelism_search import FixedDegrees, Search, best
 from app.plan.job import shape
-from tests.training_constants import constants
+from tests.training_constants import constants, links
 
 CATALOG = load_catalog()
-A100 = GpuRates(312e12, 312e12, 2.04e12, 85e9, 108.0, 1.0, 234e9, 8.0, 23e9)
+A100 = GpuRates(312e12, 312e12, 2.04e12, 85e9, 108.0, 1.0, 8.0)
+LINKS = links(CATALOG, "a100-sxm", 1024)
 
 
 SOFT, CAL = constants(CATALOG, "a100-sxm", "tuned")
 LLAMA = shape.shape_of(CATALOG.models["llama-3-8b"])
 GPT = shape.shape_of(CATALOG.models["gpt-3-175b"])
 MIXTRAL = shape.shape_of(CATALOG.models["mixtral-8x7b"])
+
+
+def timed(model, job: Job, gpu: GpuRates, par: Parallelism, soft) -> step.Step:
+    """The step of one configuration."""
+    return step.step(model, job, gpu, par, soft, CAL, exchanges(model, job, par, soft, LINKS, CAL.bucket))
 
 
 def walk(model, job: Job, gpus: int, soft, budget: float) -> list[tuple[float, Parallelism]]:
@@ -50,7 +57,7 @@ def walk(model, job: Job, gpus: int, soft, budget: float) -> list[tuple[float, P
                     continue
                 par = Parallelism(*(float(x) for x in (t, p, v, c, e, d, 1, b, sharding, d * c, sp, r, core)))
                 if memory.memory(model, job, par, soft, CAL).total <= budget * A100.memory_capacity:
-                    found.append((float(step.step(model, job, A100, par, soft, CAL).time), par))
+                    found.append((float(timed(model, job, A100, par, soft).time), par))
     return sorted(found, key=lambda pair: pair[0])
 
 
@@ -65,7 +72,7 @@ def walk(model, job: Job, gpus: int, soft, budget: float) -> list[tuple[float, P
 def test_nothing_quicker_was_pruned(model, job: Job, gpus: int, stack: str):
     soft, _ = constants(CATALOG, "a100-sxm", stack)
     every = walk(model, job, gpus, soft, 0.95)
-    found = best(Search(model, job, A100, soft, CAL, gpus), budget=0.95)
+    found = best(Search(model, job, A100, soft, CAL, LINKS, gpus), budget=0.95)
     assert found.time[0] == pytest.approx(every[0][0], rel=1e-12)
     assert found.feasible <= len(every)
     # Everything timed is one of the walk's, at the walk's time.
@@ -76,11 +83,11 @@ def test_nothing_quicker_was_pruned(model, job: Job, gpus: int, stack: str):
 
 def test_the_best_of_the_search_is_the_single_plan():
     job = Job(2048.0, 1536.0)
-    found = best(Search(GPT, job, A100, SOFT, CAL, 1024), budget=0.95)
+    found = best(Search(GPT, job, A100, SOFT, CAL, LINKS, 1024), budget=0.95)
     for rank in (0, 1, 17):
         par = found.best(rank)
         assert par is not None
-        assert step.step(GPT, job, A100, par, SOFT, CAL).time == pytest.approx(found.time[rank], rel=1e-12)
+        assert timed(GPT, job, A100, par, SOFT).time == pytest.approx(found.time[rank], rel=1e-12)
         assert memory.memory(GPT, job, par, SOFT, CAL).total == pytest.approx(found.memory[rank], rel=1e-12)
         assert par.ranks == 1024
     assert np.all(np.diff(found.time) >= 0)
@@ -90,7 +97,7 @@ def test_the_best_of_the_search_is_the_single_plan():
 @pytest.mark.parametrize("capacity", [40e9, 85e9])
 def test_the_memory_of_every_configuration_is_the_single_plans(capacity: float):
     job, small = Job(4096.0, 64.0), replace(A100, memory_capacity=capacity)
-    found = best(Search(MIXTRAL, job, small, SOFT, CAL, 64))
+    found = best(Search(MIXTRAL, job, small, SOFT, CAL, LINKS, 64))
     held = memory.memory(MIXTRAL, job, found.parallelism, SOFT, CAL)
     assert len(found.time) > 100
     np.testing.assert_allclose(held.total, found.memory, rtol=1e-12)
@@ -98,7 +105,7 @@ def test_the_memory_of_every_configuration_is_the_single_plans(capacity: float):
 
 def test_the_least_memory_is_the_frugal_configurations():
     job = Job(4096.0, 64.0)
-    found = best(Search(MIXTRAL, job, replace(A100, memory_capacity=1e9), SOFT, CAL, 64))
+    found = best(Search(MIXTRAL, job, replace(A100, memory_capacity=1e9), SOFT, CAL, LINKS, 64))
     assert found.best() is None
     assert found.smallest is not None
     held = memory.memory(MIXTRAL, job, found.smallest, SOFT, CAL)
@@ -107,18 +114,18 @@ def test_the_least_memory_is_the_frugal_configurations():
 
 def test_given_settings_are_kept():
     fixed = FixedDegrees(tensor=8, pipeline=4, micro_batch=2, sharding=1, recompute=2, sequence_parallel=False)
-    found = best(Search(GPT, Job(2048.0, 512.0), A100, SOFT, CAL, 512, fixed))
+    found = best(Search(GPT, Job(2048.0, 512.0), A100, SOFT, CAL, LINKS, 512, fixed))
     assert len(found.time) > 0
     par = found.parallelism
     for name, value in {"tensor": 8, "pipeline": 4, "micro_batch": 2, "sharding": 1, "recompute": 1}.items():
         assert np.all(getattr(par, name) == value)
     assert np.all(par.sequence_parallel == 0)
-    free = best(Search(GPT, Job(2048.0, 512.0), A100, SOFT, CAL, 512))
+    free = best(Search(GPT, Job(2048.0, 512.0), A100, SOFT, CAL, LINKS, 512))
     assert free.time[0] <= found.time[0]
 
 
 def test_what_cannot_fit_says_how_much_it_needs():
-    found = best(Search(GPT, Job(2048.0, 512.0), A100, SOFT, CAL, 8))
+    found = best(Search(GPT, Job(2048.0, 512.0), A100, SOFT, CAL, LINKS, 8))
     assert found.best() is None
     assert found.feasible == 0
     # 16-bit weights, gradients and optimizer state of 175 B over 8 GPUs: at least 18/8 bytes a parameter.
@@ -127,17 +134,20 @@ def test_what_cannot_fit_says_how_much_it_needs():
 
 
 def test_what_does_not_divide_is_empty():
-    found = best(Search(LLAMA, Job(2048.0, 7.0), A100, SOFT, CAL, 37))
+    found = best(Search(LLAMA, Job(2048.0, 7.0), A100, SOFT, CAL, LINKS, 37))
     assert found.best() is None
     assert np.isnan(found.smallest_memory)
 
 
 def test_more_bandwidth_never_slows_the_best():
     job = Job(2048.0, 512.0)
-    slow = best(Search(GPT, job, A100, SOFT, CAL, 512)).time[0]
-    for name in ("scale_up_bandwidth", "scale_out_bandwidth", "memory_bandwidth", "linear_peak"):
+    slow = best(Search(GPT, job, A100, SOFT, CAL, LINKS, 512)).time[0]
+    for name in ("memory_bandwidth", "linear_peak"):
         faster = replace(A100, **{name: 2 * getattr(A100, name)})
-        assert best(Search(GPT, job, faster, SOFT, CAL, 512)).time[0] <= slow
+        assert best(Search(GPT, job, faster, SOFT, CAL, LINKS, 512)).time[0] <= slow
+    for name in ("scale_up_rate", "scale_out_rate"):
+        twice = replace(LINKS.machine, **{name: 2 * getattr(LINKS.machine, name)})
+        assert best(Search(GPT, job, A100, SOFT, CAL, replace(LINKS, machine=twice), 512)).time[0] <= slow
 
 
 @pytest.mark.parametrize("model", [LLAMA, MIXTRAL])
@@ -148,10 +158,10 @@ def test_everything_given_is_the_search_of_one(model, monkeypatch: pytest.Monkey
         FixedDegrees(t, p, v, 1, e, b, sharding, None, parallel, recompute)
         for t, p, v, e, b, sharding, recompute, parallel in settings
     ]
-    alone = [best(Search(model, job, small, SOFT, CAL, 16, given)) for given in asked]
+    alone = [best(Search(model, job, small, SOFT, CAL, LINKS, 16, given)) for given in asked]
     monkeypatch.setattr(FixedDegrees, "single", False)
     for given, one in zip(asked, alone, strict=True):
-        many = best(Search(model, job, small, SOFT, CAL, 16, given))
+        many = best(Search(model, job, small, SOFT, CAL, LINKS, 16, given))
         for name in ("enumerated", "divisible", "feasible"):
             assert getattr(one, name) == getattr(many, name), (name, given)
         assert one.best() == many.best()
@@ -165,7 +175,7 @@ def test_everything_given_is_the_search_of_one(model, monkeypatch: pytest.Monkey
 
 def test_what_fits_is_known_without_timing_it():
     job = Job(2048.0, 512.0)
-    timed, untimed = (best(Search(GPT, job, A100, SOFT, CAL, 512), timed=wanted) for wanted in (True, False))
+    timed, untimed = (best(Search(GPT, job, A100, SOFT, CAL, LINKS, 512), timed=wanted) for wanted in (True, False))
     for name in ("enumerated", "divisible", "feasible", "smallest_memory", "smallest"):
         assert getattr(timed, name) == getattr(untimed, name)
     assert np.isnan(untimed.time).all()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.formulas.fabric.placement import Site, Tier, members, network_share, scattered_share
 from app.formulas.training.arguments import Parallelism
-from app.formulas.training.groups import placed
+from app.formulas.training.groups import axes_of
 
 UNITS = Site(1024.0, 8.0, (Tier(256.0, 8.0, 8.0),))
 """1,024 GPUs in units of 32 nodes, eight down-links for each up-link."""
@@ -15,10 +15,18 @@ PODS = Site(16384.0, 8.0, (Tier(3072.0, 7.0, 7.0),))
 """16,384 GPUs in pods of 3,072, seven to one above them."""
 
 
+def placed(parallelism: Parallelism, site: Site) -> dict[str, float]:
+    """What the network leaves each group."""
+    return {
+        name: network_share(axes, "exchange" if name == "expert_parallel" else "ring", site)
+        for name, axes in axes_of(parallelism).items()
+    }
+
+
 def shares(site: Site, **degrees: float) -> tuple[float, float, float]:
     """What pipeline, data and expert groups have left."""
     found = placed(Parallelism(**degrees), site)
-    return tuple(round(float(x), 6) for x in (found.pipeline_network, found.data_network, found.expert_network))
+    return tuple(round(float(found[name]), 6) for name in ("pipeline_parallel", "data_parallel", "expert_parallel"))
 
 
 @pytest.mark.parametrize(
@@ -86,10 +94,9 @@ def test_random_nodes_and_wider_tapers_never_help(t, p, d, unit, taper, first, s
     site = Site(gpus, min(8.0, gpus), (Tier(8.0 * unit, taper, taper),), scattered)
     wider = site._replace(tiers=(Tier(8.0 * unit, 2 * taper, 2 * taper),))
     own = placed(Parallelism(**degrees), site)
-    for name in ("tensor_network", "pipeline_network", "data_network"):
-        share = float(getattr(own, name))
-        assert 0 < share <= 1
-        assert float(getattr(placed(Parallelism(**degrees), wider), name)) <= share
+    for name, share in own.items():
+        assert 0 < float(share) <= 1
+        assert float(placed(Parallelism(**degrees), wider)[name]) <= float(share)
 
 
 @given(powers, powers, powers, powers, st.booleans())
@@ -98,7 +105,7 @@ def test_members_inside_the_whole_cluster_are_all(t, p, d, unit, first):
         Parallelism(tensor=t, pipeline=p, data=d, stages_first=float(first)),
         Site(t * p * d, 1.0, (Tier(t * p * d, 64.0, 64.0),)),
     )
-    assert (found.tensor_network, found.pipeline_network, found.data_network) == (1.0, 1.0, 1.0)
+    assert set(found.values()) == {1.0}
     assert members([(t, d)], unit) <= d
 
 
@@ -107,5 +114,5 @@ def test_arrays_of_degrees_give_what_each_gives_alone():
     together = placed(Parallelism(tensor=t, pipeline=p, data=d, stages_first=1.0), UNITS)
     for place in range(3):
         alone = placed(Parallelism(t[place], p[place], data=d[place], stages_first=1.0), UNITS)
-        for name in ("tensor_network", "pipeline_network", "data_network", "gather_network"):
-            assert np.broadcast_to(getattr(together, name), 3)[place] == pytest.approx(float(getattr(alone, name)))
+        for name, share in alone.items():
+            assert np.broadcast_to(together[name], 3)[place] == pytest.approx(float(share))

@@ -9,21 +9,25 @@ from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
 from app.formulas import transformer
-from app.formulas.training import goodput, memory, traffic
+from app.formulas.collectives.group_times import Links, collective_time, group_of
+from app.formulas.collectives.library import choose
+from app.formulas.training import goodput, memory
 from app.formulas.training import step as training_step
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
+from app.formulas.training.exchanges import exchanges, layer_exchanges
 from app.plan.job import shape
-from tests.training_constants import constants
+from tests.training_constants import constants, links
 
 CATALOG = load_catalog()
 LLAMA = shape.shape_of(CATALOG.models["llama-3-8b"])
 QWEN = shape.shape_of(CATALOG.models["qwen-3-30b-a3b"])
-H100 = GpuRates(989e12, 989e12, 3.35e12, 85e9, 132.0, 1.0, 365e9, 8.0, 47e9)
+H100 = GpuRates(989e12, 989e12, 3.35e12, 85e9, 132.0, 1.0, 8.0)
 JOB = Job(8192.0, 256.0)
 ALONE = Parallelism(*(float(x) for x in (1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0)))
 
 
 SOFT, CAL = constants(CATALOG, "h100-sxm", "tuned")
+LINKS = links(CATALOG, "h100-sxm", 4096)
 
 degrees = st.builds(
     lambda t, p, v, c, d, b, sharding, sp, r: replace(
@@ -53,14 +57,24 @@ models = st.sampled_from([LLAMA, QWEN])
 
 
 def step(
-    par: Parallelism, hw: GpuRates = H100, cal: Calibration = CAL, model=LLAMA, job: Job = JOB, soft: Software = SOFT
+    par: Parallelism,
+    hw: GpuRates = H100,
+    cal: Calibration = CAL,
+    model=LLAMA,
+    job: Job = JOB,
+    soft: Software = SOFT,
+    between: Links = LINKS,
 ) -> training_step.Step:
-    return training_step.step(model, job, hw, par, soft, cal)
+    return training_step.step(model, job, hw, par, soft, cal, exchanges(model, job, par, soft, between, cal.bucket))
+
+
+def layer(par: Parallelism, cal: Calibration = CAL, model=LLAMA, soft: Software = SOFT) -> training_step.Layer:
+    return training_step.layer(model, JOB, H100, par, soft, cal, layer_exchanges(model, JOB, par, soft, LINKS))
 
 
 def test_a_step_of_one_gpu_has_no_communication():
     par = replace(ALONE, micro_batch=2.0)
-    one = training_step.layer(LLAMA, JOB, H100, par, SOFT, CAL)
+    one = layer(par)
     assert one.tensor == one.context == one.expert == 0
     found = step(par)
     assert found.bubble == found.pipeline == found.data == found.straggler == 0
@@ -69,21 +83,26 @@ def test_a_step_of_one_gpu_has_no_communication():
 @given(degrees, models, st.sampled_from([0.0, 1.0]))
 def test_the_parts_add_up(par: Parallelism, model, fused: float):
     soft = replace(SOFT, fused_accumulation=fused)
-    one = training_step.layer(model, JOB, H100, par, soft, CAL)
+    one = layer(par, model=model, soft=soft)
     found = step(par, model=model, soft=soft)
     parts = one.products + one.attention + one.elementwise + one.tensor + one.context + one.expert + one.host
     total = found.layers * parts + found.head + found.bubble + found.pipeline + found.accumulation + found.data
     assert total + found.optimizer + found.straggler == pytest.approx(found.time, rel=1e-9)
 
 
-@given(
-    degrees,
-    models,
-    st.sampled_from(["matrix_peak", "linear_peak", "memory_bandwidth", "scale_up_bandwidth", "scale_out_bandwidth"]),
-)
+@given(degrees, models, st.sampled_from(["matrix_peak", "linear_peak", "memory_bandwidth"]))
 def test_more_of_a_resource_never_slows_a_step(par: Parallelism, model, name: str):
     more = replace(H100, **{name: 2 * getattr(H100, name)})
     assert step(par, more, model=model).time <= step(par, model=model).time * (1 + 1e-12)
+
+
+@given(degrees, models, st.sampled_from(["scale_up", "scale_out"]))
+def test_faster_links_never_slow_a_step(par: Parallelism, model, name: str):
+    twice = 2 * getattr(LINKS.machine, f"{name}_rate")
+    more = replace(LINKS, machine=replace(LINKS.machine, **{f"{name}_rate": twice}))
+    if name == "scale_up":
+        more = replace(more, inside_rate=twice)
+    assert step(par, between=more, model=model).time <= step(par, model=model).time * (1 + 1e-12)
 
 
 @given(degrees, models)
@@ -104,9 +123,10 @@ def test_sequence_parallelism_never_loses(par: Parallelism, model):
 
 
 @given(degrees, models)
-def test_sharing_the_optimizer_state_never_loses(par: Parallelism, model):
+def test_sharing_the_optimizer_state_hardly_ever_loses(par: Parallelism, model):
+    # A tree or NVLink's switch sums quicker than a ring scatters and gathers: a step of little else loses some %.
     alone, shared = replace(par, sharding=0.0), replace(par, sharding=1.0)
-    assert step(shared, model=model).time <= step(alone, model=model).time * (1 + 1e-12)
+    assert step(shared, model=model).time <= step(alone, model=model).time * 1.1
     assert memory.memory(model, JOB, shared, SOFT, CAL).total <= memory.memory(model, JOB, alone, SOFT, CAL).total
 
 
@@ -117,7 +137,7 @@ def test_arrays_and_draws_equal_scalars(configurations: list[Parallelism], model
         **{e.name: np.array([[getattr(one, e.name)] for one in configurations]) for e in fields(Parallelism)}
     )
     drawn = replace(CAL, linear=CAL.linear * np.array([1.0, 0.9, 1.1]))
-    wide = training_step.step(model, JOB, H100, together, SOFT, drawn).time
+    wide = np.asarray(step(together, cal=drawn, model=model).time)
     assert wide.shape == (len(configurations), 3)
     alone = [step(one, model=model).time for one in configurations]
     assert np.allclose(wide[:, 0], alone, rtol=1e-12)
@@ -132,7 +152,7 @@ def test_what_each_stack_hides_of_tensor_parallel_traffic():
 
     def shown(overlap: float, beside: float) -> float:
         soft = replace(SOFT, overlap_tensor=overlap, async_tensor=beside)
-        return float(training_step.layer(LLAMA, JOB, H100, replace(ALONE, tensor=8.0), soft, cal).tensor)
+        return float(layer(replace(ALONE, tensor=8.0), cal, soft=soft).tensor)
 
     found = [shown(0, 0), shown(0, 1), shown(1, 1), shown(1, 0)]
     assert np.array(found) / found[0] * 2 == pytest.approx([2, 1.4, 0.8, 0.8])
@@ -161,24 +181,33 @@ def test_the_optimizer_moves_fifty_bytes_a_parameter_and_more_where_the_loss_is_
 def test_the_bubble_of_a_plain_pipeline():
     # (p - 1)/m of the work of a stage: 3/64 with 4 stages and 64 micro-batches, when nothing else costs time.
     par = replace(ALONE, pipeline=4.0, data=4.0)
-    free = replace(CAL, exposed_pipeline=0.0, head_imbalance=0.0, scale_out_latency=0.0)
+    free = replace(CAL, exposed_pipeline=0.0, head_imbalance=0.0)
     found = step(par, cal=free)
-    one = training_step.layer(LLAMA, JOB, H100, par, SOFT, free)
+    one = layer(par, free)
     assert found.bubble == pytest.approx(3 / 64 * float(found.layers * one.total))
     # Interleaving divides it by the chunks, the zero-bubble schedule by three.
     assert step(replace(par, virtual_pipeline=4.0), cal=free).bubble == pytest.approx(float(found.bubble) / 4)
     assert step(replace(par, bubble=1 / 3), cal=free).bubble == pytest.approx(float(found.bubble) / 3)
 
 
-def test_a_hierarchical_collective_uses_every_rail():
-    # 64 GB over 16 nodes of 8: each rail carries 8 GB, 15/16 of it leaves the node at 50 GB/s.
-    assert traffic.collective(64e9, 128, 8, 450e9, 50e9, 0) == pytest.approx(8e9 * 15 / 16 / 50e9)
+def test_gradients_are_exchanged_as_the_library_would():
+    # 8.03e9 parameters on each of 64 GPUs, gradients of so many bytes: all-reduces of a bucket over eight nodes, one
+    # after the other, each as nccl-tests would time it.
+    par = replace(ALONE, data=64.0)
+    alone = exchanges(LLAMA, JOB, par, SOFT, LINKS, CAL.bucket).step.data
+    calls = JOB.gradient_bytes * 8_030_257_152 / CAL.bucket
+    node = group_of(LINKS, [(1.0, 64.0)])
+    once = choose("all-reduce", CAL.bucket, node.machine, node.library).time
+    assert float(alone.time) == pytest.approx(calls * float(once), rel=1e-12)
+    assert alone.crosses == 1
 
 
 def test_a_smaller_group_of_a_mesh_has_only_its_own_wires():
-    # 8 GPUs, 7 links of 64 GB/s each: a pair has one.
-    mesh = replace(H100, scale_up_bandwidth=448e9, mesh_peers=7.0)
-    assert [float(mesh.scale_up_rate(group)) / 1e9 for group in (8, 4, 2)] == [448, 192, 64]
+    # 8 GPUs with a wire to each of 7 others: four have 3 of the 7 wires, a pair one; all else is a few per cent.
+    mesh = links(CATALOG, "mi300x", 8)
+    times = [float(collective_time(group_of(mesh, [(1.0, n)]), "all-gather", 1e12)) for n in (8.0, 4.0, 2.0)]
+    wires = [7 / 8 / time for time in times[:1]] + [3 / 4 / times[1], 1 / 2 / times[2]]
+    assert np.array(wires) / wires[0] * 7 == pytest.approx([7, 3, 1], rel=0.02)
 
 
 def test_states_of_sharded_training():

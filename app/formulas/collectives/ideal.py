@@ -1,6 +1,6 @@
 """Collectives by the textbook: α–β forms, lower bounds, and the forms on a cluster's own links."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -568,6 +568,27 @@ def ideal_all_reduce_times(message: Array, machine: Machine) -> dict[str, Array]
         return {name: np.where(ranks > 1, time, 0.0) for name, time in found.items()}
 
 
+def ideal_all_gather_time(message: Array, machine: Machine) -> Array:
+    """Time of an all-gather, or of a reduce-scatter, at the line rates of a machine [s].
+
+    The quicker of a ring through all ranks and of a ring inside each domain that runs beside one between domains over
+    the share of each rank: half of the ring and the hierarchical scheme of an all-reduce.
+
+    Args:
+        message: the gathered total, S [B].
+        machine: the cluster; line rates and hops of its fields are used, calibrated rates are not.
+
+    Source: Chan et al. 2007, as for :func:`ring_all_gather`; Cho et al. 2019, as for :func:`hierarchical_all_reduce`.
+
+    >>> pair = Machine(8, 2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, scale_up_line=7.0, scale_out_line=1.0)
+    >>> round(float(ideal_all_gather_time(16.0, pair)), 2)  # 7/8 · 16 B at 7 B/s beside 1/2 · 2 B at 1 B/s, in chunks
+    2.0
+    """
+    summing = replace(machine, multicast_rate=0.0, in_network_reduction=0.0)
+    times = ideal_all_reduce_times(message, summing)
+    return np.fmin(times["ring"], times["hierarchical"]) / 2
+
+
 def ideal_all_to_all_time(message: Array, machine: Machine) -> Array:
     """Time of an all-to-all by pairwise exchange at the line rates of a machine [s].
 
@@ -586,16 +607,35 @@ def ideal_all_to_all_time(message: Array, machine: Machine) -> Array:
     >>> float(ideal_all_to_all_time(16.0, pair)), float(ideal_all_to_all_time(16.0, replace(pair, rails_apart=1.0)))
     (8.0, 9.0)
     """
+    g, domains = np.asarray(machine.ranks_per_domain, float), np.asarray(machine.domains, float)
+    return ideal_exchange_time(message * (g - 1) / (g * domains), message * (1 - 1 / domains), machine)
+
+
+def ideal_exchange_time(inside: Array, across: Array, machine: Machine) -> Array:
+    """Time in which each rank sends so many bytes to others of its domain and so many out of it, at line rates [s].
+
+    The slower of the two, and a step for each peer: an all-to-all where all shares are even.
+
+    Args:
+        inside: bytes that a rank sends inside its domain [B].
+        across: bytes that it sends to other domains [B].
+        machine: the cluster; line rates and hops of its fields are used, calibrated rates are not.
+
+    Source: as for :func:`ideal_all_to_all_time`.
+
+    >>> pair = Machine(8, 2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, scale_up_line=7.0, scale_out_line=1.0)
+    >>> float(ideal_exchange_time(70.0, 8.0, pair))
+    10.0
+    """
     m = machine
     g, domains = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains, float)
-    ranks, several, outside = g * domains, domains > 1, 1 - 1 / domains
+    ranks, several = g * domains, domains > 1
     latency = np.where(several, m.scale_out_hop, m.scale_up_hop) * (ranks - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        near = np.where(g > 1, (g - 1) / ranks / m.scale_up_line, 0.0)
-        far = (
-            outside / (m.scale_out_line * m.exchange_network) + m.rails_apart * outside * (g - 1) / g / m.scale_up_line
-        )
-        time = message * np.maximum(near, np.where(several, far, 0.0)) + latency
+        near = np.where(g > 1, inside / m.scale_up_line, 0.0)
+        far = across / (m.scale_out_line * m.exchange_network)
+        far = far + m.rails_apart * across * (g - 1) / g / m.scale_up_line
+        time = np.maximum(near, np.where(several, far, 0.0)) + latency
     return np.where(ranks > 1, time, 0.0)
 
 

@@ -318,8 +318,7 @@ def gather_algorithms(machine: Machine, calibration: Calibration) -> dict[str, A
     """Latency, rate and fill of an all-gather or reduce-scatter: a ring with one pass.
 
     b + γh(g - 1)M + α(M - 1), and min(B, ρP)/f. Every rank has a share of its own to send from the first step on, and
-    none waits for a sum to come back: the pipeline fills as within one domain, however many there are, and one
-    crossing.
+    none waits for a sum to come back: the pipeline fills as within one domain, however many, and one crossing.
 
     Source: Railyard's calibration against published nccl-tests and rccl-tests.
 
@@ -378,13 +377,34 @@ def all_to_all_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     near = m.base_latency + minimum(g - 1, 1.0) * p.hop + (p.ranks - 1) * c.peer_overhead
     crossing = where(p.several, 1.0, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share_near = (g - 1) / p.ranks / p.inside
-        outside = (p.ranks - g) / p.ranks
-        share_far = outside / (m.scale_out_rate * m.exchange_network)
-        share_far = share_far + m.rails_apart * outside * (g - 1) / g / p.inside
-        rate = 1 / np.maximum(share_near, share_far)
+        rate = 1 / exchange_transfer((g - 1) / p.ranks, (p.ranks - g) / p.ranks, m, c)
     latency, pace = near + crossing * m.scale_out_hop, near + crossing * p.pacing_hop
     return {"ring": AlphaBeta(latency, pace, rate, p.fill, p.cap, c.fill_exponent)}
+
+
+def exchange_transfer(inside: Array, across: Array, machine: Machine, calibration: Calibration) -> Array:
+    """Time of the bytes alone where each rank sends so many inside its domain and so many out of it, X [s].
+
+    The slower of V_in at B and V_out at the rate of a rank's own ports. Where rails meet inside domains alone, all of
+    V_out but 1/g passes through the scale-up link of a GPU on the right rail first.
+
+    Args:
+        inside: V_in [B].
+        across: V_out [B].
+        machine: the cluster.
+        calibration: constants of the library.
+
+    Source: as for :func:`all_to_all_algorithms`.
+
+    >>> pair = Machine(8, 2, 7.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
+    >>> float(exchange_transfer(7.0, 8.0, pair, Calibration(*[1.0] * 22)))
+    8.0
+    """
+    p, m, g = _paths(machine, calibration), machine, _number(machine.ranks_per_domain)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        far = across / (m.scale_out_rate * m.exchange_network) + m.rails_apart * across * (g - 1) / g / p.inside
+        slower: Array = np.maximum(where(g > 1, inside / p.inside, 0.0), where(p.several, far, 0.0))
+    return slower
 
 
 def _at_site(
@@ -637,12 +657,15 @@ def choose(
     calibration: Calibration,
     algorithm: str = "",
     protocol: str = "",
+    lines: Mapping[str, AlphaBeta] | None = None,
 ) -> Selection:
     """The quickest algorithm and protocol, or the forced ones, with the shares of latency and bandwidth.
 
-    Args and source as in :func:`times`. The time is ``nan`` where the machine lacks what is forced.
+    Args and source as in :func:`times`; ``lines`` are the algorithms of the machine where they are known from another
+    message. The time is ``nan`` where the machine lacks what is forced.
     """
-    lines = ALGORITHMS_OF[collective](machine, calibration)
+    if lines is None:
+        lines = ALGORITHMS_OF[collective](machine, calibration)
     runs = _runs(lines, message, machine, calibration, algorithm, protocol)
     floor = _floor(collective, machine, calibration)
     return _called(_quickest(runs.values(), message, machine), machine, floor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.formulas.arrays import Array, any_, maximum, minimum, where
+from app.formulas.arrays import Array, maximum, minimum, where
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,7 @@ class GpuRates:
         memory_capacity: bytes a program can use [B].
         multiprocessors: SMs or compute units that share one matrix product [1].
         clock: share of the datasheet's clock that the power limit allows [1].
-        scale_up_bandwidth: what a collective alone reaches in the scale-up domain, one direction [B/s].
         scale_up_domain: GPUs that reach one another over the scale-up link [1].
-        scale_out_bandwidth: what a collective alone reaches on the network, one direction [B/s].
-        mesh_peers: peers each GPU is wired to directly, 0 behind a switch: a smaller group has only its own wires [1].
     """
 
     matrix_peak: Array
@@ -30,18 +27,7 @@ class GpuRates:
     memory_capacity: Array
     multiprocessors: Array
     clock: Array
-    scale_up_bandwidth: Array
     scale_up_domain: Array
-    scale_out_bandwidth: Array
-    mesh_peers: Array = 0.0
-
-    def scale_up_rate(self, group: Array) -> Array:
-        """Scale-up rate of one GPU in a group of so many [B/s]."""
-        if not any_(self.mesh_peers > 0):
-            return self.scale_up_bandwidth
-        peers = maximum(self.mesh_peers, 1)
-        wires = minimum(maximum(group - 1, 1), peers) / peers
-        return self.scale_up_bandwidth * where(self.mesh_peers > 0, wires, 1.0)
 
 
 @dataclass(frozen=True)
@@ -87,9 +73,6 @@ class Parallelism:
         recompute_core: 1 if only the attention core (or the cheap operators) is recomputed, else 0 [1].
         bubble: bubble of the schedule relative to 1F1B; a third for zero-bubble [1].
         stages_first: 1 if the stages of a pipeline are neighbours and replicas apart, 0 the other way round [1].
-        tensor_network, context_network, expert_network, pipeline_network, data_network, gather_network,
-            expert_data_network: share of its network rate that each GPU of such groups is left with, where they stand;
-            gather is sharded parameters, expert_data the copies of experts [1].
     """
 
     tensor: Array = 1.0
@@ -107,13 +90,6 @@ class Parallelism:
     recompute_core: Array = 0.0
     bubble: Array = 1.0
     stages_first: Array = 0.0
-    tensor_network: Array = 1.0
-    context_network: Array = 1.0
-    expert_network: Array = 1.0
-    pipeline_network: Array = 1.0
-    data_network: Array = 1.0
-    gather_network: Array = 1.0
-    expert_data_network: Array = 1.0
 
     @property
     def ranks(self) -> Array:
@@ -243,9 +219,7 @@ class Calibration:
         elementwise: scale of the elementwise bytes of a fused stack [1].
         unfused: how many times more an unfused stack moves [1].
         quantize: scale of the bytes that FP8 and FP4 conversion costs [1].
-        scale_up, scale_out: share of the nominal rate that collectives reach [1].
-        scale_up_latency, scale_out_latency: start-up of one collective [s].
-        hop: further latency for each node in a group [s].
+        scale_out: pace of an exchange across the network beside computation, over its pace alone [1].
         exposed_tensor, exposed_context, exposed_pipeline, exposed_data, exposed_expert: share of that communication
             that remains visible when the stack overlaps it [1].
         exposed_gather: the same for parameters that are gathered layer by layer [1].
@@ -253,7 +227,7 @@ class Calibration:
         bucket: bytes that data parallelism exchanges at a time [B].
         head_imbalance: share of the head's time by which the last stage is the slowest [1].
         head_spared: the same where that stage has fewer layers, relative to `head_imbalance` [1].
-        expert_scale_up, expert_scale_out: all-to-all traffic relative to the ideal [1].
+        expert_scale_up: time of a dispatcher inside a domain over that of the library's all-to-all [1].
         grouped, grouped_low: efficiency of grouped products relative to linear layers, 16-bit and below [1].
         permute: scale of the bytes of routing tokens [1].
         fused_experts: share of the experts' elementwise bytes that is left where they are fused [1].
@@ -286,11 +260,7 @@ class Calibration:
     elementwise: Array
     unfused: Array
     quantize: Array
-    scale_up: Array
     scale_out: Array
-    scale_up_latency: Array
-    scale_out_latency: Array
-    hop: Array
     exposed_tensor: Array
     exposed_context: Array
     exposed_pipeline: Array
@@ -302,7 +272,6 @@ class Calibration:
     head_imbalance: Array
     head_spared: Array
     expert_scale_up: Array
-    expert_scale_out: Array
     grouped: Array
     grouped_low: Array
     permute: Array

@@ -1,8 +1,13 @@
 """A model, a GPU and constants in round numbers: what the examples in the docstrings compute with."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
+from app.formulas.collectives.group_times import Links
+from app.formulas.collectives.ideal import Machine
+from app.formulas.collectives.library import Calibration as Library
+from app.formulas.fabric.placement import Site
 from app.formulas.training.arguments import Calibration, GpuRates, Job
+from app.formulas.training.exchanges import NOTHING, Exchanges, LayerExchanges, StepExchanges
 from app.formulas.transformer import Shape
 
 MODEL = Shape(layers=10, hidden=1000, heads=10, head_dim=100, kv_heads=10, ffn_hidden=4000, gated=0, vocabulary=100_000)
@@ -18,11 +23,35 @@ GPU = GpuRates(
     memory_capacity=80e9,
     multiprocessors=100,
     clock=1,
-    scale_up_bandwidth=1e11,
     scale_up_domain=8,
-    scale_out_bandwidth=1e10,
 )
-"""1 PFLOP/s, 1 TB/s of memory, 100 GB/s to seven others, 10 GB/s to everybody else."""
+"""1 PFLOP/s, 1 TB/s of memory, seven others in its domain."""
+LINKS = Links(
+    machine=Machine(
+        ranks_per_domain=8.0,
+        domains=8.0,
+        scale_up_rate=1e11,
+        multicast_rate=0.0,
+        mesh_peers=0.0,
+        scale_out_rate=1e10,
+        base_latency=1e-12,
+        scale_up_hop=0.0,
+        scale_out_hop=0.0,
+        reference_hop=0.0,
+        fill=0.0,
+        fill_one_domain=0.0,
+        scale_up_line=1e11,
+        scale_out_line=1e10,
+    ),
+    inside_rate=1e11,
+    inside_hop=0.0,
+    domain=8.0,
+    library=Library(**{entry.name: 1.0 for entry in fields(Library)} | {"peer_overhead": 0.0}),
+    site=Site(64.0, 8.0),
+)
+"""Eight domains of eight: 100 GB/s to seven others, 10 GB/s to everybody else, a picosecond to start."""
+ALONE = Exchanges(LayerExchanges(NOTHING, NOTHING, NOTHING), StepExchanges())
+"""What one GPU exchanges by itself."""
 LOSSLESS = Calibration(
     linear=1,
     head=1,
@@ -40,11 +69,7 @@ LOSSLESS = Calibration(
     elementwise=1,
     unfused=1,
     quantize=1,
-    scale_up=1,
     scale_out=1,
-    scale_up_latency=0,
-    scale_out_latency=0,
-    hop=0,
     exposed_tensor=1,
     exposed_context=1,
     exposed_pipeline=1,
@@ -56,7 +81,6 @@ LOSSLESS = Calibration(
     head_imbalance=1,
     head_spared=1,
     expert_scale_up=1,
-    expert_scale_out=1,
     grouped=1,
     grouped_low=1,
     permute=1,

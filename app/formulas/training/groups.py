@@ -1,4 +1,4 @@
-"""Which ranks form the groups of a training step, and what share of the network each group is left with.
+"""Which ranks form the groups of a training step.
 
 Ranks are numbered with tensor parallelism fastest, then context, then the other ranks that share a layer's experts;
 after these the replicas and last the stages of a pipeline, or the stages and last the replicas. Neighbouring ranks
@@ -11,17 +11,9 @@ of ranks in Megatron-LM, ``megatron/core/parallel_state.py`` (``tp-cp-ep-dp-pp``
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from app.formulas.arrays import Array, any_, maximum, minimum, where
-from app.formulas.fabric.placement import Axis, Site, network_share
+from app.formulas.fabric.placement import Axis
 from app.formulas.training.arguments import Parallelism
-
-SHARES = (
-    "tensor_network", "context_network", "expert_network", "pipeline_network", "data_network", "gather_network",
-    "expert_data_network",
-)  # fmt: skip
-"""The fields of a parallelism that say what the network leaves a group."""
 
 
 def inner_ranks(parallelism: Parallelism) -> Array:
@@ -79,33 +71,3 @@ def axes_of(parallelism: Parallelism) -> dict[str, list[Axis]]:
         "pipeline_parallel": [(stage_stride(p), p.pipeline)],
         "data_parallel": copies(p, p.tensor, p.replicas),
     }
-
-
-def placed(parallelism: Parallelism, site: Site) -> Parallelism:
-    """The same parallelism with the share of its network rate that each GPU is left with, group by group [1].
-
-    Args:
-        parallelism: the degrees, as numbers or arrays.
-        site: where the GPUs stand.
-
-    Four units of 256 GPUs at 8:1, replicas before stages: only stages are in different units, and all of a unit sends.
-
-    >>> from app.formulas.fabric.placement import Tier
-    >>> superpod = Site(1024.0, 8.0, (Tier(256.0, 8.0, 8.0),))
-    >>> spread = placed(Parallelism(tensor=8.0, pipeline=4.0, data=32.0), superpod)
-    >>> spread.pipeline_network, spread.data_network
-    (0.125, 1.0)
-    """
-    p, axes = parallelism, axes_of(parallelism)
-    t, of_expert = p.tensor, p.expert * p.expert_tensor
-    gathered = any_(p.sharding > 2)
-    return replace(
-        p,
-        tensor_network=network_share(axes["tensor_parallel"], "ring", site),
-        context_network=network_share(axes["context_parallel"], "ring", site),
-        expert_network=network_share(axes["expert_parallel"], "exchange", site),
-        pipeline_network=network_share(axes["pipeline_parallel"], "ring", site),
-        data_network=network_share(axes["data_parallel"], "ring", site),
-        gather_network=network_share(copies(p, t, p.sharers), "ring", site) if gathered else 1.0,
-        expert_data_network=network_share(copies(p, of_expert, p.expert_replicas), "ring", site),
-    )

@@ -19,18 +19,19 @@ What is left out is infeasible or provably not faster:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.formulas.arrays import Array, any_, minimum
-from app.formulas.fabric.placement import Site
-from app.formulas.training import groups, step
+from app.formulas.arrays import Array, any_, maximum, minimum
+from app.formulas.collectives.group_times import Links, pair_of, send_time
+from app.formulas.training import exchanges, step, traffic
 from app.formulas.training import memory as training_memory
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
+from app.formulas.training.exchanges import Exchange, StepExchanges
 from app.formulas.transformer import Shape
 
 Whole = NDArray[np.int64]
@@ -160,9 +161,9 @@ class Search:
         gpu: rates of a GPU.
         software: the stack.
         calibration: the constants of the step.
+        links: of the cluster.
         gpus: GPUs that train, all of them used [1].
         fixed: settings that are fixed.
-        site: where the GPUs stand; ``None`` where every group has all of its network rate.
     """
 
     shape: Shape
@@ -170,14 +171,9 @@ class Search:
     gpu: GpuRates
     software: Software
     calibration: Calibration
+    links: Links
     gpus: int
     fixed: FixedDegrees = FixedDegrees()
-    site: Site | None = None
-
-    def placed(self, settings: Mapping[str, Array], recompute: Array | Whole = 0) -> Parallelism:
-        """Whole configurations of all GPUs, with what each group is left with of the network; as `parallelism`."""
-        found = self.parallelism(settings, recompute)
-        return groups.placed(found, self.site) if self.site and self.site.matters else found
 
     def parallelism(self, settings: Mapping[str, Array], recompute: Array | Whole = 0) -> Parallelism:
         """Configurations of all GPUs; what a formula does not read may be left out of the settings.
@@ -298,10 +294,11 @@ class _Grid:
         enumerated, divisible: as in `SearchResult` [1].
         stages: columns of each stage [1].
         layers: columns of each layer [1].
+        open_layers: the same as open axes [1].
         stage, layer, sharding: what each candidate is made of [1].
         state, activity: the place of each candidate in `states` and among the `busy` [1].
         states: memory of weights, gradients and optimizer [B].
-        shares: what the network leaves each group, by `state`; empty where it leaves all [1].
+        kept: degrees of each state, as open axes [1].
         busy: columns of the candidates that differ in more than experts and sharding [1].
         spare: marks sharded gradients that follow their own twin without [1].
         recompute: levels, ascending [1].
@@ -311,13 +308,14 @@ class _Grid:
     divisible: int
     stages: Mapping[str, Numbers]
     layers: Mapping[str, Numbers]
+    open_layers: Mapping[str, Numbers]
     stage: Whole
     layer: Whole
     sharding: Numbers
     state: Whole
     activity: Whole
     states: Numbers
-    shares: Mapping[str, Numbers]
+    kept: Mapping[str, Numbers]
     busy: Mapping[str, Numbers]
     spare: NDArray[np.bool_]
     recompute: list[int]
@@ -328,7 +326,6 @@ class _Grid:
             _rows(self.stages, self.stage[rows])
             | _rows(self.layers, self.layer[rows])
             | {"sharding": self.sharding[rows]}
-            | _rows(self.shares, self.state[rows])
         )
 
 
@@ -397,25 +394,24 @@ def _grid(search: Search) -> _Grid:
         divisible=len(dividing) * variants,
         stages=of_stages,
         layers=of_layers,
+        open_layers=_open_layers((t, c, e, b), parallel),
         stage=stage[row],
         layer=layer[row],
         sharding=shardings.astype(np.float64)[sharding],
         state=home[row] * len(shardings) + sharding,
         activity=busy[row],
         states=_table(sum(states), kept),
-        shares=_shares(search, kept),
+        kept=kept,
         busy=_rows(of_stages, of_stage) | _rows(of_layers, of_ranks * (len(e) * len(b)) + of_batch),
         spare=(shardings == GRADIENTS)[sharding] & (fixed.sharding is None),
         recompute=sorted(lists["recompute"]),
     )
 
 
-def _shares(search: Search, axes: Mapping[str, Numbers]) -> dict[str, Numbers]:
-    """What the network leaves each group of configurations over open axes, flattened."""
-    if not search.site or not search.site.matters:
-        return {}
-    left = vars(search.placed(axes))
-    return {name: _table(left[name], axes) for name in groups.SHARES if np.any(np.not_equal(left[name], 1.0))}
+def _open_layers(axes: Sequence[Whole], parallel: Numbers) -> dict[str, Numbers]:
+    """Degrees of the layers as open axes."""
+    names = ("tensor", "context", "expert", "micro_batch")
+    return dict(zip(names, _open(*axes), strict=True)) | {"sequence_parallel": parallel[:, None, None, None]}
 
 
 def _open(*axes: Whole) -> list[Numbers]:
@@ -474,7 +470,7 @@ def _single(search: Search, limit: float) -> SearchResult:
         "sharding": float(fixed.sharding or NONE),
         "sequence_parallel": float(t > 1 and bool(fixed.sequence_parallel)),
     }
-    parallelism = search.placed(settings, fixed.recompute or 0)
+    parallelism = search.parallelism(settings, fixed.recompute or 0)
     divides = bool(known and (rounds if v > 1 else even) and spread)
     size = np.nan
     if divides:
@@ -541,6 +537,74 @@ def _fitting(search: Search, grid: _Grid, limit: float) -> _Fitting:
     return _Fitting(candidate, recompute, memory, smallest_memory, smallest)
 
 
+def _layer_exchanges(search: Search, grid: _Grid, layers: Whole) -> exchanges.LayerExchanges:
+    """What some layers exchange, worked out once for what they have in common."""
+    axes = grid.open_layers
+    found = exchanges.layer_exchanges(search.shape, search.job, search.parallelism(axes), search.software, search.links)
+
+    def taken(value: Array) -> Array:
+        return _table(value, axes)[layers] if isinstance(value, np.ndarray) else value
+
+    each = {name: Exchange(taken(exchange.time), taken(exchange.crosses)) for name, exchange in vars(found).items()}
+    return exchanges.LayerExchanges(**each)
+
+
+@dataclass(frozen=True)
+class _StepTable:
+    """What is exchanged beyond a layer, beside computation: worked out once for what candidates have in common.
+
+    Attributes:
+        gather, flat_gather, data: by `state`, dense parameters and experts together [s].
+        send: between stages, by place and layer [s].
+        place: which place the stages of each state have [1].
+    """
+
+    gather: Numbers
+    flat_gather: Numbers
+    data: Numbers
+    send: Numbers
+    place: Whole
+
+    @classmethod
+    def of(cls, search: Search, grid: _Grid) -> _StepTable:
+        """The tables of a grid."""
+        shape, job, links, cal = search.shape, search.job, search.links, search.calibration
+        states = search.parallelism(grid.kept)
+        if search.fixed.sharding is None:  # among several replicas nobody shares nothing
+            states = replace(states, sharding=maximum(states.sharding, float(OPTIMIZER)))
+        alone = exchanges.replica_exchanges(shape, job, states, search.software, links, cal.bucket)
+
+        def together(*found: Exchange) -> Numbers:
+            return _table(sum(traffic.beside_computation(one, cal) for one in found), grid.kept)
+
+        far, network = exchanges.stage_place(states, links)
+        places, place = np.unique(_table(far * 2 + network, grid.kept), return_inverse=True)
+        places = places.reshape(-1, *[1] * 4)
+        apart = np.where(places > 1, 1.0, 0.0)
+        volume = exchanges.pipeline_volume(shape, job, search.parallelism(grid.open_layers))
+        send = send_time(pair_of(links, apart, places - 2 * apart), volume)
+        beside = traffic.beside_computation(Exchange(send, apart), cal)
+        return cls(
+            gather=together(alone.gather, alone.expert_gather),
+            flat_gather=together(alone.flat_gather),
+            data=together(alone.data, alone.expert_data),
+            send=_table(beside, {"place": places} | dict(grid.open_layers)).reshape(
+                len(places), len(grid.layers["tensor"])
+            ),
+            place=place,
+        )
+
+    def rows(self, layer: Whole, state: Whole, sharding: int) -> StepExchanges:
+        """Those of candidates that shard alike."""
+        sharded = sharding == PARAMETERS
+        return StepExchanges(
+            pipeline=Exchange(self.send[self.place[state], layer]),
+            gather=Exchange(self.gather[state]) if sharded else exchanges.NOTHING,
+            flat_gather=Exchange(self.flat_gather[state]) if sharded else exchanges.NOTHING,
+            data=exchanges.NOTHING if sharded else Exchange(self.data[state]),
+        )
+
+
 def _times(search: Search, grid: _Grid, fitting: _Fitting) -> tuple[Whole, Numbers]:
     """Which of the fitting candidates are worth timing, and their step times [s].
 
@@ -556,10 +620,12 @@ def _times(search: Search, grid: _Grid, fitting: _Fitting) -> tuple[Whole, Numbe
     distinct, place = _distinct(key, len(grid.layers["tensor"]) * variants)
     columns = _rows(grid.layers, distinct // variants)
     chunks = np.where(distinct % variants < 3, 1.0, 2.0)
-    parallelism = search.placed({**columns, "virtual_pipeline": chunks}, distinct % 3)
-    layers = _table(step.layer(shape, job, gpu, parallelism, search.software, calibration).total, columns)
+    parallelism = search.parallelism({**columns, "virtual_pipeline": chunks}, distinct % 3)
+    alone = _layer_exchanges(search, grid, distinct // variants)
+    layers = _table(step.layer(shape, job, gpu, parallelism, search.software, calibration, alone).total, columns)
     heads = _table(step.head_time(shape, job, gpu, parallelism, calibration), columns)
 
+    between = _StepTable.of(search, grid)
     time = np.full(len(place), np.nan)
 
     def clock(places: Whole) -> None:
@@ -568,8 +634,10 @@ def _times(search: Search, grid: _Grid, fitting: _Fitting) -> tuple[Whole, Numbe
             for block in _blocks(places[shardings == sharding]):
                 settings = grid.columns(fitting.candidate[block]) | {"sharding": float(sharding)}
                 parallelism = search.parallelism(settings, fitting.recompute[block])
-                micro_batch = step.MicroBatch(layers[place[block]], heads[place[block]])
-                whole = step.assemble(micro_batch, shape, job, gpu, parallelism, search.software, calibration)
+                candidates = fitting.candidate[block]
+                sent = between.rows(grid.layer[candidates], grid.state[candidates], sharding)
+                pieces = step.Pieces(layers[place[block]], heads[place[block]], sent)
+                whole = step.assemble(pieces, shape, job, gpu, parallelism, search.software, calibration)
                 time[block] = whole.time
 
     places = np.arange(len(place))

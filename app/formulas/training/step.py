@@ -21,6 +21,7 @@ from app.formulas import tail, transformer
 from app.formulas.arrays import Array, maximum, where
 from app.formulas.training import compute, traffic
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
+from app.formulas.training.exchanges import Exchanges, LayerExchanges, StepExchanges
 from app.formulas.transformer import Shape
 
 # One layer -----------------------------------------------------------------------------------------------------------
@@ -52,7 +53,13 @@ class Layer:
 
 
 def layer(
-    shape: Shape, job: Job, gpu: GpuRates, parallelism: Parallelism, software: Software, calibration: Calibration
+    shape: Shape,
+    job: Job,
+    gpu: GpuRates,
+    parallelism: Parallelism,
+    software: Software,
+    calibration: Calibration,
+    exchanges: LayerExchanges,
 ) -> Layer:
     """Time of one average layer for one micro-batch.
 
@@ -65,17 +72,17 @@ def layer(
 
     Source: Narayanan et al., "Efficient large-scale language model training on GPU clusters", SC21, section 3.
 
-    >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS, MODEL
-    >>> one = layer(MODEL, JOB, GPU, Parallelism(), Software(), LOSSLESS)
+    >>> from app.formulas.training.examples import ALONE, GPU, JOB, LOSSLESS, MODEL
+    >>> one = layer(MODEL, JOB, GPU, Parallelism(), Software(), LOSSLESS, ALONE.layer)
     >>> [round(1e6 * float(time)) for time in (one.products, one.attention, one.elementwise, one.total)]
     [72, 7, 132, 211]
     """
     products = compute.products_time(shape, job, gpu, parallelism, software, calibration)
     attention = compute.attention_time(shape, job, gpu, parallelism, software, calibration)
     elementwise = compute.elementwise_time(shape, job, gpu, parallelism, software, calibration)
-    tensor = traffic.tensor_parallel_time(shape, job, gpu, parallelism, software, calibration)
-    context = traffic.context_parallel_time(shape, job, gpu, parallelism, calibration)
-    expert = traffic.expert_parallel_time(shape, job, gpu, parallelism, software, calibration)
+    tensor = traffic.tensor_parallel_time(shape, parallelism, software, calibration, exchanges.tensor)
+    context = traffic.context_parallel_time(parallelism, calibration, exchanges.context)
+    expert = traffic.expert_parallel_time(shape, parallelism, software, calibration, exchanges.expert)
     computing = products + attention + elementwise
     busy = computing + (context + expert + tensor)
     total = traffic.smooth_maximum(busy, compute.launch_time(shape, parallelism, software, calibration))
@@ -112,16 +119,18 @@ def head_time(shape: Shape, job: Job, gpu: GpuRates, parallelism: Parallelism, c
 
 
 @dataclass(frozen=True)
-class MicroBatch:
-    """What a stage repeats for every micro-batch.
+class Pieces:
+    """What a step is put together from.
 
     Attributes:
-        layer: time of one layer, `Layer.total` [s].
-        head: time of the output head [s].
+        layer: time of one layer and micro-batch, `Layer.total` [s].
+        head: time of the output head for one micro-batch [s].
+        exchanges: what is exchanged beyond a layer.
     """
 
     layer: Array
     head: Array
+    exchanges: StepExchanges
 
 
 @dataclass(frozen=True)
@@ -234,7 +243,7 @@ def straggler_time(time: Array, work: Array, parallelism: Parallelism, calibrati
 
 
 def assemble(
-    micro_batch: MicroBatch,
+    pieces: Pieces,
     shape: Shape,
     job: Job,
     gpu: GpuRates,
@@ -248,7 +257,7 @@ def assemble(
     adds up gradients and gathers its parameters where the stack does so.
 
     Args:
-        micro_batch: time of one layer, and of the head [s].
+        pieces: time of one layer, of the head, and what is exchanged.
         shape, job, gpu, parallelism, software, calibration: the arguments of a step.
 
     Returns:
@@ -256,8 +265,9 @@ def assemble(
 
     Source: Narayanan et al., SC21, section 2.2; Rajbhandari et al., "ZeRO", 2020 (volumes).
 
-    >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS, MODEL
-    >>> whole = assemble(MicroBatch(0.01, 0.02), MODEL, JOB, GPU, Parallelism(data=2.0), Software(), LOSSLESS)
+    >>> from app.formulas.training.examples import ALONE, GPU, JOB, LOSSLESS, MODEL
+    >>> pieces = Pieces(0.01, 0.02, ALONE.step)
+    >>> whole = assemble(pieces, MODEL, JOB, GPU, Parallelism(data=2.0), Software(), LOSSLESS)
     >>> round(float(whole.time - whole.data - whole.optimizer), 6)  # 8 micro-batches of 10 layers and the head
     0.96
     """
@@ -266,15 +276,15 @@ def assemble(
     held = transformer.held_parameters(
         shape, parallelism.tensor, parallelism.pipeline, parallelism.expert, parallelism.expert_tensor, deep
     )
-    rest = (job, gpu, parallelism, software, calibration)
-    added = compute.accumulation_time(held, *rest)
-    gathers = traffic.parameter_gather_time(micro_batch.layer, held, *rest)
-    layer_time = micro_batch.layer + added + gathers
-    stage = stage_time(layer_time, micro_batch.head, depth, parallelism, calibration)
+    exchanges, rest = pieces.exchanges, (parallelism, software, calibration)
+    added = compute.accumulation_time(held, job, gpu, *rest)
+    gathers = traffic.parameter_gather_time(pieces.layer, job, *rest, exchanges)
+    layer_time = pieces.layer + added + gathers
+    stage = stage_time(layer_time, pieces.head, depth, parallelism, calibration)
 
-    send = traffic.pipeline_parallel_time(shape, *rest)
+    send = traffic.pipeline_parallel_time(*rest, exchanges.pipeline)
     bubble = bubble_time(layer_time, send, depth, parallelism)
-    data = traffic.data_parallel_time(stage, held, *rest)
+    data = traffic.data_parallel_time(stage, held, job, *rest, exchanges)
     optimizer = compute.optimizer_time(held, job, gpu, parallelism, calibration)
     steady = micro_batches * (stage + send) + bubble + data + optimizer
     straggler = straggler_time(steady, micro_batches * stage + optimizer, parallelism, calibration)
@@ -311,7 +321,13 @@ def least_time(layer_time: Array, shape: Shape, job: Job, parallelism: Paralleli
 
 
 def layer_and_step(
-    shape: Shape, job: Job, gpu: GpuRates, parallelism: Parallelism, software: Software, calibration: Calibration
+    shape: Shape,
+    job: Job,
+    gpu: GpuRates,
+    parallelism: Parallelism,
+    software: Software,
+    calibration: Calibration,
+    exchanges: Exchanges,
 ) -> tuple[Layer, Step]:
     """One layer, and the step that it makes.
 
@@ -322,19 +338,25 @@ def layer_and_step(
 
     Source: Narayanan et al., SC21, sections 2 and 3.
 
-    >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS, MODEL
-    >>> one, whole = layer_and_step(MODEL, JOB, GPU, Parallelism(), Software(), LOSSLESS)
+    >>> from app.formulas.training.examples import ALONE, GPU, JOB, LOSSLESS, MODEL
+    >>> one, whole = layer_and_step(MODEL, JOB, GPU, Parallelism(), Software(), LOSSLESS, ALONE)
     >>> round(float(whole.layers), 6), round(1e3 * float(whole.layers * one.total), 6)  # 160 times 211 µs
     (160.0, 33.76)
     """
-    one_layer = layer(shape, job, gpu, parallelism, software, calibration)
+    one_layer = layer(shape, job, gpu, parallelism, software, calibration, exchanges.layer)
     head = head_time(shape, job, gpu, parallelism, calibration)
-    micro_batch = MicroBatch(one_layer.total, head)
-    return one_layer, assemble(micro_batch, shape, job, gpu, parallelism, software, calibration)
+    pieces = Pieces(one_layer.total, head, exchanges.step)
+    return one_layer, assemble(pieces, shape, job, gpu, parallelism, software, calibration)
 
 
 def step(
-    shape: Shape, job: Job, gpu: GpuRates, parallelism: Parallelism, software: Software, calibration: Calibration
+    shape: Shape,
+    job: Job,
+    gpu: GpuRates,
+    parallelism: Parallelism,
+    software: Software,
+    calibration: Calibration,
+    exchanges: Exchanges,
 ) -> Step:
     """Time of one training step, and its parts.
 
@@ -343,9 +365,9 @@ def step(
 
     Source: Narayanan et al., SC21, sections 2 and 3.
 
-    >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS, MODEL
-    >>> whole = step(MODEL, JOB, GPU, Parallelism(), Software(), LOSSLESS)
+    >>> from app.formulas.training.examples import ALONE, GPU, JOB, LOSSLESS, MODEL
+    >>> whole = step(MODEL, JOB, GPU, Parallelism(), Software(), LOSSLESS, ALONE)
     >>> round(1e3 * float(whole.time), 1)  # 16 · (10 · 211 µs + 2,220 µs), and 320 M parameters · 50 B at 1 TB/s
     85.3
     """
-    return layer_and_step(shape, job, gpu, parallelism, software, calibration)[1]
+    return layer_and_step(shape, job, gpu, parallelism, software, calibration, exchanges)[1]

@@ -11,6 +11,7 @@ from app.catalog.load import Catalog
 from app.formulas.arrays import Array, any_
 from app.formulas.training import arguments, groups, memory
 from app.formulas.training import step as training_step
+from app.formulas.training.exchanges import Exchange, Exchanges
 from app.plan.band import Z90, Draws
 from app.plan.job.calibration import peaks
 from app.plan.job.inputs import JobSetup, StepInputs
@@ -20,8 +21,7 @@ from app.plan.scenario import OperationRequest
 Floats = NDArray[np.float64]
 RESOURCES: tuple[Resource, ...] = ("compute", "memory_bandwidth", "scale_up", "scale_out", "bubble", "overhead")
 OVERHEADS = (
-    "scale_up_latency", "scale_out_latency", "hop", "host_layer", "host_expert", "expert_launch", "optimizer_overhead",
-    "straggler",
+    "host_layer", "host_expert", "expert_launch", "optimizer_overhead", "straggler",
 )  # fmt: skip
 FACTOR = 2.0
 """How many times better each resource is in a what-if."""
@@ -90,11 +90,46 @@ def improved(inputs: StepInputs, par: arguments.Parallelism) -> tuple[StepInputs
         matrix_peak=own.matrix_peak * BETTER["compute"],
         linear_peak=own.linear_peak * BETTER["compute"],
         memory_bandwidth=own.memory_bandwidth * BETTER["memory_bandwidth"],
-        scale_up_bandwidth=own.scale_up_bandwidth * BETTER["scale_up"],
-        scale_out_bandwidth=own.scale_out_bandwidth * BETTER["scale_out"],
     )
     better = replace(inputs, hardware=hardware, calibration=_quicker(inputs.calibration))
     return better, replace(par, bubble=par.bubble / BETTER["bubble"])
+
+
+LINKED: tuple[Resource, ...] = ("scale_up", "scale_out", "overhead")
+"""Resources that make an exchange by itself quicker; the overhead is its latency."""
+ROWS = np.array([LINKED.index(resource) + 1 if resource in LINKED else 0 for resource in ("", *RESOURCES)])
+"""Which of the plan and its what-ifs on these resources each what-if exchanges as."""
+
+
+def improved_exchanges(inputs: StepInputs, par: arguments.Parallelism) -> Exchanges:
+    """What the plan exchanges, and with each resource twice as good: a first axis of one and the resources."""
+    up, out, slow = np.where(np.eye(len(LINKED), len(LINKED) + 1, 1) > 0, FACTOR, 1.0)[..., None]
+    links, m = inputs.links, inputs.links.machine
+    machine = replace(
+        m,
+        scale_up_rate=m.scale_up_rate * up,
+        multicast_rate=m.multicast_rate * up,
+        scale_up_line=m.scale_up_line * up,
+        scale_out_rate=m.scale_out_rate * out,
+        scale_out_line=m.scale_out_line * out,
+        latency_factor=m.latency_factor / slow,
+        **({name: getattr(m, name) / slow for name in IDEAL_HOPS} if links.ideal else {}),
+    )
+    better = replace(inputs, links=replace(links, machine=machine, inside_rate=links.inside_rate * up))
+    found = better.exchanges(par)
+    return Exchanges(
+        *(type(part)(*(_each(exchange) for exchange in vars(part).values())) for part in vars(found).values())
+    )
+
+
+IDEAL_HOPS = ("scale_up_hop", "scale_out_hop", "far_hop")
+"""What makes the latency of an exchange in the ideal profile."""
+
+
+def _each(exchange: Exchange) -> Exchange:
+    """An exchange of the plan and its what-ifs on links, as one of the plan and all what-ifs."""
+    time = exchange.time
+    return Exchange(time[ROWS] if isinstance(time, np.ndarray) and time.ndim > 1 else time, exchange.crosses)
 
 
 @lru_cache(maxsize=64)
@@ -129,7 +164,13 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
         return Timing(nothing, (), nothing[0], None)
     better, spread = improved(inputs, par)
     one, step = training_step.layer_and_step(
-        inputs.shape, better.job, better.hardware, spread, better.software, better.calibration
+        inputs.shape,
+        better.job,
+        better.hardware,
+        spread,
+        better.software,
+        better.calibration,
+        improved_exchanges(inputs, par),
     )
     # What is twice as good slows nothing: where the formulas say so, another part of the step is in its way.
     whole = np.asarray(step.time)

@@ -40,7 +40,8 @@ def alternatives(setup: JobSetup, found: parallelism_search.SearchResult) -> tup
     rows = list(first.values())
     some = parallelism_search.rows(found.parallelism, np.array(rows))
     n = setup.inputs
-    one, step = training_step.layer_and_step(n.shape, n.job, n.hardware, some, n.software, n.calibration)
+    sent = n.exchanges(some)
+    one, step = training_step.layer_and_step(n.shape, n.job, n.hardware, some, n.software, n.calibration, sent)
     parts = {name: np.broadcast_to(value, np.shape(step.time)) for name, _, value in step_parts(one, step, some, n)}
     alternatives = []
     for at, row in enumerate(rows[1:], start=1):

@@ -1,31 +1,29 @@
 """What each group of a step sends where: the tiers it crosses, the bytes, the rate that it has there, the time."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from app.formulas import transformer
-from app.formulas.arrays import Array
-from app.formulas.fabric.placement import group_size, members
-from app.formulas.training import arguments, groups, traffic
+from app.formulas.arrays import Array, maximum, minimum, where
+from app.formulas.collectives.group_times import Links, group_of
+from app.formulas.fabric.placement import Axis, group_size, members
+from app.formulas.training import arguments, exchanges, groups
 from app.plan.job.inputs import StepInputs
 from app.plan.result import GroupTraffic
 
-UNHIDDEN = arguments.Software(
-    overlap_tensor=0.0, async_tensor=0.0, overlap_data=0.0, overlap_pipeline=0.0, overlap_expert=0.0
-)
-"""A stack that hides nothing."""
-AS_THEY_ARE = (
-    "scale_up",
-    "scale_out",
-    "expert_scale_up",
-    "expert_scale_out",
-    "scale_up_latency",
-    "scale_out_latency",
-    "hop",
-)
-"""The constants that make bytes a time."""
+
+class Alone(NamedTuple):
+    """The exchanges of one kind of group in a step: their time [s], what a GPU sends inside and between domains [B]."""
+
+    time: Array
+    inside: Array
+    across: Array
+
+    def times(self, count: Array) -> "Alone":
+        """So many of them."""
+        return Alone(*(count * part for part in self))
 
 
 def group_traffic(
@@ -34,34 +32,23 @@ def group_traffic(
     """The groups of a configuration that send anything, with what shows of each in the step [s]."""
     if par is None:
         return
-    site, gpu = inputs.site, inputs.hardware
-    shown = {f"exposed_{name}": 1.0 for name in ("tensor", "context", "pipeline", "data", "expert")}
-    calibration = replace(inputs.calibration, **shown, exposed_gather=0.0, hiding=0.0)
-    every_byte = replace(
-        calibration, **{name: 0.0 if name.endswith(("latency", "hop")) else 1.0 for name in AS_THEY_ARE}
-    )
-    anywhere = replace(par, **dict.fromkeys(groups.SHARES, 1.0))
-    times = _alone(inputs, gpu, par, calibration)
-    near = _alone(inputs, _links(gpu, 1.0, np.inf), anywhere, every_byte)
-    far = _alone(inputs, _links(gpu, np.inf, 1.0), anywhere, every_byte)
+    site, links = inputs.links.site, inputs.links
+    alone = step_alone(inputs, par)
     for name, axes in groups.axes_of(par).items():
-        size, time = float(group_size(axes)), float(times[name])
-        if size <= 1 or not time > 0:
+        size, sent = float(group_size(axes)), alone[name]
+        if size <= 1 or not sent.time > 0:
             continue
-        local = float(members(axes, site.domain))
-        share = float(getattr(par, f"{name.removesuffix('_parallel')}_network"))
-        scale_up, scale_out = traffic.link_rates(gpu, local, calibration, share)
         inside = [float(members(axes, unit)) for unit in (site.domain, site.leaf, site.pod)]
         crossed = next((tier for tier, there in zip(TIERS, inside, strict=False) if there >= size), TIERS[-1])
         yield GroupTraffic(
             group=name,
             ranks=round(size),
-            ranks_inside=round(local),
+            ranks_inside=round(inside[0]),
             crosses=crossed,
-            sent_inside=float(near[name]) if local > 1 else 0.0,
-            sent=float(far[name]),
-            bandwidth=float(scale_out if crossed != TIERS[0] else scale_up),
-            time=time,
+            sent_inside=float(sent.inside) if inside[0] > 1 else 0.0,
+            sent=float(sent.across),
+            bandwidth=_bandwidth(links, axes, name, crossed != TIERS[0]),
+            time=float(sent.time),
             exposed=exposed.get(name, 0.0),
         )
 
@@ -70,25 +57,59 @@ TIERS = ("scale_up", "leaf", "spine", "core")
 """Where a group stays: in a domain, below a leaf, below the spines of a pod, anywhere."""
 
 
-def _links(gpu: arguments.GpuRates, scale_up: float, scale_out: float) -> arguments.GpuRates:
-    """A GPU with links of these rates [B/s]: at 1 B/s a time is the bytes that a link carries, at infinity none."""
-    return replace(gpu, scale_up_bandwidth=np.float64(scale_up), scale_out_bandwidth=np.float64(scale_out))
+def _bandwidth(links: Links, axes: list[Axis], name: str, crosses: bool) -> float:
+    """What the slowest link on the way leaves a GPU of a group [B/s]."""
+    m = group_of(links, axes).machine
+    if not crosses:
+        wires = minimum((m.ranks_per_domain - 1) / maximum(m.mesh_peers, 1.0), 1.0) if m.mesh_peers > 0 else 1.0
+        return float(wires * (m.scale_up_line if links.ideal else m.scale_up_rate))
+    share = m.exchange_network if name == "expert_parallel" else m.ring_network
+    return float((m.scale_out_line if links.ideal else m.scale_out_rate) * share)
 
 
-def _alone(
-    inputs: StepInputs, gpu: arguments.GpuRates, par: arguments.Parallelism, calibration: arguments.Calibration
-) -> dict[str, Array]:
-    """What the exchanges of each kind of group would take in a step if nothing hid them [s]."""
-    shape, job, rest = inputs.shape, inputs.job, (gpu, par, UNHIDDEN, calibration)
-    deep = np.ceil(shape.depth / par.pipeline)
-    micro_batches = par.micro_batches(job)
+def step_alone(inputs: StepInputs, par: arguments.Parallelism) -> dict[str, Alone]:
+    """What the exchanges of each kind of group take in a step by themselves, and what a GPU sends for them.
+
+    Backward as much as forward, and tokens and keys twice; a ring sends (n - 1)/n of the bytes inside a domain, and of
+    a rank's share (M - 1)/M between domains.
+    """
+    shape, job, links, found = inputs.shape, inputs.job, inputs.links, inputs.exchanges(par)
+    axes, micro_batches, deep = groups.axes_of(par), par.micro_batches(job), np.ceil(shape.depth / par.pipeline)
     layers = micro_batches * deep
+    again = par.recompute
+
+    def ring(name: str, volume: Array, time: Array) -> Alone:
+        size, local = group_size(axes[name]), members(axes[name], links.domain)
+        domains = size / local
+        return Alone(time, volume * (size - 1) / size, volume / local * (domains - 1) / domains)
+
+    def chain(volume: Array, exchange: exchanges.Exchange) -> Alone:
+        near = where(exchange.crosses > 0, 0.0, volume)
+        return Alone(exchange.time, near, volume - near)
+
+    layer, whole = found.layer, found.step
+    tensor = ring("tensor_parallel", 2 * exchanges.tensor_volume(shape, job, par), layer.tensor.time)
+    keys = (par.context - 1) * exchanges.context_volume(shape, job, par)
+    spans = group_of(links, axes["expert_parallel"]).machine.domains
+    tokens = exchanges.expert_volumes(shape, job, par, inputs.software, spans)
     held = transformer.held_parameters(shape, par.tensor, par.pipeline, par.expert, par.expert_tensor, deep)
-    gathers = layers * traffic.parameter_gather_time(0.0, held, job, *rest)
+    weights = 2.0 if par.sharding > 0 else job.gradient_bytes
+    volume = (job.gradient_bytes + weights) * (held.dense + held.expert)
+    gathers = 0.0 if par.sharding <= 2 else 1.0 if par.pipeline > 1 else micro_batches
+    gathered = whole.flat_gather if inputs.software.flat_sharding > 0 else whole.gather
+    gather_time = gathered.time + whole.expert_gather.time
+    if par.sharding > 2:
+        data = ring("data_parallel", 6 * held.layer, gather_time).times(gathers * deep)
+    else:
+        data = ring("data_parallel", volume, whole.data.time + whole.expert_data.time).times(
+            1 + par.scatters_gradients(inputs.software) * (micro_batches - 1)
+        )
     return {
-        "tensor_parallel": layers * traffic.tensor_parallel_time(shape, job, *rest),
-        "context_parallel": layers * traffic.context_parallel_time(shape, job, gpu, par, calibration),
-        "expert_parallel": layers * traffic.expert_parallel_time(shape, job, *rest),
-        "pipeline_parallel": micro_batches * traffic.pipeline_parallel_time(shape, job, *rest),
-        "data_parallel": gathers + traffic.data_parallel_time(0.0, held, job, *rest),
+        "tensor_parallel": tensor.times(layers * (2 - shape.expert_share) * (2 + again)),
+        "context_parallel": chain(keys, layer.context).times(layers * (3 + again)),
+        "expert_parallel": Alone(layer.expert.time, *tokens).times(layers * shape.expert_share * (4 + 2 * again)),
+        "pipeline_parallel": chain(exchanges.pipeline_volume(shape, job, par), whole.pipeline).times(
+            micro_batches * 2 * par.virtual_pipeline
+        ),
+        "data_parallel": data,
     }

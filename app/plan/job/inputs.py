@@ -15,8 +15,11 @@ from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, TYPICAL
 from app.formulas.arrays import Array
-from app.formulas.fabric.placement import Site
+from app.formulas.collectives.group_times import Links
+from app.formulas.collectives.ideal import Machine
+from app.formulas.collectives.library import Calibration as Library
 from app.formulas.training import arguments, parallelism_search
+from app.formulas.training.exchanges import Exchanges, exchanges
 from app.formulas.transformer import Shape
 from app.plan.cluster import Cluster
 from app.plan.communication import USUAL_JITTER, Communication
@@ -46,7 +49,7 @@ SHARDING = ("none", "optimizer", "gradients", "parameters")
 RANK_ORDERS = ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp")
 RECOMPUTE = ("none", "selective", "full")
 
-Part = TypeVar("Part", arguments.GpuRates, arguments.Calibration)
+Part = TypeVar("Part", arguments.GpuRates, arguments.Calibration, Machine, Library)
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ class StepInputs:
         shape: of the model.
         job, hardware, software, calibration: arguments of the formulas.
         conditions: what the constants were chosen by.
-        site: where the GPUs stand in the network.
+        links: of the cluster, as groups of the job meet them.
         used: the estimates that all of it rests on.
     """
 
@@ -130,7 +133,7 @@ class StepInputs:
     software: arguments.Software
     calibration: arguments.Calibration
     conditions: Conditions
-    site: Site
+    links: Links
     used: tuple[Estimate, ...]
 
     @property
@@ -143,9 +146,13 @@ class StepInputs:
             self.software,
             _first_constants(self.calibration),
             self.conditions,
-            self.site,
+            first_links(self.links),
             self.used,
         )
+
+    def exchanges(self, parallelism: arguments.Parallelism) -> Exchanges:
+        """What a configuration exchanges in a step, each exchange by itself."""
+        return exchanges(self.shape, self.job, parallelism, self.software, self.links, self.calibration.bucket)
 
     def with_batch(self, batch: int) -> "StepInputs":
         """The same with other sequences in a step."""
@@ -163,6 +170,18 @@ def _first_constants(constants: arguments.Calibration) -> arguments.Calibration:
     Kept: 50 of them take 40 µs, twice a plan, and all plans of a GPU share them.
     """
     return _first(constants)
+
+
+@lru_cache(maxsize=128)
+def first_links(links: Links) -> Links:
+    """The typical links. Kept: one for a cluster, whatever the job."""
+    return replace(
+        links,
+        machine=_first(links.machine),
+        inside_rate=_number(links.inside_rate),
+        inside_hop=_number(links.inside_hop),
+        library=_first(links.library),
+    )
 
 
 def _number(value: Array) -> float:
@@ -221,8 +240,6 @@ def step_inputs(
     stack = stack_of(request.software, cluster.gpu, model, precision, catalog)
     conditions = conditions_of(cluster.gpu, precision, stack, fabric)
     constants = _constants(catalog, cluster.gpu.key, precision, conditions, drawn)
-    sampling = DRAWS if drawn else TYPICAL
-    rates = fabric.rates(sampling)
     half, offload = precision == "fp16", request.software.offload or ""
     inputs = StepInputs(
         shape=model,
@@ -240,30 +257,15 @@ def step_inputs(
         ),
         hardware=arguments.GpuRates(
             **constants.card,
-            scale_up_bandwidth=rates.scale_up,
             scale_up_domain=float(cluster.domain),
-            scale_out_bandwidth=rates.scale_out,
-            mesh_peers=rates.mesh_peers,
         ),
         software=stack.software,
-        calibration=_at_site(constants.calibration, fabric.machine(sampling).latency_factor),
+        calibration=constants.calibration,
         conditions=conditions,
-        site=fabric.site,
+        links=fabric.links(DRAWS if drawn else TYPICAL),
         used=tuple({estimate.key: estimate for estimate in (*fabric.used(), *constants.used.values())}.values()),
     )
     return inputs if drawn else inputs.typical
-
-
-def _at_site(usual: arguments.Calibration, slower: Array) -> arguments.Calibration:
-    """The constants with the start-up and hops of collectives as the reader's cluster has them over the usual."""
-    if np.all(np.asarray(slower) == 1):
-        return usual
-    return replace(
-        usual,
-        scale_up_latency=usual.scale_up_latency * slower,
-        scale_out_latency=usual.scale_out_latency * slower,
-        hop=usual.hop * slower,
-    )
 
 
 def fixed_degrees(request: JobRequest, model: Shape, catalog: Catalog) -> parallelism_search.FixedDegrees:
@@ -328,7 +330,7 @@ class JobSetup:
         """Every way to run the job that fills no more than a share of the memory, quickest first."""
         n = self.inputs
         search = parallelism_search.Search(
-            n.shape, n.job, n.hardware, n.software, n.calibration, self.cluster.gpus, self.fixed, n.site
+            n.shape, n.job, n.hardware, n.software, n.calibration, n.links, self.cluster.gpus, self.fixed
         )
         return parallelism_search.best(search, self.budget if budget is None else budget, timed)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from app.catalog.load import Catalog
 from app.formulas import transformer
-from app.formulas.training import arguments, compute, groups, parallelism_search
+from app.formulas.training import arguments, compute, parallelism_search
 from app.formulas.training import step as training_step
 from app.formulas.training.goodput import campaign_time
 from app.plan.band import Draws
@@ -209,6 +209,5 @@ def time_on(job: Job, cluster: Cluster, fabric: Communication) -> float:
     n = step_inputs(cluster, fabric, job.setup.request, job.setup.catalog)
     found = job.search
     ways = parallelism_search.rows(found.parallelism, slice(WAYS)) if len(found.time) > 1 else job.chosen
-    there = groups.placed(ways, n.site)
-    step = training_step.step(n.shape, n.job, n.hardware, there, n.software, n.calibration)
+    step = training_step.step(n.shape, n.job, n.hardware, ways, n.software, n.calibration, n.exchanges(ways))
     return job.training.steps * float(np.min(step.time)) / job.training.availability

@@ -1,0 +1,230 @@
+"""Collectives of some ranks of a cluster, where these stand: what a training step and an all-reduce by itself share.
+
+A group is given by its axes, each a stride and a size (see `fabric.placement`). From them follow the ranks that it has
+in a scale-up domain, the domains that it spans, and what the network leaves it there; its time is the library's, or in
+the ideal profile the textbook's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from app.formulas.arrays import Array, any_, maximum, where
+from app.formulas.collectives import ideal
+from app.formulas.collectives.ideal import Machine
+from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, choose, exchange_transfer
+from app.formulas.fabric.placement import Axis, Site, group_size, members, network_share
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """The links of a cluster, as any group of its GPUs meets them.
+
+    Attributes:
+        machine: all GPUs of the cluster.
+        inside_rate, inside_hop: rate and hop of the scale-up link in a group that stays inside a domain [B/s], [s].
+        domain: GPUs that a ring reaches over that link [1].
+        library: constants of the library.
+        site: where the GPUs stand.
+        ideal: whether times are those of the textbook, at line rates.
+    """
+
+    machine: Machine
+    inside_rate: Array
+    inside_hop: Array
+    domain: Array
+    library: Calibration
+    site: Site
+    ideal: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Equal groups of GPUs as one of them sees itself.
+
+    Attributes:
+        machine: the links, cut to its ranks.
+        library: constants of the library.
+        ideal: whether times are those of the textbook.
+        lines: its algorithms by collective, whatever the message, worked out once [1].
+    """
+
+    machine: Machine
+    library: Calibration
+    ideal: bool
+    lines: dict[str, Mapping[str, AlphaBeta]] = field(default_factory=dict)
+
+    @property
+    def crosses(self) -> Array:
+        """1 where the group has ranks in several domains, else 0 [1]."""
+        return where(self.machine.domains > 1, 1.0, 0.0)
+
+    def over_one_card(self) -> Group:
+        """The same where a ring leaves each domain over the network card of one GPU."""
+        return replace(self, machine=replace(self.machine, exits=1.0), lines={})
+
+
+def group_of(links: Links, axes: Sequence[Axis]) -> Group:
+    """Groups over some axes, all of them sending at once.
+
+    A group has g ranks in a domain and spans M = n/g of them. It meets the scale-up link, ports and hops of the
+    cluster, and of the network what `network_share` leaves it.
+
+    Args:
+        links: of the cluster.
+        axes: stride and size of each axis of a group [1].
+
+    Returns:
+        What a group has.
+
+    Source: Railyard; agrees with the all-reduce of a cluster where the group is all of it.
+
+    Eight replicas, eight ranks apart: each in a domain of its own.
+
+    >>> from app.formulas.training.examples import LINKS
+    >>> replicas = group_of(LINKS, [(8.0, 8.0)]).machine
+    >>> float(replicas.ranks_per_domain), float(replicas.domains)
+    (1.0, 8.0)
+    """
+    m, site = links.machine, links.site
+    size, local = maximum(group_size(axes), 1.0), maximum(members(axes, links.domain), 1.0)
+    domains = size / local
+    several = domains > 1
+    built = replace(
+        m,
+        ranks_per_domain=local,
+        domains=domains,
+        scale_up_rate=where(several, m.scale_up_rate, links.inside_rate),
+        scale_up_hop=where(several, m.scale_up_hop, links.inside_hop),
+        leaf_domains=members(axes, site.leaf) / local if links.ideal else m.leaf_domains,
+    )
+    if site.matters:
+        built = replace(
+            built,
+            ring_network=network_share(axes, "ring", site, m.exits),
+            tree_network=network_share(axes, "tree", site, m.exits),
+            halving_network=network_share(axes, "halving", site, m.exits) if links.ideal else 1.0,
+            exchange_network=network_share(axes, "exchange", site),
+        )
+    return Group(built, links.library, links.ideal)
+
+
+def pair_of(links: Links, far: Array, network: Array) -> Group:
+    """Two neighbours of a longer chain: both in a domain, or in two.
+
+    Args:
+        links: of the cluster.
+        far: 1 where they are in two domains, else 0 [1].
+        network: share of the network rate that the chain is left with [1].
+
+    Source: Railyard.
+
+    >>> from app.formulas.training.examples import LINKS
+    >>> float(pair_of(LINKS, 1.0, 1.0).machine.domains), float(pair_of(LINKS, 0.0, 1.0).machine.domains)
+    (2.0, 1.0)
+    """
+    apart = far > 0
+    two = replace(
+        links.machine,
+        ranks_per_domain=where(apart, 1.0, 2.0),
+        domains=where(apart, 2.0, 1.0),
+        scale_up_rate=links.inside_rate,
+        scale_up_hop=links.inside_hop,
+        ring_network=network,
+    )
+    return Group(two, links.library, links.ideal)
+
+
+SAME_FORM = {"reduce-scatter": "all-gather"}
+"""Collectives whose algorithms are those of another."""
+
+
+def collective_time(group: Group, collective: str, message: Array) -> Array:
+    """Time of a collective of a group: the library's own choice, or the quickest of the textbook's.
+
+    Args:
+        group: who takes part.
+        collective: one of ``COLLECTIVES``.
+        message: bytes as nccl-tests count them, S [B].
+
+    Returns:
+        Time with nothing else on the links [s]; none for one rank.
+
+    Source: :func:`library.choose`; in the ideal profile the textbook forms.
+
+    >>> from app.formulas.training.examples import LINKS
+    >>> node = group_of(LINKS, [(1.0, 8.0)])
+    >>> [round(float(collective_time(node, name, 8e9)), 6) for name in ("all-reduce", "all-gather")]
+    [0.14, 0.07]
+    """
+    if group.ideal:
+        return _ideal_time(group.machine, collective, message)
+    form = SAME_FORM.get(collective, collective)
+    if form not in group.lines:
+        group.lines[form] = ALGORITHMS_OF[form](group.machine, group.library)
+    return choose(form, message, group.machine, group.library, lines=group.lines[form]).time
+
+
+def _ideal_time(machine: Machine, collective: str, message: Array) -> Array:
+    if collective == "all-reduce":
+        times = ideal.ideal_all_reduce_times(message, machine).values()
+        quickest: Array = np.fmin.reduce(np.array(np.broadcast_arrays(*times)))
+        return quickest
+    if collective == "all-to-all":
+        return ideal.ideal_all_to_all_time(message, machine)
+    return ideal.ideal_all_gather_time(message, machine)
+
+
+def send_time(group: Group, volume: Array) -> Array:
+    """Time in which two neighbours send one another as many bytes: an all-gather of both their shares.
+
+    Args:
+        group: the two.
+        volume: bytes that each sends [B].
+
+    Returns:
+        Time [s].
+
+    Source: Railyard.
+
+    >>> from app.formulas.training.examples import LINKS
+    >>> round(float(send_time(pair_of(LINKS, 1.0, 1.0), 1e9)), 6)  # 1 GB at 10 GB/s
+    0.1
+    """
+    return collective_time(group, "all-gather", 2 * volume)
+
+
+def exchange_time(group: Group, inside: Array, across: Array) -> Array:
+    """Time in which each rank sends so many bytes to others of its domain and so many out of it.
+
+    An all-to-all whose shares are not even: max(V_in/B, V_out/B_out), with the latency and the fill of the library's.
+
+    Args:
+        group: who takes part.
+        inside: bytes that a rank sends inside its domain, V_in [B].
+        across: bytes that it sends to other domains, V_out [B].
+
+    Returns:
+        Time [s]; none for one rank.
+
+    Source: as for the library's all-to-all, which it is where all of S/n goes to each of n ranks.
+
+    >>> from app.formulas.training.examples import LINKS
+    >>> round(float(exchange_time(group_of(LINKS, [(1.0, 16.0)]), 7e9, 8e9)), 6)  # 8 GB at 10 GB/s
+    0.8
+    """
+    m = group.machine
+    ranks = m.ranks_per_domain * m.domains
+    if group.ideal:
+        return ideal.ideal_exchange_time(inside, across, m)
+    transfer = exchange_transfer(inside, across, m, group.library)
+    if not any_(ranks > 1):
+        return 0.0
+    form = "all-to-all"
+    if form not in group.lines:
+        group.lines[form] = ALGORITHMS_OF[form](m, group.library)
+    line = replace(group.lines[form]["ring"], rate=1.0)
+    return choose(form, transfer, m, group.library, lines={"ring": line}).time

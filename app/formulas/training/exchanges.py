@@ -1,0 +1,373 @@
+"""What the groups of a training step exchange, and how long that takes with nothing else on the links.
+
+The bytes follow from the parallelism; the times are those of the collectives (`collectives.group_times`), the same that
+an all-reduce by itself has. What of them shows in the step, beside computation, is told in `traffic`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.formulas import transformer
+from app.formulas.arrays import Array, any_, maximum, minimum, where
+from app.formulas.collectives.group_times import (
+    Group,
+    Links,
+    collective_time,
+    exchange_time,
+    group_of,
+    pair_of,
+    send_time,
+)
+from app.formulas.fabric.placement import network_share
+from app.formulas.training.arguments import Job, Parallelism, Software
+from app.formulas.training.groups import axes_of, copies, stage_stride
+from app.formulas.transformer import Held, Shape
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One exchange by itself.
+
+    Attributes:
+        time: with nothing else on the links [s].
+        crosses: 1 where it leaves scale-up domains, else 0 [1].
+    """
+
+    time: Array = 0.0
+    crosses: Array = 0.0
+
+
+NOTHING = Exchange()
+
+
+@dataclass(frozen=True)
+class LayerExchanges:
+    """What one layer and micro-batch exchanges, each exchange once.
+
+    Attributes:
+        tensor: sum of what the ranks of a layer computed: an all-reduce, or a gather and a scatter.
+        context: keys and values once round the ring.
+        expert: tokens to their experts, or back.
+    """
+
+    tensor: Exchange
+    context: Exchange
+    expert: Exchange
+
+
+@dataclass(frozen=True)
+class StepExchanges:
+    """What is exchanged beyond a layer.
+
+    Attributes:
+        pipeline: activations of a micro-batch to the next stage.
+        gather, expert_gather: sharded parameters of a layer twice, and their gradients once; those of routed experts.
+        flat_gather: both in one flat ring over one network card.
+        data, expert_data: gradients and weights of all parameters on a GPU; those of routed experts.
+    """
+
+    pipeline: Exchange = NOTHING
+    gather: Exchange = NOTHING
+    expert_gather: Exchange = NOTHING
+    flat_gather: Exchange = NOTHING
+    data: Exchange = NOTHING
+    expert_data: Exchange = NOTHING
+
+
+@dataclass(frozen=True)
+class Exchanges:
+    """All that a step exchanges.
+
+    Attributes:
+        layer: within a layer.
+        step: beyond it.
+    """
+
+    layer: LayerExchanges
+    step: StepExchanges
+
+
+def exchanges(
+    shape: Shape, job: Job, parallelism: Parallelism, software: Software, links: Links, bucket: Array
+) -> Exchanges:
+    """All that a step exchanges, the time of each exchange by itself [s].
+
+    Source: as for each, see `layer_exchanges`, `replica_exchanges` and `pipeline_volume`.
+
+    >>> from app.formulas.training.examples import JOB, LINKS, MODEL
+    >>> alone = exchanges(MODEL, JOB, Parallelism(pipeline=2.0), Software(), LINKS, 1e9)
+    >>> round(1e6 * float(alone.step.pipeline.time), 3)  # 2 MB at 100 GB/s
+    20.0
+    """
+    return Exchanges(
+        layer_exchanges(shape, job, parallelism, software, links),
+        step_exchanges(shape, job, parallelism, software, links, bucket),
+    )
+
+
+# Bytes ---------------------------------------------------------------------------------------------------------------
+
+
+def tensor_volume(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
+    """Bytes that the ranks of a layer sum up, 2·T·h [B].
+
+    Source: Narayanan et al., SC21, section 3.2.
+
+    >>> from app.formulas.training.examples import JOB, MODEL
+    >>> tensor_volume(MODEL, JOB, Parallelism(tensor=8.0))
+    2000000.0
+    """
+    return 2 * parallelism.tokens(job) * shape.hidden
+
+
+def context_volume(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
+    """Bytes of a rank's own keys and values, 4·T·K·d_h/t, which it sends c - 1 times [B].
+
+    Latent attention passes what its keys and values are made of, H·(d_qk + d_v)/2 wide.
+
+    Source: Liu, Zaharia, Abbeel, "Ring attention with blockwise transformers", 2023, section 3.
+
+    >>> from app.formulas.training.examples import JOB, MODEL
+    >>> context_volume(MODEL, JOB, Parallelism(context=2.0))  # 500 tokens of 1,000 keys and values
+    2000000.0
+    """
+    latent_width = shape.heads * (shape.score_dim + shape.output_dim) / 2
+    width = where(shape.latent > 0, latent_width, shape.kv_heads * shape.head_dim)
+    return 4 * parallelism.tokens(job) * width / parallelism.tensor
+
+
+def expert_volumes(
+    shape: Shape, job: Job, parallelism: Parallelism, software: Software, domains: Array
+) -> tuple[Array, Array]:
+    """Bytes that a rank sends to experts inside its domain and outside it, in one direction [B].
+
+    Inside each of k copies of T/t tokens goes to one of e ranks, and to every part of its expert. To the other D - 1
+    domains go k·(D - 1)/D copies of a token; of a dispatcher that sends it once to each domain,
+    D·(1 - (1 - 1/D)^k)·(D - 1)/D, or (D - 1)/D of the domains to which its experts are limited. All with the load of
+    the busiest rank.
+
+    Source: Lepikhin et al., "GShard", 2020, section 3; DeepSeek-AI, "DeepSeek-V3", 2024, section 3.2.2 (once for each
+    node).
+
+    >>> from app.formulas.training.examples import EXPERTS, JOB
+    >>> expert_volumes(EXPERTS, JOB, Parallelism(expert=8.0), Software(), 1.0)  # 7/8 of two copies of 2 MB
+    (3500000.0, 0.0)
+    """
+    k = shape.experts_per_token
+    distinct = domains * (1 - (1 - 1 / domains) ** k)
+    distinct = where(shape.node_limit > 0, minimum(distinct, shape.node_limit), distinct)
+    remote = where(software.deduplicates > 0, distinct, k) * (domains - 1) / domains
+    sent = 2 * (parallelism.tokens(job) / parallelism.tensor) * shape.hidden * job.imbalance
+    inside = sent * k * ((parallelism.expert - 1) / parallelism.expert + (parallelism.expert_tensor - 1))
+    return inside, sent * remote
+
+
+def pipeline_volume(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
+    """Bytes of activations that a rank sends to the next stage, 2·T·h/t [B].
+
+    Source: Narayanan et al., SC21, section 4.1 (the ranks of a tensor-parallel group each send a share).
+
+    >>> from app.formulas.training.examples import JOB, MODEL
+    >>> pipeline_volume(MODEL, JOB, Parallelism(tensor=8.0))
+    250000.0
+    """
+    return 2 * parallelism.tokens(job) * shape.hidden / parallelism.tensor
+
+
+# Times of a layer ----------------------------------------------------------------------------------------------------
+
+
+def layer_exchanges(
+    shape: Shape, job: Job, parallelism: Parallelism, software: Software, links: Links
+) -> LayerExchanges:
+    """What one layer and micro-batch exchanges, each exchange once.
+
+    Returns:
+        Tensor-, context- and expert-parallel exchanges, none where a degree is one [s].
+
+    Source: Narayanan et al., SC21, section 3.2; Liu et al. 2023, section 3; Lepikhin et al. 2020, section 3.
+
+    >>> from app.formulas.training.examples import JOB, LINKS, MODEL
+    >>> spread = Parallelism(tensor=8.0, sequence_parallel=1.0)
+    >>> found = layer_exchanges(MODEL, JOB, spread, Software(), LINKS)
+    >>> round(1e6 * float(found.tensor.time), 3)  # scatter and gather of 2 MB: 2 · 7/8 · 20 µs
+    35.0
+    """
+    groups = axes_of(parallelism)
+    tensor = context = expert = NOTHING
+    if any_(parallelism.tensor > 1):
+        group = group_of(links, groups["tensor_parallel"])
+        tensor = Exchange(_tensor_time(group, tensor_volume(shape, job, parallelism), parallelism), group.crosses)
+    if any_(parallelism.context > 1):
+        ring = group_of(links, groups["context_parallel"])
+        pair = pair_of(links, ring.crosses, ring.machine.ring_network)
+        time = (parallelism.context - 1) * send_time(pair, context_volume(shape, job, parallelism))
+        context = Exchange(time, ring.crosses)
+    if any_(shape.expert_share > 0) and any_(parallelism.expert * parallelism.expert_tensor > 1):
+        group = group_of(links, groups["expert_parallel"])
+        volumes = expert_volumes(shape, job, parallelism, software, group.machine.domains)
+        expert = Exchange(exchange_time(group, *volumes), group.crosses)
+    return LayerExchanges(tensor, context, expert)
+
+
+def _tensor_time(group: Group, volume: Array, parallelism: Parallelism) -> Array:
+    """An all-reduce, or with sequence parallelism a reduce-scatter and an all-gather [s]."""
+    split = parallelism.sequence_parallel > 0
+    pieces = 2 * collective_time(group, "all-gather", volume) if any_(split) else 0.0
+    unsplit = (parallelism.sequence_parallel <= 0) & (parallelism.tensor > 1)
+    whole = collective_time(group, "all-reduce", volume) if any_(unsplit) else 0.0
+    return where(split, pieces, whole)
+
+
+# Times of a step -----------------------------------------------------------------------------------------------------
+
+
+def step_exchanges(
+    shape: Shape, job: Job, parallelism: Parallelism, software: Software, links: Links, bucket: Array
+) -> StepExchanges:
+    """What is exchanged beyond a layer, the time of each exchange by itself [s].
+
+    Source: Narayanan et al., SC21, section 4.1 (stages); for replicas see `replica_exchanges`.
+
+    >>> from app.formulas.training.examples import JOB, LINKS, MODEL
+    >>> far = step_exchanges(MODEL, JOB, Parallelism(tensor=8.0, pipeline=2.0), Software(), LINKS, 1e9).pipeline
+    >>> round(1e6 * float(far.time), 3), far.crosses  # 250 kB at 10 GB/s
+    (25.0, 1.0)
+    """
+    found = replica_exchanges(shape, job, parallelism, software, links, bucket)
+    if not any_(parallelism.pipeline > 1):
+        return found
+    far, network = stage_place(parallelism, links)
+    time = send_time(pair_of(links, far, network), pipeline_volume(shape, job, parallelism))
+    return StepExchanges(**{**vars(found), "pipeline": Exchange(time, far)})
+
+
+def stage_place(parallelism: Parallelism, links: Links) -> tuple[Array, Array]:
+    """Whether stages are in several domains, and the share of the network rate that they are left with [1].
+
+    Source: see `network_share`.
+
+    >>> from app.formulas.training.examples import LINKS
+    >>> stage_place(Parallelism(tensor=8.0, pipeline=2.0), LINKS)
+    (1.0, 1.0)
+    """
+    stride, p = stage_stride(parallelism), parallelism.pipeline
+    network = network_share([(stride, p)], "ring", links.site, links.machine.exits) if links.site.matters else 1.0
+    return where(stride * p > links.domain, 1.0, 0.0), network
+
+
+def replica_exchanges(
+    shape: Shape, job: Job, parallelism: Parallelism, software: Software, links: Links, bucket: Array
+) -> StepExchanges:
+    """What the ranks that hold the same parameters exchange, the time of each exchange by itself [s].
+
+    Gradients and weights of a step, or where parameters are sharded too a layer's gathers and scatter.
+
+    Source: Rajbhandari et al., "ZeRO", 2020, section 7.
+
+    >>> from app.formulas.training.examples import JOB, LINKS, MODEL
+    >>> found = replica_exchanges(MODEL, JOB, Parallelism(data=8.0), Software(), LINKS, 1e10)
+    >>> round(1e3 * float(found.data.time), 2)  # all-reduce of 320 M gradients of 4 bytes: 7/4 · 12.8 ms
+    22.4
+    """
+    p = parallelism
+    deep = np.ceil(shape.depth / p.pipeline)
+    held = transformer.held_parameters(shape, p.tensor, p.pipeline, p.expert, p.expert_tensor, deep)
+    found: dict[str, Exchange] = {}
+    if any_((p.sharding <= 2) & (maximum(p.replicas, p.expert_replicas) > 1)):
+        found |= _gradients(held, job, p, links, bucket)
+    if any_((p.sharding > 2) & (p.replicas > 1)):
+        found |= _gathers(held, p, software, links)
+    return StepExchanges(**found)
+
+
+def gradient_exchange_time(group: Group, count: Array, job: Job, sharding: Array, bucket: Array) -> Array:
+    """Time of one exchange of gradients and weights between the ranks that hold the same parameters.
+
+    An all-reduce of g bytes for each parameter; with a sharded optimizer a reduce-scatter of g and an all-gather of 2,
+    the new weights. In buckets, one after the other: n·T(S/n).
+
+    Args:
+        group: these ranks.
+        count: parameters [1].
+        job: its gradient has g bytes.
+        sharding: 0 nothing, 1 and more the optimizer's state [1].
+        bucket: bytes that are exchanged at a time [B].
+
+    Returns:
+        Time with nothing else on the links [s].
+
+    Source: Rajbhandari et al., "ZeRO", 2020, section 7 (the volumes); Li et al., "PyTorch distributed", 2020, section
+    3.2.3 (the buckets).
+
+    >>> from app.formulas.training.examples import JOB, LINKS
+    >>> node = group_of(LINKS, [(1.0, 8.0)])
+    >>> round(float(gradient_exchange_time(node, 1e9, JOB, 0.0, 1e9)), 6)  # all-reduce of 4 GB at 100 GB/s: 7/4 · 40 ms
+    0.07
+    >>> round(float(gradient_exchange_time(node, 1e9, JOB, 1.0, 1e9)), 6)  # scatter 4 GB, gather 2 GB: 7/8 · 60 ms
+    0.0525
+    """
+
+    def bucketed(collective: str, size: Array) -> Array:
+        buckets = maximum(size / bucket, 1.0)
+        return buckets * collective_time(group, collective, size / buckets)
+
+    sharded = sharding > 0
+    whole = bucketed("all-reduce", job.gradient_bytes * count) if any_(sharding <= 0) else 0.0
+    if not any_(sharded):
+        return whole
+    pieces = bucketed("reduce-scatter", job.gradient_bytes * count) + bucketed("all-gather", 2.0 * count)
+    return where(sharded, pieces, whole)
+
+
+def _gradients(held: Held, job: Job, p: Parallelism, links: Links, bucket: Array) -> dict[str, Exchange]:
+    """Gradients and weights of a step; the ranks that hold the same experts exchange theirs."""
+    group = group_of(links, axes_of(p)["data_parallel"])
+    dense = gradient_exchange_time(group, held.dense, job, p.sharding, bucket)
+    found = {"data": Exchange(where(p.replicas > 1, dense, 0.0), group.crosses)}
+    if any_(held.expert > 0):
+        group = group_of(links, copies(p, p.expert * p.expert_tensor, p.expert_replicas))
+        time = gradient_exchange_time(group, maximum(held.expert, 1.0), job, p.sharding, bucket)
+        found["expert_data"] = Exchange(where(held.expert > 0, time, 0.0), group.crosses)
+    return found
+
+
+def _gathers(held: Held, p: Parallelism, software: Software, links: Links) -> dict[str, Exchange]:
+    """Fully sharded parameters of a layer: two gathers and a reduction; routed experts over the ranks that share them.
+
+    A flat ring over one network card, as in 2021, is as narrow as that card.
+    """
+    group = group_of(links, copies(p, p.tensor, maximum(p.sharers, 1.0)))
+    common = held.layer - held.routed
+    found = {"gather": Exchange(3 * collective_time(group, "all-gather", 2 * common), group.crosses)}
+    if any_(held.routed > 0):
+        same = minimum(p.expert_replicas, maximum(p.sharers, 1.0))
+        experts = group_of(links, copies(p, p.expert * p.expert_tensor, same))
+        time = 3 * collective_time(experts, "all-gather", 2 * maximum(held.routed, 1.0))
+        found["expert_gather"] = Exchange(where(held.routed > 0, time, 0.0), experts.crosses)
+    if any_(software.flat_sharding > 0):
+        time = 3 * flat_gather_time(group, 2 * held.layer)
+        found["flat_gather"] = Exchange(time, group.crosses)
+    return found
+
+
+def flat_gather_time(group: Group, volume: Array) -> Array:
+    """Time of an all-gather in one ring that leaves each domain over a single network card, (n - 1)/n·S/B + L.
+
+    Args:
+        group: who takes part.
+        volume: the gathered total, S [B].
+
+    Returns:
+        Time with nothing else on the links [s].
+
+    Source: Microsoft, DeepSpeed 0.3 (parameters of ZeRO-3 in flat buffers, one ring); the ring as in the library.
+
+    >>> from app.formulas.training.examples import LINKS
+    >>> round(float(flat_gather_time(group_of(LINKS, [(1.0, 16.0)]), 16e9)), 6)  # 15 GB at 10 GB/s
+    1.5
+    """
+    return collective_time(group.over_one_card(), "all-gather", volume)
