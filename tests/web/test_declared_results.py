@@ -64,7 +64,7 @@ def test_a_new_result_stands_in_the_tables_of_the_plan(plan: Plan) -> None:
 
 def test_a_new_result_stands_on_the_page_with_its_meaning_and_its_formula(plan: Plan) -> None:
     source = '{% from "_band.html" import entries with context %}{{ entries("costs") }}'
-    about = {"explained": plan.explanations, "root": "", "catalog": CATALOG, "notes": NoNotes()}
+    about = {"explained": plan.explanations, "root": "", "catalog": CATALOG, "notes": NoNotes(), "numbers": "notes"}
     page = environment().from_string(source).render(**results_of(plan), **about)
     assert CARBON in page
     assert 'title="What the carbon of a year of electricity costs."' in page
@@ -72,8 +72,8 @@ def test_a_new_result_stands_on_the_page_with_its_meaning_and_its_formula(plan: 
 
 
 class NoNotes:
-    def reference(self, sources: tuple[str, ...]) -> int:
-        return 1
+    def anchor(self, sources: tuple[str, ...]) -> str:
+        return "note-1"
 
 
 def test_a_new_result_is_answered_by_the_interface(plan: Plan) -> None:
