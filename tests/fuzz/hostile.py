@@ -505,5 +505,5 @@ def attack(server: Server, seed: int, requests: int, limit: float = LIMIT) -> It
     yield f"   {requests:,} requests, seed {seed}: " + ", ".join(f"{n:,} × {s}" for s, n in sorted(statuses.items()))
     yield from (f"   slowest: {seconds:.2f} s {what[:200]}" for seconds, what in worst)
     yield f"   memory {settled:.0f} MB after half, {settled + grown:.0f} MB at the end"
-    assert not failures, f"{len(failures)} of {requests:,} requests"
+    assert not failures, "\n".join([f"{len(failures)} of {requests:,} requests", *failures[:20]])
     assert grown < GROWTH or requests < 3 * EVERY, f"memory grew by {grown:.0f} MB"  # before, caches still fill

@@ -204,7 +204,7 @@ def line(name: str, *heights: float) -> studies_curve.Series:
 
 def test_names_of_lines_stand_where_the_others_are_far() -> None:
     # Two lines that part from left to right: 200 pixels apart at the right end, and none at the left.
-    notes = curve_charts._names([line("up", 0.5, 1.0), line("down", 0.5, 0.0)], float, float, 200.0)
+    notes = curve_charts._names([line("up", 0.5, 1.0), line("down", 0.5, 0.0)], (), float, float, 200.0)
     assert {note["text"] for note in notes} == {"up", "down"}
     assert all(note["x"] > 0.4 for note in notes)
     assert abs(notes[0]["y"] - notes[1]["y"]) * 200 > curve_charts.LINE

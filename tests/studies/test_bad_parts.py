@@ -23,7 +23,8 @@ def test_each_question_is_answered_as_the_plan_that_asks_it():
         assert part.all_reduce == pytest.approx(asked.all_reduce.time.typical)
         assert part.all_reduce_factor == pytest.approx(part.all_reduce / plan.all_reduce.time.typical)
         assert part.step_factor >= 1
-    assert parts[1].all_reduce_factor == pytest.approx(2, rel=0.1)  # half a link, most of it bytes
+    _, parts = costs(message=1e11)
+    assert parts[1].all_reduce_factor == pytest.approx(2, rel=0.1)  # half a link, nearly all of it bytes
 
 
 def test_one_bad_part_is_held_against_sound_ones_whatever_is_asked():

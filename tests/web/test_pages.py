@@ -193,7 +193,7 @@ def test_what_is_no_section_is_not_found(client: TestClient) -> None:
 
 
 def test_the_default_page_is_light(client: TestClient) -> None:
-    """120 kB with room for a field, under 200 links, six charts among them; it was 311 kB and 595 links with everything on it."""
+    """120 kB with room for a field, under 200 links, six charts among them; with everything on it 311 kB and 595."""
     text = client.get("/").text
     assert len(text.encode()) < 125_000
     assert text.count("<a ") < 200

@@ -145,12 +145,12 @@ def test_a_body_is_bounded_even_without_a_length(server: str) -> None:
 
 def test_a_sweep_is_cut_off_in_time_and_says_so() -> None:
     with made(time_limit=0.3) as quick:
-        grid = {"grid": {"gpus": list(range(8, 80_000, 8))}}
+        grid = {"grid": {"gpus": list(range(8, 8_000, 8))}}
         began = time.monotonic()
         answer = quick.post("/api/v1/sweep", json=grid)
         assert time.monotonic() - began < 3
     rows = [json.loads(line) for line in answer.text.splitlines()]
-    assert re.match(r"Cut off after 0.3 s: [\d,]+ of 9,999 points", rows[-1]["error"])
+    assert re.match(r"Cut off after 0.3 s: \d+ of 999 points", rows[-1]["error"])
     assert rows[-1]["gpus"] is None
     assert all(row["gpus"] for row in rows[:-1])
 

@@ -91,9 +91,13 @@ class _Box:
 
 
 def _names(
-    drawn: Sequence[Series], across: Callable[[float], float], up: Callable[[float], float], height: float
+    drawn: Sequence[Series],
+    marks: Sequence[Mark],
+    across: Callable[[float], float],
+    up: Callable[[float], float],
+    height: float,
 ) -> list[Values]:
-    """Names of lines, each beside its line where the others are farthest.
+    """Names of lines, each beside its line where the others, and what is written at marks, are farthest.
 
     ``across`` and ``up`` say which share of the plot's width and height a value is at.
     """
@@ -104,7 +108,7 @@ def _names(
         )
         for series in drawn
     }
-    taken: list[_Box] = []
+    taken = [box for mark in marks for box in _upright(mark.text, NARROW * across(mark.x), height)]
     made = []
     for series in sorted(drawn, key=lambda one: not one.strong):
         found = list(_rooms(series.name, lines, height, taken))
@@ -118,6 +122,12 @@ def _names(
         note = annotation(series.name, place, room.middle / height, side, xref="paper", yref="paper", bgcolor=CLEAR)
         made.append(note | {"font": {"color": style_of(series.look).colour, "size": 12}})
     return made
+
+
+def _upright(text: str, left: float, height: float) -> Iterator[_Box]:
+    """Room of words that are written upwards from the top of a plot, a line's height at a time."""
+    for line in range(math.ceil(LETTER * len(text) / LINE)):
+        yield _Box(left, left + LINE + 3, height - LINE * (line + 0.5))
 
 
 def _rooms(
@@ -162,6 +172,7 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
     x_scale = math.log10 if curve.x_logarithmic else float
     notes = _names(
         drawn,
+        curve.marks,
         lambda x: (x_scale(x) - x_scale(x_low)) / (x_scale(x_high) - x_scale(x_low) or 1.0),
         lambda y: (scale(y) - scale(low)) / (scale(high) - scale(low)),
         height - 76.0,
