@@ -15,7 +15,7 @@ import numpy as np
 from app.formulas.arrays import Array, any_, maximum, where
 from app.formulas.collectives import ideal
 from app.formulas.collectives.ideal import Machine
-from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, choose, exchange_transfer
+from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, exchange_transfer, shortest
 from app.formulas.fabric.placement import Axis, Site, group_size, members, network_share
 
 
@@ -93,6 +93,14 @@ def group_of(links: Links, axes: Sequence[Axis]) -> Group:
     size, local = maximum(group_size(axes), 1.0), maximum(members(axes, links.domain), 1.0)
     domains = size / local
     several = domains > 1
+    shares: dict[str, Array] = {}
+    if site.matters:
+        shares = {
+            "ring_network": network_share(axes, "ring", site, m.exits),
+            "tree_network": network_share(axes, "tree", site, m.exits),
+            "halving_network": network_share(axes, "halving", site, m.exits) if links.ideal else 1.0,
+            "exchange_network": network_share(axes, "exchange", site),
+        }
     built = replace(
         m,
         ranks_per_domain=local,
@@ -100,15 +108,8 @@ def group_of(links: Links, axes: Sequence[Axis]) -> Group:
         scale_up_rate=where(several, m.scale_up_rate, links.inside_rate),
         scale_up_hop=where(several, m.scale_up_hop, links.inside_hop),
         leaf_domains=members(axes, site.leaf) / local if links.ideal else m.leaf_domains,
+        **shares,
     )
-    if site.matters:
-        built = replace(
-            built,
-            ring_network=network_share(axes, "ring", site, m.exits),
-            tree_network=network_share(axes, "tree", site, m.exits),
-            halving_network=network_share(axes, "halving", site, m.exits) if links.ideal else 1.0,
-            exchange_network=network_share(axes, "exchange", site),
-        )
     return Group(built, links.library, links.ideal)
 
 
@@ -153,7 +154,7 @@ def collective_time(group: Group, collective: str, message: Array) -> Array:
     Returns:
         Time with nothing else on the links [s]; none for one rank.
 
-    Source: :func:`library.choose`; in the ideal profile the textbook forms.
+    Source: :func:`library.shortest`; in the ideal profile the textbook forms.
 
     >>> from app.formulas.training.examples import LINKS
     >>> node = group_of(LINKS, [(1.0, 8.0)])
@@ -165,7 +166,7 @@ def collective_time(group: Group, collective: str, message: Array) -> Array:
     form = SAME_FORM.get(collective, collective)
     if form not in group.lines:
         group.lines[form] = ALGORITHMS_OF[form](group.machine, group.library)
-    return choose(form, message, group.machine, group.library, lines=group.lines[form]).time
+    return shortest(form, message, group.machine, group.library, group.lines[form])
 
 
 def _ideal_time(machine: Machine, collective: str, message: Array) -> Array:
@@ -227,4 +228,4 @@ def exchange_time(group: Group, inside: Array, across: Array) -> Array:
     if form not in group.lines:
         group.lines[form] = ALGORITHMS_OF[form](m, group.library)
     line = replace(group.lines[form]["ring"], rate=1.0)
-    return choose(form, transfer, m, group.library, lines={"ring": line}).time
+    return shortest(form, transfer, m, group.library, {"ring": line})

@@ -119,7 +119,6 @@ class Paths:
         hop: inside a domain, h [s].
         chain: hops from one end of a domain to the other [1].
         pair: latency and fill of two ranks alone over those of a chain of two, else 1 [1].
-        fill: c [1].
         cap: k [1].
     """
 
@@ -133,7 +132,6 @@ class Paths:
     hop: Array
     chain: Array
     pair: Array
-    fill: Array
     cap: Array
 
     @property
@@ -150,16 +148,38 @@ class Paths:
         pacing: Array = np.sqrt(self.machine.scale_out_hop * self.machine.reference_hop)
         return pacing
 
-    def narrowest(self, ports: Array) -> Array:
-        """The rate of a ring, which enters and leaves each domain once, on all of these ports at a time [B/s]."""
-        across = where(self.ranks_per_domain > 1, minimum(self.inside, ports), ports)
+    @property
+    def fill(self) -> Array:
+        """c [1]."""
+        m, g = self.machine, self.ranks_per_domain
+        lone = (g - 1 + self.calibration.fill_lone) / g
+        return where(self.several, m.fill, m.fill_one_domain) * lone * self.pair
+
+    def narrowest(self, ports: Array, leaving: Array = 1.0) -> Array:
+        """The rate of a ring, which enters and leaves each domain once, on all of these ports at a time [B/s].
+
+        Inside a domain that it leaves, it has that share of the rate.
+        """
+        across = where(self.ranks_per_domain > 1, minimum(self.inside * leaving, ports), ports)
         return where(self.several, across, self.inside)
+
+    def latency(self, passes: Array, network: Array) -> Array:
+        """Launch, so many passes through a domain, and the time between domains [s]."""
+        return (self.machine.base_latency + passes * self.chain * self.hop) * self.pair + network
+
+    def pace(self, passes: Array, network: Array) -> Array:
+        """What of it lengthens the pipeline [s].
+
+        A small message passes every GPU of a rack, one after the other; the pipeline of a large one has several on the
+        way.
+        """
+        beyond = (1 - self.calibration.rack_pace) * maximum(self.chain - 7, 0.0) * passes * self.hop
+        return self.latency(passes, network) - beyond
 
     def through(self, passes: Array, crossings: Array, ring: bool = False) -> tuple[Array, Array]:
         """Latency and pace of so many passes through a domain and so many crossings between domains [s].
 
-        A ring saves the part of a tree's hop that the library spends, not the transport. A small message passes every
-        GPU of a rack, one after the other; the pipeline of a large one has several on the way.
+        A ring saves the part of a tree's hop that the library spends, not the transport.
         """
         m, c = self.machine, self.calibration
         network, pacing = m.scale_out_hop, self.pacing_hop
@@ -167,9 +187,7 @@ class Paths:
             saved = (1 - c.ring_hop) * m.reference_hop
             network = maximum(network - saved, c.ring_hop * network / 2)
             pacing = maximum(pacing - saved, c.ring_hop * pacing / 2)
-        near = (m.base_latency + passes * self.chain * self.hop) * self.pair
-        beyond = (1 - c.rack_pace) * maximum(self.chain - 7, 0.0) * passes * self.hop
-        return near + crossings * network, near - beyond + crossings * pacing
+        return self.latency(passes, crossings * network), self.pace(passes, crossings * pacing)
 
 
 def _paths(machine: Machine, calibration: Calibration) -> Paths:
@@ -189,19 +207,19 @@ def _paths(machine: Machine, calibration: Calibration) -> Paths:
     g, domains, peers = _number(m.ranks_per_domain), _number(m.domains), _number(m.mesh_peers)
     several = domains > 1
     pair = where((domains <= 1) & (g == 2), c.pair, 1.0)
-    links = where(peers > 0, minimum(1.0, (g - 1) / maximum(peers, 1.0)), 1.0)
+    meshed = any_(peers > 0)
+    links = where(peers > 0, minimum(1.0, (g - 1) / maximum(peers, 1.0)), 1.0) if meshed else 1.0
     return Paths(
         machine=m,
         calibration=c,
         ranks_per_domain=g,
         domains=domains,
         several=several,
-        inside=m.scale_up_rate * links * where((peers > 0) & several, c.mesh_across, 1.0),
+        inside=m.scale_up_rate * (links * where((peers > 0) & several, c.mesh_across, 1.0) if meshed else 1.0),
         ports=m.scale_out_rate * minimum(g, m.exits),
         hop=m.scale_up_hop * where(several, c.chain_across, 1.0),
         chain=g - 1,
         pair=pair,
-        fill=where(several, m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g * pair,
         cap=where(several, c.fill_cap_network, c.fill_cap_domain),
     )
 
@@ -231,6 +249,7 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     (14.0, 4.0)
     """
     p, m, c = _paths(machine, calibration), machine, calibration
+    fill = p.fill
     sharp = where(p.several, m.in_network_reduction, 0.0)
     multicast_cap = where(p.several, c.fill_cap_multicast, c.fill_cap_domain)
     direct = 2 / maximum(p.chain, 1.0)  # straight to the switch and back, not along the chain
@@ -241,18 +260,18 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     alone = where(p.ranks_per_domain > 1, c.tree_chain * p.inside / 2, np.inf)
     switch = _multicast_rates(p, sharp)
     ring_cap = where(p.several, c.fill_cap_ring, c.fill_cap_domain)
-    found = {"ring": AlphaBeta(*around, ring, p.fill, ring_cap, c.fill_exponent)}
+    found = {"ring": AlphaBeta(*around, ring, fill, ring_cap, c.fill_exponent)}
     if any_((rate := _tree_rate(p, ring, alone)) > 0):
-        found["tree"] = AlphaBeta(*up_and_down, rate, p.fill, p.cap, c.fill_exponent)
+        found["tree"] = AlphaBeta(*up_and_down, rate, fill, p.cap, c.fill_exponent)
     if any_((rate := switch["nvls"]) > 0):
         through_switch = p.through(where(p.several, direct, 2.0), where(p.several, 2.0, 0.0))
         steps = _chunk_steps(p, "nvls")
-        found["nvls"] = AlphaBeta(*through_switch, rate, p.fill, multicast_cap, c.fill_exponent, steps)
+        found["nvls"] = AlphaBeta(*through_switch, rate, fill, multicast_cap, c.fill_exponent, steps)
     if any_((rate := switch["nvls-tree"]) > 0):
         steps = _chunk_steps(p, "nvls-tree")
-        found["nvls-tree"] = AlphaBeta(*up_and_down, rate, p.fill, multicast_cap, c.fill_exponent, steps)
+        found["nvls-tree"] = AlphaBeta(*up_and_down, rate, fill, multicast_cap, c.fill_exponent, steps)
     if any_((rate := sharp * minimum(m.ring_network * p.ports, alone)) > 0):
-        found["collnet"] = AlphaBeta(*p.through(direct, 2.0), rate, p.fill, p.cap, c.fill_exponent)
+        found["collnet"] = AlphaBeta(*p.through(direct, 2.0), rate, fill, p.cap, c.fill_exponent)
     return found
 
 
@@ -306,11 +325,9 @@ def _chunk_steps(p: Paths, name: str) -> tuple[tuple[Array, Array], ...]:
 
 def _lone_ring_rate(p: Paths, collective: str) -> Array:
     """Rate of a ring with one pass, slower inside a domain when it also leaves it [B/s]."""
-    inside = p.inside * where(p.several, p.calibration.gather_across, 1.0)
-    alone = replace(p, inside=inside)
     with np.errstate(divide="ignore", invalid="ignore"):
         ports = p.machine.ring_share * p.machine.ring_network * p.ports
-        rate: Array = alone.narrowest(ports) / bus_factor(collective, p.ranks)
+        rate: Array = p.narrowest(ports, p.calibration.gather_across) / bus_factor(collective, p.ranks)
     return rate
 
 
@@ -331,8 +348,9 @@ def gather_algorithms(machine: Machine, calibration: Calibration) -> dict[str, A
     """
     p, m, c, g = _paths(machine, calibration), machine, calibration, _number(machine.ranks_per_domain)
     fill = where(p.several & (g <= 1), m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
-    latency, _ = p.through(c.gather_hop * p.domains, p.domains - 1)
-    _, pace = p.through(c.gather_hop, minimum(p.domains - 1, 1.0))
+    crossings = p.domains - 1
+    latency = p.latency(c.gather_hop * p.domains, crossings * m.scale_out_hop)
+    pace = p.pace(c.gather_hop, minimum(crossings, 1.0) * p.pacing_hop)
     return {"ring": AlphaBeta(latency, pace, _lone_ring_rate(p, "all-gather"), fill, p.cap, c.fill_exponent)}
 
 
@@ -352,7 +370,7 @@ def broadcast_algorithms(machine: Machine, calibration: Calibration) -> dict[str
     (2.0, 7.0)
     """
     p, c = _paths(machine, calibration), calibration
-    _, paced = p.through(p.domains, p.domains - 1)
+    paced = p.pace(p.domains, (p.domains - 1) * p.pacing_hop)
     rate, fill = _lone_ring_rate(p, "broadcast"), c.broadcast_fill * p.fill
     return {"ring": AlphaBeta(machine.base_latency, paced, rate, fill, p.cap, c.broadcast_exponent)}
 
@@ -377,7 +395,7 @@ def all_to_all_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     near = m.base_latency + minimum(g - 1, 1.0) * p.hop + (p.ranks - 1) * c.peer_overhead
     crossing = where(p.several, 1.0, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rate = 1 / exchange_transfer((g - 1) / p.ranks, (p.ranks - g) / p.ranks, m, c)
+        rate = 1 / _exchange_transfer(p, (g - 1) / p.ranks, (p.ranks - g) / p.ranks)
     latency, pace = near + crossing * m.scale_out_hop, near + crossing * p.pacing_hop
     return {"ring": AlphaBeta(latency, pace, rate, p.fill, p.cap, c.fill_exponent)}
 
@@ -400,7 +418,12 @@ def exchange_transfer(inside: Array, across: Array, machine: Machine, calibratio
     >>> float(exchange_transfer(7.0, 8.0, pair, Calibration(*[1.0] * 22)))
     8.0
     """
-    p, m, g = _paths(machine, calibration), machine, _number(machine.ranks_per_domain)
+    return _exchange_transfer(_paths(machine, calibration), inside, across)
+
+
+def _exchange_transfer(p: Paths, inside: Array, across: Array) -> Array:
+    """The same on these paths [s]."""
+    m, g = p.machine, p.ranks_per_domain
     with np.errstate(divide="ignore", invalid="ignore"):
         far = across / (m.scale_out_rate * m.exchange_network) + m.rails_apart * across * (g - 1) / g / p.inside
         slower: Array = np.maximum(where(g > 1, inside / p.inside, 0.0), where(p.several, far, 0.0))
@@ -440,20 +463,19 @@ def _number(value: Array) -> Array:
 
 
 def _fill(line: AlphaBeta, transfer: Array) -> tuple[Array, Array]:
-    """Pipeline fill after ``transfer`` seconds' worth of bytes, F [s], and X·dF/dX [s].
+    """Pipeline fill after ``transfer`` seconds' worth of bytes, F [s], and 1 + (F₀/(k·L₀))² [1].
 
     F₀ = c · L₀^(1 - q) · X^q grows with the chunks until they reach their largest size, F = F₀/√(1 + (F₀/(k·L₀))²).
     """
-    ceiling = line.cap * line.pace
     relative: Array = line.fill / line.cap * np.power(transfer / line.pace, line.exponent)
     bend = 1 + relative * relative
-    fill = ceiling * relative / np.sqrt(bend)
-    return fill, line.exponent * fill / bend
+    return line.cap * line.pace * relative / np.sqrt(bend), bend
 
 
 def _tangent(line: AlphaBeta, transfer: Array, start: Array) -> Array:
     """L + X + F where X is ``start``, and the tangent from there elsewhere [s]."""
-    fill, slope = _fill(line, start)
+    fill, bend = _fill(line, start)
+    slope = line.exponent * fill / bend  # X·dF/dX
     return line.latency + transfer + fill + slope * (_some_bytes(transfer) / start - 1)
 
 
@@ -585,17 +607,26 @@ def _run(
 ) -> Selection | None:
     """One algorithm with its quickest protocol: the curve itself where all three are to be had."""
     transfer, which = _transfer(line, message), ALGORITHMS.index(name)
-    whole = not (name in _MULTICAST or any_(machine.streamed > 0) or any_(machine.ll128 <= 0))
-    if whole and not protocol:
+    if not protocol and _own_curve(name, machine):
         first, last = _stretches(line, calibration)
         spoken = where(transfer <= first, 0, where(transfer <= last, 1, 2))
-        return Selection(line.latency + transfer + _fill(line, transfer)[0], which, spoken, transfer, line.latency)
+        return Selection(_curve(line, transfer), which, spoken, transfer, line.latency)
     best = None
     for spoken_here, time in _line_times(name, line, transfer, machine, calibration).items():
         if protocol in ("", spoken_here):
             run = Selection(time, which, PROTOCOLS.index(spoken_here), transfer, line.latency)
             best = best.or_quicker(run) if best else run
     return best
+
+
+def _own_curve(name: str, machine: Machine) -> bool:
+    """Whether an algorithm speaks all protocols, of which one is the curve itself at any message."""
+    return not (name in _MULTICAST or any_(machine.streamed > 0) or any_(machine.ll128 <= 0))
+
+
+def _curve(line: AlphaBeta, transfer: Array) -> Array:
+    """L + X + F [s]."""
+    return line.latency + transfer + _fill(line, transfer)[0]
 
 
 def _floor(collective: str, machine: Machine, calibration: Calibration) -> Array:
@@ -669,6 +700,31 @@ def choose(
     runs = _runs(lines, message, machine, calibration, algorithm, protocol)
     floor = _floor(collective, machine, calibration)
     return _called(_quickest(runs.values(), message, machine), machine, floor)
+
+
+def shortest(
+    collective: str, message: Array, machine: Machine, calibration: Calibration, lines: Mapping[str, AlphaBeta]
+) -> Array:
+    """The time of what :func:`choose` chooses, and nothing else of it [s].
+
+    Args and source as in :func:`choose`.
+
+    >>> node = Machine(8, 1, 7.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
+    >>> ones = Calibration(*[1.0] * 22)
+    >>> lines = all_reduce_algorithms(node, ones)
+    >>> bool(shortest("all-reduce", 8.0, node, ones, lines) == choose("all-reduce", 8.0, node, ones).time)
+    True
+    """
+    size, best = _number(message), _number(np.nan)
+    for name, line in lines.items():
+        transfer = _transfer(line, size)
+        if _own_curve(name, machine):
+            ways = [_curve(line, transfer)]
+        else:
+            ways = list(_line_times(name, line, transfer, machine, calibration).values())
+        best = reduce(np.fmin, ways, best)
+    floor = _floor(collective, machine, calibration)
+    return _finish(best, machine, floor) if any_(floor > 0) or any_(_alone(machine)) else best
 
 
 def compare(
