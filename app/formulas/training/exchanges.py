@@ -6,6 +6,7 @@ an all-reduce by itself has. What of them shows in the step, beside computation,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,6 +89,11 @@ class Exchanges:
 
     layer: LayerExchanges
     step: StepExchanges
+
+    def each(self, changed: Callable[[Exchange], Exchange]) -> Exchanges:
+        """The same of each exchange changed."""
+        layer, step = (map(changed, vars(part).values()) for part in (self.layer, self.step))
+        return Exchanges(LayerExchanges(*layer), StepExchanges(*step))
 
 
 def exchanges(

@@ -116,14 +116,16 @@ def improved_exchanges(inputs: StepInputs, par: arguments.Parallelism) -> Exchan
         **({name: getattr(m, name) / slow for name in IDEAL_HOPS} if links.ideal else {}),
     )
     better = replace(inputs, links=replace(links, machine=machine, inside_rate=links.inside_rate * up))
-    found = better.exchanges(par)
-    return Exchanges(
-        *(type(part)(*(_each(exchange) for exchange in vars(part).values())) for part in vars(found).values())
-    )
+    return better.exchanges(par).each(_each)
 
 
 IDEAL_HOPS = ("scale_up_hop", "scale_out_hop", "far_hop")
 """What makes the latency of an exchange in the ideal profile."""
+
+
+def _plain(exchange: Exchange) -> Exchange:
+    """An exchange of the plan and its what-ifs, as the plan's own in its typical draw."""
+    return Exchange(np.ravel(exchange.time)[0], exchange.crosses)
 
 
 def _each(exchange: Exchange) -> Exchange:
@@ -143,12 +145,13 @@ def _quicker(cal: arguments.Calibration) -> arguments.Calibration:
 
 @dataclass(frozen=True)
 class Timing:
-    """The step and its what-ifs: (1 + resources, draws); everything NaN where nothing fits."""
+    """The step and its what-ifs: (1 + resources, draws), and what it typically exchanges; NaN where nothing fits."""
 
     time: Floats
     parts: tuple[tuple[str, Resource, Floats], ...]
     straggler: Floats
     bottleneck: tuple[Resource, float] | None
+    exchanges: Exchanges | None = None
 
     @property
     def gains(self) -> tuple[float | None, ...]:
@@ -163,6 +166,7 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
         nothing = np.full((len(RESOURCES) + 1, width), np.nan)
         return Timing(nothing, (), nothing[0], None)
     better, spread = improved(inputs, par)
+    exchanged = improved_exchanges(inputs, par)
     one, step = training_step.layer_and_step(
         inputs.shape,
         better.job,
@@ -170,7 +174,7 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
         spread,
         better.software,
         better.calibration,
-        improved_exchanges(inputs, par),
+        exchanged,
     )
     # What is twice as good slows nothing: where the formulas say so, another part of the step is in its way.
     whole = np.asarray(step.time)
@@ -193,7 +197,7 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
     saved = dict(zip(RESOURCES, (time[0, 0] - time[1:, 0]).tolist(), strict=True))
     first = max(RESOURCES, key=lambda resource: (saved[resource], sums[resource]))
     straggler = own[1].straggler / own[1].time + np.zeros(width)
-    return Timing(time, parts, straggler, (first, sums[first] / float(time[0, 0])))
+    return Timing(time, parts, straggler, (first, sums[first] / float(time[0, 0])), exchanged.each(_plain))
 
 
 def _itself(value: Array) -> Array:

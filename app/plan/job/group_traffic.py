@@ -27,13 +27,16 @@ class Alone(NamedTuple):
 
 
 def group_traffic(
-    inputs: StepInputs, par: arguments.Parallelism | None, exposed: Mapping[str, float]
+    inputs: StepInputs,
+    par: arguments.Parallelism | None,
+    found: exchanges.Exchanges | None,
+    exposed: Mapping[str, float],
 ) -> Iterator[GroupTraffic]:
-    """The groups of a configuration that send anything, with what shows of each in the step [s]."""
-    if par is None:
+    """The groups of a configuration that send anything, from its exchanges and what shows of each in the step [s]."""
+    if par is None or found is None:
         return
     site, links = inputs.links.site, inputs.links
-    alone = step_alone(inputs, par)
+    alone = step_alone(inputs, par, found)
     for name, axes in groups.axes_of(par).items():
         size, sent = float(group_size(axes)), alone[name]
         if size <= 1 or not sent.time > 0:
@@ -67,13 +70,13 @@ def _bandwidth(links: Links, axes: list[Axis], name: str, crosses: bool) -> floa
     return float((m.scale_out_line if links.ideal else m.scale_out_rate) * share)
 
 
-def step_alone(inputs: StepInputs, par: arguments.Parallelism) -> dict[str, Alone]:
+def step_alone(inputs: StepInputs, par: arguments.Parallelism, found: exchanges.Exchanges) -> dict[str, Alone]:
     """What the exchanges of each kind of group take in a step by themselves, and what a GPU sends for them.
 
     Backward as much as forward, and tokens and keys twice; a ring sends (n - 1)/n of the bytes inside a domain, and of
     a rank's share (M - 1)/M between domains.
     """
-    shape, job, links, found = inputs.shape, inputs.job, inputs.links, inputs.exchanges(par)
+    shape, job, links = inputs.shape, inputs.job, inputs.links
     axes, micro_batches, deep = groups.axes_of(par), par.micro_batches(job), np.ceil(shape.depth / par.pipeline)
     layers = micro_batches * deep
     again = par.recompute

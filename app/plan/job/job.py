@@ -141,6 +141,7 @@ def _training(
     share, interrupted = checkpoints.progress, checkpoints.used
     run = request.steps * time / share
     overhead, extended = campaign_overhead(request.operation, setup.catalog)
+    exposed = {name: float(part[0]) for name, _, part in timing.parts}
     return Training(
         parallelism=None if chosen is None else named(chosen, drawn, setup.fixed.bubble < 1),
         searched=0,
@@ -149,7 +150,7 @@ def _training(
         parts=tuple(
             StepPart(name, resource, Draws(part, used=used, residual=error)) for name, resource, part in timing.parts
         ),
-        groups=tuple(group_traffic(setup.inputs, chosen, {name: float(part[0]) for name, _, part in timing.parts})),
+        groups=tuple(group_traffic(setup.inputs, chosen, timing.exchanges, exposed)),
         mfu=Draws(mfu, used=used, residual=error, most=1.0),
         hfu=Draws(mfu * (1 + again / flops), used=used, residual=error, most=1.0),
         tokens_per_second=Draws(request.tokens / time, used=used, residual=error),
