@@ -26,7 +26,8 @@ NO_FORMULAS = {
     "fabric.ceil_divide", "fabric.floor_of_ratio", "fabric.logical_not",
     # Choices between formulas that are listed, and collections of what they give.
     "collectives.choose", "collectives.compare", "collectives.shortest", "fabric.design_direct", "fabric.design_tree",
-    "fabric.sampled_links", "training.best", "training.divisors", "training.row", "training.rows",
+    "fabric.sampled_links", "training.best", "training.divisors", "training.layer_axes", "training.row",
+    "training.rows",
 }  # fmt: skip
 """Public functions of the formulas that compute no quantity of the field."""
 

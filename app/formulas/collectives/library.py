@@ -173,8 +173,11 @@ class Paths:
         A small message passes every GPU of a rack, one after the other; the pipeline of a large one has several on the
         way.
         """
+        near = self.latency(passes, network)
+        if not any_(self.chain > 7):
+            return near
         beyond = (1 - self.calibration.rack_pace) * maximum(self.chain - 7, 0.0) * passes * self.hop
-        return self.latency(passes, network) - beyond
+        return near - beyond
 
     def through(self, passes: Array, crossings: Array, ring: bool = False) -> tuple[Array, Array]:
         """Latency and pace of so many passes through a domain and so many crossings between domains [s].

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from app.formulas.collectives.group_times import (
 )
 from app.formulas.fabric.placement import network_share
 from app.formulas.training.arguments import Job, Parallelism, Software
-from app.formulas.training.groups import axes_of, copies, stage_stride
+from app.formulas.training.groups import copies, layer_axes, stage_stride
 from app.formulas.transformer import Held, Shape
 
 
@@ -202,7 +203,7 @@ def layer_exchanges(
     >>> round(1e6 * float(found.tensor.time), 3)  # scatter and gather of 2 MB: 2 · 7/8 · 20 µs
     35.0
     """
-    groups = axes_of(parallelism)
+    groups = layer_axes(parallelism)
     tensor = context = expert = NOTHING
     if any_(parallelism.tensor > 1):
         group = group_of(links, groups["tensor_parallel"])
@@ -282,12 +283,37 @@ def replica_exchanges(
     p = parallelism
     deep = np.ceil(shape.depth / p.pipeline)
     held = transformer.held_parameters(shape, p.tensor, p.pipeline, p.expert, p.expert_tensor, deep)
-    found: dict[str, Exchange] = {}
-    if any_((p.sharding <= 2) & (maximum(p.replicas, p.expert_replicas) > 1)):
-        found |= _gradients(held, job, p, links, bucket)
-    if any_((p.sharding > 2) & (p.replicas > 1)):
-        found |= _gathers(held, p, software, links)
+    summed = any_((p.sharding <= 2) & (maximum(p.replicas, p.expert_replicas) > 1))
+    gathered = any_((p.sharding > 2) & (p.replicas > 1))
+    if not (summed or gathered):
+        return StepExchanges()
+    copied = _copied(held, p, links)
+    found = _gradients(held, job, p, copied, bucket) if summed else {}
+    if gathered:
+        found |= _gathers(held, software, copied)
     return StepExchanges(**found)
+
+
+class _Copied(NamedTuple):
+    """The ranks over which gradients are summed or, where parameters are sharded, those are gathered.
+
+    Attributes:
+        dense: those that hold the same parameters.
+        expert: those that hold the same routed experts; the same as `dense` where there are none.
+    """
+
+    dense: Group
+    expert: Group
+
+
+def _copied(held: Held, p: Parallelism, links: Links) -> _Copied:
+    """All replicas, or those that share parameters."""
+    sharded, sharers = p.sharding > 2, maximum(p.sharers, 1.0)
+    dense = group_of(links, copies(p, p.tensor, where(sharded, sharers, p.replicas)))
+    if not any_(held.expert > 0):
+        return _Copied(dense, dense)
+    same = where(sharded, minimum(p.expert_replicas, sharers), p.expert_replicas)
+    return _Copied(dense, group_of(links, copies(p, p.expert * p.expert_tensor, same)))
 
 
 def gradient_exchange_time(group: Group, count: Array, job: Job, sharding: Array, bucket: Array) -> Array:
@@ -329,29 +355,27 @@ def gradient_exchange_time(group: Group, count: Array, job: Job, sharding: Array
     return where(sharded, pieces, whole)
 
 
-def _gradients(held: Held, job: Job, p: Parallelism, links: Links, bucket: Array) -> dict[str, Exchange]:
+def _gradients(held: Held, job: Job, p: Parallelism, copied: _Copied, bucket: Array) -> dict[str, Exchange]:
     """Gradients and weights of a step; the ranks that hold the same experts exchange theirs."""
-    group = group_of(links, axes_of(p)["data_parallel"])
+    group = copied.dense
     dense = gradient_exchange_time(group, held.dense, job, p.sharding, bucket)
     found = {"data": Exchange(where(p.replicas > 1, dense, 0.0), group.crosses)}
     if any_(held.expert > 0):
-        group = group_of(links, copies(p, p.expert * p.expert_tensor, p.expert_replicas))
+        group = copied.expert
         time = gradient_exchange_time(group, maximum(held.expert, 1.0), job, p.sharding, bucket)
         found["expert_data"] = Exchange(where(held.expert > 0, time, 0.0), group.crosses)
     return found
 
 
-def _gathers(held: Held, p: Parallelism, software: Software, links: Links) -> dict[str, Exchange]:
+def _gathers(held: Held, software: Software, copied: _Copied) -> dict[str, Exchange]:
     """Fully sharded parameters of a layer: two gathers and a reduction; routed experts over the ranks that share them.
 
     A flat ring over one network card, as in 2021, is as narrow as that card.
     """
-    group = group_of(links, copies(p, p.tensor, maximum(p.sharers, 1.0)))
+    group, experts = copied
     common = held.layer - held.routed
     found = {"gather": Exchange(3 * collective_time(group, "all-gather", 2 * common), group.crosses)}
     if any_(held.routed > 0):
-        same = minimum(p.expert_replicas, maximum(p.sharers, 1.0))
-        experts = group_of(links, copies(p, p.expert * p.expert_tensor, same))
         time = 3 * collective_time(experts, "all-gather", 2 * maximum(held.routed, 1.0))
         found["expert_gather"] = Exchange(where(held.routed > 0, time, 0.0), experts.crosses)
     if any_(software.flat_sharding > 0):

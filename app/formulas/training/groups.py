@@ -57,6 +57,20 @@ def copies(parallelism: Parallelism, stride: Array, count: Array) -> list[Axis]:
     return [(stride, near), (beyond, count / near)]
 
 
+def layer_axes(parallelism: Parallelism) -> dict[str, list[Axis]]:
+    """The groups of a layer by name, each as the strides and sizes of its axes [1].
+
+    >>> layer_axes(Parallelism(tensor=8.0, context=2.0))["context_parallel"]
+    [(8.0, 2.0)]
+    """
+    p = parallelism
+    return {
+        "tensor_parallel": [(1.0, p.tensor)],
+        "context_parallel": [(p.tensor, p.context)],
+        "expert_parallel": [(1.0, p.expert * p.expert_tensor)],
+    }
+
+
 def axes_of(parallelism: Parallelism) -> dict[str, list[Axis]]:
     """The groups of a step by name, each as the strides and sizes of its axes [1].
 
@@ -65,9 +79,7 @@ def axes_of(parallelism: Parallelism) -> dict[str, list[Axis]]:
     """
     p = parallelism
     return {
-        "tensor_parallel": [(1.0, p.tensor)],
-        "context_parallel": [(p.tensor, p.context)],
-        "expert_parallel": [(1.0, p.expert * p.expert_tensor)],
+        **layer_axes(p),
         "pipeline_parallel": [(stage_stride(p), p.pipeline)],
         "data_parallel": copies(p, p.tensor, p.replicas),
     }
