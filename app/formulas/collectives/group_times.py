@@ -64,7 +64,7 @@ class Group:
 
     def over_one_card(self) -> Group:
         """The same where a ring leaves each domain over the network card of one GPU."""
-        return replace(self, machine=replace(self.machine, exits=1.0), lines={})
+        return replace(self, machine=self.machine.but(exits=1.0), lines={})
 
 
 def group_of(links: Links, axes: Sequence[Axis]) -> Group:
@@ -101,8 +101,7 @@ def group_of(links: Links, axes: Sequence[Axis]) -> Group:
             "halving_network": network_share(axes, "halving", site, m.exits) if links.ideal else 1.0,
             "exchange_network": network_share(axes, "exchange", site),
         }
-    built = replace(
-        m,
+    built = m.but(
         ranks_per_domain=local,
         domains=domains,
         scale_up_rate=where(several, m.scale_up_rate, links.inside_rate),
@@ -128,8 +127,7 @@ def pair_of(links: Links, far: Array, network: Array) -> Group:
     (2.0, 1.0)
     """
     apart = far > 0
-    two = replace(
-        links.machine,
+    two = links.machine.but(
         ranks_per_domain=where(apart, 1.0, 2.0),
         domains=where(apart, 2.0, 1.0),
         scale_up_rate=links.inside_rate,

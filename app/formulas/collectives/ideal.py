@@ -503,6 +503,10 @@ class Machine:
     far_hop: Array = 0.0
     leaf_domains: Array = np.inf
 
+    def but(self, **changes: Array) -> "Machine":
+        """The same with other links; in half the time of ``dataclasses.replace``, some 25 times a plan."""
+        return Machine(**{**vars(self), **changes})
+
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The ideal profile of a machine

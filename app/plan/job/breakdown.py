@@ -105,8 +105,7 @@ def improved_exchanges(inputs: StepInputs, par: arguments.Parallelism) -> Exchan
     """What the plan exchanges, and with each resource twice as good: a first axis of one and the resources."""
     up, out, slow = np.where(np.eye(len(LINKED), len(LINKED) + 1, 1) > 0, FACTOR, 1.0)[..., None]
     links, m = inputs.links, inputs.links.machine
-    machine = replace(
-        m,
+    machine = m.but(
         scale_up_rate=m.scale_up_rate * up,
         multicast_rate=m.multicast_rate * up,
         scale_up_line=m.scale_up_line * up,
