@@ -1,6 +1,6 @@
 """The bill of materials: how many of each part a design needs, and what they cost and draw."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -215,6 +215,25 @@ def cages_of(choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str
 
 Carried = Mapping[str, Sequence[tuple[Medium, Any]]]
 """The media of each level, and where each is used: true, or an array that says it for each design."""
+
+
+def media_of(
+    cages: Cages, prices: PriceList, longest: Iterable[tuple[Any, Mapping[str, float]]], many: int
+) -> tuple[Carried, Floats]:
+    """What carries the links of many designs, and how many levels of each nothing does.
+
+    ``longest`` says of some designs, by their places, how long the longest link of each of their levels is [m].
+    """
+    carried: dict[str, dict[Medium, NDArray[np.bool_]]] = {level: {} for level in LEVELS}
+    unreached = np.zeros(many)
+    for places, lengths in longest:
+        for level, length in lengths.items():
+            medium = cages.medium(prices, level, length)
+            if medium is None:
+                unreached[places] += 1
+            else:
+                carried[level].setdefault(medium, np.zeros(many, dtype=np.bool_))[places] = True
+    return {level: tuple(media.items()) for level, media in carried.items()}, unreached
 
 
 def part_counts(

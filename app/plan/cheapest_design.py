@@ -1,7 +1,7 @@
 """The fabric to build: of the switches, unit sizes and uplinks that do what is asked, those whose parts cost least."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -13,15 +13,13 @@ from app.catalog.entries import Switch
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array
 from app.formulas.fabric import layouts, tree
-from app.plan.bill_of_materials import LEVELS, Cages, cages_of, laid_out, part_counts, price_of
-from app.plan.cables import Medium
+from app.plan.bill_of_materials import LEVELS, Cages, Carried, cages_of, laid_out, media_of, part_counts, price_of
 from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
 from app.plan.scenario import NetworkRequest
 from app.plan.switches import SwitchPair, designed
 
 Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
 BY_RAIL = ("rail-optimized", "rail-only")
 GROUPS_TRIED = 32
 """Numbers of units are tried in steps of this share of as many as there would be without a taper."""
@@ -123,19 +121,11 @@ class _Fabrics:
 
     def _cost(self, choice: SwitchPair, prices: PriceList) -> Floats:
         """Price of every fabric [USD]; infinite where a part has none."""
-        many = self.groups[-1].stop
-        carried: dict[str, dict[Medium, Booleans]] = {level: {} for level in LEVELS}
-        unreached = np.zeros(many)
         cages = Cages.of(choice, self.cluster, self.request, prices.catalog)
-        for place, group in enumerate(self.groups):
-            for level, length in self._lengths(place, choice, prices.catalog).items():
-                medium = cages.medium(prices, level, length)
-                if medium is None:
-                    unreached[group] += UNREACHED
-                else:
-                    carried[level].setdefault(medium, np.zeros(many, dtype=np.bool_))[group] = True
-        runs = {level: tuple(media.items()) for level, media in carried.items()}
-        return unreached + _parts(choice, self.designs, cages, runs, self.cluster, self.request, prices)
+        lengths = ((group, self._lengths(place, choice, prices.catalog)) for place, group in enumerate(self.groups))
+        runs, unreached = media_of(cages, prices, lengths, self.groups[-1].stop)
+        cost = _parts(choice, self.designs, cages, runs, self.cluster, self.request, prices)
+        return np.asarray(unreached * UNREACHED + cost)
 
     def _lengths(self, place: int, choice: SwitchPair, catalog: Catalog) -> dict[str, float]:
         """The longest link of each level, in the fabric of fewest switches of a group [m]."""
@@ -143,7 +133,7 @@ class _Fabrics:
         if key not in self.lengths:
             group = self.groups[place]
             one = self.designs.at(group.start + int(np.argmin(self.designs.switches[group])))
-            self.lengths[key] = _longest(one, choice, self.cluster, self.request, catalog)
+            self.lengths[key] = longest(one, choice, self.cluster, self.request, catalog)
         return self.lengths[key]
 
 
@@ -268,14 +258,14 @@ def parts_cost(
     Where no part carries the links of a level, `UNREACHED` stands for them.
     """
     cages = Cages.of(choice, cluster, request, prices.catalog)
-    lengths = _longest(design, choice, cluster, request, prices.catalog)
+    lengths = longest(design, choice, cluster, request, prices.catalog)
     media = {level: cages.medium(prices, level, length) for level, length in lengths.items()}
     runs = {level: ((medium, True),) for level, medium in media.items() if medium}
     unreached = UNREACHED * (len(lengths) - len(runs))
     return unreached + float(_parts(choice, design, cages, runs, cluster, request, prices))
 
 
-def _longest(
+def longest(
     design: layouts.Design, choice: SwitchPair, cluster: Cluster, request: NetworkRequest, catalog: Catalog
 ) -> dict[str, float]:
     """The longest link of each level that a design has [m]."""
@@ -287,7 +277,7 @@ def _parts(
     choice: SwitchPair,
     design: layouts.Design,
     cages: Cages,
-    runs: Mapping[str, Sequence[tuple[Medium, Any]]],
+    runs: Carried,
     cluster: Cluster,
     request: NetworkRequest,
     prices: PriceList,

@@ -16,17 +16,15 @@ from app.formulas import costs
 from app.formulas.fabric import layouts
 from app.plan.band import interval
 from app.plan.bill_of_materials import (
-    LEVELS,
     Cages,
     adapter_price,
     draws_or_nan,
-    laid_out,
+    media_of,
     part_counts,
     price_of,
     spare_cost,
 )
-from app.plan.cables import Medium
-from app.plan.cheapest_design import choose
+from app.plan.cheapest_design import choose, longest
 from app.plan.cluster import Cluster, look_up
 from app.plan.findings import addresses
 from app.plan.prices import PriceList
@@ -237,14 +235,11 @@ def _cost(
 ) -> Floats:
     """Price of some designs of one choice of switches [USD]; sizes, draws."""
     cages = Cages.of(choice, cluster, request, prices.catalog)
-    carried: dict[str, dict[Medium, Booleans]] = {level: {} for level in LEVELS}
-    for place, many in enumerate(nodes.tolist()):
-        one = design.at(place)
-        cabling = laid_out(one, choice, replace(cluster, nodes=many), request, prices.catalog)
-        for level in LEVELS:
-            medium = cages.medium(prices, level, cabling.longest(level)) if getattr(one, level) > 0 else None
-            if medium:
-                carried[level].setdefault(medium, np.zeros(len(nodes), dtype=np.bool_))[place] = True
+    lengths = (
+        (place, longest(design.at(place), choice, replace(cluster, nodes=many), request, prices.catalog))
+        for place, many in enumerate(nodes.tolist())
+    )
+    carried, _ = media_of(cages, prices, lengths, len(nodes))
     size = nodes.astype(np.float64)
     needed = part_counts(
         choice,
@@ -253,7 +248,7 @@ def _cost(
         size,
         size * cluster.nics_per_node,
         np.full(len(nodes), float(request.management_links * request.planes)),
-        {level: tuple(media.items()) for level, media in carried.items()},
+        carried,
     )
     nic = cluster.nic.key if cluster.nic else None
     whole = np.zeros((len(nodes), N_DRAWS))
