@@ -262,10 +262,6 @@ def _range(said: Said) -> tuple[float, float, float]:
     return float(low), said.typical, float(high)
 
 
-BOUNDS: Mapping[Kind, float] = {"counts": 0.0, "racks": 0.2, "power": 0.15, "dollars": 0.25, "step": 0.1}
-"""How far off the median figure of each kind may be."""
-
-
 def summary(
     compared: Sequence[Comparison], entries: Mapping[str, Entry], sources: Mapping[str, Source]
 ) -> dict[str, Any]:

@@ -554,17 +554,12 @@ class Selection:
     @property
     def bandwidth_share(self) -> Array:
         """Share of the time that moves bytes at the asymptotic rate [1]."""
-        return self._share(self.transfer)
+        return minimum(maximum(self.transfer / where(self.time > 0, self.time, np.nan), 0.0), 1.0)
 
     @property
     def latency_share(self) -> Array:
         """The rest: hops, launch, filling the pipeline [1]."""
         return 1 - self.bandwidth_share
-
-    @property
-    def fill_share(self) -> Array:
-        """The part of the latency's share that fills the pipeline [1]."""
-        return self._share(self.time - self.transfer - self.latency)
 
     def longer(self, factor: Array) -> "Selection":
         """The same where every part of it takes longer by a factor [1]."""
@@ -572,9 +567,6 @@ class Selection:
             return self
         time, transfer, latency = (factor * part for part in (self.time, self.transfer, self.latency))
         return Selection(time, self.algorithm, self.protocol, transfer, latency)
-
-    def _share(self, part: Array) -> Array:
-        return minimum(maximum(part / where(self.time > 0, self.time, np.nan), 0.0), 1.0)
 
     def or_quicker(self, other: "Selection") -> "Selection":
         """This one, or the other where that is quicker, or known alone; one of the two where it is so throughout."""
