@@ -1,7 +1,7 @@
 """The fabric to build: of the switches, unit sizes and uplinks that do what is asked, those whose parts cost least."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from app.catalog.entries import Switch
 from app.catalog.load import Catalog
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, any_, where
 from app.formulas.fabric import layouts, tree
 from app.plan.bill_of_materials import LEVELS, Cages, Carried, cages_of, laid_out, media_of, part_counts, price_of
 from app.plan.cluster import Cluster
@@ -112,6 +112,10 @@ class _Fabrics:
         """The cheapest fabrics: of equal leaves, every link at the length that the one of fewest switches needs."""
         if not self.groups:
             return []
+        if not self.designs.leaf_switches.shape:  # one fabric in plain numbers: quicker than as an array of one
+            lengths = self._lengths(0, choice, prices.catalog)
+            only = _cost_of(self.designs, lengths, choice, self.cluster, self.request, prices)
+            return [_Priced(only, choice, self.designs, exact=True)]
         cost = self._cost(choice, prices)
         near = np.argsort(cost, kind="stable")[:PRICED_IN_FULL]
         if not np.isfinite(cost[near[0]]):
@@ -131,8 +135,9 @@ class _Fabrics:
         """The longest link of each level, in the fabric of fewest switches of a group [m]."""
         key = choice.spine.rack_units or 1, place
         if key not in self.lengths:
-            group = self.groups[place]
-            one = self.designs.at(group.start + int(np.argmin(self.designs.switches[group])))
+            one, group = self.designs, self.groups[place]
+            if one.leaf_switches.shape:
+                one = one.at(group.start + int(np.argmin(one.switches[group])))
             self.lengths[key] = longest(one, choice, self.cluster, self.request, catalog)
         return self.lengths[key]
 
@@ -140,9 +145,12 @@ class _Fabrics:
 def _by_leaves(
     choice: SwitchPair, wanted: tuple[Leaves, ...], cluster: Cluster, request: NetworkRequest
 ) -> tuple[layouts.Design, list[slice]]:
-    """An array of the fabrics that can be built, and where in it those are whose leaves are equal."""
+    """The fabrics that can be built, an array of them or the only one, and where those of equal leaves are."""
+    if len(wanted) == 1:
+        only = designed(choice.ports, cluster, request, cluster.nodes, oversubscription=wanted[0].taper)
+        return only, [slice(0, 1)] if only.reason == layouts.BUILT else []
     hosts, up, tapers = np.array(wanted).T
-    changes = {"oversubscription": tapers} if len(wanted) == 1 else {"oversubscription": tapers, "uplinks": up}
+    changes = {"oversubscription": tapers, "uplinks": up}
     if request.topology == "fat-tree":
         changes["leaf_hosts"] = hosts
     elif request.topology in BY_RAIL:
@@ -257,8 +265,20 @@ def parts_cost(
 
     Where no part carries the links of a level, `UNREACHED` stands for them.
     """
-    cages = Cages.of(choice, cluster, request, prices.catalog)
     lengths = longest(design, choice, cluster, request, prices.catalog)
+    return _cost_of(design, lengths, choice, cluster, request, prices)
+
+
+def _cost_of(
+    design: layouts.Design,
+    lengths: Mapping[str, float],
+    choice: SwitchPair,
+    cluster: Cluster,
+    request: NetworkRequest,
+    prices: PriceList,
+) -> float:
+    """Price of a design's parts where its longest links of each level are so long [USD]; see `parts_cost`."""
+    cages = Cages.of(choice, cluster, request, prices.catalog)
     media = {level: cages.medium(prices, level, length) for level, length in lengths.items()}
     runs = {level: ((medium, True),) for level, medium in media.items() if medium}
     unreached = UNREACHED * (len(lengths) - len(runs))
@@ -286,9 +306,9 @@ def _parts(
     managers = request.management_links * request.planes
     total: Array = 0.0
     for (role, key), many in part_counts(choice, cages, design, cluster.nodes, 0, managers, runs).items():
-        if role != "NIC" and np.any(many):
+        if role != "NIC" and any_(many > 0):
             _, _, price = price_of(role, key, choice, None, cluster.scale_out.family, prices)
-            total = total + np.where(many > 0, many * (price.typical if price else np.inf), 0.0)
+            total = total + where(many > 0, many * (price.typical if price else np.inf), 0.0)
     return total
 
 
