@@ -55,7 +55,8 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
     cluster = resolve(scenario.part(ClusterRequest), scenario.part(NetworkRequest), catalog)
     network = design_network(cluster, scenario.part(NetworkRequest), prices)
     fabric = communication(cluster, network, scenario.part(NetworkRequest), scenario.part(CollectiveRequest), catalog)
-    job = training_job.plan_job(cluster, fabric, JobRequest.of(scenario, catalog), catalog)
+    quickest = training_job.WAYS if {"alternatives", "cloud"}.isdisjoint(include) else None
+    job = training_job.plan_job(cluster, fabric, JobRequest.of(scenario, catalog), catalog, quickest)
     if network.unbuildable:
         job = job.unfinished()
     message = scenario.message or shape.usual_message(scenario.part(ModelRequest), catalog)

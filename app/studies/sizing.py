@@ -247,7 +247,7 @@ class _Search:
 
 @nan_is_an_answer
 def _job(question: Question, catalog: Catalog, network: Network, key: tuple[str, str, int]) -> Job:
-    return training_job.job_on(network, question.scenario(*key), catalog)
+    return training_job.job_on(network, question.scenario(*key), catalog, WAYS)
 
 
 @nan_is_an_answer

@@ -397,7 +397,7 @@ def searched(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) -> dict[
         "expert_parallel": whole(raw.get("expert_parallel")) or None,
     }
     setup = setup_of(asked.model_copy(update=stated), catalog)
-    best = setup.search().best()
+    best = setup.search(quickest=1).best()
     if best is None:
         return {}
     chosen = vars(named(best, setup.inputs))

@@ -94,6 +94,21 @@ def test_the_best_of_the_search_is_the_single_plan():
     assert np.all(found.memory <= 0.95 * A100.memory_capacity)
 
 
+@pytest.mark.parametrize(
+    ("model", "job", "gpus"), [(GPT, Job(2048.0, 1536.0), 1024), (MIXTRAL, Job(4096.0, 512.0), 256)]
+)
+def test_the_quickest_alone_are_the_first_of_all(model, job: Job, gpus: int):
+    search = Search(model, job, A100, SOFT, CAL, LINKS, gpus)
+    every, few = best(search), best(search, quickest=150)
+    assert few.evaluated < every.evaluated / 2
+    assert few.feasible == every.feasible
+    assert len(few.time) == 150
+    np.testing.assert_array_equal(few.time, every.time[:150])
+    np.testing.assert_array_equal(few.memory, every.memory[:150])
+    for name, column in vars(few.parallelism).items():
+        np.testing.assert_array_equal(column, getattr(parallelism_search.rows(every.parallelism, slice(150)), name))
+
+
 @pytest.mark.parametrize("capacity", [40e9, 85e9])
 def test_the_memory_of_every_configuration_is_the_single_plans(capacity: float):
     job, small = Job(4096.0, 64.0), replace(A100, memory_capacity=capacity)

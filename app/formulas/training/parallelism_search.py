@@ -13,7 +13,8 @@ What is left out is infeasible or provably not faster:
 - sharding gradients too only adds to what sharding the optimizer state sends, and matters where that does not fit and
   the stack keeps no whole gradients;
 - recomputing a flash attention core alone repeats nothing that the kernel does not repeat anyway;
-- in large spaces, what needs twice the best step for its layers alone is slower than twice the best step.
+- in large spaces, what needs twice the best step for its layers alone is slower than twice the best step;
+- where only the quickest are asked for, what its stages and bubble alone make slower than as many others.
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ FIRST_BATCH = 4_000
 """Configurations timed first when there are many, those with the quickest layers."""
 PRUNE_FACTOR = 2.0
 """Times the best step beyond which a configuration is not timed to the end."""
+PROMISING = 800
+"""Configurations timed first where only the quickest are wanted: those with the quickest stages."""
+ROUNDING = 1e-9
+"""Share by which a bound may be above what it bounds, for being added up in another order."""
 
 
 @dataclass(frozen=True)
@@ -342,8 +347,8 @@ def _distinct(places: Whole, most: int) -> tuple[Whole, Whole]:
 
 def _table(values: Array, axes: Mapping[str, Numbers]) -> Numbers:
     """Values over open axes, written out and flattened."""
-    whole = np.broadcast_shapes(*(np.shape(axis) for axis in axes.values()))
-    return np.broadcast_to(np.asarray(values, np.float64), whole).ravel()
+    whole, table = np.broadcast(*axes.values()).shape, np.asarray(values, np.float64)
+    return table.ravel() if table.shape == whole else np.broadcast_to(table, whole).ravel()
 
 
 def _grid(search: Search) -> _Grid:
@@ -419,13 +424,14 @@ def _open(*axes: Whole) -> list[Numbers]:
     return [axis.astype(np.float64) for axis in np.ix_(*axes)]
 
 
-def best(search: Search, budget: float = 1.0, timed: bool = True) -> SearchResult:
+def best(search: Search, budget: float = 1.0, timed: bool = True, quickest: int | None = None) -> SearchResult:
     """Enumerate, reject, prune and time.
 
     Args:
         search: the job, the machine, the stack, and what is fixed.
         budget: share of the memory capacity that may be filled.
         timed: whether to time what fits, or only to say what does.
+        quickest: how many are wanted; ``None`` means all that are timed [1].
     """
     limit = budget * float(np.ravel(search.gpu.memory_capacity)[0])
     if search.fixed.single:
@@ -435,15 +441,16 @@ def best(search: Search, budget: float = 1.0, timed: bool = True) -> SearchResul
     count = len(fitting.candidate)
     places, time = np.arange(count), np.full(count, np.nan)
     if timed:
-        places, time = _times(search, grid, fitting)
-    order = np.argsort(time, kind="stable")
+        places, time = _times(search, grid, fitting, quickest)
+    evaluated = int(np.count_nonzero(~np.isnan(time)))
+    order = np.argsort(time, kind="stable")[:quickest]
     places, time = places[order], time[order]
     columns = grid.columns(fitting.candidate[places])
     return SearchResult(
         enumerated=grid.enumerated,
         divisible=grid.divisible,
         feasible=count,
-        evaluated=len(time) if timed else 0,
+        evaluated=evaluated,
         parallelism=search.parallelism(columns, fitting.recompute[places]),
         time=time,
         memory=fitting.memory[places],
@@ -594,22 +601,23 @@ class _StepTable:
             place=place,
         )
 
-    def rows(self, layer: Whole, state: Whole, sharding: int) -> StepExchanges:
-        """Those of candidates that shard alike."""
+    def rows(self, layer: Whole, state: Whole, sharding: Numbers) -> StepExchanges:
+        """Those of some candidates."""
         sharded = sharding == PARAMETERS
         return StepExchanges(
             pipeline=Exchange(self.send[self.place[state], layer]),
-            gather=Exchange(self.gather[state]) if sharded else exchanges.NOTHING,
-            flat_gather=Exchange(self.flat_gather[state]) if sharded else exchanges.NOTHING,
-            data=exchanges.NOTHING if sharded else Exchange(self.data[state]),
+            gather=Exchange(np.where(sharded, self.gather[state], 0.0)),
+            flat_gather=Exchange(np.where(sharded, self.flat_gather[state], 0.0)),
+            data=Exchange(np.where(sharded, 0.0, self.data[state])),
         )
 
 
-def _times(search: Search, grid: _Grid, fitting: _Fitting) -> tuple[Whole, Numbers]:
+def _times(search: Search, grid: _Grid, fitting: _Fitting, quickest: int | None) -> tuple[Whole, Numbers]:
     """Which of the fitting candidates are worth timing, and their step times [s].
 
     Equal layers are timed once. A step takes at least the layers of its deepest stage for every micro-batch. Where
-    that alone is `PRUNE_FACTOR` times the best step found among the most promising, the rest is not worked out.
+    that alone is `PRUNE_FACTOR` times the best step found among the most promising, the rest is not worked out; nor,
+    where only the quickest are asked for, what takes longer than as many others without anything exchanged.
     """
     shape, job, gpu, calibration = search.shape, search.job, search.gpu, search.calibration
     # A layer's time depends on the stages only in whether the micro-batches of several chunks alternate.
@@ -629,19 +637,24 @@ def _times(search: Search, grid: _Grid, fitting: _Fitting) -> tuple[Whole, Numbe
     time = np.full(len(place), np.nan)
 
     def clock(places: Whole) -> None:
-        shardings = grid.sharding[fitting.candidate[places]]
-        for sharding in (NONE, OPTIMIZER, GRADIENTS, PARAMETERS):
-            for block in _blocks(places[shardings == sharding]):
-                settings = grid.columns(fitting.candidate[block]) | {"sharding": float(sharding)}
-                parallelism = search.parallelism(settings, fitting.recompute[block])
-                candidates = fitting.candidate[block]
-                sent = between.rows(grid.layer[candidates], grid.state[candidates], sharding)
-                pieces = step.Pieces(layers[place[block]], heads[place[block]], sent)
-                whole = step.assemble(pieces, shape, job, gpu, parallelism, search.software, calibration)
-                time[block] = whole.time
+        for block in _blocks(places):
+            candidates = fitting.candidate[block]
+            settings = grid.columns(candidates)
+            parallelism = search.parallelism(settings, fitting.recompute[block])
+            sent = between.rows(grid.layer[candidates], grid.state[candidates], settings["sharding"])
+            pieces = step.Pieces(layers[place[block]], heads[place[block]], sent)
+            whole = step.assemble(pieces, shape, job, gpu, parallelism, search.software, calibration)
+            time[block] = whole.time
 
     places = np.arange(len(place))
-    if len(places) > FIRST_BATCH:
+    if quickest is not None and len(places) > (first := max(PROMISING, 2 * quickest)):
+        parallelism = search.parallelism(grid.columns(fitting.candidate))
+        least = step.undisturbed_time(layers[place], heads[place], shape, job, parallelism, calibration)
+        promising = np.argpartition(least, first)[:first]
+        clock(promising)
+        slowest = np.partition(time[promising], quickest - 1)[quickest - 1]
+        places = np.flatnonzero(~(least > slowest * (1 + ROUNDING)))  # what is not a number stays, and comes last
+    elif len(places) > FIRST_BATCH:
         busy = search.parallelism(grid.busy)
         rounds = _table(step.least_time(1.0, shape, job, busy), grid.busy)
         least = rounds[grid.activity[fitting.candidate]] * layers[place]

@@ -320,6 +320,31 @@ def least_time(layer_time: Array, shape: Shape, job: Job, parallelism: Paralleli
     return parallelism.micro_batches(job) * np.ceil(shape.depth / parallelism.pipeline) * layer_time
 
 
+def undisturbed_time(
+    layer_time: Array, head: Array, shape: Shape, job: Job, parallelism: Parallelism, calibration: Calibration
+) -> Array:
+    """What a step takes that sends nothing beyond its layers, updates nothing and waits for no straggler.
+
+    m·T_stage + T_bubble.
+
+    Args:
+        layer_time, head: time of one layer, and of the output head, for one micro-batch [s].
+        shape, job, parallelism, calibration: the arguments of a step.
+
+    Returns:
+        Time [s]; `assemble` adds to it and takes nothing away.
+
+    Source: Narayanan et al., SC21, section 2.2.
+
+    >>> from app.formulas.training.examples import JOB, LOSSLESS, MODEL
+    >>> whole = Parallelism(pipeline=4.0)  # 16 micro-batches of 3 layers of 10 ms, and 3 stages of 2.5 that wait
+    >>> round(float(undisturbed_time(0.01, 0.0, MODEL, JOB, whole, LOSSLESS)), 6)
+    0.555
+    """
+    stage = stage_time(layer_time, head, shape.depth, parallelism, calibration)
+    return parallelism.micro_batches(job) * stage + bubble_time(layer_time, 0.0, shape.depth, parallelism)
+
+
 def layer_and_step(
     shape: Shape,
     job: Job,

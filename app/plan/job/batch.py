@@ -12,8 +12,8 @@ EVEN = 4
 
 
 @nan_is_an_answer
-def settled(setup: JobSetup) -> tuple[JobSetup, SearchResult]:
-    """The job with the batch to take, about the one it has, and its search.
+def settled(setup: JobSetup, quickest: int | None = None) -> tuple[JobSetup, SearchResult]:
+    """The job with the batch to take, about the one it has, and its search for all ways to run it or the quickest.
 
     Batches that share as many divisors with the GPUs as possible are tried. Taken is the one whose tokens take least
     time, where being far from the usual counts as slower: T / B · (1 + a |ln(B / usual)|). Where one divides evenly and
@@ -26,19 +26,19 @@ def settled(setup: JobSetup) -> tuple[JobSetup, SearchResult]:
     even = [batch for share, batch in tried if share <= (EVEN if free else 1) and _apart(batch, usual) <= log(near)]
     if even:
         one = setup.with_batch(even[0])
-        search = one.search()
+        search = one.search(quickest=quickest)
         if search.feasible:
             return one, search
     best, found = (inf, inf), None
     for batch in dict.fromkeys([batch for _, batch in tried]):
         one = setup.with_batch(batch)
-        search = one.search()
+        search = one.search(quickest=quickest)
         apart = _apart(batch, usual)
         fast = pace(search, batch)
         score = ((1 + aversion * apart) / fast if fast else inf), apart
         if found is None or score < best:
             best, found = score, (one, search)
-    return found or (setup, setup.search())
+    return found or (setup, setup.search(quickest=quickest))
 
 
 def suits(gpus: int, batch: int) -> bool:
@@ -90,4 +90,4 @@ def pace(search: SearchResult, batch: int) -> float:
 @nan_is_an_answer
 def throughput(setup: JobSetup) -> float:
     """The same of a job that was not searched yet [1/s]."""
-    return pace(setup.search(), setup.request.batch)
+    return pace(setup.search(quickest=1), setup.request.batch)

@@ -326,13 +326,15 @@ class JobSetup:
         """Share of the memory that may be filled by a configuration of our own choice [1]."""
         return self.catalog.training["memory"]["budget"].typical
 
-    def search(self, budget: float | None = None, timed: bool = True) -> parallelism_search.SearchResult:
-        """Every way to run the job that fills no more than a share of the memory, quickest first."""
+    def search(
+        self, budget: float | None = None, timed: bool = True, quickest: int | None = None
+    ) -> parallelism_search.SearchResult:
+        """Every way to run the job that fills no more than a share of the memory, or so many, quickest first."""
         n = self.inputs
         search = parallelism_search.Search(
             n.shape, n.job, n.hardware, n.software, n.calibration, n.links, self.cluster.gpus, self.fixed
         )
-        return parallelism_search.best(search, self.budget if budget is None else budget, timed)
+        return parallelism_search.best(search, self.budget if budget is None else budget, timed, quickest)
 
 
 def named(par: arguments.Parallelism, inputs: StepInputs, zero_bubble: bool = False) -> Parallelism:

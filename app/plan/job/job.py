@@ -80,8 +80,16 @@ class Job:
         return (*own, *no_progress(self.training.availability))
 
 
-def plan_job(cluster: Cluster, fabric: Communication, request: JobRequest, catalog: Catalog) -> Job:
+WAYS = 200
+"""Quickest ways on the planned network among which the best on another is looked for."""
+
+
+def plan_job(
+    cluster: Cluster, fabric: Communication, request: JobRequest, catalog: Catalog, quickest: int | None = WAYS
+) -> Job:
     """Find the best parallelism that fits, time its step and what it is made of.
+
+    The search keeps so many of the quickest ways to run the job, or all of them for `alternatives`, `configurations`.
 
     A configuration given whole may fill the memory to the brim; where it is larger still it is timed but not run.
     """
@@ -89,10 +97,10 @@ def plan_job(cluster: Cluster, fabric: Communication, request: JobRequest, catal
     setup = JobSetup.of(cluster, request, catalog, drawn.typical)
     whole = setup.fixed.whole
     if request.model.global_batch is None:
-        setup, search = batch.settled(setup)
+        setup, search = batch.settled(setup, quickest)
         drawn = drawn.with_batch(setup.request.batch)
     else:
-        search = setup.search()
+        search = setup.search(quickest=quickest)
     if whole and search.smallest is not None and not len(search.time):
         search = setup.search(budget=1.0)
     chosen = search.best() or (search.smallest if whole else None)
@@ -168,9 +176,10 @@ def _training(
     )
 
 
-def job_on(network: Network, scenario: Scenario, catalog: Catalog) -> Job:
+def job_on(network: Network, scenario: Scenario, catalog: Catalog, quickest: int = WAYS) -> Job:
     """The training job of a scenario on a network that was designed for it."""
-    return plan_job(network.cluster, fabric_on(network, scenario, catalog), JobRequest.of(scenario, catalog), catalog)
+    fabric, request = fabric_on(network, scenario, catalog), JobRequest.of(scenario, catalog)
+    return plan_job(network.cluster, fabric, request, catalog, quickest)
 
 
 def fabric_on(network: Network, scenario: Scenario, catalog: Catalog) -> Communication:
@@ -193,10 +202,6 @@ def explanations(job: Job) -> dict[str, Explanation]:
     """How the figures came about."""
     storage = explain_storage(job.checkpoints, job.storage, job.training.parameters, job.setup.catalog)
     return breakdown.explanations(job.setup, job.training, job.memory) | storage
-
-
-WAYS = 200
-"""Quickest ways on the planned network among which the best on another is looked for."""
 
 
 def time_on(job: Job, cluster: Cluster, fabric: Communication) -> float:
