@@ -55,7 +55,7 @@ class Network:
     built: PricedDesign | None
     auxiliary: tuple[AuxiliaryNetwork, ...]
 
-    @property
+    @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong or remarkable."""
         return tuple(_findings(self))

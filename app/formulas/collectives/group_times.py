@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -89,6 +90,12 @@ def group_of(links: Links, axes: Sequence[Axis]) -> Group:
     >>> float(replicas.ranks_per_domain), float(replicas.domains)
     (1.0, 8.0)
     """
+    if any(isinstance(number, np.ndarray) for axis in axes for number in axis):
+        return _group_of(links, axes)
+    return _kept_group_of(links, tuple(axes))
+
+
+def _group_of(links: Links, axes: Sequence[Axis]) -> Group:
     m, site = links.machine, links.site
     size, local = maximum(group_size(axes), 1.0), maximum(members(axes, links.domain), 1.0)
     domains = size / local
@@ -112,6 +119,10 @@ def group_of(links: Links, axes: Sequence[Axis]) -> Group:
     return Group(built, links.library, links.ideal)
 
 
+_kept_group_of = lru_cache(maxsize=128)(_group_of)
+"""Kept with its algorithms: both are the same for every job on a cluster, and a tenth of a plan."""
+
+
 def pair_of(links: Links, far: Array, network: Array) -> Group:
     """Two neighbours of a longer chain: both in a domain, or in two.
 
@@ -126,6 +137,12 @@ def pair_of(links: Links, far: Array, network: Array) -> Group:
     >>> float(pair_of(LINKS, 1.0, 1.0).machine.domains), float(pair_of(LINKS, 0.0, 1.0).machine.domains)
     (2.0, 1.0)
     """
+    if isinstance(far, np.ndarray) or isinstance(network, np.ndarray):
+        return _pair_of(links, far, network)
+    return _kept_pair_of(links, far, network)
+
+
+def _pair_of(links: Links, far: Array, network: Array) -> Group:
     apart = far > 0
     two = links.machine.but(
         ranks_per_domain=where(apart, 1.0, 2.0),
@@ -136,6 +153,9 @@ def pair_of(links: Links, far: Array, network: Array) -> Group:
     )
     return Group(two, links.library, links.ideal)
 
+
+_kept_pair_of = lru_cache(maxsize=64)(_pair_of)
+"""Kept for the same reason."""
 
 SAME_FORM = {"reduce-scatter": "all-gather"}
 """Collectives whose algorithms are those of another."""
