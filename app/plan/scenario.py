@@ -183,9 +183,12 @@ def _field(
 
 
 class Request(BaseModel):
-    """Some fields of a question. Every one has a default; blank means the default."""
+    """Some fields of a question. Every one has a default; blank means the default.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    What validates a kind of question is built when the first is asked: its parts never are, and most kinds seldom.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class ClusterRequest(Request):
