@@ -227,6 +227,15 @@ def test_the_ideal_sum_in_the_nvlink_switch_sends_the_message_once():
     assert float(ideal.ideal_all_reduce_times(1e9, m)["nvls"]) == float(expected)
 
 
+@pytest.mark.parametrize("message", [1e3, 1e5, 1e6, 1e7, 1e9])
+def test_a_larger_domain_may_do_what_a_smaller_one_does(message):
+    """Sums in the switches of the network, in domains of 4 and of 8: no message takes longer in the larger."""
+    eight = machine("H100 nodes with SHARP")
+    four = eight.but(ranks_per_domain=eight.ranks_per_domain / 2, domains=2 * eight.domains)
+    small, large = (float(ideal.ideal_all_reduce_times(message, m)["collnet"]) for m in (four, eight))
+    assert large <= small
+
+
 @pytest.mark.parametrize("name", MACHINES)
 @settings(max_examples=20)
 @given(message=st.floats(1, 1e12))
@@ -476,6 +485,19 @@ def test_two_gpus_of_a_full_mesh_have_one_link():
     pair = cluster("mi300x", gpus_per_node=2).machine(TYPICAL)
     time = all_reduce(4 * 2**30, pair, CALIBRATION)
     assert float(ideal.bus_bandwidth(4 * 2**30, time, 2)) == pytest.approx(47.7e9, rel=0.08)
+
+
+def test_a_gpu_s_own_port_carries_what_one_link_of_a_mesh_cannot():
+    """Two of eight MI300X in each of 64 nodes: sums in the switches at a port's rate, as one of each node has it."""
+    alone = cluster("mi300x", nodes=64, in_network_reduction=True).machine(TYPICAL).but(ranks_per_domain=1.0)
+    pairs = alone.but(ranks_per_domain=2.0)
+    rates = [library.all_reduce_algorithms(m, CALIBRATION)["collnet"].rate for m in (alone, pairs)]
+    assert float(rates[1]) >= float(rates[0]) * (1 - 1e-9)
+    # PCIe leads to the port as well: an L40S has no way round it.
+    box = machine("L40S through the host")
+    faster = box.but(scale_out_rate=10 * box.scale_up_rate)
+    ring = library.all_reduce_algorithms(faster, CALIBRATION)["ring"]
+    assert float(ring.rate) == pytest.approx(float(box.scale_up_rate / ideal.bus_factor("all-reduce", 16)))
 
 
 def test_bridged_pairs_beyond_two_gpus_meet_over_pcie():

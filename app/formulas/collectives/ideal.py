@@ -552,8 +552,6 @@ def ideal_all_reduce_times(message: Array, machine: Machine) -> dict[str, Array]
         of_ring = np.where(domains > below_leaf, 1 / below_leaf, 0.0)
         of_levels = np.where(domains > below_leaf, np.log2(domains / below_leaf) / np.log2(ranks), 0.0)
         far = m.scale_out_hop + of_ring * m.far_hop
-        halves = ring_all_reduce(message, g, m.scale_up_hop, inside)
-        across = in_network_all_reduce(message / g, domains, 1, m.scale_out_hop + m.far_hop, port)
         summed = np.where((np.asarray(m.multicast_rate) > 0) & ~several, 1.0, np.nan)
         sharp = np.where((np.asarray(m.in_network_reduction) > 0) & several, 1.0, np.nan)
         found = {
@@ -567,9 +565,27 @@ def ideal_all_reduce_times(message: Array, machine: Machine) -> dict[str, Array]
                 CHUNKS,
             ),
             "nvls": summed * in_network_all_reduce(message, ranks, 1, m.scale_up_hop, inside),
-            "collnet": sharp * (np.where(g > 1, halves, 0.0) + across),
+            "collnet": sharp * _summed_between_domains(message, m, inside) if np.isfinite(sharp).any() else sharp,
         }
         return {name: np.where(ranks > 1, time, 0.0) for name, time in found.items()}
+
+
+def _summed_between_domains(message: Array, machine: Machine, inside: Array) -> Array:
+    """Time of an all-reduce whose shares of a domain are summed in the network [s].
+
+    Reduced and gathered inside, by rings of all its ranks or of a half, a quarter … of them, down to none: every rank
+    by itself. Small messages take few hops, large ones few bytes through the ports.
+    """
+    m = machine
+    g, several = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains) > 1
+    port, hop = m.scale_out_line * m.ring_network, m.scale_out_hop + m.far_hop
+    best = np.asarray(np.nan)
+    for halvings in range(int(np.log2(np.max(g))) + 1):
+        part = np.maximum(g / 2**halvings, 1.0)
+        shares = ring_all_reduce(message, part, m.scale_up_hop, inside)
+        across = in_network_all_reduce(message / part, np.where(several, 2, 1), 1, hop, port)
+        best = np.fmin(best, np.where(part > 1, shares, 0.0) + across)
+    return best
 
 
 def ideal_all_gather_time(message: Array, machine: Machine) -> Array:

@@ -160,8 +160,20 @@ class Paths:
 
         Inside a domain that it leaves, it has that share of the rate.
         """
-        across = where(self.ranks_per_domain > 1, minimum(self.inside * leaving, ports), ports)
+        across = where(self.ranks_per_domain > 1, self.through_ports(ports, self.inside * leaving), ports)
         return where(self.several, across, self.inside)
+
+    def through_ports(self, ports: Array, inside: Array) -> Array:
+        """What these ports and so much inside a domain sustain [B/s].
+
+        Where one link of a mesh is narrower than a GPU's own port, the ring goes from port to port. PCIe leads to the
+        port too, so it has no such choice.
+        """
+        peers = _number(self.machine.mesh_peers)
+        if not any_(peers > 0):
+            return minimum(ports, inside)
+        one = ports / minimum(self.ranks_per_domain, self.machine.exits)
+        return minimum(ports, where(peers > 0, maximum(inside, one), inside))
 
     def latency(self, passes: Array, network: Array) -> Array:
         """Launch, so many passes through a domain, and the time between domains [s]."""
@@ -273,7 +285,7 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     if any_((rate := switch["nvls-tree"]) > 0):
         steps = _chunk_steps(p, "nvls-tree")
         found["nvls-tree"] = AlphaBeta(*up_and_down, rate, fill, multicast_cap, c.fill_exponent, steps)
-    if any_((rate := sharp * minimum(m.ring_network * p.ports, alone)) > 0):
+    if any_((rate := sharp * p.through_ports(m.ring_network * p.ports, alone)) > 0):
         found["collnet"] = AlphaBeta(*p.through(direct, 2.0), rate, fill, p.cap, c.fill_exponent)
     return found
 
@@ -283,7 +295,7 @@ def _tree_rate(p: Paths, ring: Array, alone: Array) -> Array:
     m, c, peers = p.machine, p.calibration, _number(p.machine.mesh_peers)
     ports = m.tree_network * p.ports
     pair = where((peers > 0) & (p.ranks_per_domain - 1 > peers), minimum(ring, alone), minimum(ports, alone))
-    many = c.tree_many * minimum(ports, 2 * alone) / 2
+    many = c.tree_many * p.through_ports(ports, 2 * alone) / 2
     return (1.0 - _number(m.streamed)) * where(p.several, where(p.domains > 2, many, pair), alone)
 
 
