@@ -137,9 +137,19 @@ def bound(asked: Asked) -> float:
 
 
 def more_uplinks(asked: Asked) -> None:
-    """A narrower taper above the same units; the leaf of a plain fat tree is no such unit, it grows with the taper."""
+    """A narrower taper above the same leaves; that of a plain fat tree is never the same, it grows with the taper."""
     tree = {**asked, "topology": "rail-only" if asked["topology"] == "rail-only" else "rail-optimized"}
-    never_slower(tree, {"oversubscription": 4}, {"oversubscription": 1}, bound(asked))
+    few, many = {"oversubscription": 4}, {"oversubscription": 1}
+    if leaves({**tree, **few}) != leaves({**tree, **many}):
+        raise NoPlanError
+    never_slower(tree, few, many, bound(asked))
+
+
+def leaves(asked: Asked) -> tuple[int, int]:
+    """Nodes below a leaf, or a leaf of each rail, and leaves in all."""
+    network = built(asked).built
+    assert network
+    return network.counts.unit_nodes, network.counts.leaves_per_plane
 
 
 def more_spine_uplinks(asked: Asked) -> None:
