@@ -156,52 +156,6 @@ def test_one_rank_needs_no_time(form):
     assert float(form(1e9, 1, 1.0, 1e9)) == 0.0
 
 
-def chunk_by_chunk(scatter: float, across: float, chunks: int) -> float:
-    """When the last chunk is gathered, each level serving one chunk at a time, gathers first come first served."""
-    inside = network = finished = 0.0
-    waiting: list[float] = []
-    for _ in range(chunks):
-        inside = inside + scatter
-        network = max(network, inside) + across
-        waiting.append(network)
-    for ready in waiting:
-        inside = max(inside, ready) + scatter
-        finished = inside
-    return finished
-
-
-@pytest.mark.parametrize("chunks", [1, 2, 4, 16, 64])
-@pytest.mark.parametrize(("scatter", "across"), [(1.0, 3.0), (3.0, 1.0), (1.0, 2.0), (2.0, 0.1)])
-def test_levels_overlap_as_chunk_by_chunk(scatter, across, chunks):
-    found = float(ideal.overlapped_levels(scatter, across, float(chunks)))
-    assert found == pytest.approx(chunk_by_chunk(scatter, across, chunks))
-    assert found <= chunks * (2 * scatter + across)
-
-
-def test_halving_doubling_on_a_mesh_ends_at_the_busiest_link():
-    """The first exchange and the last share a link, S/2 each way: S/B at least; in one chunk all steps follow."""
-    form = ideal.mesh_halving_doubling_all_reduce
-    assert float(form(8e9, 8, 0.0, 1e9, 1)) == float(ideal.halving_doubling_all_reduce(8e9, 8, 0.0, 1e9))
-    assert float(form(8e9, 8, 0.0, 1e9, 1e9)) == pytest.approx(8.0)
-
-
-@pytest.mark.parametrize("sides", [(16,), (8, 8), (4, 4, 4)])
-def test_rings_in_all_dimensions_of_a_torus_keep_every_link_busy(sides):
-    """Bytes out of a rank over all its links: twice what it must send, 2(V - 1)/V · S, at 2D links."""
-    ranks = float(np.prod(sides))
-    time = float(ideal.torus_all_reduce(8e9, sides, 0.0, 1e9))
-    assert time == pytest.approx(2 * (ranks - 1) / ranks * 8 / (2 * len(sides)))
-    assert time >= float(ideal.all_reduce_lower_bound(8e9, ranks, 0.0, 2e9 * len(sides))) * (1 - 1e-12)
-
-
-@pytest.mark.parametrize("power", [2, 3, 4, 6])
-def test_halving_doubling_on_a_physical_ring_is_its_steps_over_shared_links(power):
-    ranks, time = 2**power, 0.0
-    for step in range(power):  # partners 2^step apart: a link carries so many pairs' S/2^(step + 1)
-        time += 2 * (2**step if step < power - 1 else 2 ** (step - 1)) * 8e9 / 2 ** (step + 1) / 1e9
-    assert float(ideal.ring_halving_doubling_all_reduce(8e9, ranks, 0.0, 1e9)) == pytest.approx(time)
-
-
 def test_the_ideal_hierarchical_scheme_overlaps_its_levels():
     """2 · 7/8 · 141 GB at 450 GB/s inside, 2 · 127/128 · 17.6 GB at 50 GB/s across: the slower, and a 256th."""
     m = replace(machine("128 H100 nodes"), scale_up_hop=0.0, scale_out_hop=0.0)

@@ -133,30 +133,6 @@ def hierarchical_all_reduce(
     return inside + across
 
 
-def overlapped_levels(scatter: Array, across: Array, chunks: Array) -> Array:
-    """Time of a hierarchical all-reduce in chunks, each level busy with one chunk at a time.
-
-    While a chunk crosses the network the next is reduced inside: max(2r + k·a, 2k·r).
-
-    Args:
-        scatter: time of one chunk's reduce-scatter inside, and of its all-gather, r [s].
-        across: time of its all-reduce between domains, a [s].
-        chunks: pieces of the message, k [1].
-
-    Returns:
-        Time until every rank holds the sum [s].
-
-    Source: Cho et al. 2019, as for :func:`hierarchical_all_reduce`, section 4 (pipelining); agrees with a step-by-step
-    simulation for 1 to 64 chunks.
-
-    Four chunks of 1 s inside and 3 s across: the network is busy for 12 s, and waits for the first and the last.
-
-    >>> float(overlapped_levels(1.0, 3.0, 4.0)), float(overlapped_levels(3.0, 1.0, 4.0))
-    (14.0, 24.0)
-    """
-    return np.maximum(2 * scatter + chunks * across, 2 * chunks * scatter)
-
-
 CHUNKS = 256.0
 """Chunks in flight in the ideal profile: enough that the levels overlap [1]."""
 
@@ -182,84 +158,6 @@ def chunks_in_flight(inside: Array, across: Array, latency: Array, chunks: Array
     (21.0, 14.0)
     """
     return latency + np.maximum(inside, across) + np.minimum(inside, across) / chunks
-
-
-def mesh_halving_doubling_all_reduce(
-    message: Array, ranks: Array, latency: Array, bandwidth: Array, chunks: Array
-) -> Array:
-    """Time of halving-doubling on a full mesh, where every step uses another link of a rank.
-
-    In one chunk as on a switch; in many the steps overlap, and the first link, which carries half the message each way,
-    is the busiest: S/B·(1 + (2(n - 1)/n - 1)/k), and 2log₂n·α.
-
-    Args:
-        message: bytes each rank contributes, S [B].
-        ranks: ranks, a power of two, n [1].
-        latency: latency of a step, α [s].
-        bandwidth: what one link carries in one direction, B [B/s].
-        chunks: pieces of the message, k [1].
-
-    Returns:
-        Time until every rank holds the sum [s].
-
-    Source: Thakur, Rabenseifner, Gropp 2005, as for :func:`halving_doubling_all_reduce`; agrees with a step-by-step
-    simulation.
-
-    >>> [float(mesh_halving_doubling_all_reduce(8e9, 8, 0, 1e9, chunks)) for chunks in (1, 3)]
-    [14.0, 10.0]
-    """
-    one = 2 * (ranks - 1) / ranks
-    return 2 * np.log2(ranks) * latency + message / bandwidth * (1 + (one - 1) / chunks)
-
-
-def ring_halving_doubling_all_reduce(message: Array, ranks: Array, latency: Array, bandwidth: Array) -> Array:
-    """Time of halving-doubling on a physical ring, nearest partners first: 2log₂n·α + (log₂n - 1/2)·S/B.
-
-    A partner 2^i away is reached over 2^i links that as many pairs share, each with S/2^(i + 1) bytes: every step but
-    the first and the last takes as long.
-
-    Args:
-        message: bytes each rank contributes, S [B].
-        ranks: ranks in the ring, a power of two of at least 4, n [1].
-        latency: latency of a step, α [s].
-        bandwidth: what a link carries in one direction, B [B/s].
-
-    Returns:
-        Time until every rank holds the sum [s].
-
-    Source: Thakur, Rabenseifner, Gropp 2005 (the steps); agrees with a step-by-step simulation.
-
-    >>> float(ring_halving_doubling_all_reduce(8e9, 8, 0, 1e9))
-    20.0
-    """
-    steps = np.log2(ranks)
-    return 2 * steps * latency + (steps - 0.5) * message / bandwidth
-
-
-def torus_all_reduce(message: Array, sides: tuple[int, ...], latency: Array, bandwidth: Array) -> Array:
-    """Time of an all-reduce on a torus in 2D rings at once: every dimension and direction takes a share of the bytes.
-
-    2(V - 1)/V·S/(2D·B) + 2Σ(a_i - 1)·α, each of the 2D shares passing the dimensions in another order.
-
-    Args:
-        message: bytes each rank contributes, S [B].
-        sides: ranks along each dimension, equal ones, a [1].
-        latency: latency of a step, α [s].
-        bandwidth: what a link carries in one direction, B [B/s].
-
-    Returns:
-        Time until every rank holds the sum [s].
-
-    Source: Jain, Sabharwal, "Optimal bucket algorithms for large MPI collectives on torus interconnects", ICS 2010.
-
-    16 ranks in a square, four links each: 2 · 15/16 · 8 GB over 4 GB/s.
-
-    >>> float(torus_all_reduce(8e9, (4, 4), 0.0, 1e9))
-    3.75
-    """
-    ranks, links = float(np.prod(sides)), 2 * len(sides)
-    steps = 2 * sum(side - 1 for side in sides)
-    return steps * latency + 2 * (ranks - 1) / ranks * message / (links * bandwidth)
 
 
 def in_network_all_reduce(message: Array, ranks: Array, levels: Array, latency: Array, bandwidth: Array) -> Array:
