@@ -14,6 +14,7 @@ from app.catalog.load import Catalog
 from app.formulas.arrays import Array, any_, where
 from app.formulas.fabric import layouts, tree
 from app.plan.bill_of_materials import LEVELS, Cages, Carried, cages_of, laid_out, media_of, part_counts, price_of
+from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
 from app.plan.scenario import NetworkRequest
@@ -78,7 +79,7 @@ def choose(
     best = np.inf
     known: dict[tuple[int, int], _Fabrics] = {}
     found: list[_Priced] = []
-    floors = [lower_bound(choices[place], least, cluster, request) for place, least in made]
+    floors = [lower_bound(choices[place], least, cluster, request, prices) for place, least in made]
     for floor, (place, _) in sorted(zip(floors, made, strict=True)):
         choice = choices[place]
         if floor > best * NEAR:
@@ -312,11 +313,14 @@ def _parts(
     return total
 
 
-def lower_bound(choice: SwitchPair, offer: LinkPrices, cluster: Cluster, request: NetworkRequest) -> float:
+def lower_bound(
+    choice: SwitchPair, offer: LinkPrices, cluster: Cluster, request: NetworkRequest, prices: PriceList
+) -> float:
     """The least that a choice of switches can cost [USD].
 
     A host takes a port of a leaf and a link to it. In a tree of more than one switch every leaf has its uplinks, and
-    spines enough for them; where the leaves are more than a spine reaches, cores as well.
+    spines enough for them; where the leaves are more than a spine reaches, cores as well. Without a taper units are
+    whole, so that it is known how far their links reach at least.
     """
     rails, by_rail = cluster.nics_per_node, request.topology == "rail-optimized"
     hosts = cluster.nodes * rails + request.management_links
@@ -334,8 +338,29 @@ def lower_bound(choice: SwitchPair, offer: LinkPrices, cluster: Cluster, request
         spines = -(-links // spine_down)
         upper_links = spines * spine_up
         above = spines + -(-upper_links // choice.spine_radix)
-    cables = hosts * offer.node_leaf + links * offer.leaf_spine + upper_links * offer.spine_core
+    near, far = offer.node_leaf, offer.leaf_spine
+    if by_rail and request.oversubscription <= 1 and not request.media:
+        cages, reaches = Cages.of(choice, cluster, request, prices.catalog), _reaches(unit, cluster, request, prices)
+        near, far = (
+            _link(cages, *run, prices, nothing=0.0) for run in zip(("node_leaf", "leaf_spine"), reaches, strict=True)
+        )
+    cables = hosts * near + links * far + upper_links * offer.spine_core
     return request.planes * (leaves * offer.leaf + above * offer.spine + cables)
+
+
+def _reaches(unit: int, cluster: Cluster, request: NetworkRequest, prices: PriceList) -> tuple[float, float]:
+    """The longest run in the first unit of so many nodes, and from its leaves to the spines beside the middle unit's
+    leaves [m]; leaves stand in the middle of their unit."""
+    floor, nodes = floor_of(prices.catalog, cluster.platform.nodes_per_rack), cluster.nodes
+    units = -(-(nodes + -(-request.management_links // cluster.nics_per_node)) // unit)
+
+    def racks(place: int) -> tuple[int, int]:
+        first, last = place * unit, min((place + 1) * unit, nodes) - 1
+        return first // floor.nodes_per_rack, max(first, last) // floor.nodes_per_rack
+
+    (_, last), middle = racks(0), sum(racks(units // 2)) // 2
+    start, end, across = floor.lengths_between(last // 2, np.array([0, last, middle])).tolist()
+    return max(start, end), across
 
 
 def _leaf(radix: int, oversubscription: float, wished: int) -> tuple[int, int]:

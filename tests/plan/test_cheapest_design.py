@@ -190,7 +190,8 @@ def test_no_design_costs_less_than_the_bound_that_spares_it_being_made(**wish: A
         design = designed(choices[place].ports, hardware, request, hardware.nodes)
         if int(design.reason) == layouts.BUILT:
             parts = cheapest_design.parts_cost(choices[place], design, hardware, request, prices)
-            assert cheapest_design.lower_bound(choices[place], least, hardware, request) <= parts * (1 + 1e-12)
+            bound = cheapest_design.lower_bound(choices[place], least, hardware, request, prices)
+            assert bound <= parts * (1 + 1e-12)
             best = min(best, parts)
     choice, design = cheapest_design.choose(choices, hardware, request, prices)
     if np.isfinite(best):
