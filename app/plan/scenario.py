@@ -185,7 +185,7 @@ def _field(
 class Request(BaseModel):
     """Some fields of a question. Every one has a default; blank means the default.
 
-    What validates a kind of question is built when the first is asked: its parts never are, and most kinds seldom.
+    What validates it is built when the first is asked: parts of a question never are, and most of its kinds seldom.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -618,6 +618,8 @@ class Scenario(
     ClusterRequest,
 ):
     """One question to the calculator: the sum of its parts, whose fields come in the order from last to first."""
+
+    model_config = ConfigDict(defer_build=False)  # the start reads the presets
 
     @model_validator(mode="before")
     @classmethod

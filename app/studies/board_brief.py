@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from app.catalog.load import Catalog
 from app.plan.band import Band, Draws
@@ -28,6 +28,8 @@ RISKS = 3
 
 class BriefQuestion(Scenario):
     """A plan and the limits it is held against."""
+
+    model_config = ConfigDict(defer_build=True)
 
     deadline: Seconds | None = Field(
         None, gt=0, le=1e10, title="Deadline", description="Such as 120 days.", json_schema_extra={"group": "limits"}

@@ -7,7 +7,7 @@ from typing import Annotated, Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from app import units
 from app.catalog.entries import ScaleUp
@@ -40,6 +40,8 @@ BATCH = 1e6
 
 class CostQuestion(Scenario):
     """What does the network cost, and is it cheaper to buy, to lease or to rent?"""
+
+    model_config = ConfigDict(defer_build=True)
 
     term: Annotated[Seconds, Field(gt=0, le=1e10)] | None = Field(
         None,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from app import units
 from app.catalog.load import Catalog
@@ -30,6 +30,8 @@ ODD = 4
 
 class CalibrateQuestion(Scenario):
     """What does a measured sweep say of this cluster?"""
+
+    model_config = ConfigDict(defer_build=True)
 
     text: Annotated[str, Field(max_length=LONGEST)] = Field(
         "",

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from app import units
 from app.catalog.load import Catalog
@@ -40,6 +40,8 @@ USUAL_DEADLINE = units.parse("90 days", "s")
 
 class Question(Scenario):
     """Which cluster? GPUs and networks are lists of candidates; the rest is as in a scenario."""
+
+    model_config = ConfigDict(defer_build=True)
 
     gpu: Annotated[tuple[GpuKey, ...], Field(min_length=1, max_length=12)] = Field(  # type: ignore[assignment]
         ("h100-sxm", "h200-sxm", "b200-sxm", "gb200"),

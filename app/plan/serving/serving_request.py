@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from app.catalog.load import Catalog
 from app.plan.scenario import Degree, Key, Request, Scenario, Usual, about
@@ -89,6 +89,8 @@ class ServingRequest(Request):
 
 class ServingQuestion(ServingRequest, Scenario):
     """A cluster and what it is to serve."""
+
+    model_config = ConfigDict(defer_build=True)
 
     gpus: int = Field(
         64, ge=1, le=1_000_000, title="GPUs", description="How many GPUs serve the model.",
