@@ -1,6 +1,6 @@
 """The place where hardware and maths meet: a scenario and the catalogue in, one frozen plan, or a part of one, out."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
@@ -22,7 +22,7 @@ from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
 from app.plan.prices import PriceList
 from app.plan.recommendation import recommend
-from app.plan.result import AllReduce, AllReducePlan, Costs, Explanation, Fabric, NetworkPlan, Plan
+from app.plan.result import AllReduce, AllReducePlan, Costs, Fabric, NetworkPlan, Plan
 from app.plan.scenario import (
     ClusterRequest,
     CollectiveRequest,
@@ -88,7 +88,7 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
         costs=costs,
         recommendation=recommend(network, fabric, job, cost),
         explanations={
-            **hardware.explanations,
+            **explain_network(network),
             **training_job.explanations(job),
             **explain_reduction(reduction),
             **explain_cost(cost),
@@ -107,8 +107,8 @@ def _erring(costs: Costs[Draws], job: training_job.Job) -> Costs[Draws]:
 
 
 @nan_is_an_answer
-def evaluate_network(scenario: Scenario, catalog: Catalog) -> NetworkPlan:
-    """The network of one scenario alone: sized, priced, held against the capital of its cluster."""
+def evaluate_network(scenario: Scenario, catalog: Catalog, explained: bool = True) -> NetworkPlan:
+    """The network of one scenario alone: sized, priced, held against the capital of its cluster, and how if wished."""
     network = network_of(scenario, catalog)
     cluster = network.cluster
     hardware = _hardware(ownership(cluster, network, network.prices))
@@ -117,13 +117,13 @@ def evaluate_network(scenario: Scenario, catalog: Catalog) -> NetworkPlan:
         findings=by_severity((*of_question(cluster, scenario, catalog), *network.findings)),
         cluster=hardware.cluster,
         fabric=hardware.fabric,
-        explanations=hardware.explanations,
+        explanations=explain_network(network) if explained else {},
     )
 
 
 @nan_is_an_answer
-def evaluate_all_reduce(scenario: Scenario, catalog: Catalog) -> AllReducePlan:
-    """The reduction of one scenario alone: of its message, or of a bucket of gradients."""
+def evaluate_all_reduce(scenario: Scenario, catalog: Catalog, explained: bool = True) -> AllReducePlan:
+    """The reduction of one scenario alone, of its message or of a bucket of gradients, and how it comes about."""
     network = network_of(scenario, catalog)
     cluster = network.cluster
     fabric = communication(cluster, network, network.request, scenario.part(CollectiveRequest), catalog)
@@ -138,7 +138,7 @@ def evaluate_all_reduce(scenario: Scenario, catalog: Catalog) -> AllReducePlan:
             )
         ),
         all_reduce=_all_reduce(reduction),
-        explanations=explain_reduction(reduction),
+        explanations=explain_reduction(reduction) if explained else {},
     )
 
 
@@ -147,7 +147,6 @@ class _Hardware(NamedTuple):
 
     cluster: result.Cluster
     fabric: Fabric
-    explanations: Mapping[str, Explanation]
 
 
 @lru_cache(maxsize=64)
@@ -156,8 +155,7 @@ def _hardware(owned: Ownership) -> _Hardware:
 
     Kept: it takes 0.9 ms, half of all that is folded, and every job on a cluster shares it.
     """
-    cluster, fabric = fold((cluster_of(owned), fabric_of(owned.network, owned.capital)))
-    return _Hardware(cluster, fabric, explain_network(owned.network))
+    return _Hardware(*fold((cluster_of(owned), fabric_of(owned.network, owned.capital))))
 
 
 @lru_cache(maxsize=64)

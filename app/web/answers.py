@@ -381,7 +381,7 @@ class AccuracyAnswer(TypedDict):
 
 def reduce_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> ReduceAnswer:
     """The reduction for each scenario; they differ in message and GPUs only."""
-    plans = [evaluate_all_reduce(scenario, catalog) for scenario in scenarios]
+    plans = [evaluate_all_reduce(scenario, catalog, explained=False) for scenario in scenarios]
     first = plans[0]
     filled = dict(first.scenario)
     for name in ("message", "gpus"):
@@ -401,7 +401,7 @@ def reduce_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> ReduceAnsw
 
 def fabric_answer(scenario: Scenario, catalog: Catalog) -> FabricAnswer:
     """The fabric of one scenario, priced."""
-    plan = evaluate_network(scenario, catalog)
+    plan = evaluate_network(scenario, catalog, explained=False)
     return FabricAnswer(
         model_version=__version__,
         catalog_version=catalog.version,
