@@ -23,7 +23,7 @@ from app.formulas.collectives.ideal import (
     ideal_all_reduce_times,
     ideal_all_to_all_time,
 )
-from app.formulas.collectives.library import AlphaBeta, Calibration, Selection, compare
+from app.formulas.collectives.library import AlphaBeta, Calibration, Selection, compare, shortest
 from app.formulas.collectives.nccl_tuning import library_times
 from app.formulas.fabric.placement import network_share
 from app.plan.band import Draws
@@ -271,8 +271,7 @@ def all_to_all_time(fabric: Communication, message: float, sampling: Sampling = 
     if fabric.ideal:
         return np.atleast_1d(ideal_all_to_all_time(message, machine) * waiting)
     lines = algorithms(fabric, "all-to-all", sampling)
-    chosen, _ = compare("all-to-all", message, machine, fabric.calibration(sampling), lines=lines)
-    return np.atleast_1d(chosen.time * waiting)
+    return np.atleast_1d(shortest("all-to-all", message, machine, fabric.calibration(sampling), lines) * waiting)
 
 
 def _all_to_all(fabric: Communication, message: float, used: tuple[Estimate, ...]) -> Draws:

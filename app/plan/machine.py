@@ -506,8 +506,17 @@ def size_band(message: float, catalog: Catalog) -> str:
 
 def _by_size(catalog: Catalog, group: str, message: Array) -> Array:
     """An error by size of message: from half to twice the border of two sizes it passes from one to the other [1]."""
+    error: Array = np.interp(np.log2(message), *_passages(catalog, group))
+    return error
+
+
+@lru_cache(maxsize=64)
+def _passages(catalog: Catalog, group: str) -> tuple[list[float], list[float]]:
+    """Where passages begin and end, as the octave of a message, and the errors there [1].
+
+    Kept: it takes 15 µs, thrice an all-reduce, and depends on the catalogue alone.
+    """
     table, borders = catalog.collectives["residual"], (catalog.collectives["sizes"][name] for name in SIZE_BANDS[:2])
     octaves = [float(np.log2(border.typical)) + side for border in borders for side in (-1, 1)]
     small, medium, large = (table[f"{group}-{name}"].typical for name in SIZE_BANDS)
-    error: Array = np.interp(np.log2(message), octaves, [small, medium, medium, large])
-    return error
+    return octaves, [small, medium, medium, large]
