@@ -244,6 +244,37 @@ def break_even(per_year: Array, price: Array, hours: Array) -> Array:
     return per(per_year, price * hours)
 
 
+def slack_in_time(rate: Array, other_rate: Array) -> Array:
+    """How much longer a run may take on one cluster until it costs as much as on the other, c'/c - 1 [1].
+
+    Args:
+        rate: what this cluster costs while it runs, c [USD/s].
+        other_rate: what the other one does, c' [USD/s].
+
+    $100 a second against $105: 5 % longer costs the same.
+
+    >>> round(float(slack_in_time(100.0, 105.0)), 3)
+    0.05
+    """
+    return per(other_rate, rate) - 1
+
+
+def slack_in_price(cost: Array, other_cost: Array, part: Array) -> Array:
+    """By which share a part of a run's cost may rise until the run costs as much as the other, (C' - C)/P [1].
+
+    Args:
+        cost: of the run, C [USD].
+        other_cost: of the other run, C' [USD].
+        part: what of the cost the part makes, P [USD].
+
+    A network for $2 M of $20 M, against $21 M: half as much again. Negative where it must cost less.
+
+    >>> float(slack_in_price(20e6, 21e6, 2e6)), float(slack_in_price(21e6, 20e6, 2e6))
+    (0.5, -0.5)
+    """
+    return per(other_cost - cost, part)
+
+
 def racks(items: Array, per_rack: Array, power: Array, power_per_rack: Array) -> Array:
     """Racks for equal items, by what fits in height and by what a rack may draw, the larger of the two [1].
 

@@ -1,9 +1,13 @@
 """Which network: computed by running the same job on the other family, beside the articles' rule of thumb."""
 
+from typing import Any
+
 import numpy as np
 
 from app.catalog.entries import ScaleOut
 from app.catalog.load import Catalog
+from app.formulas import costs
+from app.formulas.arrays import Array
 from app.plan.band import nan_is_an_answer
 from app.plan.cluster import resolve
 from app.plan.communication import Communication, communication
@@ -11,7 +15,7 @@ from app.plan.job import job as training_job
 from app.plan.network import Network, design_network
 from app.plan.result import Parallelism, Recommendation
 from app.plan.scenario import Scenario
-from app.plan.total_cost import TotalCost, ownership
+from app.plan.total_cost import Ownership, TotalCost, ownership
 from app.units import percent
 
 TIE = 0.02
@@ -30,7 +34,8 @@ def recommend(network: Network, fabric: Communication, job: training_job.Job, co
     spent, taken = cost.costs.per_run.typical, job.training.time_to_train.typical
     if not (spent > 0 and taken > 0):  # nothing to train, or all of it for nothing
         return None
-    rival_time, rival_cost = run_on(rival, network, fabric, job)
+    rival_owned, rival_time = run_on(rival, network, fabric, job)
+    rival_cost = typical(rival_owned.per_run(rival_time))
     dearer, slower = rival_cost / spent - 1, rival_time / taken - 1
     if not abs(dearer) < float("inf"):
         return None
@@ -53,21 +58,52 @@ def recommend(network: Network, fabric: Communication, job: training_job.Job, co
         slower=slower,
         dearer=dearer,
         break_even=max(1 + dearer, 1 / (1 + dearer)) - 1,
+        **turning_points(*_infiniband_first((cost.owned, taken), (rival_owned, rival_time))),
     )
 
 
+Run = tuple[Ownership, float]
+"""A cluster that is owned and how long a run takes on it [s]."""
+
+
+def _infiniband_first(*runs: Run) -> tuple[Run, Run]:
+    first, second = sorted(runs, key=lambda run: run[0].cluster.scale_out.family != "infiniband")
+    return first, second
+
+
+def turning_points(infiniband: Run, ethernet: Run) -> dict[str, Any]:
+    """At which pace of Ethernet, and which price of InfiniBand's network, the two runs cost the same."""
+    (first, first_time), (second, second_time) = infiniband, ethernet
+    cost, other = typical(first.per_run(first_time)), typical(second.per_run(second_time))
+    part = typical(first.network_per_run(first_time))
+    longer = float(costs.slack_in_time(other / second_time, cost / first_time))
+    dearer = float(costs.slack_in_price(cost, other, part)) if part > 0 else None
+    names = first.cluster.scale_out.name, second.cluster.scale_out.name
+    pace = f"{names[1]} takes {percent(abs(longer), 1)} {'longer' if longer > 0 else 'less time'} than {names[0]}"
+    price = (
+        f", or where {names[0]}'s network costs {percent(abs(dearer), 1)} {'more' if dearer > 0 else 'less'}"
+        if dearer is not None
+        else ""
+    )
+    return {"slower_allowed": longer, "dearer_allowed": dearer, "turns": f"Both cost the same where {pace}{price}."}
+
+
+def typical(values: Array) -> float:
+    """The typical one of some draws."""
+    return float(np.ravel(values)[0])
+
+
 @nan_is_an_answer
-def run_on(scale_out: ScaleOut, planned: Network, fabric: Communication, job: training_job.Job) -> tuple[float, float]:
-    """Time [s] and owned cost [USD] of the planned run on another network, with its own load balancing and the
-    parallelism that is best on it: typical values."""
+def run_on(scale_out: ScaleOut, planned: Network, fabric: Communication, job: training_job.Job) -> Run:
+    """The planned run on another network, with its own load balancing and the parallelism that is best on it: the
+    cluster, and the typical time [s]."""
     catalog, prices = planned.prices.catalog, planned.prices
     blank = ("switch", "spine_switch", "tiers", "nodes_per_unit", "load_balancing")
     request = planned.request.model_copy(update={"scale_out": scale_out.key, **dict.fromkeys(blank)})
     cluster = resolve(planned.cluster.request, request, catalog)
     network = design_network(cluster, request, prices)
     time = training_job.time_on(job, cluster, communication(cluster, network, request, fabric.request, catalog))
-    owned = ownership(cluster, network, prices)
-    return time, float(np.ravel(owned.per_run(time))[0])
+    return ownership(cluster, network, prices), time
 
 
 def counterpart(scale_out: ScaleOut, catalog: Catalog) -> ScaleOut | None:
@@ -83,12 +119,25 @@ def degrees(parallelism: Parallelism) -> dict[str, object]:
     return {name: value for name, value in vars(parallelism).items() if name in Scenario.model_fields}
 
 
+ADVICE = {
+    "either": "Under {few:,.0f} GPUs either network does.",
+    "infiniband": "Over {many:,.0f} GPUs: InfiniBand NDR.",
+    "goal": "Between: InfiniBand for the most performance, 400G Ethernet with RoCE for the budget.",
+}
+"""What the articles say of a size."""
+
+
+def advised(gpus: int, catalog: Catalog) -> str:
+    """The articles' advice for a size: a key of `ADVICE`."""
+    limits = catalog.operations["rule_of_thumb"]
+    if gpus < limits["either_below"].typical:
+        return "either"
+    return "infiniband" if gpus > limits["infiniband_above"].typical else "goal"
+
+
 def rule_of_thumb(gpus: int, best: ScaleOut, tie: bool, catalog: Catalog) -> tuple[bool, str]:
     """Whether the computed choice agrees with the articles, and what they say."""
     limits = catalog.operations["rule_of_thumb"]
     few, many = limits["either_below"].typical, limits["infiniband_above"].typical
-    if gpus < few:
-        return True, f"Under {few:,.0f} GPUs either network does."
-    if gpus > many:
-        return tie or best.family == "infiniband", f"Over {many:,.0f} GPUs: InfiniBand NDR."
-    return True, "Between: InfiniBand for the most performance, 400G Ethernet with RoCE for the budget."
+    advice = advised(gpus, catalog)
+    return advice != "infiniband" or tie or best.family == "infiniband", ADVICE[advice].format(few=few, many=many)

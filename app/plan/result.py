@@ -769,6 +769,21 @@ class Recommendation:
         "How much longer the run could take on the less dear of the two until both cost the same.",
         share=True,
     )
+    slower_allowed: float | None = result(
+        "1",
+        "Ethernet may take longer by",
+        "How much longer than on InfiniBand the run may take on Ethernet until both cost the same; negative: quicker.",
+        formula="costs.slack_in_time",
+        share=True,
+    )
+    dearer_allowed: float | None = result(
+        "1",
+        "InfiniBand may be dearer by",
+        "How much more the InfiniBand network may cost until both runs cost the same; negative: how much less it must.",
+        formula="costs.slack_in_price",
+        share=True,
+    )
+    turns: str = result("", "What would turn it", "At which pace and price both cost the same, in a sentence.")
 
 
 @record

@@ -108,6 +108,13 @@ class Ownership:
         """What a run of some length costs on a cluster of one's own [USD]."""
         return costs.run(self.total, self.rates.lifetime.draws(), time)
 
+    def network_per_run(self, time: Array) -> Array:
+        """What of that its network costs, with its support, for as long as the cluster is kept [USD]."""
+        rates, price = self.rates, self.network.cost
+        support = costs.operating(0.0, rates.pue.draws(), 0.0, price, rates.support.draws(), rates.year)
+        life = rates.lifetime.draws()
+        return costs.run(costs.total(price, support, life, rates.year), life, time)
+
 
 @lru_cache(maxsize=64)
 def ownership(cluster: Cluster, network: Network, prices: PriceList) -> Ownership:

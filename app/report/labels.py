@@ -34,6 +34,13 @@ RANGE = {
     "natural": "Natural routing",
     "layout": "A layout by the model, not one that was timed",
 }
+SITUATIONS: Mapping[str, str] = {
+    "own": "As planned",
+    "untuned": "Nobody to tune Ethernet",
+    "small": "A small cluster",
+    "large": "A large cluster",
+    "grown": "Four times as many GPUs",
+}
 VOCABULARIES: Mapping[str, Mapping[str, str]] = {
     "resource": RESOURCES | {"memory_capacity": "Memory", "host": "Host"},
     "algorithm": {**NAMES, "quickest": "Quickest"},
@@ -42,6 +49,9 @@ VOCABULARIES: Mapping[str, Mapping[str, str]] = {
     "reach": REACHES,
     "part": {"all_reduce": "All-reduce"},
     "edition": {"market": "Market", "rule-of-thumb": "Rule of thumb"},
+    "situation": SITUATIONS,
+    "better": {"infiniband": "InfiniBand", "ethernet": "Ethernet", "either": "Either", "": "Neither runs"},
+    "advice": {"either": "Either", "infiniband": "InfiniBand", "goal": "Pace: InfiniBand; budget: Ethernet"},
     "way": WAYS,
     "order": ORDERS,
     "range": RANGE,

@@ -26,6 +26,7 @@ from app.studies import port_cost
 from app.studies.buy_or_rent import BuyOrRent, Terms, buy_or_rent
 from app.studies.phases import Growth, Phases, phases
 from app.studies.stages import stages
+from app.studies.which_network import Weighed, weighed
 from app.units import DollarsPerJoule, DollarsPerSecond, Number, Seconds
 
 Floats = NDArray[np.float64]
@@ -195,6 +196,12 @@ class CostStudy(Generic[Q]):
     )
     sizes: tuple[SizeCost[Q], ...] = result("", "By size", "Each network, in each edition, against cluster size.")
     claims: tuple[ArticleClaim, ...] = result("", "Articles", "What articles say of cost, held against prices.")
+    choice: tuple[Weighed, ...] = result(
+        "",
+        "InfiniBand or Ethernet",
+        "Both planned in full, as planned and where nobody tunes, and at other sizes.",
+        table="which_network",
+    )
     ownership: BuyOrRent[Q] = result("", "Buy, lease or rent", "A cluster of one's own against others'.")
     phases: Phases[Q] = result("", "Growing in phases", "What of the network to buy before the cluster grows.")
 
@@ -236,6 +243,7 @@ def cost_study(question: CostQuestion, catalog: Catalog) -> CostStudy:
             networks=(*_scale_up(own.cluster, catalog, own.prices), *_networks(scenario, keys, catalog)),
             sizes=tuple(_by_size(by_size)),
             claims=tuple(_claims(by_size, scenario, catalog)),
+            choice=weighed(scenario, catalog),
             ownership=buy_or_rent(owned, question.terms(), catalog),
             phases=phases(scenario, owned, question.growth(), catalog),
         )

@@ -42,6 +42,16 @@ def test_the_page_shows_the_numbers_of_the_answer(client: TestClient) -> None:
     for row in answer["networks"]:
         assert row["name"] in page
     assert "Rule of thumb" in page
+    said = client.get("/api/v1/plan?gpus=64&fields=recommendation").json()["recommendation"]
+    assert answer["choice"][0]["slower_allowed"] == pytest.approx(said["slower_allowed"], abs=1e-3)
+    for words in (
+        "As planned",
+        "Nobody to tune Ethernet",
+        "A small cluster",
+        "A large cluster",
+        "The answer turns where",
+    ):
+        assert words in page
     assert 'href="/api/v1/cost?gpus=64"' in page
 
 
@@ -63,3 +73,9 @@ def test_a_network_that_cannot_be_built_has_no_price_and_a_finding(client: TestC
     assert row["reach"] is None
     assert any(finding["severity"] == "error" for finding in answer["findings"])
     assert client.get("/cost?gpus=2048&topology=mesh").status_code == 200
+
+
+def test_where_the_choice_of_a_network_turns_is_a_chart_of_its_own(client: TestClient) -> None:
+    query = "gpus=256&model=llama-3-8b"
+    assert "#choice" in client.get(f"/?{query}").text
+    assert client.get(f"/chart/which-network.csv?{query}").text.count("\n") > 20

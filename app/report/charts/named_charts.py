@@ -15,7 +15,7 @@ from app.plan.scenario import Scenario
 from app.report import tables
 from app.report.charts import curve_charts, plan_charts
 from app.report.tables import Table
-from app.studies import all_reduce_curves, port_cost, scaling, sensitivity
+from app.studies import all_reduce_curves, port_cost, scaling, sensitivity, which_network
 from app.studies.curve import Curve
 
 
@@ -79,6 +79,11 @@ def _cost_per_port(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | 
     return _curve(port_cost.cost_per_port(scenario, catalog), curve_charts.cost_per_port)
 
 
+def _which_network(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
+    found = which_network.break_even(scenario, catalog) if plan.recommendation else None
+    return _curve(found, curve_charts.lines) if found else None
+
+
 def _curve(curve: Curve, draw: Callable[[Curve], go.Figure]) -> Chart | None:
     return Chart(draw(curve), tables.curve_table(curve)) if curve.series else None
 
@@ -89,6 +94,7 @@ CURVES: Mapping[str, Maker] = {
     "scaling": _scaling,
     "tail": _tail,
     "cost-per-port": _cost_per_port,
+    "which-network": _which_network,
 }
 """Charts that ask for more than the plan."""
 NAMES = (*OF_PLAN, *CURVES)

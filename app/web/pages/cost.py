@@ -10,7 +10,7 @@ from app.plan.scenario import Scenario
 from app.plan.total_cost import ownership
 from app.report import method, tables
 from app.report.charts import curve_charts
-from app.studies import port_cost
+from app.studies import port_cost, which_network
 from app.studies.buy_or_rent import against_use, buy_or_rent
 from app.studies.network_costs import EDITIONS, SIZES, CostQuestion, networks_of
 from app.units import show
@@ -58,6 +58,9 @@ def _shown(question: CostQuestion, answer: CostAnswer, catalog: Catalog) -> dict
         | tables.listings(answer.phases)
         | {"use": tables.curve_table(use)}
     )
+    turning = which_network.break_even(scenario, catalog)
+    if turning:
+        figures["choice"], found["choice"] = curve_charts.lines(turning), tables.curve_table(turning)
     keys = networks_of(scenario, catalog)
     for edition in EDITIONS:
         asked = scenario.model_copy(update={"price_book": edition, "nics_included": False})

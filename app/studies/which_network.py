@@ -1,0 +1,225 @@
+"""InfiniBand or Ethernet: what would turn the answer, and how it stands by budget, pace, scale and who runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.catalog.load import Catalog
+from app.formulas import costs
+from app.plan.band import interval, record, result
+from app.plan.job.job import job_on
+from app.plan.network import network_of
+from app.plan.recommendation import TIE, advised, counterpart, turning_points, typical
+from app.plan.scenario import Scenario, another_network
+from app.plan.total_cost import Ownership, ownership
+from app.studies.curve import Curve, Mark, Series, short
+from app.units import percent
+
+Floats = NDArray[np.float64]
+LARGEST = 131_072
+"""The most GPUs at which a grown cluster is weighed: a larger one takes seconds to plan."""
+
+
+@record
+class Weighed:
+    """The two networks in one situation, each planned in full: what Ethernet takes and costs beside InfiniBand."""
+
+    situation: str = result("", "Situation", "own, untuned, small, large or grown.", words="situation")
+    gpus: int = result("1", "GPUs", "GPUs of the cluster.")
+    infiniband: str = result("", "InfiniBand", "Key of the InfiniBand generation.", listed=False)
+    ethernet: str = result("", "Ethernet", "Key of the Ethernet generation.", listed=False)
+    better: str = result(
+        "", "Cheaper run", "infiniband, ethernet, either where it makes less than 2 %, or blank.", words="better"
+    )
+    advice: str = result("", "Rule of thumb", "What the articles advise at that size.", words="advice")
+    slower: float | None = result(
+        "1", "Takes longer by", "How much longer the run takes on Ethernet; null where it does not run.", share=True
+    )
+    slower_allowed: float | None = result(
+        "1", "May take longer by", "How much longer the run may take on Ethernet until both cost the same.", share=True
+    )
+    cheaper: float | None = result("1", "Costs less by", "How much less the run costs on Ethernet.", share=True)
+    saved: float | None = result(
+        "USD", "Saves to buy", "How much less there is to buy with Ethernet, for a tight budget."
+    )
+    dearer_allowed: float | None = result(
+        "1",
+        "InfiniBand may rise by",
+        "How much more the InfiniBand network may cost until both runs cost the same; negative: how much less it must.",
+        share=True,
+    )
+
+
+class Run(NamedTuple):
+    """A cluster that is owned, and how long the run takes on it, typically [s]."""
+
+    owned: Ownership
+    time: float
+
+
+class Pair(NamedTuple):
+    """The run on InfiniBand and on Ethernet."""
+
+    infiniband: Run
+    ethernet: Run
+
+    @property
+    def slower(self) -> float:
+        """How much longer the run takes on Ethernet [1]."""
+        return self.ethernet.time / self.infiniband.time - 1
+
+
+def keys(scenario: Scenario, catalog: Catalog) -> tuple[str, str] | None:
+    """The generations of InfiniBand and of Ethernet: the planned one, and the other family's nearest."""
+    planned = catalog.scale_out[scenario.scale_out]
+    rival = counterpart(planned, catalog)
+    if rival is None:
+        return None
+    return (planned.key, rival.key) if planned.family == "infiniband" else (rival.key, planned.key)
+
+
+def pair(scenario: Scenario, catalog: Catalog) -> Pair | None:
+    """Both networks planned in full, each with its own parallelism; ``None`` where one of them does not run."""
+    both = keys(scenario, catalog)
+    runs = [_run(scenario, key, catalog) for key in both] if both else []
+    infiniband, ethernet = runs if runs else (None, None)
+    return Pair(infiniband, ethernet) if infiniband and ethernet else None
+
+
+def _run(scenario: Scenario, key: str, catalog: Catalog) -> Run | None:
+    """The run on one network, which spreads flows its own way where the scenario is of another."""
+    own = key == scenario.scale_out
+    asked = scenario if own else scenario.model_copy(update=another_network(key) | {"load_balancing": None})
+    network = network_of(asked, catalog)
+    if network.built is None or network.cluster.nodes < 2:
+        return None
+    time = job_on(network, asked, catalog).training.time_to_train.values
+    owned = ownership(network.cluster, network, network.prices)
+    known = typical(time) > 0 and typical(owned.per_run(time)) > 0
+    return Run(owned, typical(time)) if known else None
+
+
+# By situation --------------------------------------------------------------------------------------------------------
+
+
+def weighed(scenario: Scenario, catalog: Catalog) -> tuple[Weighed, ...]:
+    """The two networks as planned, run by people who do not tune Ethernet, and at other sizes."""
+    both = keys(scenario, catalog)
+    if both is None:
+        return ()
+    return tuple(_weighed(name, asked, both, catalog) for name, asked in _situations(scenario, both[1], catalog))
+
+
+def _situations(scenario: Scenario, ethernet: str, catalog: Catalog) -> Iterator[tuple[str, Scenario]]:
+    """What the articles weigh: as planned; nobody to tune it; either side of their limits of size; the cluster grown.
+
+    At another size the batch is that size's own.
+    """
+    yield "own", scenario
+    if scenario.tuned and catalog.scale_out[ethernet].family == "roce":
+        yield "untuned", scenario.model_copy(update={"tuned": False})
+    limits = catalog.operations["rule_of_thumb"]
+    few, many = (int(limits[name].typical) for name in ("either_below", "infiniband_above"))
+    for name, gpus in (("small", few // 2), ("large", 2 * many), ("grown", 4 * scenario.gpus)):
+        if gpus != scenario.gpus and gpus <= LARGEST:
+            yield name, scenario.model_copy(update={"gpus": gpus, "global_batch": None})
+
+
+def _weighed(situation: str, scenario: Scenario, both: tuple[str, str], catalog: Catalog) -> Weighed:
+    unknown = Weighed(
+        situation=situation,
+        gpus=scenario.gpus,
+        infiniband=both[0],
+        ethernet=both[1],
+        better="",
+        advice=advised(scenario.gpus, catalog),
+        slower=None,
+        slower_allowed=None,
+        cheaper=None,
+        saved=None,
+        dearer_allowed=None,
+    )
+    found = pair(scenario, catalog)
+    if found is None:
+        return unknown
+    first, second = found
+    dearer = typical(second.owned.per_run(second.time)) / typical(first.owned.per_run(first.time)) - 1
+    turns = turning_points(first, second)
+    return replace(
+        unknown,
+        better="either" if abs(dearer) < TIE else "ethernet" if dearer < 0 else "infiniband",
+        slower=found.slower,
+        slower_allowed=turns["slower_allowed"],
+        cheaper=-dearer,
+        saved=typical(first.owned.capital.values) - typical(second.owned.capital.values),
+        dearer_allowed=turns["dearer_allowed"],
+    )
+
+
+# Where the answer turns ----------------------------------------------------------------------------------------------
+
+
+def break_even(scenario: Scenario, catalog: Catalog) -> Curve | None:
+    """What InfiniBand's network may cost, over its price, against how much longer the run takes on Ethernet.
+
+    On the line both runs cost the same; above it Ethernet is the cheaper one. ``None`` where one of them does not run.
+    """
+    found = pair(scenario, catalog)
+    if found is None or not typical(found.infiniband.owned.network_per_run(found.infiniband.time)) > 0:
+        return None
+    names = [short(run.owned.cluster.scale_out.key) for run in found]
+    turns = turning_points(*found)
+    even = float(turns["slower_allowed"])
+    untuned = _untuned(scenario, catalog)
+    ends = [0.0, even, found.slower, *([untuned] if untuned is not None else [])]
+    room = max(0.25 * (max(ends) - min(ends)), 0.01)
+    x = np.unique([*np.linspace(min(ends) - room, max(ends) + room, 25), even, found.slower])
+    price = np.stack([_price_allowed(found, float(slower)) for slower in x])
+    shown = price[:, 0] > 0
+    low, high = interval(price[shown])
+    line = Series("both runs cost the same", "quickest", x[shown], price[shown, 0], low, high, strong=True)
+    return Curve(
+        key="which-network",
+        title=_title(names, even, turns["dearer_allowed"]),
+        subtitle=f"Price at which both runs cost the same; above the line {names[1]} is cheaper, below it {names[0]}",
+        x_name=f"Longer run on {names[1]}",
+        x_unit="%",
+        y_name=f"Price of {names[0]}'s network over today's",
+        y_unit="1",
+        x_logarithmic=False,
+        y_logarithmic=False,
+        series=(line,),
+        own=(found.slower, 1.0),
+        marks=(Mark(untuned, f"{names[1]} untuned"),) if untuned is not None else (),
+    )
+
+
+def _untuned(scenario: Scenario, catalog: Catalog) -> float | None:
+    """How much longer the run takes on Ethernet that nobody tunes [1]."""
+    both = keys(scenario, catalog)
+    if both is None or not scenario.tuned or catalog.scale_out[both[1]].family != "roce":
+        return None
+    found = pair(scenario.model_copy(update={"tuned": False}), catalog)
+    return found.slower if found else None
+
+
+def _price_allowed(found: Pair, slower: float) -> Floats:
+    """Price of InfiniBand's network, over its own, at which both runs cost the same where Ethernet's is so much longer.
+
+    All draws of prices; the times are typical.
+    """
+    first, second = found
+    cost, part = first.owned.per_run(first.time), first.owned.network_per_run(first.time)
+    other = second.owned.per_run(first.time * (1 + slower))
+    return np.asarray(1 + costs.slack_in_price(cost, other, part))
+
+
+def _title(names: list[str], slower: float, dearer: float) -> str:
+    pace = f"{percent(abs(slower), 1)} {'longer' if slower > 0 else 'less'}"
+    price = f"{percent(abs(dearer), 1)} {'more' if dearer > 0 else 'less'}"
+    return f"The answer turns where {names[1]} takes {pace}, or {names[0]}'s network costs {price}."
