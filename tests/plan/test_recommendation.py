@@ -40,11 +40,10 @@ def test_at_the_break_even_the_cheaper_network_costs_as_much():
 
 def test_metas_two_clusters_come_out_equal():
     """Llama 3, 2024: 24,576 GPUs on RoCE, leaves of two nodes, pods at 7:1, and on InfiniBand, equal once tuned."""
-    job = {
-        "gpus": 24576, "model": "llama-3-405b", "topology": "fat-tree", "rank_order": "tp-cp-ep-pp-dp",
-    }  # fmt: skip
-    roce = evaluate(Scenario(**job, scale_out="roce-400", nodes_per_unit=2, spine_oversubscription=7), CATALOG)
-    infiniband = evaluate(Scenario(**job), CATALOG)
+    roce, infiniband = (
+        evaluate(Scenario.model_validate(CATALOG.presets[key].scenario, context={"catalog": CATALOG}), CATALOG)
+        for key in ("llama-3-roce", "llama-3-infiniband")
+    )
     assert roce.fabric.leaf_switches == 1536  # one a rack, as published
     assert roce.training.step_time.typical == pytest.approx(infiniband.training.step_time.typical, rel=0.05)
     assert roce.all_reduce.time.typical == pytest.approx(infiniband.all_reduce.time.typical, rel=0.05)
