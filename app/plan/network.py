@@ -27,7 +27,18 @@ from app.plan.cheapest_design import choose
 from app.plan.cluster import Cluster, look_up
 from app.plan.machine import CREDITED, PAUSED, Controls, controls, goodput, transport_of
 from app.plan.prices import PriceList
-from app.plan.result import BillLine, Bisection, Explanation, Fabric, FabricShape, Finding, Links, OtherNetwork, Term
+from app.plan.result import (
+    BillLine,
+    Bisection,
+    Explanation,
+    Fabric,
+    FabricShape,
+    Finding,
+    Links,
+    OtherNetwork,
+    SlotUse,
+    Term,
+)
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
 from app.plan.switches import SwitchPair, candidates
 from app.units import percent, show
@@ -354,6 +365,7 @@ def fabric_of(network: Network, capital: Draws) -> Fabric[Draws]:
         links=_links(design),
         bisection=tuple(_bisections(network)),
         bisection_per_gpu=Draws(cut / cluster.gpus, used=(rate,)),
+        slot=tuple(_slot(network)),
         ports_free=_ports_free(design),
         largest_cluster=_largest(design, cluster.gpus_per_node),
         hops=network.hops if built else None,
@@ -375,6 +387,20 @@ def fabric_of(network: Network, capital: Draws) -> Fabric[Draws]:
         cages=built.cages_used() if built else {},
         modules=sum(line.quantity for line in built.parts if line.role.endswith("module")) if built else None,
     )
+
+
+def _slot(network: Network) -> Iterator[SlotUse[Draws]]:
+    """What network and storage ask of a GPU's PCIe link at most, alone and together."""
+    cluster = network.cluster
+    link, port = cluster.pcie.bandwidth, cluster.scale_out.port_rate
+    payload = network.prices.catalog.collectives["pcie"]["payload"]
+    passes = 1 if network.request.gpudirect else 2
+    each = passes * port.draws() / cluster.gpus_per_node
+    sent, read = each * cluster.nics_per_node, each * cluster.platform.storage_nics
+    for part, first, second in (("network", sent, 0 * read), ("storage", 0 * sent, read), ("together", sent, read)):
+        use = bisection.slot_use(first, second, link.draws(), payload.draws())
+        rate = Draws(np.asarray(first + second), used=(port,))
+        yield SlotUse(part, rate, Draws(np.asarray(use), used=(port, link, payload)))
 
 
 def _bill(network: Network) -> Iterator[BillLine[Draws]]:

@@ -165,6 +165,18 @@ class OtherNetwork(Generic[Q]):
 
 
 @record
+class SlotUse(Generic[Q]):
+    """What one of those that share a GPU's PCIe link asks of it at most, one way."""
+
+    part: str = result("", "Who sends", "network, storage, or together.", words="slot")
+    rate: Q = result("B/s", "Rate", "Its share of the ports of a node, for one GPU; without GPUDirect twice that.")
+    share: Q = result(
+        "1", "Of the payload", "Over what the link carries besides headers; above 1 one waits for the other.",
+        formula="fabric.slot_use",
+    )  # fmt: skip
+
+
+@record
 class Fabric(Generic[Q]):
     """The compute network between nodes, designed and priced."""
 
@@ -197,6 +209,9 @@ class Fabric(Generic[Q]):
         "The worst cut's rate, one way, over all GPUs.",
         formula="fabric.bisection",
         show=("figures", "comparison", "sweep"),
+    )
+    slot: tuple[SlotUse[Q], ...] = result(
+        "", "What shares a GPU's PCIe link", "Network and storage, where both go straight to the GPU.", table="slot"
     )
     ports_free: Mapping[str, int] = result("1", "Ports free", "Unused ports of each tier's switches.")
     largest_cluster: int | None = result("1", "Grows to", "GPUs that this switch and these tiers can join at most.")

@@ -50,6 +50,7 @@ VOCABULARIES: Mapping[str, Mapping[str, str]] = {
     "part": {"all_reduce": "All-reduce"},
     "edition": {"market": "Market", "rule-of-thumb": "Rule of thumb"},
     "situation": SITUATIONS,
+    "slot": {"network": "Compute network", "storage": "Storage", "together": "Both at once"},
     "better": {"infiniband": "InfiniBand", "ethernet": "Ethernet", "either": "Either", "": "Neither runs"},
     "advice": {"either": "Either", "infiniband": "InfiniBand", "goal": "Pace: InfiniBand; budget: Ethernet"},
     "way": WAYS,

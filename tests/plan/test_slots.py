@@ -21,6 +21,17 @@ def test_network_and_storage_that_fill_a_slot_together_share_it():
     assert "pcie-shared" not in said(storage_network=True, scale_out="infiniband-hdr")
 
 
+@pytest.mark.parametrize(("asked", "passes"), [({}, 1), ({"gpudirect": False}, 2)])
+def test_what_shares_a_slot_is_shown_whether_or_not_it_is_too_much(asked, passes):
+    """HGX H100: 50 and 12.5 GB/s of 56.07 GB/s, 0.89 and 0.22; through the host twice each."""
+    rows = {row.part: row for row in evaluate(Scenario(**asked), CATALOG).fabric.slot}
+    assert {part: row.rate.typical for part, row in rows.items()} == {
+        "network": 50e9 * passes, "storage": 12.5e9 * passes, "together": 62.5e9 * passes,
+    }  # fmt: skip
+    assert rows["network"].share.typical == pytest.approx(passes * 50 / 56.07, rel=1e-3)
+    assert rows["together"].share.typical == pytest.approx(passes * 62.5 / 56.07, rel=1e-3)
+
+
 def test_without_gpudirect_the_link_to_the_host_is_passed_twice():
     assert "twice" in said(gpudirect=False)["host-bounce"]
     assert not {"host-bounce"} & (said() | said(gpudirect=False, scale_out="tcp-100")).keys()
