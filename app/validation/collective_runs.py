@@ -336,35 +336,33 @@ def fit(
     measured = np.log([row.time for row in rows])
     step = 1e-4
 
-    def residuals(theta: NDArray[np.float64], slopes: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        moves = np.vstack([np.zeros(len(known)), step * np.eye(len(known))]) if slopes else np.zeros((1, len(known)))
+    moves = np.vstack([np.zeros(len(known)), step * np.eye(len(known))])
+
+    def residuals(theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         factors: dict[str, Array] = dict(settled or {})
         factors |= {prior.key: prior.typical * np.exp(theta[i] + moves[:, i]) for i, prior in enumerate(known)}
         off = np.log(predict(rows, catalog, Sampling(fitted=factors))) - measured[:, None]
         relative = (off[:, 0] / TOLERANCE) ** 2
         loss = np.sqrt(np.log1p(relative))
         value = np.concatenate([weight * loss * np.sign(off[:, 0]), theta / spread])
-        if not slopes:
-            return value, np.empty((0, 0))
         gain = np.where(loss > 1e-9, np.sqrt(relative) / (1 + relative) / np.maximum(loss, 1e-9), 1.0) / TOLERANCE
         jacobian = (weight * gain)[:, None] * (off[:, 1:] - off[:, :1]) / step
         return value, np.vstack([jacobian, np.diag(1 / spread)])
 
     theta = np.zeros(len(known)) if start is None else start.copy()
     damping = 1e-3
-    value, jacobian = residuals(theta, slopes=True)
+    value, jacobian = residuals(theta)
     cost = float(value @ value)
     for _ in range(steps):
         normal = jacobian.T @ jacobian
         move = np.linalg.solve(normal + damping * np.diag(np.diag(normal)), -jacobian.T @ value)
-        tried, _ = residuals(theta + move, slopes=False)
+        tried, slopes = residuals(theta + move)
         if float(tried @ tried) >= cost:
             damping *= 10
             if damping > 1e4:
                 break
             continue
-        theta = theta + move
-        value, jacobian = residuals(theta, slopes=True)
+        theta, value, jacobian = theta + move, tried, slopes
         before, cost = cost, float(value @ value)
         damping = max(damping / 10, 1e-6)
         if before - cost < 1e-4 * before:
@@ -408,22 +406,45 @@ def predictions(
     if not leave_one_out:
         return _bands(rows, catalog, {})
     systems = list(dict.fromkeys(row.system for row in rows))
-    everything = [*rows, *(row for row in learn_from if row.system not in set(systems))]
-    reduces, besides = fitted(everything), fitted(everything, other=True)
-    whole = fit(reduces, catalog)
-    beside_whole = fit(besides, catalog, settled=constants(whole))
+    everything = (*rows, *(row for row in learn_from if row.system not in set(systems)))
+    reduces, besides = tuple(fitted(everything)), tuple(fitted(everything, other=True))
     found: dict[int, Prediction] = {}
     for system in systems:
         members = [index for index, row in enumerate(rows) if row.system == system]
-        rest = [row for row in reduces if row.system != system]
-        theta = fit(rest, catalog, start=whole, steps=6) if len(rest) < len(reduces) else whole
-        values = constants(theta)
-        if any(rows[i].collective != "all-reduce" for i in members):
-            rest = [row for row in besides if row.system != system]
-            values |= constants(fit(rest, catalog, start=beside_whole, steps=6, settled=values), other=True)
+        others = any(rows[index].collective != "all-reduce" for index in members)
+        values = _constants_without(system, reduces, besides if others else (), catalog)
         seen = _bands([rows[i] for i in members], catalog, values)
         found |= dict(zip(members, seen, strict=True))
     return [found[index] for index in range(len(rows))]
+
+
+@lru_cache(maxsize=2)
+def _fit_of_all(rows: tuple[Measured, ...], catalog: Catalog) -> NDArray[np.float64]:
+    """The fit of the all-reduces of all systems, from which that without one of them starts."""
+    return fit(rows, catalog)
+
+
+@lru_cache(maxsize=2)
+def _other_fit_of_all(
+    reduces: tuple[Measured, ...], besides: tuple[Measured, ...], catalog: Catalog
+) -> NDArray[np.float64]:
+    """The fit of the other collectives of all systems, beside that of their all-reduces."""
+    return fit(besides, catalog, settled=constants(_fit_of_all(reduces, catalog)))
+
+
+@lru_cache(maxsize=256)  # two reports leave the same systems out, and each fit takes half a second
+def _constants_without(
+    system: str, reduces: tuple[Measured, ...], besides: tuple[Measured, ...], catalog: Catalog
+) -> dict[str, Array]:
+    """All constants, fitted to the all-reduces, and then to the other collectives, of every system but one."""
+    whole = _fit_of_all(reduces, catalog)
+    rest = [row for row in reduces if row.system != system]
+    values = constants(fit(rest, catalog, start=whole, steps=6) if len(rest) < len(reduces) else whole)
+    if besides:
+        rest = [row for row in besides if row.system != system]
+        beside_whole = _other_fit_of_all(reduces, besides, catalog)
+        values |= constants(fit(rest, catalog, start=beside_whole, steps=6, settled=values), other=True)
+    return values
 
 
 FEWEST = 12
@@ -437,21 +458,17 @@ def calibrated(rows: Sequence[Measured], catalog: Catalog, every: int) -> list[P
     rows, rows of weak quality and of other libraries are left aside. A system that the product's own measurements do
     not hold is predicted with its constants as they are.
     """
-    known, _ = read(MEASUREMENTS, catalog)
-    reduces, besides = fitted(known), fitted(known, other=True)
+    measured, _ = read(MEASUREMENTS, catalog)
+    reduces, besides = tuple(fitted(measured)), tuple(fitted(measured, other=True))
+    fitted_systems = {row.system for row in (*reduces, *besides)}
     good = [*fitted(rows), *fitted(rows, other=True)]
     systems = {system: [row for row in good if row.system == system] for system in {row.system: None for row in good}}
     large = {system: members for system, members in systems.items() if len(members) >= FEWEST}
-    whole = fit(reduces, catalog) if any(row.system in large for row in reduces) else None
-    beside_whole = None if whole is None else fit(besides, catalog, settled=constants(whole))
     found: list[Prediction] = []
     for system, members in large.items():
-        values: dict[str, Array] = {}
-        if whole is not None and any(row.system == system for row in (*reduces, *besides)):
-            rest = [row for row in reduces if row.system != system]
-            values = constants(fit(rest, catalog, start=whole, steps=6))
-            rest = [row for row in besides if row.system != system]
-            values |= constants(fit(rest, catalog, start=beside_whole, steps=6, settled=values), other=True)
+        others = any(row.collective != "all-reduce" for row in members)
+        known = system in fitted_systems
+        values = _constants_without(system, reduces, besides if others else (), catalog) if known else {}
         outputs: dict[tuple[str, str], list[Measured]] = {}
         for row in members:
             outputs.setdefault((row.run, row.collective), []).append(row)
