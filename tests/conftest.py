@@ -32,6 +32,8 @@ CHROMIUM_FLAGS = [
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost",
 ]
 
+PATIENCE = 120.0
+"""Seconds that an answer may take beside other tests; those of the limit itself set their own."""
 # Other tests take their share of the processor while a page is awaited.
 expect.set_options(timeout=20_000)
 
@@ -44,7 +46,8 @@ hypothesis.settings.load_profile("tests")
 @pytest.fixture(scope="session")
 def client() -> Iterator[TestClient]:
     """The application, called in-process."""
-    with TestClient(create_app(settings.Settings(access_log=False)), raise_server_exceptions=False) as made:
+    options = settings.Settings(access_log=False, time_limit=PATIENCE)
+    with TestClient(create_app(options), raise_server_exceptions=False) as made:
         yield made
 
 
@@ -56,6 +59,7 @@ class Server:
         self.address = ""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAILYARD_")}
         environment["RAILYARD_SHUTDOWN_DRAIN"] = "0"  # nobody but the test asks; tests of the drain set their own
+        environment["RAILYARD_TIME_LIMIT"] = str(PATIENCE)
         command = [sys.executable, "-m", "app", "serve", "--host", "127.0.0.1", "--port", str(port)]
         self.began = time.monotonic()
         with log.open("wb") as out:

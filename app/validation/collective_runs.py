@@ -411,8 +411,8 @@ def predictions(
     found: dict[int, Prediction] = {}
     for system in systems:
         members = [index for index, row in enumerate(rows) if row.system == system]
-        others = any(rows[index].collective != "all-reduce" for index in members)
-        values = _constants_without(system, reduces, besides if others else (), catalog)
+        both = any(rows[index].collective != "all-reduce" for index in members)
+        values = _constants_without(system, reduces, besides if both else (), catalog)
         seen = _bands([rows[i] for i in members], catalog, values)
         found |= dict(zip(members, seen, strict=True))
     return [found[index] for index in range(len(rows))]
@@ -466,9 +466,10 @@ def calibrated(rows: Sequence[Measured], catalog: Catalog, every: int) -> list[P
     large = {system: members for system, members in systems.items() if len(members) >= FEWEST}
     found: list[Prediction] = []
     for system, members in large.items():
-        others = any(row.collective != "all-reduce" for row in members)
-        known = system in fitted_systems
-        values = _constants_without(system, reduces, besides if others else (), catalog) if known else {}
+        values: dict[str, Array] = {}
+        if system in fitted_systems:
+            both = any(row.collective != "all-reduce" for row in members)
+            values = _constants_without(system, reduces, besides if both else (), catalog)
         outputs: dict[tuple[str, str], list[Measured]] = {}
         for row in members:
             outputs.setdefault((row.run, row.collective), []).append(row)

@@ -469,8 +469,10 @@ def siege(server: Server, times: int = 3, limit: float = LIMIT) -> Iterator[str]
     watcher.close()
 
 
-def attack(server: Server, seed: int, requests: int, limit: float = LIMIT) -> Iterator[str]:
-    """So many requests to a running server, each answered within the limit [s]."""
+def attack(
+    server: Server, seed: int, requests: int, limit: float = LIMIT, own_limit: float = OWN_LIMIT
+) -> Iterator[str]:
+    """So many requests to a running server, each answered within the limit, or within its own if it has one [s]."""
     connection, generator, pid = Connection(server.url()), Generator(seed), server.process.pid
     connection.ask(Request("GET", "/api/v1/accuracy"))  # made once a process, which may take longer than one answer may
     statuses: Counter[int] = Counter()
@@ -490,8 +492,8 @@ def attack(server: Server, seed: int, requests: int, limit: float = LIMIT) -> It
             # Other programs run on this machine: slow is what used the processor that long, or waited far longer twice.
             if answer.seconds > limit and (used > 0.9 * limit or connection.ask(request).seconds > 3 * limit):
                 trouble = trouble or f"{answer.seconds:.2f} s, {used:.2f} s of the processor"
-        elif answer.seconds > OWN_LIMIT + limit:
-            trouble = trouble or f"{answer.seconds:.2f} s, where {OWN_LIMIT:g} s are allowed"
+        elif answer.seconds > own_limit + limit:
+            trouble = trouble or f"{answer.seconds:.2f} s, where {own_limit:g} s are allowed"
         if trouble:
             failures.append(f"{trouble}: {request}")
             yield f"   request {number}: {failures[-1]}"

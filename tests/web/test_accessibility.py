@@ -50,7 +50,7 @@ THIN_OUT = """([few, whole]) => {
     }
   }
 }"""
-"""On a long page, of many like rows or entries the first few are looked at: the others come from the same lines of a template.
+"""Of many like rows of a long page the first few are looked at: the others come from the same lines of a template.
 
 All fields of the form are looked at on the page of the plan.
 """

@@ -425,7 +425,7 @@ PLAUSIBLE = {
 }
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(["/api/v1/plan", "/", "/all-reduce", "/fabric", "/acceptance", "/export/plan.csv"]),
     st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in PLAUSIBLE.items()}),
