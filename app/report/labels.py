@@ -27,6 +27,7 @@ RANGE = {
     "dense": "Dense models on the vendors' stacks",
     "open": "Dense models on open stacks",
     "experts": "Mixtures of experts, tuned",
+    "untuned": "Dense models, not tuned",
     "untuned_experts": "Mixtures of experts, not tuned",
     "other_stack": "No measured step of this stack",
     "other_card": "No measured step of this GPU",

@@ -424,6 +424,16 @@ def _ledger(scores: Sequence[Report]) -> Table:
     return _errors("ledger", "New sources, scored before any constant was fitted to them", groups)
 
 
+LEFT_OUT_BY = {
+    "by_group": "Training steps by source",
+    "by_stack": "Training steps by software",
+    "by_gpu": "Training steps by GPU",
+    "by_regime": "Training steps by how well they were tuned",
+    "moe_by_routing": "Mixtures of experts by routing",
+}
+"""The groups whose errors on sources left out of the fit have a table."""
+
+
 def _left_out(collectives: Report, training: Report) -> Iterator[Table]:
     """The errors on systems and sources that the fit had not seen."""
     reduce = collectives["all_reduce"]
@@ -454,7 +464,8 @@ def _left_out(collectives: Report, training: Report) -> Iterator[Table]:
             "Experts, one vote a cluster of rows": training["moe_clusters"],
         },
     )
-    yield _errors("left_out_by_group", "Training steps by source, left out", training["by_group"])
+    for key, words in LEFT_OUT_BY.items():
+        yield _errors(f"left_out_{key}", f"{words}, left out", training[key])
 
 
 def _errors(key: str, title: str, groups: Mapping[str, Report]) -> Table:

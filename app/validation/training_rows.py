@@ -47,7 +47,8 @@ class Row:
     """One published step: the question it answers, and what was measured.
 
     ``cluster`` is what its source says of one stack, model, GPU, precision and release: such rows err alike. ``regime``
-    says how well the run was tuned: tuned, recipe (an example, a baseline, a sweep) or functional.
+    says how well the run was tuned: tuned, recipe (an example, a baseline, a sweep) or functional. ``unstated``: its
+    source does not say its micro-batch, or how it is spread.
     """
 
     run: str
@@ -63,6 +64,7 @@ class Row:
     memory: float | None
     memory_kind: str
     identified: bool
+    unstated: bool
 
     def scenario(self) -> Scenario:
         """The row as a question to the planner, with every setting that decides its step filled in."""
@@ -262,6 +264,7 @@ def row_of(run: str, raw: Mapping[str, str], catalog: Catalog) -> Row:
         memory=number(raw.get("memory_gb")),
         memory_kind=raw.get("memory_kind") or NOT_STATED,
         identified=all(raw.get(name) for name in STATED) and not experts,
+        unstated=not (raw.get("tensor_parallel") and raw.get("micro_batch")),
     )
 
 
@@ -311,13 +314,19 @@ def cluster_of(raw: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
     }
 
 
+def compiled(raw: Mapping[str, str]) -> bool | None:
+    """Whether a compiler fuses the elementwise work; off, it stays eager only where no kernels are fused by hand."""
+    on = flag(raw.get("compile"))
+    return on if on or re.search(r"titan|fsdp|pytorch", raw.get("stack", "")) else None
+
+
 def software_of(raw: Mapping[str, str]) -> dict[str, Any]:
     """What a row states of its software, by the scenario's names; blank where its stack's traits hold."""
     kernel = {"memory-efficient": "sdpa"}.get(raw.get("attention_kernel", ""), raw.get("attention_kernel"))
     offload = "+".join(sorted((raw.get("offload") or "").split("+")))
     stated = {
         "attention_kernel": one_of(kernel, "unfused", "flash", "te-fused", "sdpa"),
-        "fused": True if flag(raw.get("compile")) else None,
+        "fused": compiled(raw),
         "graphs": one_of(raw.get("graphs"), "none", "partial", "full"),
         "gradient_bytes": number(raw.get("gradient_bytes")),
         "overlap_tensor": flag(raw.get("tensor_overlap")),

@@ -255,6 +255,15 @@ class Infeasible(TypedDict):
     share: Annotated[float, Declaration("1", "Share", "Their share of the runs that were predicted.")]
 
 
+class SourcesInside(TypedDict):
+    """Of how many sources the ranges hold four of five rows, each source by itself."""
+
+    count: Annotated[int, Declaration("1", "Sources", "Sources that were predicted.")]
+    enough: Annotated[int, Declaration("1", "Enough", "With at least 75 % of their rows inside the range.")]
+    between: Annotated[int, Declaration("1", "Between", "With 75 to 88 % of them inside.")]
+    near: Annotated[int, Declaration("1", "Near", "With 75 to 88 %, give or take one row.")]
+
+
 class TrainingAccuracy(TypedDict):
     """Predicted step times against published runs."""
 
@@ -271,6 +280,7 @@ class TrainingAccuracy(TypedDict):
     baseline: Annotated[Statistics, Declaration("", "Baseline", "What the usual MFU of others would predict.")]
     infeasible: Annotated[Infeasible, Declaration("", "Infeasible", "Runs that the planner would refuse.")]
     memory: Annotated[Statistics, Declaration("", "Memory", "Memory of a GPU, where the source prints it.")]
+    sources: Annotated[SourcesInside, Declaration("", "Sources inside", "Sources whose rows the ranges hold.")]
     by_group: Annotated[Mapping[str, Statistics], Declaration("", "By source", "Each group of sources.")]
     by_stack: Annotated[Mapping[str, Statistics], Declaration("", "By stack", "Each software stack.")]
     by_regime: Annotated[Mapping[str, Statistics], Declaration("", "By regime", "How well runs were tuned.")]

@@ -225,10 +225,27 @@ def test_gpus_of_a_measured_architecture_have_the_narrower_error():
     table = {name: entry.typical for name, entry in CATALOG.training["residual"].items()}
     asked = SoftwareRequest(stack="nemo")
     for gpu, further in (("a100-sxm", ()), ("gb300", ("other_card",)), ("rubin", ("other_hardware",))):
-        parts = calibration.widths(CATALOG, CATALOG.gpus[gpu], False, True, asked)
+        parts = calibration.widths(CATALOG, CATALOG.gpus[gpu], False, asked)
         assert [part.name for part in parts] == ["dense", *further]
         wanted = sum(table[name] ** 2 for name in ("dense", *further)) ** 0.5
         assert calibration.residual(parts) == pytest.approx(wanted)
+
+
+def test_the_class_of_a_dense_range_is_that_of_who_makes_the_stack():
+    # MaxText uses the vendor's attention kernel and is not the vendor's.
+    kinds = {"nemo": "dense", "megatron-lm-2022": "dense", "maxtext": "open", "fsdp-torchtitan": "open"}
+    for stack, kind in kinds.items():
+        parts = calibration.widths(CATALOG, CATALOG.gpus["h100-sxm"], False, SoftwareRequest(stack=stack))
+        assert [part.name for part in parts] == [kind]
+
+
+def test_experts_with_biases_run_eager_whatever_the_release():
+    def fused(model: str, **asked: object) -> float:
+        made = draft(gpu="gb200", gpus=64, model=model, stack="nemo-2026", **asked)
+        return float(made.setup.inputs.software.fused)
+
+    assert fused("gpt-oss-120b") == fused("gpt-oss-120b", precision="mxfp8") == 0
+    assert fused("qwen-3-30b-a3b") == fused("gpt-3-175b") == 1
 
 
 @pytest.mark.parametrize(

@@ -147,12 +147,14 @@ class Width:
     half_width: float
 
 
-def widths(catalog: Catalog, gpu: Gpu, experts: bool, vendor_stack: bool, request: SoftwareRequest) -> list[Width]:
+def widths(catalog: Catalog, gpu: Gpu, experts: bool, request: SoftwareRequest) -> list[Width]:
     """What the model's own error is made of: that of the class, and what nobody has measured of this plan."""
     table = catalog.training["residual"]
     stack = request.stack or DEFAULT_STACK
     untuned = request.regime in ("recipe", "functional")
-    kind = ("untuned_experts" if untuned else "experts") if experts else "dense" if vendor_stack else "open"
+    vendor = traits(catalog, stack)["vendor"] > 0
+    tuned = "experts" if experts else "dense" if vendor else "open"
+    kind = ("untuned_experts" if experts else "untuned") if untuned else tuned
     reasons = {
         kind: True,
         "other_stack": not rows_of(catalog, "stack", stack),
@@ -308,9 +310,9 @@ def _stack_of(
 ) -> Stack:
     """The same of a kind of model. Kept: it takes 0.1 ms, twice a plan, and most jobs have the same few.
 
-    Mixtures of experts with biases ran eager in the software of their day. Dispatchers send a token once to each domain
-    since mid-2025, unless they are said to be a plain all-to-all or all-gather. In 8-bit arithmetic, the vendor's
-    stacks fuse experts from some release on for an architecture.
+    Experts with biases run eager: fused kernels leave their activation out. Dispatchers send a token once to each
+    domain since mid-2025, unless they are said to be a plain all-to-all or all-gather. In 8-bit arithmetic, the
+    vendor's stacks fuse experts from some release on for an architecture.
     """
     gpu, trait = catalog.gpus[gpu_key], {**traits(catalog, request.stack or DEFAULT_STACK), **stated(request)}
     low = peaks(gpu, precision)[2] == 1
@@ -326,7 +328,7 @@ def _stack_of(
     if experts and request.graphs == "partial":
         trait["graphs"] = 0.0
     trait["flash"] *= catalog.training[architecture_group(catalog, gpu, "flash")]["flash"].typical
-    if experts and biases and trait["release"] < maturity["biases"].typical:
+    if experts and biases:
         trait["fused"] = 0.0
     if trait["release"] >= maturity["fused_loss"].typical:
         trait["logit_bytes"] = min(trait["logit_bytes"], FUSED_LOGIT)

@@ -106,8 +106,7 @@ def plan_job(
     chosen = search.best() or (search.smallest if whole else None)
     timing = timing_of(drawn, chosen, np.size(catalog.training["products"]["efficiency"].draws()))
     memory = memory_of(drawn, chosen or search.smallest, catalog.training["residual"]["memory"].typical)
-    experts, vendor = float(drawn.shape.experts) > 0, float(drawn.conditions.vendor_attention) > 0
-    rests_on = widths(catalog, cluster.gpu, experts, vendor, request.software)
+    rests_on = widths(catalog, cluster.gpu, float(drawn.shape.experts) > 0, request.software)
     rests_on.append(Width("layout", catalog.training["residual"]["searched"].typical))
     error = residual(rests_on)
     parameters = float(transformer.parameters(drawn.shape))
