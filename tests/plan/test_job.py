@@ -355,14 +355,48 @@ def test_the_search_times_alternating_chunks_as_a_plan_of_its_winner_does():
     assert made.search.time[0] == pytest.approx(made.training.step_time.typical, rel=1e-12)
 
 
-def test_what_no_term_reads_is_said_and_changes_nothing():
-    made, plain = draft(**WHOLE, layout="Et*8|(t*8|)*2t*8L"), draft(**WHOLE)
-    said = [finding for finding in made.findings if finding.code == "not-modelled"]
-    assert [finding.fields for finding in said] == [("layout",)]
-    assert said[0].severity == "note"
-    assert [finding for finding in made.findings if finding not in said] == list(plain.findings)
+LAID = {**WHOLE, "model": "llama-3-8b", "expert_parallel": 1}
+
+
+def test_an_uneven_pipeline_is_as_slow_as_its_deepest_stage():
+    # Llama 3 8B, 32 layers on 4 stages: 8 | 8 | 8 | 8 and the head, against 9 | 9 | 8 | 6 and 11 | 7 | 7 | 7.
+    def step(layout: str | None) -> float:
+        made = draft(**LAID, layout=layout)
+        assert "layout-does-not-match" not in [finding.code for finding in made.findings]
+        return made.training.step_time.typical
+
+    eased, even, deep = step("Et*9|t*9|t*8|t*6L"), step(None), step("Et*11|t*7|t*7|t*7L")
+    assert eased < even < deep
+    assert deep / eased == pytest.approx(11 / 9, rel=0.05)
+    memory = [draft(**LAID, layout=text).memory.total.typical for text in ("Et*8|(t*8|)*2t*8L", "Et*11|(t*7|)*2t*7L")]
+    assert memory[0] == draft(**LAID).memory.total.typical < memory[1]
+
+
+def test_even_stages_with_the_whole_head_on_the_last_are_no_quicker_than_even_stages():
+    laid = draft(**LAID, layout="Et*8|(t*8|)*2t*8L").training.step_time.typical
+    assert laid >= draft(**LAID).training.step_time.typical
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        ("Et*8|(t*8|)*2t*7L", "31 layers"),
+        ("Et*16|t*16L", "2 chunks"),
+        ("t*8E|", "loss"),
+        ("((t*99999)*99999)", "model"),
+    ],
+)
+def test_a_layout_that_does_not_fit_is_said_and_changes_nothing(layout: str, said: str):
+    made, plain = draft(**LAID, layout=layout), draft(**LAID)
+    finding = next(finding for finding in made.findings if finding.code == "layout-does-not-match")
+    assert said in finding.message
     assert made.training.step_time.typical == plain.training.step_time.typical
-    assert made.memory.total.typical == plain.memory.total.typical
+
+
+def test_a_layout_leaves_the_degrees_that_it_divides_into():
+    blank = {**LAID, "pipeline_parallel": None, "virtual_pipeline": None}
+    chosen = draft(**blank, layout="Et*4|(t*4|)*6t*4L").training.parallelism
+    assert chosen.pipeline_parallel * chosen.virtual_pipeline == 8
 
 
 def test_what_is_offloaded_leaves_the_memory_and_is_not_timed():

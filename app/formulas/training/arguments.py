@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.formulas.arrays import Array, maximum, minimum, where
+import numpy as np
+
+from app.formulas.arrays import Array, any_, maximum, minimum, where
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Parallelism:
         recompute_core: 1 if only the attention core (or the cheap operators) is recomputed, else 0 [1].
         bubble: bubble of the schedule relative to 1F1B; a third for zero-bubble [1].
         stages_first: 1 if the stages of a pipeline are neighbours and replicas apart, 0 the other way round [1].
+        deepest, beside_head: layers on the deepest stage and on the head's, as a layout has them; 0: even stages [1].
     """
 
     tensor: Array = 1.0
@@ -90,6 +93,27 @@ class Parallelism:
     recompute_core: Array = 0.0
     bubble: Array = 1.0
     stages_first: Array = 0.0
+    deepest: Array = 0.0
+    beside_head: Array = 0.0
+
+    def stage_layers(self, depth: Array) -> tuple[Array, Array]:
+        """Layers on the deepest stage and on the head's: of even stages ⌈L/p⌉ and ⌊L/p⌋, else as the layout has [1].
+
+        Args:
+            depth: layers, L [1].
+
+        Source: Narayanan et al., SC21, section 2.2; NVIDIA, Megatron-Core, ``pipeline_model_parallel_layout``.
+
+        >>> [float(layers) for layers in Parallelism(pipeline=4.0).stage_layers(10.0)]
+        [3.0, 2.0]
+        >>> [float(layers) for layers in Parallelism(pipeline=4.0, deepest=3.0, beside_head=1.0).stage_layers(10.0)]
+        [3.0, 1.0]
+        """
+        deep, shallow = np.ceil(depth / self.pipeline), np.floor(depth / self.pipeline)
+        if not any_(self.deepest > 0):
+            return deep, shallow
+        laid_out = self.deepest > 0
+        return where(laid_out, self.deepest, deep), where(laid_out, self.beside_head, shallow)
 
     @property
     def ranks(self) -> Array:

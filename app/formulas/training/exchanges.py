@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from app.formulas import transformer
 from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.collectives.group_times import (
@@ -281,7 +279,7 @@ def replica_exchanges(
     22.4
     """
     p = parallelism
-    deep = np.ceil(shape.depth / p.pipeline)
+    deep, _ = p.stage_layers(shape.depth)
     held = transformer.held_parameters(shape, p.tensor, p.pipeline, p.expert, p.expert_tensor, deep)
     summed = any_((p.sharding <= 2) & (maximum(p.replicas, p.expert_replicas) > 1))
     gathered = any_((p.sharding > 2) & (p.replicas > 1))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from app.formulas import transformer
 from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.training.arguments import Calibration, Job, Parallelism, Software
@@ -76,7 +74,7 @@ def states(shape: Shape, job: Job, parallelism: Parallelism, software: Software)
     [0.64, 1.28, 0.96]
     """
     p, sharding = parallelism.pipeline, parallelism.sharding
-    deep = np.ceil(shape.depth / p)
+    deep, _ = parallelism.stage_layers(shape.depth)
     held = transformer.held_parameters(
         shape, parallelism.tensor, p, parallelism.expert, parallelism.expert_tensor, deep
     )
@@ -128,7 +126,8 @@ def activity(
     whole = whole * (1 - parallelism.recompute_core * software.selective_memory)
     inputs = 2 * shape.hidden / where(parallelism.sequence_parallel > 0, t, 1.0)
     alive = transformer.micro_batches_in_flight(micro_batches, p, v)
-    layers = np.ceil(shape.depth / p) * (parallelism.recompute * inputs + (1 - parallelism.recompute) * whole)
+    deep, _ = parallelism.stage_layers(shape.depth)
+    layers = deep * (parallelism.recompute * inputs + (1 - parallelism.recompute) * whole)
     activations: Array = tokens * (alive * layers + parallelism.recompute * whole)
     if any_(job.offload_activations > 0):
         activations = where(job.offload_activations > 0, minimum(activations, tokens * 2 * whole), activations)

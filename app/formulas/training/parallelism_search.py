@@ -74,6 +74,7 @@ class FixedDegrees:
         bubble: bubble of the schedule relative to 1F1B [1].
         largest_tensor: highest tensor-parallel degree tried; ``None`` means four scale-up domains [1].
         stages_first: whether the stages of a pipeline are neighbours, and replicas apart.
+        chunks: layers of each chunk of an uneven pipeline, first chunk first; none where stages are even [1].
     """
 
     tensor: int | None = None
@@ -92,6 +93,7 @@ class FixedDegrees:
     bubble: float = 1.0
     largest_tensor: int | None = None
     stages_first: bool = False
+    chunks: tuple[int, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -200,7 +202,27 @@ class Search:
             "bubble": self.fixed.bubble,
             "stages_first": float(self.fixed.stages_first),
         }
+        if self.fixed.chunks:
+            columns["deepest"], columns["beside_head"] = laid_out(self.fixed.chunks, configurations.pipeline)
         return Parallelism(**columns)
+
+
+def laid_out(chunks: Sequence[int], pipeline: Array) -> tuple[Array, Array]:
+    """Layers on the deepest stage and on the last, of chunks dealt out to stages in turn [1].
+
+    Args:
+        chunks: layers of each chunk [1].
+        pipeline: stages, p [1].
+
+    >>> laid_out([2, 3, 3, 2], 2.0)  # 2 + 3 and 3 + 2
+    (5.0, 5.0)
+    """
+    stages = {p: [sum(chunks[stage::p]) for stage in range(p)] for p in map(int, np.unique(pipeline))}
+    deepest = {p: float(max(layers)) for p, layers in stages.items()}
+    last = {p: float(layers[-1]) for p, layers in stages.items()}
+    if np.ndim(pipeline) == 0:
+        return deepest[int(pipeline)], last[int(pipeline)]
+    return np.vectorize(deepest.get)(pipeline), np.vectorize(last.get)(pipeline)
 
 
 def divisors(number: int) -> list[int]:
@@ -247,14 +269,16 @@ def _degrees(search: Search) -> dict[str, list[int]]:
     }
 
 
-def _stages(shape: Shape, degrees: Sequence[int], virtual_pipeline: int | None) -> list[tuple[int, int]]:
+def _stages(shape: Shape, degrees: Sequence[int], fixed: FixedDegrees) -> list[tuple[int, int]]:
     """Pipeline and virtual-pipeline degrees: chunks divide the layers, with or without the embedding and the head.
 
     A number of chunks that is given may be any for which there are layers, embedding and head enough: layouts of uneven
-    stages are written by hand.
+    stages are written by hand. Where such a layout is given, its chunks divide into the stages.
     """
-    depth = int(shape.depth)
-    stages = []
+    depth, virtual_pipeline, laid = int(shape.depth), fixed.virtual_pipeline, len(fixed.chunks)
+    stages: list[tuple[int, int]] = []
+    if laid:
+        return [(p, laid // p) for p in degrees if laid % p == 0 and virtual_pipeline in (None, laid // p)]
     for p in degrees:
         if virtual_pipeline is not None:
             stages += (
@@ -354,7 +378,7 @@ def _table(values: Array, axes: Mapping[str, Numbers]) -> Numbers:
 def _grid(search: Search) -> _Grid:
     shape, job, fixed = search.shape, search.job, search.fixed
     lists = _degrees(search)
-    stages = np.array(_stages(shape, lists["pipeline"], fixed.virtual_pipeline), np.int64).reshape(-1, 2)
+    stages = np.array(_stages(shape, lists["pipeline"], fixed), np.int64).reshape(-1, 2)
     p, kind = np.unique(stages[:, 0], return_inverse=True)
     t, c, e, b = (np.array(lists[name], np.int64) for name in ("tensor", "context", "expert", "micro_batch"))
     shardings = np.array(lists["sharding"], np.int64)
@@ -466,7 +490,7 @@ def _single(search: Search, limit: float) -> SearchResult:
     e, b = fixed.expert or 1, fixed.micro_batch or 1
     spans = e * fixed.ranks_of_expert(t)
     _, whole, even, rounds, spread = _division(search.gpus, int(job.global_batch), t, p, c, spans, b)
-    known = bool(_stages(search.shape, [p], fixed.virtual_pipeline))
+    known = bool(_stages(search.shape, [p], fixed))
     settings = {
         "tensor": float(t),
         "pipeline": float(p),

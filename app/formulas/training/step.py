@@ -166,7 +166,8 @@ def stage_time(
     """Time of the slowest pipeline stage for one micro-batch: one of ⌈L/p⌉ layers, or of ⌊L/p⌋ and the head.
 
     Of the head of a pipeline's last stage, a share counts, less where other stages have one layer more: what was
-    fitted of the layers that are moved away from it.
+    fitted of the layers that are moved away from it. Where a layout says which these are, all of the head counts,
+    beside the layers that it leaves there.
 
     Args:
         layer_time: time of one layer [s].
@@ -182,10 +183,13 @@ def stage_time(
     >>> from app.formulas.training.examples import LOSSLESS
     >>> float(stage_time(2.0, 3.0, 10.0, Parallelism(pipeline=4.0), LOSSLESS))  # 2 layers and the head, or 3 layers
     7.0
+    >>> laid_out = Parallelism(pipeline=4.0, deepest=3.0, beside_head=1.0)
+    >>> float(stage_time(2.0, 3.0, 10.0, laid_out, LOSSLESS))  # 1 layer and the head, or 3 layers
+    6.0
     """
-    deep, shallow = np.ceil(depth / parallelism.pipeline), np.floor(depth / parallelism.pipeline)
+    deep, shallow = parallelism.stage_layers(depth)
     imbalance = calibration.head_imbalance * where(deep > shallow, calibration.head_spared, 1.0)
-    visible_head = where(parallelism.pipeline > 1, imbalance, 1.0) * head
+    visible_head = where((parallelism.pipeline > 1) & (parallelism.deepest <= 0), imbalance, 1.0) * head
     return maximum(deep * layer_time, shallow * layer_time + visible_head)
 
 
@@ -272,7 +276,7 @@ def assemble(
     0.96
     """
     depth, micro_batches = shape.depth, parallelism.micro_batches(job)
-    deep = np.ceil(depth / parallelism.pipeline)
+    deep, _ = parallelism.stage_layers(depth)
     held = transformer.held_parameters(
         shape, parallelism.tensor, parallelism.pipeline, parallelism.expert, parallelism.expert_tensor, deep
     )
@@ -317,7 +321,7 @@ def least_time(layer_time: Array, shape: Shape, job: Job, parallelism: Paralleli
     >>> float(least_time(0.01, MODEL, JOB, Parallelism(pipeline=4.0)))  # 16 micro-batches of 3 layers
     0.48
     """
-    return parallelism.micro_batches(job) * np.ceil(shape.depth / parallelism.pipeline) * layer_time
+    return parallelism.micro_batches(job) * parallelism.stage_layers(shape.depth)[0] * layer_time
 
 
 def undisturbed_time(

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-import numpy as np
-
 from app.formulas import transformer
 from app.formulas.arrays import Array, maximum, minimum, where
 from app.formulas.collectives.group_times import Links, group_of
@@ -77,7 +75,7 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, found: exchanges.
     a rank's share (M - 1)/M between domains.
     """
     shape, job, links = inputs.shape, inputs.job, inputs.links
-    axes, micro_batches, deep = groups.axes_of(par), par.micro_batches(job), np.ceil(shape.depth / par.pipeline)
+    axes, micro_batches, deep = groups.axes_of(par), par.micro_batches(job), par.stage_layers(shape.depth)[0]
     layers = micro_batches * deep
     again = par.recompute
 

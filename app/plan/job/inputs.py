@@ -35,6 +35,7 @@ from app.plan.job.calibration import (
     traits,
     weight_bytes,
 )
+from app.plan.job.layout import chunks_of
 from app.plan.job.shape import shape
 from app.plan.result import Parallelism
 from app.plan.scenario import (
@@ -280,6 +281,7 @@ def fixed_degrees(request: JobRequest, model: Shape, catalog: Catalog) -> parall
     zero_bubble = catalog.training["step"]["zero_bubble"].typical
     if layers is not None and recompute is None:
         recompute = "full"
+    chunks = chunks_of(asked.layout, int(model.layers), asked.pipeline_parallel, asked.virtual_pipeline)
     return parallelism_search.FixedDegrees(
         tensor=asked.tensor_parallel,
         pipeline=asked.pipeline_parallel,
@@ -296,6 +298,7 @@ def fixed_degrees(request: JobRequest, model: Shape, catalog: Catalog) -> parall
         cut_experts=release < catalog.training["maturity"]["whole_experts"].typical,
         bubble=zero_bubble if schedule == "zero-bubble" else 1.0,
         stages_first=RANK_ORDERS.index(asked.rank_order) == 1 if asked.rank_order else trait["stages_first"] > 0,
+        chunks=chunks,
     )
 
 

@@ -8,12 +8,10 @@ from app.plan.band import Draws
 from app.plan.job import batch
 from app.plan.job.calibration import PRECISION_BYTES, measured, peaks
 from app.plan.job.inputs import JobRequest, JobSetup, usual_batch
+from app.plan.job.layout import mismatch
 from app.plan.result import Finding, Memory
 from app.plan.scenario import ParallelismRequest
 from app.units import show
-
-NOT_MODELLED = ("layout",)
-"""What a source may state of a run and no term of the step or of its memory reads."""
 
 
 def findings(
@@ -24,7 +22,8 @@ def findings(
 ) -> Iterator[Finding]:
     """What keeps the job from running, what it runs instead, what is tight and what is not modelled."""
     gpu = setup.cluster.gpu
-    yield from not_modelled(setup.request)
+    yield from _uneven(setup)
+    yield from offloaded(setup.request)
     yield from _wider_precision(setup)
     if found.smallest is None:
         yield does_not_divide(setup)
@@ -101,18 +100,25 @@ def no_progress(share: float) -> Iterator[Finding]:
         )
 
 
-def not_modelled(request: JobRequest) -> Iterator[Finding]:
-    """What is asked and neither the step nor its memory depends on yet."""
-    asked = vars(request.parallelism) | vars(request.software)
-    given = tuple(name for name in NOT_MODELLED if asked[name] not in (None, "none"))
-    if given:
-        names = " and ".join(", ".join(given).rsplit(", ", 1))
+def _uneven(setup: JobSetup) -> Iterator[Finding]:
+    """Where the layout that is asked for cannot be that of this pipeline."""
+    asked = setup.request.parallelism
+    if asked.layout is None:
+        return
+    degrees = asked.pipeline_parallel, asked.virtual_pipeline
+    reason = mismatch(asked.layout, int(setup.inputs.shape.layers), *degrees)
+    if reason:
         yield Finding(
-            "note",
-            "not-modelled",
-            f"Step and memory do not depend on {names} yet: they are those of even stages.",
-            given,
+            "warning",
+            "layout-does-not-match",
+            f"The pipeline layout does not fit: {reason}. The plan is that of even stages.",
+            ("layout", "pipeline_parallel", "virtual_pipeline", "layers"),
+            "Give as many layers as the model has, in as many chunks as stages times chunks of a stage.",
         )
+
+
+def offloaded(request: JobRequest) -> Iterator[Finding]:
+    """What of offloading is not timed."""
     if request.software.offload not in (None, "none"):
         yield Finding(
             "note",
