@@ -404,7 +404,7 @@ class Parallelism:
     data_parallel: int = result("1", "Data parallel", "Replicas that each take other sequences.")
     micro_batch: int = result("1", "Micro batch", "Sequences at a time on a replica.")
     micro_batches: int = result("1", "Micro batches", "Micro-batches of a replica in one step.")
-    schedule: str = result("", "Schedule", "1f1b, interleaved or zero-bubble.")
+    schedule: str = result("", "Schedule", "1f1b, interleaved, zero-bubble or dualpipe.")
     sequence_parallel: bool = result(
         "", "Sequence parallel", "Whether tensor-parallel ranks share the work between matrices."
     )

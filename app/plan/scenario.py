@@ -30,10 +30,11 @@ Topology = Literal["rail-optimized", "fat-tree", "rail-only", "mesh", "torus-2d"
 Precision = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
 Sharding = Literal["none", "optimizer", "gradients", "parameters"]
 Recompute = Literal["none", "selective", "full"]
-Schedule = Literal["1f1b", "interleaved", "zero-bubble"]
+Schedule = Literal["1f1b", "interleaved", "zero-bubble", "dualpipe"]
 Algorithm = Literal["ring", "tree", "nvls", "nvls-tree", "collnet", "recursive-halving-doubling", "hierarchical"]
 Protocol = Literal["ll", "ll128", "simple"]
 AttentionKernel = Literal["unfused", "flash", "te-fused", "sdpa"]
+ContextExchange = Literal["ring", "all-gather", "all-to-all"]
 RankOrder = Literal["tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"]
 Wiring = Literal["switch", "mesh", "bridge", "peer-to-peer", "host", "no-peer-to-peer"]
 Taper = Annotated[float, Field(ge=1, le=64), units.RATIO]
@@ -395,7 +396,12 @@ class ParallelismRequest(Request):
     virtual_pipeline: Annotated[Count, Field(ge=1, le=1024)] | None = _field(
         "parallelism", "Virtual pipeline stages", "Blank: find the best."
     )
-    schedule: Schedule | None = _field("parallelism", "Pipeline schedule", "Blank: interleaved where stages allow it.")
+    schedule: Schedule | None = _field(
+        "parallelism",
+        "Pipeline schedule",
+        "zero-bubble: ZB-H1; dualpipe: from both ends at once, a third of the bubble for two copies of the weights, "
+        "and the experts' exchange hidden. Blank: interleaved where stages allow it.",
+    )
     layout: str | None = _field(
         "parallelism",
         "Pipeline layout",
@@ -404,6 +410,19 @@ class ParallelismRequest(Request):
         pattern=r"^[EtmL0-9*|()]{1,400}$",
     )
     context_parallel: Degree | None = _field("parallelism", "Context parallel", "Blank: find the best.")
+    context_exchange: ContextExchange | None = _field(
+        "parallelism",
+        "Exchange of context parallelism",
+        "ring: keys and values go round, under the attention of those that are there; all-gather: they are gathered "
+        "first, as for Llama 3; all-to-all: each rank gets all tokens of some heads, as in Ulysses. Blank: ring.",
+    )
+    causal_balance: bool = _field(
+        "parallelism",
+        "Balanced causal shares",
+        "Each rank of context parallelism gets a piece of the sequence's start and one of its end. Off: one piece, of "
+        "which the last has almost twice the attention.",
+        True,
+    )
     expert_parallel: Degree | None = _field("parallelism", "Expert parallel", "Blank: find the best.")
     expert_tensor_parallel: Degree | None = _field(
         "parallelism",
@@ -471,6 +490,11 @@ class SoftwareRequest(Request):
         "software",
         "Token dispatcher",
         "How tokens reach their experts. Blank: once to each node or rack since mid-2025, before all-to-all.",
+    )
+    dispatch_precision: Literal["bf16", "fp8"] | None = _field(
+        "software",
+        "Precision of dispatched tokens",
+        "fp8: a byte for each value on the way to the experts; back they stay in 16 bits. Blank: bf16.",
     )
     routing: Literal["balanced", "natural", "dropped"] | None = _field(
         "software",

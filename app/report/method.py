@@ -478,6 +478,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("training", "training.replica_exchanges", (r"T_{exchange} \text{ or } 3 · T_{gather}(2 P_{layer})",)),
     ("training", "training.tensor_volume", (r"V = 2 T h",)),
     ("training", "training.context_volume", (r"V = \frac{4 T K d_h}{t}",)),
+    ("training", "training.head_volumes", (r"V = \frac{c - 1}{c} 2 T \frac{(2 H + 2 K) d_h}{t}",)),
     (
         "training",
         "training.expert_volumes",
@@ -967,6 +968,7 @@ TITLES = {
     "training.replica_exchanges": "What replicas exchange",
     "training.tensor_volume": "Bytes of a tensor-parallel sum",
     "training.context_volume": "Bytes of keys and values",
+    "training.head_volumes": "Bytes of heads exchanged",
     "training.expert_volumes": "Bytes sent to experts",
     "training.pipeline_volume": "Bytes sent to the next stage",
     "training.stage_place": "Where stages stand",

@@ -39,6 +39,7 @@ LABELS = {
     "torus-2d": "2D torus",
     "torus-3d": "3D torus",
     "1f1b": "1F1B",
+    "dualpipe": "DualPipe",
     "nvls": "NVLS",
     "nvls-tree": "NVLS tree",
     "collnet": "CollNet (SHARP)",

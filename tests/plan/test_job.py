@@ -475,6 +475,53 @@ def test_a_dispatcher_that_sends_once_to_each_domain_sends_less():
     )
 
 
+def test_tokens_in_eight_bits_send_three_quarters_and_gathered_ones_all():
+    # There a byte, back two: 3/4. Gathered, 3 other domains get each token once, in place of 1.5 copies.
+    plain = exchanged(dispatcher="all-to-all")
+    assert exchanged(dispatcher="all-to-all", dispatch_precision="fp8") / plain == pytest.approx(0.75, rel=0.03)
+    assert exchanged(dispatcher="all-gather") / plain == pytest.approx(3 / 1.5, rel=0.05)
+
+
+LONG = {
+    "gpus": 64, "model": "llama-3-8b", "sequence_length": 131072, "global_batch": 32, "tensor_parallel": 2,
+    "pipeline_parallel": 1, "virtual_pipeline": 1, "context_parallel": 4, "expert_parallel": 1, "micro_batch": 1,
+    "sharding": "optimizer", "recompute": "full", "sequence_parallel": True,
+}  # fmt: skip
+
+
+def test_what_context_parallelism_exchanges():
+    def context(exchange: str | None) -> float:
+        parts = {part.name: part for part in draft(**LONG, context_exchange=exchange).training.parts}
+        return parts["context_parallel"].time.typical
+
+    # 8 of 32 heads have keys: a ring hides most of 3 + 1 rounds, a gather nothing of them. Heads there and back, 2 + 1
+    # times ¾ of (2·32 + 2·8)·128 values, where a ring passes 3 times 2·8·128.
+    ring, gathered, heads = (context(name) for name in ("ring", "all-gather", "all-to-all"))
+    assert context(None) == ring < gathered
+    assert heads / gathered == pytest.approx(3 * 0.75 * 80 / (4 * 3 * 16), rel=0.15)
+
+
+def test_one_piece_of_the_sequence_each_leaves_the_last_rank_most_attention():
+    # 2 - 1/4 of the mean, in attention alone.
+    def attention(**asked: object) -> float:
+        return {part.name: part.time.typical for part in draft(**LONG, **asked).training.parts}["attention"]
+
+    assert attention(causal_balance=False) == pytest.approx(1.75 * attention())
+    assert attention(causal_balance=False, attention="full") == attention(attention="full")
+
+
+def test_dualpipe_has_a_third_of_the_bubble_and_two_copies_of_the_weights():
+    once, both = draft(**LAID, schedule="1f1b"), draft(**LAID, schedule="dualpipe")
+    assert both.training.parallelism.schedule == "dualpipe"
+    bubbles = [{part.name: part.time.typical for part in made.training.parts}["bubble"] for made in (once, both)]
+    assert bubbles[1] / bubbles[0] == pytest.approx((4 / 2 - 1) * 2 / 3 / (4 - 1))  # 0.22; towards a third
+    sizes = [{part.name: part.size.typical for part in made.memory.parts} for made in (once, both)]
+    for name, times in {"weights": 2, "gradients": 2, "optimizer": 1, "activations": 5 / 4}.items():
+        assert sizes[1][name] == pytest.approx(times * sizes[0][name])
+    odd = draft(**{**LAID, "pipeline_parallel": None, "gpus": 96}, schedule="dualpipe").training.parallelism
+    assert odd.pipeline_parallel == 1 or odd.pipeline_parallel % 2 == 0
+
+
 def test_a_mixture_of_experts_that_nobody_tuned_waits_for_its_launches():
     tuned, recipe = (draft(**MIXTURE, regime=name).training for name in ("tuned", "recipe"))
     assert recipe.step_time.typical > tuned.step_time.typical

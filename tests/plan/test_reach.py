@@ -102,8 +102,10 @@ REACH: dict[str, tuple[dict, object, str]] = {
     "pipeline_parallel": ({}, 8, JOB),
     "virtual_pipeline": ({}, 5, JOB),
     "schedule": ({}, "zero-bubble", STEP),
-    "layout": ({}, "Et*18|t*20|t*20|t*22L", ""),  # a finding says that nothing depends on it yet
+    "layout": ({"virtual_pipeline": 1}, "Et*18|t*20|t*20|t*22L", JOB),
     "context_parallel": ({}, 2, JOB),
+    "context_exchange": ({"context_parallel": 2}, "all-to-all", STEP),
+    "causal_balance": ({"context_parallel": 2}, False, STEP),
     "expert_parallel": (EXPERTS, 4, JOB),
     "expert_tensor_parallel": (EXPERTS, 2, JOB),
     "rank_order": (TAPER, "tp-cp-ep-pp-dp", STEP),
@@ -125,6 +127,7 @@ REACH: dict[str, tuple[dict, object, str]] = {
     "overlap_pipeline": ({}, False, STEP),
     "overlap_expert": (EXPERTS, False, STEP),
     "dispatcher": (EXPERTS, "all-to-all", STEP),
+    "dispatch_precision": (EXPERTS, "fp8", STEP),
     "routing": (EXPERTS, "balanced", STEP),
     "regime": (EXPERTS, "functional", STEP),
     "offload": ({}, "optimizer", "memory"),  # a finding says that its way to the host is not timed

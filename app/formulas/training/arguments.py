@@ -60,6 +60,10 @@ class Job:
     causal: Array = 1.0
 
 
+RING, ALL_GATHER, ALL_TO_ALL = 0.0, 1.0, 2.0
+"""How the ranks of context parallelism exchange keys and values, or heads."""
+
+
 @dataclass(frozen=True)
 class Parallelism:
     """How the step is spread over the GPUs; one GPU where nothing else is said.
@@ -75,6 +79,9 @@ class Parallelism:
         recompute_core: 1 if only the attention core (or the cheap operators) is recomputed, else 0 [1].
         bubble: bubble of the schedule relative to 1F1B; a third for zero-bubble [1].
         stages_first: 1 if the stages of a pipeline are neighbours and replicas apart, 0 the other way round [1].
+        bidirectional: 1 if micro-batches enter the pipeline from both ends (DualPipe), else 0 [1].
+        context_exchange: how context parallelism exchanges: 0 a ring, 1 an all-gather, 2 an all-to-all [1].
+        causal_balance: 1 if its ranks have equal shares of causal attention, 0 if one piece of the sequence each [1].
         deepest, beside_head: layers on the deepest stage and on the head's, as a layout has them; 0: even stages [1].
     """
 
@@ -93,6 +100,9 @@ class Parallelism:
     recompute_core: Array = 0.0
     bubble: Array = 1.0
     stages_first: Array = 0.0
+    bidirectional: Array = 0.0
+    context_exchange: Array = RING
+    causal_balance: Array = 1.0
     deepest: Array = 0.0
     beside_head: Array = 0.0
 
@@ -182,6 +192,8 @@ class Software:
         staged_expert: it does so only where a stage holds several model chunks, whose micro-batches alternate [1].
         deduplicates: a token goes once to each domain that has any of its experts (DeepEP, HybridEP), not once for each
             of these experts [1].
+        gathers_tokens: every rank gets every token of its group, not those of its experts alone [1].
+        dispatch_bytes: bytes of a value on its way to an expert; back it has 2 [B].
         fused_experts: routing, activation and conversion of experts are fused into their products [1].
         untuned: the run is an example or a check, not tuned for speed [1].
         graphs: launches are recorded once (CUDA graphs) [1].
@@ -207,6 +219,8 @@ class Software:
     overlap_expert: Array = 0.0
     staged_expert: Array = 0.0
     deduplicates: Array = 1.0
+    gathers_tokens: Array = 0.0
+    dispatch_bytes: Array = 2.0
     fused_experts: Array = 0.0
     untuned: Array = 0.0
     graphs: Array = 0.0

@@ -235,8 +235,10 @@ def attention_time(
     """Time of the attention core of one layer and micro-batch.
 
     The flash kernel does the causal half, F_core/R forward and 2.5 times that backward, at R = peak·η·s/(s + s₀), less
-    for small heads. Without such a kernel, two batched products forward and four backward over the whole square, and
-    the traffic of the scores: 11 bytes for each forward and 14 for each backward, scaled as calibrated.
+    for small heads. Of context-parallel ranks with one piece of the sequence each, all wait for the last one, whose
+    piece meets 2 - 1/c of the mean of keys. Without such a kernel, two batched products forward and four backward over
+    the whole square, and the traffic of the scores: 11 bytes for each forward and 14 for each backward, scaled as
+    calibrated.
 
     Returns:
         Time, forward and backward and recomputation together [s].
@@ -250,6 +252,8 @@ def attention_time(
     """
     t, tokens = parallelism.tensor, parallelism.tokens(job)
     work = tokens * transformer.attention_flops(shape, job.sequence_length, job.causal) / t
+    if any_(parallelism.causal_balance < 1):
+        work = work * where(parallelism.causal_balance < job.causal, 2 - 1 / parallelism.context, 1.0)
     narrow = where(shape.head_dim < calibration.narrow_head, calibration.small_head, 1.0)
     length = narrow * job.sequence_length / (job.sequence_length + calibration.attention_half)
     rate = gpu.matrix_peak * (gpu.clock * calibration.attention * length)

@@ -60,13 +60,14 @@ def states(shape: Shape, job: Job, parallelism: Parallelism, software: Software)
     Weights (2 bytes, or 1 in FP8), gradients (4 or 2), and 12 bytes of 32-bit master copy and two Adam moments for each
     parameter. Sharding divides the optimizer state (1), the gradients (2, where the stack reduces them after each
     micro-batch: `scatters_gradients`), and everything (3) by its group; a fully sharded model gathers a layer or two at
-    a time. Optimizer state that is offloaded takes nothing. Neither the micro-batch nor the virtual pipeline nor
-    recomputation changes them.
+    a time. Fed from both ends (DualPipe), a rank holds weights and gradients of two stages, and activations of one
+    micro-batch more. Optimizer state that is offloaded takes nothing. Neither the micro-batch nor the virtual pipeline
+    nor recomputation changes them.
 
     Returns:
         Weights, gradients, optimizer state [B].
 
-    Source: Rajbhandari et al., "ZeRO", 2020, section 3.
+    Source: Rajbhandari et al., "ZeRO", 2020, section 3; DeepSeek-AI, "DeepSeek-V3", 2024, table 2 (both ends).
 
     >>> from app.formulas.training.examples import JOB, MODEL
     >>> spread = Parallelism(data=4.0, sharding=1.0, sharding_group=4.0)
@@ -88,7 +89,8 @@ def states(shape: Shape, job: Job, parallelism: Parallelism, software: Software)
     few = job.gradient_bytes * where(parallelism.scatters_gradients(software) > 0, shared, whole)
     gradients = where(sharding > 2, 4 * shared + job.gradient_bytes * gathered, few)
     optimizer = where(sharding > 2, 8 * shared, where(sharding > 0, 12 * shared, 12 * whole))
-    return weights, gradients, (1 - job.offload_optimizer) * optimizer
+    copies = 1 + parallelism.bidirectional
+    return copies * weights, copies * gradients, (1 - job.offload_optimizer) * optimizer
 
 
 def activity(
@@ -125,7 +127,7 @@ def activity(
     )
     whole = whole * (1 - parallelism.recompute_core * software.selective_memory)
     inputs = 2 * shape.hidden / where(parallelism.sequence_parallel > 0, t, 1.0)
-    alive = transformer.micro_batches_in_flight(micro_batches, p, v)
+    alive = transformer.micro_batches_in_flight(micro_batches, p, v) + parallelism.bidirectional
     deep, _ = parallelism.stage_layers(shape.depth)
     layers = deep * (parallelism.recompute * inputs + (1 - parallelism.recompute) * whole)
     activations: Array = tokens * (alive * layers + parallelism.recompute * whole)

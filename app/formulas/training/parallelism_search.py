@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.formulas.arrays import Array, any_, maximum, minimum
+from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.collectives.group_times import Links, pair_of, send_time
 from app.formulas.training import exchanges, step, traffic
 from app.formulas.training import memory as training_memory
-from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
+from app.formulas.training.arguments import ALL_TO_ALL, RING, Calibration, GpuRates, Job, Parallelism, Software
 from app.formulas.training.exchanges import Exchange, StepExchanges
 from app.formulas.transformer import Shape
 
@@ -74,6 +74,9 @@ class FixedDegrees:
         bubble: bubble of the schedule relative to 1F1B [1].
         largest_tensor: highest tensor-parallel degree tried; ``None`` means four scale-up domains [1].
         stages_first: whether the stages of a pipeline are neighbours, and replicas apart.
+        bidirectional: whether micro-batches enter the pipeline from both ends (DualPipe).
+        context_exchange: how context parallelism exchanges, as in `Parallelism` [1].
+        causal_balance: whether its ranks have equal shares of causal attention.
         chunks: layers of each chunk of an uneven pipeline, first chunk first; none where stages are even [1].
     """
 
@@ -93,6 +96,9 @@ class FixedDegrees:
     bubble: float = 1.0
     largest_tensor: int | None = None
     stages_first: bool = False
+    bidirectional: bool = False
+    context_exchange: float = RING
+    causal_balance: bool = True
     chunks: tuple[int, ...] = ()
 
     @property
@@ -201,20 +207,24 @@ class Search:
             "recompute_core": (recompute == 1) * 1.0,
             "bubble": self.fixed.bubble,
             "stages_first": float(self.fixed.stages_first),
+            "context_exchange": self.fixed.context_exchange,
+            "causal_balance": float(self.fixed.causal_balance),
         }
+        if self.fixed.bidirectional:
+            columns["bidirectional"] = where(configurations.pipeline > 1, 1.0, 0.0)
         if self.fixed.chunks:
-            columns["deepest"], columns["beside_head"] = laid_out(self.fixed.chunks, configurations.pipeline)
+            columns["deepest"], columns["beside_head"] = _laid_out(self.fixed.chunks, configurations.pipeline)
         return Parallelism(**columns)
 
 
-def laid_out(chunks: Sequence[int], pipeline: Array) -> tuple[Array, Array]:
+def _laid_out(chunks: Sequence[int], pipeline: Array) -> tuple[Array, Array]:
     """Layers on the deepest stage and on the last, of chunks dealt out to stages in turn [1].
 
     Args:
         chunks: layers of each chunk [1].
         pipeline: stages, p [1].
 
-    >>> laid_out([2, 3, 3, 2], 2.0)  # 2 + 3 and 3 + 2
+    >>> _laid_out([2, 3, 3, 2], 2.0)  # 2 + 3 and 3 + 2
     (5.0, 5.0)
     """
     stages = {p: [sum(chunks[stage::p]) for stage in range(p)] for p in map(int, np.unique(pipeline))}
@@ -253,8 +263,10 @@ def _degrees(search: Search) -> dict[str, list[int]]:
     tensor = [
         t for t in divisors(heads) if gpus % t == 0 and t <= most and (kv_heads % t == 0 or t % max(kv_heads, 1) == 0)
     ]
-    pipeline = [p for p in divisors(gpus) if p <= int(shape.depth)]
+    pipeline = [p for p in divisors(gpus) if p <= int(shape.depth) and (p == 1 or not (fixed.bidirectional and p % 2))]
     context = [c for c in divisors(gpus) if sequence % (2 * c) == 0 and sequence // c >= SHORTEST_SHARE] or [1]
+    if fixed.context_exchange == ALL_TO_ALL:
+        context = [c for c in context if heads % c == 0]
     stack = search.software
     selective = float(stack.flash) < 1 or float(stack.selective_linear) > 0 or float(stack.selective_modules) > 0
     return {

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.formulas import tail, transformer
-from app.formulas.arrays import Array, maximum, where
+from app.formulas.arrays import Array, any_, maximum, where
 from app.formulas.training import compute, traffic
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
 from app.formulas.training.exchanges import Exchanges, LayerExchanges, StepExchanges
@@ -196,6 +196,9 @@ def stage_time(
 def bubble_time(layer_time: Array, send: Array, depth: Array, parallelism: Parallelism) -> Array:
     """Time that stages of a pipeline wait for one another in a step, (p - 1)/v·β·(L/p·T_layer + T_p2p).
 
+    Micro-batches from both ends (DualPipe) leave (p/2 - 1)·(F&B + B - 3W): of a stage's time forward work F is a third,
+    backward work B two thirds, of which that for the weights W half, and both at once F&B take F + B; so (p/2 - 1)·⅔.
+
     Args:
         layer_time: time of one layer for one micro-batch [s].
         send: visible time of a micro-batch's traffic between stages [s].
@@ -206,13 +209,18 @@ def bubble_time(layer_time: Array, send: Array, depth: Array, parallelism: Paral
         Time [s].
 
     Source: Narayanan et al., SC21, section 2.2 (1F1B and interleaving); Qi et al., "Zero bubble pipeline
-    parallelism", 2023, table 1 (ZB-H1: a third of the bubble).
+    parallelism", 2023, table 1 (ZB-H1: a third of the bubble); DeepSeek-AI, "DeepSeek-V3", 2024, table 2 (DualPipe).
 
     >>> bubble_time(2.0, 0.0, 8.0, Parallelism(pipeline=4.0))  # 3 stages of 2 layers of 2 s
     12.0
+    >>> bubble_time(2.0, 0.0, 8.0, Parallelism(pipeline=4.0, bidirectional=1.0))  # one time two thirds of 4 s
+    2.6666666666666665
     """
     p = parallelism.pipeline
-    return (p - 1) / parallelism.virtual_pipeline * parallelism.bubble * (depth / p * layer_time + send)
+    waits = (p - 1) / parallelism.virtual_pipeline * parallelism.bubble
+    if any_(parallelism.bidirectional > 0):
+        waits = where(parallelism.bidirectional > 0, maximum(p / 2 - 1, 0.0) * 2 / 3, waits)
+    return waits * (depth / p * layer_time + send)
 
 
 def straggler_time(time: Array, work: Array, parallelism: Parallelism, calibration: Calibration) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from app.formulas.arrays import Array, any_, maximum, minimum, where
-from app.formulas.training.arguments import Calibration, Job, Parallelism, Software
+from app.formulas.training.arguments import ALL_GATHER, RING, Calibration, Job, Parallelism, Software
 from app.formulas.training.exchanges import Exchange, StepExchanges
 from app.formulas.transformer import Held, Shape
 
@@ -110,14 +110,16 @@ def tensor_parallel_time(
 
 
 def context_parallel_time(parallelism: Parallelism, calibration: Calibration, exchange: Exchange) -> Array:
-    """Visible time of passing keys and values round the ring of context parallelism, for one layer and micro-batch.
+    """Visible time of what the ranks of context parallelism exchange, for one layer and micro-batch.
 
-    x·T·(3 + ρ): once round forward, and backward twice as much with their gradients.
+    x·T·(3 + ρ): keys and values once round the ring forward, and backward twice as much with their gradients. Gathered
+    before attention they hide under nothing, T·(3 + ρ); heads exchanged there and back neither, T·(2 + ρ).
 
     Returns:
         Time, forward and backward and recomputation together [s].
 
-    Source: Liu, Zaharia, Abbeel, "Ring attention with blockwise transformers", 2023, section 3.
+    Source: Liu, Zaharia, Abbeel, "Ring attention with blockwise transformers", 2023, section 3; "The Llama 3 herd of
+    models", 2024, section 3.3.2 (gathered); Jacobs et al., "DeepSpeed Ulysses", 2023, section 3 (heads).
 
     >>> from app.formulas.training.examples import LOSSLESS
     >>> one = Exchange(20e-6)  # 4 · 500 tokens · 1,000 = 2 MB at 100 GB/s
@@ -126,8 +128,12 @@ def context_parallel_time(parallelism: Parallelism, calibration: Calibration, ex
     """
     if not any_(parallelism.context > 1):
         return 0.0
-    round_ring = beside_computation(exchange, calibration)
-    return calibration.exposed_context * round_ring * (3 + parallelism.recompute)
+    exchanged, again = beside_computation(exchange, calibration), parallelism.recompute
+    passes = calibration.exposed_context * (3 + again)
+    if any_(parallelism.context_exchange != RING):
+        apart = where(parallelism.context_exchange == ALL_GATHER, 3 + again, 2 + again)
+        passes = where(parallelism.context_exchange == RING, passes, apart)
+    return exchanged * passes
 
 
 def expert_parallel_time(

@@ -322,6 +322,8 @@ def _stack_of(
         if request.dispatcher is None
         else request.dispatcher in ("deepep", "hybridep")
     )
+    trait["gathers_tokens"] = float(request.dispatcher == "all-gather")
+    trait["dispatch_bytes"] = 1.0 if request.dispatch_precision == "fp8" else 2.0
     fused_since = catalog.training[architecture_group(catalog, gpu, "fused_experts")]["fused_experts"].typical
     trait["fused_experts"] = float(trait["fp8_weights"] > 0 and low and trait["release"] >= fused_since)
     trait["untuned"] = float(request.regime in ("recipe", "functional"))

@@ -51,7 +51,7 @@ def alternatives(setup: JobSetup, found: parallelism_search.SearchResult) -> tup
         why = f"{lost:.1%} slower: {slower[worst]:.3g} s more for {PART_NAMES[worst]}"
         alternatives.append(
             Alternative(
-                named(parallelism_search.row(found.parallelism, row), n, setup.fixed.bubble < 1),
+                named(parallelism_search.row(found.parallelism, row), n),
                 float(found.time[row]),
                 float(found.memory[row]),
                 why,

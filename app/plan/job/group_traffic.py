@@ -91,6 +91,15 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, found: exchanges.
     layer, whole = found.layer, found.step
     tensor = ring("tensor_parallel", 2 * exchanges.tensor_volume(shape, job, par), layer.tensor.time)
     keys = (par.context - 1) * exchanges.context_volume(shape, job, par)
+    if par.context_exchange == arguments.ALL_TO_ALL:
+        domains = group_of(links, axes["context_parallel"]).machine.domains
+        heads = exchanges.head_volumes(shape, job, par, domains)
+        keys_sent = Alone(layer.context.time, *heads).times(2 + again)
+    elif par.context_exchange == arguments.ALL_GATHER:
+        all_keys = par.context * exchanges.context_volume(shape, job, par)
+        keys_sent = ring("context_parallel", all_keys, layer.context.time).times(3 + again)
+    else:
+        keys_sent = chain(keys, layer.context).times(3 + again)
     spans = group_of(links, axes["expert_parallel"]).machine.domains
     tokens = exchanges.expert_volumes(shape, job, par, inputs.software, spans)
     held = transformer.held_parameters(shape, par.tensor, par.pipeline, par.expert, par.expert_tensor, deep)
@@ -107,7 +116,7 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, found: exchanges.
         )
     return {
         "tensor_parallel": tensor.times(layers * (2 - shape.expert_share) * (2 + again)),
-        "context_parallel": chain(keys, layer.context).times(layers * (3 + again)),
+        "context_parallel": keys_sent.times(layers),
         "expert_parallel": Alone(layer.expert.time, *tokens).times(layers * shape.expert_share * (4 + 2 * again)),
         "pipeline_parallel": chain(exchanges.pipeline_volume(shape, job, par), whole.pipeline).times(
             micro_batches * 2 * par.virtual_pipeline

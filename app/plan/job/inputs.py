@@ -49,6 +49,9 @@ from app.plan.scenario import (
 SHARDING = ("none", "optimizer", "gradients", "parameters")
 RANK_ORDERS = ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp")
 RECOMPUTE = ("none", "selective", "full")
+CONTEXT_EXCHANGES = ("ring", "all-gather", "all-to-all")
+ONE_CHUNK = ("1f1b", "zero-bubble", "dualpipe")
+"""Schedules whose stages have one chunk of the model."""
 
 Part = TypeVar("Part", arguments.GpuRates, arguments.Calibration, Machine, Library)
 
@@ -232,6 +235,11 @@ def imbalance(request: SoftwareRequest, catalog: Catalog) -> float:
     return 1.0 if even else catalog.training["experts"]["imbalance"].typical
 
 
+def _scheduled(software: arguments.Software, schedule: str | None) -> arguments.Software:
+    """The stack under a schedule: DualPipe runs the experts' exchange of one micro-batch beside another's layers."""
+    return replace(software, overlap_expert=1.0, staged_expert=0.0) if schedule == "dualpipe" else software
+
+
 def step_inputs(
     cluster: Cluster, fabric: Communication, request: JobRequest, catalog: Catalog, *, drawn: bool = False
 ) -> StepInputs:
@@ -260,7 +268,7 @@ def step_inputs(
             **constants.card,
             scale_up_domain=float(cluster.domain),
         ),
-        software=stack.software,
+        software=_scheduled(stack.software, request.parallelism.schedule),
         calibration=constants.calibration,
         conditions=conditions,
         links=fabric.links(DRAWS if drawn else TYPICAL),
@@ -285,7 +293,7 @@ def fixed_degrees(request: JobRequest, model: Shape, catalog: Catalog) -> parall
     return parallelism_search.FixedDegrees(
         tensor=asked.tensor_parallel,
         pipeline=asked.pipeline_parallel,
-        virtual_pipeline=asked.virtual_pipeline or (1 if schedule in ("1f1b", "zero-bubble") else None),
+        virtual_pipeline=asked.virtual_pipeline or (1 if schedule in ONE_CHUNK else None),
         context=asked.context_parallel,
         expert=asked.expert_parallel,
         micro_batch=asked.micro_batch,
@@ -298,6 +306,9 @@ def fixed_degrees(request: JobRequest, model: Shape, catalog: Catalog) -> parall
         cut_experts=release < catalog.training["maturity"]["whole_experts"].typical,
         bubble=zero_bubble if schedule == "zero-bubble" else 1.0,
         stages_first=RANK_ORDERS.index(asked.rank_order) == 1 if asked.rank_order else trait["stages_first"] > 0,
+        bidirectional=schedule == "dualpipe",
+        context_exchange=float(CONTEXT_EXCHANGES.index(asked.context_exchange or "ring")),
+        causal_balance=asked.causal_balance,
         chunks=chunks,
     )
 
@@ -340,7 +351,14 @@ class JobSetup:
         return parallelism_search.best(search, self.budget if budget is None else budget, timed, quickest)
 
 
-def named(par: arguments.Parallelism, inputs: StepInputs, zero_bubble: bool = False) -> Parallelism:
+def schedule_of(par: arguments.Parallelism) -> str:
+    """The schedule of a configuration, by its name on the wire."""
+    if float(par.bidirectional) > 0:
+        return "dualpipe"
+    return "zero-bubble" if float(par.bubble) < 1 else "interleaved" if float(par.virtual_pipeline) > 1 else "1f1b"
+
+
+def named(par: arguments.Parallelism, inputs: StepInputs) -> Parallelism:
     """A configuration under the names on the wire."""
     whole = {name: round(float(getattr(par, name))) for name in (
         "tensor", "pipeline", "virtual_pipeline", "context", "expert", "expert_tensor", "data", "micro_batch",
@@ -357,7 +375,7 @@ def named(par: arguments.Parallelism, inputs: StepInputs, zero_bubble: bool = Fa
         data_parallel=whole["data"],
         micro_batch=whole["micro_batch"],
         micro_batches=round(float(inputs.job.global_batch) / (whole["data"] * whole["micro_batch"])),
-        schedule="zero-bubble" if zero_bubble else "interleaved" if whole["virtual_pipeline"] > 1 else "1f1b",
+        schedule=schedule_of(par),
         sequence_parallel=bool(par.sequence_parallel),
         sharding=SHARDING[whole["sharding"]],
         sharding_group=whole["sharding_group"],

@@ -150,7 +150,7 @@ def _training(
     overhead, extended = campaign_overhead(request.operation, setup.catalog)
     exposed = {name: float(part[0]) for name, _, part in timing.parts}
     return Training(
-        parallelism=None if chosen is None else named(chosen, drawn, setup.fixed.bubble < 1),
+        parallelism=None if chosen is None else named(chosen, drawn),
         searched=0,
         feasible=0,
         step_time=Draws(time, used=used, residual=error),
