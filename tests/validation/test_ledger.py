@@ -7,12 +7,12 @@ from app.validation import ledger, training_runs
 
 CATALOG = load_catalog()
 LEDGER = ledger.read()
+ROWS, _ = training_runs.read(training_runs.MEASUREMENTS, CATALOG)
 SCORED = [entry["source"] for entry in LEDGER["scores"]]
 
 
 def test_every_source_of_the_file_was_fitted_before_the_ledger_or_is_scored_in_it():
-    rows, _ = training_runs.read(training_runs.MEASUREMENTS, CATALOG)
-    assert {row.group for row in rows} == {*LEDGER["before"], *SCORED}
+    assert {row.group for row in ROWS} == {*LEDGER["before"], *SCORED}
     assert not set(LEDGER["before"]) & set(SCORED)
     assert len(set(SCORED)) == len(SCORED)
 
@@ -30,8 +30,7 @@ def test_nothing_is_scored_twice():
 def test_a_score_says_with_what_it_was_made_and_how_many_rows_it_counts(entry: ledger.Score):
     assert entry["model_version"]
     assert entry["catalog_version"]
-    rows, _ = training_runs.read(training_runs.MEASUREMENTS, CATALOG)
-    own = [row for row in rows if row.group == entry["source"]]
+    own = [row for row in ROWS if row.group == entry["source"]]
     assert (entry["dense"]["count"], entry["moe"]["count"]) == (
         sum(not row.experts for row in own),
         sum(row.experts for row in own),
@@ -46,7 +45,6 @@ def test_a_new_source_is_scored_with_the_constants_as_they_stand(tmp_path, monke
     monkeypatch.setattr(ledger, "LEDGER", path)
     (line,) = ledger.score_new_sources(CATALOG, save=True)
     assert '"source": "mpf"' in line
-    rows, _ = training_runs.read(training_runs.MEASUREMENTS, CATALOG)
-    found = training_runs.predictions(rows, CATALOG, leave_one_out=False)
-    errors = [abs(p.time / p.row.measured - 1) for p in found if p.row.group == "mpf"]
+    own = [row for row in ROWS if row.group == "mpf"]
+    errors = [abs(p.time / p.row.measured - 1) for p in training_runs.predictions(own, CATALOG, leave_one_out=False)]
     assert ledger.read()["scores"][-1]["moe"]["mean"] == pytest.approx(sum(errors) / 74)
