@@ -581,6 +581,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (r"T_{step} = T(\text{layer}, \text{head}, \text{bubble}, \text{data}, \text{optimizer})",),
     ),
     ("training", "training.least_time", (r"T_{step} ≥ m ⌈\frac{L}{p}⌉ T_{layer}",)),
+    ("training", "training.undisturbed_time", (r"T_{step} ≥ m T_{stage} + T_{bubble}",)),
     (
         "training",
         "training.memory",
@@ -1016,6 +1017,7 @@ TITLES = {
     "collectives.ideal_lower_bound": "Lower bound on a plan's cluster",
     "collectives.library_times": "What NCCL's own tables would choose",
     "training.least_time": "The least a step can take",
+    "training.undisturbed_time": "A step that sends nothing beyond its layers",
     "training.repeated_work": "Work that is done twice",
     "training.checkpoint_size": "Bytes of a checkpoint",
     "training.write_time": "Time to write a checkpoint",
