@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import expect
 from starlette.testclient import TestClient
 
+from app.report.charts import style
 from app.web import settings
 from app.web.application import create_app
 
@@ -34,6 +35,10 @@ CHROMIUM_FLAGS = [
 
 PATIENCE = 120.0
 """Seconds that an answer may take beside other tests; those of the limit itself set their own."""
+
+# Plotly refuses misspelt properties here; the service spares itself the looking.
+style.CHECKED = True
+
 # Other tests take their share of the processor while a page is awaited.
 expect.set_options(timeout=20_000)
 

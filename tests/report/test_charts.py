@@ -61,6 +61,20 @@ def test_a_figure_is_in_the_house_style(draw):
 
 
 @pytest.mark.parametrize("draw", OF_A_PLAN, ids=lambda draw: draw.__name__)
+def test_a_figure_is_the_same_whether_plotly_looks_at_its_properties_or_not(draw, monkeypatch: pytest.MonkeyPatch):
+    checked = draw(PLAN)
+    monkeypatch.setattr(chart_style, "CHECKED", False)
+    unchecked = draw(PLAN)
+    assert json.loads(unchecked.to_json()) == json.loads(checked.to_json())
+    assert svg.inline(unchecked, "key") == svg.inline(checked, "key")
+
+
+def test_a_misspelt_property_is_refused():
+    with pytest.raises(ValueError, match="colour"):
+        chart_style.figure("Title.", "Subtitle", [{"type": "bar", "marker": {"colour": "red"}}], height=100, x={}, y={})
+
+
+@pytest.mark.parametrize("draw", OF_A_PLAN, ids=lambda draw: draw.__name__)
 def test_a_figure_of_an_unknown_result_says_so(draw):
     nothing = replace(
         PLAN,

@@ -83,7 +83,7 @@ def _bars(
             "width": THICK,
             "offset": OFFSET,
             "marker": shaded(bar.style),
-            "error_x": whisker(bar.value) if bar.base is None else {},
+            **({"error_x": whisker(bar.value)} if bar.base is None else {}),
             "base": [bar.base or 0.0],
             "hovertemplate": f"{plain(bar.name)}: {bar.text or text(bar.value)}<extra></extra>",
         }
