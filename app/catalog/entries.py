@@ -121,7 +121,8 @@ class Gpu(Entry):
 
 
 class ScaleUp(Entry):
-    """A link between GPUs of one node or rack. ``bandwidth`` is per GPU and one direction."""
+    """A link between GPUs of one node or rack. ``bandwidth`` is per GPU and one direction; ``second_tier`` is what two
+    more switches add to the way there, where a domain is larger than one tier joins."""
 
     family: LinkFamily
     generation: Annotated[float, Field(gt=0, le=1000)]
@@ -131,6 +132,7 @@ class ScaleUp(Entry):
     wiring: Wiring
     largest_domain: Count
     switch_ports: InNumber | None = None
+    second_tier: InSeconds | None = None
     in_switch_reduction: bool = False
 
 

@@ -97,8 +97,13 @@ def _links(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
             "note",
             "scale-up-tiers",
             f"{cluster.domain} GPUs in one domain of {link.name} need two tiers of its switches, {chips:,} chips of "
-            f"{ports} ports; one tier joins {ports}. What the second tier adds in latency, price and power is not in "
-            "the plan.",
+            f"{ports} ports; one tier joins {ports}. "
+            + (
+                f"The second tier adds {units.show(link.second_tier.typical, 's')} each way; "
+                if link.second_tier
+                else ""
+            )
+            + "what it adds in price and power is not in the plan.",
             ("scale_up_domain",),
         )
     if cluster.nodes > 1 and cluster.nics_per_node == 0:

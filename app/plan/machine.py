@@ -395,7 +395,8 @@ def _nvlink(constants: Sampled, node: _Node, line: Array, network: _ScaleOut) ->
     return _Inside(
         rate=line * constants("nvlink", f"usable_{min(max(generation, 1), 6)}") * bridge,
         hop=constants("nvlink", f"hop_{hop}"),
-        base_latency=constants("nvlink", "base_latency_to_2" if generation <= 2 else "base_latency"),
+        base_latency=constants("nvlink", "base_latency_to_2" if generation <= 2 else "base_latency")
+        + 2 * _second_tier(constants, node),
         fill=fill,
         fill_one_domain=one_domain,
         multicast_rate=multicast_rate,
@@ -403,6 +404,12 @@ def _nvlink(constants: Sampled, node: _Node, line: Array, network: _ScaleOut) ->
         chunk_cost=chunk_cost,
         mesh_peers=_mesh_peers(node) if node.wiring == "mesh" or (bridged and node.domain > 2) else 0.0,
     )
+
+
+def _second_tier(constants: Sampled, node: _Node) -> Array:
+    """What a second tier of switches adds on the way there, and back, where one does not join the domain [s]."""
+    ports, added = node.link.switch_ports, node.link.second_tier
+    return constants.take(added) if ports and added and node.domain > ports.typical else 0.0
 
 
 def _mesh_peers(node: _Node) -> float:

@@ -4,6 +4,8 @@ import pytest
 
 from app import Scenario, evaluate
 from app.catalog.load import load_catalog
+from app.catalog.sampling import TYPICAL
+from app.plan import communication
 from app.plan.evaluate import evaluate_all_reduce
 
 CATALOG = load_catalog()
@@ -65,3 +67,18 @@ def test_domains_beyond_one_tier_say_what_switches_they_need(domain, chips):
 
 def test_a_domain_that_no_source_has_is_refused():
     assert "domain-too-large" in said(gpu="rubin", gpus=1152, scale_up_domain=144)
+
+
+def test_a_second_tier_of_nvlink_switches_is_two_more_switches_on_the_way():
+    """0.3 us there and as much back; a domain that one tier joins is as it was."""
+    machines = {
+        domain: communication.of_scenario(Scenario(gpu="gb200", gpus=1152, scale_up_domain=domain), CATALOG).machine(
+            TYPICAL
+        )
+        for domain in (36, 72, 144, 576)
+    }
+    launch = {domain: float(machine.base_latency) for domain, machine in machines.items()}
+    assert launch[36] == launch[72]
+    assert launch[144] - launch[72] == pytest.approx(0.6e-6)
+    assert launch[576] == launch[144]
+    assert "300" in said(gpu="gb200", gpus=1152, scale_up_domain=144)["scale-up-tiers"]

@@ -472,14 +472,16 @@ def _summed_between_domains(message: Array, machine: Machine, inside: Array) -> 
     """Time of an all-reduce whose shares of a domain are summed in the network [s].
 
     Reduced and gathered inside, by rings of all its ranks or of a half, a quarter … of them, down to none: every rank
-    by itself. Small messages take few hops, large ones few bytes through the ports.
+    by itself. Small messages take few hops, large ones few bytes through the ports. A leaf sums before it sends up, so
+    that as many bytes leave it whatever the rings: fewer shares have as much more of its uplinks, up to a port's rate.
     """
     m = machine
     g, several = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains) > 1
-    port, hop = m.scale_out_line * m.ring_network, m.scale_out_hop + m.far_hop
+    hop = m.scale_out_hop + m.far_hop
     best = np.asarray(np.nan)
     for halvings in range(int(np.log2(np.max(g))) + 1):
         part = np.maximum(g / 2**halvings, 1.0)
+        port = m.scale_out_line * np.minimum(m.ring_network * g / part, 1.0)
         shares = ring_all_reduce(message, part, m.scale_up_hop, inside)
         across = in_network_all_reduce(message / part, np.where(several, 2, 1), 1, hop, port)
         best = np.fmin(best, np.where(part > 1, shares, 0.0) + across)

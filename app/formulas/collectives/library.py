@@ -269,7 +269,8 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     multicast_cap = where(p.several, c.fill_cap_multicast, c.fill_cap_domain)
     direct = 2 / maximum(p.chain, 1.0)  # straight to the switch and back, not along the chain
     around = p.through(2 * p.domains, 2 * (p.domains - 1), ring=True)
-    up_and_down = p.through(2.0, 2 * np.log2(p.domains))
+    once = _passed(p.ranks_per_domain)
+    up_and_down = p.through(2 * once, 2 * np.log2(p.domains))
     with np.errstate(divide="ignore", invalid="ignore"):
         ring = p.narrowest(m.ring_network * p.ports) / bus_factor("all-reduce", p.ranks)
     alone = where(p.ranks_per_domain > 1, c.tree_chain * p.inside / 2, np.inf)
@@ -279,7 +280,7 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     if any_((rate := _tree_rate(p, ring, alone)) > 0):
         found["tree"] = AlphaBeta(*up_and_down, rate, fill, p.cap, c.fill_exponent)
     if any_((rate := switch["nvls"]) > 0):
-        through_switch = p.through(where(p.several, direct, 2.0), where(p.several, 2.0, 0.0))
+        through_switch = p.through(where(p.several, direct, 2 * once), where(p.several, 2.0, 0.0))
         steps = _chunk_steps(p, "nvls")
         found["nvls"] = AlphaBeta(*through_switch, rate, fill, multicast_cap, c.fill_exponent, steps)
     if any_((rate := switch["nvls-tree"]) > 0):
@@ -288,6 +289,23 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     if any_((rate := sharp * p.through_ports(m.ring_network * p.ports, alone)) > 0):
         found["collnet"] = AlphaBeta(*p.through(direct, 2.0), rate, fill, p.cap, c.fill_exponent)
     return found
+
+
+RACK = 72.0
+"""The largest domain in which a tree was measured to pass one GPU after the other [1]."""
+
+
+def _passed(ranks: Array) -> Array:
+    """Share of a domain's GPUs that a tree passes one after the other, all of them up to a rack's 72 [1].
+
+    Beyond that a chain of 71 hops in each part, and a tree of log₂(g/72) levels of such parts: what domains of 72 would
+    do that the same links join.
+    """
+    if not any_(ranks > RACK):
+        return 1.0
+    parts = np.log2(maximum(ranks / RACK, 1.0))
+    share: Array = where(ranks > RACK, (RACK - 1 + parts) / maximum(ranks - 1, 1.0), 1.0)
+    return share
 
 
 def _tree_rate(p: Paths, ring: Array, alone: Array) -> Array:
