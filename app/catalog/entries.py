@@ -117,6 +117,8 @@ class Gpu(Entry):
     scale_up: ScaleUpRef
     scale_up_domain: Count
     pcie: ScaleUpRef
+    host_link: InBandwidth | None = None
+    """To its host's memory in one direction, where that is no PCIe link."""
     platform: PlatformRef
 
 

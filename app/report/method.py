@@ -587,6 +587,8 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "training.memory",
         (r"M = M_{weights} + M_{gradients} + M_{optimizer} + M_{activations} + M_{logits} + M_{buffers}",),
     ),
+    ("training", "training.kept_bytes", (r"ρ 2 h + (1 - ρ) A",)),
+    ("training", "training.offload_time", (r"T_{offload} = max(0, \frac{A}{B} - T)",)),
     ("training", "training.states", (r"M_{states} = M_{weights} + M_{gradients} + M_{optimizer}",)),
     ("training", "training.activity", (r"M_{activity} = M_{activations} + M_{logits} + M_{buffers}",)),
     (
@@ -1001,6 +1003,8 @@ TITLES = {
     "training.assemble": "From layers to a step",
     "training.step": "Time of a training step",
     "training.memory": "Memory of the fullest GPU",
+    "training.kept_bytes": "What a token leaves in a layer",
+    "training.offload_time": "Activations to the host and back",
     "training.states": "Memory of weights, gradients and optimizer",
     "training.activity": "Memory of activations",
     "collectives.ideal_all_reduce_times": "Textbook forms on a plan's cluster",

@@ -21,6 +21,8 @@ class GpuRates:
         multiprocessors: SMs or compute units that share one matrix product [1].
         clock: share of the datasheet's clock that the power limit allows [1].
         scale_up_domain: GPUs that reach one another over the scale-up link [1].
+        host_rate: to the host's memory, in one direction; without limit where nothing is offloaded [B/s].
+        host_memory: what of the host's memory bandwidth one GPU's optimizer state gets [B/s].
     """
 
     matrix_peak: Array
@@ -30,6 +32,8 @@ class GpuRates:
     multiprocessors: Array
     clock: Array
     scale_up_domain: Array
+    host_rate: Array = np.inf
+    host_memory: Array = np.inf
 
 
 @dataclass(frozen=True)

@@ -456,6 +456,9 @@ def accumulation_time(
 def optimizer_time(held: Held, job: Job, gpu: GpuRates, parallelism: Parallelism, calibration: Calibration) -> Array:
     """Time of updating the parameters at the end of a step, P·o/B_memory + a constant.
 
+    Offloaded, gradients go to the host and weights come back, P·(g + 2)/B_host, and the host moves 28 bytes of each in
+    its own memory (a gradient and 6 times 4 bytes of state), P·28/B_host memory.
+
     P are the parameters that this GPU updates, after sharding, and o the bytes each needs: a gradient read, a 32-bit
     master copy and two Adam moments read and written, 16-bit weights written; more where 16-bit gradients are scaled.
 
@@ -471,6 +474,11 @@ def optimizer_time(held: Held, job: Job, gpu: GpuRates, parallelism: Parallelism
     >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS
     >>> float(optimizer_time(Held(1e9, 0.0, 0.0), JOB, GPU, Parallelism(), LOSSLESS))  # 50 GB at 1 TB/s
     0.05
+    >>> from dataclasses import replace
+    >>> host = replace(GPU, host_rate=50e9, host_memory=40e9)
+    >>> job = replace(JOB, offload_optimizer=1.0)
+    >>> float(optimizer_time(Held(1e9, 0.0, 0.0), job, host, Parallelism(), LOSSLESS))  # 6 GB at 50, 28 GB at 40 GB/s
+    0.82
     """
     sharded, sharers = parallelism.sharding > 0, parallelism.sharers
     updated = held.dense / where(sharded, sharers, 1.0)
@@ -478,7 +486,11 @@ def optimizer_time(held: Held, job: Job, gpu: GpuRates, parallelism: Parallelism
         expert_sharers = minimum(parallelism.expert_replicas, maximum(sharers, 1))
         updated = updated + held.expert / where(sharded, expert_sharers, 1.0)
     traffic = calibration.optimizer_traffic + job.scaled * calibration.scaling_traffic
-    return traffic * updated / gpu.memory_bandwidth + calibration.optimizer_overhead
+    each = traffic / gpu.memory_bandwidth
+    if any_(job.offload_optimizer > 0):
+        there = (job.gradient_bytes + 2) / gpu.host_rate + 28 / gpu.host_memory
+        each = where(job.offload_optimizer > 0, there, each)
+    return each * updated + calibration.optimizer_overhead
 
 
 # Utilisation ---------------------------------------------------------------------------------------------------------

@@ -93,6 +93,34 @@ def states(shape: Shape, job: Job, parallelism: Parallelism, software: Software)
     return copies * weights, copies * gradients, (1 - job.offload_optimizer) * optimizer
 
 
+def kept_bytes(shape: Shape, job: Job, parallelism: Parallelism, software: Software) -> tuple[Array, Array]:
+    """Bytes that one token leaves in a layer for the backward pass, ρ·2h + (1 - ρ)·A, and A where nothing is repeated.
+
+    A layer that is recomputed keeps its input, 2h bytes, divided by t under sequence parallelism.
+
+    Returns:
+        Bytes on average, and of a layer while it is recomputed [B].
+
+    Source: Korthikanti et al., 2022, section 4.2.
+
+    >>> from app.formulas.training.examples import JOB, MODEL
+    >>> [float(size) for size in kept_bytes(MODEL, JOB, Parallelism(recompute=1.0), Software())]
+    [2000.0, 32000.0]
+    """
+    kept = transformer.Kept(
+        element=maximum(job.linear_bytes, 1.0),
+        unfused_attention=(1 - software.flash) * (1 - parallelism.recompute_core),
+        dropout=software.dropout,
+        repeated=parallelism.recompute_core * software.selective_modules,
+    )
+    whole = transformer.layer_activations(
+        shape, job.sequence_length, parallelism.tensor, parallelism.sequence_parallel, parallelism.expert_tensor, kept
+    )
+    whole = whole * (1 - parallelism.recompute_core * software.selective_memory)
+    inputs = 2 * shape.hidden / where(parallelism.sequence_parallel > 0, parallelism.tensor, 1.0)
+    return parallelism.recompute * inputs + (1 - parallelism.recompute) * whole, whole
+
+
 def activity(
     shape: Shape, job: Job, parallelism: Parallelism, software: Software, calibration: Calibration
 ) -> tuple[Array, Array, Array]:
@@ -116,20 +144,10 @@ def activity(
     """
     t, p, v = parallelism.tensor, parallelism.pipeline, parallelism.virtual_pipeline
     tokens, micro_batches = parallelism.tokens(job), maximum(parallelism.micro_batches(job), 1)
-    kept = transformer.Kept(
-        element=maximum(job.linear_bytes, 1.0),
-        unfused_attention=(1 - software.flash) * (1 - parallelism.recompute_core),
-        dropout=software.dropout,
-        repeated=parallelism.recompute_core * software.selective_modules,
-    )
-    whole = transformer.layer_activations(
-        shape, job.sequence_length, t, parallelism.sequence_parallel, parallelism.expert_tensor, kept
-    )
-    whole = whole * (1 - parallelism.recompute_core * software.selective_memory)
-    inputs = 2 * shape.hidden / where(parallelism.sequence_parallel > 0, t, 1.0)
+    kept, whole = kept_bytes(shape, job, parallelism, software)
     alive = transformer.micro_batches_in_flight(micro_batches, p, v) + parallelism.bidirectional
     deep, _ = parallelism.stage_layers(shape.depth)
-    layers = deep * (parallelism.recompute * inputs + (1 - parallelism.recompute) * whole)
+    layers = deep * kept
     activations: Array = tokens * (alive * layers + parallelism.recompute * whole)
     if any_(job.offload_activations > 0):
         activations = where(job.offload_activations > 0, minimum(activations, tokens * 2 * whole), activations)

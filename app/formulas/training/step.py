@@ -19,7 +19,7 @@ import numpy as np
 
 from app.formulas import tail, transformer
 from app.formulas.arrays import Array, any_, maximum, where
-from app.formulas.training import compute, traffic
+from app.formulas.training import compute, memory, traffic
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
 from app.formulas.training.exchanges import Exchanges, LayerExchanges, StepExchanges
 from app.formulas.transformer import Shape
@@ -147,6 +147,7 @@ class Step:
         data: gradients and weights exchanged by data parallelism, as far as visible [s].
         optimizer: updating the parameters [s].
         straggler: waiting for the slowest of many nodes [s].
+        offload: activations on their way to the host and back, as far as visible [s].
     """
 
     time: Array
@@ -158,6 +159,7 @@ class Step:
     data: Array
     optimizer: Array
     straggler: Array
+    offload: Array = 0.0
 
 
 def stage_time(
@@ -266,7 +268,7 @@ def assemble(
     """Time of the step from the time of a layer and of the head.
 
     T = m·(T_stage + T_p2p) + T_bubble + T_data + T_optimizer, and the wait for stragglers. A layer of the stage also
-    adds up gradients and gathers its parameters where the stack does so.
+    adds up gradients, gathers its parameters and sends its activations to the host where the stack does so.
 
     Args:
         pieces: time of one layer, of the head, and what is exchanged.
@@ -291,7 +293,12 @@ def assemble(
     exchanges, rest = pieces.exchanges, (parallelism, software, calibration)
     added = compute.accumulation_time(held, job, gpu, *rest)
     gathers = traffic.parameter_gather_time(pieces.layer, job, *rest, exchanges)
-    layer_time = pieces.layer + added + gathers
+    offloaded: Array = 0.0
+    if any_(job.offload_activations > 0):
+        kept, _ = memory.kept_bytes(shape, job, parallelism, software)
+        way = traffic.offload_time(pieces.layer, parallelism.tokens(job) * kept, gpu.host_rate)
+        offloaded = where(job.offload_activations > 0, way, 0.0)
+    layer_time = pieces.layer + added + gathers + offloaded
     stage = stage_time(layer_time, pieces.head, depth, parallelism, calibration)
 
     send = traffic.pipeline_parallel_time(*rest, exchanges.pipeline)
@@ -310,6 +317,7 @@ def assemble(
         data=data + gathers * (deep * micro_batches),
         optimizer=optimizer,
         straggler=straggler,
+        offload=micro_batches * deep * offloaded,
     )
 
 

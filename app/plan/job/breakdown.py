@@ -42,6 +42,7 @@ PART_NAMES = {
     "launches": "launching kernels",
     "end_of_step": "the end of the step",
     "stragglers": "stragglers",
+    "offload": "activations on their way to the host",
 }
 
 
@@ -70,6 +71,7 @@ def step_parts(
         ("launches", "overhead", step.layers * one.host),
         ("end_of_step", "overhead", fixed),
         ("stragglers", "overhead", step.straggler),
+        ("offload", "overhead", step.offload),
     ]
 
 

@@ -220,6 +220,13 @@ def card(catalog: Catalog, gpu: Gpu, precision: str, read: Callable[[Estimate], 
     }
 
 
+def to_host(catalog: Catalog, gpu: Gpu, read: Callable[[Estimate], Array]) -> dict[str, Array]:
+    """What of `GpuRates` only a job that offloads needs: the way to the host's memory, and that memory."""
+    line = gpu.host_link or catalog.scale_up[gpu.pcie].bandwidth
+    offload = catalog.training["offload"]
+    return {"host_rate": read(line) * read(offload["link"]), "host_memory": read(offload["memory"])}
+
+
 DEFAULT_STACK = "tuned"
 UNKNOWN_STACK = "other"
 STACKS = (

@@ -32,6 +32,7 @@ from app.plan.job.calibration import (
     kernels,
     peaks,
     stack_of,
+    to_host,
     traits,
     weight_bytes,
 )
@@ -249,6 +250,7 @@ def step_inputs(
     stack = stack_of(request.software, cluster.gpu, model, precision, catalog)
     conditions = conditions_of(cluster.gpu, precision, stack, fabric)
     constants = _constants(catalog, cluster.gpu.key, precision, conditions, drawn)
+    further = _Reader(catalog, drawn, {})
     half, offload = precision == "fp16", request.software.offload or ""
     inputs = StepInputs(
         shape=model,
@@ -267,12 +269,18 @@ def step_inputs(
         hardware=arguments.GpuRates(
             **constants.card,
             scale_up_domain=float(cluster.domain),
+            **(to_host(catalog, cluster.gpu, further.read) if offload not in ("", "none") else {}),
         ),
         software=_scheduled(stack.software, request.parallelism.schedule),
         calibration=constants.calibration,
         conditions=conditions,
         links=fabric.links(DRAWS if drawn else TYPICAL),
-        used=tuple({estimate.key: estimate for estimate in (*fabric.used(), *constants.used.values())}.values()),
+        used=tuple(
+            {
+                estimate.key: estimate
+                for estimate in (*fabric.used(), *constants.used.values(), *further.used.values())
+            }.values()
+        ),
     )
     return inputs if drawn else inputs.typical
 

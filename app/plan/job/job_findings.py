@@ -7,7 +7,7 @@ from app.formulas.training import arguments, parallelism_search
 from app.plan.band import Draws
 from app.plan.job import batch
 from app.plan.job.calibration import PRECISION_BYTES, measured, peaks
-from app.plan.job.inputs import JobRequest, JobSetup, usual_batch
+from app.plan.job.inputs import JobSetup, usual_batch
 from app.plan.job.layout import mismatch
 from app.plan.result import Finding, Memory
 from app.plan.scenario import ParallelismRequest
@@ -23,7 +23,6 @@ def findings(
     """What keeps the job from running, what it runs instead, what is tight and what is not modelled."""
     gpu = setup.cluster.gpu
     yield from _uneven(setup)
-    yield from offloaded(setup.request)
     yield from _wider_precision(setup)
     if found.smallest is None:
         yield does_not_divide(setup)
@@ -114,18 +113,6 @@ def _uneven(setup: JobSetup) -> Iterator[Finding]:
             f"The pipeline layout does not fit: {reason}. The plan is that of even stages.",
             ("layout", "pipeline_parallel", "virtual_pipeline", "layers"),
             "Give as many layers as the model has, in as many chunks as stages times chunks of a stage.",
-        )
-
-
-def offloaded(request: JobRequest) -> Iterator[Finding]:
-    """What of offloading is not timed."""
-    if request.software.offload not in (None, "none"):
-        yield Finding(
-            "note",
-            "offload-not-timed",
-            "What is offloaded leaves the GPU's memory, but its way to the host and back is not timed: it hides over "
-            "NVLink-C2C, and shows over PCIe where a layer takes less time than its activations or its update.",
-            ("offload",),
         )
 
 
