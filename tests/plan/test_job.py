@@ -208,6 +208,25 @@ def test_every_constant_is_read():
     assert {e.name for e in fields(arguments.Calibration)} >= {"linear", "attention", "grouped"}
 
 
+def test_a_large_cluster_is_told_what_spares_and_quick_checkpoints_leave():
+    made = draft(gpus=65536, model="llama-3-405b")
+    said = next(finding for finding in made.findings if finding.code == "failures-cost-time")
+    assert 0 < made.training.availability < 0.9
+    assert "410 spare nodes" in said.suggestion  # 5 % of 8,192, rounded up
+    after = draft(gpus=65536, model="llama-3-405b", **said.changes)
+    assert f"{after.training.availability:.0%} of it makes progress" in said.suggestion
+    assert after.training.availability > made.training.availability
+    assert "failures-cost-time" not in [finding.code for finding in draft(gpus=1024).findings]
+    assert "failures-cost-time" not in [finding.code for finding in draft(gpus=65536, availability=0.5).findings]
+
+
+@pytest.mark.parametrize("gpus", [65_536, 131_072, 262_144])
+def test_the_largest_clusters_make_progress_all_the_same(gpus: int):
+    made = draft(gpus=gpus, model="llama-3-405b")
+    assert 0 < made.training.availability < 1
+    assert np.all(made.training.time_to_train.values > 0)
+
+
 def test_a_cluster_that_only_restarts_is_a_finding():
     made = draft(failure_rate="1 /h", restart_time="1 h", gpus=64)
     assert "no-progress" in [finding.code for finding in made.findings]

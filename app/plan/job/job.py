@@ -18,7 +18,7 @@ from app.plan.job.breakdown import Timing, bottleneck_of, campaign_overhead, mem
 from app.plan.job.calibration import Width, residual, widths
 from app.plan.job.group_traffic import group_traffic
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, named, step_inputs
-from app.plan.job.job_findings import findings, no_progress
+from app.plan.job.job_findings import findings, interrupted, no_progress
 from app.plan.job.shape import shape_fields
 from app.plan.job.storage import Checkpointing, checkpointing, storage_of
 from app.plan.job.storage import explain as explain_storage
@@ -77,7 +77,8 @@ class Job:
     def findings(self) -> tuple[Finding, ...]:
         """What keeps the job from running, what it runs instead, what is tight and what is not modelled."""
         own = findings(self.setup, self.search, self.chosen, self.memory)
-        return (*own, *no_progress(self.training.availability))
+        lost = interrupted(self.setup, self.checkpoints) if self.runs else ()
+        return (*own, *lost, *no_progress(self.training.availability))
 
 
 WAYS = 200

@@ -2,13 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import ceil
+
+import numpy as np
 
 from app.formulas.training import arguments, parallelism_search
+from app.formulas.transformer import parameters
 from app.plan.band import Draws
 from app.plan.job import batch
 from app.plan.job.calibration import PRECISION_BYTES, measured, peaks
 from app.plan.job.inputs import JobSetup, usual_batch
 from app.plan.job.layout import mismatch
+from app.plan.job.storage import Checkpointing, checkpointing
 from app.plan.result import Finding, Memory
 from app.plan.scenario import ParallelismRequest
 from app.units import show
@@ -97,6 +102,34 @@ def no_progress(share: float) -> Iterator[Finding]:
             ("failure_rate", "restart_time", "checkpoint_time", "checkpoint_interval", "gpus"),
             "Shorten the restart or the checkpoint, or use fewer GPUs.",
         )
+
+
+def interrupted(setup: JobSetup, checkpoints: Checkpointing) -> Iterator[Finding]:
+    """Where failures and checkpoints take much of the time: what spare nodes and quicker checkpoints would leave."""
+    failing, asked = setup.catalog.training["failures"], setup.request.operation
+    share = float(checkpoints.progress[0])
+    if asked.availability is not None or not 0 < share < failing["noticed"].typical:
+        return
+    changes = {
+        "restart_time": failing["spared_restart"].typical,
+        "checkpoint_time": failing["quick_checkpoint"].typical,
+    }
+    quicker = asked.model_copy(update=changes | {"checkpoint_interval": None})
+    better = checkpointing(float(parameters(setup.inputs.shape)), setup.cluster.gpus, quicker, setup.catalog)
+    left = float(better.progress[0])
+    if not left > share:
+        return
+    spares = ceil(failing["spare_share"].typical * setup.cluster.nodes)
+    yield Finding(
+        "note",
+        "failures-cost-time",
+        f"Failures and checkpoints take {1 - share:.0%} of the time: {setup.cluster.gpus:,} GPUs fail every "
+        f"{show(1 / float(np.ravel(checkpoints.failures)[0]), 's')}.",
+        ("restart_time", "checkpoint_time", "failure_rate"),
+        f"With {spares:,} spare nodes standing by, a restart within {show(changes['restart_time'], 's')} and "
+        f"checkpoints that stop the run for {show(changes['checkpoint_time'], 's')}, {left:.0%} of it makes progress.",
+        changes,
+    )
 
 
 def _uneven(setup: JobSetup) -> Iterator[Finding]:

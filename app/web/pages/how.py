@@ -15,6 +15,7 @@ from app.plan.scenario import Scenario
 from app.report import method
 from app.studies.board_brief import capital_lines
 from app.validation.nearest_runs import nearest_runs
+from app.validation.published_campaigns import published_campaign
 from app.web import form, requests
 from app.web.heavy_queue import compute, is_heavy
 from app.web.pages.sections import prices_in_force
@@ -77,6 +78,7 @@ async def how(request: Request, path: str) -> Response:
             "others": changed,
             "own": {name: None for name in constants_of(path) if name in scenario.asked()},
             "nearest": nearest_runs(plan.scenario, catalog) if timed else (),
+            "campaign": published_campaign(scenario, plan, catalog) if timed else None,
             "headline": form.summary(scenario, catalog),
             "explained": plan.explanations,
             "formulas": method.formulas(),
