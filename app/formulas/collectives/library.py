@@ -120,6 +120,7 @@ class Paths:
         chain: hops from one end of a domain to the other [1].
         pair: latency and fill of two ranks alone over those of a chain of two, else 1 [1].
         cap: k [1].
+        meshed: whether any domain is a mesh.
     """
 
     machine: Machine
@@ -133,6 +134,7 @@ class Paths:
     chain: Array
     pair: Array
     cap: Array
+    meshed: bool
 
     @property
     def ranks(self) -> Array:
@@ -169,9 +171,9 @@ class Paths:
         Where one link of a mesh is narrower than a GPU's own port, the ring goes from port to port. PCIe leads to the
         port too, so it has no such choice.
         """
-        peers = _number(self.machine.mesh_peers)
-        if not any_(peers > 0):
+        if not self.meshed:
             return minimum(ports, inside)
+        peers = _number(self.machine.mesh_peers)
         one = ports / minimum(self.ranks_per_domain, self.machine.exits)
         return minimum(ports, where(peers > 0, maximum(inside, one), inside))
 
@@ -236,6 +238,7 @@ def _paths(machine: Machine, calibration: Calibration) -> Paths:
         chain=g - 1,
         pair=pair,
         cap=where(several, c.fill_cap_network, c.fill_cap_domain),
+        meshed=meshed,
     )
 
 
