@@ -7,7 +7,7 @@ from the stack's traits. What a row states of its software in words of a note co
 import csv
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from app.plan.communication import of_scenario
 from app.plan.job import calibration
 from app.plan.job.inputs import RECOMPUTE, SHARDING, JobRequest, JobSetup, named, step_inputs
 from app.plan.job.shape import shape
-from app.plan.scenario import ModelRequest, Scenario
+from app.plan.scenario import ModelRequest, ParallelismRequest, Scenario
 from app.units import parse
 
 MEASUREMENTS = Path(__file__).parent / "measurements" / "training.csv"
@@ -158,7 +158,8 @@ def same_shape(row: Mapping[str, str], catalog: Catalog) -> Model | None:
             None, name, model.name.lower()
         ).ratio()
 
-    return max((model for model in catalog.models.values() if fits(model)), key=likeness, default=None)
+    fitting = [model for model in catalog.models.values() if fits(model)]
+    return max(fitting, key=likeness) if len(fitting) > 1 else next(iter(fitting), None)
 
 
 def model_of(row: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
@@ -442,14 +443,19 @@ def recomputation_of(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) 
     usual = "full" if trait["recompute_always"] > 0 else "selective" if trait["recompute_selective"] > 0 else "none"
     if stated or usual == "full":
         return {"recompute": stated or usual}
+    modules = usual == "none" and trait["selective_modules"] > 0
+    if not (modules or trait["recompute_to_fit"] > 0):
+        return {"recompute": usual}
     budget = catalog.training["memory"]["budget"].typical * catalog.gpus[asked.gpu].memory.typical
-    layers = float(shape(asked.part(ModelRequest), catalog).layers)
+    setup = setup_of(asked, catalog)
+    layers = float(setup.inputs.shape.layers)
 
     def needed(kind: str, whole_layers: int) -> float:
-        return memory_of(asked.model_copy(update={"recompute": kind, "recompute_layers": whole_layers}), catalog)
+        spread = asked.model_copy(update={"recompute": kind, "recompute_layers": whole_layers}).part(ParallelismRequest)
+        return memory_of(replace(setup, fixed=setup.fixed_as(spread)))
 
     bare = needed(usual, 0)
-    if bare > budget and usual == "none" and trait["selective_modules"] > 0:
+    if bare > budget and modules:
         usual, bare = "selective", needed("selective", 0)
     if not trait["recompute_to_fit"] > 0:
         return {"recompute": usual}
@@ -464,8 +470,7 @@ def setup_of(scenario: Scenario, catalog: Catalog) -> JobSetup:
     return JobSetup.of(cluster, request, catalog, inputs)
 
 
-def memory_of(scenario: Scenario, catalog: Catalog) -> float:
+def memory_of(setup: JobSetup) -> float:
     """Memory of the fullest GPU, where everything is given [B]."""
-    setup = setup_of(scenario, catalog)
     n, par = setup.inputs, setup.search(budget=1.0).parallelism
     return float(memory.memory(n.shape, n.job, par, n.software, n.calibration).total)

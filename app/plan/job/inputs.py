@@ -343,6 +343,10 @@ class JobSetup:
         """The same job with other sequences in a step."""
         return replace(self, request=replace(self.request, batch=batch), inputs=self.inputs.with_batch(batch))
 
+    def fixed_as(self, parallelism: ParallelismRequest) -> parallelism_search.FixedDegrees:
+        """What another request for the same job, on the same stack, fixes of the parallelism."""
+        return fixed_degrees(replace(self.request, parallelism=parallelism), self.inputs.shape, self.catalog)
+
     @property
     def budget(self) -> float:
         """Share of the memory that may be filled by a configuration of our own choice [1]."""
