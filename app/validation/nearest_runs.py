@@ -16,11 +16,13 @@ NEAREST = 4
 OTHER_GPU, OTHER_ARCHITECTURE, OTHER_PRECISION, OTHER_KIND = 0.5, 1.0, 0.5, 1.5
 """How far another GPU, its architecture, precision, or experts are, where one e-fold of parameters is 1."""
 PER_EFOLD_OF_GPUS = 0.5
+SAME = 0.02
+"""Relative difference up to which sizes count as the same."""
 
 
 @dataclass(frozen=True)
 class NearestRun:
-    """A published step and the planner's own prediction of it, both in seconds."""
+    """A published step and the planner's own prediction of it, both in seconds, and how far the plan is from it."""
 
     source: str
     model: str
@@ -30,6 +32,7 @@ class NearestRun:
     predicted: float
     low: float
     high: float
+    differs: str
 
     @property
     def error(self) -> float:
@@ -75,9 +78,31 @@ def nearest_runs(plan: Mapping[str, Any], catalog: Catalog) -> Sequence[NearestR
             predicted=one.time,
             low=one.low,
             high=one.high,
+            differs=differs(raw, plan),
         )
         for raw, one in zip(nearest.values(), predicted, strict=True)
     ]
+
+
+def differs(row: Mapping[str, str], plan: Mapping[str, Any]) -> str:
+    """In what a plan is another question than a published run, in words; nothing where it is the same.
+
+    >>> run = {"layers": "80", "hidden": "8192", "gpus": "512", "gpu": "h100-sxm", "precision": "", "experts": ""}
+    >>> plan = {"layers": 80, "hidden": 8192, "gpus": 1024, "gpu": "h200-sxm", "precision": "bf16", "experts": 0}
+    >>> differs(run, plan), differs(run, plan | {"gpu": "h100-sxm", "gpus": 512})
+    ('another GPU, 2 × the GPUs', '')
+    """
+    size = _width(plan["layers"], plan["hidden"]) / _width(row["layers"], row["hidden"])
+    gpus = plan["gpus"] / float(row["gpus"])
+    kinds = {
+        "a mixture of experts": bool(plan["experts"]) and not number(row["experts"]),
+        "a dense model": bool(number(row["experts"])) and not plan["experts"],
+        "another GPU": row["gpu"] != plan["gpu"],
+        "another precision": (row["precision"] or "bf16") != plan["precision"],
+        f"{size:.2g} × the layers times width²": abs(size - 1) > SAME,
+        f"{gpus:.2g} × the GPUs": abs(gpus - 1) > SAME,
+    }
+    return ", ".join(words for words, holds in kinds.items() if holds)
 
 
 def _width(layers: str | float, hidden: str | float) -> float:

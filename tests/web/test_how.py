@@ -46,7 +46,18 @@ def test_the_nearest_measured_runs_stand_beside_their_predictions(client: TestCl
     text = client.get("/how/training.step_time").text
     assert "Nearest measured runs" in text
     assert "Llama-3.1-70B on 1,024 H100 SXM" in text
+    assert "This plan: " in text  # in what it is another question
     assert "Nearest measured runs" not in client.get("/how/costs.capital").text
+
+
+def test_a_published_run_stands_beside_its_campaign(client: TestClient) -> None:
+    catalog = load_catalog()
+    asked = catalog.presets["llama-3-405b-run"].scenario
+    query = Scenario.model_validate(asked, context={"catalog": catalog}).query()
+    text = client.get(f"/how/training.campaign_time?{query}").text
+    assert "The published run" in text
+    assert "30.8" in text
+    assert "The published run" not in client.get("/how/training.campaign_time").text
 
 
 def test_the_nearest_runs_are_of_like_models_and_one_of_a_source() -> None:
