@@ -48,7 +48,7 @@ class Row:
 
     ``cluster`` is what its source says of one stack, model, GPU, precision and release: such rows err alike. ``regime``
     says how well the run was tuned: tuned, recipe (an example, a baseline, a sweep) or functional. ``unstated``: its
-    source does not say its micro-batch, or how it is spread.
+    source does not say its micro-batch, or how it is spread. ``borrowed``: its stack is taken for another, by its name.
     """
 
     run: str
@@ -65,6 +65,7 @@ class Row:
     memory_kind: str
     identified: bool
     unstated: bool
+    borrowed: bool
 
     def scenario(self) -> Scenario:
         """The row as a question to the planner, with every setting that decides its step filled in."""
@@ -265,6 +266,7 @@ def row_of(run: str, raw: Mapping[str, str], catalog: Catalog) -> Row:
         memory=number(raw.get("memory_gb")),
         memory_kind=raw.get("memory_kind") or NOT_STATED,
         identified=all(raw.get(name) for name in STATED) and not experts,
+        borrowed=bool(stack) and stack.strip().lower() not in catalog.stacks,
         unstated=not (raw.get("tensor_parallel") and raw.get("micro_batch")),
     )
 

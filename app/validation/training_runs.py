@@ -245,9 +245,11 @@ def predictions(rows: Sequence[Row], catalog: Catalog, leave_one_out: bool) -> l
 
 
 def widths(row: Row, catalog: Catalog) -> list[step_constants.Width]:
-    """What the range of a row rests on: what the planner's does, and that rules fill in what nobody states."""
+    """What the range of a row rests on: what the planner's does, and what rules fill in or take for something else."""
     question = row.scenario()
     found = step_constants.widths(catalog, catalog.gpus[question.gpu], row.experts, question.part(SoftwareRequest))
+    if row.borrowed and "other_stack" not in [part.name for part in found]:
+        found.append(step_constants.Width("other_stack", catalog.training["residual"]["other_stack"].typical))
     if row.unstated:
         found.append(step_constants.Width("unstated", catalog.training["residual"]["unstated"].typical))
     return found

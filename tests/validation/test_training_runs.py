@@ -124,6 +124,17 @@ def test_sources_of_few_rows_count_as_near_give_or_take_one():
     assert accuracy._sources({"many": {"coverage": 1.0, "count": 40}})["near"] == 0
 
 
+def test_a_stack_that_is_taken_for_another_has_a_wider_range(tmp_path):
+    # Primus is built on Megatron-LM: its traits are taken, and no step of it was measured under that name.
+    base = {**BLANK, "gpu": "h100-sxm", "tensor_parallel": "2", "micro_batch": "1"}
+    own, other, unknown = predict(tmp_path, [{**base, "stack": name} for name in ("megatron-lm", "primus", "new")])
+    assert own.row.scenario().stack == other.row.scenario().stack == "megatron-lm"
+    assert own.time == other.time
+    assert other.high / other.low > own.high / own.low
+    names = [part.name for part in accuracy.widths(unknown.row, CATALOG)]
+    assert names.count("other_stack") == 1
+
+
 def test_what_nobody_states_widens_the_range(tmp_path):
     stated = {**BLANK, "gpu": "h100-sxm", "stack": "nemo", "tensor_parallel": "2", "micro_batch": "1"}
     wide, narrow = predict(tmp_path, [{**stated, "micro_batch": ""}, stated])
