@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -64,6 +64,25 @@ class _Priced(NamedTuple):
     exact: bool
 
 
+@dataclass(frozen=True)
+class _Hosts:
+    """All that a fabric meets of a cluster: clusters that agree in it have the same one.
+
+    Attributes:
+        nodes, nics_per_node, nodes_per_rack: how many, and where they stand [1].
+        cage: rate of a cage of a node [B/s], and links that it carries.
+        scale_out: key of the network generation.
+        cluster: one of those clusters.
+    """
+
+    nodes: int
+    nics_per_node: int
+    nodes_per_rack: int
+    cage: tuple[float, int]
+    scale_out: str
+    cluster: Cluster = field(compare=False)
+
+
 def choose(
     choices: tuple[SwitchPair, ...], cluster: Cluster, request: NetworkRequest, prices: PriceList
 ) -> tuple[SwitchPair, layouts.Design]:
@@ -72,6 +91,18 @@ def choose(
     Where none has a price, the one with fewest switches; where none works, the one that comes nearest. Switches are
     taken in the order of the least that they can cost, until that is more than the cheapest so far.
     """
+    cage = Cages.of(choices[0], cluster, request, prices.catalog).node
+    rack, network = cluster.platform.nodes_per_rack, cluster.scale_out.key
+    hosts = _Hosts(cluster.nodes, cluster.nics_per_node, rack, cage, network, cluster)
+    return _chosen(choices, hosts, request, prices)
+
+
+@lru_cache(maxsize=1024)
+def _chosen(
+    choices: tuple[SwitchPair, ...], hosts: _Hosts, request: NetworkRequest, prices: PriceList
+) -> tuple[SwitchPair, layouts.Design]:
+    """See `choose`. Kept: it takes 5 ms, and servers of several GPUs have the same ports."""
+    cluster = hosts.cluster
     made = offers(choices, prices, cluster.platform.key, request.scale_out, request.planes, request.media or "")
     wanted = {choices[place].ports: _leaves_tried(choices[place].radix, cluster, request) for place, _ in made}
     first = choices[made[0][0]]

@@ -2,23 +2,21 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from math import log
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from math import isnan, log
 from time import monotonic
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from app import units
 from app.catalog.load import Catalog
-from app.formulas.training import parallelism_search
-from app.formulas.training import step as training_step
 from app.plan.band import nan_is_an_answer, record, result
 from app.plan.job import job as training_job
-from app.plan.job.inputs import step_inputs
-from app.plan.job.job import Job
+from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, step_inputs
+from app.plan.job.run_time import Ways, quickest_times, ways_to_run
 from app.plan.network import Network, network_of
 from app.plan.recommendation import rule_of_thumb
 from app.plan.result import Parallelism
@@ -28,6 +26,8 @@ from app.studies.front import front
 from app.units import Dollars, Seconds, Watts
 
 Kind = Literal["capital", "rental", "run"]
+Key = tuple[str, str, int]
+"""GPU, network and number of GPUs."""
 NEAREST = 5
 """Kinds of cluster that are looked at closely for each limit: those that come nearest to it."""
 ABOUT = 2
@@ -155,6 +155,7 @@ class Answer:
     message: str = result("", "Message", "Why no cluster meets the limits, and by how much; blank where one does.")
 
 
+@nan_is_an_answer
 def size(
     question: Question, catalog: Catalog, seconds: float = 20.0, stopped: Callable[[], bool] = lambda: False
 ) -> Answer:
@@ -176,7 +177,7 @@ def size(
         for gpu, scale_out, gpus in list(_worth_a_look(question, search.tried)):
             unit = _unit(catalog, gpu)
             for more in range(-wide, wide + 1):
-                search.exactly(gpu, scale_out, min((gpus // unit + more) * unit, question.gpus // unit * unit))
+                search.exactly((gpu, scale_out, min((gpus // unit + more) * unit, question.gpus // unit * unit)))
     search.settle()
     feasible = [candidate for candidate in search.tried.values() if candidate]
     meeting = [candidate for candidate in feasible if candidate.meets]
@@ -205,32 +206,31 @@ class _Search:
 
     def __init__(self, question: Question, catalog: Catalog, go_on: Callable[[], bool]) -> None:
         self.question = question
+        self.plain = question.part(Scenario)
         self.catalog = catalog
         self.go_on = go_on
-        self.tried: dict[tuple[str, str, int], Candidate | None] = {}
-        self.exact: set[tuple[str, str, int]] = set()
+        self.tried: dict[Key, Candidate | None] = {}
+        self.exact: set[Key] = set()
 
     def double(self, gpu: str, networks: Sequence[str]) -> None:
-        """Sizes that double. The parallelism is searched on the first network and timed on the others."""
-        gpus = _unit(self.catalog, gpu)
-        while gpus <= self.question.gpus and networks:
+        """Sizes that double."""
+        asked = self.plain, gpu, tuple(networks), self.question.gpus, self.catalog
+        try:
+            line = _doubling(*asked, _Watch(self.go_on)) if networks else {}
+        except TimeoutError:
+            return
+        for key, found in line.items():
             if self.go_on():
-                job = self.exactly(gpu, networks[0], gpus)
-                for scale_out in networks[1:]:
-                    if job is not None and self.go_on():
-                        self.tried[gpu, scale_out, gpus] = _like(self.question, self.catalog, job, scale_out, gpus)
-            gpus *= 2
+                self.tried[key] = found and _candidate(self.question, key, found)
+                if found is None or found.exact:
+                    self.exact.add(key)
 
-    def exactly(self, gpu: str, scale_out: str, gpus: int) -> Job | None:
-        """Try the plan of one cluster; its job."""
-        key = gpu, scale_out, gpus
-        if gpus < 1 or key in self.exact or not self.go_on():
-            return None
-        self.exact.add(key)
-        network = network_of(self.question.scenario(*key), self.catalog)
-        job = _job(self.question, self.catalog, network, key)
-        self.tried[key] = _candidate(self.question, key, network, job, job.training.time_to_train.values)
-        return job
+    def exactly(self, key: Key) -> None:
+        """Try one cluster as its plan is made."""
+        if key[2] >= 1 and key not in self.exact and self.go_on():
+            self.exact.add(key)
+            found = _found(_scenario(self.plain, key), self.catalog)
+            self.tried[key] = found and _candidate(self.question, key, found)
 
     def settle(self) -> None:
         """Plan what would be named, until all that is named is a plan."""
@@ -244,35 +244,95 @@ class _Search:
             if not open_ones:
                 return
             for each in sorted(open_ones):
-                self.exactly(*each)
+                self.exactly(each)
 
 
-@nan_is_an_answer
-def _job(question: Question, catalog: Catalog, network: Network, key: tuple[str, str, int]) -> Job:
-    return training_job.job_on(network, question.scenario(*key), catalog, WAYS)
+class _Found(NamedTuple):
+    """What a cluster takes and costs, whatever the limits; not exact where another network's ways to run stand for its
+    own.
+    """
+
+    time: float
+    capital: float
+    rental: float
+    run: float
+    power: float
+    parallelism: Parallelism
+    exact: bool
 
 
-@nan_is_an_answer
-def _like(question: Question, catalog: Catalog, job: Job, scale_out: str, gpus: int) -> Candidate | None:
-    """The same job on another network, in the best of the ways to run it that were found on the first."""
-    if job.chosen is None or not job.runs:
-        return None
-    gpu = job.setup.cluster.gpu.key
-    scenario = question.scenario(gpu, scale_out, gpus)
+@dataclass(frozen=True)
+class _Watch:
+    """Ends what takes long once nobody waits for it; no part of what a cache keeps results by."""
+
+    go_on: Callable[[], bool] = field(compare=False)
+
+    def __call__(self) -> None:
+        if not self.go_on():
+            raise TimeoutError
+
+
+@lru_cache(maxsize=64)
+def _doubling(
+    plain: Scenario, gpu: str, networks: tuple[str, ...], most: int, catalog: Catalog, watch: _Watch
+) -> Mapping[Key, _Found | None]:
+    """Clusters of one GPU in sizes that double.
+
+    The parallelism is searched on the cheapest network and timed on the others. Kept: a question with other limits asks
+    for the same.
+    """
+    found: dict[Key, _Found | None] = {}
+    others: list[tuple[Key, Network, Ways, StepInputs]] = []
+    unit = _unit(catalog, gpu)
+    for gpus in itertools.takewhile(lambda gpus: gpus <= most, (unit << doubled for doubled in itertools.count())):
+        watch()
+        keys = [(gpu, scale_out, gpus) for scale_out in networks]
+        built = {key: network_of(_scenario(plain, key), catalog) for key in keys}
+        first, *later = sorted(keys, key=lambda key: (isnan(built[key].cost[0]), built[key].cost[0]))
+        ways = ways_to_run(_setup(_scenario(plain, first), catalog, built[first]), WAYS)
+        found |= dict.fromkeys(keys)
+        if ways:
+            found[first] = _priced(built[first], ways, ways.step_time, exact=True)
+            batch = ways.setup.request.batch
+            setups = ((key, _setup(_scenario(plain, key), catalog, built[key])) for key in later)
+            others += [(key, built[key], ways, setup.inputs.with_batch(batch)) for key, setup in setups]
+    times = quickest_times([inputs for *_, inputs in others], [ways.parallelism for _, _, ways, _ in others])
+    for (key, network, ways, _), time in zip(others, times, strict=True):
+        found[key] = _priced(network, ways, time, exact=False)
+    return found
+
+
+@lru_cache(maxsize=512)
+def _found(scenario: Scenario, catalog: Catalog) -> _Found | None:
+    """One cluster as its plan is made. Kept: see `_doubling`."""
     network = network_of(scenario, catalog)
-    fabric = training_job.fabric_on(network, scenario, catalog)
-    n = step_inputs(network.cluster, fabric, job.setup.request, catalog)
-    ways = job.chosen
-    if len(job.search.time) > 1:
-        ways = parallelism_search.rows(job.search.parallelism, slice(0, WAYS))
-    step = training_step.step(n.shape, n.job, n.hardware, ways, n.software, n.calibration, n.exchanges(ways))
-    time = job.training.steps * float(np.min(step.time)) / job.training.availability
-    return _candidate(question, (gpu, scale_out, gpus), network, job, np.array([time]))
+    ways = ways_to_run(_setup(scenario, catalog, network), 1)
+    return _priced(network, ways, ways.step_time, exact=True) if ways else None
 
 
-def _worth_a_look(
-    question: Question, tried: Mapping[tuple[str, str, int], Candidate | None]
-) -> Iterator[tuple[str, str, int]]:
+def _scenario(plain: Scenario, key: Key) -> Scenario:
+    """One candidate as a scenario of its own."""
+    return plain.model_copy(update=dict(zip(("gpu", "scale_out", "gpus"), key, strict=True)))
+
+
+def _setup(scenario: Scenario, catalog: Catalog, network: Network) -> JobSetup:
+    """The job on a network."""
+    fabric, request = training_job.fabric_on(network, scenario, catalog), JobRequest.of(scenario, catalog)
+    return JobSetup.of(network.cluster, request, catalog, step_inputs(network.cluster, fabric, request, catalog))
+
+
+def _priced(network: Network, ways: Ways, step_time: float, exact: bool) -> _Found | None:
+    """What a run on a cluster takes and costs, by the time of a step; ``None`` where it cannot be built or finish."""
+    seconds = ways.time_to_train(step_time)
+    if not seconds > 0 or network.unbuildable:
+        return None
+    priced = total_cost(network.cluster, network, network.prices, np.array([seconds]))
+    costs = priced.costs
+    capital, rental, run = (each.typical for each in (costs.capital, costs.rental, costs.per_run))
+    return _Found(seconds, capital, rental, run, float(priced.owned.power[0]), ways.quickest, exact)
+
+
+def _worth_a_look(question: Question, tried: Mapping[Key, Candidate | None]) -> Iterator[Key]:
     """Where clusters that meet a limit begin or end, by the line between two sizes that were tried: for every limit
     those that cost least there, and those that are soonest.
     """
@@ -284,8 +344,8 @@ def _worth_a_look(
     for (gpu, scale_out), line in lines.items():
         line.sort(key=lambda one: one.gpus)
         for fewer, more in itertools.pairwise(line):
-            for limit, field in _measured(question).items():
-                low, high = getattr(fewer, field), getattr(more, field)
+            for limit, name in _measured(question).items():
+                low, high = getattr(fewer, name), getattr(more, name)
                 if min(low, high) < limit < max(low, high):
                     share = log(limit / low) / log(high / low)
                     crossings.append((
@@ -315,33 +375,22 @@ def _pairs(question: Question, catalog: Catalog) -> Iterator[tuple[str, str]]:
                 yield gpu, min(own, key=lambda entry: abs(entry.port_rate.typical / rate - 1)).key
 
 
-@nan_is_an_answer
-def _candidate(
-    question: Question, key: tuple[str, str, int], network: Network, job: Job, time: NDArray[np.float64]
-) -> Candidate | None:
-    """A cluster with what a run of some length on it costs; ``None`` where it cannot be built, or not run the job."""
-    seconds = float(time[0])
-    if job.training.parallelism is None or not seconds > 0 or network.unbuildable:
-        return None
-    priced = total_cost(network.cluster, network, network.prices, time)
-    capital, rental, run = (each.typical for each in (priced.costs.capital, priced.costs.rental, priced.costs.per_run))
-    cost = {"capital": capital, "rental": rental, "run": run}[question.budget_kind]
+def _candidate(question: Question, key: Key, found: _Found) -> Candidate | None:
+    """A cluster held against the limits; ``None`` where nobody knows its cost."""
+    cost = {"capital": found.capital, "rental": found.rental, "run": found.run}[question.budget_kind]
     if not cost > 0:
         return None
-    power = float(priced.owned.power[0])
-    reached = {"deadline": seconds, "budget": cost, "power_limit": power}
+    reached = {"deadline": found.time, "budget": cost, "power_limit": found.power}
     misses = tuple(name for name, limit in question.limits.items() if reached[name] > limit)
     return Candidate(
-        gpu=key[0],
-        scale_out=key[1],
-        gpus=key[2],
-        time_to_train=seconds,
-        capital=capital,
-        rental=rental,
-        run=run,
-        power=power,
+        *key,
+        time_to_train=found.time,
+        capital=found.capital,
+        rental=found.rental,
+        run=found.run,
+        power=found.power,
         cost=cost,
-        parallelism=job.training.parallelism,
+        parallelism=found.parallelism,
         meets=not misses,
         misses=misses,
         query=question.scenario(*key).query(),

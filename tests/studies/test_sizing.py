@@ -254,3 +254,12 @@ def test_candidates_are_infiniband_and_roce_at_the_rate_of_the_platforms_ports(g
         assert catalog.scale_out[key].family == family
         off = abs(catalog.scale_out[key].port_rate.typical / rate - 1)
         assert off == min(abs(each / rate - 1) for each in rates)
+
+
+def test_another_limit_asks_for_the_same_clusters_and_says_the_same_of_them(answer: Answer) -> None:
+    again = size(question(deadline="25 days", budget="$50M"), load_catalog(), seconds=60)
+    before = {(one.gpu, one.scale_out, one.gpus): one for one in answer.front}
+    both = [(before[key], one) for one in again.front if (key := (one.gpu, one.scale_out, one.gpus)) in before]
+    assert len(both) > 5
+    assert all((one.cost, one.time_to_train, one.power) == (a.cost, a.time_to_train, a.power) for one, a in both)
+    assert any(one.meets != a.meets for one, a in both)

@@ -68,7 +68,7 @@ class Group:
         return replace(self, machine=self.machine.but(exits=1.0), lines={})
 
 
-def group_of(links: Links, axes: Sequence[Axis]) -> Group:
+def group_of(links: Links, axes: Sequence[Axis], exchanging: bool = True) -> Group:
     """Groups over some axes, all of them sending at once.
 
     A group has g ranks in a domain and spans M = n/g of them. It meets the scale-up link, ports and hops of the
@@ -77,6 +77,7 @@ def group_of(links: Links, axes: Sequence[Axis]) -> Group:
     Args:
         links: of the cluster.
         axes: stride and size of each axis of a group [1].
+        exchanging: whether what the network leaves an all-to-all is wanted, which takes longest to work out.
 
     Returns:
         What a group has.
@@ -91,11 +92,11 @@ def group_of(links: Links, axes: Sequence[Axis]) -> Group:
     (1.0, 8.0)
     """
     if any(isinstance(number, np.ndarray) for axis in axes for number in axis):
-        return _group_of(links, axes)
-    return _kept_group_of(links, tuple(axes))
+        return _group_of(links, axes, exchanging)
+    return _kept_group_of(links, tuple(axes), exchanging)
 
 
-def _group_of(links: Links, axes: Sequence[Axis]) -> Group:
+def _group_of(links: Links, axes: Sequence[Axis], exchanging: bool) -> Group:
     m, site = links.machine, links.site
     size, local = maximum(group_size(axes), 1.0), maximum(members(axes, links.domain), 1.0)
     domains = size / local
@@ -106,7 +107,7 @@ def _group_of(links: Links, axes: Sequence[Axis]) -> Group:
             "ring_network": network_share(axes, "ring", site, m.exits),
             "tree_network": network_share(axes, "tree", site, m.exits),
             "halving_network": network_share(axes, "halving", site, m.exits) if links.ideal else 1.0,
-            "exchange_network": network_share(axes, "exchange", site),
+            "exchange_network": network_share(axes, "exchange", site) if exchanging else np.nan,
         }
     built = m.but(
         ranks_per_domain=local,

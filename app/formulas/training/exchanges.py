@@ -230,10 +230,10 @@ def layer_exchanges(
     groups = layer_axes(parallelism)
     tensor = context = expert = NOTHING
     if any_(parallelism.tensor > 1):
-        group = group_of(links, groups["tensor_parallel"])
+        group = group_of(links, groups["tensor_parallel"], exchanging=False)
         tensor = Exchange(_tensor_time(group, tensor_volume(shape, job, parallelism), parallelism), group.crosses)
     if any_(parallelism.context > 1):
-        ring = group_of(links, groups["context_parallel"])
+        ring = group_of(links, groups["context_parallel"], any_(parallelism.context_exchange != RING))
         pair = pair_of(links, ring.crosses, ring.machine.ring_network)
         own = context_volume(shape, job, parallelism)
         time = (parallelism.context - 1) * send_time(pair, own)
@@ -339,11 +339,11 @@ class _Copied(NamedTuple):
 def _copied(held: Held, p: Parallelism, links: Links) -> _Copied:
     """All replicas, or those that share parameters."""
     sharded, sharers = p.sharding > 2, maximum(p.sharers, 1.0)
-    dense = group_of(links, copies(p, p.tensor, where(sharded, sharers, p.replicas)))
+    dense = group_of(links, copies(p, p.tensor, where(sharded, sharers, p.replicas)), exchanging=False)
     if not any_(held.expert > 0):
         return _Copied(dense, dense)
     same = where(sharded, minimum(p.expert_replicas, sharers), p.expert_replicas)
-    return _Copied(dense, group_of(links, copies(p, p.expert * p.expert_tensor, same)))
+    return _Copied(dense, group_of(links, copies(p, p.expert * p.expert_tensor, same), exchanging=False))
 
 
 def gradient_exchange_time(group: Group, count: Array, job: Job, sharding: Array, bucket: Array) -> Array:

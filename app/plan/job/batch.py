@@ -41,6 +41,20 @@ def settled(setup: JobSetup, quickest: int | None = None) -> tuple[JobSetup, Sea
     return found or (setup, setup.search(quickest=quickest))
 
 
+def searched(setup: JobSetup, quickest: int | None = None) -> tuple[JobSetup, SearchResult]:
+    """The job with the batch to take, where that is open, and its search for all ways to run it or the quickest.
+
+    A configuration given whole may fill the memory to the brim.
+    """
+    if setup.request.model.global_batch is None:
+        setup, search = settled(setup, quickest)
+    else:
+        search = setup.search(quickest=quickest)
+    if setup.fixed.whole and search.smallest is not None and not len(search.time):
+        search = setup.search(budget=1.0)
+    return setup, search
+
+
 def suits(gpus: int, batch: int) -> bool:
     """Whether what a batch lacks to be a multiple of the GPUs is a power of two, as are the degrees that share it.
 

@@ -95,16 +95,9 @@ def plan_job(
     A configuration given whole may fill the memory to the brim; where it is larger still it is timed but not run.
     """
     drawn = step_inputs(cluster, fabric, request, catalog, drawn=True)
-    setup = JobSetup.of(cluster, request, catalog, drawn.typical)
-    whole = setup.fixed.whole
-    if request.model.global_batch is None:
-        setup, search = batch.settled(setup, quickest)
-        drawn = drawn.with_batch(setup.request.batch)
-    else:
-        search = setup.search(quickest=quickest)
-    if whole and search.smallest is not None and not len(search.time):
-        search = setup.search(budget=1.0)
-    chosen = search.best() or (search.smallest if whole else None)
+    setup, search = batch.searched(JobSetup.of(cluster, request, catalog, drawn.typical), quickest)
+    drawn = drawn.with_batch(setup.request.batch)
+    chosen = search.best() or (search.smallest if setup.fixed.whole else None)
     timing = timing_of(drawn, chosen, np.size(catalog.training["products"]["efficiency"].draws()))
     memory = memory_of(drawn, chosen or search.smallest, catalog.training["residual"]["memory"].typical)
     rests_on = widths(catalog, cluster.gpu, float(drawn.shape.experts) > 0, request.software)

@@ -1,0 +1,70 @@
+"""How long runs take on many clusters at once."""
+
+import numpy as np
+import pytest
+
+from app.catalog.load import load_catalog
+from app.plan.evaluate import evaluate
+from app.plan.job.inputs import JobRequest, JobSetup, step_inputs
+from app.plan.job.job import fabric_on
+from app.plan.job.run_time import quickest_times, ways_to_run
+from app.plan.network import network_of
+from app.plan.scenario import Scenario
+
+CATALOG = load_catalog().typical_only()
+
+
+def setup(**asked: object) -> JobSetup:
+    scenario = Scenario.model_validate(asked)
+    network, request = network_of(scenario, CATALOG), JobRequest.of(scenario, CATALOG)
+    inputs = step_inputs(network.cluster, fabric_on(network, scenario, CATALOG), request, CATALOG)
+    return JobSetup.of(network.cluster, request, CATALOG, inputs)
+
+
+GIVEN = {"tensor_parallel": 8, "pipeline_parallel": 4, "virtual_pipeline": 1, "context_parallel": 1, "micro_batch": 1,
+         "expert_parallel": 1, "sharding": "optimizer", "recompute": "none", "sequence_parallel": True}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"gpus": 1200}, {"gpu": "gb200", "gpus": 1152}, GIVEN, GIVEN | {"global_batch": 2048}],
+    ids=["searched", "odd", "racks", "given", "whole"],
+)
+def test_a_run_takes_as_long_as_its_plan_says(asked: dict[str, object]) -> None:
+    ways, plan = ways_to_run(setup(**asked), 10), evaluate(Scenario.model_validate(asked), load_catalog())
+    assert ways is not None
+    assert plan.training.time_to_train is not None
+    assert ways.time_to_train(ways.step_time) == pytest.approx(plan.training.time_to_train.typical, rel=1e-12)
+    assert ways.quickest == plan.training.parallelism
+
+
+def test_what_does_not_fit_has_no_way_to_run() -> None:
+    assert ways_to_run(setup(gpus=8, model="llama-3-405b"), 10) is None
+    assert ways_to_run(setup(**GIVEN, gpus=32, model="llama-3-405b", global_batch=2048), 10) is None
+
+
+NETWORKS = ("infiniband-ndr", "roce-400", "spectrum-x-800", "tcp-400")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"oversubscription": 4, "load_balancing": "hashing", "placement": "scattered"},
+        {"model": "mixtral-8x7b", "oversubscription": 2, "planes": 2},
+        {"link_rate_left": 0.5, "degraded_link": "leaf-spine"},
+        {"profile": "ideal"},
+    ],
+    ids=["default", "hashed", "experts", "degraded", "ideal"],
+)
+def test_many_jobs_timed_together_take_what_each_takes_alone(asked: dict[str, object]) -> None:
+    jobs = [setup(**asked, gpus=gpus, scale_out=name) for gpus in (16, 512, 4096) for name in NETWORKS]
+    found = {gpus: ways_to_run(setup(**asked, gpus=gpus), 40) for gpus in (16, 512, 4096)}
+    pairs = [(job, found[job.cluster.gpus]) for job in jobs]
+    running = [(job.with_batch(ways.setup.request.batch).inputs, ways.parallelism) for job, ways in pairs if ways]
+    assert len(running) >= 8
+    with np.errstate(all="ignore"):
+        together = quickest_times(*zip(*running, strict=True))
+        alone = [quickest_times([inputs], [ways])[0] for inputs, ways in running]
+    assert together == pytest.approx(alone, rel=1e-12)
+    assert len(set(alone)) > len(running) / 2
