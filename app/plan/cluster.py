@@ -43,21 +43,26 @@ class Cluster:
         return self.scale_out.port_rate.times(self.nics_per_node / self.gpus_per_node)
 
     @property
-    def whole_node(self) -> int:
-        """GPUs of a node as it is sold: as asked, or the platform's own [1]."""
+    def used_per_node(self) -> int:
+        """GPUs of a full node: as asked, or the platform's own [1]."""
         return self.request.gpus_per_node or self.platform.gpus_per_node
+
+    @property
+    def whole_node(self) -> int:
+        """GPUs of a node as it is sold: the platform's, or more where so many are asked for [1]."""
+        return max(self.used_per_node, self.platform.gpus_per_node)
 
     @property
     def unit_gpus(self) -> int:
         """GPUs of the smallest thing that is sold: a node, or a rack where one scale-up domain spans its nodes [1]."""
         platform = self.platform
-        rack = self.request.gpus_per_node is None and platform.scale_up_domain > platform.gpus_per_node
-        return platform.scale_up_domain if rack else self.whole_node
+        rack = self.used_per_node == platform.gpus_per_node < platform.scale_up_domain
+        return platform.scale_up_domain if rack else self.used_per_node
 
     @property
     def bought_nodes(self) -> int:
         """Nodes of whole racks, where racks are what is sold [1]."""
-        return -(-self.gpus // self.unit_gpus) * self.unit_gpus // self.whole_node
+        return -(-self.gpus // self.unit_gpus) * self.unit_gpus // self.used_per_node
 
     def fields(self) -> dict[str, Any]:
         """What the hardware fills into a scenario's blanks, by the scenario's names."""

@@ -1,9 +1,10 @@
 """The place where hardware and maths meet: a scenario and the catalogue in, one frozen plan, or a part of one, out."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
+from math import isnan
 from typing import Any, NamedTuple
 
 from app import __version__
@@ -22,7 +23,7 @@ from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
 from app.plan.prices import PriceList
 from app.plan.recommendation import recommend
-from app.plan.result import AllReduce, AllReducePlan, Costs, Fabric, NetworkPlan, Plan
+from app.plan.result import AllReduce, AllReducePlan, Costs, Explanation, Fabric, NetworkPlan, Plan
 from app.plan.scenario import (
     ClusterRequest,
     CollectiveRequest,
@@ -87,16 +88,22 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
         bottleneck=bottleneck,
         costs=costs,
         recommendation=recommend(network, fabric, job, cost),
-        explanations={
-            **explain_network(network),
-            **training_job.explanations(job),
-            **explain_reduction(reduction),
-            **explain_cost(cost),
-        }
+        explanations=_told(
+            explain_network(network),
+            training_job.explanations(job),
+            explain_reduction(reduction),
+            explain_cost(cost),
+        )
         if "explanations" in include
         else {},
     )
     return replace(plan, verdict=summary.verdict(plan, cluster, scenario.part(ModelRequest), catalog))
+
+
+def _told(*explained: Mapping[str, Explanation]) -> dict[str, Explanation]:
+    """How the figures came about: those that there are, whose formulas have no gap."""
+    every = chain.from_iterable(part.items() for part in explained)
+    return {name: one for name, one in every if not any(isnan(term.value) for term in one.terms)}
 
 
 def _erring(costs: Costs[Draws], job: training_job.Job) -> Costs[Draws]:

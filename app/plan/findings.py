@@ -46,14 +46,22 @@ def of_question(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Itera
 
 def _nodes(cluster: Cluster) -> Iterator[Finding]:
     """GPUs that stay idle in what is bought: whole nodes, or whole racks where one scale-up domain spans a rack."""
-    unit, gpus = cluster.unit_gpus, cluster.gpus
+    unit, gpus, used, whole = cluster.unit_gpus, cluster.gpus, cluster.used_per_node, cluster.whole_node
+    if used < whole:
+        servers = "the whole server is" if cluster.nodes == 1 else f"{cluster.nodes:,} whole servers are"
+        text = (
+            f"{cluster.platform.name.split(',')[0]} is sold with {whole} GPUs: {servers} bought, placed and powered, "
+            f"and {whole - used} GPUs of each stay idle."
+        )
+        advice = "Leave the GPUs of a node blank, or type the price of a smaller server."
+        yield Finding("warning", "part-of-node", text, ("gpus_per_node",), advice, {"gpus_per_node": whole})
     odd = gpus % unit
     if not odd:
         return
     fewer, more, bought = gpus - odd, gpus - odd + unit, -(-gpus // unit)
     advice, changes = f"Use {f'{fewer:,} or ' if fewer else ''}{more:,} GPUs.", {"gpus": more}
     idle = f"{'is' if bought == 1 else 'are'} bought and {more - gpus} of the GPUs stay idle."
-    if unit > cluster.whole_node:
+    if unit > used:
         text = f"{gpus:,} GPUs do not fill racks of {unit}: {bought:,} rack{'s' if bought > 1 else ''} {idle}"
         yield Finding("warning", "partial-rack", text, ("gpus",), advice, changes)
     else:

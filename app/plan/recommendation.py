@@ -54,6 +54,7 @@ def recommend(network: Network, fabric: Communication, job: training_job.Job, co
         reason=f"Against {planned.name}, {rival.name}, each run as is best on it, {pace} and {price}, {outcome}.",
         rule_of_thumb=rule,
         agrees=agrees,
+        tie=tie,
         rival=rival.key,
         slower=slower,
         dearer=dearer,

@@ -773,6 +773,7 @@ class Recommendation:
     reason: str = result("", "Reason", "Why, in a sentence.")
     rule_of_thumb: str = result("", "Rule of thumb", "What the usual advice says.")
     agrees: bool = result("", "Agrees", "Whether the model and the rule agree.")
+    tie: bool = result("", "Tie", "Whether the run costs the same on both, within 2 %: no price is known so well.")
     rival: str = result("", "Rival", "Key of the network that the planned one was held against.")
     slower: float = result(
         "1", "Rival's time", "How much longer the run takes on the rival, with the best parallelism there.", share=True

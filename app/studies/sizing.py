@@ -18,7 +18,7 @@ from app.plan.job import job as training_job
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, step_inputs
 from app.plan.job.run_time import Ways, quickest_times, ways_to_run
 from app.plan.network import Network, network_of
-from app.plan.recommendation import rule_of_thumb
+from app.plan.recommendation import TIE, rule_of_thumb
 from app.plan.result import Parallelism
 from app.plan.scenario import Count, GpuKey, ScaleOutKey, Scenario, Usual, about, check_keys
 from app.plan.total_cost import total_cost
@@ -131,6 +131,7 @@ class BreakEven:
     points: tuple[tuple[int, float], ...] = result(
         "1", "Points", "GPUs, and what the run costs with Ethernet over what it costs with InfiniBand."
     )
+    tie: bool = result("", "Tie", "Whether both cost the same at the largest size tried, within 2 %.")
     rule_of_thumb: str = result("", "Rule of thumb", "What the usual advice says.")
     agrees: bool = result("", "Agrees", "Whether the model and the rule agree.")
 
@@ -143,6 +144,11 @@ class Answer:
         "", "Front", "Clusters that no other beats in both time and cost, cheapest first."
     )
     cheapest: Candidate | None = result("", "Cheapest", "The cheapest that meets the limits; null where none does.")
+    ties: tuple[Candidate, ...] = result(
+        "",
+        "Ties",
+        "Of other GPUs and networks, the cheapest that meets the limits, where it costs no more than 2 % more.",
+    )
     fastest: Candidate | None = result("", "Fastest", "The fastest that meets the limits; null where none does.")
     best_value: Candidate | None = result(
         "", "Best value", "That with the least product of time and cost; null where none meets the limits."
@@ -181,9 +187,11 @@ def size(
     search.settle()
     feasible = [candidate for candidate in search.tried.values() if candidate]
     meeting = [candidate for candidate in feasible if candidate.meets]
+    cheapest = _cheapest(meeting)
     return Answer(
         front=_front(feasible),
-        cheapest=min(meeting, key=lambda one: (one.cost, one.time_to_train), default=None),
+        cheapest=cheapest[0] if cheapest else None,
+        ties=cheapest[1:],
         fastest=min(meeting, key=lambda one: (one.time_to_train, one.cost), default=None),
         best_value=min(meeting, key=lambda one: one.cost * one.time_to_train, default=None),
         break_even=tuple(_break_even(catalog, gpu, feasible) for gpu in question.gpu),
@@ -237,8 +245,8 @@ class _Search:
         for _ in range(3):
             feasible = [candidate for candidate in self.tried.values() if candidate]
             meeting = [candidate for candidate in feasible if candidate.meets]
-            named = [*_front(feasible)]
-            for key in (lambda one: one.cost, lambda one: one.time_to_train, lambda one: one.cost * one.time_to_train):
+            named = [*_front(feasible), *_cheapest(meeting)]
+            for key in (lambda one: one.time_to_train, lambda one: one.cost * one.time_to_train):
                 named += sorted(meeting, key=key)[:1]
             open_ones = {(one.gpu, one.scale_out, one.gpus) for one in named} - self.exact
             if not open_ones:
@@ -397,6 +405,15 @@ def _candidate(question: Question, key: Key, found: _Found) -> Candidate | None:
     )
 
 
+def _cheapest(meeting: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """The cheapest that meets all limits, and of other GPUs and networks those that cost the same."""
+    best: dict[tuple[str, str], Candidate] = {}
+    for one in sorted(meeting, key=lambda one: (one.cost, one.time_to_train)):
+        best.setdefault((one.gpu, one.scale_out), one)
+    first = next(iter(best.values()), None)
+    return tuple(one for one in best.values() if first and one.cost < first.cost * (1 + TIE))
+
+
 def _front(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Those that no other beats in both time and cost, cheapest first, each with what the next dollar buys."""
     cheapest_first = sorted(candidates, key=lambda one: (one.cost, one.time_to_train))
@@ -424,13 +441,15 @@ def _break_even(catalog: Catalog, gpu: str, candidates: Sequence[Candidate]) -> 
     best = catalog.scale_out[infiniband[points[-1][0]].scale_out] if points and points[-1][1] > 1 else None
     if best is None and points:
         best = catalog.scale_out[ethernet[points[-1][0]].scale_out]
-    agrees, rule = rule_of_thumb(points[-1][0], best, tie=False, catalog=catalog) if best else (True, "")
+    tie = bool(points) and abs(points[-1][1] - 1) < TIE
+    agrees, rule = rule_of_thumb(points[-1][0], best, tie, catalog) if best else (True, "")
     return BreakEven(
         gpu=gpu,
         infiniband=next((one.scale_out for one in infiniband.values()), ""),
         ethernet=next((one.scale_out for one in ethernet.values()), ""),
         gpus=paying[0] if paying else None,
         points=points,
+        tie=tie,
         rule_of_thumb=rule,
         agrees=agrees,
     )

@@ -8,9 +8,9 @@ import argparse
 import sys
 import time
 
-from tests.fuzz import contract, hostile, laws, mutation
+from tests.fuzz import contract, decisions, hostile, laws, mutation
 
-SEARCHES = {"contract": contract, "hostile": hostile, "laws": laws, "mutation": mutation}
+SEARCHES = {"contract": contract, "decisions": decisions, "hostile": hostile, "laws": laws, "mutation": mutation}
 
 parser = argparse.ArgumentParser(prog="make fuzz ARGS=…", description=__doc__)
 parser.add_argument("names", nargs="*", choices=[*SEARCHES, []], help="which searches (default: all)")
@@ -19,7 +19,7 @@ parser.add_argument("--examples", type=int, default=200, help="contract: example
 parser.add_argument("--operation", action="append", help="contract: only this operation id; may repeat")
 parser.add_argument("--requests", type=int, default=20_000, help="hostile: how many requests (default: 20,000)")
 parser.add_argument("--mutants", type=int, default=60, help="mutation: how many mutants (default: 60)")
-parser.add_argument("--plans", type=int, default=2_000, help="laws: how many random plans (default: 2,000)")
+parser.add_argument("--plans", type=int, default=2_000, help="decisions, laws: how many random plans (default: 2,000)")
 options = parser.parse_args()
 
 failed = False

@@ -148,3 +148,24 @@ def test_nodes_are_bought_whole() -> None:
     assert more.costs.capital_parts[0].cost.typical == 2 * half.costs.capital_parts[0].cost.typical
     assert finding(half, "partial-node") == {"gpus": 8}
     assert finding(more, "partial-node") == {"gpus": 16}
+
+
+def test_part_of_a_server_is_a_whole_server() -> None:
+    # 64 GPUs, four in each server of eight: 16 servers of 10.2 kW and $285,000, half of whose GPUs stay idle.
+    half, full = plan_of(gpus=64, gpus_per_node=4), plan_of(gpus=128)
+    assert (half.cluster.nodes, full.cluster.nodes) == (16, 16)
+    for plan in (half, full):
+        nodes = {line.name: line.cost for line in plan.costs.capital_parts}["nodes"]
+        assert nodes is not None
+        assert nodes.typical == pytest.approx(16 * 285_000)
+        assert plan.cluster.power is not None
+        assert 16 * 10_200 < plan.cluster.power.typical < 1.2 * 16 * 10_200  # and the switches
+    assert finding(half, "part-of-node") == {"gpus_per_node": 8}
+    assert "16 whole servers" in next(one.message for one in half.findings if one.code == "part-of-node")
+
+
+def test_racks_stay_whole_where_their_nodes_are_named() -> None:
+    # 1,024 GPUs take 15 racks of 72, whether or not the four GPUs of a tray are said.
+    named, blank = plan_of(gpu="gb200", gpus=1024, gpus_per_node=4), plan_of(gpu="gb200", gpus=1024)
+    assert named.costs.capital == blank.costs.capital
+    assert named.cluster.power == blank.cluster.power

@@ -341,10 +341,10 @@ def test_storage_and_management_draw_power_and_cost_money_like_the_fabric():
     ]  # fmt: skip
 
 
-def test_half_a_node_has_half_its_cards_memory_and_power():
+def test_half_a_node_is_a_whole_server_with_half_its_cards():
     half, whole = (plan_of(gpus=gpus, gpus_per_node=gpus, model="llama-3-8b") for gpus in (4, 8))
-    assert typical(half.cluster.power) == pytest.approx(typical(whole.cluster.power) / 2)
-    assert typical(half.cluster.typical_power) == pytest.approx(typical(whole.cluster.typical_power) / 2)
+    assert typical(half.cluster.power) == pytest.approx(typical(whole.cluster.power))
+    assert typical(half.costs.capital) == pytest.approx(typical(whole.costs.capital))
     assert (half.scenario["nics_per_node"], whole.scenario["nics_per_node"]) == (4, 8)
     assert half.cluster.scale_up_domain == 4
 

@@ -43,7 +43,7 @@ REACH: dict[str, tuple[dict, object, str]] = {
     "gpu": ({}, "h200-sxm", f"{STEP} {OWNED}"),
     "gpus": ({}, 2048, f"nodes racks {BUILT} {NETWORK} memory"),
     "platform": ({}, "dgx-h100", BILL),
-    "gpus_per_node": ({}, 4, f"nodes racks {NETWORK}"),
+    "gpus_per_node": ({}, 4, f"nodes racks power {OWNED} {NETWORK}"),
     "scale_up": ({}, "nvlink-3", NETWORK),
     "scale_up_domain": ({}, 4, NETWORK),
     "scale_up_wiring": ({}, "host", NETWORK),

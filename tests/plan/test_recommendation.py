@@ -64,3 +64,20 @@ def test_experts_on_a_four_to_one_taper_lose_where_their_groups_cross_it_and_now
     assert experts(nodes_per_unit=32, oversubscription=4) == experts(nodes_per_unit=32)
     small = {"topology": "fat-tree", "nodes_per_unit": 4}
     assert experts(**small, oversubscription=4) > 1.5 * experts(**small)
+
+
+def test_a_cost_that_differs_by_less_than_prices_are_known_to_is_called_a_tie():
+    for asked in ({}, {"gpus": 64}, {"gpus": 4096, "tuned": False}, {"scale_out": "roce-800"}):
+        said = evaluate(Scenario(**asked), CATALOG, ()).recommendation
+        assert said.tie is (abs(said.dearer) < 0.02)
+        assert said.tie is ("does not decide between them" in said.reason)
+        assert not said.tie or said.scale_out == asked.get("scale_out", "infiniband-ndr")
+
+
+def test_a_network_that_is_far_from_the_planned_one_is_searched_anew():
+    """Over sockets some ways to run are far slower; on InfiniBand the best is none of the quickest there."""
+    asked = {"gpu": "mi350x", "gpus": 1024, "model": "falcon-7b", "slow_node": 0.2, "recompute": "none"}
+    own, other = (evaluate(Scenario(**asked, scale_out=name), CATALOG, ()) for name in ("tcp-200", "infiniband-hdr"))
+    slower = other.training.time_to_train.typical / own.training.time_to_train.typical - 1
+    assert slower < -0.5
+    assert own.recommendation.slower == pytest.approx(slower, abs=1e-4)

@@ -100,7 +100,7 @@ def break_even(ratios: dict[int, float], ethernet: str = "roce-400") -> sizing.B
         ({64: 1.1, 512: 0.9, 2048: 1.2}, 2048, True),
         ({64: 1.1, 512: 1.0, 2048: 1.2}, 2048, True),  # as dear is no gain
         ({64: 1.1, 512: 1.1, 2048: 0.9}, None, False),  # over 1,000 GPUs the rule asks for InfiniBand
-        ({64: 1.1, 512: 1.1, 2048: 1.0}, None, False),
+        ({64: 1.1, 512: 1.1, 2048: 1.0}, None, True),  # a tie contradicts no rule
         ({64: 1.1}, 64, True),
         ({}, None, True),
     ],
@@ -138,3 +138,18 @@ def test_without_a_cluster_that_meets_all_it_is_said_what_would() -> None:
     exactly = replace(both, time_to_train=20 * DAY, misses=("budget",))
     assert "at once" in sizing._message(question, [exactly], [])  # on the last day is in time
     assert sizing._nearest(question, [both]) == "Raise the budget or the power limit, or move the deadline."
+
+
+def test_what_costs_the_same_within_two_percent_is_a_tie() -> None:
+    # Of each GPU and network the cheapest: $1.019 M ties with $1 M, $1.021 M does not, nor a rack more of the same.
+    first, larger = cluster(64, 40, 1e6), cluster(72, 36, 1.001e6)
+    near, far = cluster(64, 39, 1.019e6, scale_out="roce-400"), cluster(64, 30, 1.021e6, gpu="b200-sxm")
+    assert sizing._cheapest([far, near, larger, first]) == (first, near)
+    assert sizing._cheapest([]) == ()
+
+
+@pytest.mark.parametrize(("ratio", "tie"), [(1.019, True), (1.021, False), (0.981, True), (0.979, False)])
+def test_networks_that_cost_the_same_at_the_largest_size_are_a_tie(ratio: float, tie: bool) -> None:
+    found = break_even({64: 1.5, 4096: ratio})
+    assert found.tie is tie
+    assert found.agrees is (tie or ratio > 1)  # over 1,000 GPUs the rule asks for InfiniBand, which a tie allows

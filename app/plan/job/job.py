@@ -8,7 +8,6 @@ import numpy as np
 from app.catalog.load import Catalog
 from app.formulas import transformer
 from app.formulas.training import arguments, compute, parallelism_search
-from app.formulas.training import step as training_step
 from app.formulas.training.goodput import campaign_time
 from app.plan.band import Draws
 from app.plan.cluster import Cluster
@@ -19,6 +18,7 @@ from app.plan.job.calibration import Width, residual, widths
 from app.plan.job.group_traffic import group_traffic
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, named, step_inputs
 from app.plan.job.job_findings import findings, interrupted, no_progress
+from app.plan.job.run_time import quickest_times, ways_to_run
 from app.plan.job.shape import shape_fields
 from app.plan.job.storage import Checkpointing, checkpointing, storage_of
 from app.plan.job.storage import explain as explain_storage
@@ -197,16 +197,25 @@ def explanations(job: Job) -> dict[str, Explanation]:
     return breakdown.explanations(job.setup, job.training, job.memory) | storage
 
 
+ALIKE = 0.1
+"""Runs that differ by more than this share may be run best in another way."""
+
+
 def time_on(job: Job, cluster: Cluster, fabric: Communication) -> float:
     """What the same job, spread as is best there, takes on another network: typically, failures included [s].
 
     The same GPUs hold the same ways; the best of the quickest ones stands for the best of all, which takes as long as a
-    plan to find. NaN where the job does not run.
+    plan to find and is looked for only where the networks are far apart. NaN where the job does not run.
     """
     if job.chosen is None or not job.runs:
         return float("nan")
-    n = step_inputs(cluster, fabric, job.setup.request, job.setup.catalog)
+    setup = job.setup
+    inputs = step_inputs(cluster, fabric, setup.request, setup.catalog)
     found = job.search
     ways = parallelism_search.rows(found.parallelism, slice(WAYS)) if len(found.time) > 1 else job.chosen
-    step = training_step.step(n.shape, n.job, n.hardware, ways, n.software, n.calibration, n.exchanges(ways))
-    return job.training.steps * float(np.min(step.time)) / job.training.availability
+    (step,) = quickest_times([inputs], [ways])
+    time = job.training.steps * step / job.training.availability
+    if len(found.time) > 1 and abs(step / job.training.step_time.typical - 1) > ALIKE:
+        searched = ways_to_run(JobSetup.of(cluster, setup.request, setup.catalog, inputs), 1)
+        time = min(time, searched.time_to_train(searched.step_time)) if searched else time
+    return time

@@ -1,0 +1,368 @@
+"""What must hold of every plan that somebody decides by: ranges in order, nothing cheaper for being more, true links.
+
+A law takes the fields of a random question, and raises `AssertionError` where its plan breaks it. The everyday tests
+hold a few plans to each, `make fuzz` thousands.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from math import isfinite, isnan
+from typing import Any
+from urllib.parse import parse_qsl
+
+import numpy as np
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from app.catalog.load import load_catalog
+from app.plan.band import Band
+from app.plan.evaluate import evaluate
+from app.plan.network import network_of
+from app.plan.result import Plan
+from app.plan.scenario import Scenario
+from app.plan.total_cost import cluster_of, ownership
+from app.studies.comparison import compare
+from app.studies.sizing import Question, size
+
+CATALOG = load_catalog()
+Asked = Mapping[str, Any]
+NEAR = 1e-9
+"""Rounding."""
+
+SIZES = (
+    1,
+    2,
+    4,
+    8,
+    12,
+    16,
+    24,
+    32,
+    64,
+    72,
+    100,
+    128,
+    144,
+    256,
+    500,
+    512,
+    576,
+    1000,
+    1016,
+    1024,
+    1152,
+    2048,
+    4096,
+    8192,
+)
+OTHERS: dict[str, tuple[Any, ...]] = {
+    "precision": ("bf16", "fp8", "nvfp4"),
+    "topology": ("fat-tree", "rail-only", "mesh", "torus-2d", "torus-3d", "dragonfly"),
+    "oversubscription": (1.5, 2, 3, 4, 8),
+    "spine_oversubscription": (2, 4),
+    "spine_policy": ("rail",),
+    "tiers": (2, 3),
+    "planes": (2, 4),
+    "nodes_per_unit": (4, 16, 32),
+    "management_links": (4,),
+    "storage_network": (True,),
+    "management_network": (True,),
+    "nics_per_node": (1, 2, 4, 16),
+    "gpus_per_node": (1, 2, 4),
+    "scale_up_domain": (4, 8, 72),
+    "load_balancing": ("hashing", "adaptive"),
+    "placement": ("scattered",),
+    "gpudirect": (False,),
+    "tuned": (False,),
+    "in_network_reduction": (True,),
+    "jitter": (0, 0.1),
+    "slow_node": (0.2,),
+    "message": (1e4, 1e9),
+    "profile": ("ideal",),
+    "sequence_length": (2048, 32768),
+    "global_batch": (256, 1000, 2048),
+    "sharding": ("none", "optimizer", "parameters"),
+    "recompute": ("none", "full"),
+    "tensor_parallel": (1, 2, 8),
+    "pipeline_parallel": (1, 4),
+    "stack": ("megatron-lm", "fsdp", "nemo"),
+    "routing": ("balanced",),
+    "price_book": ("rule-of-thumb",),
+    "price_node": (250_000,),
+    "price_gpu_hour": (0.0008,),
+    "region": ("germany",),
+    "rack_power": (40e3, 130e3),
+    "failure_rate": (0,),
+    "availability": (0.9,),
+    "training_tokens": (1e9, 3e13),
+}
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> Asked:
+    """Fields of a valid scenario: hardware and model at random, and a few of the others."""
+    asked = {
+        "gpu": draw(st.sampled_from(sorted(CATALOG.gpus))),
+        "gpus": draw(st.sampled_from(SIZES)),
+        "scale_out": draw(st.sampled_from(sorted(CATALOG.scale_out))),
+        "model": draw(st.sampled_from(sorted(CATALOG.models))),
+    }
+    for name in draw(st.lists(st.sampled_from(sorted(OTHERS)), max_size=4, unique=True)):
+        asked[name] = draw(st.sampled_from(OTHERS[name]))
+    return asked
+
+
+class NoPlanError(Exception):
+    """What a law asks cannot be asked, or has no answer."""
+
+
+def scenario_of(asked: Asked) -> Scenario:
+    """A question, checked."""
+    try:
+        return Scenario.model_validate(dict(asked), context={"catalog": CATALOG})
+    except ValidationError as error:
+        raise NoPlanError from error
+
+
+def plan_of(asked: Asked) -> Plan:
+    """The plan of a question."""
+    return _plan_of(scenario_of(asked))
+
+
+@lru_cache(maxsize=8)
+def _plan_of(scenario: Scenario) -> Plan:
+    return evaluate(scenario, CATALOG)
+
+
+def opened(link: str, **changes: Any) -> Plan:
+    """The plan that a link opens."""
+    return plan_of(dict(parse_qsl(link.partition("?")[2] or link)) | changes)
+
+
+def numbers(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every band and every plain number of a plan, whatever it stands in."""
+    if isinstance(part, Band | int | float):
+        yield path, part
+    elif is_dataclass(part) and not isinstance(part, type):
+        for entry in fields(part):
+            yield from numbers(getattr(part, entry.name), f"{path}.{entry.name}")
+    elif isinstance(part, Mapping):
+        for name, value in part.items():
+            yield from numbers(value, f"{path}.{name}")
+    elif isinstance(part, tuple | list):
+        for place, value in enumerate(part):
+            yield from numbers(value, f"{path}[{place}]")
+
+
+def ranges_are_in_order(asked: Asked) -> None:
+    """Low, typical and high in this order, finite; no number is none."""
+    for name, value in numbers(plan_of(asked)):
+        if isinstance(value, Band):
+            assert value.low <= value.typical <= value.high, f"{name}: {value.low} {value.typical} {value.high}"
+            assert isfinite(value.low), f"{name}: from {value.low}"
+            assert isfinite(value.high), f"{name}: to {value.high}"
+        else:
+            assert not isnan(value), f"{name} is no number"
+
+
+def bought(asked: Asked) -> Mapping[str, float]:
+    """What more of anything never makes less: what is bought and drawn, typically."""
+    return _bought(scenario_of(asked))
+
+
+@lru_cache(maxsize=8)
+def _bought(scenario: Scenario) -> Mapping[str, float]:
+    network = network_of(scenario, CATALOG.typical_only())
+    owned = ownership(network.cluster, network, network.prices)
+    cluster = cluster_of(owned)
+    found = {
+        "nodes": cluster.nodes,
+        "racks": cluster.racks,
+        "power": cluster.power.typical,
+        "typical power": cluster.typical_power.typical,
+        "fabric": float(network.cost[0]),
+        "capital": owned.capital.typical,
+        "a year": float(np.ravel(owned.operating)[0]),
+        "total": float(np.ravel(owned.total)[0]),
+    }
+    return {name: value for name, value in found.items() if not isnan(value)} if not network.unbuildable else {}
+
+
+def never_less(asked: Asked, fewer: Asked, more: Asked, *names: str) -> None:
+    """What is bought for one plan, or some of it, is no more than for another that asks for more."""
+    small, large = bought({**asked, **fewer}), bought({**asked, **more})
+    for name in names or small.keys() & large.keys():
+        if name not in small or name not in large:
+            continue
+        said = f"{name}: {small[name]:,.10g} with {dict(fewer)}, {large[name]:,.10g} with {dict(more)}"
+        assert large[name] >= small[name] * (1 - NEAR), said
+
+
+def more_gpus_cost_no_less(asked: Asked) -> None:
+    """A node or rack more, and twice as many GPUs, cost, draw and take no less."""
+    platform = CATALOG.platforms[CATALOG.gpus[asked["gpu"]].platform]
+    unit = max(platform.gpus_per_node, platform.scale_up_domain)
+    for more in (asked["gpus"] + unit, 2 * asked["gpus"]):
+        never_less(asked, {"gpus": asked["gpus"]}, {"gpus": more})
+
+
+def a_wider_taper_costs_no_more(asked: Asked) -> None:
+    """Fewer uplinks cost no more, and of the same switches draw and take no more; others may cost less, draw more."""
+    built = network_of(scenario_of(asked), CATALOG.typical_only()).built
+    for name in ("oversubscription", "spine_oversubscription"):
+        own = asked.get(name, 1)
+        for wider in (1.25 * own, 2 * own):
+            never_less(asked, {name: wider}, {name: own}, "fabric")
+            if built:
+                switches = {"switch": built.choice.leaf.key, "spine_switch": built.choice.spine.key}
+                never_less({**asked, **switches}, {name: wider}, {name: own})
+
+
+SAME = (".cluster", ".fabric", ".all_reduce", ".training.step_time", ".training.time_to_train", ".training.mfu",
+        ".training.tokens_per_second", ".training.parts", ".memory", ".storage", ".bottleneck", ".costs")  # fmt: skip
+"""What a question that was asked again answers again; a search whose outcome is given is no search any more."""
+
+
+def same(one: Plan, other: Plan, where: str, parts: tuple[str, ...] = ("",)) -> None:
+    """Two plans have the same numbers."""
+    before, after = ({name: value for name, value in numbers(plan) if name.startswith(parts)} for plan in (one, other))
+    assert before.keys() == after.keys(), f"{where}: {sorted(before.keys() ^ after.keys())[:3]} in one alone"
+    for name, value in before.items():
+        mine, theirs = (
+            (each.low, each.typical, each.high) if isinstance(each, Band) else (each,) for each in (value, after[name])
+        )
+        pairs = zip(mine, theirs, strict=True)
+        near = all(a == b or abs(a - b) <= 1e-6 * max(abs(a), abs(b)) + 1e-15 for a, b in pairs)
+        assert near, f"{where}: {name} {mine} became {theirs}"
+
+
+def a_link_opens_the_same_plan(asked: Asked) -> None:
+    """The permalink of a plan, alone and in a comparison, and its scenario asked again, are the same plan."""
+    plan = plan_of(asked)
+    same(plan, opened(plan.permalink), "permalink")
+    again = {name: value for name, value in plan.scenario.items() if value is not None}
+    same(plan, plan_of(again), "scenario asked again", SAME)
+
+
+def typical(plan: Plan, name: str) -> Any:
+    """A figure of a plan by its name, typically; nothing where it has none of that name."""
+    part: Any = plan
+    for step in name.split("."):
+        part = part.get(step) if isinstance(part, Mapping) else getattr(part, step, None)
+    return part.typical if isinstance(part, Band) else part
+
+
+def a_comparison_shows_what_its_links_open(asked: Asked) -> None:
+    """A figure of a comparison is that of the plan behind its link, and a change is that of two figures."""
+    found = compare([scenario_of(asked), scenario_of({**asked, "gpus": 2 * asked["gpus"]})], CATALOG)
+    plan = opened(found.plans[1].permalink)
+    for row in found.differences:
+        first, second = (each.typical if isinstance(each, Band) else each for each in row.values)
+        behind = typical(plan, row.field)
+        if isinstance(behind, int | float) and isinstance(second, int | float):
+            assert abs(second - behind) <= NEAR * abs(behind), f"{row.field}: {second}, opened {behind}"
+        if row.changes[1] is not None:
+            assert abs(first * (1 + row.changes[1]) - second) <= 1e-6 * abs(second) + 1e-12, row.field
+
+
+GONE = frozenset({
+    "does-not-fit", "too-many-hosts", "part-of-node", "partial-node", "partial-rack", "batch-fits-badly",
+    "does-not-divide", "precision-not-in-hardware", "tensor-parallel-across-network", "flow-control-of-another-network",
+    "lossy-ethernet",
+})  # fmt: skip
+"""Findings whose advice makes them go away."""
+
+
+def advice_does_what_it_says(asked: Asked) -> None:
+    """What a finding says to change makes it go away, and gains what it says."""
+    plan = plan_of(asked)
+    for finding in plan.findings:
+        if not finding.changes:
+            continue
+        after = plan_of({**asked, **finding.changes})
+        codes = {each.code for each in after.findings}
+        if finding.code in GONE:
+            assert finding.code not in codes, f"{finding.code} stays with {dict(finding.changes)}: {finding.message}"
+        if finding.code in ("batch-fits-badly", "other-count-fits"):
+            gain = _gain(finding.suggestion if finding.code == "batch-fits-badly" else finding.message)
+            paces = [each.training.tokens_per_second for each in (plan, after)]
+            counts = [each.cluster.gpus if finding.code == "other-count-fits" else 1 for each in (plan, after)]
+            if gain is not None and all(paces):
+                real = paces[1].typical / counts[1] / (paces[0].typical / counts[0]) - 1
+                assert abs(real - gain) < 0.03, f"{finding.code}: gains {real:.3f}, not {gain}: {finding.message}"
+
+
+def _gain(text: str) -> float | None:
+    """The share that a sentence promises more.
+
+    >>> _gain("With 2,080 the same GPUs train 65% more tokens a second.")
+    0.65
+    """
+    words = text.replace(",", "").split()
+    found = [float(word[:-1]) / 100 for word in words if word.endswith("%")]
+    return found[0] if found else None
+
+
+RIVAL = 0.01
+"""How far the run on the other network may be from its plan: of the quickest ways on the planned network the best is
+taken."""
+
+
+def the_rival_is_what_it_was_said_to_be(asked: Asked) -> None:
+    """Opened, the network that the plan was held against takes and costs what was said."""
+    plan = plan_of(asked)
+    said = plan.recommendation
+    if said is None or plan.training.time_to_train is None or plan.costs.per_run is None:
+        return
+    blank = ("switch", "spine_switch", "tiers", "nodes_per_unit", "load_balancing")
+    other = plan_of({name: value for name, value in asked.items() if name not in blank} | {"scale_out": said.rival})
+    if other.training.time_to_train is None or other.costs.per_run is None:
+        raise AssertionError(f"{said.rival} has no plan, but was said to be {said.slower:.3f} slower")
+    slower = other.training.time_to_train.typical / plan.training.time_to_train.typical - 1
+    dearer = other.costs.per_run.typical / plan.costs.per_run.typical - 1
+    assert abs(slower - said.slower) < RIVAL, f"{said.rival}: {slower:.4f} slower, not {said.slower:.4f}"
+    assert abs(dearer - said.dearer) < RIVAL, f"{said.rival}: {dearer:.4f} dearer, not {said.dearer:.4f}"
+
+
+def what_sizing_names_is_its_plan(asked: Asked) -> None:
+    """Every cluster that sizing names has, opened, the time, cost and power that were said."""
+    few = {name: value for name, value in asked.items() if name not in ("gpus", "scale_out", "switch")}
+    try:
+        question = Question.model_validate(
+            few | {"gpu": (asked["gpu"],), "scale_out": (asked["scale_out"],), "gpus": min(asked["gpus"], 32)}
+        )
+    except ValidationError as error:
+        raise NoPlanError from error
+    answer = size(question, CATALOG, seconds=60)
+    named = [
+        one for one in (answer.cheapest, answer.fastest, answer.best_value, *answer.ties, *answer.front[:2]) if one
+    ]
+    for one in dict.fromkeys(named):
+        plan = opened(one.query)
+        found = {
+            "time_to_train": plan.training.time_to_train,
+            "capital": plan.costs.capital,
+            "rental": plan.costs.rental,
+            "run": plan.costs.per_run,
+            "power": plan.cluster.power,
+        }
+        for name, band in found.items():
+            promised = getattr(one, name)
+            if band is None:
+                assert isnan(promised), f"{name} of {one.gpus}: {promised}, opened nothing"
+            else:
+                off = abs(promised / band.typical - 1) if band.typical else abs(promised)
+                assert off < 1e-6, f"{name} of {one.gpus}: {promised}, opened {band.typical}"
+
+
+LAWS: tuple[Callable[[Asked], None], ...] = (
+    ranges_are_in_order,
+    more_gpus_cost_no_less,
+    a_wider_taper_costs_no_more,
+    a_link_opens_the_same_plan,
+    a_comparison_shows_what_its_links_open,
+    advice_does_what_it_says,
+    the_rival_is_what_it_was_said_to_be,
+    what_sizing_names_is_its_plan,
+)
