@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from app.catalog.load import load_catalog
+from app.catalog.load import Catalog, load_catalog
 from app.plan.band import Band
 from app.plan.evaluate import evaluate
 from app.plan.network import network_of
@@ -26,6 +26,7 @@ from app.studies.comparison import compare
 from app.studies.sizing import Question, size
 
 CATALOG = load_catalog()
+TYPICAL = CATALOG.typical_only()
 Asked = Mapping[str, Any]
 NEAR = 1e-9
 """Rounding."""
@@ -125,19 +126,19 @@ def scenario_of(asked: Asked) -> Scenario:
         raise NoPlanError from error
 
 
-def plan_of(asked: Asked) -> Plan:
-    """The plan of a question."""
-    return _plan_of(scenario_of(asked))
+def plan_of(asked: Asked, catalog: Catalog = TYPICAL) -> Plan:
+    """The plan of a question, by typical values alone unless a catalogue with ranges is given."""
+    return _plan_of(scenario_of(asked), catalog)
 
 
 @lru_cache(maxsize=8)
-def _plan_of(scenario: Scenario) -> Plan:
-    return evaluate(scenario, CATALOG)
+def _plan_of(scenario: Scenario, catalog: Catalog) -> Plan:
+    return evaluate(scenario, catalog)
 
 
-def opened(link: str, **changes: Any) -> Plan:
+def opened(link: str, catalog: Catalog = TYPICAL) -> Plan:
     """The plan that a link opens."""
-    return plan_of(dict(parse_qsl(link.partition("?")[2] or link)) | changes)
+    return plan_of(dict(parse_qsl(link.partition("?")[2] or link)), catalog)
 
 
 def numbers(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -157,7 +158,7 @@ def numbers(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def ranges_are_in_order(asked: Asked) -> None:
     """Low, typical and high in this order, finite; no number is none."""
-    for name, value in numbers(plan_of(asked)):
+    for name, value in numbers(plan_of(asked, CATALOG)):
         if isinstance(value, Band):
             assert value.low <= value.typical <= value.high, f"{name}: {value.low} {value.typical} {value.high}"
             assert isfinite(value.low), f"{name}: from {value.low}"
@@ -173,7 +174,7 @@ def bought(asked: Asked) -> Mapping[str, float]:
 
 @lru_cache(maxsize=8)
 def _bought(scenario: Scenario) -> Mapping[str, float]:
-    network = network_of(scenario, CATALOG.typical_only())
+    network = network_of(scenario, TYPICAL)
     owned = ownership(network.cluster, network, network.prices)
     cluster = cluster_of(owned)
     found = {
@@ -199,24 +200,34 @@ def never_less(asked: Asked, fewer: Asked, more: Asked, *names: str) -> None:
         assert large[name] >= small[name] * (1 - NEAR), said
 
 
+SPENT = ("nodes", "fabric", "capital", "a year", "total")
+"""What follows from the bill, by which switches are chosen."""
+
+
+def of_the_same_switches(asked: Asked) -> Asked:
+    """The switches that a plan is built of, as fields that name them."""
+    built = network_of(scenario_of(asked), TYPICAL).built
+    return {"switch": built.choice.leaf.key, "spine_switch": built.choice.spine.key} if built else {}
+
+
 def more_gpus_cost_no_less(asked: Asked) -> None:
-    """A node or rack more, and twice as many GPUs, cost, draw and take no less."""
+    """A node or rack more, and twice as many GPUs, cost no less, and with the same switches draw and take no less."""
     platform = CATALOG.platforms[CATALOG.gpus[asked["gpu"]].platform]
     unit = max(platform.gpus_per_node, platform.scale_up_domain)
+    switches = of_the_same_switches(asked)
     for more in (asked["gpus"] + unit, 2 * asked["gpus"]):
-        never_less(asked, {"gpus": asked["gpus"]}, {"gpus": more})
+        never_less(asked, {"gpus": asked["gpus"]}, {"gpus": more}, *SPENT)
+        never_less({**asked, **switches}, {"gpus": asked["gpus"]}, {"gpus": more})
 
 
 def a_wider_taper_costs_no_more(asked: Asked) -> None:
     """Fewer uplinks cost no more, and of the same switches draw and take no more; others may cost less, draw more."""
-    built = network_of(scenario_of(asked), CATALOG.typical_only()).built
+    switches = of_the_same_switches(asked)
     for name in ("oversubscription", "spine_oversubscription"):
         own = asked.get(name, 1)
         for wider in (1.25 * own, 2 * own):
             never_less(asked, {name: wider}, {name: own}, "fabric")
-            if built:
-                switches = {"switch": built.choice.leaf.key, "spine_switch": built.choice.spine.key}
-                never_less({**asked, **switches}, {name: wider}, {name: own})
+            never_less({**asked, **switches}, {name: wider}, {name: own})
 
 
 SAME = (".cluster", ".fabric", ".all_reduce", ".training.step_time", ".training.time_to_train", ".training.mfu",
@@ -239,8 +250,9 @@ def same(one: Plan, other: Plan, where: str, parts: tuple[str, ...] = ("",)) -> 
 
 def a_link_opens_the_same_plan(asked: Asked) -> None:
     """The permalink of a plan, alone and in a comparison, and its scenario asked again, are the same plan."""
+    plan = plan_of(asked, CATALOG)
+    same(plan, opened(plan.permalink, CATALOG), "permalink")
     plan = plan_of(asked)
-    same(plan, opened(plan.permalink), "permalink")
     again = {name: value for name, value in plan.scenario.items() if value is not None}
     same(plan, plan_of(again), "scenario asked again", SAME)
 
@@ -255,7 +267,7 @@ def typical(plan: Plan, name: str) -> Any:
 
 def a_comparison_shows_what_its_links_open(asked: Asked) -> None:
     """A figure of a comparison is that of the plan behind its link, and a change is that of two figures."""
-    found = compare([scenario_of(asked), scenario_of({**asked, "gpus": 2 * asked["gpus"]})], CATALOG)
+    found = compare([scenario_of(asked), scenario_of({**asked, "gpus": 2 * asked["gpus"]})], TYPICAL)
     plan = opened(found.plans[1].permalink)
     for row in found.differences:
         first, second = (each.typical if isinstance(each, Band) else each for each in row.values)

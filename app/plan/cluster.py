@@ -53,16 +53,21 @@ class Cluster:
         return max(self.used_per_node, self.platform.gpus_per_node)
 
     @property
-    def unit_gpus(self) -> int:
-        """GPUs of the smallest thing that is sold: a node, or a rack where one scale-up domain spans its nodes [1]."""
+    def unit_nodes(self) -> int:
+        """Nodes of the smallest thing that is sold: one, or a rack where a scale-up domain spans its nodes [1]."""
         platform = self.platform
-        rack = self.used_per_node == platform.gpus_per_node < platform.scale_up_domain
-        return platform.scale_up_domain if rack else self.used_per_node
+        rack = self.used_per_node <= platform.gpus_per_node < platform.scale_up_domain
+        return platform.scale_up_domain // platform.gpus_per_node if rack else 1
+
+    @property
+    def unit_gpus(self) -> int:
+        """GPUs that use the smallest thing that is sold in full [1]."""
+        return self.unit_nodes * self.used_per_node
 
     @property
     def bought_nodes(self) -> int:
         """Nodes of whole racks, where racks are what is sold [1]."""
-        return -(-self.gpus // self.unit_gpus) * self.unit_gpus // self.used_per_node
+        return -(-self.gpus // self.unit_gpus) * self.unit_nodes
 
     def fields(self) -> dict[str, Any]:
         """What the hardware fills into a scenario's blanks, by the scenario's names."""

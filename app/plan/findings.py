@@ -61,7 +61,7 @@ def _nodes(cluster: Cluster) -> Iterator[Finding]:
     fewer, more, bought = gpus - odd, gpus - odd + unit, -(-gpus // unit)
     advice, changes = f"Use {f'{fewer:,} or ' if fewer else ''}{more:,} GPUs.", {"gpus": more}
     idle = f"{'is' if bought == 1 else 'are'} bought and {more - gpus} of the GPUs stay idle."
-    if unit > used:
+    if cluster.unit_nodes > 1:
         text = f"{gpus:,} GPUs do not fill racks of {unit}: {bought:,} rack{'s' if bought > 1 else ''} {idle}"
         yield Finding("warning", "partial-rack", text, ("gpus",), advice, changes)
     else:

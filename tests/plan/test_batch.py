@@ -169,3 +169,5 @@ def test_racks_stay_whole_where_their_nodes_are_named() -> None:
     named, blank = plan_of(gpu="gb200", gpus=1024, gpus_per_node=4), plan_of(gpu="gb200", gpus=1024)
     assert named.costs.capital == blank.costs.capital
     assert named.cluster.power == blank.cluster.power
+    one, each = plan_of(gpu="gb200", gpus=1), plan_of(gpu="gb200", gpus=1, gpus_per_node=1)  # a rack either way
+    assert one.cluster.power == each.cluster.power
