@@ -648,3 +648,18 @@ def test_presets_can_be_built_and_trained_on(key: str) -> None:
     """A published cluster draws no error: its fabric stands and its model fits."""
     plan = evaluate(Scenario.model_validate(CATALOG.presets[key].scenario), CATALOG)
     assert [finding.message for finding in plan.findings if finding.severity == "error"] == []
+
+
+@pytest.mark.parametrize("gpu", ["a100", "h100", "h200", "b200", "b300", "gb200", "rtx-pro-6000", "mi300x", "mi325x"])
+def test_a_longer_contract_costs_less_an_hour(gpu):
+    """H100: 4.20 on demand; 0.74 of it for a year, $3.10; 0.44 of it for three, $1.84."""
+    prices = CATALOG.prices["market"].prices
+    contracts = [prices.get(f"{kind}-{gpu}") for kind in ("gpu-hour", "reserved-1-year", "reserved-3-years")]
+    known = [price for price in contracts if price]
+    typical = [price.typical for price in known]
+    assert typical == sorted(typical, reverse=True)
+    assert len(known) >= 2
+    for price, share in zip(known[1:], (0.9, 0.6), strict=False):
+        assert price.typical < share * typical[0]
+    if gpu == "h100":
+        assert typical == pytest.approx([each / 3600 for each in (4.20, 0.739 * 4.20, 0.439 * 4.20)], rel=0.005)
