@@ -93,7 +93,7 @@ class PricedDesign:
                 yield line
                 continue
             level = line.role.removeprefix("cable ")
-            name = level.replace("_", "–", 1).replace("_", " ")
+            name = "–".join(end.replace("_", "-") for end in level.split("_", 1))
             per_cable = self.cages.per_cable(level, self.media[level])
             for metres, pieces in _by_length(getattr(self.cabling, level), per_cable):
                 yield Line(f"{name}, {metres:g} m", line.part, line.key, pieces, line.price)

@@ -304,7 +304,7 @@ def _upper_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int, level:
                 taken[other],
                 plane,
                 None,
-                level.replace("_", "-", 1),
+                level.replace("_", "-"),
                 metres,
                 kinds.get(level, ""),
             )

@@ -194,7 +194,7 @@ def _tree(fabric: Fabric, cluster: Cluster, shape: FabricShape, switch: str, sca
     canvas = _Canvas([], [], [], [], [], heaviest, shape.family)
     upper = [
         (name, many)
-        for name, many in (("top core", shape.super_cores), ("core", shape.cores), ("spine", shape.spines))
+        for name, many in (("super-core", shape.super_cores), ("core", shape.cores), ("spine", shape.spines))
         if many
     ]
     leaf_y = TOP + ROW * len(upper)
@@ -257,8 +257,7 @@ def _bar(canvas: _Canvas, name: str, many: int, y: float, shape: FabricShape) ->
         for place in range(many):
             canvas.box(start + place * width + 2, y, width - 4, kind, f"{name} {place + 1}", f"{place + 1}")
     else:
-        word = {"spine": "spine", "core": "core", "top core": "core"}[name]
-        canvas.box(LEFT + 8, y, RIGHT - LEFT - 16, kind, _plural(many, word))
+        canvas.box(LEFT + 8, y, RIGHT - LEFT - 16, kind, _plural(many, name))
     return frame
 
 
@@ -349,10 +348,10 @@ def _row_words(
     canvas: _Canvas, fabric: Fabric, shape: FabricShape, switch: str, upper: list[tuple[str, int]], leaf_y: float
 ) -> None:
     """What stands left of each row: how many, free ports, and the taper where it happens."""
-    tiers = {"top core": "super_core", "core": "core", "spine": "spine"}
+    tiers = {"super-core": "super_core", "core": "core", "spine": "spine"}
     for row, (name, many) in enumerate(upper):
         y = TOP + ROW * row
-        canvas.words(0, y + 14, _plural(many, {"top core": "top core"}.get(name, name)), kind="tier")
+        canvas.words(0, y + 14, _plural(many, name), kind="tier")
         _free(canvas, fabric.ports_free.get(tiers[name], 0), y + 30)
     canvas.words(0, leaf_y + 14, _plural(shape.leaves, "leaf"), kind="tier")
     _free(canvas, fabric.ports_free.get("leaf", 0), leaf_y + 30)

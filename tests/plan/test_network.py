@@ -245,7 +245,7 @@ def test_every_level_of_a_tall_fabric_is_cabled_port_by_port(tiers, planes):
     # Without a taper as many links leave each level as come to it: 256 GPUs have 256 on every level of each plane.
     network = designed(gpus=256, tiers=tiers, planes=planes, scale_out="roce-400")
     cables, counts = list(network.cables()), network.built.counts
-    levels = ["node-leaf", "leaf-spine", "spine-core", "core-super_core"][:tiers]
+    levels = ["node-leaf", "leaf-spine", "spine-core", "core-super-core"][:tiers]
     assert Counter(cable.level for cable in cables) == dict.fromkeys(levels, 256 * planes)
     assert network.cable_count() == len(cables) == 256 * planes * tiers
     ends = Counter((end, port) for one in cables for end, port in ((one.a_end, one.a_port), (one.z_end, one.z_port)))
