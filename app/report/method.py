@@ -693,6 +693,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     ("serving", "serving.pools_rate", (r"r = \frac{1}{1 / r_p + 1 / r_d}",)),
     ("serving", "serving.cost_of_tokens", (r"c = \frac{n r}{X}",)),
+    ("serving", "serving.break_even_load", (r"x = \frac{c}{p}",)),
     ("serving", "serving.users_served", (r"N = X (R + Z)",)),
     # Cost
     ("costs", "costs.line", (r"C = n · p",)),
@@ -1052,6 +1053,7 @@ TITLES = {
     "serving.transfer_bytes": "Keys and values between pools",
     "serving.transfer_time": "Time to send them",
     "serving.cost_of_tokens": "Cost and energy of tokens",
+    "serving.break_even_load": "Load at which tokens cost what they do elsewhere",
     "serving.users_served": "Users",
     "costs.line": "Line of a bill of materials",
     "costs.per": "Cost per port, per GPU",

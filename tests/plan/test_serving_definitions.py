@@ -116,6 +116,24 @@ def test_the_rent_of_tokens_is_that_of_the_gpus_that_make_them() -> None:
     assert typical(serving.costs.rental) == pytest.approx(2 / tokens * 1e6)
 
 
+def test_a_price_to_beat_says_what_is_saved_and_from_which_load_on() -> None:
+    """The cluster costs the same whatever it answers: at half the load a token costs twice as much."""
+    plain = served(gpus=8, model="llama-3-8b").serving.costs
+    cost = typical(plain.per_million_output_tokens)
+    assert plain.saved_per_million is None
+    assert plain.break_even_load is None
+    cheaper, dearer = (served(gpus=8, model="llama-3-8b", token_price=price) for price in (2 * cost, cost / 2))
+    assert typical(cheaper.serving.costs.saved_per_million) == pytest.approx(cost)
+    assert typical(cheaper.serving.costs.break_even_load) == pytest.approx(0.5)
+    assert typical(dearer.serving.costs.saved_per_million) == pytest.approx(-cost / 2)
+    assert typical(dearer.serving.costs.break_even_load) == pytest.approx(2)
+    assert "less than elsewhere" in cheaper.verdict
+    assert "more than elsewhere" in dearer.verdict
+    saved = cheaper.serving.costs.saved_per_million
+    assert saved is not None
+    assert saved.low < saved.typical < saved.high
+
+
 def test_prompts_cost_the_share_of_the_time_that_they_take() -> None:
     """What an input token costs, times the prompts' tokens, is a share of the whole: below one, and more for longer."""
 

@@ -457,7 +457,7 @@ class Cabling:
         return np.asarray(group * width + (leaf % size * counts.leaf_up + uplink) % group_width)
 
     def upper_of(self, lower: Any, uplink: Integers, up: int, many: tuple[int, int]) -> Integers:
-        """Core within a plane that an uplink of a spine goes to (or super-core, of a core): dealt out one after another.
+        """Core within a plane that an uplink of a spine goes to, or super-core of a core: dealt out one after another.
 
         Rails that nothing joins are dealt to cores of their own. ``many`` is how many stand below and above.
         """

@@ -24,6 +24,24 @@ def cost_of_tokens(rate: Array, tokens_per_second: Array, tokens: Array) -> Arra
     return tokens * rate / tokens_per_second
 
 
+def break_even_load(cost: Array, price: Array) -> Array:
+    """Share of a load at which tokens cost as much as elsewhere, c/p: a cluster costs the same however few it gives.
+
+    Args:
+        cost: of a token at the load itself, c [USD].
+        price: of a token elsewhere, p [USD].
+
+    Returns:
+        Share [1]; above one where elsewhere is cheaper even at that load.
+
+    Source: definition.
+
+    >>> break_even_load(cost=0.5, price=2.0)  # a quarter of the load is enough
+    0.25
+    """
+    return cost / price
+
+
 def users_served(requests: Array, answer_time: Array, think_time: Array) -> Array:
     """Users who each wait for an answer, think, and ask again, N = X·(R + Z).
 

@@ -241,12 +241,12 @@ def memory_of(inputs: StepInputs, par: arguments.Parallelism | None, error: floa
         ),
         total=Draws(total, used=inputs.used, residual=error),
         capacity=usable,
-        headroom=Draws(capacity - total * _erring(total.size, error), used=inputs.used),
+        headroom=Draws(capacity - total * erring(total.size, error), used=inputs.used),
         fits=bool(total[0] <= capacity[0]),
     )
 
 
-def _erring(width: int, error: float) -> Floats:
+def erring(width: int, error: float) -> Floats:
     """The model's own relative error as draws, none for the first: for what is no product, such as a difference."""
     if width == 1 or error <= 0:
         return np.ones(width)

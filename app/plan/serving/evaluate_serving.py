@@ -10,10 +10,11 @@ from app.catalog.load import Catalog
 from app.formulas.costs import per_gpu_time
 from app.formulas.serving.kv_cache import serving_weights
 from app.formulas.serving.serving_arguments import Layout
-from app.formulas.serving.token_costs import cost_of_tokens, users_served
+from app.formulas.serving.token_costs import break_even_load, cost_of_tokens, users_served
 from app.plan.band import Draws, Q, fold, nan_is_an_answer, record, result
 from app.plan.bill_of_materials import draws_or_nan
 from app.plan.findings import by_severity, of_question
+from app.plan.job.breakdown import erring
 from app.plan.network import network_of
 from app.plan.result import Cluster as ClusterResult
 from app.plan.result import Finding
@@ -141,8 +142,10 @@ def costs_of(
     entered = found.requests * question.input_tokens / question.gpus
     used = (*found.inputs.used, *owned.capital.used, *rates.run_at)
     prompts = np.minimum(np.asarray(found.state.utilisation), 1.0)
+    answers = np.asarray(cost_of_tokens(second, output, MILLION))
+    elsewhere = np.nan if question.token_price is None else question.token_price
     costs = ServingCosts(
-        per_million_output_tokens=Draws(np.asarray(cost_of_tokens(second, output, MILLION)), used, error),
+        per_million_output_tokens=Draws(answers, used, error),
         per_million_input_tokens=Draws(np.asarray(cost_of_tokens(second * prompts, entered, MILLION)), used, error),
         rental=Draws(
             np.asarray(cost_of_tokens(draws_or_nan(rates.rent), output, MILLION)),
@@ -152,6 +155,8 @@ def costs_of(
         energy_per_million_tokens=Draws(
             np.asarray(cost_of_tokens(watts, output, MILLION)), (*found.inputs.used, *owned.power_sources), error
         ),
+        saved_per_million=Draws(elsewhere - answers * erring(np.size(answers), error), used),
+        break_even_load=Draws(np.asarray(break_even_load(answers, elsewhere)), used, error),
     )
     typical = float(second.flat[0])
     return costs, typical if np.isfinite(typical) else None
@@ -179,7 +184,7 @@ def nothing_served(plan: ServingPlan) -> Serving[Draws]:
         memory=None,
         kv_transfer=None,
         bottleneck=None,
-        costs=ServingCosts(nothing, nothing, nothing, nothing),
+        costs=ServingCosts(*[nothing] * 6),
         front=front_of(plan, None),
         alternatives=(),
     )
@@ -280,7 +285,11 @@ def verdict(evaluation: ServingEvaluation, plan: ServingPlan, catalog: Catalog) 
         worst = next((one.message for one in evaluation.findings if one.severity == "error"), "")
         return f"{question.gpus:,} {gpu} do not serve {model} as asked. {worst}"
     cost = serving.costs.per_million_output_tokens
-    price = f" A million output tokens cost {show(cost.typical, 'USD')}." if cost else ""
+    saved = serving.costs.saved_per_million
+    against = (
+        f", {show(abs(saved.typical), 'USD')} {'less' if saved.typical > 0 else 'more'} than elsewhere" if saved else ""
+    )
+    price = f" A million output tokens cost {show(cost.typical, 'USD')}{against}." if cost else ""
     return (
         f"{question.gpus:,} {gpu} serve {model} to {show(serving.users.typical, '1', 2)} users at "
         f"{serving.interactivity.typical:.0f} tokens a second each.{price}"

@@ -107,6 +107,17 @@ class ServingCosts(Generic[Q]):
     energy_per_million_tokens: Q = result(
         "J", "Energy of a million output tokens", "At typical power, IT alone.", formula="serving.cost_of_tokens"
     )
+    saved_per_million: Q = result(
+        "USD",
+        "Saved on a million output tokens",
+        "The price to beat less what they cost here; null where none is given.",
+    )
+    break_even_load: Q = result(
+        "1",
+        "Break-even load",
+        "Share of this load at which tokens cost the price to beat; above one where that is less at this load too.",
+        formula="serving.break_even_load",
+    )
 
 
 @record
