@@ -179,8 +179,10 @@ def size(
     pairs = list(_pairs(question, catalog))
     for gpu in question.gpu:
         search.double(gpu, [scale_out for one, scale_out in pairs if one == gpu])
+    looked_at: dict[Key, None] = {}
     for wide in (0, ABOUT):
-        for gpu, scale_out, gpus in list(_worth_a_look(question, search.tried)):
+        looked_at |= dict.fromkeys(_worth_a_look(question, search.tried))
+        for gpu, scale_out, gpus in looked_at:
             unit = _unit(catalog, gpu)
             for more in range(-wide, wide + 1):
                 search.exactly((gpu, scale_out, min((gpus // unit + more) * unit, question.gpus // unit * unit)))

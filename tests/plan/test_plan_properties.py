@@ -41,7 +41,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "measured_efficiency": (2, 0.5),
     "jitter": (0, 0.1),
 }
-ABOUT_RIVALS = ("slower", "dearer", "break_even", "half_width")
+ABOUT_RIVALS = ("slower", "slower_allowed", "dearer", "dearer_allowed", "break_even", "half_width")
 """Shares of another plan's figure, and half-widths: they may be anything."""
 
 
