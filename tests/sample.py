@@ -133,7 +133,7 @@ def sample_plan() -> Plan:
             band(1e6, "USD/year"), band(4e6, "kg"), band(1.6e6, "kg"), band(1800.0, "USD"), band(4.0, "USD/(GB/s)"),
         ),
         recommendation=Recommendation("infiniband-ndr", "RoCE is 1 % slower.", "InfiniBand above 1,000.", True,
-            "roce-400", 0.01, 0.02, 0.02, -0.01, 0.3, "Both cost the same where RoCE takes 1 % less time."),
+            True, "roce-400", 0.01, 0.02, 0.02, -0.01, 0.3, "Both cost the same where RoCE takes 1 % less time."),
         explanations={
             "training.step_time": Explanation("training-step", (Term("m", "micro-batches", 16.0, "1"),)),
         },

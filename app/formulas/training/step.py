@@ -256,6 +256,17 @@ def straggler_time(time: Array, work: Array, parallelism: Parallelism, calibrati
     return tail.wait(spread, parallelism.ranks, calibration.slow_node * work)
 
 
+def _offload_time(
+    layer_time: Array, shape: Shape, job: Job, gpu: GpuRates, parallelism: Parallelism, software: Software
+) -> Array:
+    """What sending the activations of one layer to the host and back takes beyond the layer [s]; 0 where they stay."""
+    if not any_(job.offload_activations > 0):
+        return 0.0
+    kept, _ = memory.kept_bytes(shape, job, parallelism, software)
+    way = traffic.offload_time(layer_time, parallelism.tokens(job) * kept, gpu.host_rate)
+    return where(job.offload_activations > 0, way, 0.0)
+
+
 def assemble(
     pieces: Pieces,
     shape: Shape,
@@ -293,11 +304,7 @@ def assemble(
     exchanges, rest = pieces.exchanges, (parallelism, software, calibration)
     added = compute.accumulation_time(held, job, gpu, *rest)
     gathers = traffic.parameter_gather_time(pieces.layer, job, *rest, exchanges)
-    offloaded: Array = 0.0
-    if any_(job.offload_activations > 0):
-        kept, _ = memory.kept_bytes(shape, job, parallelism, software)
-        way = traffic.offload_time(pieces.layer, parallelism.tokens(job) * kept, gpu.host_rate)
-        offloaded = where(job.offload_activations > 0, way, 0.0)
+    offloaded = _offload_time(pieces.layer, shape, job, gpu, parallelism, software)
     layer_time = pieces.layer + added + gathers + offloaded
     stage = stage_time(layer_time, pieces.head, depth, parallelism, calibration)
 
