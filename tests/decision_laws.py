@@ -200,8 +200,8 @@ def never_less(asked: Asked, fewer: Asked, more: Asked, *names: str) -> None:
         assert large[name] >= small[name] * (1 - NEAR), said
 
 
-SPENT = ("nodes", "fabric", "capital", "a year", "total")
-"""What follows from the bill, by which switches are chosen."""
+SPENT = ("nodes", "fabric")
+"""What switches are chosen by; what they draw, and the building for that, may be less with more of others."""
 
 
 def of_the_same_switches(asked: Asked) -> Asked:

@@ -197,7 +197,7 @@ def explanations(job: Job) -> dict[str, Explanation]:
     return breakdown.explanations(job.setup, job.training, job.memory) | storage
 
 
-ALIKE = 0.03
+ALIKE = 0.02
 """Runs that differ by more than this share may be run best in another way."""
 
 
