@@ -179,6 +179,9 @@ def size(
     pairs = list(_pairs(question, catalog))
     for gpu in question.gpu:
         search.double(gpu, [scale_out for one, scale_out in pairs if one == gpu])
+    if not any(one and one.meets for one in search.tried.values()):
+        for key in _soonest_at_most(question, catalog, search.tried):
+            search.exactly(key)
     looked_at: dict[Key, None] = {}
     for wide in (0, ABOUT):
         looked_at |= dict.fromkeys(_worth_a_look(question, search.tried))
@@ -365,6 +368,16 @@ def _worth_a_look(question: Question, tried: Mapping[Key, Candidate | None]) -> 
                     ))  # fmt: skip
     best = sorted(crossings)[:NEAREST] + sorted(crossings, key=lambda one: one[1])[:NEAREST]
     yield from dict.fromkeys(one[2:] for one in best)
+
+
+def _soonest_at_most(question: Question, catalog: Catalog, tried: Mapping[Key, Candidate | None]) -> Iterator[Key]:
+    """The largest clusters allowed, of the GPUs and networks that are nearest to being in time."""
+    largest = {(one.gpu, one.scale_out): one for one in sorted(filter(None, tried.values()), key=lambda one: one.gpus)}
+    late = [one for one in largest.values() if "deadline" in one.misses]
+    for one in sorted(late, key=lambda one: one.time_to_train * one.gpus)[:NEAREST]:
+        unit = _unit(catalog, one.gpu)
+        if question.gpus // unit * unit > one.gpus:
+            yield one.gpu, one.scale_out, question.gpus // unit * unit
 
 
 def _measured(question: Question) -> dict[float, str]:

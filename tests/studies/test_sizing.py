@@ -187,6 +187,38 @@ def test_clusters_double_from_one_node_and_are_tried_finely_where_a_limit_is_cro
     assert (between.complete, between.message) == (True, "")
 
 
+def test_clusters_beyond_the_last_that_doubles_are_tried_where_none_is_in_time() -> None:
+    # Racks double to 576 GPUs, which take 109 days; 1,024 allow fourteen racks, 1,008. 576 · 109/95 = 660: ten racks.
+    asked = {"gpu": ("gb200",), "scale_out": ("roce-400",), "gpus": 1024}
+    found = size(Question(**asked, deadline="95 days", budget="$55M"), load_catalog(), seconds=60)
+    assert found.cheapest is not None
+    assert found.cheapest.gpus == 720
+    assert (found.cheapest.time_to_train < 95 * 86400, found.cheapest.cost < 55e6) == (True, True)
+    missed = size(Question(**asked, deadline="30 days"), load_catalog(), seconds=60)
+    assert max(point.gpus for point in missed.front) == 1008
+    assert "needs 2.1 times the deadline" in missed.message  # 63.4 days on 1,008
+
+
+def test_sixty_days_on_h100_take_two_and_a_half_times_the_gpus_that_take_148() -> None:
+    # 1,024 · 148/60 = 2,534, and some 4 % more for the smaller share of each GPU; doubling alone says 4,096.
+    asked = Question(deadline="60 days", gpu=("h100-sxm",), scale_out=("roce-400",), gpus=4096)
+    found = size(asked, load_catalog(), seconds=60)
+    assert found.cheapest is not None
+    assert 2534 < found.cheapest.gpus < 2700
+    assert found.cheapest.cost < 146e6
+
+
+def test_sizing_and_the_plan_say_the_same_of_the_two_networks() -> None:
+    # 1,024 H100 on InfiniBand and on RoCE: within 2 % of each other's cost, so that the rule of thumb is not gainsaid.
+    catalog = load_catalog()
+    (entry,) = size(Question(gpu=("h100-sxm",), gpus=1024, deadline="200 days"), catalog, seconds=60).break_even
+    said = evaluate(Scenario(), catalog).recommendation
+    assert said.dearer is not None
+    assert dict(entry.points)[1024] == pytest.approx(1 + said.dearer, abs=1e-3)
+    assert entry.tie is said.tie is True
+    assert entry.agrees is said.agrees is True
+
+
 def test_a_rack_is_the_smallest_cluster_where_racks_are_sold() -> None:
     # 72 GPUs of a rack, then two racks.
     asked = {"gpu": ["gb200"], "gpus": 256, "scale_out": ["infiniband-ndr"], "deadline": "100 years"}
