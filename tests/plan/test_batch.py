@@ -34,7 +34,9 @@ def finding(plan: Plan, code: str) -> dict[str, object]:
         (1016, 2032),  # 2 · 1,016: the largest cluster of four SuperPOD units
         (1024, 2048),
         (1040, 2080),
+        (1104, 2070),  # 15/8 · 1,104
         (1200, 2100),  # 7 · 1,200/4: four ranks share a replica's batch
+        (1600, 2000),  # 5/4 · 1,600; 2,048 left it a third of its rate, 123 days for 94
         (2000, 2000),
         (5376, 2688),  # 5,376/2
         (16384, 2048),

@@ -51,13 +51,22 @@ def cluster(gpu: str, nodes: int) -> dict[str, Any]:
     return {"gpu": gpu, "gpus": nodes * CATALOG.platforms[CATALOG.gpus[gpu].platform].gpus_per_node}
 
 
-@pytest.mark.parametrize("scale_out", ["roce-400", "spectrum-x-400", "infiniband-ndr", "infiniband-xdr"])
-@pytest.mark.parametrize("gpus", [64, 1024, 2048])
-def test_no_switch_on_sale_is_cheaper_than_the_one_chosen(scale_out: str, gpus: int) -> None:
-    chosen = cost(network(scale_out=scale_out, gpus=gpus))
+@pytest.mark.parametrize(
+    ("gpu", "gpus", "scale_out"),
+    [
+        *(
+            ("h100-sxm", gpus, scale_out)
+            for gpus in (64, 1024, 2048)
+            for scale_out in ("roce-400", "spectrum-x-400", "infiniband-ndr", "infiniband-xdr")
+        ),
+        ("l40s", 2048, "spectrum-x-400"),
+    ],
+)
+def test_no_switch_on_sale_is_cheaper_than_the_one_chosen(gpu: str, gpus: int, scale_out: str) -> None:
+    chosen = cost(network(gpu=gpu, scale_out=scale_out, gpus=gpus))
     for key in CATALOG.scale_out[scale_out].switches:
         if CATALOG.switches[key].status not in ("announced", "projected"):
-            other = cost(network(scale_out=scale_out, gpus=gpus, switch=key))
+            other = cost(network(gpu=gpu, scale_out=scale_out, gpus=gpus, switch=key))
             assert not other < chosen * (1 - 1e-9), key
 
 
@@ -101,6 +110,24 @@ def test_half_the_uplinks_cost_less_on_sixteen_nodes() -> None:
     assert cost(half) < cost(full)
 
 
+@pytest.mark.parametrize("topology", ["rail-optimized", "fat-tree"])
+def test_a_taper_of_a_thousand_gpus_costs_and_draws_less(topology: str) -> None:
+    # 16, 11 and 8 spines, by rail; 1.5 : 1 took 25 and cost more than 1 : 1.
+    found = [network(topology=topology, oversubscription=taper) for taper in (1.0, 1.5, 2.0)]
+    for narrower, wider in itertools.pairwise(found):
+        assert cost(wider) < cost(narrower)
+        assert wider.power[0] < narrower.power[0]
+
+
+def test_half_the_uplinks_of_sixteen_v100_nodes_cost_less() -> None:
+    # 64 ports of nodes on four leaves: 64 uplinks on two spines of 40 ports, at 2 : 1 32 on one.
+    full, half = (network(gpu="v100-sxm", gpus=128, scale_out="infiniband-hdr", oversubscription=one) for one in (1, 2))
+    assert full.built is not None
+    assert half.built is not None
+    assert (full.built.counts.spines, half.built.counts.spines) == (2, 1)
+    assert cost(half) < cost(full)
+
+
 @settings(max_examples=40)
 @given(gpu=SERVERS, nodes=NODES, scale_out=NETWORKS, topology=TOPOLOGIES, planes=st.sampled_from([1, 2]))
 @example(gpu="h100-sxm", nodes=38, scale_out="roce-200", topology="rail-optimized", planes=2)  # 19 uplinks: 38 spines
@@ -129,6 +156,7 @@ def test_of_one_switch_a_wider_taper_takes_no_more_of_them(gpu: str, nodes: int,
 @given(
     gpu=SERVERS, nodes=NODES, scale_out=NETWORKS, topology=TREES,
 )  # fmt: skip
+@example(gpu="mi455x", nodes=128, scale_out="roce-400", topology="rail-optimized")  # 512 GPUs cost more than 516
 def test_a_node_less_is_never_dearer(gpu: str, nodes: int, scale_out: str, topology: str) -> None:
     """Of trees: in a full mesh one more switch leaves fewer whole links between every two."""
     fewer, more = (
@@ -203,9 +231,13 @@ def test_a_dragonfly_of_two_nodes_is_one_switch() -> None:
     found = network(gpus=16, topology="dragonfly")
     assert found.built is not None
     assert found.built.counts.leaves == 1
+    assert cost(found) == cost(network(gpus=16))
     more = network(gpus=72, topology="dragonfly")
     assert more.built is not None
     assert more.built.counts.leaves == -(-72 // 16)
+    trays = network(gpu="gb200", gpus=16, scale_out="infiniband-gdr", topology="dragonfly")
+    assert trays.built is not None
+    assert trays.built.counts.leaves == 1  # 72 before, and $2.3 M a port
 
 
 def test_rails_that_nothing_joins_are_subnets_of_their_own() -> None:
