@@ -171,7 +171,10 @@ class Figure(BaseModel):
 
 
 class Entry(BaseModel):
-    """A published cluster or run: its question in one of three ways, and the figures, or why there are none."""
+    """A published cluster or run: its question in one of three ways, and the figures, or why there are none.
+
+    ``recalled`` names settings of the question that were not read in a source: general knowledge.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -180,7 +183,14 @@ class Entry(BaseModel):
     scenario: Mapping[str, Any] = {}
     run: Mapping[str, str] = {}
     figures: tuple[Figure, ...] = ()
+    recalled: tuple[str, ...] = ()
     note: str = ""
+
+    @property
+    def remarks(self) -> str:
+        """The note, and what of the question is general knowledge."""
+        settings = ", ".join(Scenario.model_fields[name].title or name for name in self.recalled)
+        return " ".join(filter(None, (self.note, settings and f"Settings from memory: {settings}.")))
 
     def question(self, catalog: Catalog) -> Scenario:
         """The question to the planner."""
@@ -206,6 +216,8 @@ def read(path: Path, catalog: Catalog) -> tuple[Mapping[str, Entry], Mapping[str
     entries = {key: Entry.model_validate(table) for key, table in tables.items()}
     sources = {**catalog.sources, **own}
     for key, entry in entries.items():
+        if unknown := set(entry.recalled) - (entry.run or entry.scenario).keys():
+            raise ValueError(f"{key}: recalled settings that are not asked: {', '.join(sorted(unknown))}")
         for figure in entry.figures:
             if figure.of not in QUANTITIES:
                 raise ValueError(f"{key}: no quantity {figure.of!r}; there are {', '.join(QUANTITIES)}")
@@ -287,7 +299,7 @@ def summary(
                 "ratio": _number(each.ratio),
                 "inside": each.inside,
                 "means": each.figure.means,
-                "note": each.entry.note,
+                "note": each.entry.remarks,
                 "recalled": each.figure.recalled,
                 "source": _cited(sources[each.figure.source]),
                 "url": sources[each.figure.source].url,

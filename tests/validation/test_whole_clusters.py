@@ -87,6 +87,23 @@ def test_a_figure_that_was_not_read_says_so() -> None:
     assert all(each.figure.recalled for each in COMPARED if each.figure.source == "top500-power")
 
 
+def test_degrees_that_were_not_read_say_so() -> None:
+    # LLaMA's 2,048 GPUs were read, its batch of 4 M tokens was not.
+    report = whole_clusters.summary(COMPARED, ENTRIES, SOURCES)
+    notes = {figure["cluster"]: figure["note"] for figure in report["figures"]}
+    assert notes["llama-1-65b"] == "Settings from memory: Sequence length, Global batch."
+    assert notes["opt-175b"].startswith("147 TFLOP/s a GPU")
+    assert "Tensor parallel" in notes["opt-175b"]
+    assert "memory" not in notes["tinyllama"]
+
+
+def test_a_recalled_setting_that_is_not_asked_is_refused(tmp_path) -> None:
+    path = tmp_path / "clusters.toml"
+    path.write_text('[eos]\nname = "Eos"\nscenario = { gpus = 4608 }\nrecalled = ["tensor_parallel"]\n')
+    with pytest.raises(ValueError, match="eos: recalled settings that are not asked: tensor_parallel"):
+        read(path, CATALOG)
+
+
 def test_the_report_has_every_figure_with_its_source() -> None:
     report = whole_clusters.report(CLUSTERS, CATALOG)
     assert len(report["figures"]) == len(COMPARED)
