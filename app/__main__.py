@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from app import __version__
 from app.catalog.load import Catalog, load_catalog
 from app.catalog.toml_files import CatalogError
 from app.web import settings
 
+MOST_PORT = 65535
 KINDS = {
     "collectives": "collective_runs",
     "clusters": "whole_clusters",
@@ -23,10 +25,11 @@ KINDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 when it did what was asked."""
     parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"railyard {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     serve = commands.add_parser("serve", help="serve the pages and the API")
     serve.add_argument("--host", help="address to listen on")
-    serve.add_argument("--port", type=int, help="port to listen on; 0 picks a free one")
+    serve.add_argument("--port", type=_port, help="port to listen on; 0 picks a free one")
     plan = commands.add_parser("plan", help="answer one scenario as JSON")
     plan.add_argument("fields", nargs="*", metavar="field=value", help="such as gpus=512 scale_out=roce-400")
     accuracy = commands.add_parser("accuracy", help="predict every row of a file of published results")
@@ -50,6 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (settings.SettingsError, CatalogError) as error:
         print(f"railyard: {error}", file=sys.stderr)
         return 2
+
+
+def _port(text: str) -> int:
+    """A port, as the setting takes it."""
+    port = int(text)
+    if not 0 <= port <= MOST_PORT:
+        raise argparse.ArgumentTypeError(f"{port} is no port; they go from 0 to {MOST_PORT}")
+    return port
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app import __version__
 from app.__main__ import main
 from app.catalog.load import FOLDER, load_catalog
 
@@ -58,3 +59,18 @@ def test_a_folder_of_overrides_that_is_not_there_is_named(
     monkeypatch.setenv("RAILYARD_OVERRIDES", str(overrides / "none"))
     assert main(["plan"]) == 2
     assert "RAILYARD_OVERRIDES" in capsys.readouterr().err
+
+
+def test_a_port_beyond_the_last_is_refused_and_not_taken_for_another(capsys: pytest.CaptureFixture[str]) -> None:
+    # 99,999 is 34,463 in sixteen bits, where the server listened.
+    with pytest.raises(SystemExit) as stopped:
+        main(["serve", "--port", "99999"])
+    assert stopped.value.code == 2
+    assert "99999 is no port" in capsys.readouterr().err
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"railyard {__version__}\n"
