@@ -47,6 +47,8 @@ def test_colossus_stands_in_racks_of_eight_liquid_cooled_servers() -> None:
     plan = evaluate(Scenario.model_validate(CATALOG.presets["colossus"].scenario), CATALOG)
     assert plan.cluster.racks_by_height == 1563
     assert plan.cluster.racks_by_power == 1563
+    assert plan.training.time_to_train is not None
+    assert plan.training.time_to_train.high < 15 * 86400  # five days, and no "∞" where failures cost most
 
 
 def test_eight_gpus_of_80_gb_have_640_gb() -> None:

@@ -74,6 +74,27 @@ def test_a_cost_that_differs_by_less_than_prices_are_known_to_is_called_a_tie():
         assert not said.tie or said.scale_out == asked.get("scale_out", "infiniband-ndr")
 
 
+@pytest.mark.parametrize(
+    "asked", [{}, {"gpus": 2048}, {"gpus": 4096, "model": "gpt-3-175b"}, {"gpus": 64, "tuned": False}], ids=str
+)
+def test_either_network_says_the_same_of_the_other(asked):
+    """Dearer by a share d one way and e the other: (1 + d)(1 + e) = 1. Both call it a tie, or both name one network."""
+    here, there = (
+        evaluate(Scenario(**asked, scale_out=name), CATALOG, ()).recommendation
+        for name in ("infiniband-ndr", "roce-400")
+    )
+    assert (1 + here.dearer) * (1 + there.dearer) == pytest.approx(1)
+    assert (here.tie, here.agrees) == (there.tie, there.agrees)
+    assert here.tie or here.scale_out == there.scale_out
+
+
+def test_a_default_that_is_echoed_changes_no_recommendation():
+    """Units of 32 nodes are what a blank becomes; asked for, they turned the answer to RoCE."""
+    blank = evaluate(Scenario(), CATALOG)
+    assert blank.scenario["nodes_per_unit"] == 32
+    assert evaluate(Scenario(nodes_per_unit=32), CATALOG).recommendation == blank.recommendation
+
+
 def test_a_network_that_is_far_from_the_planned_one_is_searched_anew():
     """Over sockets some ways to run are far slower; on InfiniBand the best is none of the quickest there."""
     asked = {"gpu": "mi350x", "gpus": 1024, "model": "falcon-7b", "slow_node": 0.2, "recompute": "none"}
