@@ -34,7 +34,7 @@ SCENARIOS = (
     "topology=dragonfly",
     "topology=rail-only",
     "topology=torus-3d&gpus=4096",
-    "oversubscription=4&spine_oversubscription=2&gpus=16384",
+    "oversubscription=4&spine_oversubscription=2&tiers=3&gpus=4096",
     "nics_per_node=0",
     "message=1",
     "message=1PB",

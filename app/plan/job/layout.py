@@ -37,6 +37,8 @@ def read_layout(text: str) -> Layout:
     slots = text
     while group := re.search(r"\(([^()]*)\)(?:\*(\d+))?", slots):
         slots = slots[: group.start()] + _repeated(group[1], group[2]) + slots[group.end() :]
+        if len(slots) > LONGEST:
+            raise LayoutError("it has more layers than any model")
     slots = re.sub(r"([EtmL])\*(\d+)", lambda item: _repeated(item[1], item[2]), slots)
     if not re.fullmatch(r"E?[tm|]*L?", slots) or len(slots) > LONGEST:
         raise LayoutError("one embedding E comes first and one loss L last, with layers t and m between")
