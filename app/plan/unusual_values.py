@@ -21,6 +21,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "s": ("ms", "s", "min", "h", "days", "weeks", "months", "years"),
     "1/s": ("/h", "/day", "/year"),
     "W": ("kW", "MW", "GW"),
+    "B/s": ("MB/s", "GB/s", "TB/s", "Gb/s"),
     "USD": ("k", "M", "B"),
     "USD/J": ("USD/kWh", "USD/MWh"),
     "USD/s": ("USD/h", "USD/day", "USD/month", "USD/year"),

@@ -10,6 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from app import units
 from app.catalog.load import load_catalog
@@ -214,3 +215,24 @@ def test_a_page_links_to_what_was_meant(client: TestClient, path: str) -> None:
     heeded = client.get(html.unescape(link))
     assert heeded.status_code == 200
     assert "was read as" not in heeded.text
+
+
+@pytest.mark.parametrize("value", [1e-15, 1e-6, 1e-3, 1.0, 1e3, 1e9, 1e15])
+def test_no_number_of_any_field_is_too_far_off_to_be_spoken_of(value: float) -> None:
+    taken = []
+    for name in Scenario.model_fields:
+        try:
+            scenario = Scenario.model_validate({name: value})
+        except ValidationError:
+            continue
+        taken.append(name)
+        assert all(finding.message for finding in of_question(look_up(scenario, CATALOG), scenario, CATALOG)), name
+    assert taken
+
+
+def test_a_bandwidth_of_storage_without_its_unit_is_noticed() -> None:
+    scenario = Scenario.model_validate({"storage_bandwidth": 100.0})
+    (found,) = [
+        one for one in of_question(look_up(scenario, CATALOG), scenario, CATALOG) if one.code == "unusual-value"
+    ]
+    assert found.changes == {"storage_bandwidth": "100 GB/s"}
