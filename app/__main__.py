@@ -12,7 +12,6 @@ from app.catalog.load import Catalog, load_catalog
 from app.catalog.toml_files import CatalogError
 from app.web import settings
 
-MOST_PORT = 65535
 KINDS = {
     "collectives": "collective_runs",
     "clusters": "whole_clusters",
@@ -58,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _port(text: str) -> int:
     """A port, as the setting takes it."""
     port = int(text)
-    if not 0 <= port <= MOST_PORT:
-        raise argparse.ArgumentTypeError(f"{port} is no port; they go from 0 to {MOST_PORT}")
+    if not 0 <= port <= settings.MOST_PORT:
+        raise argparse.ArgumentTypeError(f"{port} is no port; they go from 0 to {settings.MOST_PORT}")
     return port
 
 

@@ -4,7 +4,7 @@ A law takes the fields of a random question, and raises `AssertionError` where i
 hold a few plans to each, `make fuzz` thousands.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from math import isfinite, isnan
@@ -24,10 +24,10 @@ from app.plan.scenario import Scenario
 from app.plan.total_cost import cluster_of, ownership
 from app.studies.comparison import compare
 from app.studies.sizing import Question, size
+from tests.laws import Asked, Law, NoPlanError
 
 CATALOG = load_catalog()
 TYPICAL = CATALOG.typical_only()
-Asked = Mapping[str, Any]
 NEAR = 1e-9
 """Rounding."""
 
@@ -112,10 +112,6 @@ def questions(draw: st.DrawFn) -> Asked:
     for name in draw(st.lists(st.sampled_from(sorted(OTHERS)), max_size=4, unique=True)):
         asked[name] = draw(st.sampled_from(OTHERS[name]))
     return asked
-
-
-class NoPlanError(Exception):
-    """What a law asks cannot be asked, or has no answer."""
 
 
 def scenario_of(asked: Asked) -> Scenario:
@@ -368,7 +364,7 @@ def what_sizing_names_is_its_plan(asked: Asked) -> None:
                 assert off < 1e-6, f"{name} of {one.gpus}: {promised}, opened {band.typical}"
 
 
-LAWS: tuple[Callable[[Asked], None], ...] = (
+LAWS: tuple[Law, ...] = (
     ranges_are_in_order,
     more_gpus_cost_no_less,
     a_wider_taper_costs_no_more,

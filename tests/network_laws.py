@@ -5,7 +5,7 @@ a few plans to each, `make fuzz` thousands.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from random import Random
 from typing import Any
@@ -23,9 +23,9 @@ from app.plan.job.inputs import JobRequest, JobSetup, step_inputs
 from app.plan.job.job import fabric_on
 from app.plan.network import Network, network_of
 from app.plan.scenario import Scenario
+from tests.laws import Asked, Law, NoPlanError
 
 CATALOG = load_catalog()
-Asked = Mapping[str, Any]
 NEAR = 1e-6
 """Rounding."""
 TABLE = 0.02
@@ -76,10 +76,6 @@ def random_plan(random: Random) -> dict[str, Any]:
 
 
 plans = st.fixed_dictionaries({field: st.sampled_from(values) for field, values in CHOICES.items()}).map(_divided)
-
-
-class NoPlanError(Exception):
-    """What a law asks of a plan cannot be built."""
 
 
 def built(asked: Asked) -> Network:
@@ -321,7 +317,7 @@ def a_full_fat_tree_is_as_calibrated(asked: Asked) -> None:
     assert times(asked) == times({**asked, "topology": "rail-optimized", "spine_policy": "shared"})
 
 
-LAWS: tuple[Callable[[Asked], None], ...] = (
+LAWS: tuple[Law, ...] = (
     more_uplinks,
     more_spine_uplinks,
     a_faster_network,

@@ -1,6 +1,6 @@
 """Which network: computed by running the same job on the other family, beside the articles' rule of thumb."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,9 +34,8 @@ def recommend(network: Network, fabric: Communication, job: training_job.Job, co
     spent, taken = cost.costs.per_run.typical, job.training.time_to_train.typical
     if not (spent > 0 and taken > 0):  # nothing to train, or all of it for nothing
         return None
-    rival_owned, rival_time = run_on(rival, network, fabric, job)
-    rival_cost = typical(rival_owned.per_run(rival_time))
-    dearer, slower = rival_cost / spent - 1, rival_time / taken - 1
+    other = run_on(rival, network, fabric, job)
+    dearer, slower = typical(other.owned.per_run(other.time)) / spent - 1, other.time / taken - 1
     if not abs(dearer) < float("inf"):
         return None
     tie = abs(dearer) < TIE
@@ -59,16 +58,19 @@ def recommend(network: Network, fabric: Communication, job: training_job.Job, co
         slower=slower,
         dearer=dearer,
         break_even=max(1 + dearer, 1 / (1 + dearer)) - 1,
-        **turning_points(*_infiniband_first((cost.owned, taken), (rival_owned, rival_time))),
+        **turning_points(*_infiniband_first(Run(cost.owned, taken), other)),
     )
 
 
-Run = tuple[Ownership, float]
-"""A cluster that is owned and how long a run takes on it [s]."""
+class Run(NamedTuple):
+    """A cluster that is owned, and how long the run takes on it, typically [s]."""
+
+    owned: Ownership
+    time: float
 
 
 def _infiniband_first(*runs: Run) -> tuple[Run, Run]:
-    first, second = sorted(runs, key=lambda run: run[0].cluster.scale_out.family != "infiniband")
+    first, second = sorted(runs, key=lambda run: run.owned.cluster.scale_out.family != "infiniband")
     return first, second
 
 
@@ -104,7 +106,7 @@ def run_on(scale_out: ScaleOut, planned: Network, fabric: Communication, job: tr
     cluster = resolve(planned.cluster.request, request, catalog)
     network = design_network(cluster, request, prices)
     time = training_job.time_on(job, cluster, communication(cluster, network, request, fabric.request, catalog))
-    return ownership(cluster, network, prices), time
+    return Run(ownership(cluster, network, prices), time)
 
 
 def counterpart(scale_out: ScaleOut, catalog: Catalog) -> ScaleOut | None:

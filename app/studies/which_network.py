@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +15,9 @@ from app.formulas import costs
 from app.plan.band import interval, record, result
 from app.plan.job.job import job_on
 from app.plan.network import network_of
-from app.plan.recommendation import TIE, advised, counterpart, turning_points, typical
+from app.plan.recommendation import TIE, Run, advised, counterpart, turning_points, typical
 from app.plan.scenario import Scenario, another_network
-from app.plan.total_cost import Ownership, ownership
+from app.plan.total_cost import ownership
 from app.studies.curve import Curve, Mark, Series, short
 from app.units import percent
 
@@ -55,13 +56,6 @@ class Weighed:
     )
 
 
-class Run(NamedTuple):
-    """A cluster that is owned, and how long the run takes on it, typically [s]."""
-
-    owned: Ownership
-    time: float
-
-
 class Pair(NamedTuple):
     """The run on InfiniBand and on Ethernet."""
 
@@ -83,8 +77,12 @@ def keys(scenario: Scenario, catalog: Catalog) -> tuple[str, str] | None:
     return (planned.key, rival.key) if planned.family == "infiniband" else (rival.key, planned.key)
 
 
+@lru_cache(maxsize=16)
 def pair(scenario: Scenario, catalog: Catalog) -> Pair | None:
-    """Both networks planned in full, each with its own parallelism; ``None`` where one of them does not run."""
+    """Both networks planned in full, each with its own parallelism; ``None`` where one of them does not run.
+
+    Kept: the table of situations and the chart ask for the same two pairs, each of which takes two plans.
+    """
     both = keys(scenario, catalog)
     runs = [_run(scenario, key, catalog) for key in both] if both else []
     infiniband, ethernet = runs if runs else (None, None)
@@ -121,8 +119,8 @@ def _situations(scenario: Scenario, ethernet: str, catalog: Catalog) -> Iterator
     At another size the batch is that size's own.
     """
     yield "own", scenario
-    if scenario.tuned and catalog.scale_out[ethernet].family == "roce":
-        yield "untuned", scenario.model_copy(update={"tuned": False})
+    if untuned := _untuned(scenario, ethernet, catalog):
+        yield "untuned", untuned
     limits = catalog.operations["rule_of_thumb"]
     few, many = (int(limits[name].typical) for name in ("either_below", "infiniband_above"))
     for name, gpus in (("small", few // 2), ("large", 2 * many), ("grown", 4 * scenario.gpus)):
@@ -175,7 +173,7 @@ def break_even(scenario: Scenario, catalog: Catalog) -> Curve | None:
     names = [short(run.owned.cluster.scale_out.key) for run in found]
     turns = turning_points(*found)
     even = float(turns["slower_allowed"])
-    untuned = _untuned(scenario, catalog)
+    untuned = _slower_untuned(scenario, found.ethernet.owned.cluster.scale_out.key, catalog)
     ends = [0.0, even, found.slower, *([untuned] if untuned is not None else [])]
     room = max(0.25 * (max(ends) - min(ends)), 0.01)
     x = np.unique([*np.linspace(min(ends) - room, max(ends) + room, 25), even, found.slower])
@@ -199,12 +197,17 @@ def break_even(scenario: Scenario, catalog: Catalog) -> Curve | None:
     )
 
 
-def _untuned(scenario: Scenario, catalog: Catalog) -> float | None:
-    """How much longer the run takes on Ethernet that nobody tunes [1]."""
-    both = keys(scenario, catalog)
-    if both is None or not scenario.tuned or catalog.scale_out[both[1]].family != "roce":
+def _untuned(scenario: Scenario, ethernet: str, catalog: Catalog) -> Scenario | None:
+    """The same with nobody to tune Ethernet; ``None`` where there is nothing to tune, or nobody tunes it."""
+    if not scenario.tuned or catalog.scale_out[ethernet].family != "roce":
         return None
-    found = pair(scenario.model_copy(update={"tuned": False}), catalog)
+    return scenario.model_copy(update={"tuned": False})
+
+
+def _slower_untuned(scenario: Scenario, ethernet: str, catalog: Catalog) -> float | None:
+    """How much longer the run takes on Ethernet that nobody tunes [1]."""
+    untuned = _untuned(scenario, ethernet, catalog)
+    found = pair(untuned, catalog) if untuned else None
     return found.slower if found else None
 
 

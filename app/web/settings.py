@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PREFIX = "RAILYARD_"
+MOST_PORT = 65535
 
 
 class SettingsError(Exception):
@@ -20,7 +21,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", str_max_length=4096)
 
     host: str = Field("127.0.0.1", description="Address to listen on; the container sets 0.0.0.0.")
-    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    port: int = Field(8000, ge=0, le=MOST_PORT, description="Port to listen on; 0 takes a free one.")
     root_path: Annotated[str, Field(pattern=r"^(/[A-Za-z0-9._~-]+)*$")] = Field(
         "", description="Sub-path that a reverse proxy serves this under and strips, for example /railyard."
     )

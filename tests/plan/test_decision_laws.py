@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
-from tests.decision_laws import LAWS, NoPlanError, questions
+from tests.decision_laws import LAWS, questions
+from tests.laws import NoPlanError
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)

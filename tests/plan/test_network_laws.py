@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
-from tests.network_laws import LAWS, NoPlanError, plans
+from tests.laws import NoPlanError
+from tests.network_laws import LAWS, plans
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
