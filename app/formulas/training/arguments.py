@@ -9,7 +9,7 @@ import numpy as np
 from app.formulas.arrays import Array, any_, maximum, minimum, where
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GpuRates:
     """What the step needs to know of the machine, per GPU.
 

@@ -372,6 +372,31 @@ def undisturbed_time(
     return parallelism.micro_batches(job) * stage + bubble_time(layer_time, 0.0, shape.depth, parallelism)
 
 
+def layer_and_pieces(
+    shape: Shape,
+    job: Job,
+    gpu: GpuRates,
+    parallelism: Parallelism,
+    software: Software,
+    calibration: Calibration,
+    exchanges: Exchanges,
+) -> tuple[Layer, Pieces]:
+    """One layer, and what a step is put together from; how many sequences a step takes does not enter.
+
+    Returns:
+        Times of the layer, part by part, of the head and of what is exchanged beyond it [s].
+
+    Source: Narayanan et al., SC21, sections 2 and 3.
+
+    >>> from app.formulas.training.examples import ALONE, GPU, JOB, LOSSLESS, MODEL
+    >>> _, whole = layer_and_pieces(MODEL, JOB, GPU, Parallelism(), Software(), LOSSLESS, ALONE)
+    >>> round(1e6 * float(whole.layer)), round(1e6 * float(whole.head))
+    (211, 2220)
+    """
+    one = layer(shape, job, gpu, parallelism, software, calibration, exchanges.layer)
+    return one, Pieces(one.total, head_time(shape, job, gpu, parallelism, calibration), exchanges.step)
+
+
 def layer_and_step(
     shape: Shape,
     job: Job,
@@ -395,9 +420,7 @@ def layer_and_step(
     >>> round(float(whole.layers), 6), round(1e3 * float(whole.layers * one.total), 6)  # 160 times 211 µs
     (160.0, 33.76)
     """
-    one_layer = layer(shape, job, gpu, parallelism, software, calibration, exchanges.layer)
-    head = head_time(shape, job, gpu, parallelism, calibration)
-    pieces = Pieces(one_layer.total, head, exchanges.step)
+    one_layer, pieces = layer_and_pieces(shape, job, gpu, parallelism, software, calibration, exchanges)
     return one_layer, assemble(pieces, shape, job, gpu, parallelism, software, calibration)
 
 

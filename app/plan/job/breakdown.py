@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,8 @@ from app.formulas.arrays import Array, any_
 from app.formulas.collectives.group_times import Links
 from app.formulas.training import arguments, groups, memory
 from app.formulas.training import step as training_step
-from app.formulas.training.exchanges import Exchange, Exchanges
+from app.formulas.training.exchanges import Exchange, Exchanges, exchanges
+from app.formulas.transformer import Shape
 from app.plan.band import Z90, Draws
 from app.plan.job.calibration import peaks
 from app.plan.job.inputs import JobSetup, StepInputs
@@ -85,28 +87,50 @@ def _factors() -> dict[Resource, Floats]:
 BETTER = _factors()
 
 
-def improved(inputs: StepInputs, par: arguments.Parallelism) -> tuple[StepInputs, arguments.Parallelism]:
-    """The plan as it is, and with each resource twice as good: a first axis of one and the resources."""
-    own = inputs.hardware
-    hardware = replace(
-        own,
-        matrix_peak=own.matrix_peak * BETTER["compute"],
-        linear_peak=own.linear_peak * BETTER["compute"],
-        memory_bandwidth=own.memory_bandwidth * BETTER["memory_bandwidth"],
-    )
-    better = replace(inputs, hardware=hardware, calibration=_quicker(inputs.calibration))
-    return better, replace(par, bubble=par.bubble / BETTER["bubble"])
-
-
 LINKED: tuple[Resource, ...] = ("scale_up", "scale_out", "overhead")
 """Resources that make an exchange by itself quicker; the overhead is its latency."""
 ROWS = np.array([LINKED.index(resource) + 1 if resource in LINKED else 0 for resource in ("", *RESOURCES)])
 """Which of the plan and its what-ifs on these resources each what-if exchanges as."""
 
 
-def improved_exchanges(inputs: StepInputs, par: arguments.Parallelism) -> Exchanges:
-    """What the plan exchanges, and with each resource twice as good: a first axis of one and the resources."""
-    return replace(inputs, links=_better(inputs.links)).exchanges(par).each(_each)
+class _WhatIfs(NamedTuple):
+    """The plan as it is, and with each resource twice as good: a first axis of one and the resources."""
+
+    hardware: arguments.GpuRates
+    parallelism: arguments.Parallelism
+    calibration: arguments.Calibration
+    exchanges: Exchanges
+    layer: training_step.Layer
+    pieces: training_step.Pieces
+
+
+def _what_ifs(inputs: StepInputs, par: arguments.Parallelism) -> _WhatIfs:
+    """One micro-batch of a job and its what-ifs, whatever the batch of a step."""
+    n = inputs.with_batch(1)
+    return _kept_what_ifs(n.shape, n.job, n.hardware, par, n.software, n.calibration, n.links)
+
+
+@lru_cache(maxsize=64)
+def _kept_what_ifs(
+    shape: Shape,
+    job: arguments.Job,
+    own: arguments.GpuRates,
+    par: arguments.Parallelism,
+    software: arguments.Software,
+    calibration: arguments.Calibration,
+    links: Links,
+) -> _WhatIfs:
+    """Kept: it takes 1 ms, a third of a job whose layout is given, and neither batch, tokens nor prices change it."""
+    hardware = replace(
+        own,
+        matrix_peak=own.matrix_peak * BETTER["compute"],
+        linear_peak=own.linear_peak * BETTER["compute"],
+        memory_bandwidth=own.memory_bandwidth * BETTER["memory_bandwidth"],
+    )
+    better, spread = _quicker(calibration), replace(par, bubble=par.bubble / BETTER["bubble"])
+    exchanged = exchanges(shape, job, par, software, _better(links), calibration.bucket).each(_each)
+    found = training_step.layer_and_pieces(shape, job, hardware, spread, software, better, exchanged)
+    return _WhatIfs(hardware, spread, better, exchanged, *found)
 
 
 @lru_cache(maxsize=64)
@@ -172,23 +196,25 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
     if par is None:
         nothing = np.full((len(RESOURCES) + 1, width), np.nan)
         return Timing(nothing, (), nothing[0], None)
-    better, spread = improved(inputs, par)
-    exchanged = improved_exchanges(inputs, par)
-    one, step = training_step.layer_and_step(
+    found = _what_ifs(inputs, par)
+    step = training_step.assemble(
+        found.pieces,
         inputs.shape,
-        better.job,
-        better.hardware,
-        spread,
-        better.software,
-        better.calibration,
-        exchanged,
+        inputs.job,
+        found.hardware,
+        found.parallelism,
+        inputs.software,
+        found.calibration,
     )
     # What is twice as good slows nothing: where the formulas say so, another part of the step is in its way.
     whole = np.asarray(step.time)
     time = np.minimum(whole, whole[:1]) + np.zeros((len(RESOURCES) + 1, width))
 
     # The plan itself is the first of the what-ifs.
-    own = training_step.Layer(*map(_itself, vars(one).values())), training_step.Step(*map(_itself, vars(step).values()))
+    own = (
+        training_step.Layer(*map(_itself, vars(found.layer).values())),
+        training_step.Step(*map(_itself, vars(step).values())),
+    )
     named = step_parts(*own, par, inputs)
     table = np.empty((len(named), width))
     for row, (_, _, value) in zip(table, named, strict=True):
@@ -204,7 +230,7 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
     saved = dict(zip(RESOURCES, (time[0, 0] - time[1:, 0]).tolist(), strict=True))
     first = max(RESOURCES, key=lambda resource: (saved[resource], sums[resource]))
     straggler = own[1].straggler / own[1].time + np.zeros(width)
-    return Timing(time, parts, straggler, (first, sums[first] / float(time[0, 0])), exchanged.each(_plain))
+    return Timing(time, parts, straggler, (first, sums[first] / float(time[0, 0])), found.exchanges.each(_plain))
 
 
 def _itself(value: Array) -> Array:

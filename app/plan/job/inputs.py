@@ -147,7 +147,7 @@ class StepInputs:
         return StepInputs(
             self.shape,
             self.job,
-            _first(self.hardware),
+            _first_rates(self.hardware),
             self.software,
             _first_constants(self.calibration),
             self.conditions,
@@ -166,6 +166,12 @@ class StepInputs:
 
 def _first(part: Part) -> Part:
     return type(part)(*map(_number, vars(part).values()))
+
+
+@lru_cache(maxsize=64)
+def _first_rates(rates: arguments.GpuRates) -> arguments.GpuRates:
+    """The typical rates of a GPU. Kept: what is worked out from them is told by which they are."""
+    return _first(rates)
 
 
 @lru_cache(maxsize=64)
@@ -194,13 +200,19 @@ def _number(value: Array) -> float:
     return (value.item(0) if isinstance(value, np.ndarray) else value) or np.float64(0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Constants:
     """What a GPU, its precision and its software contribute, whatever the cluster and the job, and from what."""
 
     calibration: arguments.Calibration
     card: Mapping[str, Array]
     used: Mapping[str, Estimate]
+
+
+@lru_cache(maxsize=64)
+def _rates(constants: _Constants, domain: float) -> arguments.GpuRates:
+    """The rates of a GPU in a domain of so many. Kept: what is worked out from them is told by which they are."""
+    return arguments.GpuRates(**constants.card, scale_up_domain=domain)
 
 
 @lru_cache(maxsize=64)
@@ -250,7 +262,7 @@ def step_inputs(
     stack = stack_of(request.software, cluster.gpu, model, precision, catalog)
     conditions = conditions_of(cluster.gpu, precision, stack, fabric)
     constants = _constants(catalog, cluster.gpu.key, precision, conditions, drawn)
-    further = _Reader(catalog, drawn, {})
+    rates, further = _rates(constants, float(cluster.domain)), _Reader(catalog, drawn, {})
     half, offload = precision == "fp16", request.software.offload or ""
     inputs = StepInputs(
         shape=model,
@@ -266,11 +278,9 @@ def step_inputs(
             offload_optimizer=float("optimizer" in offload),
             causal=float(request.software.attention == "causal"),
         ),
-        hardware=arguments.GpuRates(
-            **constants.card,
-            scale_up_domain=float(cluster.domain),
-            **(to_host(catalog, cluster.gpu, further.read) if offload not in ("", "none") else {}),
-        ),
+        hardware=replace(rates, **to_host(catalog, cluster.gpu, further.read))
+        if offload not in ("", "none")
+        else rates,
         software=_scheduled(stack.software, request.parallelism.schedule),
         calibration=constants.calibration,
         conditions=conditions,

@@ -18,7 +18,7 @@ from app.plan.job.calibration import Width, residual, widths
 from app.plan.job.group_traffic import group_traffic
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, named, step_inputs
 from app.plan.job.job_findings import findings, interrupted, no_progress
-from app.plan.job.run_time import quickest_times, ways_to_run
+from app.plan.job.run_time import quickest_times, step_time, ways_to_run
 from app.plan.job.shape import shape_fields
 from app.plan.job.storage import Checkpointing, checkpointing, storage_of
 from app.plan.job.storage import explain as explain_storage
@@ -212,8 +212,10 @@ def time_on(job: Job, cluster: Cluster, fabric: Communication) -> float:
     setup = job.setup
     inputs = step_inputs(cluster, fabric, setup.request, setup.catalog)
     found = job.search
-    ways = parallelism_search.rows(found.parallelism, slice(WAYS)) if len(found.time) > 1 else job.chosen
-    (step,) = quickest_times([inputs], [ways])
+    if len(found.time) > 1:
+        (step,) = quickest_times([inputs], [parallelism_search.rows(found.parallelism, slice(WAYS))])
+    else:
+        step = step_time(inputs, job.chosen)
     time = job.training.steps * step / job.training.availability
     if len(found.time) > 1 and abs(step / job.training.step_time.typical - 1) > ALIKE:
         searched = ways_to_run(JobSetup.of(cluster, setup.request, setup.catalog, inputs), 1)
