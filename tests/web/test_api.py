@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -531,19 +531,39 @@ def test_the_committed_document_is_current(client: TestClient) -> None:
     assert json.loads(OPENAPI.read_text()) == document
 
 
+WIDTH = 240
+"""Characters of a line of the committed document: a field with all that is said of it mostly fits into one."""
+
+
 def lines(value: Any, name: str = "", end: str = "") -> Iterator[str]:
-    """JSON in as few lines as stay readable: what fits into a line is one."""
+    """JSON in as few lines as stay readable: what fits into a line is one, and names and references fill lines."""
     text = name + json.dumps(value, ensure_ascii=False) + end
-    if len(text) <= 160 or not isinstance(value, dict | list):
+    if len(text) <= WIDTH or not isinstance(value, dict | list):
         yield text
         return
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     names = [f"{json.dumps(key)}: " for key in value] if isinstance(value, dict) else [""] * len(value)
     inner = list(value.values()) if isinstance(value, dict) else value
+    ends = [","] * (len(inner) - 1) + [""]
     yield name + opening
-    for number, (key, one) in enumerate(zip(names, inner, strict=True), start=1):
-        yield from (" " + line for line in lines(one, key, "," if number < len(inner) else ""))
+    if isinstance(value, list) and all(not isinstance(one, dict | list) or one.keys() == {"$ref"} for one in value):
+        words = [json.dumps(one, ensure_ascii=False) + comma for one, comma in zip(inner, ends, strict=True)]
+        yield from filled(words)
+    else:
+        for key, one, comma in zip(names, inner, ends, strict=True):
+            yield from (" " + line for line in lines(one, key, comma))
     yield closing + end
+
+
+def filled(words: Iterable[str]) -> Iterator[str]:
+    """Words as lines that are as full as may be."""
+    line = ""
+    for word in words:
+        if len(line) + len(word) >= WIDTH:
+            yield line
+            line = ""
+        line += " " + word
+    yield line
 
 
 def test_the_document_has_each_field_once(client: TestClient) -> None:
