@@ -23,6 +23,7 @@ from typing_extensions import TypeAliasType
 
 THIN = "\u202f"
 """A narrow space at which no line breaks."""
+MINUS = "−"
 
 DECIMAL = {
     "n": -9,
@@ -150,7 +151,8 @@ def parse(text: str | float, unit: str) -> float:
     shown = text if len(text) <= LONGEST else text[:LONGEST] + "…"
     if unit.startswith("USD") and _FOREIGN.search(shown):
         raise ValueError(f"“{shown}”: prices are in US dollars, such as {_EXAMPLES[unit]}.")
-    match = _NUMBER.fullmatch(text.replace("$", "").replace("USD ", "", 1) if unit.startswith("USD") else text)
+    plain = text.replace(MINUS, "-")
+    match = _NUMBER.fullmatch(plain.replace("$", "").replace("USD ", "", 1) if unit.startswith("USD") else plain)
     if not match or len(text) > LONGEST:
         raise ValueError(f"“{shown}” is not a quantity. Type a number with a unit, like {_EXAMPLES[unit]}.")
     digits, symbol = re.sub(r"[,_ \u2009\u202f]", "", match[1]), " ".join(match[2].split())
@@ -283,9 +285,14 @@ def _digits(value: float, digits: int) -> str:
 
 
 def _dress(number: str, unit: str, name: str) -> str:
-    money = "$" if unit.startswith("USD") else ""
+    """A number with its sign before the currency, and its unit.
+
+    >>> _dress("-0.7", "USD", "M")
+    '−$0.7\u202fM'
+    """
+    sign, money = MINUS if number.startswith("-") else "", "$" if unit.startswith("USD") else ""
     glue = "" if not name or name.startswith("/") else THIN
-    return f"{money}{number}{glue}{name}"
+    return f"{sign}{money}{number.removeprefix('-')}{glue}{name}"
 
 
 def show(value: float | None, unit: str, digits: int = 3) -> str:
@@ -311,10 +318,13 @@ def show(value: float | None, unit: str, digits: int = 3) -> str:
 def show_range(low: float | None, typical: float | None, high: float | None, unit: str) -> str:
     """Write a band with no more digits than its range supports.
 
-    >>> show_range(13.4e6, 15.12e6, 17.3e6, "s")
-    '175\u202fdays (155–200)'
-    >>> show_range(5.0, 5.0, 5.0, "s")
-    '5\u202fs'
+    All three share one step: the power of ten that leaves the width two digits, and the typical value three at most.
+    Where the ends are over ten times apart, each keeps two digits of its own.
+
+    >>> show_range(13.4e6, 15.12e6, 17.3e6, "s"), show_range(9.12, 10.0, 10.98, "s")
+    ('175\u202fdays (155–200)', '10.0\u202fs (9.1–11.0)')
+    >>> show_range(5.0, 5.0, 5.0, "s"), show_range(0.013, 0.13, 0.29, "s")
+    ('5\u202fs', '130\u202fms (13–290)')
     >>> show_range(290e3, 432e3, float("nan"), "s")  # some draws never end
     '5\u202fdays (3.4–∞)'
     """
@@ -323,11 +333,24 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     if low == typical == high:
         return show(typical, unit)
     worth, name = _scale(typical, unit)
-    spread = (high - low) / abs(typical) if typical else 0.0
-    digits = 3 if spread < 0.35 else 2
-    main = _dress(_digits(typical / worth, digits), unit, name)
-    ends = (_digits(end / worth, digits) if math.isfinite(end) else open_ for end, open_ in ((low, "0"), (high, "∞")))
-    return f"{main} ({'–'.join(ends)})"
+    main, *ends = _in_step(*(value / worth for value in (typical, low, high)))
+    if main == ends[0] == ends[1]:
+        return show(typical, unit)
+    return f"{_dress(main, unit, name)} ({'–'.join(ends)})"
+
+
+def _in_step(typical: float, low: float, high: float) -> tuple[str, ...]:
+    """The numbers of a band, see `show_range`.
+
+    >>> _in_step(1.0, 0.752, 1.268), _in_step(2.0, 1.0, 30.0)
+    (('1.00', '0.75', '1.27'), ('2', '1', '30'))
+    """
+    apart = not (math.isfinite(low) and math.isfinite(high)) or high > 10 * abs(low)
+    if apart or not typical:
+        ends = (_digits(end, 2) if math.isfinite(end) else open_ for end, open_ in ((low, "0"), (high, "∞")))
+        return _digits(typical, 2), *ends
+    power = max(math.floor(math.log10(high - low)) - 1, math.floor(math.log10(abs(typical))) - 2)
+    return tuple(f"{round(value, -power):,.{max(-power, 0)}f}" for value in (typical, low, high))
 
 
 def marks(low: float, high: float, unit: str, count: int = 5) -> list[tuple[float, str]]:
@@ -371,10 +394,10 @@ def decades(low: float, high: float, unit: str, count: int = 6) -> list[tuple[fl
 def percent(share: float, digits: int = 0) -> str:
     """Write a share as per cent.
 
-    >>> percent(0.034), percent(0.034, 1)
-    ('3\u202f%', '3.4\u202f%')
+    >>> percent(0.034), percent(0.034, 1), percent(-0.01)
+    ('3\u202f%', '3.4\u202f%', '−1\u202f%')
     """
-    return f"{share * 100:.{digits}f}{THIN}%"
+    return f"{share * 100:.{digits}f}{THIN}%".replace("-", MINUS)
 
 
 def show_span(low: float, high: float, unit: str) -> str:

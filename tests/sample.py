@@ -66,9 +66,9 @@ def sample_plan() -> Plan:
             core_switches=0,
             links=Links(1024, 1024, 0),
             bisection=(
-                Bisection("scale_up", band(1.8e12, "B/s", 0), band(3.6e12, "B/s", 0)),
-                Bisection("leaf", band(25.6e12, "B/s", 0), band(51.2e12, "B/s", 0)),
-                Bisection("spine", band(25.6e12, "B/s", 0), band(51.2e12, "B/s", 0)),
+                Bisection("scale_up", band(1.8e12, "B/s", 0), band(3.6e12, "B/s", 0), band(2.25e11, "B/s", 0)),
+                Bisection("leaf", band(25.6e12, "B/s", 0), band(51.2e12, "B/s", 0), band(2.5e10, "B/s", 0)),
+                Bisection("spine", band(25.6e12, "B/s", 0), band(51.2e12, "B/s", 0), band(2.5e10, "B/s", 0)),
             ),
             bisection_per_gpu=band(5e10, "B/s", 0),
             slot=(SlotUse("network", band(5e10, "B/s", 0), band(0.9, "1")),),

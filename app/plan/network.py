@@ -495,21 +495,22 @@ def _bisections(network: Network) -> Iterator[Bisection[Draws]]:
     """The cut at every tier, which grows with the rate of one kind of link."""
     cluster, design = network.cluster, network.built.design if network.built else None
 
-    def cut(tier: str, across: Array, rate: Estimate) -> Bisection[Draws]:
+    def cut(tier: str, across: Array, gpus: int, rate: Estimate) -> Bisection[Draws]:
         one_way = np.asarray(across)
-        return Bisection(tier, Draws(one_way, used=(rate,)), Draws(2 * one_way, used=(rate,)))
+        both_ways, per_gpu = 2 * one_way, one_way / gpus
+        return Bisection(tier, *(Draws(value, used=(rate,)) for value in (one_way, both_ways, per_gpu)))
 
     domain, link = cluster.domain, cluster.scale_up.bandwidth
     if domain > 1 and cluster.wiring == "mesh":
-        yield cut("scale_up", bisection.mesh_bisection(domain, link.draws() / (domain - 1)), link)
+        yield cut("scale_up", bisection.mesh_bisection(domain, link.draws() / (domain - 1)), domain, link)
     elif domain > 1:
-        yield cut("scale_up", bisection.scale_up_bisection(domain, link.draws()), link)
+        yield cut("scale_up", bisection.scale_up_bisection(domain, link.draws()), domain, link)
     if design is not None:
         rate = cluster.scale_out.port_rate
         cuts = {"leaf": design.bisection_leaf, "spine": design.bisection_spine, "core": design.bisection_core}
         for tier, links in cuts.items():
             if isfinite(links):
-                yield cut(tier, float(links) / network.request.planes * rate.draws(), rate)
+                yield cut(tier, float(links) / network.request.planes * rate.draws(), cluster.gpus, rate)
 
 
 def _latency(network: Network) -> Draws:

@@ -98,6 +98,12 @@ class Bisection(Generic[Q]):
     both_ways: Q = result(
         "B/s", "Both ways", "The same in both directions together, as vendors print it.", formula="fabric.bisection"
     )
+    per_gpu: Q = result(
+        "B/s",
+        "Per GPU, one way",
+        "One way, over all GPUs of what is cut: one scale-up domain, or the cluster.",
+        formula="fabric.bisection",
+    )
 
 
 @record

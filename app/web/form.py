@@ -389,7 +389,19 @@ def _entries(
         groups.setdefault(heading or _family(key.kind, value, catalog), []).append(
             Option(value, label(name, value, catalog))
         )
-    return tuple((heading, tuple(options)) for heading, options in groups.items() if options)
+
+    def newest_first(option: Option) -> tuple[bool, int]:
+        return _newest_first(key.kind, option.value, catalog)
+
+    return tuple((heading, tuple(sorted(options, key=newest_first))) for heading, options in groups.items() if options)
+
+
+def _newest_first(kind: str, value: str, catalog: Catalog) -> tuple[bool, int]:
+    """The place of an entry in its list: what is on sale by year, the newest first, then what is not on sale yet."""
+    if kind in PLAIN or value not in catalog.kind(kind):
+        return False, 0
+    entry = catalog.kind(kind)[value]
+    return getattr(entry, "status", "shipping") in ("announced", "projected"), -(getattr(entry, "year", None) or 0)
 
 
 def _family(kind: str, value: str, catalog: Catalog) -> str:

@@ -72,7 +72,7 @@ def percent_band(value: Band | None) -> str:
     """A band of a share as per cent.
 
     >>> percent_band(Band(0.36, 0.405, 0.45, "1"))
-    '40.5\u202f% (36–45)'
+    '40.5\u202f% (36.0–45.0)'
     """
     if value is None:
         return "–"
@@ -94,7 +94,7 @@ def plain_band(value: Band | None) -> str:
     """A band as a bare number, for where the unit stands beside it.
 
     >>> plain_band(Band(1.0e6, 1.18e6, 1.3e6, "1/s"))
-    '1.18\u202fM (1–1.3)'
+    '1.18\u202fM (1.00–1.30)'
     """
     return "–" if value is None else show_range(value.low, value.typical, value.high, "1")
 

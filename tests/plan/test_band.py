@@ -78,11 +78,11 @@ def test_a_band_names_its_sources_once_and_marks_what_is_not_on_sale() -> None:
 def test_a_result_is_folded_as_a_tree_each_quantity_in_the_unit_its_field_declares():
     ten = Draws(np.full(257, 10.0))
     costs: CostLine[Draws] = CostLine("nodes", ten)
-    bisection: Bisection[Draws] = Bisection("leaf", ten, Draws(np.full(257, np.nan)))
+    bisection: Bisection[Draws] = Bisection("leaf", ten, Draws(np.full(257, np.nan)), ten)
     lines, cut, count = fold(((costs, costs), bisection, 3))
     assert count == 3
     assert [line.cost for line in lines] == [Band(10, 10, 10, "USD")] * 2
-    assert cut == Bisection("leaf", Band(10, 10, 10, "B/s"), None)
+    assert cut == Bisection("leaf", Band(10, 10, 10, "B/s"), None, Band(10, 10, 10, "B/s"))
 
 
 def test_every_field_of_every_part_of_a_plan_says_what_it_is():
@@ -101,6 +101,10 @@ def test_no_range_goes_beyond_what_can_be():
 
 def test_no_part_of_an_answer_can_be_changed() -> None:
     band = Band(1.0, 2.0, 3.0, "s")
-    for part, name in ((band, "typical"), (CostLine("nodes", band), "cost"), (Bisection("leaf", band, band), "cut")):
+    for part, name in (
+        (band, "typical"),
+        (CostLine("nodes", band), "cost"),
+        (Bisection("leaf", band, band, band), "cut"),
+    ):
         with pytest.raises(FrozenInstanceError):
             setattr(part, name, None)

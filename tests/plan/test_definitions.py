@@ -150,6 +150,10 @@ def test_the_worst_cut_of_a_taper_is_that_much_narrower():
     for plan in (one, two):
         for cut in plan.fabric.bisection:
             assert typical(cut.both_ways) == 2 * typical(cut.one_way)
+            cut_in_half = 8 if cut.tier == "scale_up" else plan.cluster.gpus
+            assert typical(cut.per_gpu) == pytest.approx(typical(cut.one_way) / cut_in_half)
+        assert typical(plan.fabric.bisection[0].per_gpu) == 225e9  # four of eight GPUs send 450 GB/s to the others
+        assert typical(plan.fabric.bisection[-1].per_gpu) == pytest.approx(typical(plan.fabric.bisection_per_gpu))
 
 
 @pytest.mark.parametrize("network", ["infiniband-ndr", "roce-400", "efa-400"])

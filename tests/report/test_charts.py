@@ -136,7 +136,10 @@ def test_bars_are_the_numbers_of_the_plan_and_of_its_table(real):
     assert len(visible) > 5
     assert values(plan_charts.memory(real)) == [row[1].typical for row in tables["memory"].rows[:-2] if row[1].typical]
     assert values(plan_charts.power(real))[:-1] == [row[1].typical for row in tables["power"].rows[:-3]]
-    assert values(plan_charts.bisection(real)) == [row[1].typical for row in tables["bisection"].rows]
+    shown = [column.key for column in tables["bisection"].columns]
+    assert values(plan_charts.bisection(real)) == [
+        row[shown.index("per_gpu")].typical for row in tables["bisection"].rows
+    ]
     assert values(plan_charts.costs(real))[:-1] == [
         row[1].typical for row in tables["capital"].rows[:-1] if row[1].typical
     ]

@@ -120,3 +120,15 @@ def test_what_the_software_does_is_folded_away() -> None:
 def test_a_ratio_is_shown_as_one(client):
     assert form.shown("oversubscription", 2.0, CATALOG) == "2:1"
     assert client.get("/?oversubscription=2").status_code == 200
+
+
+def test_lists_begin_with_the_newest_that_is_on_sale() -> None:
+    made = form.form(form.bind([], CATALOG), CATALOG)
+    gpus = next(control for group in made.groups for control in group.first if control.name == "gpu")
+    (vendor, cards), *_ = gpus.options
+    assert vendor == "NVIDIA"
+    years = [CATALOG.gpus[card.value].year or 0 for card in cards]
+    sold = [year for card, year in zip(cards, years, strict=True) if CATALOG.gpus[card.value].status == "shipping"]
+    assert sold == sorted(sold, reverse=True)
+    assert years[: len(sold)] == sold  # what is announced stands below
+    assert len(sold) < len(years)

@@ -193,15 +193,13 @@ def memory(plan: Plan) -> go.Figure:
 
 
 def bisection(plan: Plan) -> go.Figure:
-    """Bisection bandwidth at each tier, one way."""
+    """Bisection bandwidth for each GPU at each tier, one way."""
     return fabric_bisection(plan.fabric, plan.scenario)
 
 
 def fabric_bisection(found: Fabric, scenario: Mapping[str, Any]) -> go.Figure:
     """The same for a fabric alone, of this scenario."""
-    subtitle = (
-        "Bandwidth across the worst equal halves at each tier, one way; vendors often quote both ways, twice this"
-    )
+    subtitle = "What crosses the worst equal halves at each tier, one way, for each GPU of what is cut"
     cuts = [cut for cut in found.bisection if cut.one_way is not None]
     if not cuts:
         return nothing("There is no fabric to cut in half.", subtitle)
@@ -218,12 +216,13 @@ def fabric_bisection(found: Fabric, scenario: Mapping[str, Any]) -> go.Figure:
     bars = [
         Bar(
             in_words(cut.tier, "cut"),
-            cut.one_way,
+            cut.per_gpu,
             style_of(str(scenario["scale_up" if cut.tier == "scale_up" else "scale_out"])),
+            f"{text(cut.per_gpu)}, in all {text(cut.one_way)}",
         )
         for cut in cuts
     ]
-    return _bars(sentence(title), subtitle, bars, "Bisection bandwidth, one way")
+    return _bars(sentence(title), subtitle, bars, "Bisection bandwidth per GPU, one way")
 
 
 def costs(plan: Plan) -> go.Figure:
