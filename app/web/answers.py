@@ -35,6 +35,7 @@ from app.plan.serving.evaluate_serving import evaluate_serving
 from app.plan.serving.serving_request import ServingQuestion
 from app.plan.serving.serving_result import Serving
 from app.plan.unusual_values import unusual_values
+from app.studies.chances import Chances, chances
 from app.studies.comparison import Difference, compare
 from app.studies.network_costs import CostQuestion, CostStudy, cost_study
 from app.studies.own_sweep import CalibrateQuestion, OwnSweep, own_sweep
@@ -97,8 +98,8 @@ class CompareAnswer(Envelope):
 
 
 @record
-class SizeAnswer(Answer, Envelope):
-    """Clusters that do the job: the front of cost against time, and the three that matter."""
+class SizeAnswer(Chances, Answer, Envelope):
+    """Clusters that do the job: the front of cost against time, those that matter, and what they are likely to keep."""
 
 
 @record
@@ -481,6 +482,7 @@ def size_answer(
         findings=by_severity(findings),
         permalink="/size?" + _several(question),
         **vars(answer),
+        **vars(chances(question, answer, catalog)),
     )
 
 

@@ -21,6 +21,7 @@ from app.plan.band import Band
 from app.plan.scenario import Scenario
 from app.report.charts import svg
 from app.report.labels import capitalize_first, in_words, lower_first, words
+from app.units import percent as show_percent
 from app.units import show, show_range
 from app.web import assets
 from app.web.responses import HTML, PageCache, reply
@@ -66,6 +67,19 @@ def percent(value: float | None, digits: int = 2) -> str:
     ('6.2\u202f%', '–')
     """
     return "–" if value is None else show(value * 100, "1", digits) + "\u202f%"
+
+
+def odds(value: float | None) -> str:
+    """A chance, to one per cent.
+
+    >>> odds(0.834), odds(0.003), odds(0.997), odds(None)
+    ('83\u202f%', 'under 1\u202f%', 'over 99\u202f%', '–')
+    """
+    if value is None:
+        return "–"
+    if not 0.01 <= value <= 0.99:
+        return f"under {show_percent(0.01)}" if value < 0.5 else f"over {show_percent(0.99)}"
+    return show_percent(value)
 
 
 def percent_band(value: Band | None) -> str:
@@ -147,6 +161,7 @@ def environment() -> Environment:
         "percent_band": percent_band,
         "plain_band": plain_band,
         "count": count,
+        "odds": odds,
         "change": change,
         "words": words,
         "in_words": in_words,

@@ -41,6 +41,7 @@ from app.report.charts.style import (
     titled,
     upright,
 )
+from app.studies.chances import Likely
 from app.studies.curve import Curve, Floats, Mark, Series
 from app.studies.sensitivity import Sensitivity
 from app.studies.sizing import Answer, Candidate
@@ -317,49 +318,53 @@ def tornado(sensitivity: Sensitivity) -> go.Figure:
     )
 
 
-def pareto(answer: Answer, catalog: Catalog, deadline: float | None = None, budget: float | None = None) -> go.Figure:
-    """The clusters that no other beats in both time and cost; a point's custom data is the query of its plan."""
+ROOM = 6.0
+"""How many times beyond its limits the front is drawn: what is farther stands in the table."""
+
+
+def pareto(
+    answer: Answer,
+    catalog: Catalog,
+    deadline: float | None = None,
+    budget: float | None = None,
+    likely: Sequence[Likely] = (),
+) -> go.Figure:
+    """The clusters that no other beats in both time and cost, and the region that meets the limits.
+
+    Those ``likely`` have their ranges as crosses. A point's custom data is the query of its plan.
+    """
     subtitle = "Cost against time to train: each point is a cluster that no other beats in both"
     front = [one for one in answer.front if math.isfinite(one.cost) and math.isfinite(one.time_to_train)]
     if not front:
         return nothing("No cluster of those tried does this job.", subtitle)
-    times, money = [one.time_to_train for one in front], [one.cost for one in front]
-    x_low, x_high = min(times + ([deadline] if deadline else [])), max(times + ([deadline] if deadline else []))
-    y_low, y_high = min(money + ([budget] if budget else [])), max(money + ([budget] if budget else []))
-    x_low, x_high, y_low, y_high = x_low / 1.2, x_high * 1.2, y_low / 1.15, y_high * 1.25
-    names = [_cluster(one, catalog) for one in front]
-    texts = [f"{show(one.time_to_train, 's')}, {show(one.cost, 'USD')}" for one in front]
-    data: list[Values] = [
+    near = [one for one in likely if one.time_to_train and one.cost]
+    (x_low, x_high), (y_low, y_high) = _around(front, near, deadline, budget)
+    shown = [one for one in front if x_low <= one.time_to_train <= x_high and y_low <= one.cost <= y_high] or front
+    if len(shown) < len(front):
+        subtitle += f"; {len(front) - len(shown)} farther away stand in the table"
+    if near:
+        subtitle += "; crosses are 80 % ranges"
+    names = [_cluster(one, catalog) for one in shown]
+    texts = [f"{show(one.time_to_train, 's')}, {show(one.cost, 'USD')}" for one in shown]
+    data: list[Values] = [*_region(deadline or x_high, budget or y_high, x_low, y_low)] if deadline or budget else []
+    data += [trace for one in near for trace in _cross(one)]
+    data.append(
         {
             "type": "scatter",
             "mode": "lines+markers",
-            "x": times,
-            "y": money,
+            "x": [one.time_to_train for one in shown],
+            "y": [one.cost for one in shown],
             "text": [f"{plain(name)}<br>{text}" for name, text in zip(names, texts, strict=True)],
-            "customdata": [one.query for one in front],
+            "customdata": [one.query for one in shown],
             "line": {"color": MUTED, "width": 1, "shape": "vh"},
             "marker": {
                 "size": 10,
-                "color": [style_of(one.scale_out).colour for one in front],
-                "symbol": ["circle" if one.meets else "circle-open" for one in front],
+                "color": [style_of(one.scale_out).colour for one in shown],
+                "symbol": ["circle" if one.meets else "circle-open" for one in shown],
             },
             "hovertemplate": "%{text}<extra></extra>",
         }
-    ]
-    chosen = {"cheapest": answer.cheapest, "fastest": answer.fastest, "best value": answer.best_value}
-    notes: list[Values] = []
-    for index, (name, one) in enumerate(chosen.items()):
-        if one is not None:
-            x, y = math.log10(one.time_to_train), math.log10(one.cost)
-            notes.append(annotation(name, x, y, "left", "bottom", xshift=6, yshift=4 + 14 * index, bgcolor=CLEAR))
-    shapes = [upright(deadline) | {"line": {"color": INK, "width": 1.2, "dash": "dot"}}] if deadline else []
-    shapes += [across(budget)] if budget else []
-    if deadline:
-        notes.append(
-            annotation(f"deadline {show(deadline, 's')}", math.log10(deadline), 1, "right", "top", yref="paper")
-        )
-    if budget:
-        notes.append(annotation(f"budget {show(budget, 'USD')}", 0, math.log10(budget), "left", "bottom", xref="paper"))
+    )
     return figure(
         sentence(_pareto_title(answer, texts, catalog)),
         subtitle,
@@ -367,9 +372,69 @@ def pareto(answer: Answer, catalog: Catalog, deadline: float | None = None, budg
         height=420,
         x=style.logarithmic("Time to train", x_low, x_high, "s") | _days(x_low, x_high),
         y=style.logarithmic("Cost", y_low, y_high, "USD"),
-        annotations=notes,
-        shapes=shapes,
+        annotations=[*_picks(answer), *_limit_names(deadline, budget)],
+        shapes=_limit_lines(deadline, budget),
     )
+
+
+def _around(
+    front: Sequence[Candidate], near: Sequence[Likely], deadline: float | None, budget: float | None
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The ends of both axes: what lies near the limits, with its ranges; all of the front where there is no limit."""
+    times, money = [one.time_to_train for one in front], [one.cost for one in front]
+    if near and (deadline or budget):
+        x, y = [one.time_to_train for one in near], [one.cost for one in near]
+        times = [end for band in x if band for end in (band.low, band.high)] + ([deadline] if deadline else [])
+        money = [end for band in y if band for end in (band.low, band.high)] + ([budget] if budget else [])
+        within = ((deadline or times[0], times), (budget or money[0], money))
+        times, money = ([end for end in ends if limit / ROOM <= end <= limit * ROOM] for limit, ends in within)
+    return (min(times) / 1.1, max(times) * 1.1), (min(money) / 1.15, max(money) * 1.15)
+
+
+def _region(deadline: float, budget: float, x_low: float, y_low: float) -> Iterator[Values]:
+    """What is within both limits."""
+    yield {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [x_low, deadline, deadline, x_low],
+        "y": [y_low, y_low, budget, budget],
+        "fill": "toself",
+        "fillcolor": style_of("accent").colour,
+        "opacity": 0.1,
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+    }
+
+
+def _cross(one: Likely) -> Iterator[Values]:
+    """A cluster's ranges of time and cost."""
+    time, cost = one.time_to_train, one.cost
+    if time is None or cost is None:
+        return
+    line = {"color": style_of(one.scale_out).colour, "width": 1.2}
+    for x, y in (((time.low, time.high), (cost.typical,) * 2), ((time.typical,) * 2, (cost.low, cost.high))):
+        yield {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": line, "opacity": 0.6, "hoverinfo": "skip"}
+
+
+def _picks(answer: Answer) -> Iterator[Values]:
+    """The names of the clusters that are picked."""
+    chosen = {"cheapest": answer.cheapest, "soonest": answer.fastest}
+    for index, (name, one) in enumerate(chosen.items()):
+        if one is not None:
+            x, y = math.log10(one.time_to_train), math.log10(one.cost)
+            yield annotation(name, x, y, "left", "bottom", xshift=6, yshift=4 + 14 * index, bgcolor=CLEAR)
+
+
+def _limit_lines(deadline: float | None, budget: float | None) -> list[Values]:
+    lines = [upright(deadline) | {"line": {"color": INK, "width": 1.2, "dash": "dot"}}] if deadline else []
+    return lines + ([across(budget)] if budget else [])
+
+
+def _limit_names(deadline: float | None, budget: float | None) -> Iterator[Values]:
+    if deadline:
+        yield annotation(f"deadline {show(deadline, 's')}", math.log10(deadline), 1, "right", "top", yref="paper")
+    if budget:
+        yield annotation(f"budget {show(budget, 'USD')}", 0, math.log10(budget), "left", "bottom", xref="paper")
 
 
 def _pareto_title(answer: Answer, texts: Sequence[str], catalog: Catalog) -> str:
@@ -387,6 +452,8 @@ def _cluster(one: Candidate, catalog: Catalog) -> str:
 
 def _days(low: float, high: float) -> Values:
     """Marks for an axis of long times, in days."""
+    day = parse("1 d", "s")
     counts = [digit * 10.0**power for power in range(-1, 5) for digit in (1, 2, 5)]
-    texts = [(parse(f"{count:g} d", "s"), f"{count:g} d") for count in counts]
-    return marked([(value, text) for value, text in texts if low <= value <= high])
+    if high / low < 8:
+        counts = [value for value, _ in marks(low / day, high / day, "1", 4)]
+    return marked([(count * day, f"{count:g} d") for count in counts if low <= count * day <= high])

@@ -1,5 +1,6 @@
 """Which cluster trains this model by this date for this money, as a page."""
 
+from collections.abc import Iterator
 from time import monotonic
 from typing import Any, get_args
 
@@ -8,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from app.catalog.load import Catalog
 from app.plan.declarations import declared
 from app.report.charts import curve_charts
+from app.studies.chances import Likely, nearest_misses
 from app.studies.sizing import USUAL_DEADLINE, Answer, Candidate, Kind, Question
 from app.units import show
 from app.web import form
@@ -25,6 +27,9 @@ QUESTION = {
     "Job": ("model", "training_tokens", "sequence_length", "global_batch", "precision"),
     "Limits": ("deadline", "budget", "budget_kind", "power_limit", "gpus"),
 }
+
+
+CHANCES = ("by_deadline", "in_budget", "in_power")
 
 
 @router.get("/size")
@@ -53,13 +58,35 @@ def _sizing(request: Request, asked: form.BoundForm, answer: SizeAnswer | None) 
         "question": question,
         "answer": answer,
         "verdict": _sized_in_a_sentence(question, answer, catalog) if answer and question else "",
-        "figure": curve_charts.pareto(answer, catalog, answer.deadline, question.budget)
+        "figure": curve_charts.pareto(answer, catalog, answer.deadline, question.budget, answer.chances)
         if answer and question
         else None,
+        "picks": list(_picks(answer)) if answer else [],
+        "near": {one.query: one for one in answer.chances} if answer else {},
+        "chance_columns": _chance_columns(answer) if answer else {},
         "limits": {name: form.title(name, Question) for name in ("deadline", "budget", "power_limit")},
         "kinds": {kind: declared(Candidate)[kind].label for kind in get_args(Kind)},
         **question_of(request, asked, QUESTION, CHOICES),
     }
+
+
+def _chance_columns(answer: SizeAnswer) -> dict[str, str]:
+    """The limits that have chances, each with the heading of its column; blank for one that was not given."""
+    said = declared(Likely)
+    given = {name: any(getattr(one, name) is not None for one in answer.chances) for name in CHANCES}
+    return {name: said[name].label if given[name] else "" for name in CHANCES}
+
+
+def _picks(answer: SizeAnswer) -> Iterator[tuple[str, Likely | Candidate, str]]:
+    """What to choose among: a title, a cluster, and why it stands there."""
+    if answer.cheapest:
+        yield "Cheapest", answer.cheapest, "least money of those that meet every limit"
+    if answer.fastest:
+        yield "Soonest", answer.fastest, "least time of those that meet every limit"
+    if answer.safest:
+        yield "Safest", answer.safest, "cheapest that keeps each limit in nine cases of ten"
+    for one in nearest_misses(answer):
+        yield "Nearest miss", one, f"misses only the {form.title(one.misses[0], Question).lower()}"
 
 
 def _sized_in_a_sentence(question: Question, answer: Answer, catalog: Catalog) -> str:

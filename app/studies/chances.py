@@ -1,0 +1,133 @@
+"""How likely the clusters of a sizing keep each limit, and what a week less costs.
+
+A range belongs to a number, a chance to a limit: "58 days (53-64)" does not say whether 60 days are met.
+"""
+
+from typing import Generic
+
+from app.catalog.load import Catalog
+from app.plan.band import Draws, Q, fold, nan_is_an_answer, record, result
+from app.studies.board_brief import chance
+from app.studies.sizing import Answer, Candidate, Question
+from app.studies.stages import stages
+from app.units import parse
+
+MOST = 10
+"""Clusters whose chances are worked out: each is a plan with its ranges."""
+SAFE = 0.9
+"""The chance of each limit from which on a cluster is called safe."""
+WEEK = parse("7 days", "s")
+COSTS = {"capital": "capital", "rental": "rental", "run": "per_run"}
+"""The cost of a plan that each kind of budget is for."""
+
+
+@record
+class Likely(Generic[Q]):
+    """A cluster with its ranges, and how likely it keeps each limit; ``None`` of a limit that was not given."""
+
+    gpu: str = result("", "GPU", "Key of the GPU.")
+    scale_out: str = result("", "Network", "Key of the network.")
+    gpus: int = result("1", "GPUs", "GPUs of the cluster.")
+    query: str = result("", "Query", "Its scenario as a query string.")
+    time_to_train: Q = result("s", "Time to train", "Time of the run.", formula="training.time_to_train")
+    cost: Q = result("USD", "Cost", "The one of the three costs that the budget is for.")
+    power: Q = result("W", "Power", "Power to provide for nodes and networks at their maximum, IT load alone.")
+    by_deadline: float | None = result("1", "By the date", "Chance that the run takes no longer.", share=True)
+    in_budget: float | None = result("1", "In budget", "Chance that it costs no more.", share=True)
+    in_power: float | None = result("1", "In power", "Chance that it draws no more.", share=True)
+
+    @property
+    def least(self) -> float:
+        """The chance of the limit that it is least likely to keep."""
+        return min((odds for odds in (self.by_deadline, self.in_budget, self.in_power) if odds is not None), default=1)
+
+
+@record
+class Sooner:
+    """The cheapest of the front that takes at least a week less than the cheapest that meets the limits."""
+
+    cluster: Candidate = result("", "Cluster", "The quicker one.")
+    saves: float = result("s", "Saves", "How much less it takes.")
+    costs: float = result("USD", "Costs", "How much more it costs.")
+    per_week: float = result("USD", "A week costs", "The same for each week that it saves.")
+
+
+@record
+class Chances:
+    """What a sizing's clusters are likely to keep."""
+
+    chances: tuple[Likely, ...] = result(
+        "", "Chances", "Clusters near the limits with their ranges and chances, cheapest first."
+    )
+    safest: Likely | None = result(
+        "", "Safest", "The cheapest of them that keeps each limit in nine cases of ten; null where none does."
+    )
+    sooner: Sooner | None = result(
+        "", "A week sooner", "What at least a week less costs; null where nothing saves one."
+    )
+
+
+@nan_is_an_answer
+def chances(question: Question, answer: Answer, catalog: Catalog) -> Chances:
+    """The chances of the clusters that a reader of this answer chooses among."""
+    likely = tuple(fold(_likely(question, one, catalog)) for one in _near(question, answer))
+    safest = next((one for one in likely if one.least >= SAFE), None)
+    return Chances(likely, safest, _sooner(answer))
+
+
+def nearest_misses(answer: Answer) -> tuple[Candidate, ...]:
+    """Where no cluster meets all limits, for each limit the one of the front that misses it alone, by the least."""
+    field = {"deadline": "time_to_train", "budget": "cost", "power_limit": "power"}
+    alone = [one for one in answer.front if len(one.misses) == 1] if answer.cheapest is None else []
+    return tuple(
+        min((one for one in alone if one.misses == (name,)), key=lambda one: getattr(one, of))
+        for name, of in field.items()
+        if any(one.misses == (name,) for one in alone)
+    )
+
+
+def _near(question: Question, answer: Answer) -> list[Candidate]:
+    """The clusters that are named, and of the front those nearest to the limits; cheapest first."""
+    named = [answer.cheapest, answer.fastest, *answer.ties, *nearest_misses(answer)]
+    kept = {one.query: one for one in named if one}
+    for one in sorted(answer.front, key=lambda one: _distance(question, one)):
+        if len(kept) >= MOST:
+            break
+        kept.setdefault(one.query, one)
+    return sorted(kept.values(), key=lambda one: one.cost)
+
+
+def _distance(question: Question, one: Candidate) -> float:
+    """How many times a cluster is away from the limit that it is farthest from."""
+    reached = {"deadline": one.time_to_train, "budget": one.cost, "power_limit": one.power}
+    over = [reached[name] / limit for name, limit in question.limits.items()]
+    return max(max(factor, 1 / factor) for factor in over)
+
+
+def _likely(question: Question, one: Candidate, catalog: Catalog) -> Likely[Draws]:
+    drawn = stages(question.scenario(one.gpu, one.scale_out, one.gpus), catalog)
+    time, power = drawn.training.time_to_train, drawn.cluster.power
+    cost: Draws = getattr(drawn.costs, COSTS[question.budget_kind])
+    return Likely(
+        gpu=one.gpu,
+        scale_out=one.scale_out,
+        gpus=one.gpus,
+        query=one.query,
+        time_to_train=time,
+        cost=cost,
+        power=power,
+        by_deadline=chance(time, question.limits.get("deadline")),
+        in_budget=chance(cost, question.budget),
+        in_power=chance(power, question.power_limit),
+    )
+
+
+def _sooner(answer: Answer) -> Sooner | None:
+    """The front is cheapest first, so the first that saves a week is the cheapest that does."""
+    best = answer.cheapest
+    saves = ((one, best.time_to_train - one.time_to_train) for one in answer.front) if best else ()
+    found = next(((one, saved) for one, saved in saves if saved >= WEEK), None)
+    if best is None or found is None:
+        return None
+    (cluster, saved), more = found, found[0].cost - best.cost
+    return Sooner(cluster, saved, more, more / (saved / WEEK))

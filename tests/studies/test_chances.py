@@ -1,0 +1,93 @@
+"""How likely the clusters of a sizing keep each limit, and what a week less costs."""
+
+import pytest
+
+from app.catalog.load import load_catalog
+from app.plan.evaluate import evaluate
+from app.studies.board_brief import BriefQuestion, brief
+from app.studies.chances import MOST, SAFE, WEEK, Chances, chances, nearest_misses
+from app.studies.sizing import Answer, Question, size
+
+CATALOG = load_catalog()
+
+
+def question(**fields: object) -> Question:
+    asked = {"model": "llama-3-8b", "training_tokens": "1T", "gpu": ["h100-sxm"], "gpus": 1024, **fields}
+    return Question.model_validate(asked)
+
+
+ASKED = question(deadline="30 days", budget="$40M", power_limit="2 MW")
+
+
+@pytest.fixture(scope="module")
+def answer() -> Answer:
+    return size(ASKED, CATALOG, seconds=60)
+
+
+@pytest.fixture(scope="module")
+def found(answer: Answer) -> Chances:
+    return chances(ASKED, answer, CATALOG)
+
+
+def test_a_cluster_is_the_plan_of_its_scenario_with_the_chances_of_its_brief(answer: Answer, found: Chances) -> None:
+    assert answer.cheapest is not None
+    one = next(one for one in found.chances if one.query == answer.cheapest.query)
+    asked = ASKED.scenario(one.gpu, one.scale_out, one.gpus)
+    plan = evaluate(asked, CATALOG)
+    assert (one.time_to_train, one.cost) == (plan.training.time_to_train, plan.costs.capital)
+    assert one.power == plan.cluster.power
+    assert one.power.typical == pytest.approx(answer.cheapest.power)
+    held = brief(BriefQuestion.model_validate({**dict(asked), "deadline": 30 * 86400, "budget": 40e6}), CATALOG)
+    assert (one.by_deadline, one.in_budget) == (held.time_chance, held.money_chance)
+
+
+def test_a_limit_below_the_range_is_unlikely_and_one_above_it_nearly_sure(found: Chances) -> None:
+    for one in found.chances:
+        for limit, band, odds in (
+            (30 * 86400, one.time_to_train, one.by_deadline),
+            (40e6, one.cost, one.in_budget),
+            (2e6, one.power, one.in_power),
+        ):
+            assert 0 <= odds <= 1
+            if limit < band.low:
+                assert odds < 0.15
+            if limit > band.high:
+                assert odds > 0.85
+
+
+def test_the_safest_is_the_cheapest_that_keeps_each_limit_in_nine_of_ten(found: Chances) -> None:
+    assert found.safest is not None
+    assert found.safest.least >= SAFE
+    assert all(one.least < SAFE for one in found.chances if one.cost.typical < found.safest.cost.typical)
+    assert 1 < len(found.chances) <= MOST
+
+
+def test_a_week_sooner_is_bought_from_the_cheapest_of_the_front_that_saves_one(answer: Answer, found: Chances) -> None:
+    assert answer.cheapest is not None
+    quicker = [one for one in answer.front if one.time_to_train <= answer.cheapest.time_to_train - WEEK]
+    assert found.sooner is not None
+    assert found.sooner.cluster == min(quicker, key=lambda one: one.cost)
+    assert found.sooner.costs == found.sooner.cluster.cost - answer.cheapest.cost > 0
+    assert found.sooner.per_week * found.sooner.saves == pytest.approx(found.sooner.costs * 7 * 86400)
+
+
+def test_where_nothing_meets_all_limits_the_nearest_miss_each_alone() -> None:
+    asked = question(deadline="3 days", budget="$2M")
+    answer = size(asked, CATALOG, seconds=60)
+    by_money, by_date = nearest_misses(answer)[0], nearest_misses(answer)[1]
+    assert answer.cheapest is None
+    assert by_money.misses == ("deadline",)
+    assert by_money.cost <= 2e6
+    assert by_date.misses == ("budget",)
+    assert by_date.time_to_train <= 3 * 86400
+    made = chances(asked, answer, CATALOG)
+    assert {by_money.query, by_date.query} <= {one.query for one in made.chances}
+    assert made.safest is None
+    assert made.sooner is None
+
+
+def test_no_limit_has_no_chance() -> None:
+    asked = question()  # the usual 90 days
+    one = chances(asked, size(asked, CATALOG, seconds=60), CATALOG).chances[0]
+    assert one.by_deadline is not None
+    assert (one.in_budget, one.in_power) == (None, None)
