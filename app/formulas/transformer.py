@@ -15,7 +15,7 @@ Source where none is named: counted from the architecture, Vaswani et al., "Atte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -227,6 +227,61 @@ def parameters(shape: Shape) -> Array:
         + (2 - shape.tied) * shape.vocabulary * shape.hidden
         + shape.positions * shape.hidden
     )
+
+
+def layers_of_size(size: Array, aspect: Array, expansion: Array) -> Array:
+    """Layers of a dense model of which nothing but the size is known.
+
+    A layer of width h = a·L holds about (2 + 3x)·h² parameters with a gated block x times as wide, so that
+    L = (N/((2 + 3x)·a²))^⅓, here to the nearest multiple of 4, from 64 layers on of 8, so that pipelines divide.
+
+    Args:
+        size: parameters, N [1].
+        aspect: width over layers, a [1].
+        expansion: feed-forward width over h, x [1].
+
+    Returns:
+        Layers, L [1].
+
+    Source: Kaplan et al., "Scaling laws for neural language models", 2020, section 2.1 (N = 12·L·h² with plain blocks)
+    and figure 5: the loss hardly depends on width over layers from 50 to 300.
+
+    >>> float(layers_of_size(100e9, aspect=128, expansion=3.5))  # (100e9/(12.5·16,384))^⅓ = 78.7
+    80.0
+    >>> float(layers_of_size(175e9, aspect=128, expansion=3.5))  # GPT-3 has 96
+    96.0
+    """
+    layers = np.cbrt(size / ((2 + 3 * expansion) * aspect**2))
+    step = where(layers < 64, 4.0, 8.0)
+    return maximum(np.round(layers / step), 1.0) * step
+
+
+def shape_of_size(
+    size: Array, layers: Array, width: Array, head_dim: Array, kv_heads: Array, vocabulary: Array, tied: Array
+) -> Shape:
+    """A dense shape with gated blocks of a given depth and width, whose feed-forward blocks make up its size.
+
+    f = (N - all others)/(3·L·h), to the nearest multiple of 256.
+
+    Args:
+        size: parameters, N [1].
+        layers: L [1].
+        width: h [1].
+        head_dim: width of one head [1].
+        kv_heads: key-value heads, halved where the query heads are no multiple of them [1].
+        vocabulary: tokens that the model knows [1].
+        tied: 1 if input and output embeddings are one matrix, else 0 [1].
+
+    Source: the shapes of Llama 3 (Grattafiori et al., 2024, table 3).
+
+    >>> float(shape_of_size(8.03e9, 32, 4096, 128, 8, 128256, 0).ffn_hidden)  # Llama 3 8B
+    14336.0
+    """
+    heads = width / head_dim
+    groups = where(heads % kv_heads == 0, kv_heads, kv_heads / 2)
+    bare = Shape(layers, width, heads, head_dim, groups, 0.0, 1.0, vocabulary, tied)
+    wide = (size - parameters(bare)) / (3 * layers * width)
+    return replace(bare, ffn_hidden=maximum(np.round(wide / 256), 1.0) * 256)
 
 
 def active_parameters(shape: Shape) -> Array:

@@ -1,5 +1,6 @@
 """What the reader asks: one frozen model behind the form, the query string and the request body."""
 
+import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -55,6 +56,12 @@ NEEDED = ("layers", "hidden", "heads", "ffn_hidden", "vocabulary")
 """What a model of one's own cannot do without: where one is blank the default model's stands in."""
 
 
+SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([MBT])", re.IGNORECASE)
+"""A model of which the size alone is given, such as 100B."""
+LIKE_A_SIZE = re.compile(r"\d[\d.x]* ?[MBT]", re.IGNORECASE)
+"""How a name begins that says more than the size, such as 8x7B or 70B-moe."""
+LEAST_SIZE, MOST_SIZE = 5e8, 1e14
+"""Parameters of the models whose shape follows from their size [1]."""
 PLAIN = ("stacks", "regions")
 """Kinds of key that have no entries of their own."""
 
@@ -93,6 +100,13 @@ class Key(Ref):
         known = self.keys(catalog)
         if key in known:
             return None
+        if self.kind == "models" and LIKE_A_SIZE.match(key):
+            return PydanticCustomError(
+                "unknown_size",
+                "“{text}” is no model of the catalogue. A shape follows from a size alone, such as 70B, and is dense: "
+                "of a mixture of experts give the shape.",
+                {"text": key[:40]},
+            )
         near = get_close_matches(key, known, n=3, cutoff=0.5)
         advice = f"Did you mean {' or '.join(near)}? " if near else ""
         text = key if len(key) <= 40 else key[:40] + "…"
@@ -335,8 +349,15 @@ class ModelRequest(Request):
     model: ModelKey = _field(
         "model",
         "Model",
-        "A preset, or custom and a shape of your own (blank: Llama 3 70B's); shape fields beside a preset change it.",
+        "A preset; a size, such as 100B, whose shape follows by rule; or custom and a shape of your own (blank: Llama "
+        "3 70B's). Shape fields beside a preset or a size change it.",
         "llama-3-70b",
+    )
+    parameters: Annotated[Number, Field(ge=LEAST_SIZE, le=MOST_SIZE)] | None = _field(
+        "shape",
+        "Parameters",
+        "Such as 100B. What of the shape is blank then follows by rule: width is 128 times the layers, as in GPT-3, "
+        "the rest as in Llama 3. Blank: as the shape has.",
     )
     layers: Size | None = _field("shape", "Layers", "Transformer layers.")
     hidden: Size | None = _field("shape", "Hidden size", "Width of what passes from layer to layer.")
@@ -376,7 +397,7 @@ class ModelRequest(Request):
 
     def borrowed(self) -> tuple[str, ...]:
         """The fields that a model of one's own lacks; the default model's stand in, and a finding says so."""
-        if self.model != CUSTOM:
+        if self.model != CUSTOM or self.parameters is not None:
             return ()
         return tuple(
             name
@@ -651,9 +672,22 @@ class Scenario(
         if not isinstance(data, dict):
             return data
         given = {key: value for key, value in data.items() if not (isinstance(value, str) and not value.strip())}
-        if "model" not in given and any(given.get(name) is not None for name in SHAPE):
+        sized = SIZE.fullmatch(given["model"].strip()) if isinstance(given.get("model"), str) else None
+        if sized:
+            given = {"parameters": "".join(sized.groups()).upper()} | given | {"model": CUSTOM}
+        if "model" not in given and any(given.get(name) is not None for name in ("parameters", *SHAPE)):
             given["model"] = CUSTOM
         return given
+
+    @model_validator(mode="after")
+    def _size_alone(self) -> Self:
+        if self.parameters is not None and (self.model != CUSTOM or self.experts):
+            raise PydanticCustomError(
+                "parameters",
+                "A shape follows from the parameters of a dense model of your own alone: leave them blank beside a "
+                "preset or experts.",
+            )
+        return self
 
     def part(self, kind: type[Part]) -> Part:
         """One part of the question, for a function that reads no other.

@@ -3,6 +3,7 @@
 from app.catalog.load import Catalog
 from app.plan.band import Band
 from app.plan.cluster import Cluster
+from app.plan.job.shape import model_name
 from app.plan.result import Bottleneck, Plan
 from app.plan.scenario import ModelRequest
 from app.units import percent, show, show_range
@@ -20,7 +21,7 @@ LIMITS = {
 def verdict(plan: Plan, cluster: Cluster, request: ModelRequest, catalog: Catalog) -> str:
     """One or two sentences a director repeats in a meeting."""
     costs, bottleneck = plan.costs, plan.bottleneck
-    model = catalog.models[request.model].name if request.model in catalog.models else "a model of your own"
+    model = model_name(request, catalog)
     network = f" on {cluster.scale_out.name}" if cluster.nodes > 1 else ""
     gpus = f"{cluster.gpus:,} {cluster.gpu.name}{network}"
     time = plan.training.time_to_train

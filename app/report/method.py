@@ -351,6 +351,16 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "transformer",
+        "transformer.layers_of_size",
+        (r"L^3 = \frac{N}{(2 + 3x) a^2}",),
+    ),
+    (
+        "transformer",
+        "transformer.shape_of_size",
+        (r"f = \frac{N - P_{others}}{3 L h}",),
+    ),
+    (
+        "transformer",
         "transformer.active_parameters",
         (r"P_{active} = P - L_{expert} (E - k) P_{expert} - r (1 - \text{tied}) (V - 1) h",),
     ),
@@ -952,6 +962,8 @@ TITLES = {
     "training.copies": "Where copies of a parameter stand",
     "training.axes_of": "Groups by stride and size",
     "transformer.parameters": "Parameters of a model",
+    "transformer.layers_of_size": "Layers of a model of which the size is known",
+    "transformer.shape_of_size": "Shape of a model of which the size is known",
     "training.wave_elements": "Work lost in the last wave of tiles",
     "training.linear_layer": "Matrix products of a linear layer",
     "training.forward_products": "How often a product is made",

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from app import units
 from app.catalog.load import Catalog
-from app.plan.scenario import PLAIN, Key, Scenario, group_of
+from app.plan.job.shape import model_name
+from app.plan.scenario import PLAIN, Key, ModelRequest, Scenario, group_of
 from app.units import Quantity
 from app.web import problems
 
@@ -32,6 +33,9 @@ FIRST = frozenset(
     }
 )  # fmt: skip
 """The fields a planner always sees; the rest of a group is folded."""
+
+IMPLIED = ("model", "parameters")
+"""What may follow from other fields: a model of one's own from its shape, its parameters from a model such as 100B."""
 
 LABELS = {
     "rail-optimized": "Rail-optimised",
@@ -177,11 +181,18 @@ def bind(
         elif value.strip():
             typed[field] = (*typed.get(field, ()), value)
     try:
-        return BoundForm(kind.model_validate(typed, context={"catalog": catalog}), typed, {}, kind)
+        scenario = kind.model_validate(typed, context={"catalog": catalog})
     except ValidationError as error:
         problem = problems.from_validation(error, list(kind.model_fields)).problem
         wrong = {item.pointer.removeprefix("#").lstrip("/").split("/")[0]: item.detail for item in problem.errors}
         return BoundForm(None, typed, wrong, kind)
+    values = scenario.asked()
+    implied = {
+        name: written(values[name], _written_in(name, kind))
+        for name in IMPLIED
+        if name in values and not typed.get(name)
+    }
+    return BoundForm(scenario, typed | implied, {}, kind)
 
 
 def form(asked: BoundForm, catalog: Catalog, resolved: Mapping[str, Any] | None = None, prefix: str = "") -> Form:
@@ -243,8 +254,7 @@ def title(name: str, kind: type[Scenario] = Scenario) -> str:
 def summary(scenario: Scenario, catalog: Catalog) -> str:
     """The scenario in one line."""
     gpu, network = catalog.gpus[scenario.gpu].name, catalog.scale_out[scenario.scale_out].name
-    model = catalog.models[scenario.model].name if scenario.model in catalog.models else "a model of your own"
-    return f"{scenario.gpus:,} × {gpu}, {network}, {model}"
+    return f"{scenario.gpus:,} × {gpu}, {network}, {model_name(scenario.part(ModelRequest), catalog)}"
 
 
 def parts(scenario: Scenario, catalog: Catalog) -> list[str]:

@@ -84,6 +84,7 @@ REACH: dict[str, tuple[dict, object, str]] = {
     "global_batch": ({}, 1024, STEP),
     "precision": ({}, "fp8", JOB),
     "layers": (OWN, 64, JOB),
+    "parameters": ({"model": "custom", "parameters": 7e9}, 8e9, JOB),
     "hidden": (OWN, 8192, JOB),
     "heads": (OWN, 64, STEP),
     "head_dim": (OWN, 64, JOB),

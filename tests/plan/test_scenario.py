@@ -209,3 +209,26 @@ def test_no_model_of_the_catalogue_is_called_as_one_of_ones_own(tmp_path: Path) 
     (tmp_path / "models.toml").write_text("[custom]\n" + "\n".join(lines) + "\n[custom.parameters]\ntypical = 8e9\n")
     with pytest.raises(CatalogError, match=r"models\.toml:1: custom: is what a model of one's own is called"):
         check_presets(load_catalog(tmp_path))
+
+
+def test_a_model_may_be_given_by_its_size() -> None:
+    for text in ("100B", "100b", "100 B", "0.1T"):
+        asked = Scenario.model_validate({"model": text}, context={"catalog": CATALOG})
+        assert (asked.model, asked.parameters) == ("custom", pytest.approx(100e9)), text
+    assert Scenario(parameters=7e9).model == "custom"
+
+
+@pytest.mark.parametrize("text", ["70B-moe", "8x7B", "1T-a32b"])
+def test_a_mixture_of_experts_has_no_shape_by_rule(text: str) -> None:
+    said = complaint(model=text)
+    assert said.startswith(f"“{text}” is no model of the catalogue")
+    assert "of a mixture of experts give the shape" in said
+
+
+def test_a_size_goes_with_no_preset_no_experts_and_no_other_size() -> None:
+    for asked in (
+        {"model": "llama-3-8b", "parameters": 9e9},
+        {"model": "70B", "experts": 8},
+    ):
+        assert "of a dense model of your own alone" in complaint(**asked)
+    assert "500" in complaint(parameters="1M")

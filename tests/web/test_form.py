@@ -132,3 +132,9 @@ def test_lists_begin_with_the_newest_that_is_on_sale() -> None:
     assert sold == sorted(sold, reverse=True)
     assert years[: len(sold)] == sold  # what is announced stands below
     assert len(sold) < len(years)
+
+
+def test_a_model_given_by_its_size_is_a_shape_of_ones_own_with_its_parameters() -> None:
+    assert control("model", ("model", "100B")).value == "custom"
+    assert control("parameters", ("model", "100B")).value == "100B"
+    assert control("model", ("layers", "40")).value == "custom"

@@ -13,6 +13,7 @@ from app.plan.job import batch
 from app.plan.job.calibration import PRECISION_BYTES, measured, peaks
 from app.plan.job.inputs import JobSetup, usual_batch
 from app.plan.job.layout import mismatch
+from app.plan.job.shape import shape_findings
 from app.plan.job.storage import Checkpointing, checkpointing
 from app.plan.result import Finding, Memory
 from app.plan.scenario import ParallelismRequest
@@ -27,6 +28,7 @@ def findings(
 ) -> Iterator[Finding]:
     """What keeps the job from running, what it runs instead, what is tight and what is not modelled."""
     gpu = setup.cluster.gpu
+    yield from shape_findings(setup.request.model, setup.catalog)
     yield from _uneven(setup)
     yield from _wider_precision(setup)
     if found.smallest is None:

@@ -1,5 +1,6 @@
 """The shape of a model: what the catalogue or the scenario says of it."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +8,9 @@ from app.catalog.entries import Model
 from app.catalog.load import Catalog
 from app.formulas import transformer
 from app.formulas.transformer import Shape
-from app.plan.scenario import SHAPE, ModelRequest
+from app.plan.result import Finding
+from app.plan.scenario import NEEDED, SHAPE, ModelRequest
+from app.units import show
 
 
 def shape_of(model: Model, prediction: bool = True) -> Shape:
@@ -73,6 +76,11 @@ def shape(request: ModelRequest, catalog: Catalog) -> Shape:
         if "expert_ffn_hidden" in numbers or "shared_experts" in numbers:
             numbers["shared_ffn_hidden"] = 0.0
         return replace(listed, **numbers)
+    if request.parameters is not None:
+        return replace(
+            shape_by_rule(request.parameters, catalog),
+            **(numbers | {"dense_layers": numbers["layers"]} if "layers" in numbers else numbers),
+        )
     stand_in = catalog.models[ModelRequest.model_fields["model"].default]
     numbers = {name: float(getattr(stand_in, name)) for name in request.borrowed()} | numbers
     heads, hidden = numbers["heads"], numbers["hidden"]
@@ -88,6 +96,62 @@ def shape(request: ModelRequest, catalog: Catalog) -> Shape:
         "dense_layers": 0.0 if experts else numbers["layers"],
     }
     return Shape(**(filled | numbers))
+
+
+def shape_by_rule(size: float, catalog: Catalog) -> Shape:
+    """The shape of a dense model of which the size alone is known.
+
+    >>> from app.catalog.load import load_catalog
+    >>> by_rule = shape_by_rule(100e9, load_catalog())
+    >>> by_rule.layers, by_rule.hidden, by_rule.ffn_hidden, round(float(transformer.parameters(by_rule)) / 1e9)
+    (80.0, 10240.0, 32000.0, 100)
+    """
+    rule = {name: estimate.typical for name, estimate in catalog.training["by_size"].items()}
+    layers = float(transformer.layers_of_size(size, rule["aspect"], rule["expansion"]))
+    width, tied = rule["aspect"] * layers, float(size < rule["tied_below"])
+    found = transformer.shape_of_size(size, layers, width, rule["head_dim"], rule["kv_heads"], rule["vocabulary"], tied)
+    return Shape(**{name: float(value) for name, value in (vars(found) | {"dense_layers": layers}).items()})
+
+
+def model_name(request: ModelRequest, catalog: Catalog) -> str:
+    """What a model is called in a sentence.
+
+    >>> from app.catalog.load import load_catalog
+    >>> model_name(ModelRequest(), load_catalog()), model_name(ModelRequest(model="custom"), load_catalog())
+    ('Llama 3 70B', 'a model of your own')
+    """
+    if request.model in catalog.models:
+        return catalog.models[request.model].name
+    if request.parameters is not None:
+        return f"a model of {show(request.parameters, '1')} parameters"
+    return "a model of your own"
+
+
+def shape_findings(request: ModelRequest, catalog: Catalog) -> Iterator[Finding]:
+    """A shape that follows from a size, or that no longer has it."""
+    size = request.parameters
+    if size is None:
+        return
+    built, rule = shape(request, catalog), catalog.training["by_size"]
+    real = float(transformer.parameters(built))
+    if any(getattr(request, name) is None for name in NEEDED):
+        yield Finding(
+            "note",
+            "shape-by-rule",
+            f"Of the model only its size is known. A shape by rule stands in: {built.layers:.0f} layers of width "
+            f"{built.hidden:,.0f} ({rule['aspect'].typical:g} for each layer, as in GPT-3) with feed-forward blocks of "
+            f"{built.ffn_hidden:,.0f}, the rest as in Llama 3. The real one may need another step and more memory.",
+            ("parameters", "layers", "hidden"),
+            "Type layers, width and heads once they are known.",
+        )
+    if abs(real / size - 1) > rule["tolerance"].typical:
+        yield Finding(
+            "warning",
+            "other-size",
+            f"With the shape fields that are given the model has {show(real, '1')} parameters, not {show(size, '1')}.",
+            ("parameters", *(name for name in SHAPE if getattr(request, name) is not None)),
+            "Leave these fields blank, or the parameters.",
+        )
 
 
 def shape_fields(model: Shape) -> dict[str, Any]:

@@ -15,10 +15,11 @@ from app.plan.band import Draws, Q, fold, nan_is_an_answer, record, result
 from app.plan.bill_of_materials import draws_or_nan
 from app.plan.findings import by_severity, of_question
 from app.plan.job.breakdown import erring
+from app.plan.job.shape import model_name, shape_findings
 from app.plan.network import network_of
 from app.plan.result import Cluster as ClusterResult
 from app.plan.result import Finding
-from app.plan.scenario import check_keys
+from app.plan.scenario import ModelRequest, check_keys
 from app.plan.serving.serving_breakdown import (
     Measured,
     alternatives_of,
@@ -67,7 +68,12 @@ def evaluate_serving(question: ServingQuestion, catalog: Catalog) -> ServingEval
         ServingEvaluation[Draws](
             scenario=question.filled({**cluster.fields(), **network.fields(), **chosen(plan)}),
             findings=by_severity(
-                (*of_question(cluster, question, catalog), *network.findings, *serving_findings(plan, catalog))
+                (
+                    *of_question(cluster, question, catalog),
+                    *shape_findings(question.part(ModelRequest), catalog),
+                    *network.findings,
+                    *serving_findings(plan, catalog),
+                )
             ),
             verdict="",
             cluster=cluster_of(owned),
@@ -280,7 +286,7 @@ def verdict(evaluation: ServingEvaluation, plan: ServingPlan, catalog: Catalog) 
     """The answer as one would say it."""
     question, serving = plan.setting.question, evaluation.serving
     gpu = plan.setting.gpu.name
-    model = catalog.models[question.model].name if question.model in catalog.models else "the model"
+    model = model_name(question.part(ModelRequest), catalog)
     if serving.users is None or serving.tpot is None or serving.interactivity is None:
         worst = next((one.message for one in evaluation.findings if one.severity == "error"), "")
         return f"{question.gpus:,} {gpu} do not serve {model} as asked. {worst}"

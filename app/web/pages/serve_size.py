@@ -5,6 +5,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from app.catalog.load import Catalog
+from app.plan.job.shape import model_name
+from app.plan.scenario import ModelRequest
 from app.report.charts import serving_charts
 from app.studies.serving_sizing import ServeSizeQuestion
 from app.units import show
@@ -49,19 +51,18 @@ def _content(request: Request, asked: form.BoundForm, answer: ServeSizeAnswer | 
     catalog: Catalog = request.app.state.catalog
     return {
         "answer": answer,
-        "verdict": _in_a_sentence(answer, catalog) if answer else "",
+        "verdict": _in_a_sentence(answer, asked, catalog) if answer else "",
         "figure": serving_charts.candidates(answer, catalog) if answer else None,
         **question_of(request, asked, QUESTION, CHOICES),
     }
 
 
-def _in_a_sentence(answer: ServeSizeAnswer, catalog: Catalog) -> str:
+def _in_a_sentence(answer: ServeSizeAnswer, asked: form.BoundForm, catalog: Catalog) -> str:
     """The answer as one would say it."""
     best = answer.cheapest
     if best is None:
         return answer.message
-    key = str(answer.scenario["model"])
-    model = catalog.models[key].name if key in catalog.models else "the model"
+    model = model_name(asked.scenario.part(ModelRequest), catalog) if asked.scenario else "the model"
     price = f" A million output tokens cost {show(best.per_million_output_tokens, 'USD')} at this load."
     return (
         f"{best.gpus:,} {catalog.gpus[best.gpu].name} serve {model} to {best.users:,.0f} users cheapest, at "

@@ -8,6 +8,8 @@ from fastapi import APIRouter, Request, Response
 
 from app.catalog.load import Catalog
 from app.plan.declarations import declared
+from app.plan.job.shape import model_name
+from app.plan.scenario import ModelRequest
 from app.report.charts import curve_charts
 from app.studies.chances import Likely, nearest_misses
 from app.studies.sizing import USUAL_DEADLINE, Answer, Candidate, Kind, Question
@@ -96,7 +98,7 @@ def _sized_in_a_sentence(question: Question, answer: Answer, catalog: Catalog) -
         return answer.message
     usual = f" within the usual {show(USUAL_DEADLINE, 's')}"
     limits = " within the limits" if _limited(question) else usual
-    model = catalog.models[question.model].name if question.model in catalog.models else "the model"
+    model = model_name(question.part(ModelRequest), catalog)
     return (
         f"{best.gpus:,} {catalog.gpus[best.gpu].name} on {catalog.scale_out[best.scale_out].name} train {model} "
         f"cheapest{limits}: {show(best.time_to_train, 's')} for {show(best.cost, 'USD')}."
