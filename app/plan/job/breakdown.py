@@ -77,6 +77,13 @@ def step_parts(
     ]
 
 
+BY_ITSELF = frozenset({
+    "linear_layers", "attention", "output_head", "elementwise", "gradient_accumulation", "optimizer", "launches",
+    "end_of_step", "offload",
+})  # fmt: skip
+"""Parts of a step that each GPU does by itself, whatever joins it to others."""
+
+
 def _factors() -> dict[Resource, Floats]:
     """How much better each resource is in the plan and its what-ifs: a first axis of one and the resources."""
     factors = np.where(np.eye(len(RESOURCES), len(RESOURCES) + 1, 1) > 0, FACTOR, 1.0)[..., None]
@@ -250,24 +257,34 @@ def campaign_overhead(request: OperationRequest, catalog: Catalog) -> tuple[Arra
     return usual.draws(), (usual,)
 
 
-def memory_of(inputs: StepInputs, par: arguments.Parallelism | None, error: float) -> Memory[Draws]:
-    """Memory of the fullest GPU; without numbers where nothing divides. ``error`` is the model's own."""
+def memory_of(setup: JobSetup, inputs: StepInputs, par: arguments.Parallelism | None) -> Memory[Draws]:
+    """Memory of the fullest GPU; without numbers where nothing divides."""
+    constants = setup.catalog.training
     capacity = np.atleast_1d(inputs.hardware.memory_capacity)
-    usable = Draws(capacity, used=inputs.used)
+    usable = Draws(capacity, used=(setup.cluster.gpu.memory,))
     if par is None:
         nothing = Draws(np.full(capacity.shape, np.nan))
         return Memory((), nothing, usable, nothing, None)
+    listed = setup.catalog.models.get(setup.request.model.model)
+    own = constants["residual"]["memory"]
+    shape = (own,) if listed is None else (listed.parameters, own)
+    error, used = own.typical, (*shape, constants["memory"]["context"], constants["memory"]["fragmentation"])
     held = vars(memory.memory(inputs.shape, inputs.job, par, inputs.software, inputs.calibration))
     total = np.atleast_1d(held["total"])
     return Memory(
         parts=tuple(
-            MemoryPart(name, Draws(np.atleast_1d(np.asarray(size, float)), used=inputs.used, residual=error))
+            MemoryPart(
+                name,
+                Draws(
+                    np.atleast_1d(np.asarray(size, float)), used=used if name == "buffers" else shape, residual=error
+                ),
+            )
             for name, size in held.items()
             if name != "total"
         ),
-        total=Draws(total, used=inputs.used, residual=error),
+        total=Draws(total, used=used, residual=error),
         capacity=usable,
-        headroom=Draws(capacity - total * erring(total.size, error), used=inputs.used),
+        headroom=Draws(capacity - total * erring(total.size, error), used=(*used, setup.cluster.gpu.memory)),
         fits=bool(total[0] <= capacity[0]),
     )
 

@@ -130,6 +130,7 @@ class StepInputs:
         conditions: what the constants were chosen by.
         links: of the cluster, as groups of the job meet them.
         used: the estimates that all of it rests on.
+        card: those of them that what a GPU does by itself rests on.
     """
 
     shape: Shape
@@ -140,6 +141,7 @@ class StepInputs:
     conditions: Conditions
     links: Links
     used: tuple[Estimate, ...]
+    card: tuple[Estimate, ...] = ()
 
     @property
     def typical(self) -> "StepInputs":
@@ -153,6 +155,7 @@ class StepInputs:
             self.conditions,
             first_links(self.links),
             self.used,
+            self.card,
         )
 
     def exchanges(self, parallelism: arguments.Parallelism) -> Exchanges:
@@ -264,6 +267,9 @@ def step_inputs(
     constants = _constants(catalog, cluster.gpu.key, precision, conditions, drawn)
     rates, further = _rates(constants, float(cluster.domain)), _Reader(catalog, drawn, {})
     half, offload = precision == "fp16", request.software.offload or ""
+    if offload not in ("", "none"):
+        rates = replace(rates, **to_host(catalog, cluster.gpu, further.read))
+    own = {**constants.used, **further.used}
     inputs = StepInputs(
         shape=model,
         job=arguments.Job(
@@ -278,19 +284,13 @@ def step_inputs(
             offload_optimizer=float("optimizer" in offload),
             causal=float(request.software.attention == "causal"),
         ),
-        hardware=replace(rates, **to_host(catalog, cluster.gpu, further.read))
-        if offload not in ("", "none")
-        else rates,
+        hardware=rates,
         software=_scheduled(stack.software, request.parallelism.schedule),
         calibration=constants.calibration,
         conditions=conditions,
         links=fabric.links(DRAWS if drawn else TYPICAL),
-        used=tuple(
-            {
-                estimate.key: estimate
-                for estimate in (*fabric.used(), *constants.used.values(), *further.used.values())
-            }.values()
-        ),
+        used=tuple(({estimate.key: estimate for estimate in fabric.used()} | own).values()),
+        card=tuple(own.values()),
     )
     return inputs if drawn else inputs.typical
 

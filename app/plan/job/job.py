@@ -13,7 +13,7 @@ from app.plan.band import Draws
 from app.plan.cluster import Cluster
 from app.plan.communication import Communication, communication
 from app.plan.job import batch, breakdown, candidates
-from app.plan.job.breakdown import Timing, bottleneck_of, campaign_overhead, memory_of, timing_of
+from app.plan.job.breakdown import BY_ITSELF, Timing, bottleneck_of, campaign_overhead, memory_of, timing_of
 from app.plan.job.calibration import Width, residual, widths
 from app.plan.job.group_traffic import group_traffic
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, named, step_inputs
@@ -99,7 +99,7 @@ def plan_job(
     drawn = drawn.with_batch(setup.request.batch)
     chosen = search.best() or (search.smallest if setup.fixed.whole else None)
     timing = timing_of(drawn, chosen, np.size(catalog.training["products"]["efficiency"].draws()))
-    memory = memory_of(drawn, chosen or search.smallest, catalog.training["residual"]["memory"].typical)
+    memory = memory_of(setup, drawn, chosen or search.smallest)
     rests_on = widths(catalog, cluster.gpu, float(drawn.shape.experts) > 0, request.software)
     rests_on.append(Width("layout", catalog.training["residual"]["searched"].typical))
     error = residual(rests_on)
@@ -149,7 +149,8 @@ def _training(
         feasible=0,
         step_time=Draws(time, used=used, residual=error),
         parts=tuple(
-            StepPart(name, resource, Draws(part, used=used, residual=error)) for name, resource, part in timing.parts
+            StepPart(name, resource, Draws(part, used=drawn.card if name in BY_ITSELF else used, residual=error))
+            for name, resource, part in timing.parts
         ),
         groups=tuple(group_traffic(setup.inputs, chosen, timing.exchanges, exposed)),
         mfu=Draws(mfu, used=used, residual=error, most=1.0),
