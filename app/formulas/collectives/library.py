@@ -51,6 +51,7 @@ class Calibration:
         broadcast_fill: fill of a broadcast or reduce over that of an all-reduce, for bytes worth a latency [1].
         broadcast_exponent: q of a broadcast or reduce, whose small calls overlap [1].
         peer_overhead: posting the exchange with one more peer in an all-to-all [s].
+        longest_chain: ranks of a domain that a tree passes one after the other; of more, in parts of as many [1].
     """
 
     fill_exponent: Array
@@ -75,6 +76,7 @@ class Calibration:
     broadcast_fill: Array
     broadcast_exponent: Array
     peer_overhead: Array
+    longest_chain: Array = np.inf
 
 
 @dataclass(frozen=True)
@@ -272,7 +274,7 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     multicast_cap = where(p.several, c.fill_cap_multicast, c.fill_cap_domain)
     direct = 2 / maximum(p.chain, 1.0)  # straight to the switch and back, not along the chain
     around = p.through(2 * p.domains, 2 * (p.domains - 1), ring=True)
-    once = _passed(p.ranks_per_domain)
+    once = _passed(p.ranks_per_domain, c.longest_chain)
     up_and_down = p.through(2 * once, 2 * np.log2(p.domains))
     with np.errstate(divide="ignore", invalid="ignore"):
         ring = p.narrowest(m.ring_network * p.ports) / bus_factor("all-reduce", p.ranks)
@@ -294,20 +296,16 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     return found
 
 
-RACK = 72.0
-"""The largest domain in which a tree was measured to pass one GPU after the other [1]."""
+def _passed(ranks: Array, chain: Array) -> Array:
+    """Share of a domain's GPUs that a tree passes one after the other: all of them, up to the longest chain k [1].
 
-
-def _passed(ranks: Array) -> Array:
-    """Share of a domain's GPUs that a tree passes one after the other, all of them up to a rack's 72 [1].
-
-    Beyond that a chain of 71 hops in each part, and a tree of log₂(g/72) levels of such parts: what domains of 72 would
-    do that the same links join.
+    Beyond that a chain of k - 1 hops in each part, and a tree of log₂(g/k) levels of such parts: what domains of k
+    would do that the same links join.
     """
-    if not any_(ranks > RACK):
+    if not any_(ranks > chain):
         return 1.0
-    parts = np.log2(maximum(ranks / RACK, 1.0))
-    share: Array = where(ranks > RACK, (RACK - 1 + parts) / maximum(ranks - 1, 1.0), 1.0)
+    parts = np.log2(maximum(ranks / chain, 1.0))
+    share: Array = where(ranks > chain, (chain - 1 + parts) / maximum(ranks - 1, 1.0), 1.0)
     return share
 
 
