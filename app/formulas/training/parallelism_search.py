@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,8 @@ PRUNE_FACTOR = 2.0
 """Times the best step beyond which a configuration is not timed to the end."""
 PROMISING = 800
 """Configurations timed first where only the quickest are wanted: those with the quickest stages."""
+POOL = 4
+"""Times as many among which these are looked for: those with the quickest layers."""
 ROUNDING = 1e-9
 """Share by which a bound may be above what it bounds, for being added up in another order."""
 
@@ -324,50 +326,84 @@ def _division(
 
 @dataclass(frozen=True)
 class _Grid:
-    """Candidates that divide, recomputation apart, as places in small tables of what they are made of.
+    """Candidates, recomputation apart, as places of one table with an axis for each choice.
 
-    A configuration is a stage (pipeline and virtual-pipeline degree), a layer (tensor, context and expert degree and
-    micro-batch: all that the time of a layer depends on besides recomputation) and a sharding. Its memory is that of
-    its states, which neither the micro-batch nor the virtual pipeline changes, and that of its activations, which
-    neither the experts' degree nor the sharding changes.
+    The axes are sharding, stage (pipeline and virtual-pipeline degree), tensor, context and expert degree and
+    micro-batch; the last four are a layer: all that its time depends on besides recomputation. The memory of a
+    candidate is that of its states, which neither the micro-batch nor the virtual pipeline changes, and that of its
+    activations, which neither the experts' degree nor the sharding changes.
 
     Attributes:
         enumerated, divisible: as in `SearchResult` [1].
+        divides: marks the candidates that divide.
         stages: columns of each stage [1].
+        kind: which of the pipeline degrees each stage has [1].
         layers: columns of each layer [1].
         open_layers: the same as open axes [1].
-        stage, layer, sharding: what each candidate is made of [1].
-        state, activity: the place of each candidate in `states` and among the `busy` [1].
-        states: memory of weights, gradients and optimizer [B].
-        kept: degrees of each state, as open axes [1].
-        busy: columns of the candidates that differ in more than experts and sharding [1].
-        spare: marks sharded gradients that follow their own twin without [1].
+        kept: degrees of each state (sharding, pipeline, tensor, context and expert degree), as open axes [1].
+        sharding: of each state [1].
+        spare: whether sharded gradients are for what does not fit with the optimizer state alone sharded.
         recompute: levels, ascending [1].
     """
 
     enumerated: int
     divisible: int
+    divides: Flags
     stages: Mapping[str, Numbers]
+    kind: Whole
     layers: Mapping[str, Numbers]
     open_layers: Mapping[str, Numbers]
-    stage: Whole
-    layer: Whole
-    sharding: Numbers
-    state: Whole
-    activity: Whole
-    states: Numbers
     kept: Mapping[str, Numbers]
-    busy: Mapping[str, Numbers]
-    spare: NDArray[np.bool_]
+    sharding: Numbers
+    spare: bool
     recompute: list[int]
 
-    def columns(self, rows: Whole) -> dict[str, Numbers]:
+    @property
+    def busy(self) -> dict[str, Numbers]:
+        """Columns of stages and layers that activations and rounds depend on, as open axes."""
+        layers = {name: column for name, column in self.open_layers.items() if name != "expert"}
+        return {name: column[:, *[None] * 4] for name, column in self.stages.items()} | layers
+
+    def runs(self, values: Array) -> Numbers:
+        """Values by stage and layer, written out for each `run`."""
+        return np.broadcast_to(values, self.divides.shape[1:]).ravel()
+
+    def at(self, places: Whole) -> _Candidates:
+        """The candidates at some places of the table, counted through."""
+        _, stages, *layer = self.divides.shape
+        layers, micro_batches, degrees = int(np.prod(layer)), layer[-1], self.kept["pipeline"].size
+        sharding, run = _divided(places, stages * layers)
+        stage, layer_place = _divided(run, layers)
+        state = (sharding * degrees + self.kind[stage]) * (layers // micro_batches) + layer_place // micro_batches
+        return _Candidates(run, stage, layer_place, state)
+
+    def columns(self, some: _Candidates) -> dict[str, Numbers]:
         """Some candidates, setting by setting."""
-        return (
-            _rows(self.stages, self.stage[rows])
-            | _rows(self.layers, self.layer[rows])
-            | {"sharding": self.sharding[rows]}
-        )
+        return _rows(self.stages, some.stage) | _rows(self.layers, some.layer) | {"sharding": self.sharding[some.state]}
+
+
+class _Candidates(NamedTuple):
+    """Some candidates of a grid, by their places in it.
+
+    Attributes:
+        run: among stages and layers together [1].
+        stage, layer, state: among the stages, the layers, the states [1].
+    """
+
+    run: Whole
+    stage: Whole
+    layer: Whole
+    state: Whole
+
+    def at(self, places: Whole) -> _Candidates:
+        """Some of them."""
+        return _Candidates(*(column[places] for column in self))
+
+
+def _divided(places: Whole, size: int) -> tuple[Whole, Whole]:
+    """Quotient and remainder, in a third of the time that `divmod` takes."""
+    quotient = places // size
+    return quotient, places - quotient * size
 
 
 def _rows(columns: Mapping[str, Numbers], rows: Whole) -> dict[str, Numbers]:
@@ -400,51 +436,34 @@ def _grid(search: Search) -> _Grid:
     spans = e * fixed.ranks_of_expert(across[0])
     data, whole, even, rounds, spread = _division(search.gpus, int(job.global_batch), *across, spans, b)
     divides = np.where((stages[:, 1] > 1)[:, None, None, None], rounds[kind], even[kind])[:, :, :, None]
-    dividing = np.flatnonzero(divides & spread[kind][..., None])
-    stage, layer = np.divmod(dividing, len(t) * len(c) * len(e) * len(b))
+    divides = divides & spread[kind][..., None]
+    divisible = int(np.count_nonzero(divides)) * variants
 
     # Nothing can be shared by one replica; among several, sharing the optimizer state never loses.
-    tensor, context, expert, micro = (axis.ravel() for axis in np.indices((len(t), len(c), len(e), len(b))))
-    several = (data * across[2] > 1).reshape(len(p), len(t) * len(c))[kind[stage], (tensor * len(c) + context)[layer]]
-    useful = several[:, None] == (shardings > NONE)
-    row, sharding = np.divmod(
-        np.flatnonzero(useful if fixed.sharding is None else np.ones_like(useful)), len(shardings)
-    )
+    sharding = shardings[:, *[None] * 4]
+    if fixed.sharding is None:
+        several = data * across[2] > 1
+        kinds = shardings[shardings > NONE][:, *[None] * 4]
+        sharding = np.where(several, kinds, NONE)
+        divides = divides & (several | (kinds == OPTIMIZER))[:, kind, ..., None]
+    else:
+        divides = divides[None]
 
-    # Where each finds its states and its activations.
-    home = (kind * (len(t) * len(c) * len(e)))[stage] + ((tensor * len(c) + context) * len(e) + expert)[layer]
-    used, busy = _distinct(
-        stage * (len(t) * len(c) * len(b)) + ((tensor * len(c) + context) * len(b) + micro)[layer],
-        len(stages) * len(t) * len(c) * len(b),
-    )
-    across_stages, of_batch = np.divmod(used, len(b))
-    of_stage, of_ranks = np.divmod(across_stages, len(t) * len(c))
     parallel = np.where(t > 1, max(lists["sequence_parallel"]), 0).astype(np.float64)
-    kept = dict(zip(("pipeline", "tensor", "context", "expert", "sharding"), _open(p, t, c, e, shardings), strict=True))
-    states = training_memory.states(shape, job, search.parallelism(kept), search.software)
-    of_stages = {"pipeline": stages[:, 0].astype(np.float64), "virtual_pipeline": stages[:, 1].astype(np.float64)}
-    of_layers = {
-        "tensor": t.astype(np.float64)[tensor],
-        "context": c.astype(np.float64)[context],
-        "expert": e.astype(np.float64)[expert],
-        "micro_batch": b.astype(np.float64)[micro],
-        "sequence_parallel": parallel[tensor],
-    }
+    open_layers = _open_layers((t, c, e, b), parallel)
+    kept = dict(zip(("pipeline", "tensor", "context", "expert"), _open(p, t, c, e), strict=True))
+    kept["sharding"] = sharding.astype(np.float64)
     return _Grid(
         enumerated=int(whole[kind].sum()) * len(e) * len(b) * variants,
-        divisible=len(dividing) * variants,
-        stages=of_stages,
-        layers=of_layers,
-        open_layers=_open_layers((t, c, e, b), parallel),
-        stage=stage[row],
-        layer=layer[row],
-        sharding=shardings.astype(np.float64)[sharding],
-        state=home[row] * len(shardings) + sharding,
-        activity=busy[row],
-        states=_table(sum(states), kept),
+        divisible=divisible,
+        divides=divides,
+        stages={"pipeline": stages[:, 0].astype(np.float64), "virtual_pipeline": stages[:, 1].astype(np.float64)},
+        kind=kind,
+        layers={name: _table(column, open_layers) for name, column in open_layers.items()},
+        open_layers=open_layers,
         kept=kept,
-        busy=_rows(of_stages, of_stage) | _rows(of_layers, of_ranks * (len(e) * len(b)) + of_batch),
-        spare=(shardings == GRADIENTS)[sharding] & (fixed.sharding is None),
+        sharding=_table(kept["sharding"], kept),
+        spare=fixed.sharding is None and GRADIENTS in lists["sharding"],
         recompute=sorted(lists["recompute"]),
     )
 
@@ -474,14 +493,14 @@ def best(search: Search, budget: float = 1.0, timed: bool = True, quickest: int 
         return _single(search, limit)
     grid = _grid(search)
     fitting = _fitting(search, grid, limit)
-    count = len(fitting.candidate)
+    count = len(fitting.memory)
     places, time = np.arange(count), np.full(count, np.nan)
     if timed:
         places, time = _times(search, grid, fitting, quickest)
     evaluated = int(np.count_nonzero(~np.isnan(time)))
     order = np.argsort(time, kind="stable")[:quickest]
     places, time = places[order], time[order]
-    columns = grid.columns(fitting.candidate[places])
+    columns = grid.columns(fitting.candidates.at(places))
     return SearchResult(
         enumerated=grid.enumerated,
         divisible=grid.divisible,
@@ -537,14 +556,14 @@ class _Fitting:
     """Candidates that fit in memory, each with the least recomputation that lets it.
 
     Attributes:
-        candidate: places in the grid [1].
+        candidates: those of the grid.
         recompute: 0 none, 1 selective, 2 full [1].
         memory: bytes on the fullest GPU [B].
         smallest_memory: as in `SearchResult` [B].
         smallest: as in `SearchResult`.
     """
 
-    candidate: Whole
+    candidates: _Candidates
     recompute: Whole
     memory: Numbers
     smallest_memory: float
@@ -553,31 +572,62 @@ class _Fitting:
 
 def _fitting(search: Search, grid: _Grid, limit: float) -> _Fitting:
     """The candidates that fit. The least recomputation is the quickest: more is only for what does not fit yet."""
-    states = grid.states[grid.state]
-    left = np.ones(len(states), bool)
-    kept: list[tuple[Whole, Whole, Numbers]] = []
-    smallest_memory, smallest = np.nan, None
-    for level in grid.recompute:
-        if not left.any() and kept:
-            break
-        busy = search.parallelism(grid.busy, level)
-        parts = training_memory.activity(search.shape, search.job, busy, search.software, search.calibration)
-        size = states + _table(sum(parts), grid.busy)[grid.activity]
-        if left.any():
-            at = np.argmin(np.where(left, size, np.inf), keepdims=True)
-            if not size[at[0]] >= smallest_memory:
-                smallest_memory = float(size[at[0]])
-                smallest = row(search.parallelism(grid.columns(at), level), 0)
-        # Sharding the gradients too costs time: it is for what does not fit with the optimizer state sharded.
-        fits = left & (size <= limit)
-        plain = fits & ~grid.spare
-        fits[1:] &= ~(plain[:-1] & grid.spare[1:])
-        left &= ~fits
-        left[1:] &= ~(plain[:-1] & grid.spare[1:])
-        for places in (np.flatnonzero(plain), np.flatnonzero(fits & grid.spare)):
-            kept.append((places, np.full(len(places), level), size[places]))
-    candidate, recompute, memory = (np.concatenate(column) for column in zip(*kept, strict=True))
-    return _Fitting(candidate, recompute, memory, smallest_memory, smallest)
+    states, activity = _memory_tables(search, grid)
+    some = grid.at(np.flatnonzero(grid.divides & (states[:, grid.kind, ..., None] <= limit)))
+    left, kept = np.arange(len(some.run)), []
+    for level, busy in zip(grid.recompute, activity, strict=True):
+        size = states.ravel()[some.state[left]] + grid.runs(busy)[some.run[left]]
+        fits = size <= limit
+        later = ~fits
+        if grid.spare:
+            superfluous = _superfluous(grid, some.at(left), fits)
+            fits, later = fits & ~superfluous, later & ~superfluous
+        fitting = left[fits]
+        kept.append((fitting, np.full(len(fitting), level), size[fits]))
+        left = left[later]
+    places, recompute, memory = (np.concatenate(column) for column in zip(*kept, strict=True))
+    candidates = some.at(places)
+    if len(memory):
+        least = np.argmin(memory, keepdims=True)
+        frugal, levels, size = candidates.at(least), recompute[least], memory[least]
+    else:
+        frugal, levels, size = _frugal(grid, states, activity)
+    if not len(size):
+        return _Fitting(candidates, recompute, memory, np.nan, None)
+    smallest = row(search.parallelism(grid.columns(frugal), levels), 0)
+    return _Fitting(candidates, recompute, memory, float(size[0]), smallest)
+
+
+def _superfluous(grid: _Grid, some: _Candidates, fits: Flags) -> Flags:
+    """Marks sharded gradients, which cost time, where what shards the optimizer state alone fits."""
+    sharding, shared = grid.sharding[some.state], np.zeros(grid.divides[0].size, bool)
+    shared[some.run[fits & (sharding == OPTIMIZER)]] = True
+    return (sharding == GRADIENTS) & shared[some.run]
+
+
+def _frugal(grid: _Grid, states: Numbers, activity: Numbers) -> tuple[_Candidates, Whole, Numbers]:
+    """The candidate that needs least, its recomputation and its memory [B]; none where nothing divides."""
+    some = grid.at(np.flatnonzero(grid.divides))
+    if not len(some.run):
+        return some, some.run, np.empty(0)
+    sizes = np.array([grid.runs(busy)[some.run] for busy in activity])
+    sizes += states.ravel()[some.state]
+    level, place = np.divmod(np.argmin(sizes, keepdims=True).ravel(), len(some.run))
+    return some.at(place), np.array(grid.recompute)[level], sizes[level, place]
+
+
+def _memory_tables(search: Search, grid: _Grid) -> tuple[Numbers, Numbers]:
+    """Memory of states, with their axes, and of activations: by recomputation, then as a table of stages and layers."""
+    shape, job, software = search.shape, search.job, search.software
+    states = sum(training_memory.states(shape, job, search.parallelism(grid.kept), software))
+    levels = np.array(grid.recompute)[:, *[None] * 5]
+    busy = search.parallelism(grid.busy, levels)
+    activity = sum(training_memory.activity(shape, job, busy, software, search.calibration))
+    _, stages, tensor, context, _, micro_batches = grid.divides.shape
+    return (
+        np.broadcast_to(states, np.broadcast(*grid.kept.values()).shape),
+        np.broadcast_to(activity, (len(levels), stages, tensor, context, 1, micro_batches)),
+    )
 
 
 def _layer_exchanges(search: Search, grid: _Grid, layers: Whole) -> exchanges.LayerExchanges:
@@ -656,11 +706,12 @@ def _times(search: Search, grid: _Grid, fitting: _Fitting, quickest: int | None)
     where only the quickest are asked for, what takes longer than as many others without anything exchanged.
     """
     shape, job, gpu, calibration = search.shape, search.job, search.gpu, search.calibration
+    candidates = fitting.candidates
     # A layer's time depends on the stages only in whether the micro-batches of several chunks alternate.
     variants = 2 * 3
-    staged = grid.stages["virtual_pipeline"][grid.stage[fitting.candidate]] > 1
-    alternating = staged & any_(search.software.staged_expert > 0)
-    key = grid.layer[fitting.candidate] * variants + 3 * alternating + fitting.recompute
+    key = candidates.layer * variants + fitting.recompute
+    if any_(search.software.staged_expert > 0):
+        key += 3 * (grid.stages["virtual_pipeline"] > 1)[candidates.stage]
     distinct, place = _distinct(key, len(grid.layers["tensor"]) * variants)
     columns = _rows(grid.layers, distinct // variants)
     chunks = np.where(distinct % variants < 3, 1.0, 2.0)
@@ -674,29 +725,33 @@ def _times(search: Search, grid: _Grid, fitting: _Fitting, quickest: int | None)
 
     def clock(places: Whole) -> None:
         for block in _blocks(places):
-            candidates = fitting.candidate[block]
-            settings = grid.columns(candidates)
+            some = candidates.at(block)
+            settings = grid.columns(some)
             parallelism = search.parallelism(settings, fitting.recompute[block])
-            sent = between.rows(grid.layer[candidates], grid.state[candidates], settings["sharding"])
+            sent = between.rows(some.layer, some.state, settings["sharding"])
             pieces = step.Pieces(layers[place[block]], heads[place[block]], sent)
             whole = step.assemble(pieces, shape, job, gpu, parallelism, search.software, calibration)
             time[block] = whole.time
 
-    places = np.arange(len(place))
-    if quickest is not None and len(places) > (first := max(PROMISING, 2 * quickest)):
-        parallelism = search.parallelism(grid.columns(fitting.candidate))
-        least = step.undisturbed_time(layers[place], heads[place], shape, job, parallelism, calibration)
-        promising = np.argpartition(least, first)[:first]
-        clock(promising)
-        slowest = np.partition(time[promising], quickest - 1)[quickest - 1]
-        places = np.flatnonzero(~(least > slowest * (1 + ROUNDING)))  # what is not a number stays, and comes last
-    elif len(places) > FIRST_BATCH:
-        busy = search.parallelism(grid.busy)
-        rounds = _table(step.least_time(1.0, shape, job, busy), grid.busy)
-        least = rounds[grid.activity[fitting.candidate]] * layers[place]
-        promising = np.argpartition(least, FIRST_BATCH)[:FIRST_BATCH]
-        clock(promising)
-        places = np.flatnonzero(least <= PRUNE_FACTOR * time[promising].min())
+    def undisturbed(places: Whole) -> Numbers:
+        parallelism, which = search.parallelism(grid.columns(candidates.at(places))), place[places]
+        return np.asarray(step.undisturbed_time(layers[which], heads[which], shape, job, parallelism, calibration))
+
+    places, first = np.arange(len(place)), FIRST_BATCH if quickest is None else max(PROMISING, 2 * quickest)
+    if len(places) > first:
+        rounds = step.least_time(1.0, shape, job, search.parallelism(grid.busy))
+        least = grid.runs(rounds)[candidates.run] * layers[place]
+        if quickest is None:
+            promising = np.argpartition(least, first)[:first]
+            clock(promising)
+            places = np.flatnonzero(least <= PRUNE_FACTOR * time[promising].min())
+        else:
+            promising = np.argpartition(least, min(POOL * first, len(least)) - 1)[: POOL * first]
+            promising = promising[np.argsort(undisturbed(promising))[:first]]
+            clock(promising)
+            enough = np.partition(time[promising], quickest - 1)[quickest - 1] * (1 + ROUNDING)
+            places = np.flatnonzero(~(least > enough))  # what is not a number stays, and comes last
+            places = places[~(undisturbed(places) > enough)]
     clock(places[np.isnan(time[places])])
     return places, time[places]
 
