@@ -123,7 +123,8 @@ export async function go(address, { push = true } = {}) {
   const answer = await ask(address);
   if (!answer) return;
   const { response, fresh } = answer;
-  if (!fresh.getElementById("headline")) {
+  const elsewhere = new URL(response.url).pathname !== location.pathname;
+  if (elsewhere || !fresh.getElementById("headline")) {
     location.assign(address);
     return;
   }

@@ -27,7 +27,6 @@ from pydantic import BaseModel
 from app import Scenario, __version__, evaluate, load_catalog
 from app.plan.evaluate import evaluate_all_reduce, evaluate_network
 from app.plan.network import network_of
-from app.plan.serving.evaluate_serving import evaluate_serving
 from app.plan.serving.serving_request import ServingQuestion
 from app.studies import acceptance, all_reduce_curves, nccl_tests, port_cost, scaling, sensitivity
 from app.studies.board_brief import BriefQuestion, brief
@@ -100,7 +99,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "curves": lambda asked: tuple(_curves(_as(Scenario, asked))),
     "ports": lambda asked: tuple(_ports(_as(Scenario, asked))),
     "brief": lambda asked: brief(_as(BriefQuestion, asked), CATALOG),
-    "serve": lambda asked: evaluate_serving(_as(ServingQuestion, asked), CATALOG),
+    "serve": lambda asked: evaluate(_as(ServingQuestion, asked), CATALOG),
     "size": lambda asked: size(_as(Question, _in_lists(asked)), CATALOG, PATIENCE),
     "serve-size": lambda asked: size_serving(_as(ServeSizeQuestion, _in_lists(asked)), CATALOG),
     "cost": lambda asked: cost_study(_as(CostQuestion, asked), CATALOG),

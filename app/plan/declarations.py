@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 
 from app.plan.band import Band, Declaration, Q, Quantity, declaration
 
-READING = ("training", "bottleneck", "memory", "storage", "all_reduce", "costs", "cluster", "fabric")
+READING = ("serving", "training", "bottleneck", "memory", "storage", "all_reduce", "costs", "cluster", "fabric")
 """The order in which people read the parts of a plan; fields of a part are read in the order they are declared in."""
 
 

@@ -17,7 +17,7 @@ from app.plan.cluster import Cluster, resolve
 from app.plan.communication import communication
 from app.plan.findings import PCIE, by_severity, of_question
 from app.plan.job import job as training_job
-from app.plan.job import shape
+from app.plan.job import no_job, shape
 from app.plan.job.inputs import JobRequest
 from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
@@ -33,6 +33,8 @@ from app.plan.scenario import (
     Scenario,
     check_keys,
 )
+from app.plan.serving.evaluate_serving import chosen, serve, verdict
+from app.plan.serving.serving_request import ServingQuestion
 from app.plan.total_cost import Ownership, cluster_of, ownership, total_cost
 from app.plan.total_cost import explain as explain_cost
 
@@ -56,12 +58,14 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
     cluster = resolve(scenario.part(ClusterRequest), scenario.part(NetworkRequest), catalog)
     network = design_network(cluster, scenario.part(NetworkRequest), prices)
     fabric = communication(cluster, network, scenario.part(NetworkRequest), scenario.part(CollectiveRequest), catalog)
+    message = scenario.message or shape.usual_message(scenario.part(ModelRequest), catalog)
+    reduction = time_all_reduce(fabric, message)
+    if scenario.workload == "serving":
+        return _serving(scenario, network, reduction, catalog, include)
     quickest = training_job.WAYS if {"alternatives", "cloud"}.isdisjoint(include) else None
     job = training_job.plan_job(cluster, fabric, JobRequest.of(scenario, catalog), catalog, quickest)
     if network.unbuildable:
         job = job.unfinished()
-    message = scenario.message or shape.usual_message(scenario.part(ModelRequest), catalog)
-    reduction = time_all_reduce(fabric, message)
     cost = total_cost(cluster, network, prices, job.training.time_to_train.values)
     hardware = _hardware(cost.owned)
     training = replace(
@@ -98,6 +102,40 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
         else {},
     )
     return replace(plan, verdict=summary.verdict(plan, cluster, scenario.part(ModelRequest), catalog))
+
+
+def _serving(
+    scenario: Scenario, network: Network, reduction: Reduction, catalog: Catalog, include: Collection[str]
+) -> Plan:
+    """The plan of a cluster that serves: of a training step it says nothing."""
+    cluster = network.cluster
+    cost = total_cost(cluster, network, network.prices, no_job.NOTHING.values)
+    served = serve(scenario, network, cost.owned, catalog)
+    stages = network, reduction, cost, served
+    parts = no_job.TRAINING, no_job.MEMORY, no_job.STORAGE, no_job.BOTTLENECK, cost.costs, served.serving
+    training, memory, storage, bottleneck, costs, serving = fold(parts)
+    hardware = _hardware(cost.owned)
+    findings = by_severity(chain(of_question(cluster, scenario, catalog), *(part.findings for part in stages)))
+    told = explain_network(network), explain_reduction(reduction), explain_cost(cost)
+    return Plan(
+        model_version=__version__,
+        catalog_version=catalog.version,
+        scenario=scenario.filled({**cluster.fields(), **network.fields(), **chosen(served.plan)}),
+        findings=findings,
+        permalink="/serve?" + ServingQuestion.of(scenario).query(catalog_version=catalog.version),
+        verdict=verdict(serving, findings, served.plan, catalog),
+        cluster=hardware.cluster,
+        fabric=hardware.fabric,
+        all_reduce=_all_reduce(reduction),
+        training=training,
+        memory=memory,
+        storage=storage,
+        bottleneck=bottleneck,
+        costs=costs,
+        recommendation=None,
+        explanations=_told(*told) if "explanations" in include else {},
+        serving=serving,
+    )
 
 
 def _told(*explained: Mapping[str, Explanation]) -> dict[str, Explanation]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, Literal
 
 from app.plan.band import Q, record, result
+from app.plan.serving_result import Serving
 
 Severity = Literal["error", "warning", "note"]
 Resource = Literal["compute", "memory_bandwidth", "scale_up", "scale_out", "bubble", "overhead"]
@@ -823,7 +824,9 @@ class Plan(Generic[Q]):
     cluster: Cluster[Q] = result("", "Cluster", "Nodes, racks and power.")
     fabric: Fabric[Q] = result("", "Fabric", "The network between nodes.")
     all_reduce: AllReduce[Q] = result("", "All-reduce", "The reduction of one message over all GPUs.")
-    training: Training[Q] = result("", "Training", "The training step and the run.")
+    training: Training[Q] = result(
+        "", "Training", "The training step and the run; all null where the workload is serving."
+    )
     memory: Memory[Q] = result("", "Memory", "Memory of the fullest GPU.")
     storage: Storage[Q] = result("", "Storage", "What the run asks of the storage.")
     bottleneck: Bottleneck[Q] = result("", "Bottleneck", "What bounds the step.")
@@ -833,6 +836,9 @@ class Plan(Generic[Q]):
     )
     explanations: Mapping[str, Explanation] = result(
         "", "Explanations", "How figures were computed, by their name on the wire."
+    )
+    serving: Serving[Q] | None = result(
+        "", "Serving", "What the cluster answers with; null where the workload is training.", default=None
     )
 
 

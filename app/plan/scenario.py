@@ -38,10 +38,15 @@ AttentionKernel = Literal["unfused", "flash", "te-fused", "sdpa"]
 ContextExchange = Literal["ring", "all-gather", "all-to-all"]
 RankOrder = Literal["tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"]
 Wiring = Literal["switch", "mesh", "bridge", "peer-to-peer", "host", "no-peer-to-peer"]
+Workload = Literal["training", "serving"]
+WeightFormat = Literal["bf16", "fp8", "nvfp4", "mxfp4", "int4"]
+Percentile = Literal["mean", "p90", "p99"]
+Arrivals = Literal["steady", "benchmark", "waves", "offline"]
 Taper = Annotated[float, Field(ge=1, le=64), units.RATIO]
 Count = Annotated[int, units.WHOLE]
 Degree = Annotated[Count, Field(ge=1, le=65536)]
 Size = Annotated[Count, Field(ge=1, le=1_000_000)]
+Tokens = Annotated[Number, Field(ge=1, le=1e7)]
 Money = Annotated[Dollars, Field(ge=0, le=1e9)]
 Part = TypeVar("Part", bound="Request")
 
@@ -150,6 +155,7 @@ ScaleOutKey = Annotated[str, Key("scale_out", example="infiniband-ndr")]
 SwitchKey = Annotated[str, Key("switches", example="qm9700")]
 ModelKey = Annotated[str, Key("models", CUSTOM, example="llama-3-70b")]
 RegionKey = Annotated[str, Key("regions", example="germany")]
+EngineKey = Annotated[str, Key("engines", example="vllm")]
 StackKey = Annotated[str, Key("stacks", example="megatron-lm")]
 PriceBookKey = Annotated[str, Key("prices", example="market")]
 
@@ -652,8 +658,147 @@ class PriceRequest(Request):
     )
 
 
+class ServingRequest(Request):
+    """Who asks for what, how soon it must come, and what answers."""
+
+    workload: Workload = _field(
+        "serving",
+        "Workload",
+        "training: the model is trained; serving: it answers users, and the plan says so.",
+        "training",
+    )
+    input_tokens: Tokens = _field("serving", "Prompt", "Mean tokens of a prompt.", 1024)
+    output_tokens: Tokens = _field("serving", "Answer", "Mean tokens of an answer.", 1024)
+    request_rate: Annotated[PerSecond, Field(gt=0, le=1e7)] | None = _field(
+        "serving",
+        "Requests",
+        "Of all users, such as 20/s. Blank: as many as fit.",
+        usual=Usual.read("0.1/s", "20/s", "5000/s", "1/s"),
+    )
+    concurrency: Annotated[Number, Field(gt=0, le=1e8)] | None = _field(
+        "serving",
+        "Requests in flight",
+        "On the whole cluster at any time. Blank: from users or requests, else as many as fit.",
+    )
+    users: Annotated[Number, Field(gt=0, le=1e9)] | None = _field(
+        "serving", "Users", "Each waits for an answer, thinks, and asks again. Blank: as many as fit."
+    )
+    think_time: Annotated[Seconds, Field(ge=0, le=1e6)] = _field(
+        "serving",
+        "Time to think",
+        "Of a user between an answer and the next question, such as 20 s.",
+        0.0,
+        usual=Usual.read("1 s", "20 s", "1 h", "s"),
+    )
+    ttft_limit: Annotated[Seconds, Field(gt=0, le=1e5)] | None = _field(
+        "serving",
+        "Limit to the first token",
+        "Such as 2 s. Blank: none.",
+        usual=Usual.read("100 ms", "2 s", "60 s", "s"),
+    )
+    tpot_limit: Annotated[Seconds, Field(gt=0, le=100)] | None = _field(
+        "serving", "Limit per token", "Such as 40 ms. Blank: none.", usual=Usual.read("3 ms", "40 ms", "500 ms", "s")
+    )
+    percentile: Percentile = _field(
+        "serving", "Limits hold for", "The mean, or the slowest tenth or hundredth of the requests.", "mean"
+    )
+    serving: Literal["aggregated", "disaggregated"] | None = _field(
+        "serving",
+        "Pools",
+        "aggregated: each replica does both; disaggregated: prompts and answers apart. Blank: the better.",
+    )
+    engine: EngineKey | None = _field("serving", "Engine", "Blank: vLLM, with a wider range.")
+    weights: WeightFormat | None = _field("serving", "Weights", "Blank: FP8 where the GPU has it, else BF16.")
+    kv_cache: Literal["bf16", "fp8"] | None = _field(
+        "serving", "Keys and values", "Format of the cache. Blank: the engine's own."
+    )
+    attention_data_parallel: Degree | None = _field(
+        "serving",
+        "Attention data parallel",
+        "Ranks with sequences of their own that share the experts. Blank: find the best.",
+    )
+    prefill_gpus: Size | None = _field(
+        "serving", "GPUs for prompts", "Of the pool that computes prompts alone. Blank: what serves most."
+    )
+    prefill_tensor_parallel: Degree | None = _field(
+        "serving",
+        "Tensor parallel, prompts",
+        "Of a replica of the pool for prompts. Blank: as all replicas, else the best.",
+    )
+    prefill_attention_data_parallel: Degree | None = _field(
+        "serving",
+        "Attention data parallel, prompts",
+        "Of a replica of the pool for prompts. Blank: as all replicas, else the best.",
+    )
+    prefill_expert_parallel: Degree | None = _field(
+        "serving",
+        "Expert parallel, prompts",
+        "Of a replica of the pool for prompts. Blank: as all replicas, else the best.",
+    )
+    prefill_pipeline_parallel: Degree | None = _field(
+        "serving",
+        "Pipeline parallel, prompts",
+        "Of a replica of the pool for prompts. Blank: as all replicas, else the best.",
+    )
+    decode_gpus: Size | None = _field(
+        "serving", "GPUs for answers", "Of the pool that computes answers alone. Blank: what serves most."
+    )
+    decode_tensor_parallel: Degree | None = _field(
+        "serving",
+        "Tensor parallel, answers",
+        "Of a replica of the pool for answers. Blank: as all replicas, else the best.",
+    )
+    decode_attention_data_parallel: Degree | None = _field(
+        "serving",
+        "Attention data parallel, answers",
+        "Of a replica of the pool for answers. Blank: as all replicas, else the best.",
+    )
+    decode_expert_parallel: Degree | None = _field(
+        "serving",
+        "Expert parallel, answers",
+        "Of a replica of the pool for answers. Blank: as all replicas, else the best.",
+    )
+    decode_pipeline_parallel: Degree | None = _field(
+        "serving",
+        "Pipeline parallel, answers",
+        "Of a replica of the pool for answers. Blank: as all replicas, else the best.",
+    )
+    max_sequences: Annotated[int, Field(ge=1, le=1_000_000)] | None = _field(
+        "serving", "Most sequences", "That one attention rank runs at a time. Blank: the engine's own."
+    )
+    token_budget: Annotated[int, Field(ge=16, le=10_000_000)] | None = _field(
+        "serving", "Token budget", "Most prompt tokens of one step. Blank: the engine's own."
+    )
+    memory_share: Annotated[Number, Field(gt=0.1, le=1)] | None = _field(
+        "serving", "Memory share", "Of a GPU's memory that the engine takes. Blank: the engine's own."
+    )
+    prefix_hits: Annotated[Number, Field(ge=0, lt=1)] = _field(
+        "serving", "Prefix cache", "Share of the prompts' tokens that are cached.", 0.0
+    )
+    accepted_tokens: Annotated[Number, Field(ge=0, le=16)] = _field(
+        "serving", "Accepted tokens", "Further tokens that speculative decoding adds to each step.", 0.0
+    )
+    headroom: Annotated[Number, Field(gt=0, le=1)] = _field(
+        "serving", "Headroom", "Share of what a replica can do that it is asked to, as requests come unevenly.", 0.8
+    )
+    token_price: Annotated[Dollars, Field(ge=0, le=1e6)] | None = _field(
+        "serving",
+        "Price to beat",
+        "Of a million output tokens elsewhere, such as $2. Blank: none.",
+        usual=Usual.read("$0.05", "$2", "$100", "USD"),
+    )
+    arrivals: Arrivals = _field(
+        "serving",
+        "Arrivals",
+        "steady: users come when they like; benchmark: a client keeps so many requests in flight; waves: the same, all "
+        "equally long; offline: a queue that is never empty.",
+        "steady",
+    )
+
+
 class Scenario(
     PriceRequest,
+    ServingRequest,
     OperationRequest,
     CollectiveRequest,
     SoftwareRequest,

@@ -91,7 +91,11 @@ def tables(plan: Plan, catalog: Catalog) -> dict[str, Table]:
     parts = {name: getattr(plan, name) for name in READING}
     made = {"inputs": _inputs(plan), "figures": _figures(plan, "figures")}
     for name, part in parts.items():
+        if part is None:
+            continue
         made |= fabric_tables(part) if isinstance(part, Fabric) else listings(part, name)
+    if plan.serving and plan.serving.bottleneck:
+        made |= listings(plan.serving.bottleneck)
     made["costs"] = _figures(plan, "costs")
     made["power"] = _figures(plan, "power", power_parts(plan))
     made["storage"] = _figures(plan, "storage")
@@ -177,7 +181,9 @@ def _figures(plan: Plan, name: str, parts: Iterable[tuple[str, Band]] = ()) -> T
     """The results of a view, after the parts that they are made of; each row has a unit of its own."""
     columns = (Column("figure", "Figure"), Column("value", "Value", band=True), Column("unit", "Unit of the file"))
     rows = [(title, value, value.unit) for title, value in parts]
-    rows += [(found.declared.label, found.value, found.declared.unit) for found in view(plan, name)]
+    serves = plan.serving is not None  # and trains nothing
+    shown = [found for found in view(plan, name) if found.value is not None or not serves]
+    rows += [(found.declared.label, found.value, found.declared.unit) for found in shown]
     return Table(name, VIEWS[name], columns, tuple(rows))
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -31,6 +32,9 @@ class BriefQuestion(Scenario):
 
     model_config = ConfigDict(defer_build=True)
 
+    workload: Literal["training"] = Field(
+        "training", title="Workload", description="The brief is of a run.", json_schema_extra={"group": "serving"}
+    )
     deadline: Seconds | None = Field(
         None, gt=0, le=1e10, title="Deadline", description="Such as 120 days.", json_schema_extra={"group": "limits"}
     )

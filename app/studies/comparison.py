@@ -7,7 +7,7 @@ from typing import Any
 
 from app.catalog.load import Catalog
 from app.plan.band import Band, Declaration, record, result
-from app.plan.declarations import Result, results, view
+from app.plan.declarations import results, value_of, view
 from app.plan.evaluate import evaluate
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
@@ -45,9 +45,11 @@ def compare(scenarios: Sequence[Scenario], catalog: Catalog) -> Comparison:
 
 
 def compare_plans(plans: Sequence[Plan]) -> Comparison:
-    """The same of plans: every result that declares itself for comparison, as people read them."""
-    columns = [view(plan, "comparison") for plan in plans]
-    rows = [_difference(row, plans) for row in zip(*columns, strict=True)]
+    """The same of plans: every result for comparison that one of them has, as people read them."""
+    shown = {entry.path: entry.declared for plan in plans for entry in view(plan, "comparison")}
+    valued = {path: tuple(value_of(plan, path) for plan in plans) for path in shown}
+    missing = (None,) * len(plans)
+    rows = [_difference(path, shown[path], values, plans) for path, values in valued.items() if values != missing]
     inputs = [
         Difference(f"scenario.{name}", Scenario.model_fields[name].title or name, "", values, (None,) * len(plans), "")
         for name in Scenario.model_fields
@@ -65,10 +67,8 @@ def _differs(change: float | None) -> bool:
     return change is None or abs(change) > ALIKE
 
 
-def _difference(row: Sequence[Result], plans: Sequence[Plan]) -> Difference:
+def _difference(path: str, declared: Declaration, values: tuple[Any, ...], plans: Sequence[Plan]) -> Difference:
     """One result of every plan."""
-    path, declared, _ = row[0]
-    values = tuple(entry.value for entry in row)
     changes = tuple(_change(values[0], value) for value in values)
     numbered = [(abs(change), index) for index, change in enumerate(changes) if change is not None]
     largest = max(numbered, default=(0.0, 0))[1]

@@ -18,8 +18,8 @@ from app.plan.scenario import ClusterRequest, GpuKey, NetworkRequest, ScaleOutKe
 from app.plan.serving.serving_breakdown import layout_result
 from app.plan.serving.serving_inputs import serving_inputs, setting
 from app.plan.serving.serving_request import ServingQuestion
-from app.plan.serving.serving_result import ServingLayout
 from app.plan.serving.serving_search import Floats, Tried, limits_of, try_all
+from app.plan.serving_result import ServingLayout
 from app.plan.total_cost import ownership
 from app.studies.front import front
 from app.units import Number, parse

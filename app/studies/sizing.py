@@ -43,6 +43,9 @@ class Question(Scenario):
 
     model_config = ConfigDict(defer_build=True)
 
+    workload: Literal["training"] = Field(
+        "training", title="Workload", description="See serve/size for serving.", json_schema_extra=about("serving")
+    )
     gpu: Annotated[tuple[GpuKey, ...], Field(min_length=1, max_length=12)] = Field(  # type: ignore[assignment]
         ("h100-sxm", "h200-sxm", "b200-sxm", "gb200"),
         title="Candidate GPUs",

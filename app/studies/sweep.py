@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from app.catalog.load import Catalog
@@ -21,8 +21,11 @@ from app.plan.scenario import Scenario
 from app.studies.stages import stages
 
 Floats = NDArray[np.float64]
-RESULTS = tuple(name for name, declared in figures(Plan).items() if "sweep" in declared.show)
+SWEPT = tuple(name for name, declared in figures(Plan).items() if "sweep" in declared.show)
+RESULTS = tuple(name for name in SWEPT if not name.startswith("serving."))
 """The results in each row unless others are asked for, by their names in a plan."""
+SERVED = tuple(name for name in SWEPT if not name.startswith(("training.", "memory.")))
+"""The same where the workload is serving."""
 STAGED = frozenset(RESULTS)
 """Results that need no whole plan, only its stages up to the costs, which take a fraction of the time."""
 
@@ -41,6 +44,20 @@ def result_name(name: str) -> str:
     )
 
 
+def _serves(grid: Mapping[str, Any]) -> bool:
+    """Whether the workload of any point is serving."""
+    base, varied = grid.get("base"), grid.get("grid")
+    values = varied.get("workload") if isinstance(varied, dict) else None
+    return (isinstance(base, dict) and base.get("workload") == "serving") or (
+        isinstance(values, list) and "serving" in values
+    )
+
+
+def _in_a_list(names: Any) -> Any:
+    """A list that was read as a tuple, as bodies of requests are."""
+    return list(names) if isinstance(names, tuple) else names
+
+
 class Grid(BaseModel):
     """A base scenario, and the values that some of its fields take in turn."""
 
@@ -51,8 +68,9 @@ class Grid(BaseModel):
         description="For each field to vary, its values.", min_length=1, max_length=12
     )
 
-    results: list[Annotated[str, AfterValidator(result_name)]] = Field(
-        list(RESULTS),
+    results: Annotated[list[Annotated[str, AfterValidator(result_name)]], BeforeValidator(_in_a_list)] = Field(
+        default_factory=lambda grid: list(SERVED if _serves(grid) else RESULTS),
+        json_schema_extra={"default": list(RESULTS)},
         description="The results in each row, by their names in a plan: typical values in base units, or words.",
         min_length=1,
         max_length=200,
@@ -86,7 +104,7 @@ def sweep(grid: Grid, catalog: Catalog) -> Iterator[dict[str, Any]]:
 
 def _prices_at_the_end(grid: Grid) -> list[str]:
     """The last fields of a grid, where they are prices alone that no design depends on and results need no more."""
-    if not STAGED.issuperset(grid.results):
+    if not STAGED.issuperset(grid.results) or _serves(vars(grid)):
         return []
     prices = takewhile(lambda name: name in OF_NO_DESIGN and None not in grid.grid[name], reversed(grid.grid))
     return list(prices)[::-1]
@@ -123,7 +141,8 @@ def _rows(
         worst = error.errors()[0]["msg"]
     else:
         prices = {name: np.array([point[name].value for point in several]) for name in several[0]}
-        answer = _of_stages if STAGED.issuperset(grid.results) else _of_plan
+        staged = STAGED.issuperset(grid.results) and scenario.workload == "training"
+        answer = _of_stages if staged else _of_plan
         answered, findings = answer(scenario, catalog, grid.results, prices)
         worst = next((finding.message for finding in findings if finding.severity == "error"), "")
     for point, values in zip(several, zip(*answered.values(), strict=True), strict=True):

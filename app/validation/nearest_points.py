@@ -6,9 +6,9 @@ from functools import lru_cache
 from math import inf, isfinite, log
 
 from app.catalog.load import Catalog
-from app.plan.serving.serving_inputs import formats
-from app.plan.serving.serving_request import ServingQuestion
-from app.plan.serving.serving_result import NearestPoint
+from app.plan.scenario import Scenario
+from app.plan.serving.serving_inputs import engine_key, formats
+from app.plan.serving_result import NearestPoint
 from app.validation import serving_rows, serving_runs
 from app.validation.serving_rows import number
 
@@ -29,12 +29,10 @@ def _measured(catalog: Catalog) -> Mapping[str, Sequence[dict[str, str]]]:
     return rows
 
 
-def nearest_points(
-    question: ServingQuestion, time_per_token: float | None, catalog: Catalog
-) -> tuple[NearestPoint, ...]:
+def nearest_points(question: Scenario, time_per_token: float | None, catalog: Catalog) -> tuple[NearestPoint, ...]:
     """The published points that are nearest in GPU, format, engine, lengths and speed, one for each load."""
     known = _measured(catalog).get(question.model, ())
-    wanted = formats(question, catalog.gpus[question.gpu], catalog.engines[question.engine_key(catalog)], catalog)
+    wanted = formats(question, catalog.gpus[question.gpu], catalog.engines[engine_key(question, catalog)], catalog)
 
     def distance(row: Mapping[str, str]) -> float:
         tpot = number(row["tpot_s"])

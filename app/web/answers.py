@@ -1,10 +1,10 @@
 """Answers that are one part of a plan, or several plans: each with the envelope that every answer carries."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, cast
 from urllib.parse import urlencode
 
 from app import __version__
@@ -26,14 +26,13 @@ from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.plan.band import Declaration, nan_is_an_answer, record, result
 from app.plan.cluster import look_up
-from app.plan.evaluate import evaluate_all_reduce, evaluate_network
+from app.plan.evaluate import LONG_PARTS, evaluate, evaluate_all_reduce, evaluate_network
 from app.plan.findings import by_severity, of_question
 from app.plan.network import network_of
 from app.plan.result import AllReduce, Cluster, Fabric, Finding, Plan
 from app.plan.scenario import Scenario
-from app.plan.serving.evaluate_serving import evaluate_serving
 from app.plan.serving.serving_request import ServingQuestion
-from app.plan.serving.serving_result import Serving
+from app.plan.serving_result import Serving
 from app.plan.unusual_values import unusual_values
 from app.studies.chances import Chances, chances
 from app.studies.comparison import Difference, compare
@@ -503,16 +502,28 @@ def cost_answer(question: CostQuestion, catalog: Catalog) -> CostAnswer:
     )
 
 
+def plan_answer(scenario: Scenario, catalog: Catalog, include: Collection[str] = LONG_PARTS) -> Plan:
+    """Everything about one scenario; where it serves, with the measurements that are nearest."""
+    plan = evaluate(scenario, catalog, include)
+    if plan.serving is None:
+        return plan
+    tpot = plan.serving.tpot
+    nearest = nearest_points(scenario, tpot.typical if tpot else None, catalog)
+    return replace(plan, serving=replace(plan.serving, nearest=nearest))
+
+
 def serve_answer(question: ServingQuestion, catalog: Catalog) -> ServeAnswer:
-    """What a cluster serves."""
-    found = evaluate_serving(question, catalog)
-    tpot = found.serving.tpot
-    nearest = nearest_points(question, tpot.typical if tpot else None, catalog)
+    """What a cluster serves: of its plan, the cluster and what it answers with."""
+    plan = plan_answer(question, catalog, include=())
     return ServeAnswer(
-        model_version=__version__,
-        catalog_version=catalog.version,
-        permalink="/serve?" + question.query(catalog_version=catalog.version),
-        **vars(replace(found, serving=replace(found.serving, nearest=nearest))),
+        model_version=plan.model_version,
+        catalog_version=plan.catalog_version,
+        scenario=plan.scenario,
+        findings=plan.findings,
+        permalink=plan.permalink,
+        verdict=plan.verdict,
+        cluster=plan.cluster,
+        serving=cast(Serving, plan.serving),
     )
 
 

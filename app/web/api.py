@@ -19,7 +19,6 @@ from starlette.responses import StreamingResponse
 
 from app import __version__
 from app.catalog.load import KINDS, Catalog
-from app.plan.evaluate import evaluate
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
@@ -114,7 +113,8 @@ def _in_lists(fields: Mapping[str, Any], several: frozenset[str]) -> dict[str, A
 async def plan(request: Request) -> Response:
     """Everything about one cluster and one model.
 
-    Sizes the fabric, times the collectives and the training step, names the bottleneck, and prices it all.
+    Sizes the fabric, times the collectives and the training step, names the bottleneck, and prices it all. With
+    `workload=serving` it says what the cluster serves in place of the step.
     """
     if known := not_modified(request):
         return known
@@ -124,7 +124,7 @@ async def plan(request: Request) -> Response:
     _count(request, "plan")
 
     def work(_: Stopped) -> Response:
-        return _written(request, evaluate(scenario, loaded, selected.long), selected)
+        return _written(request, answers.plan_answer(scenario, loaded, selected.long), selected)
 
     if quick(scenario, loaded):
         return work(lambda: False)

@@ -19,6 +19,7 @@ GROUPS = {
     "network": "Network",
     "model": "Model",
     "shape": "A model of your own",
+    "serving": "Workload",
     "parallelism": "Parallelism",
     "software": "Software",
     "collective": "Collective",
@@ -29,10 +30,12 @@ FIRST = frozenset(
     {
         "gpu", "gpus", "scale_up",
         "scale_out", "topology", "oversubscription",
-        "model", "training_tokens", "sequence_length", "global_batch",
+        "model", "training_tokens", "sequence_length", "global_batch", "workload",
     }
 )  # fmt: skip
 """The fields a planner always sees; the rest of a group is folded."""
+ELSEWHERE = "serving"
+"""The group whose other fields have a page of their own, `/serve`."""
 
 IMPLIED = ("model", "parameters")
 """What may follow from other fields: a model of one's own from its shape, its parameters from a model such as 100B."""
@@ -198,15 +201,17 @@ def bind(
 def form(asked: BoundForm, catalog: Catalog, resolved: Mapping[str, Any] | None = None, prefix: str = "") -> Form:
     """The form as asked; ``resolved`` names what stands behind each blank."""
     groups = []
-    for key, title in GROUPS.items():
+    for key, legend in GROUPS.items():
+        names = [name for name, group in group_of(Scenario).items() if group == key]
         controls = [
-            _control(name, asked, catalog, resolved or {}) for name, group in group_of(Scenario).items() if group == key
+            _control(name, asked, catalog, resolved or {}) for name in names if key != ELSEWHERE or name in FIRST
         ]
         first = tuple(control for control in controls if control.name in FIRST)
-        groups.append(Group(key, title, first, tuple(control for control in controls if control.name not in FIRST)))
+        groups.append(Group(key, legend, first, tuple(control for control in controls if control.name not in FIRST)))
     in_order = [control for group in groups for control in (*group.first, *group.rest)]
     errors = [(control.name, control.title, control.error) for control in in_order if control.error]
-    strangers = [("", name, text) for name, text in asked.errors.items() if name not in Scenario.model_fields]
+    shown = {control.name for control in in_order}
+    strangers = [("", title(name), text) for name, text in asked.errors.items() if name not in shown]
     return Form(tuple(groups), (*errors, *strangers), prefix)
 
 

@@ -128,4 +128,4 @@ def is_heavy(scenario: Scenario, loaded: Catalog) -> bool:
 def quick(scenario: Scenario, loaded: Catalog) -> bool:
     """Whether a plan needs no search and its fabric is small: then it is quicker at once than by way of a thread."""
     given = None not in (scenario.tensor_parallel, scenario.pipeline_parallel, scenario.micro_batch)
-    return given and hosts(scenario, loaded) <= QUICK_HOSTS
+    return given and scenario.workload == "training" and hosts(scenario, loaded) <= QUICK_HOSTS

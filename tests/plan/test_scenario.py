@@ -125,6 +125,7 @@ def test_the_schema_of_a_key_is_open_text_with_an_example_that_is_in_the_catalog
         "spine_switch",
         "model",
         "stack",
+        "engine",
         "price_book",
         "region",
     }

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
 from app.plan.cluster import look_up
-from app.plan.serving.evaluate_serving import evaluate_serving
+from app.plan.evaluate import evaluate
 from app.plan.serving.serving_inputs import WEIGHT_BYTES, formats, setting
 from app.plan.serving.serving_plan import plan_serving
 from app.plan.serving.serving_request import ServingQuestion
@@ -15,7 +15,7 @@ CATALOG = load_catalog()
 
 
 def evaluated(**fields: object):
-    return evaluate_serving(ServingQuestion.model_validate(fields, context={"catalog": CATALOG}), CATALOG)
+    return evaluate(ServingQuestion.model_validate(fields, context={"catalog": CATALOG}), CATALOG)
 
 
 def throughput(**fields: object) -> float:
@@ -133,6 +133,65 @@ def test_the_plan_is_the_best_of_what_was_tried() -> None:
     tried, limits = plan.tried, plan.limits
     kept = tried.fits & (tried.time_per_token <= limits.time_per_token)
     assert plan.operation.requests == pytest.approx(tried.requests[kept].max() * 16)
+
+
+# Two pools -----------------------------------------------------------------------------------------------------------
+
+APART = {"gpus": 64, "engine": "vllm", "tpot_limit": "40 ms"}
+
+
+def test_a_field_of_a_pool_asks_for_two_pools_of_that_kind() -> None:
+    serving = evaluated(prefill_gpus=16, prefill_tensor_parallel=8, decode_tensor_parallel=4, **APART).serving
+    assert serving.mode == "disaggregated"
+    assert (serving.prefill.gpus, serving.prefill.parallelism.tensor_parallel) == (16, 8)
+    assert serving.prefill.workers * serving.prefill.parallelism.gpus == 16
+    assert serving.decode.parallelism.tensor_parallel == 4
+    assert serving.decode.gpus <= 48
+
+
+def test_the_scenario_in_an_answer_of_two_pools_asks_the_same_again() -> None:
+    answer = evaluated(serving="disaggregated", **APART)
+    again = {name: value for name, value in answer.scenario.items() if value is not None}
+    assert again["prefill_gpus"] == answer.serving.prefill.gpus
+    other = evaluated(**again).serving
+    assert (other.prefill, other.decode) == (answer.serving.prefill, answer.serving.decode)
+    assert other.users == answer.serving.users
+
+
+def test_two_pools_carry_the_users_that_are_asked_for() -> None:
+    serving = evaluated(serving="disaggregated", users=300, **APART).serving
+    assert serving.users.typical == pytest.approx(300, rel=0.25)
+    assert serving.tpot.typical < 0.04
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"prefill_gpus": 60, "decode_gpus": 32}, "pools-too-large"),
+        ({"prefill_gpus": 8, "prefill_tensor_parallel": 16}, "pool-does-not-fit"),
+        ({"model": "llama-3-405b", "decode_gpus": 4}, "pool-does-not-fit"),  # 405 GB of weights on four times 80
+    ],
+)
+def test_pools_that_do_not_fit_are_a_finding_and_nothing_is_served(fields: dict[str, object], code: str) -> None:
+    answer = evaluated(**APART | fields)
+    assert [one.code for one in answer.findings if one.severity == "error"] == [code]
+    assert answer.serving.users is None
+
+
+def test_pools_that_are_asked_for_beside_one_pool_are_a_finding() -> None:
+    answer = evaluated(serving="aggregated", prefill_gpus=8, **APART)
+    assert "pools-not-used" in [one.code for one in answer.findings]
+    assert answer.serving.users is not None
+
+
+def test_gpus_of_a_pool_that_no_replica_takes_are_a_finding() -> None:
+    answer = evaluated(prefill_gpus=12, prefill_tensor_parallel=8, **APART)
+    (finding,) = [one for one in answer.findings if one.code == "pool-gpus-idle"]
+    assert finding.fields == ("prefill_gpus",)
+    assert finding.changes == {"prefill_gpus": 8}
+
+
+# Laws ----------------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=12, deadline=None)

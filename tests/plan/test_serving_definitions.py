@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from app.catalog.load import load_catalog
-from app.plan.serving.evaluate_serving import ServingEvaluation, evaluate_serving
+from app.plan.evaluate import evaluate
+from app.plan.result import Plan
 from app.plan.serving.serving_breakdown import thinned
 from app.plan.serving.serving_request import ServingQuestion
 from app.plan.serving.serving_search import envelope, limits_of
@@ -23,24 +24,24 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def served(**asked: Any) -> ServingEvaluation:
-    return evaluate_serving(ServingQuestion.model_validate(asked, context={"catalog": CATALOG}), CATALOG)
+def served(**asked: Any) -> Plan:
+    return evaluate(ServingQuestion.model_validate(asked, context={"catalog": CATALOG}), CATALOG)
 
 
 @pytest.fixture(scope="module", params=QUESTIONS)
-def answer(request: pytest.FixtureRequest) -> ServingEvaluation:
+def answer(request: pytest.FixtureRequest) -> Plan:
     return served(**QUESTIONS[request.param])
 
 
-def asked(answer: ServingEvaluation, name: str) -> float:
+def asked(answer: Plan, name: str) -> float:
     return float(answer.scenario[name])
 
 
-def test_a_user_reads_one_token_a_time_per_token(answer: ServingEvaluation) -> None:
+def test_a_user_reads_one_token_a_time_per_token(answer: Plan) -> None:
     assert typical(answer.serving.interactivity) == pytest.approx(1 / typical(answer.serving.tpot))
 
 
-def test_tokens_are_requests_times_their_lengths_over_all_gpus(answer: ServingEvaluation) -> None:
+def test_tokens_are_requests_times_their_lengths_over_all_gpus(answer: Plan) -> None:
     serving = answer.serving
     each = typical(serving.requests_per_second) / asked(answer, "gpus")
     out, into = asked(answer, "output_tokens"), asked(answer, "input_tokens")
@@ -48,7 +49,7 @@ def test_tokens_are_requests_times_their_lengths_over_all_gpus(answer: ServingEv
     assert typical(serving.total_tokens_per_second_per_gpu) == pytest.approx(each * (into + out))
 
 
-def test_users_are_those_who_wait_for_an_answer_or_think(answer: ServingEvaluation) -> None:
+def test_users_are_those_who_wait_for_an_answer_or_think(answer: Plan) -> None:
     """Little's law: requests a second times the time from one to the next."""
     serving = answer.serving
     cycle = typical(serving.ttft) + (asked(answer, "output_tokens") - 1) * typical(serving.tpot)
@@ -56,7 +57,7 @@ def test_users_are_those_who_wait_for_an_answer_or_think(answer: ServingEvaluati
     assert typical(serving.users) == pytest.approx(typical(serving.requests_per_second) * cycle)
 
 
-def test_replicas_are_as_many_as_fit_and_their_gpus_those_of_their_layout(answer: ServingEvaluation) -> None:
+def test_replicas_are_as_many_as_fit_and_their_gpus_those_of_their_layout(answer: Plan) -> None:
     serving = answer.serving
     layout = serving.parallelism
     assert layout is not None
@@ -75,12 +76,12 @@ def test_replicas_are_as_many_as_fit_and_their_gpus_those_of_their_layout(answer
         assert serving.gpus == serving.prefill.gpus + serving.decode.gpus <= asked(answer, "gpus")
 
 
-def test_the_limits_asked_for_are_kept(answer: ServingEvaluation) -> None:
+def test_the_limits_asked_for_are_kept(answer: Plan) -> None:
     if limit := answer.scenario["tpot_limit"]:
         assert typical(answer.serving.tpot) <= limit * (1 + 1e-9)
 
 
-def test_memory_holds_weights_cache_and_the_rest(answer: ServingEvaluation) -> None:
+def test_memory_holds_weights_cache_and_the_rest(answer: Plan) -> None:
     memory = answer.serving.memory
     assert memory is not None
     held = typical(memory.weights) + typical(memory.kv_cache) + typical(memory.other)
@@ -93,7 +94,7 @@ def test_memory_holds_weights_cache_and_the_rest(answer: ServingEvaluation) -> N
     assert typical(memory.sequences) >= answer.serving.concurrency / answer.serving.replicas * (1 - 1e-6)
 
 
-def test_tokens_cost_what_the_cluster_costs_while_it_makes_them(answer: ServingEvaluation) -> None:
+def test_tokens_cost_what_the_cluster_costs_while_it_makes_them(answer: Plan) -> None:
     serving, cluster = answer.serving, answer.cluster
     gpus = asked(answer, "gpus")
     tokens = typical(serving.output_tokens_per_second_per_gpu)
@@ -147,7 +148,7 @@ def test_prompts_cost_the_share_of_the_time_that_they_take() -> None:
     assert 0 < shares[0] < shares[-1] <= 1
 
 
-def test_the_front_gives_up_speed_for_throughput_point_by_point(answer: ServingEvaluation) -> None:
+def test_the_front_gives_up_speed_for_throughput_point_by_point(answer: Plan) -> None:
     front = answer.serving.front
     assert 2 <= len(front) <= 24
     speeds, rates = ([getattr(point, name) for point in front] for name in ("interactivity", "throughput"))
@@ -162,7 +163,7 @@ def test_the_front_gives_up_speed_for_throughput_point_by_point(answer: ServingE
         assert point.throughput == pytest.approx(point.concurrency * output / cycle / point.parallelism.gpus, rel=0.02)
 
 
-def test_doubling_the_bottleneck_gains_most(answer: ServingEvaluation) -> None:
+def test_doubling_the_bottleneck_gains_most(answer: Plan) -> None:
     bottleneck = answer.serving.bottleneck
     assert bottleneck is not None
     gains = {one.resource: one.gain for one in bottleneck.what_if}
@@ -175,7 +176,7 @@ def test_doubling_the_bottleneck_gains_most(answer: ServingEvaluation) -> None:
     assert now == pytest.approx([now[0]] * 6)
 
 
-def test_other_layouts_answer_fewer_tokens_and_say_how_many(answer: ServingEvaluation) -> None:
+def test_other_layouts_answer_fewer_tokens_and_say_how_many(answer: Plan) -> None:
     serving = answer.serving
     others = serving.alternatives
     assert len(others) <= 6
@@ -292,7 +293,7 @@ def test_an_engine_that_is_assumed_widens_the_range() -> None:
     assert "engine-assumed" not in {finding.code for finding in named.findings}
 
 
-def test_the_answer_in_a_sentence_has_its_figures(answer: ServingEvaluation) -> None:
+def test_the_answer_in_a_sentence_has_its_figures(answer: Plan) -> None:
     serving = answer.serving
     gpu, model = CATALOG.gpus[answer.scenario["gpu"]].name, CATALOG.models[answer.scenario["model"]].name
     assert answer.verdict.startswith(f"{answer.scenario['gpus']:,} {gpu} serve {model} to ")

@@ -3,8 +3,8 @@
 import pytest
 
 from app.catalog.load import load_catalog
+from app.plan.evaluate import evaluate
 from app.plan.network import network_of
-from app.plan.serving.evaluate_serving import evaluate_serving
 from app.plan.serving.serving_request import ServingQuestion
 from app.plan.total_cost import ownership
 from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, size_serving
@@ -55,7 +55,7 @@ def test_the_answer_leads_to_a_plan_that_carries_the_load() -> None:
     best = sized(tpot_limit="30 ms").cheapest
     fields = dict(pair.split("=") for pair in best.query.replace("+", " ").split("&"))
     question = ServingQuestion.model_validate(fields, context={"catalog": CATALOG})
-    answer = evaluate_serving(question, CATALOG)
+    answer = evaluate(question, CATALOG)
     assert question.gpus == best.gpus
     assert answer.serving.tpot.typical <= 0.030
     assert answer.serving.users.typical == pytest.approx(500, rel=0.2)
@@ -119,7 +119,7 @@ def test_one_replica_less_does_not_carry_the_load_with_its_headroom() -> None:
              "tensor_parallel": one.parallelism.tensor_parallel, "pipeline_parallel": one.parallelism.pipeline_parallel,
              "scale_out": one.scale_out, "serving": "aggregated"}, context={"catalog": CATALOG}
         )  # fmt: skip
-        most = evaluate_serving(question, CATALOG).serving
+        most = evaluate(question, CATALOG).serving
         each = most.requests_per_second.typical / most.replicas
         assert one.replicas >= 60 / 0.75 / each * (1 - 1e-6)
     single = sized(concurrency=1, tpot_limit="40 ms").candidates

@@ -14,7 +14,7 @@ from app.catalog.load import load_catalog
 from app.plan import declarations
 from app.plan.band import Band
 from app.plan.evaluate import evaluate
-from app.plan.scenario import Scenario
+from app.plan.scenario import Scenario, group_of
 from app.units import show
 from app.web import responses, settings, templating
 from app.web.application import create_app
@@ -223,7 +223,8 @@ def test_the_form_has_every_field_of_a_scenario(client: TestClient) -> None:
     names = {
         attributes["name"] for tag, attributes in page.elements if tag in ("input", "select") and "name" in attributes
     }
-    assert names == set(Scenario.model_fields)
+    served = {name for name, group in group_of(Scenario).items() if group == "serving"} - {"workload"}
+    assert names == set(Scenario.model_fields) - served  # those have a form of their own
 
 
 def test_what_was_typed_stays_with_the_message_beside_it(client: TestClient) -> None:

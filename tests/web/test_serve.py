@@ -1,5 +1,8 @@
 """Serving over the interface."""
 
+import json
+from urllib.parse import urlencode
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -111,3 +114,89 @@ def test_the_nearest_measurements_stand_beside_the_answer(client: TestClient) ->
     assert nearest
     page = client.get("/serve?gpus=8&model=llama-3-70b&engine=vllm").text
     assert all(one["source"] in page for one in nearest)
+
+
+# A plan whose workload is serving ------------------------------------------------------------------------------------
+
+SERVES = {"workload": "serving", "gpus": 64, "tpot_limit": "40 ms", "engine": "vllm"}
+
+
+def test_a_plan_of_serving_is_the_answer_about_serving_with_fabric_cost_power_and_racks(client: TestClient) -> None:
+    plan = client.get("/api/v1/plan", params=SERVES).json()
+    asked = {name: value for name, value in SERVES.items() if name != "workload"}
+    answer = client.get(API, params=asked).json()
+    for part in ("serving", "cluster", "findings", "verdict", "permalink", "scenario"):
+        assert plan[part] == answer[part], part
+    assert plan == client.post("/api/v1/plan", json=SERVES).json()
+    network = client.get("/api/v1/fabric", params={"gpus": 64}).json()["fabric"]
+    assert plan["fabric"] == network
+    assert plan["costs"]["capital"]["typical"] > plan["fabric"]["cost"]["typical"] > 0
+    assert plan["training"]["step_time"] is plan["training"]["parallelism"] is plan["costs"]["per_run"] is None
+    assert client.get("/api/v1/plan", params={"gpus": 64}).json()["serving"] is None
+
+
+def test_the_planner_leads_to_the_page_that_serves(client: TestClient) -> None:
+    there = client.get("/?workload=serving&gpus=256&tpot_limit=40+ms", follow_redirects=False)
+    assert there.status_code == 303
+    assert there.headers["location"] == "/serve?gpus=256&tpot_limit=0.04"
+    # 1,024 GPUs are the default of a plan and 64 that of serving: the address says which
+    blank = client.get("/?workload=serving", follow_redirects=False)
+    assert blank.headers["location"] == "/serve?gpus=1024"
+    assert client.get("/?workload=serving&gpus=&tpot_limit=40+ms").url.path == "/serve"
+
+
+def test_training_is_no_question_of_serving_nor_serving_one_of_sizing(client: TestClient) -> None:
+    for address in (f"{API}?workload=training", f"{API}/size?workload=training", "/api/v1/size?workload=serving"):
+        answer = client.get(address)
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["pointer"] == "#/workload"
+
+
+def test_plans_of_serving_are_compared_by_tokens(client: TestClient) -> None:
+    rack = {"gpu": "gb200", "scale_up_domain": 72}
+    node = {"gpu": "gb200", "scale_up_domain": 4}
+    both = [{**SERVES, "model": "deepseek-v3", **one} for one in (node, rack)]
+    answer = client.post("/api/v1/compare", json={"scenarios": both}).json()
+    rows = {row["field"]: row for row in answer["differences"]}
+    small, large = (plan["serving"]["requests_per_second"]["typical"] for plan in answer["plans"])
+    assert rows["serving.requests_per_second"]["changes"][1] == pytest.approx(large / small - 1)
+    assert not [field for field in rows if field.startswith("training.")]
+    page = client.get(answer["permalink"]).text
+    assert "requests, and its tokens cost" in page
+
+
+def test_a_plan_of_serving_beside_one_of_training_has_both_results(client: TestClient) -> None:
+    answer = client.post("/api/v1/compare", json={"scenarios": [SERVES, {"gpus": 64}]}).json()
+    rows = {row["field"]: row["values"] for row in answer["differences"]}
+    assert rows["serving.users"][1] is None
+    assert rows["training.step_time"][0] is None
+    assert client.get(answer["permalink"]).status_code == 200
+
+
+def test_a_sweep_of_serving_has_its_results(client: TestClient) -> None:
+    grid = {"base": SERVES, "grid": {"gpus": [32, 64]}}
+    rows = [json.loads(line) for line in client.post("/api/v1/sweep", json=grid).text.splitlines()]
+    plan = client.get("/api/v1/plan", params=SERVES).json()
+    assert [row["gpus"] for row in rows] == [32, 64]
+    assert rows[1]["serving.users"] == plan["serving"]["users"]["typical"]
+    assert rows[1]["costs.capital"] == plan["costs"]["capital"]["typical"]
+    assert "training.step_time" not in rows[1]
+    both = {"base": {"gpus": 64}, "grid": {"workload": ["training", "serving"]}, "results": ["serving.users"]}
+    lines = client.post("/api/v1/sweep", json=both).text.splitlines()
+    assert len(lines) == 2, lines
+    training, serving = map(json.loads, lines)
+    assert training["serving.users"] is None
+    assert serving["serving.users"] > 0
+
+
+def test_a_plan_of_serving_is_exported(client: TestClient) -> None:
+    query = urlencode(SERVES)
+    figures = client.get(f"/export/figures.csv?{query}").text
+    assert "Users" in figures
+    assert "Step time" not in figures
+    assert "switch,NVIDIA" in client.get(f"/export/bill_of_materials.csv?{query}").text
+    parts = client.get(f"/export/serving_parts.csv?{query}").text
+    assert parts.count("answer,") >= 4
+    assert client.get(f"/export/plan.xlsx?{query}").status_code == 200
+    assert client.get(f"/plan/fabric?{query}").status_code == 200
+    assert client.get(f"/plan/training?{query}").status_code == 404

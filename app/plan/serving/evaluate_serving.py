@@ -1,8 +1,8 @@
-"""One question about serving and the catalogue in; what the cluster answers, with findings, out."""
+"""One question about serving on its network in; what the cluster answers, with findings, out."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any, Generic
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,15 +11,13 @@ from app.formulas.costs import per_gpu_time
 from app.formulas.serving.kv_cache import serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.formulas.serving.token_costs import break_even_load, cost_of_tokens, users_served
-from app.plan.band import Draws, Q, fold, nan_is_an_answer, record, result
+from app.plan.band import Draws
 from app.plan.bill_of_materials import draws_or_nan
-from app.plan.findings import by_severity, of_question
 from app.plan.job.breakdown import erring
 from app.plan.job.shape import model_name, shape_findings
-from app.plan.network import network_of
-from app.plan.result import Cluster as ClusterResult
+from app.plan.network import Network
 from app.plan.result import Finding
-from app.plan.scenario import ModelRequest, check_keys
+from app.plan.scenario import ModelRequest, Scenario
 from app.plan.serving.serving_breakdown import (
     Measured,
     alternatives_of,
@@ -33,54 +31,32 @@ from app.plan.serving.serving_breakdown import (
     transfer_of,
 )
 from app.plan.serving.serving_inputs import residual, setting
-from app.plan.serving.serving_plan import Operation, ServingPlan, plan_serving
-from app.plan.serving.serving_request import ServingQuestion
-from app.plan.serving.serving_result import Serving, ServingCosts
-from app.plan.serving.serving_search import stack_layouts
-from app.plan.total_cost import Ownership, cluster_of, ownership
+from app.plan.serving.serving_plan import ServingPlan, plan_serving
+from app.plan.serving.serving_search import layouts, stack_layouts
+from app.plan.serving.two_pools import POOLS, Operation, PoolName, asks_for_pools, in_pool, pool_fields
+from app.plan.serving_result import Serving, ServingCosts
+from app.plan.total_cost import Ownership
 from app.units import parse, show
 
 MILLION = parse("1M", "1")
 
 
-@record
-class ServingEvaluation(Generic[Q]):
-    """What a cluster serves."""
+@dataclass(frozen=True, eq=False)
+class Served:
+    """What a cluster serves, before its results are folded to bands."""
 
-    scenario: Mapping[str, Any] = result("", "Inputs", "The question, every blank filled in, in base units.")
-    findings: tuple[Finding, ...] = result("", "Findings", "What the reader should know, worst first.")
-    verdict: str = result("", "Answer", "The answer in one sentence.")
-    cluster: ClusterResult[Q] = result("", "Cluster", "The nodes as a whole.")
-    serving: Serving[Q] = result("", "Serving", "What the cluster answers with.")
+    plan: ServingPlan
+    serving: Serving[Draws]
+    findings: tuple[Finding, ...]
 
 
-@nan_is_an_answer
-def evaluate_serving(question: ServingQuestion, catalog: Catalog) -> ServingEvaluation:
+def serve(scenario: Scenario, network: Network, owned: Ownership, catalog: Catalog) -> Served:
     """What a cluster serves: how many users, how soon, on which layout, at what cost, and what limits it."""
-    check_keys(question, catalog)
-    network = network_of(question, catalog)
-    cluster = network.cluster
-    owned = ownership(cluster, network, network.prices)
-    plan = plan_serving(setting(question, cluster, network, catalog), catalog)
-    served = plan.operation
-    serving = serving_of(plan, served, owned, catalog) if served else nothing_served(plan)
-    evaluation: ServingEvaluation = fold(
-        ServingEvaluation[Draws](
-            scenario=question.filled({**cluster.fields(), **network.fields(), **chosen(plan)}),
-            findings=by_severity(
-                (
-                    *of_question(cluster, question, catalog),
-                    *shape_findings(question.part(ModelRequest), catalog),
-                    *network.findings,
-                    *serving_findings(plan, catalog),
-                )
-            ),
-            verdict="",
-            cluster=cluster_of(owned),
-            serving=serving,
-        )
-    )
-    return replace(evaluation, verdict=verdict(evaluation, plan, catalog))
+    plan = plan_serving(setting(scenario, network.cluster, network, catalog), catalog)
+    operation = plan.operation
+    serving = serving_of(plan, operation, owned, catalog) if operation else nothing_served(plan)
+    findings = *shape_findings(scenario.part(ModelRequest), catalog), *serving_findings(plan, catalog)
+    return Served(plan, serving, findings)
 
 
 def chosen(plan: ServingPlan) -> dict[str, Any]:
@@ -96,6 +72,10 @@ def chosen(plan: ServingPlan) -> dict[str, Any]:
     if plan.operation:
         fields |= {name: int(value) for name, value in stack_layouts(plan.operation.layout).items()}
         fields["serving"] = "disaggregated" if plan.operation.prompts else "aggregated"
+        for pool, part in zip(POOLS, pools_of(plan.operation), strict=True):
+            if part:
+                layout = {name: value for name, value in vars(part.parallelism).items() if name != "gpus"}
+                fields |= {f"{pool}_{name}": value for name, value in {"gpus": part.gpus, **layout}.items()}
     return fields
 
 
@@ -199,10 +179,13 @@ def nothing_served(plan: ServingPlan) -> Serving[Draws]:
 def serving_findings(plan: ServingPlan, catalog: Catalog) -> Iterator[Finding]:
     """What does not fit, keeps no limit, or is taken for granted."""
     it, tried = plan.setting, plan.tried
+    of_pools = tuple(pool_findings(plan))
+    yield from of_pools
     if not tried.fits.any():
         yield does_not_fit(plan)
     elif plan.operation is None:
-        yield limits_missed(plan)
+        if not any(one.severity == "error" for one in of_pools):
+            yield limits_missed(plan)
     elif plan.asked is not None and plan.operation.concurrency * plan.operation.workers < plan.asked * (1 - 1e-6):
         yield Finding("warning", "load-too-large", "The cluster holds fewer requests in flight than are asked for.")
     if it.question.engine is None:
@@ -221,6 +204,50 @@ def serving_findings(plan: ServingPlan, catalog: Catalog) -> Iterator[Finding]:
             "Few operating points of models with linear or sparse attention are published; the ranges are wider.",
             ("model",),
         )
+
+
+def pool_findings(plan: ServingPlan) -> Iterator[Finding]:
+    """Pools that do not fit the cluster, or their model or parallelism not them; or that nobody has."""
+    question = plan.setting.question
+    if not asks_for_pools(question):
+        return
+    named = tuple(name for pool in POOLS for name in pool_fields(pool) if getattr(question, name) is not None)
+    if question.serving == "aggregated":
+        text = "There is one pool of replicas that take prompts and answer them; the fields of two pools go unread."
+        yield Finding("warning", "pools-not-used", text, ("serving", *named), "", {"serving": "disaggregated"})
+        return
+    both = (question.prefill_gpus or 1) + (question.decode_gpus or 1)
+    if both > question.gpus:
+        text = f"The two pools take {both:,} GPUs, and the cluster has {question.gpus:,}."
+        yield Finding("error", "pools-too-large", text, ("gpus", *named), f"Use {both:,} GPUs or more.", {"gpus": both})
+        return
+    for pool, used in zip(POOLS, pools_of(plan.operation) if plan.operation else (None, None), strict=True):
+        given = getattr(question, f"{pool}_gpus")
+        if finding := _pool_does_not_fit(plan, pool):
+            yield finding
+        elif used and given and used.gpus < given:
+            text = f"Replicas of {used.parallelism.gpus} GPUs leave {given - used.gpus} of the {given} of a pool idle."
+            yield Finding("note", "pool-gpus-idle", text, (f"{pool}_gpus",), "", {f"{pool}_gpus": used.gpus})
+
+
+def _pool_does_not_fit(plan: ServingPlan, pool: PoolName) -> Finding | None:
+    """What keeps a replica out of its pool: its parallelism, or the memory of the pool's GPUs."""
+    it, inputs = in_pool(plan.setting, pool), plan.inputs
+    what = "prompts" if pool == "prefill" else "answers"
+    gpus = it.question.gpus
+    layout = layouts(it.question, it.model, gpus, it.cluster.domain)
+    if not np.size(layout.tensor):
+        text = f"No replica of the parallelism that is asked for has room in the {gpus:,} GPUs of the pool for {what}."
+        return Finding("error", "pool-does-not-fit", text, pool_fields(pool), "Leave its parallelism blank.")
+    room = inputs.constants.memory_share * inputs.gpu.memory_capacity - inputs.constants.reserved_memory
+    least = float(np.min(np.asarray(serving_weights(inputs.model, layout))))
+    if least < room:
+        return None
+    text = (
+        f"The weights take {show(least, 'B')} of each GPU of the pool for {what} at least, and the engine leaves "
+        f"{show(float(room), 'B')}."
+    )
+    return Finding("error", "pool-does-not-fit", text, pool_fields(pool), "Give it more GPUs, or fewer bits a weight.")
 
 
 def does_not_fit(plan: ServingPlan) -> Finding:
@@ -282,13 +309,13 @@ def limits_missed(plan: ServingPlan) -> Finding:
     )
 
 
-def verdict(evaluation: ServingEvaluation, plan: ServingPlan, catalog: Catalog) -> str:
+def verdict(serving: Serving, findings: Iterable[Finding], plan: ServingPlan, catalog: Catalog) -> str:
     """The answer as one would say it."""
-    question, serving = plan.setting.question, evaluation.serving
+    question = plan.setting.question
     gpu = plan.setting.gpu.name
     model = model_name(question.part(ModelRequest), catalog)
     if serving.users is None or serving.tpot is None or serving.interactivity is None:
-        worst = next((one.message for one in evaluation.findings if one.severity == "error"), "")
+        worst = next((one.message for one in findings if one.severity == "error"), "")
         return f"{question.gpus:,} {gpu} do not serve {model} as asked. {worst}"
     cost = serving.costs.per_million_output_tokens
     saved = serving.costs.saved_per_million

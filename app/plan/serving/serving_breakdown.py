@@ -16,8 +16,10 @@ from app.formulas.serving.kv_cache import sequence_bytes, sequences_held, servin
 from app.formulas.serving.serving_arguments import Layout
 from app.plan.band import Draws
 from app.plan.serving.serving_inputs import ServingInputs, on_network, residual, serving_inputs
-from app.plan.serving.serving_plan import Operation, ServingPlan, link_between
-from app.plan.serving.serving_result import (
+from app.plan.serving.serving_plan import ServingPlan
+from app.plan.serving.serving_search import Limits, envelope, try_all
+from app.plan.serving.two_pools import Operation, link_between
+from app.plan.serving_result import (
     CacheTransfer,
     Doubled,
     Pool,
@@ -29,7 +31,6 @@ from app.plan.serving.serving_result import (
     ServingPoint,
     ServingResource,
 )
-from app.plan.serving.serving_search import Limits, envelope, try_all
 
 Floats = NDArray[np.float64]
 PART_NAMES = ("products", "attention", "prompts", "experts", "all_reduce", "dispatch", "launches", "host")

@@ -15,8 +15,7 @@ from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingC
 from app.plan.cluster import Cluster
 from app.plan.communication import DesignedNetwork
 from app.plan.job.shape import shape
-from app.plan.scenario import ModelRequest
-from app.plan.serving.serving_request import ServingQuestion
+from app.plan.scenario import ModelRequest, Scenario
 
 WEIGHT_BYTES = {
     "bf16": 2.0,
@@ -29,6 +28,11 @@ WEIGHT_BYTES = {
 CACHE_BYTES = {"bf16": 2.0, "fp8": 1.0}
 
 
+def engine_key(question: Scenario, catalog: Catalog) -> str:
+    """The engine that is asked for, or the first of the catalogue."""
+    return question.engine or next(iter(catalog.engines))
+
+
 @dataclass(frozen=True)
 class Formats:
     """What is kept in which format: weights outside the experts, the experts', keys and values."""
@@ -38,7 +42,7 @@ class Formats:
     cache: str
 
 
-def formats(question: ServingQuestion, gpu: Gpu, engine: Engine, catalog: Catalog) -> Formats:
+def formats(question: Scenario, gpu: Gpu, engine: Engine, catalog: Catalog) -> Formats:
     """The formats that are asked for, or the usual ones. 4-bit checkpoints of some models keep attention in 16 bit."""
     weights = question.weights or ("fp8" if gpu.fp8 else "bf16")
     model = catalog.models.get(question.model)
@@ -66,7 +70,7 @@ def peak(weights: str, gpu: Gpu) -> Estimate:
 class Setting:
     """A question with its hardware, engine and formats: all that decides which constants it takes."""
 
-    question: ServingQuestion
+    question: Scenario
     cluster: Cluster
     engine: Engine
     formats: Formats
@@ -80,9 +84,9 @@ class Setting:
         return self.cluster.gpu
 
 
-def setting(question: ServingQuestion, cluster: Cluster, network: DesignedNetwork | None, catalog: Catalog) -> Setting:
+def setting(question: Scenario, cluster: Cluster, network: DesignedNetwork | None, catalog: Catalog) -> Setting:
     """A question on its cluster and the network designed for it."""
-    engine = catalog.engines[question.engine_key(catalog)]
+    engine = catalog.engines[engine_key(question, catalog)]
     kept = formats(question, cluster.gpu, engine, catalog)
     entry = catalog.models.get(question.model)
     served = ServedModel(

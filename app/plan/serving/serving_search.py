@@ -12,8 +12,8 @@ from app.formulas.arrays import Array
 from app.formulas.serving.batching import steady_state
 from app.formulas.serving.kv_cache import sequences_held
 from app.formulas.serving.serving_arguments import Layout, ServedModel
+from app.plan.scenario import Scenario
 from app.plan.serving.serving_inputs import ServingInputs, Setting, on_network
-from app.plan.serving.serving_request import ServingQuestion
 
 Floats = NDArray[np.float64]
 STEPS_PER_DOUBLING = 3
@@ -38,7 +38,7 @@ def powers(most: float) -> list[int]:
     return [1 << place for place in range(int(np.log2(max(most, 1))) + 1)]
 
 
-def layouts(question: ServingQuestion, model: ServedModel, gpus: int, domain: int) -> Layout:
+def layouts(question: Scenario, model: ServedModel, gpus: int, domain: int) -> Layout:
     """Layouts of a replica that divide the model and are no larger than the cluster, along the first of two axes.
 
     Tensor parallelism stays in the scale-up domain unless it is asked for; experts lie whole on all GPUs of a replica,
@@ -73,7 +73,7 @@ class Limits:
     time_per_token: float
 
 
-def limits_of(question: ServingQuestion, tails: Mapping[str, Estimate]) -> Limits:
+def limits_of(question: Scenario, tails: Mapping[str, Estimate]) -> Limits:
     """The limits of a question as limits of the mean: a percentile is so many times the mean, as measured."""
     tail = question.percentile
     first = tails[f"first_token_{tail}"].typical if tail != "mean" else 1.0

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from plotly import graph_objects as go
 
 from app.catalog.load import Catalog
-from app.plan.serving.serving_result import NearestPoint, Serving, ServingPoint
+from app.plan.serving_result import NearestPoint, Serving, ServingPoint
 from app.report.charts import style
 from app.report.charts.curve_charts import lines
 from app.report.charts.style import MUTED, Values, figure, nothing, plain, style_of

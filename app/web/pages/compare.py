@@ -1,6 +1,6 @@
 """Plans side by side, as a page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -152,23 +152,45 @@ def _comparison(
 
 
 def _difference_in_a_sentence(found: comparison.Comparison) -> str:
-    """What the comparison comes to: time and money of the run, against the first plan."""
+    """What the comparison comes to: time and money of the run, or tokens and their cost, against the first plan."""
     rows = {row.field: row for row in (*found.differences, *found.same)}
-    time, money = rows["training.time_to_train"], rows["costs.per_run"]
-    parts = []
-    for place in range(1, len(found.plans)):
-        slower, dearer = time.changes[place], money.changes[place]
-        if slower is None or dearer is None:
-            parts.append(f"{LETTERS[place].upper()} cannot be compared in full")
-            continue
-        pace = (
-            "takes as long"
-            if abs(slower) < comparison.ALIKE
-            else f"takes {more_or_less(slower, 'longer', 'less time')}"
-        )
-        price = f"costs {more_or_less(dearer, 'more', 'less')}" if abs(dearer) > comparison.ALIKE else "costs as much"
-        parts.append(f"{LETTERS[place].upper()} {pace} and {price}")
+    serves = all(plan.serving is not None for plan in found.plans)
+    said = _tokens if serves else _run
+    parts = [f"{LETTERS[place].upper()} {said(rows, place)}" for place in range(1, len(found.plans))]
     return "Against plan A: " + "; ".join(parts) + "."
+
+
+Rows = Mapping[str, comparison.Difference]
+IN_PART = "cannot be compared in full"
+
+
+def _change(rows: Rows, field: str, place: int) -> float | None:
+    return rows[field].changes[place] if field in rows else None
+
+
+def _run(rows: Rows, place: int) -> str:
+    """How time and money of a plan's run differ from the first's."""
+    slower, dearer = (_change(rows, field, place) for field in ("training.time_to_train", "costs.per_run"))
+    if slower is None or dearer is None:
+        return IN_PART
+    pace = "takes as long" if abs(slower) < comparison.ALIKE else f"takes {more_or_less(slower, 'longer', 'less time')}"
+    price = f"costs {more_or_less(dearer, 'more', 'less')}" if abs(dearer) > comparison.ALIKE else "costs as much"
+    return f"{pace} and {price}"
+
+
+def _tokens(rows: Rows, place: int) -> str:
+    """How a plan's requests a second and the cost of its tokens differ from the first's."""
+    fields = "serving.requests_per_second", "serving.costs.per_million_output_tokens"
+    more, dearer = (_change(rows, field, place) for field in fields)
+    if more is None:
+        return IN_PART
+    pace = (
+        f"answers {more_or_less(more, 'more', 'fewer')} requests" if abs(more) > comparison.ALIKE else "answers as many"
+    )
+    if dearer is None:
+        return pace
+    price = f"cost {more_or_less(dearer, 'more', 'less')}" if abs(dearer) > comparison.ALIKE else "cost as much"
+    return f"{pace}, and its tokens {price}"
 
 
 def more_or_less(value: float, more: str, less: str) -> str:

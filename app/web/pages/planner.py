@@ -11,6 +11,7 @@ from app.catalog.load import Catalog
 from app.plan.evaluate import evaluate
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
+from app.plan.serving.serving_request import ServingQuestion
 from app.report.charts import named_charts
 from app.studies.bad_parts import bad_parts
 from app.web import form
@@ -35,6 +36,8 @@ async def plan(request: Request) -> Response:
         return _without_blanks(request, pairs)
     catalog: Catalog = request.app.state.catalog
     asked = form.bind(pairs, catalog)
+    if asked.scenario is not None and asked.scenario.workload == "serving":
+        return RedirectResponse(address(request, "/serve", ServingQuestion.of(asked.scenario).query()), 303)
     heavy = asked.scenario is not None and is_heavy(asked.scenario, catalog)
     return await compute(request, lambda _: _plan(request, asked), heavy=heavy)
 

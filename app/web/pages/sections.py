@@ -65,7 +65,11 @@ DRAWN = tuple(name for section in SECTIONS.values() if section.here for name in 
 def absent(plan: Plan) -> frozenset[str]:
     """Sections that this plan has nothing to show in."""
     timed = plan.training.step_time is not None
+    trains = plan.serving is None
     shown = {
+        "training": trains,
+        "memory": trains,
+        "storage": trains,
         "bottleneck": timed and bool(plan.bottleneck.what_if),
         "parallelism": plan.training.parallelism is not None,
         "scaling": timed,

@@ -34,9 +34,9 @@ class ServingPart(Generic[Q]):
     """A part of a step that decodes, or of the work of one prompt."""
 
     phase: str = result("", "Phase", "answer: one step of all sequences; prompt: one prompt.")
-    name: str = result("", "Part", "What takes the time.")
+    name: str = result("", "Part", "What takes the time.", words="part")
     time: Q = result("s", "Time", "Time of it.", formula="serving.step_parts")
-    resource: ServingResource = result("", "Bound by", "What it is bound by.")
+    resource: ServingResource = result("", "Bound by", "What it is bound by.", words="resource")
 
 
 @record
@@ -70,7 +70,7 @@ class CacheTransfer(Generic[Q]):
 class Doubled:
     """What twice as much of a resource gains, limits and layout kept."""
 
-    resource: ServingResource = result("", "Resource", "What there would be twice as much of.")
+    resource: ServingResource = result("", "Resource", "What there would be twice as much of.", words="resource")
     factor: float = result("1", "Factor", "How many times as much.")
     output_tokens_per_second_per_gpu: float = result("1/s", "Tokens a second", "Output tokens of a GPU then.")
     gain: float = result("1", "Gain", "Increase over now.", share=True)
@@ -80,9 +80,11 @@ class Doubled:
 class ServingBottleneck:
     """What limits throughput under the limits that were asked for."""
 
-    resource: ServingResource = result("", "Bottleneck", "The resource that gains most when doubled.")
+    resource: ServingResource = result(
+        "", "Bottleneck", "The resource that gains most when doubled.", words="resource", show=("comparison",)
+    )
     share: float = result("1", "Share", "What doubling it gains.", share=True)
-    what_if: tuple[Doubled, ...] = result("", "What if", "Each resource doubled.")
+    what_if: tuple[Doubled, ...] = result("", "What if", "Each resource doubled.", table="serving_what_if")
 
 
 @record
@@ -94,18 +96,28 @@ class ServingCosts(Generic[Q]):
         "Cost of a million output tokens",
         "The cluster's whole cost over its life, by the tokens it answers with.",
         formula="serving.cost_of_tokens",
+        show=("figures", "costs", "comparison", "sweep"),
     )
     per_million_input_tokens: Q = result(
         "USD",
         "Cost of a million input tokens",
         "The same, of the share of the time that prompts take.",
         formula="serving.cost_of_tokens",
+        show=("costs", "comparison"),
     )
     rental: Q = result(
-        "USD", "Rent of a million output tokens", "At the rent of a GPU.", formula="serving.cost_of_tokens"
+        "USD",
+        "Rent of a million output tokens",
+        "At the rent of a GPU.",
+        formula="serving.cost_of_tokens",
+        show=("figures", "costs", "comparison", "sweep"),
     )
     energy_per_million_tokens: Q = result(
-        "J", "Energy of a million output tokens", "At typical power, IT alone.", formula="serving.cost_of_tokens"
+        "J",
+        "Energy of a million output tokens",
+        "At typical power, IT alone.",
+        formula="serving.cost_of_tokens",
+        show=("figures", "costs", "comparison", "sweep"),
     )
     saved_per_million: Q = result(
         "USD",
@@ -174,29 +186,63 @@ class Serving(Generic[Q]):
     )
     prefill: Pool | None = result("", "Pool for prompts", "null where each replica does both.")
     decode: Pool | None = result("", "Pool for answers", "null where each replica does both.")
-    replicas: int = result("1", "Replicas", "Replicas that answer.")
+    replicas: int = result("1", "Replicas", "Replicas that answer.", show=("comparison",))
     gpus: int = result("1", "GPUs in use", "GPUs of all replicas.")
-    concurrency: float = result("1", "Requests in flight", "On the whole cluster.")
-    ttft: Q = result("s", "Time to first token", "Mean.", formula="serving.steady_state")
-    tpot: Q = result("s", "Time per token", "Mean, between tokens of an answer.", formula="serving.steady_state")
-    interactivity: Q = result("1/s", "Tokens a second of a user", "One over the time per token.")
+    concurrency: float = result("1", "Requests in flight", "On the whole cluster.", show=("comparison",))
+    ttft: Q = result(
+        "s", "Time to first token", "Mean.", formula="serving.steady_state", show=("figures", "comparison", "sweep")
+    )
+    tpot: Q = result(
+        "s",
+        "Time per token",
+        "Mean, between tokens of an answer.",
+        formula="serving.steady_state",
+        show=("figures", "comparison", "sweep"),
+    )
+    interactivity: Q = result(
+        "1/s", "Tokens a second of a user", "One over the time per token.", show=("figures", "comparison", "sweep")
+    )
     output_tokens_per_second_per_gpu: Q = result(
-        "1/s", "Output tokens a second of a GPU", "Tokens of answers.", formula="serving.steady_state"
+        "1/s",
+        "Output tokens a second of a GPU",
+        "Tokens of answers.",
+        formula="serving.steady_state",
+        show=("figures", "comparison", "sweep"),
     )
     total_tokens_per_second_per_gpu: Q = result(
-        "1/s", "Tokens a second of a GPU", "Tokens of prompts and answers.", formula="serving.steady_state"
+        "1/s",
+        "Tokens a second of a GPU",
+        "Tokens of prompts and answers.",
+        formula="serving.steady_state",
+        show=("figures", "comparison"),
     )
-    requests_per_second: Q = result("1/s", "Requests a second", "Of the whole cluster.", formula="serving.steady_state")
+    requests_per_second: Q = result(
+        "1/s",
+        "Requests a second",
+        "Of the whole cluster.",
+        formula="serving.steady_state",
+        show=("figures", "comparison", "sweep"),
+    )
     users: Q = result(
-        "1", "Users", "Who each wait for an answer, think, and ask again.", formula="serving.users_served"
+        "1",
+        "Users",
+        "Who each wait for an answer, think, and ask again.",
+        formula="serving.users_served",
+        show=("figures", "comparison", "sweep"),
     )
-    parts: tuple[ServingPart[Q], ...] = result("", "Parts", "Where the time of a step and of a prompt goes.")
+    parts: tuple[ServingPart[Q], ...] = result(
+        "", "Parts", "Where the time of a step and of a prompt goes.", table="serving_parts"
+    )
     memory: ServingMemory[Q] | None = result("", "Memory", "Memory of one GPU.")
     kv_transfer: CacheTransfer[Q] | None = result("", "Between the pools", "null where there is one pool.")
     bottleneck: ServingBottleneck | None = result("", "Bottleneck", "What limits throughput.")
     costs: ServingCosts[Q] = result("", "Costs", "What tokens cost.")
-    front: tuple[ServingPoint, ...] = result("", "Front", "Throughput against speed of a user, fastest first.")
-    alternatives: tuple[ServingAlternative, ...] = result("", "Alternatives", "Other layouts, the next best first.")
+    front: tuple[ServingPoint, ...] = result(
+        "", "Front", "Throughput against speed of a user, fastest first.", table="serving_front"
+    )
+    alternatives: tuple[ServingAlternative, ...] = result(
+        "", "Alternatives", "Other layouts, the next best first.", table="serving_alternatives"
+    )
     nearest: tuple[NearestPoint, ...] = result(
-        "", "Nearest measurements", "Published operating points near the answer.", default=()
+        "", "Nearest measurements", "Published operating points near the answer.", default=(), table="serving_nearest"
     )

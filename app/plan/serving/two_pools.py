@@ -1,0 +1,194 @@
+"""A pool of replicas for prompts and one for answers: layouts, and how many of each keep both busy."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from app.catalog.load import Catalog
+from app.formulas.serving.disaggregation import pools_rate, prompt_pool, transfer_bytes, transfer_time
+from app.formulas.serving.kv_cache import serving_weights
+from app.formulas.serving.serving_arguments import Layout
+from app.plan.scenario import Scenario
+from app.plan.serving.serving_inputs import ServingInputs, Setting, on_network
+from app.plan.serving.serving_search import FIELDS, NAMES, Floats, Limits, Tried, layouts, try_all
+
+PoolName = Literal["prefill", "decode"]
+POOLS: tuple[PoolName, ...] = ("prefill", "decode")
+
+
+@dataclass(frozen=True, eq=False)
+class PromptPool:
+    """The pool for prompts: its layout, the time of a prompt, and how many replicas there are."""
+
+    layout: Layout
+    time: float
+    workers: int
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """How the cluster runs: layout, load of a replica, replicas, and the pool for prompts where there is one.
+
+    Attributes:
+        layout: of the replicas that answer.
+        concurrency: sequences in flight in one of them.
+        workers: how many there are.
+        prompts: the pool that computes prompts for them.
+        requests: answers per second of the whole cluster [1/s].
+    """
+
+    layout: Layout
+    concurrency: float
+    workers: int
+    prompts: PromptPool | None
+    requests: float
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all replicas."""
+        prompts = int(self.prompts.layout.gpus) * self.prompts.workers if self.prompts else 0
+        return int(self.layout.gpus) * self.workers + prompts
+
+
+@dataclass(frozen=True, eq=False)
+class Prompts:
+    """Layouts of a replica for prompts along the first of two axes: the rate and time of each, and which may be."""
+
+    layout: Layout
+    rate: Floats
+    time: Floats
+    possible: np.ndarray
+
+    @property
+    def size(self) -> Floats:
+        """GPUs of a replica."""
+        return np.asarray(self.layout.gpus)
+
+    def at(self, place: int) -> Layout:
+        """One of the layouts."""
+        return Layout(**{name: float(getattr(self.layout, name)[place, 0]) for name in NAMES})
+
+
+def pool_fields(pool: PoolName) -> tuple[str, ...]:
+    """The scenario's fields of one pool."""
+    return (f"{pool}_gpus", *(f"{pool}_{name}" for name in FIELDS.values()))
+
+
+def asks_for_pools(question: Scenario) -> bool:
+    """Whether a question says anything of a pool."""
+    return any(getattr(question, name) is not None for pool in POOLS for name in pool_fields(pool))
+
+
+def in_pool(it: Setting, pool: PoolName) -> Setting:
+    """The question of one pool alone: its own parallelism where it has one, and its own GPUs."""
+    question = it.question
+    own = {name: getattr(question, f"{pool}_{name}") or getattr(question, name) for name in FIELDS.values()}
+    other: PoolName = "decode" if pool == "prefill" else "prefill"
+    rest = question.gpus - (getattr(question, f"{other}_gpus") or 1)
+    own["gpus"] = max(min(getattr(question, f"{pool}_gpus") or rest, rest), 1)
+    return replace(it, question=question.model_copy(update=own))
+
+
+def prompts_of(it: Setting, inputs: ServingInputs, limits: Limits) -> Prompts:
+    """What replicas of each layout compute of prompts alone, and which fit the memory and keep the limit."""
+    own = in_pool(it, "prefill")
+    layout = layouts(own.question, it.model, own.question.gpus, it.cluster.domain)
+    gpu = on_network(inputs.gpu, it.site, layout)
+    rate, time = prompt_pool(inputs.model, gpu, layout, inputs.load, inputs.constants)
+    size = np.asarray(layout.gpus)
+    sent = np.asarray(transfer_time(transfer_bytes(inputs.model, inputs.load), link_between(it, inputs) * size))
+    room = inputs.constants.memory_share * inputs.gpu.memory_capacity - inputs.constants.reserved_memory
+    first = np.asarray(inputs.constants.first_token_time + 1.5 * np.asarray(time) + sent)
+    possible = (np.asarray(serving_weights(inputs.model, layout)) < room) & (first <= limits.first_token)
+    return Prompts(layout, np.asarray(rate), np.asarray(time), possible)
+
+
+def two_pools(
+    it: Setting, inputs: ServingInputs, limits: Limits, asked: float | None, catalog: Catalog
+) -> Operation | None:
+    """Whole replicas of each pool that answer most, or answer a load soonest; ``None`` where they do not fit."""
+    question, shares = it.question, catalog.serving["pools"]
+    if question.gpus < 2 or (question.prefill_gpus or 1) + (question.decode_gpus or 1) > question.gpus:
+        return None
+    prompts = prompts_of(it, inputs, limits)
+    own = in_pool(it, "decode")
+    answers = try_all(own, inputs, own.question.gpus, alone=True)
+    kept = answers.fits & (answers.time_per_token <= limits.time_per_token)
+    if not prompts.possible.any() or not kept.any():
+        return None
+    rates = prompts.rate * shares["prompts"].typical
+    known = question.prefill_gpus
+    weight = rates * np.floor(known / prompts.size) if known else rates / prompts.size
+    place = int(np.argmax(np.where(prompts.possible, weight, -1.0)))
+    rate, taken = float(rates[place, 0]), int(prompts.size[place, 0])
+    given = np.asarray(answers.layout.gpus)
+    each = answers.requests * given * shares["answers"].typical
+    counts, workers, requests = shared_out(question, (rate, taken), each, given)
+    if asked is not None:  # no more prompts come than answers end
+        kept = kept & (answers.concurrency * workers >= asked * (1 - 1e-9)) & (requests > 0)
+        kept &= counts * rate >= asked * each / answers.concurrency
+        worth = -answers.time_per_token
+    else:
+        kept, worth = kept & (requests > 0), requests
+    if not kept.any():
+        return None
+    best = np.unravel_index(int(np.argmax(np.where(kept, worth, -np.inf))), worth.shape)
+    pool = PromptPool(prompts.at(place), float(prompts.time[place, 0]), int(counts[best]))
+    return operation_at(answers, best, int(workers[best]), pool, float(each[best]), float(requests[best]), asked)
+
+
+def operation_at(
+    answers: Tried,
+    place: tuple[np.intp, ...],
+    workers: int,
+    prompts: PromptPool,
+    each: float,
+    requests: float,
+    asked: float | None,
+) -> Operation:
+    """An operation with so much in flight as keeps the answers' pool to what prompts come, or as is asked for."""
+    full = float(answers.concurrency[place])
+    if asked is not None:
+        concurrency = asked / workers
+        requests = min(requests, each * workers * concurrency / full)
+    else:
+        concurrency = max(requests / workers / each * full, 1.0)
+    return Operation(answers.at(int(place[0])), concurrency, workers, prompts, requests)
+
+
+def shared_out(
+    question: Scenario, prompts: tuple[float, int], each: Floats, given: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Replicas for prompts, for answers, and requests a second of both, for every layout and load of the answers.
+
+    Args:
+        question: how many GPUs there are, and how many a pool has where that is given.
+        prompts: requests a second and GPUs of one replica for prompts.
+        each: requests a second of one replica for answers.
+        given: its GPUs.
+    """
+    rate, taken = prompts
+    gpus = float(question.gpus)
+    ideal = gpus * np.asarray(pools_rate(rate / taken, each / given)) / rate
+    best = [np.zeros_like(each)] * 3
+    for step in (0, 1):
+        counts = np.maximum(np.floor(ideal) + step, 1.0)
+        if question.prefill_gpus is not None:
+            counts = np.full_like(each, question.prefill_gpus // taken)
+        elif question.decode_gpus is not None:
+            counts = np.full_like(each, (question.gpus - question.decode_gpus) // taken)
+        left = gpus - counts * taken if question.decode_gpus is None else float(question.decode_gpus)
+        workers = np.maximum(np.floor(left / given), 0.0)
+        requests = np.minimum(counts * rate, workers * each)
+        better = requests > best[2]
+        best = [np.where(better, new, old) for new, old in zip((counts, workers, requests), best, strict=True)]
+    return best[0], best[1], best[2]
+
+
+def link_between(it: Setting, inputs: ServingInputs) -> float:
+    """What one GPU sends to the other pool: over the scale-up link where the cluster is one domain [B/s]."""
+    if it.question.gpus <= it.cluster.domain:
+        return float(np.ravel(inputs.gpu.scale_up)[0])
+    everyone = Layout(tensor=float(it.question.gpus))
+    return float(np.ravel(on_network(inputs.gpu, it.site, everyone).scale_out)[0])
