@@ -289,7 +289,7 @@ def part_counts(
 def adapter_price(cluster: Cluster, prices: PriceList, content: Content = "compute_nics") -> PaidPart:
     """What one adapter of a cluster costs on top of its nodes."""
     return prices.adapter(
-        cluster.nic, cluster.scale_out.family, cluster.platform, cluster.gpus_per_node, cluster.nics_per_node, content
+        cluster.nic, cluster.scale_out.family, cluster.platform, cluster.whole_node, cluster.nics_per_node, content
     )
 
 

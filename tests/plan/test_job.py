@@ -721,7 +721,7 @@ def test_a_figure_names_what_it_rests_on_and_nothing_else():
     assert sources["weights"] == {
         "hugging-face-hub",
         "railyard-calibration-2026",
-    }  # the model's shape, and the model's error
+    }  # its shape and error
     assert sources["buffers"] == sources["weights"] | {"railyard-estimate"}  # what the CUDA context takes
     assert memory.capacity.sources == ("railyard-estimate",)  # what of the 80 GB programs find
     steps = {part.name: set(part.time.sources) for part in training.parts}

@@ -3,6 +3,7 @@
 import pytest
 
 from app.catalog.load import load_catalog
+from app.plan.network import network_of
 from app.plan.prices import PriceList
 from app.plan.scenario import Scenario
 
@@ -164,3 +165,11 @@ def test_all_prices_of_an_edition_are_dear_together():
     nic = book.nic(CATALOG.nics["connectx-7"], "infiniband").draws()
     dear = switch > switch[0]
     assert (nic[dear] > nic[0]).all()
+
+
+@pytest.mark.parametrize("fewer", [1, 2, 4])
+def test_part_of_a_server_has_all_cards_that_the_servers_price_contains(fewer: int) -> None:
+    # A DGX-1 is bought whole, with its storage card, whatever part of it trains.
+    asked = {"gpu": "v100-sxm", "platform": "dgx-1-v100", "storage_network": True}
+    costs = [network_of(Scenario(**asked, gpus=gpus), CATALOG).auxiliary[0].cost[0] for gpus in (fewer, 8)]
+    assert costs[0] == costs[1]
