@@ -197,11 +197,13 @@ class Optic(Entry):
     """A transceiver module or a cable. ``rate`` is of the whole part, ``links`` how many links it carries.
 
     A transceiver names the ``fibre`` it needs; the modules of a link agree in that, in the rate of a lane and in what
-    keeps the signal: ``dsp`` in both, ``lro`` or ``lpo``. A cable is sold with so many ``heads`` for the one at a
+    keeps the signal: ``dsp`` in both, ``lro`` or ``lpo``. ``part_number`` is its maker's, less what stands for its
+    length; a cable is sold with so many ``heads`` for the one at a
     switch. A fibre with a ``trunk`` splits: at the switch it fits what that one fits, and carries its ``links``.
     """
 
     kind: Literal["transceiver", "dac", "acc", "aec", "aoc", "fibre"]
+    part_number: str = ""
     rate: InBandwidth
     links: Count = 1
     heads: Annotated[tuple[Count, ...], Field(min_length=1)] = (1,)

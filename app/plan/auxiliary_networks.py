@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from app.catalog.estimate import N_DRAWS, Estimate
 from app.catalog.load import Catalog
-from app.formulas import costs
 from app.formulas.fabric import layouts
-from app.plan.bill_of_materials import PricedDesign, build, draws_or_nan
+from app.plan.bill_of_materials import ZERO, Line, PricedDesign, build, draws_or_nan
 from app.plan.cheapest_design import choose
 from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
@@ -37,6 +36,11 @@ class AuxiliaryNetwork:
     rack_units: int
     used: tuple[Estimate, ...]
     power_sources: tuple[Estimate, ...]
+    lines: tuple[Line, ...]
+    """What is bought, cables by their length."""
+    spares: Estimate | None
+    stock: Floats
+    """Price of the parts kept in stock [USD]."""
 
 
 def auxiliary_networks(
@@ -101,6 +105,9 @@ def _sized(
         rack_units=network.rack_units,
         used=network.used,
         power_sources=network.power_sources,
+        lines=tuple(network.lines),
+        spares=network.spares,
+        stock=network.stock,
     )
 
 
@@ -110,18 +117,24 @@ def _out_of_band(ports: int, uplinks: int, catalog: Catalog, prices: PriceList) 
     boxes = -(-ports // switch.ports)
     power = boxes * draws_or_nan(switch.power)
     runs = ports + boxes * uplinks
-    prices_paid = prices.switch(switch), prices.optic(cable)
-    cost = sum(costs.line(many, draws_or_nan(price)) for many, price in zip((boxes, runs), prices_paid, strict=True))
+    drawn = power + np.zeros(N_DRAWS)
+    lines = (
+        Line("leaf switch", switch.name, switch.key, boxes, prices.switch(switch), drawn),
+        Line("cable", cable.name, cable.key, runs, prices.optic(cable)),
+    )
     return AuxiliaryNetwork(
         role="out-of-band management",
         switch=switch.key,
         leaf_switches=boxes,
         spine_switches=0,
         links=Links(ports, boxes * uplinks, 0),
-        cost=np.asarray(cost),
-        power=power + np.zeros(N_DRAWS),
+        cost=np.asarray(sum(line.cost for line in lines)),
+        power=drawn,
         typical_power=power,
         rack_units=boxes * (switch.rack_units or 1),
-        used=tuple(price for price in prices_paid if price),
+        used=tuple(line.price for line in lines if line.price),
         power_sources=(switch.power,) if switch.power else (),
+        lines=lines,
+        spares=None,
+        stock=ZERO,
     )

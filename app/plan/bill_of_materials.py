@@ -54,6 +54,8 @@ class Line(NamedTuple):
     usual: Estimate | None = None
     """What one costs by itself, where the node's price pays for it."""
     contained: Contained = ""
+    length: float | None = None
+    """Length of each cable [m]."""
 
     @property
     def cost(self) -> Array:
@@ -96,7 +98,7 @@ class PricedDesign:
             name = "–".join(end.replace("_", "-") for end in level.split("_", 1))
             per_cable = self.cages.per_cable(level, self.media[level])
             for metres, pieces in _by_length(getattr(self.cabling, level), per_cable):
-                yield Line(f"{name}, {metres:g} m", line.part, line.key, pieces, line.price)
+                yield Line(f"{name}, {metres:g} m", line.part, line.key, pieces, line.price, length=metres)
 
     @property
     def switch_ports(self) -> int:

@@ -27,6 +27,7 @@ from app.plan.cheapest_design import choose
 from app.plan.cluster import Cluster, look_up
 from app.plan.machine import CREDITED, PAUSED, Controls, controls, goodput, transport_of
 from app.plan.prices import PriceList
+from app.plan.purchase_list import bill_lines, stock_line
 from app.plan.result import (
     BillLine,
     Bisection,
@@ -41,7 +42,7 @@ from app.plan.result import (
 )
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
 from app.plan.switches import SwitchPair, candidates
-from app.units import percent, show
+from app.units import percent
 
 Floats = NDArray[np.float64]
 LIGHT = 299_792_458.0
@@ -332,15 +333,6 @@ def _of_controls(network: Network) -> Iterator[Finding]:
 # Results --------------------------------------------------------------------------------------------------------------
 
 
-NO_PRICE = Draws(UNKNOWN)
-INCLUDED = {
-    "contains": " (included in the node’s price; by itself {})",
-    "may_contain": " (included in the node’s price, as a rule; by itself {})",
-}
-"""What a line of the bill says of a part that the node's price pays for."""
-NO_POWER = Draws(ZERO)
-
-
 def fabric_of(network: Network, capital: Draws) -> Fabric[Draws]:
     """The network as every reader gets it; ``capital`` is what the whole cluster costs to buy [USD]."""
     cluster, request, built = network.cluster, network.request, network.built
@@ -382,7 +374,7 @@ def fabric_of(network: Network, capital: Draws) -> Fabric[Draws]:
         typical_power=Draws(network.typical_power, used=network.power_sources),
         bill_of_materials=tuple(_bill(network)),
         matches=_matches(built, cluster) if built else (),
-        networks=tuple(_other(auxiliary) for auxiliary in network.auxiliary),
+        networks=tuple(_other(auxiliary, network.prices.catalog) for auxiliary in network.auxiliary),
         shape=_shape(built, cluster, request) if built else None,
         cages=built.cages_used() if built else {},
         modules=sum(line.quantity for line in built.parts if line.role.endswith("module")) if built else None,
@@ -405,23 +397,11 @@ def _slot(network: Network) -> Iterator[SlotUse[Draws]]:
 
 def _bill(network: Network) -> Iterator[BillLine[Draws]]:
     """What is bought, line by line."""
-    built = network.built
+    built, catalog = network.built, network.prices.catalog
     if built is None:
         return
-    prices = {line.price: Draws(line.price.draws(), used=(line.price,)) for line in built.parts if line.price}
-    for line in built.lines:
-        price, power = prices[line.price] if line.price else NO_PRICE, NO_POWER
-        if line.power is not None:
-            power = Draws(line.power, used=network.power_sources if line.power.any() else ())
-        cost = Draws(np.asarray(line.cost), used=price.used)
-        part, usual = line.part, NO_PRICE
-        if line.contained and line.usual:
-            usual = Draws(line.usual.draws(), used=(line.usual,))
-            part += INCLUDED[line.contained].format(show(usual.typical, "USD"))
-        yield BillLine(line.role, part, line.key, line.quantity, price, cost, power, line.contained, usual)
-    stock = Draws(built.stock, used=(built.spares, *network.used))
-    share = f"{100 * built.spares.typical:g} % of all parts"
-    yield BillLine("spares", share, "spares", 1, stock, stock, NO_POWER)
+    yield from bill_lines(built.lines, network.power_sources, catalog, built.spares.typical)
+    yield stock_line(built.stock, built.spares, network.used)
 
 
 def _shape(built: PricedDesign, cluster: Cluster, request: NetworkRequest) -> FabricShape:
@@ -479,7 +459,11 @@ def _largest(design: layouts.Design | None, gpus_per_node: int) -> int | None:
     return int(design.most_nodes) * gpus_per_node
 
 
-def _other(network: AuxiliaryNetwork) -> OtherNetwork[Draws]:
+def _other(network: AuxiliaryNetwork, catalog: Catalog) -> OtherNetwork[Draws]:
+    share = network.spares.typical if network.spares else 0.0
+    lines = [*bill_lines(network.lines, network.power_sources, catalog, share)]
+    if network.spares:
+        lines.append(stock_line(network.stock, network.spares, network.used))
     return OtherNetwork(
         role=network.role,
         switch=network.switch,
@@ -488,6 +472,7 @@ def _other(network: AuxiliaryNetwork) -> OtherNetwork[Draws]:
         links=network.links,
         cost=Draws(network.cost, used=network.used),
         power=Draws(network.power, used=network.power_sources),
+        bill_of_materials=tuple(lines),
     )
 
 

@@ -52,6 +52,45 @@ class Explanation:
 
 
 @record
+class BillLine(Generic[Q]):
+    """One line of the bill of materials; prices are ``None`` where nobody publishes one."""
+
+    role: str = result("", "Role", "What the part is for.", words="part")
+    part: str = result("", "Part", "Name of the part.")
+    key: str = result("", "Key", "Key of the part in the catalogue.", listed=False)
+    quantity: int = result("1", "Quantity", "How many are bought.")
+    unit_price: Q = result("USD", "Price each", "Price of one; nothing where the node's price pays for it.")
+    cost: Q = result("USD", "Cost", "Quantity times the price of one.", formula="costs.line")
+    power: Q = result("W", "Power", "Maximum power of all of them; zero where it is part of the node's.")
+    included: str = result(
+        "",
+        "Included",
+        "contains or may_contain, where the node's price pays for the part or may do so; else blank.",
+        default="",
+        listed=False,
+    )
+    usual_price: Q = result(
+        "USD", "Price by itself", "What one would cost, where the node's price pays for it.", default=None, listed=False
+    )
+    length: float | None = result("m", "Length", "Length of each cable.", default=None, listed=False)
+    vendor: str = result("", "Vendor", "Who makes it; blank where several do.", default="", listed=False)
+    part_number: str = result(
+        "",
+        "Part number",
+        "What its maker calls it, without what stands for length and airflow; blank where several make it.",
+        default="",
+        listed=False,
+    )
+    spares: int = result(
+        "1",
+        "Spares",
+        "Pieces to keep in stock, the share of spares of them in whole pieces; the bill pays for the share itself.",
+        default=0,
+        listed=False,
+    )
+
+
+@record
 class Cluster(Generic[Q]):
     """The nodes as a whole."""
 
@@ -75,6 +114,14 @@ class Cluster(Generic[Q]):
     racks_by_power: int = result("1", "Racks by power", "Racks of nodes if power alone counted.")
     compute_racks: int = result("1", "Racks of nodes", "Racks without those of switches.", formula="costs.racks")
     rack_power: Q = result("W", "Power of a rack", "Maximum power of the fullest rack of nodes.")
+    spare_nodes: int = result("1", "Spare nodes", "Nodes that stand by, beside those that train.", default=0)
+    bill_of_materials: tuple[BillLine[Q], ...] = result(
+        "",
+        "Nodes and storage to buy",
+        "Nodes, spare nodes with their share of the network, and storage, line by line.",
+        default=(),
+        listed=False,
+    )
 
 
 @record
@@ -104,29 +151,6 @@ class Bisection(Generic[Q]):
         "Per GPU, one way",
         "One way, over all GPUs of what is cut: one scale-up domain, or the cluster.",
         formula="fabric.bisection",
-    )
-
-
-@record
-class BillLine(Generic[Q]):
-    """One line of the bill of materials; prices are ``None`` where nobody publishes one."""
-
-    role: str = result("", "Role", "What the part is for.", words="part")
-    part: str = result("", "Part", "Name of the part.")
-    key: str = result("", "Key", "Key of the part in the catalogue.", listed=False)
-    quantity: int = result("1", "Quantity", "How many are bought.")
-    unit_price: Q = result("USD", "Price each", "Price of one; nothing where the node's price pays for it.")
-    cost: Q = result("USD", "Cost", "Quantity times the price of one.", formula="costs.line")
-    power: Q = result("W", "Power", "Maximum power of all of them; zero where it is part of the node's.")
-    included: str = result(
-        "",
-        "Included",
-        "contains or may_contain, where the node's price pays for the part or may do so; else blank.",
-        default="",
-        listed=False,
-    )
-    usual_price: Q = result(
-        "USD", "Price by itself", "What one would cost, where the node's price pays for it.", default=None, listed=False
     )
 
 
@@ -169,6 +193,9 @@ class OtherNetwork(Generic[Q]):
     links: Links = result("", "Links", "Its links, tier by tier.")
     cost: Q = result("USD", "Cost", "Its switches, cards, modules and cables.", formula="costs.line")
     power: Q = result("W", "Power", "Maximum power of its switches and modules.")
+    bill_of_materials: tuple[BillLine[Q], ...] = result(
+        "", "Bill of materials", "What is bought for it, line by line.", default=(), listed=False
+    )
 
 
 @record

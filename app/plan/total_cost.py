@@ -17,10 +17,11 @@ from app.formulas.arrays import Array
 from app.plan import result
 from app.plan.auxiliary_networks import AuxiliaryNetwork
 from app.plan.band import Draws
-from app.plan.bill_of_materials import PricedDesign, draws_or_nan
+from app.plan.bill_of_materials import Line, PricedDesign, draws_or_nan
 from app.plan.cluster import Cluster
 from app.plan.network import Network
 from app.plan.prices import HOME, PriceList
+from app.plan.purchase_list import bill_lines
 from app.plan.result import CostLine, Costs, Explanation, Finding, RunningCostLine, Term
 
 Floats = NDArray[np.float64]
@@ -179,7 +180,16 @@ def cluster_of(owned: Ownership) -> result.Cluster[Draws]:
         racks_by_power=racks.by_power,
         compute_racks=racks.compute,
         rack_power=Draws(_full_rack(owned, racks), used=(cluster.platform.power,)),
+        bill_of_materials=tuple(bill_lines(_bought(owned), (cluster.platform.power,), owned.prices.catalog)),
     )
+
+
+def _bought(owned: Ownership) -> Iterator[Line]:
+    """What is bought beside the networks."""
+    cluster = owned.cluster
+    platform, each = cluster.platform, cluster.whole_node / cluster.platform.gpus_per_node
+    power = cluster.bought_nodes * each * platform.power.draws()
+    yield Line("node", platform.name, platform.key, cluster.bought_nodes, owned.rates.node, np.asarray(power))
 
 
 def _costs(owned: Ownership, time_to_train: Floats) -> Costs[Draws]:

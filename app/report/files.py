@@ -13,7 +13,7 @@ import orjson
 from app.catalog.load import Catalog
 from app.plan.cables import Cable
 from app.plan.result import Plan
-from app.report.tables import Table, tables
+from app.report.tables import Table, tables, used_sources
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -48,10 +48,13 @@ def _csv_cell(cell: object) -> object:
 
 
 def table_csv(table: Table, plan: Plan) -> Iterator[str]:
-    """One table as CSV, with what it rests on as a last column group: a file stays whole when it is passed on."""
-    yield from csv_lines(table.headings(), table.flat())
-    yield from csv_lines(["", ""], [])
-    yield from csv_lines(["about", "value"], about(plan))
+    """One table as CSV, what each row rests on in its last columns: a file stays whole when it is passed on."""
+    edition = (plan.model_version, plan.catalog_version, plan.permalink)
+    rows = zip(table.flat(), table.rows, strict=True)
+    return csv_lines(
+        [*table.headings(), "sources", "model_version", "catalog_version", "permalink"],
+        ([*cells, " ".join(dict.fromkeys(used_sources(row))), *edition] for cells, row in rows),
+    )
 
 
 def cable_csv(cables: Iterable[Cable]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from app import units
 from app.catalog.load import Catalog
 from app.plan.band import Band, Declaration, declaration, record, result
 from app.plan.declarations import READING, is_quantity, part_of, results, view
-from app.plan.result import AllReduce, Fabric, Plan
+from app.plan.result import AllReduce, BillLine, Fabric, Plan
 from app.report.labels import in_words, named
 from app.studies.curve import Curve
 from app.studies.nccl_tests import Result
@@ -96,6 +96,7 @@ def tables(plan: Plan, catalog: Catalog) -> dict[str, Table]:
         made |= fabric_tables(part) if isinstance(part, Fabric) else listings(part, name)
     if plan.serving and plan.serving.bottleneck:
         made |= listings(plan.serving.bottleneck)
+    made["purchases"] = _purchases(plan)
     made["costs"] = _figures(plan, "costs")
     made["power"] = _figures(plan, "power", power_parts(plan))
     made["storage"] = _figures(plan, "storage")
@@ -212,6 +213,37 @@ def fabric_tables(fabric: Fabric) -> dict[str, Table]:
     )
     about = Declaration("", "Switches and links", "Tier by tier.", table="switches")
     return {"switches": listing(about, SwitchTier, tiers), **listings(fabric)}
+
+
+@record
+class Purchase(BillLine):
+    """A line of what is bought for the whole cluster."""
+
+    bought_for: str = result("", "For", "The cluster, the compute network or one beside it.", default="", words="part")
+
+
+PURCHASE = (
+    "bought_for", "role", "part", "key", "vendor", "part_number", "quantity", "spares", "length", "unit_price", "cost",
+    "power",
+)  # fmt: skip
+
+
+def _purchases(plan: Plan) -> Table:
+    """All bills of materials of a plan on one list."""
+    bills = [("cluster", plan.cluster.bill_of_materials), ("compute network", plan.fabric.bill_of_materials)]
+    bills += [(f"{other.role} network", other.bill_of_materials) for other in plan.fabric.networks]
+    lines = [Purchase(**vars(line), bought_for=name) for name, bill in bills for line in bill]
+    hints, declared = get_type_hints(Purchase), {entry.name: declaration(entry) for entry in fields(Purchase)}
+    columns = tuple(
+        Column(name, about.label, about.unit, is_quantity(hints[name]), words=about.words)
+        for name in PURCHASE
+        if (about := declared[name])
+    )
+    rows = tuple(tuple(_cell(line, column) for column in columns) for line in lines)
+    note = (
+        "Nodes, storage and all networks; spares are pieces to keep in stock, for which a network's bill has a share."
+    )
+    return Table("purchases", "Everything to buy", columns, rows, note)
 
 
 def power_parts(plan: Plan) -> list[tuple[str, Band]]:

@@ -11,6 +11,8 @@ from openpyxl import load_workbook
 
 from app.catalog.load import load_catalog
 from app.plan.band import Band
+from app.plan.evaluate import evaluate
+from app.plan.scenario import Scenario
 from app.report import files, tables, workbook
 from tests.sample import sample_plan
 
@@ -41,15 +43,38 @@ def test_an_unknown_number_is_blank_not_zero():
     fibre = next(row for row in bill.flat() if row[1] == "Fibre")
     assert fibre[3:] == [None] * 9
     line = next(row for row in read("".join(files.table_csv(bill, PLAN))) if row[1:2] == ["Fibre"])
-    assert line[3:] == [""] * 9
+    assert line[3:12] == [""] * 9
 
 
-def test_csv_says_what_it_rests_on():
-    text = "".join(files.table_csv(tables.tables(PLAN, CATALOG)["capital"], PLAN))
-    rows = read(text)
-    assert ["Link", PLAN.permalink] in rows
-    assert ["Catalogue", PLAN.catalog_version] in rows
-    assert any(row[:1] == ["warning: taper"] for row in rows)
+def test_a_csv_is_one_table_whose_rows_say_what_they_rest_on():
+    table = tables.tables(PLAN, CATALOG)["capital"]
+    headings, *rows = read("".join(files.table_csv(table, PLAN)))
+    assert headings == [*table.headings(), "sources", "model_version", "catalog_version", "permalink"]
+    assert len(rows) == len(table.rows)
+    for row in rows:
+        assert row[-3:] == [PLAN.model_version, PLAN.catalog_version, PLAN.permalink]
+
+
+def test_what_is_bought_is_one_list_with_makers_part_numbers_lengths_and_spares():
+    asked = {"storage_network": True, "management_network": True}
+    plan = evaluate(Scenario.model_validate(asked, context={"catalog": CATALOG}), CATALOG.typical_only())
+    table = tables.tables(plan, CATALOG)["purchases"]
+    keys = [column.key for column in table.columns]
+    rows = [dict(zip(keys, row, strict=True)) for row in table.rows]
+    assert rows[0]["part"] == "HGX H100 server, 8 GPUs"
+    assert (rows[0]["quantity"], rows[0]["vendor"]) == (128, "")  # several make it
+    (leaf,) = (row for row in rows if (row["bought_for"], row["role"]) == ("Compute network", "Leaf switch"))
+    assert (leaf["vendor"], leaf["part_number"], leaf["spares"]) == ("NVIDIA", "QM9700", 1)  # 3 % of 32
+    fibre = next(row for row in rows if row["role"] == "Leaf–spine, 15 m")
+    assert (fibre["part_number"], fibre["length"], fibre["spares"]) == ("MFP7E10", 15, 16)  # 3 % of 512
+    bills = {name: [row for row in rows if row["bought_for"] == name] for name in {row["bought_for"] for row in rows}}
+    assert set(bills) == {
+        "Cluster", "Compute network", "Storage network", "In-band management network", "Out-of-band management network",
+    }  # fmt: skip
+    for network in plan.fabric.networks:
+        paid = sum(line.cost.typical for line in network.bill_of_materials if line.cost)
+        assert network.cost is not None
+        assert paid == pytest.approx(network.cost.typical)
 
 
 @given(st.text(min_size=1, max_size=20))
