@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import isfinite
 from typing import NamedTuple
 
@@ -28,10 +28,13 @@ from app.formulas.collectives.nccl_tuning import library_times
 from app.formulas.fabric.placement import network_share
 from app.plan.band import Draws
 from app.plan.communication import Communication, algorithms
+from app.plan.machine import of_gpu
 from app.plan.result import AllReduce, Explanation, Finding, Term, Timing
 from app.units import percent, show
 
 _ALGORITHMS, _PROTOCOLS = np.array(ALGORITHMS), np.array(PROTOCOLS)
+_FIRST_KERNEL = ALGORITHMS.index("one-shot")
+"""From here on algorithms are kernels that a graph records, which speak none of the protocols."""
 Floats = NDArray[np.float64]
 
 
@@ -141,13 +144,15 @@ def _calibrated_times(
 
     residual = fabric.residual(sizes[..., 0], sweep.typical(machine.domains))
     error = np.asarray(np.broadcast_to(residual, sweep.shape))
+    of_kernels = fabric.kernel_residual(sizes[..., 0]) if fabric.system.recorded else error
 
     def timed(name: str, choice: Selection) -> AlgorithmTime:
         typical = Selection(*map(sweep.typical, vars(choice).values()))
-        spoken = set(np.asarray(typical.protocol)[np.isfinite(typical.time)].tolist())
+        recorded = np.asarray(typical.algorithm) >= _FIRST_KERNEL
+        spoken = set(np.asarray(typical.protocol)[np.isfinite(typical.time) & ~recorded].tolist())
         protocol = PROTOCOLS[int(spoken.pop())] if len(spoken) == 1 else ""
         shares = np.asarray(typical.bandwidth_share)
-        return AlgorithmTime(name, protocol, sweep.drawn(choice.time), shares, error)
+        return AlgorithmTime(name, protocol, sweep.drawn(choice.time), shares, np.where(recorded, of_kernels, error))
 
     forced, protocol = fabric.request.algorithm or "", fabric.request.protocol or ""
     chosen, choices = compare("all-reduce", sizes, machine, fabric.calibration(sampling), forced, protocol, lines)
@@ -155,12 +160,14 @@ def _calibrated_times(
     same = [each[name] for name, choice in choices.items() if choice is chosen]
     best = same[0] if same else timed(forced, chosen.longer(sweep.waiting))
     known = np.isfinite(best.time[..., 0])
+    which = np.asarray(sweep.typical(chosen.algorithm)).astype(int)
+    spoken = _PROTOCOLS[np.asarray(sweep.typical(chosen.protocol)).astype(int)]
     library = fabric.catalog.collectives["library"]
     return AllReduceTimes(
         machine=machine,
         best=best,
-        names=np.where(known, _ALGORITHMS[np.asarray(sweep.typical(chosen.algorithm)).astype(int)], ""),
-        protocols=np.where(known, _PROTOCOLS[np.asarray(sweep.typical(chosen.protocol)).astype(int)], ""),
+        names=np.where(known, _ALGORITHMS[which], ""),
+        protocols=np.where(known & (which < _FIRST_KERNEL), spoken, ""),
         each=tuple(timed for timed in each.values() if np.isfinite(timed.time).any()),
         used=(*fabric.used(), *(library[entry.name] for entry in fields(Calibration))),
     )
@@ -349,6 +356,8 @@ NAMES = {
     "nvls": "NVLS",
     "nvls-tree": "NVLS tree",
     "collnet": "CollNet",
+    "one-shot": "One shot in a graph",
+    "two-shot": "Two shots in a graph",
     "recursive-halving-doubling": "Halving-doubling",
     "hierarchical": "Hierarchical",
 }
@@ -359,6 +368,8 @@ SPOKEN = {
     "nvls": "the NVLink switch (NVLS)",
     "nvls-tree": "an NVLS tree",
     "collnet": "CollNet (SHARP)",
+    "one-shot": "a graph's kernel in one shot",
+    "two-shot": "a graph's kernel in two shots",
     "recursive-halving-doubling": "recursive halving-doubling",
     "hierarchical": "a hierarchical scheme",
 }
@@ -500,6 +511,9 @@ def explanations(reduction: Reduction) -> dict[str, Explanation]:
     if fabric.ideal:
         terms += _line_terms(fabric, m)
         key = TEXTBOOK.get(reduction.all_reduce.algorithm, "in_network_all_reduce")
+    elif reduction.all_reduce.algorithm in ("one-shot", "two-shot"):
+        terms += _kernel_terms(fabric, m)
+        key = "graph_all_reduce"
     else:
         terms += _calibrated_terms(fabric, m)
         key = "times"
@@ -516,6 +530,17 @@ def _line_terms(fabric: Communication, m: Machine) -> tuple[Term, ...]:
     return (
         Term("B", f"line rate of {link.name} for one GPU", _first(m.scale_up_line), "B/s", link.source),
         Term("P", f"line rate of {network.name} for one GPU", _first(m.scale_out_line), "B/s", network.source),
+    )
+
+
+def _kernel_terms(fabric: Communication, m: Machine) -> tuple[Term, ...]:
+    of_kernels = partial(of_gpu, fabric.catalog, fabric.gpu)
+    return (
+        Term("λ", "least time of two GPUs", _first(m.kernel_latency), "s", of_kernels("reduce_latency").source),
+        Term("μ", "what each doubling adds", _first(m.kernel_doubling), "s", of_kernels("reduce_doubling").source),
+        Term("B₁", "rate of a GPU's link in one shot", _first(m.one_shot_rate), "B/s", of_kernels("one_shot").source),
+        Term("B₂", "the same in two shots", _first(m.two_shot_rate), "B/s", of_kernels("two_shot").source),
+        Term("λ₂", "what the second adds", _first(m.two_shot_latency), "s", of_kernels("two_shot_latency").source),
     )
 
 

@@ -26,6 +26,7 @@ from app.plan.machine import (
     calibration,
     hardware_class,
     hardware_kind,
+    kernel_residual,
     machine,
     residual,
     transport_of,
@@ -161,6 +162,10 @@ class Communication:
         """The class of hardware whose model error applies."""
         return hardware_class(self.system, self.gpus / self.system.gpus_per_node, self.catalog)
 
+    def kernel_residual(self, message: Array) -> Array:
+        """The error of a kernel that a graph records: half-width of the 80 % interval on the logarithm [1]."""
+        return kernel_residual(self.catalog, self.system, message)
+
     def residual(self, message: Array, domains: Array, collective: str = "all-reduce") -> Array:
         """The model's own error of a message over so many domains: half-width of the 80 % interval on the log [1]."""
         joined = np.asarray(domains) > 1
@@ -256,11 +261,15 @@ def communication(
     request: NetworkRequest,
     collective: CollectiveRequest,
     catalog: Catalog,
+    recorded: bool = False,
 ) -> Communication:
-    """What times the transfers of a cluster on the network designed for it; ``None`` where none was designed."""
+    """What times the transfers of a cluster on the network designed for it; ``None`` where none was designed.
+
+    ``recorded``: calls are recorded in CUDA graphs.
+    """
     unsized = collective if collective.message is None else collective.model_copy(update={"message": None})
     site, hops = (network.site, network.hops) if network else (Site(float(cluster.gpus), float(cluster.domain)), 0)
-    return _communication(cluster, site, hops, request, unsized, catalog)
+    return _communication(cluster, site, hops, request, unsized, catalog, recorded)
 
 
 @lru_cache(maxsize=128)
@@ -271,6 +280,7 @@ def _communication(
     request: NetworkRequest,
     collective: CollectiveRequest,
     catalog: Catalog,
+    recorded: bool,
 ) -> Communication:
     """The same on any network with this site, with so many hops, for collectives of no message in particular.
 
@@ -287,6 +297,7 @@ def _communication(
             gpus_per_node=cluster.gpus_per_node,
             transport=_degraded(transport_of(cluster, request), request, site),
             one_process=collective.one_process and cluster.gpus_per_node > 1,
+            recorded=recorded,
         ),
         gpus=cluster.gpus,
         full_domain=cluster.full_domain,
@@ -316,7 +327,7 @@ def of_scenario(scenario: Scenario, catalog: Catalog) -> Communication:
     """The same for a whole question: its hardware looked up, its network designed."""
     network = network_of(scenario, catalog)
     requests = scenario.part(NetworkRequest), scenario.part(CollectiveRequest)
-    return communication(network.cluster, network, *requests, catalog)
+    return communication(network.cluster, network, *requests, catalog, scenario.recorded)
 
 
 def time_collective(
@@ -348,4 +359,6 @@ def _as_measured(built: Machine, efficiency: float) -> Machine:
         scale_out_rate=np.minimum(built.scale_out_rate * np.where(across, efficiency, 1.0), most),
         scale_up_rate=built.scale_up_rate * inside,
         multicast_rate=built.multicast_rate * inside,
+        one_shot_rate=built.one_shot_rate * inside,
+        two_shot_rate=built.two_shot_rate * inside,
     )

@@ -57,7 +57,8 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
     prices = PriceList.of(scenario.part(PriceRequest), catalog)
     cluster = resolve(scenario.part(ClusterRequest), scenario.part(NetworkRequest), catalog)
     network = design_network(cluster, scenario.part(NetworkRequest), prices)
-    fabric = communication(cluster, network, scenario.part(NetworkRequest), scenario.part(CollectiveRequest), catalog)
+    requests = scenario.part(NetworkRequest), scenario.part(CollectiveRequest)
+    fabric = communication(cluster, network, *requests, catalog, scenario.recorded)
     message = scenario.message or shape.usual_message(scenario.part(ModelRequest), catalog)
     reduction = time_all_reduce(fabric, message)
     if scenario.workload == "serving":
@@ -171,7 +172,8 @@ def evaluate_all_reduce(scenario: Scenario, catalog: Catalog, explained: bool = 
     """The reduction of one scenario alone, of its message or of a bucket of gradients, and how it comes about."""
     network = network_of(scenario, catalog)
     cluster = network.cluster
-    fabric = communication(cluster, network, network.request, scenario.part(CollectiveRequest), catalog)
+    asked = scenario.part(CollectiveRequest)
+    fabric = communication(cluster, network, network.request, asked, catalog, scenario.recorded)
     reduction = time_all_reduce(fabric, scenario.message or shape.usual_message(scenario.part(ModelRequest), catalog))
     return AllReducePlan(
         scenario=scenario.filled({**cluster.fields(), **network.fields()}) | {"message": reduction.all_reduce.message},

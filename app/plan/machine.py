@@ -110,6 +110,7 @@ class CollectiveSystem:
         gpus_per_node: GPUs used in each node [1].
         transport: the network between nodes.
         one_process: one process drives all GPUs of a node.
+        recorded: calls are recorded in CUDA graphs, which launch nothing and have kernels of their own.
     """
 
     gpu: str
@@ -119,6 +120,7 @@ class CollectiveSystem:
     gpus_per_node: int
     transport: Transport
     one_process: bool = False
+    recorded: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -197,6 +199,7 @@ def hardware_kind(system: CollectiveSystem, sampling: Sampling, catalog: Catalog
     streamed: Array = 0.0
     if family == "gpudirect-tcp":
         streamed = np.where(np.asarray(network.line) < constants("gpudirect-tcp", "fast_from"), 1.0, 0.0)
+    launched_apart = system.one_process and not system.recorded
     one_domain = Machine(
         ranks_per_domain=float(node.reach),
         domains=1.0,
@@ -210,7 +213,7 @@ def hardware_kind(system: CollectiveSystem, sampling: Sampling, catalog: Catalog
         reference_hop=network.reference_hop * inside.network_hop,
         fill=inside.fill,
         fill_one_domain=inside.fill_one_domain,
-        launch_floor=constants("library", "launch") * system.gpus_per_node if system.one_process else 0.0,
+        launch_floor=constants("library", "launch") * system.gpus_per_node if launched_apart else 0.0,
         ll128=float(node.link.family != "pcie"),
         in_network_reduction=constants("in-network", "share") if system.transport.in_network_reduction else 0.0,
         streamed=streamed,
@@ -219,6 +222,7 @@ def hardware_kind(system: CollectiveSystem, sampling: Sampling, catalog: Catalog
         memory_rate=constants.take(node.card.memory_bandwidth),
         multicast_channels=inside.multicast_channels,
         chunk_cost=inside.chunk_cost,
+        **(_graph_kernels(constants, node.card, line, catalog) if system.recorded else {}),
         scale_up_line=line,
         scale_out_line=network.line * system.transport.left * network.goodput,
     )
@@ -226,6 +230,27 @@ def hardware_kind(system: CollectiveSystem, sampling: Sampling, catalog: Catalog
         if isinstance(value, np.ndarray):
             value.flags.writeable = False
     return HardwareKind(one_domain, inside.across, tuple(constants.used))
+
+
+def of_gpu(catalog: Catalog, gpu: Gpu, name: str) -> Estimate:
+    """A constant of serving's kernels: of the GPU, else of its architecture, else of those between."""
+    groups = (f"gpu-{gpu.key}", f"architecture-{gpu.architecture}", "architecture-other")
+    return next(catalog.serving[group][name] for group in groups if name in catalog.serving.get(group, {}))
+
+
+def _graph_kernels(constants: Sampled, card: Gpu, line: Array, catalog: Catalog) -> dict[str, Array]:
+    """The kernels that graphs record, in a `Machine`'s terms."""
+
+    def take(name: str) -> Array:
+        return constants.take(of_gpu(catalog, card, name))
+
+    return {
+        "kernel_latency": take("reduce_latency"),
+        "kernel_doubling": take("reduce_doubling"),
+        "one_shot_rate": take("one_shot") * line,
+        "two_shot_rate": take("two_shot") * line,
+        "two_shot_latency": take("two_shot_latency"),
+    }
 
 
 # The node ------------------------------------------------------------------------------------------------------------
@@ -498,6 +523,12 @@ def residual(catalog: Catalog, group: str, message: Array, collective: str = "al
     """
     own = _by_size(catalog, group, message)
     return own if collective == "all-reduce" else np.hypot(own, _by_size(catalog, "other-collectives", message))
+
+
+def kernel_residual(catalog: Catalog, system: CollectiveSystem, message: Array) -> Array:
+    """The error of a kernel that a graph records, by the link: half-width of the 80 % interval on the logarithm [1]."""
+    over_pcie = _node(system, catalog).link.family == "pcie"
+    return _by_size(catalog, "graph-kernels-pcie" if over_pcie else "graph-kernels", message)
 
 
 def calibrated_residual(catalog: Catalog, message: Array) -> Array:

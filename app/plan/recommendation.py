@@ -105,7 +105,8 @@ def run_on(scale_out: ScaleOut, planned: Network, fabric: Communication, job: tr
     request = planned.request.model_copy(update={"scale_out": scale_out.key, **dict.fromkeys(blank)})
     cluster = resolve(planned.cluster.request, request, catalog)
     network = design_network(cluster, request, prices)
-    time = training_job.time_on(job, cluster, communication(cluster, network, request, fabric.request, catalog))
+    on_it = communication(cluster, network, request, fabric.request, catalog, fabric.system.recorded)
+    time = training_job.time_on(job, cluster, on_it)
     return Run(ownership(cluster, network, prices), time)
 
 

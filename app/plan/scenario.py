@@ -499,8 +499,9 @@ class SoftwareRequest(Request):
     graphs: Literal["none", "partial", "full"] | None = _field(
         "software",
         "CUDA graphs",
-        "partial: of layers or modules, full: of the whole iteration; for the step either records a layer's launches. "
-        "Blank: as the stack does.",
+        "partial: of layers or modules, full: of the whole iteration; for the step either records a layer's launches, "
+        "and an all-reduce inside a scale-up domain of up to 8 GPUs takes one- or two-shot kernels where they are "
+        "quicker, as serving does. Blank: as the stack does, and the library's own all-reduce.",
     )
     gradient_bytes: Annotated[Bytes, Field(ge=1, le=8)] | None = _field(
         "software", "Bytes of a gradient", "When it is reduced. Blank: 4, or 2 in FP16."
@@ -833,6 +834,11 @@ class Scenario(
                 "preset or experts.",
             )
         return self
+
+    @property
+    def recorded(self) -> bool:
+        """Whether calls are asked to be recorded in CUDA graphs."""
+        return self.graphs not in (None, "none")
 
     def part(self, kind: type[Part]) -> Part:
         """One part of the question, for a function that reads no other.

@@ -113,6 +113,8 @@ def scaled(built: Machine, latency: Array, bandwidth: Array, fill: Array) -> Mac
         scale_up_rate=within(built.scale_up_rate, MOST_OF_LINK * line),
         scale_out_rate=within(built.scale_out_rate, built.scale_out_line),
         multicast_rate=within(built.multicast_rate, summed),
+        one_shot_rate=within(built.one_shot_rate, MOST_OF_LINK * line),
+        two_shot_rate=within(built.two_shot_rate, MOST_OF_LINK * line),
         latency_factor=latency,
         fill_factor=fill,
     )

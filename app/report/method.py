@@ -177,6 +177,13 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             r"\text{tree: } L = b + 2 h (g - 1) + 2 α log_2 M",
         ),
     ),
+    ("calibrated", "collectives.one_shot", (r"λ + μ log_2 t, \text{  } \frac{t - 1}{B_1}",)),
+    ("calibrated", "collectives.two_shot", (r"λ + μ log_2 t + λ_2, \text{  } \frac{2 (t - 1)}{t B_2}",)),
+    (
+        "calibrated",
+        "collectives.graph_all_reduce",
+        (r"T = λ + μ log_2 t + min(\frac{(t - 1) S}{B_1}, λ_2 + \frac{2 (t - 1)}{t} \frac{S}{B_2})",),
+    ),
     (
         "calibrated",
         "collectives.gather_algorithms",
@@ -659,8 +666,8 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "serving",
-        "serving.graph_all_reduce_time",
-        (r"T = λ + μ log_2 t + min(\frac{(t - 1) b}{ε_1 B}, λ_2 + \frac{2 (t - 1)}{t} \frac{b}{ε_2 B})",),
+        "serving.layer_all_reduce_time",
+        (r"T = T_{graph}(b, t), \text{  } B_i = ε_i B",),
     ),
     (
         "serving",
@@ -990,6 +997,9 @@ TITLES = {
     "training.stage_place": "Where stages stand",
     "training.flat_gather_time": "Gathering over one network card",
     "training.beside_computation": "An exchange beside computation",
+    "collectives.one_shot": "A graph's kernel in one shot",
+    "collectives.two_shot": "A graph's kernel in two shots",
+    "collectives.graph_all_reduce": "All-reduce inside a graph",
     "collectives.exchange_transfer": "Bytes of an uneven all-to-all",
     "collectives.group_of": "A group of a cluster",
     "collectives.pair_of": "Two neighbours",
@@ -1056,7 +1066,7 @@ TITLES = {
     "serving.prompt_attention_time": "Attention of prompts",
     "serving.touched_experts": "Experts that a batch chooses",
     "serving.experts_time": "Routed experts",
-    "serving.graph_all_reduce_time": "All-reduce inside a graph",
+    "serving.layer_all_reduce_time": "All-reduce of a layer",
     "serving.dispatch_time": "Tokens to their experts and back",
     "serving.step_parts": "One step of an engine",
     "serving.steady_state": "Continuous batching: time per token, time to first token",

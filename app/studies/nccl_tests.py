@@ -122,7 +122,7 @@ def _time(rest: list[str]) -> float | None:
 
 def compare(output: Output, scenario: Scenario, catalog: Catalog) -> Result:
     """Hold pasted measurements against the prediction for the scenario, on as many GPUs as the output names."""
-    update: dict[str, object] = {"measured_efficiency": None}
+    update: dict[str, object] = {"measured_efficiency": None, "graphs": None}
     if output.ranks > 1:
         update["gpus"] = output.ranks
         if output.hosts:

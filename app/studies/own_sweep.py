@@ -134,7 +134,7 @@ def _error(ratios: Sequence[float]) -> float | None:
 
 def _part(output: Output, scenario: Scenario, catalog: Catalog) -> _Part | Finding:
     """An output on as many GPUs and nodes as it names; the scenario's where it names none."""
-    asked: dict[str, object] = {}
+    asked: dict[str, object] = {"graphs": None}
     if output.ranks > 1:
         asked["gpus"] = output.ranks
         if output.hosts or output.ranks <= communication.of_scenario(scenario, catalog).system.gpus_per_node:

@@ -13,6 +13,7 @@ from app.catalog.load import load_catalog
 from app.catalog.sampling import DRAWS, TYPICAL
 from app.formulas.arrays import Array
 from app.formulas.collectives import ideal, library, nccl_tuning
+from app.formulas.collectives.group_times import collective_time, group_of
 from app.plan import communication
 from app.plan import machine as collective_machine
 from app.plan.all_reduce import all_reduce_times, time_all_reduce
@@ -55,6 +56,8 @@ MACHINES = {
     "no GPUDirect": {"gpu": "h100-sxm", "nodes": 8, "gpudirect": False},
     "one process a node": {"gpu": "a100-sxm", "one_process": True},
     "one GPU a node": {"gpu": "h200-sxm", "gpus_per_node": 1, "nodes": 2},
+    "an H100 node in graphs": {"gpu": "h100-sxm", "graphs": "full"},
+    "L40S in graphs": {"gpu": "l40s", "graphs": "partial"},
     "12.5 Gb/s left to each GPU": {"gpu": "h100-sxm", "nodes": 4, "network_rate": "12.5 Gb/s"},
 }
 
@@ -349,6 +352,41 @@ def test_small_messages_take_the_low_latency_protocol():
     assert ideal.PROTOCOLS[int(choice.protocol)] == "ll"
     assert ideal.ALGORITHMS[int(choice.algorithm)] == "tree"
     assert float(choice.latency_share) > 0.99
+
+
+def test_a_graph_s_kernel_takes_a_line_inside_a_node():
+    # 8 H100: 3.55 + 3 · 0.19 us, and 7 · 64 KiB at 0.59 · 450 GB/s, 1.73 us; NCCL takes over thrice as long
+    recorded, launched = cluster("h100-sxm", graphs="full"), cluster("h100-sxm", graphs="none")
+    first = communication.time_collective(recorded, "all-reduce", 65536.0)
+    assert ideal.ALGORITHMS[int(first.algorithm)] == "one-shot"
+    assert float(first.time) == pytest.approx(3.55e-6 + 3 * 0.19e-6 + 7 * 65536 / (0.59 * 450e9))
+    assert float(communication.time_collective(launched, "all-reduce", 65536.0).time) > 3 * float(first.time)
+    # two shots of 1 MiB: 6.4 us more, and 14/8 of it at 0.64 · 450 GB/s
+    second = communication.time_collective(recorded, "all-reduce", 2.0**20)
+    assert float(second.time) == pytest.approx(4.12e-6 + 6.4e-6 + 14 / 8 * 2**20 / (0.64 * 450e9))
+
+
+def test_a_graph_leaves_large_messages_and_several_nodes_to_the_library():
+    for nodes, message in ((1, 1e9), (2, 65536.0)):
+        recorded, launched = (
+            communication.time_collective(cluster("h100-sxm", nodes, graphs=graphs), "all-reduce", message)
+            for graphs in ("full", "none")
+        )
+        assert float(recorded.time) == float(launched.time)
+
+
+def test_a_graph_has_kernels_for_as_many_gpus_as_they_were_timed_on():
+    eight, rack = (cluster("gb200", nodes, graphs="full") for nodes in (2, 18))
+    within, beyond = (communication.time_collective(fabric, "all-reduce", 8.0) for fabric in (eight, rack))
+    assert ideal.ALGORITHMS[int(within.algorithm)] == "one-shot"
+    assert ideal.ALGORITHMS[int(beyond.algorithm)] in ("ring", "tree")
+
+
+def test_a_step_that_is_recorded_sums_as_an_all_reduce_by_itself_does():
+    fabric = cluster("h100-sxm", graphs="full")
+    group = group_of(fabric.links(TYPICAL), [(1.0, 8.0)])
+    alone = communication.time_collective(fabric, "all-reduce", 65536.0)
+    assert float(collective_time(group, "all-reduce", 65536.0)) == pytest.approx(float(alone.time), rel=1e-12)
 
 
 def test_a_forced_ring_is_slower_than_nvls_on_large_messages():

@@ -207,3 +207,9 @@ def test_a_partial_node_reduces_over_the_gpus_there_are():
     sheet = acceptance.sheet(Scenario(gpus=20, model="llama-3-8b"), CATALOG)
     assert [one.command.split()[2] for one in sheet.checks if one.key.startswith("all-reduce")] == ["8", "16", "20"]
     assert "-N 8" in sheet.checks[-2].command
+
+
+def test_a_sheet_is_of_calls_that_nccl_tests_launches():
+    asked = {"gpus": 8, "graphs": "full", "message": 65536}
+    recorded, launched = (acceptance.sheet(Scenario(**asked | graphs), CATALOG) for graphs in ({}, {"graphs": "none"}))
+    assert [check.figures for check in recorded.checks] == [check.figures for check in launched.checks]

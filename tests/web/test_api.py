@@ -144,6 +144,16 @@ def test_all_reduce_answers_each_pair(client: TestClient) -> None:
     assert posted.json() == answer
 
 
+def test_an_all_reduce_in_a_graph_is_asked_by_the_scenario_s_own_field(client):
+    launched, recorded = (
+        get(client, "/all-reduce", gpus=8, message="64 KiB", graphs=graphs)["all_reduce"] for graphs in ("none", "full")
+    )
+    assert (recorded["algorithm"], recorded["protocol"]) == ("one-shot", "")
+    assert recorded["time"]["typical"] < launched["time"]["typical"] / 2
+    assert {"one-shot", "two-shot", "ring"} <= {way["algorithm"] for way in recorded["alternatives"]}
+    assert "one-shot" not in {way["algorithm"] for way in launched["alternatives"]}
+
+
 def test_compare_says_what_differs(client: TestClient) -> None:
     body = {"scenarios": [{"scale_out": "infiniband-ndr"}, {"scale_out": "tcp-400"}]}
     answer = client.post(f"{API}/compare", json=body).json()

@@ -6,7 +6,7 @@ import numpy as np
 
 from app.formulas.arrays import Array
 
-ALGORITHMS = ("ring", "tree", "nvls", "nvls-tree", "collnet")
+ALGORITHMS = ("ring", "tree", "nvls", "nvls-tree", "collnet", "one-shot", "two-shot")
 PROTOCOLS = ("ll", "ll128", "simple")
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce")
 
@@ -359,6 +359,9 @@ class Machine:
         chunk_cost: what each chunk of such a sum costs besides its own bytes, κ [B].
         latency_factor: latency at the site over what such parts usually have [1].
         fill_factor: time that filling the pipeline takes at the site over the usual [1].
+        kernel_latency, kernel_doubling: of the kernels that graphs record, λ and μ [s].
+        one_shot_rate, two_shot_rate: rate of one GPU's link in them, B₁ and B₂; 0 where none is recorded [B/s].
+        two_shot_latency: what their second shot adds, λ₂ [s].
         scale_up_line: line rate of the scale-up link, for the ideal profile [B/s].
         scale_out_line: line rate of the GPU's network share, for the ideal profile [B/s].
         ring_network, tree_network, halving_network, exchange_network: share of the network rate that a ring, a tree,
@@ -391,6 +394,11 @@ class Machine:
     chunk_cost: Array = 0.0
     latency_factor: Array = 1.0
     fill_factor: Array = 1.0
+    kernel_latency: Array = 0.0
+    kernel_doubling: Array = 0.0
+    one_shot_rate: Array = 0.0
+    two_shot_rate: Array = 0.0
+    two_shot_latency: Array = 0.0
     scale_up_line: Array = 0.0
     scale_out_line: Array = 0.0
     ring_network: Array = 1.0

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.formulas.arrays import Array, any_, maximum, minimum, where
+from app.formulas.collectives.graph_kernels import GraphKernels, one_shot, two_shot
 from app.formulas.collectives.ideal import ALGORITHMS, PROTOCOLS, Machine, bus_factor
 
 
@@ -51,6 +52,7 @@ class Calibration:
         broadcast_fill: fill of a broadcast or reduce over that of an all-reduce, for bytes worth a latency [1].
         broadcast_exponent: q of a broadcast or reduce, whose small calls overlap [1].
         peer_overhead: posting the exchange with one more peer in an all-to-all [s].
+        kernel_ranks: most ranks that kernels recorded in graphs are made for [1].
         longest_chain: ranks of a domain that a tree passes one after the other; of more, in parts of as many [1].
     """
 
@@ -76,6 +78,7 @@ class Calibration:
     broadcast_fill: Array
     broadcast_exponent: Array
     peer_overhead: Array
+    kernel_ranks: Array = np.inf
     longest_chain: Array = np.inf
 
 
@@ -102,8 +105,8 @@ class AlphaBeta:
     steps: tuple[tuple[Array, Array], ...] = ()
 
 
-_MULTICAST = ("nvls", "nvls-tree", "collnet")
-"""Algorithms that speak the Simple protocol only."""
+_SIMPLE = ("nvls", "nvls-tree", "collnet", "one-shot", "two-shot")
+"""Algorithms that have one protocol, the Simple one or their own."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +260,8 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     nvls     b + 2h(g - 1)                    V; across domains, with SHARP, min(0.92 V, P)
     nvls-tree as tree                         two: min(0.92 V, P); more: min(0.92 V, 0.95 P/2)
     collnet  b + 2h + 2α                      min(P, 0.87 B/2), with SHARP
+    one-shot λ + μ log₂g                      B₁/(g - 1), recorded in a graph, inside one domain
+    two-shot λ + μ log₂g + λ₂                 g/(2(g - 1)) B₂, the same
     ======== ================================ ======================================================
 
     Source: Railyard's calibration; structure after NCCL ``src/graph/tuning.cc``.
@@ -293,6 +298,23 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
         found["nvls-tree"] = AlphaBeta(*up_and_down, rate, fill, multicast_cap, c.fill_exponent, steps)
     if any_((rate := sharp * p.through_ports(m.ring_network * p.ports, alone)) > 0):
         found["collnet"] = AlphaBeta(*p.through(direct, 2.0), rate, fill, p.cap, c.fill_exponent)
+    return found | _recorded(p)
+
+
+def _recorded(p: Paths) -> dict[str, AlphaBeta]:
+    """The kernels that a graph records, for few enough ranks inside one domain; they are a line without a fill."""
+    m, n = p.machine, p.ranks_per_domain
+    if not any_(_number(m.one_shot_rate) > 0):
+        return {}
+    kernels = GraphKernels(
+        m.kernel_latency, m.kernel_doubling, _number(m.one_shot_rate), _number(m.two_shot_rate), m.two_shot_latency
+    )
+    found, here = {}, ~np.asarray(p.several | (n > p.calibration.kernel_ranks))
+    for name, form in (("one-shot", one_shot), ("two-shot", two_shot)):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            kernel = form(n, kernels)
+            rate = where(here & (m.one_shot_rate > 0), 1 / kernel.byte_time, 0.0)
+        found[name] = AlphaBeta(kernel.latency, kernel.latency, rate, 0.0, 1.0, 1.0)
     return found
 
 
@@ -530,7 +552,7 @@ def _line_times(
     """Time of one algorithm with each protocol it speaks [s]; ``transfer`` is the message over its rate [s]."""
     first, last = _stretches(line, calibration)
     some_bytes = _some_bytes(transfer)
-    if name in _MULTICAST:
+    if name in _SIMPLE:
         return {"simple": _tangent(line, transfer, maximum(some_bytes, first))}
     between = minimum(maximum(some_bytes, first), last)
     simple = _tangent(line, transfer, maximum(some_bytes, last))
@@ -647,7 +669,7 @@ def _run(
 
 def _own_curve(name: str, machine: Machine) -> bool:
     """Whether an algorithm speaks all protocols, of which one is the curve itself at any message."""
-    return not (name in _MULTICAST or any_(machine.streamed > 0) or any_(machine.ll128 <= 0))
+    return not (name in _SIMPLE or any_(machine.streamed > 0) or any_(machine.ll128 <= 0))
 
 
 def _curve(line: AlphaBeta, transfer: Array) -> Array:

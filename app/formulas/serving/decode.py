@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.formulas.arrays import Array, any_, maximum, minimum, where
+from app.formulas.collectives.graph_kernels import GraphKernels, graph_all_reduce
 from app.formulas.serving.kv_cache import head_weights, kept_keys, key_bytes, layer_weights
 from app.formulas.serving.serving_arguments import (
     Layout,
@@ -218,10 +219,11 @@ def experts_time(
     return smooth_cube(touched * weights.expert * expert_read, filled * weights.expert * work)
 
 
-def graph_all_reduce_time(message: Array, group: Array, gpu: ServingRates, constants: ServingConstants) -> Array:
-    """Time of an all-reduce by the kernels that engines record in their graphs, in one shot or in two.
+def layer_all_reduce_time(message: Array, group: Array, gpu: ServingRates, constants: ServingConstants) -> Array:
+    """Time of an all-reduce of a layer, by the kernels that engines record in their graphs.
 
-    λ + μ·log₂ t + min{(t - 1)·b/(ε₁·B), λ₂ + 2·(t - 1)/t·b/(ε₂·B)}.
+    That of `graph_all_reduce`; where the link ends before the group does, at the network's rate and with what the
+    network adds.
 
     Args:
         message: bytes each GPU contributes, b [B].
@@ -232,19 +234,21 @@ def graph_all_reduce_time(message: Array, group: Array, gpu: ServingRates, const
     Returns:
         Time; nothing for one GPU [s].
 
-    Source: NVIDIA, TensorRT-LLM, custom all-reduce kernels; constants fitted to published timings of these kernels.
+    Source: as for :func:`app.formulas.collectives.graph_kernels.graph_all_reduce`.
 
     >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS
-    >>> float(graph_all_reduce_time(1e8, 8, GPU, LOSSLESS))  # two shots: 2·7/8·100 MB at 100 GB/s
+    >>> float(layer_all_reduce_time(1e8, 8, GPU, LOSSLESS))  # two shots: 2·7/8·100 MB at 100 GB/s
     0.00175
     """
     rate = gpu.link_rate(group)
-    others = group - 1
-    one_shot = message * (others / (constants.one_shot * rate))
-    two_shot = constants.two_shot_latency + message * (2 * others / group / (constants.two_shot * rate))
-    start = constants.reduce_latency + constants.reduce_doubling * np.log2(group)
-    start = start + where(group > gpu.domain, constants.network_latency, 0.0)
-    return where(group > 1, start + minimum(one_shot, two_shot), 0.0)
+    kernels = GraphKernels(
+        latency=constants.reduce_latency + where(group > gpu.domain, constants.network_latency, 0.0),
+        doubling=constants.reduce_doubling,
+        one_shot=constants.one_shot * rate,
+        two_shot=constants.two_shot * rate,
+        two_shot_latency=constants.two_shot_latency,
+    )
+    return graph_all_reduce(message, group, kernels)
 
 
 def dispatch_time(
@@ -299,7 +303,7 @@ def step_parts(
     tokens = sequences * batch.tokens_each + batch.prompt_tokens
     depth, routed = shape.layers, shape.expert_layers
     stage = constants.correction / layout.pipeline
-    reduce = graph_all_reduce_time(2 * shape.hidden * tokens, layout.tensor, gpu, constants)
+    reduce = layer_all_reduce_time(2 * shape.hidden * tokens, layout.tensor, gpu, constants)
     apart = where(layout.attention_data > 1, 1.0, 0.0)
     products = depth * dense_time(weights.attention, tokens, model, gpu, constants)
     products = products + (depth - routed) * dense_time(weights.dense, tokens, model, gpu, constants)

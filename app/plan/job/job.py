@@ -179,7 +179,7 @@ def job_on(network: Network, scenario: Scenario, catalog: Catalog, quickest: int
 def fabric_on(network: Network, scenario: Scenario, catalog: Catalog) -> Communication:
     """What times the transfers of a scenario on a network that was designed for it."""
     requests = scenario.part(NetworkRequest), scenario.part(CollectiveRequest)
-    return communication(network.cluster, network, *requests, catalog)
+    return communication(network.cluster, network, *requests, catalog, scenario.recorded)
 
 
 def alternatives(job: Job) -> tuple[Alternative, ...]:

@@ -15,6 +15,7 @@ from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingC
 from app.plan.cluster import Cluster
 from app.plan.communication import DesignedNetwork
 from app.plan.job.shape import shape
+from app.plan.machine import of_gpu
 from app.plan.scenario import ModelRequest, Scenario
 
 WEIGHT_BYTES = {
@@ -175,9 +176,7 @@ ENGINE = ("layer_time", "step_time", "sequence_time", "first_token_time", "memor
 def _of_gpu(catalog: Catalog, gpu: Gpu, name: str, kept: Formats) -> Estimate:
     """A constant of the GPU, else of its architecture, else of those between."""
     low = {"memory": kept.dense, "expert_memory": kept.experts}.get(name, "bf16") not in ("bf16", "fp8")
-    key = f"low_{name}" if low else name
-    groups = (f"gpu-{gpu.key}", f"architecture-{gpu.architecture}", "architecture-other")
-    return next(catalog.serving[group][key] for group in groups if key in catalog.serving.get(group, {}))
+    return of_gpu(catalog, gpu, f"low_{name}" if low else name)
 
 
 def _products(catalog: Catalog, gpu: Gpu, computed: str) -> Mapping[str, Estimate]:

@@ -81,6 +81,8 @@ STYLES: Mapping[str, Style] = {
     "nvls": _named("scale-up", dash="solid"),
     "nvls-tree": _named("scale-up", dash="dash"),
     "collnet": _named("infiniband", dash="dot"),
+    "one-shot": _named("compute", dash="dot"),
+    "two-shot": _named("compute", dash="dashdot"),
     "recursive-halving-doubling": _named("muted", dash="dot"),
     "hierarchical": _named("muted", dash="dashdot"),
     "quickest": _named("accent"),

@@ -45,7 +45,7 @@ def _question(
 
 EXPLORED = (
     "gpu", "gpus", "scale_out", "message", "scale_up", "gpus_per_node", "nics_per_node", "profile", "algorithm",
-    "protocol", "in_network_reduction", "gpudirect", "tuned",
+    "protocol", "graphs", "in_network_reduction", "gpudirect", "tuned",
 )  # fmt: skip
 
 
