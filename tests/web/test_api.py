@@ -556,13 +556,22 @@ def lines(value: Any, name: str = "", end: str = "") -> Iterator[str]:
     inner = list(value.values()) if isinstance(value, dict) else value
     ends = [","] * (len(inner) - 1) + [""]
     yield name + opening
-    if isinstance(value, list) and all(not isinstance(one, dict | list) or one.keys() == {"$ref"} for one in value):
-        words = [json.dumps(one, ensure_ascii=False) + comma for one, comma in zip(inner, ends, strict=True)]
-        yield from filled(words)
+    if all(map(is_reference, inner)):
+        words = zip(names, inner, ends, strict=True)
+        yield from filled(key + json.dumps(one, ensure_ascii=False) + comma for key, one, comma in words)
     else:
         for key, one, comma in zip(names, inner, ends, strict=True):
             yield from (" " + line for line in lines(one, key, comma))
     yield closing + end
+
+
+def is_reference(value: Any) -> bool:
+    """Whether this is a name, a reference to a schema, or one beside null."""
+    if not isinstance(value, dict):
+        return not isinstance(value, list)
+    if value.keys() == {"anyOf"}:
+        return all(one == {"type": "null"} or is_reference(one) for one in value["anyOf"])
+    return value.keys() == {"$ref"}
 
 
 def filled(words: Iterable[str]) -> Iterator[str]:
