@@ -97,6 +97,25 @@ def test_the_taper_reaches_what_the_pools_send() -> None:
     assert tapered.share_of_network > 2 * even.share_of_network
 
 
+@pytest.mark.parametrize(
+    "worse",
+    [
+        {"gpudirect": False},
+        {"scale_out": "tcp-400"},
+        {"scale_out": "roce-400", "link_loss": 0.02, "degraded_link": "node-leaf"},
+        {"link_rate_left": 0.5},
+        {"network_rate": "100 Gb/s"},
+        {"calibration": "1~0.01,0.5~0.01,1~0.01"},
+    ],
+)
+def test_experts_over_several_nodes_feel_what_the_network_lacks(worse: dict[str, object]) -> None:
+    asked = {"gpu": "h200-sxm", "gpus": 64, "model": "deepseek-v3", "engine": "sglang"}
+    asked |= {"tensor_parallel": 1, "attention_data_parallel": 32, "expert_parallel": 32, "serving": "aggregated"}
+    asked |= {"pipeline_parallel": 1, "concurrency": 4096}
+    times = [evaluated(**asked | change).serving.tpot.typical for change in ({}, worse)]
+    assert times[1] > 1.01 * times[0]
+
+
 def test_the_step_is_the_sum_of_its_parts() -> None:
     serving = evaluated(gpus=8, engine="vllm", tensor_parallel=8, pipeline_parallel=1).serving
     step = sum(part.time.typical for part in serving.parts if part.phase == "answer")

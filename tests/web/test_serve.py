@@ -52,7 +52,15 @@ def test_the_page_says_what_the_interface_says(client: TestClient, query: str) -
     assert page.status_code == 200
     assert answer["verdict"] in page.text
     assert f'href="/api/v1/serve{"?" if query else ""}' in page.text
-    for heading in ("Throughput against speed", "How it runs", "What limits it", "Memory of a GPU", "Cost and energy"):
+    for heading in (
+        "Throughput against speed",
+        "How it runs",
+        "What limits it",
+        "Memory of a GPU",
+        "Cost and energy",
+        "Nodes and racks",
+        "The cluster",
+    ):
         assert heading in page.text
 
 

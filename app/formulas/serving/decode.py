@@ -242,7 +242,7 @@ def layer_all_reduce_time(message: Array, group: Array, gpu: ServingRates, const
     """
     rate = gpu.link_rate(group)
     kernels = GraphKernels(
-        latency=constants.reduce_latency + where(group > gpu.domain, constants.network_latency, 0.0),
+        latency=constants.reduce_latency + where(group > gpu.domain, constants.network_latency * gpu.network_hop, 0.0),
         doubling=constants.reduce_doubling,
         one_shot=constants.one_shot * rate,
         two_shot=constants.two_shot * rate,
@@ -276,7 +276,7 @@ def dispatch_time(
     crossing = (domains - 1) * (1 - (1 - 1 / domains) ** shape.experts_per_token)
     inside = minimum(shape.experts_per_token, maximum(e - 1, 0.0))
     sending = volume * maximum(inside / gpu.scale_up, crossing / gpu.scale_out)
-    start = 2 * constants.dispatch_latency + where(domains > 1, 2 * constants.network_latency, 0.0)
+    start = 2 * constants.dispatch_latency + where(domains > 1, 2 * constants.network_latency * gpu.network_hop, 0.0)
     return where(layout.attention_data > 1, start + sending, 0.0)
 
 

@@ -44,6 +44,7 @@ class ServingRates:
         scale_up: the scale-up link, one direction [B/s].
         domain: GPUs that reach one another over it [1].
         scale_out: share of the network, one direction [B/s].
+        network_hop: time of a hop over the network, over that of InfiniBand, which the constants are of [1].
     """
 
     memory_bandwidth: Array
@@ -54,6 +55,7 @@ class ServingRates:
     scale_up: Array
     domain: Array
     scale_out: Array
+    network_hop: Array = 1.0
 
     def link_rate(self, group: Array) -> Array:
         """What one GPU sends to others of its group: over the scale-up link, or the network beyond its end [B/s]."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,10 +14,10 @@ from app.formulas.arrays import Array
 from app.formulas.fabric.placement import Site, network_share
 from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingConstants, ServingLoad, ServingRates
 from app.plan.cluster import Cluster
-from app.plan.communication import DesignedNetwork
+from app.plan.communication import Communication, DesignedNetwork, communication
 from app.plan.job.shape import shape
 from app.plan.machine import of_gpu
-from app.plan.scenario import ModelRequest, Scenario
+from app.plan.scenario import CollectiveRequest, ModelRequest, NetworkRequest, Scenario
 
 WEIGHT_BYTES = {
     "bf16": 2.0,
@@ -67,6 +68,22 @@ def peak(weights: str, gpu: Gpu) -> Estimate:
     return rates[product_format(weights, gpu)] or gpu.fp16
 
 
+class Carried(NamedTuple):
+    """What a network carries and how long a hop takes, over InfiniBand of the same rate to the GPU's memory [1]."""
+
+    rate: float
+    hop: float
+
+
+def carried(fabric: Communication) -> Carried:
+    """What the transport, the GPU's slot, lost packets and the reader's own measurements leave of the network."""
+    machine, rate = fabric.machine(TYPICAL), fabric.system.transport.rate
+    line = rate.typical if isinstance(rate, Estimate) else float(np.max(rate))
+    usual = fabric.catalog.collectives["infiniband"]["efficiency"].typical * line
+    hop = float(np.ravel(machine.scale_out_hop / machine.reference_hop)[0])
+    return Carried(float(np.ravel(machine.scale_out_rate)[0]) / usual if usual > 0 else 0.0, hop)
+
+
 @dataclass(frozen=True)
 class Setting:
     """A question with its hardware, engine and formats: all that decides which constants it takes."""
@@ -78,6 +95,7 @@ class Setting:
     model: ServedModel
     family: str
     site: Site
+    transport: Carried
 
     @property
     def gpu(self) -> Gpu:
@@ -90,6 +108,8 @@ def setting(question: Scenario, cluster: Cluster, network: DesignedNetwork | Non
     engine = catalog.engines[engine_key(question, catalog)]
     kept = formats(question, cluster.gpu, engine, catalog)
     entry = catalog.models.get(question.model)
+    asked = question.part(NetworkRequest), question.part(CollectiveRequest)
+    fabric = communication(cluster, network, *asked, catalog)
     served = ServedModel(
         shape=replace(shape(question.part(ModelRequest), catalog), prediction_layers=0.0),
         dense_bytes=WEIGHT_BYTES[kept.dense],
@@ -106,6 +126,7 @@ def setting(question: Scenario, cluster: Cluster, network: DesignedNetwork | Non
         model=served,
         family=family(served),
         site=network.site if network else Site(float(cluster.gpus), float(cluster.domain)),
+        transport=carried(fabric),
     )
 
 
@@ -265,7 +286,8 @@ def serving_rates(it: Setting, take: Callable[[str], Array]) -> ServingRates:
         attention_peak=take("attention_peak"),
         scale_up=take("scale_up"),
         domain=float(it.cluster.domain),
-        scale_out=np.maximum(network, 1.0) * take("transfer_rate"),
+        scale_out=np.maximum(network * it.transport.rate, 1.0) * take("transfer_rate"),
+        network_hop=it.transport.hop,
     )
 
 

@@ -16,7 +16,8 @@ from app.plan.serving_result import NearestPoint, Serving, ServingPoint
 from app.report.charts import style
 from app.report.charts.curve_charts import lines
 from app.report.charts.style import MUTED, Values, figure, nothing, plain, style_of
-from app.studies.curve import Curve, Mark, Series
+from app.studies.curve import Curve, Floats, Mark, Series
+from app.studies.serving_domains import ServingDomains
 from app.studies.serving_sizing import ServeSizing
 from app.units import show
 
@@ -85,6 +86,53 @@ def _title(front: Sequence[ServingPoint]) -> str:
         f"From {full.interactivity:.0f} to {fast.interactivity:.0f} tokens a second of a user, the throughput of a GPU "
         f"falls by a factor of {times:.0f}"
     )
+
+
+LOOKS = ("nvlink", "infiniband", "muted")
+"""Of the question's own domain and those beside it."""
+
+
+def domains(found: ServingDomains, catalog: Catalog) -> go.Figure:
+    """Nodes and racks: what a GPU of each gives against what a user gets."""
+    series = [
+        Series(f"{catalog.gpus[one.gpu].name}, {one.scale_up_domain}", look, *_points(one.front), strong=not place)
+        for place, (one, look) in enumerate(zip(found.domains, LOOKS, strict=False))
+        if one.front
+    ]
+    return lines(
+        Curve(
+            key="domains",
+            title=rack_pays(found, catalog),
+            subtitle="Output tokens a second of a GPU against tokens a second of a user, by GPU and scale-up domain",
+            x_name="Tokens a second of a user",
+            x_unit="1/s",
+            y_name="Output tokens a second of a GPU",
+            y_unit="1/s",
+            series=tuple(series),
+        )
+    )
+
+
+def _points(front: Sequence[ServingPoint]) -> tuple[Floats, Floats, Floats, Floats]:
+    """Speeds from slow to fast, and the throughput at each, thrice: it has no range."""
+    rates = np.array([point.throughput for point in front][::-1])
+    return np.array([point.interactivity for point in front][::-1]), rates, rates, rates
+
+
+def rack_pays(found: ServingDomains, catalog: Catalog) -> str:
+    """From which speed of a user on a rack pays, in a sentence."""
+    small, *larger = sorted(found.domains, key=lambda one: one.scale_up_domain)
+    if not larger:
+        return "Throughput against speed"
+    rack = f"{catalog.gpus[larger[-1].gpu].name} in domains of {larger[-1].scale_up_domain}"
+    node = f"{catalog.gpus[small.gpu].name} in domains of {small.scale_up_domain}"
+    if any(point.cost is None for one in (small, larger[-1]) for point in one.front):
+        return f"{rack} beside {node}: a price is missing"
+    if found.rack_pays_from is None:
+        return f"Tokens cost less on {node} than on {rack} at any speed of a user"
+    if found.rack_pays_from <= 0:
+        return f"Tokens cost less on {rack} than on {node} at any speed of a user"
+    return f"Tokens cost less on {rack} than on {node} from {found.rack_pays_from:.0f} a second of a user on"
 
 
 def candidates(sizing: ServeSizing, catalog: Catalog) -> go.Figure:

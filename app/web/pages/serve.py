@@ -5,23 +5,29 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from app.catalog.load import Catalog
+from app.plan.result import Plan
+from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
 from app.report.charts import serving_charts
+from app.studies.serving_domains import serving_domains
 from app.web import form
-from app.web.answers import ServeAnswer, serve_answer
+from app.web.answers import plan_answer
 from app.web.heavy_queue import compute, is_heavy
 from app.web.pages.shared import PageRoute, question_of, results_of, without_blanks
 from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
+DEGREES = ("tensor_parallel", "attention_data_parallel", "expert_parallel", "pipeline_parallel")
 QUESTION = {
     "Model and load": ("model", "weights", "kv_cache", "input_tokens", "output_tokens", "users", "think_time",
-                       "request_rate", "concurrency"),
+                       "request_rate", "concurrency", "token_price"),
     "Limits": ("tpot_limit", "ttft_limit", "percentile"),
     "Cluster": ("gpu", "gpus", "scale_up_domain", "scale_out"),
     "Engine": ("engine", "serving", "prefix_hits", "accepted_tokens", "arrivals"),
-    "Parallelism": ("tensor_parallel", "attention_data_parallel", "expert_parallel", "pipeline_parallel"),
+    "Parallelism": DEGREES,
+    "Pool for prompts": ("prefill_gpus", *(f"prefill_{name}" for name in DEGREES)),
+    "Pool for answers": ("decode_gpus", *(f"decode_{name}" for name in DEGREES)),
 }  # fmt: skip
 
 
@@ -37,19 +43,28 @@ async def serve_model(request: Request) -> Response:
         return await compute(request, lambda _: page(request, "serve.html", _content(request, asked, None), status=422))
 
     def work(_: object) -> Response:
-        return page(request, "serve.html", _content(request, asked, serve_answer(question, catalog)))
+        return page(request, "serve.html", _content(request, asked, plan_answer(question, catalog, include=())))
 
     return await compute(request, work, heavy=is_heavy(question, catalog))
 
 
-def _content(request: Request, asked: form.BoundForm, answer: ServeAnswer | None) -> dict[str, Any]:
-    question = asked.scenario if isinstance(asked.scenario, ServingQuestion) else None
-    return {
-        "answer": answer,
-        "serving": answer.serving if answer else None,
-        "figure": serving_charts.serving_front(answer.serving, question.scale_out, question.tpot_limit)
-        if answer and question
-        else None,
-        **question_of(request, asked, QUESTION),
-        **(results_of(answer) if answer else {}),
+def _content(request: Request, asked: form.BoundForm, plan: Plan | None) -> dict[str, Any]:
+    catalog: Catalog = request.app.state.catalog
+    shown: dict[str, Any] = {
+        "plan": plan,
+        "answer": plan,
+        "serving": plan.serving if plan else None,
+        "beside": None,
+        "figure": None,
     }
+    question = asked.scenario
+    if plan and plan.serving and question:
+        found = serving_domains(question, catalog)
+        shown |= {
+            "figure": serving_charts.serving_front(plan.serving, question.scale_out, question.tpot_limit),
+            "beside": found,
+            "domains_figure": serving_charts.domains(found, catalog),
+            "as_plan": Scenario.model_construct(**vars(question)).query(),
+            **results_of(plan),
+        }
+    return shown | question_of(request, asked, QUESTION)
