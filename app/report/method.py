@@ -559,6 +559,19 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "training",
+        "training.stage_waits",
+        (
+            r"b_{first} = \frac{b}{3} \frac{i}{p - 1}",
+            r"b_{last} = \frac{2 b}{3} \frac{i}{p - 1}",
+        ),
+    ),
+    (
+        "training",
+        "training.warm_up_passes",
+        (r"w = \text{min}(p - 1 - i, m)",),
+    ),
+    (
+        "training",
         "training.gradient_exchange_time",
         (
             r"T_{exchange} = n T_{reduce}(\frac{g P}{n}), \text{ or } n_1 T_{scatter}(\frac{g P}{n_1})"
@@ -1019,6 +1032,8 @@ TITLES = {
     "training.optimizer_time": "Updating the parameters",
     "training.stage_time": "The slowest pipeline stage",
     "training.bubble_time": "The pipeline's bubble",
+    "training.stage_waits": "Where a stage of the pipeline waits",
+    "training.warm_up_passes": "Forward passes before the first backward one",
     "training.straggler_time": "Waiting for the slowest node",
     "training.layer_and_step": "One layer and its step",
     "training.layer": "Time of one layer",

@@ -21,6 +21,7 @@ from app.report.labels import in_words, named
 from app.studies.curve import Curve
 from app.studies.nccl_tests import Result
 from app.studies.sensitivity import Sensitivity
+from app.studies.step_timeline import NAMES, timeline
 
 Cell = str | int | float | bool | Band | None
 
@@ -97,6 +98,7 @@ def tables(plan: Plan, catalog: Catalog) -> dict[str, Table]:
     if plan.serving and plan.serving.bottleneck:
         made |= listings(plan.serving.bottleneck)
     made["purchases"] = _purchases(plan)
+    made["timeline"] = _timeline(plan)
     made["costs"] = _figures(plan, "costs")
     made["power"] = _figures(plan, "power", power_parts(plan))
     made["storage"] = _figures(plan, "storage")
@@ -191,6 +193,20 @@ def _figures(plan: Plan, name: str, parts: Iterable[tuple[str, Band]] = ()) -> T
 def all_reduce_table(reduce: AllReduce) -> Table:
     """The message by every algorithm."""
     return listings(reduce)["all_reduce"]
+
+
+def _timeline(plan: Plan) -> Table:
+    """What each stage of the pipeline does when, in one step."""
+    columns = (
+        Column("stage", "Stage", "1"),
+        Column("what", "What it does"),
+        Column("start", "From", "s"),
+        Column("length", "Lasts", "s"),
+    )
+    rows = tuple(
+        (lane.stage, NAMES[part.what], part.start, part.length) for lane in timeline(plan) for part in lane.segments
+    )
+    return Table("timeline", "One step, stage by stage", columns, rows, "Typical times.")
 
 
 @record

@@ -26,6 +26,8 @@ CATALOG = load_catalog()
 OF_A_PLAN = (
     plan_charts.step_breakdown,
     plan_charts.step_parts,
+    plan_charts.step_timeline,
+    plan_charts.overlap,
     plan_charts.what_if,
     plan_charts.memory,
     plan_charts.bisection,

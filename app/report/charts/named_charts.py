@@ -32,6 +32,8 @@ Maker = Callable[[Scenario, Plan, Catalog], Chart | None]
 OF_PLAN: Mapping[str, tuple[Callable[[Plan], go.Figure], str]] = {
     "step": (plan_charts.step_breakdown, "step"),
     "step-parts": (plan_charts.step_parts, "step"),
+    "timeline": (plan_charts.step_timeline, "timeline"),
+    "overlap": (plan_charts.overlap, "traffic"),
     "what-if": (plan_charts.what_if, "what_if"),
     "memory": (plan_charts.memory, "memory"),
     "all-reduce": (plan_charts.all_reduce_alternatives, "all_reduce"),

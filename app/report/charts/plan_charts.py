@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +47,7 @@ from app.report.charts.style import (
 )
 from app.report.labels import RESOURCES, in_words, named
 from app.studies.board_brief import capital_lines
+from app.studies.step_timeline import NAMES, Segment, timeline
 from app.units import show
 
 # Bars ----------------------------------------------------------------------------------------------------------------
@@ -144,6 +145,107 @@ def step_parts(plan: Plan) -> go.Figure:
     title = f"{named(largest.name)}: the largest part, {text(largest.time)}, {style.share(share)} of {text(step)}"
     bars = [Bar(named(part.name), part.time, resource_look(part.resource, plan)) for part in timed]
     return _bars(sentence(title), subtitle, bars, "Time in one step")
+
+
+LOOKS: Mapping[str, str] = {
+    "wait": "bubble",
+    "optimizer": "memory_bandwidth",
+    "end_of_step": "overhead",
+    "stragglers": "overhead",
+}
+"""How parts of a timeline are drawn; gradients as the link that they take."""
+PASSES: Mapping[str, str] = {"forward": "/", "both": "", "backward": "\\"}
+"""Passes of micro-batches, and the hatch of each."""
+
+
+def step_timeline(plan: Plan) -> go.Figure:
+    """One step, a lane for each stage of the pipeline: when it works, waits, and what comes after the last pass."""
+    subtitle = "One training step from its start to its end, a lane for each stage of the pipeline, typical times"
+    lanes, step = timeline(plan), plan.training.step_time
+    if step is None or not lanes:
+        return nothing("The step cannot be timed.", subtitle)
+    resources = {part.name: part.resource for part in plan.training.parts}
+    in_legend: set[str] = set()
+    data: list[Values] = []
+    for row, lane in enumerate(lanes):
+        for part in (part for part in lane.segments if part.length > VISIBLE * step.typical):
+            if part.what in PASSES:
+                name, look = "Forward and backward passes", replace(STYLES["compute"], pattern=PASSES[part.what])
+            else:
+                name, key = NAMES[part.what], LOOKS.get(part.what)
+                look = style_of(key) if key else resource_look(resources[part.what], plan)
+            piece = _piece(NAMES[part.what], part, row, look)
+            data.append(piece | {"name": name, "showlegend": name not in in_legend})
+            in_legend.add(name)
+    stages = plan.training.parallelism.pipeline_parallel if plan.training.parallelism else 1
+    notes = [label(f"Stage {lane.stage}" if stages > 1 else "Every GPU", "", row) for row, lane in enumerate(lanes)]
+    return figure(
+        sentence(_timeline_title(plan, step.typical)),
+        subtitle,
+        data,
+        height=ROW * len(lanes) + FOOT + 22,
+        x=linear("Time in one step", step.typical, "s"),
+        y=rows(len(lanes)),
+        annotations=notes,
+        showlegend=True,
+    )
+
+
+def _piece(name: str, part: Segment, row: int, look: Style) -> Values:
+    """A piece of a lane."""
+    said = f"{name}: {show(part.length, 's')} from {show(part.start, 's')} on"
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": name,
+        "base": [part.start],
+        "x": [part.length],
+        "y": [row],
+        "width": THICK,
+        "offset": OFFSET,
+        "marker": shaded(look),
+        "hovertemplate": f"{said}<extra></extra>",
+    }
+
+
+def _timeline_title(plan: Plan, step: float) -> str:
+    """What of the step is waiting, and what of the traffic is hidden."""
+    times = {part.name: part.time.typical for part in plan.training.parts if part.time}
+    waits = times.get("bubble", 0.0) / step
+    alone = math.fsum(group.time for group in plan.training.groups)
+    shown = math.fsum(min(group.exposed, group.time) for group in plan.training.groups)
+    said = f"Stages wait for {style.share(waits)} of the step" if waits > 0 else "No stage waits for another"
+    return said + (f"; {style.share(1 - shown / alone)} of the exchanges hide behind work" if alone > 0 else "")
+
+
+def overlap(plan: Plan) -> go.Figure:
+    """What hides behind what: each kind of exchange alone, the part that shows and the part under computation."""
+    subtitle = "Time of a step's exchanges with nothing else on the links: solid what shows, light what work covers"
+    step, groups = plan.training.step_time, [group for group in plan.training.groups if group.time > 0]
+    if step is None or not groups:
+        return nothing("This step exchanges nothing, or cannot be timed.", subtitle)
+    working = _total(part.time for part in plan.training.parts if part.resource in ("compute", "memory_bandwidth"))
+    data = [_piece("GPUs compute", Segment("both", 0.0, working), 0, STYLES["compute"])]
+    notes = [label("GPUs compute", show(working, "s"), 0)]
+    for row, group in enumerate(groups, 1):
+        look = resource_look("scale_up" if group.crosses == "scale_up" else "scale_out", plan)
+        shown, hidden = group.exposed, max(group.time - group.exposed, 0.0)
+        data.append(_piece(f"{named(group.group)}, shows", Segment("both", 0.0, shown), row, look))
+        light = _piece(f"{named(group.group)}, hidden", Segment("both", shown, hidden), row, look)
+        data.append(light | {"marker": {**light["marker"], "opacity": 0.35}})
+        notes.append(label(named(group.group), f"{show(shown, 's')} of {show(group.time, 's')} shows", row))
+    most = max(groups, key=lambda group: group.exposed)
+    title = f"{named(most.group)} traffic shows most: {show(most.exposed, 's')} of the {show(most.time, 's')} it takes"
+    top = max(working, *(max(group.time, group.exposed) for group in groups))
+    return figure(
+        sentence(title),
+        subtitle,
+        data,
+        height=ROW * (len(groups) + 1) + FOOT,
+        x=linear("Time in one step", top, "s"),
+        y=rows(len(groups) + 1),
+        annotations=notes,
+    )
 
 
 def what_if(plan: Plan) -> go.Figure:

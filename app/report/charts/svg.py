@@ -35,6 +35,7 @@ HATCHES = {
     "x": "M-1 8L8 -1M-1 -1L8 8",
     ".": "M2 3.5h2",
 }
+LEGEND_ROW = 20.0
 BASELINE = {"bottom": -5.0, "middle": 4.5, "top": 12.0}
 ANCHORS = {"left": "start", "center": "middle", "right": "end"}
 MANY = 80
@@ -137,8 +138,8 @@ def _along(axis: Mapping[str, Any], value: float) -> float:
 def _drawn(figure: go.Figure, key: str) -> tuple[Plot, list[str]]:
     layout = figure.layout.to_plotly_json()
     traces = [trace.to_plotly_json() for trace in figure.data]
-    plot = _plot(layout)
     named = [trace for trace in traces if trace.get("showlegend")]
+    plot = _plot(layout, [trace["name"] for trace in named])
     parts = [*_patterns(traces, key), *_grid(plot), *_stretched(plot, traces)]
     parts += [part for trace in traces if trace.get("type") == "bar" for part in _bar(plot, trace, key)]
     parts += [_line(plot, shape) for shape in layout.get("shapes", ())]
@@ -147,13 +148,13 @@ def _drawn(figure: go.Figure, key: str) -> tuple[Plot, list[str]]:
     return plot, parts + list(_legend(named))
 
 
-def _plot(layout: Mapping[str, Any]) -> Plot:
+def _plot(layout: Mapping[str, Any], legend_names: Sequence[str]) -> Plot:
     x, y = layout["xaxis"], layout["yaxis"]
     shown = y.get("visible", True)
     longest = max((len(text) for text in y.get("ticktext") or ()), default=0) if shown else 0
     titled = 20.0 if shown and y.get("title", {}).get("text") else 0.0
     margin = layout.get("margin", {})
-    legend = 22.0 if layout.get("showlegend") else 0.0
+    legend = 22.0 + _places(legend_names)[-1][1] if layout.get("showlegend") and legend_names else 0.0
     return Plot(
         width=WIDE,
         height=float(layout["height"]),
@@ -313,7 +314,8 @@ def _bar(plot: Plot, trace: Mapping[str, Any], key: str) -> Iterator[str]:
         box = f'x="{left}" y="{upper}" width="{wide}" height="{tall}"'
         marker = trace["marker"]
         said = escape(str(trace.get("hovertemplate", "")).removesuffix("<extra></extra>"), quote=False)
-        yield f'<rect {box} fill="{marker["color"]}"><title>{said.replace("&amp;", "&")}</title></rect>'
+        light = f' fill-opacity="{marker["opacity"]}"' if "opacity" in marker else ""
+        yield f'<rect {box} fill="{marker["color"]}"{light}><title>{said.replace("&amp;", "&")}</title></rect>'
         shape = marker.get("pattern", {}).get("shape")
         if shape in HATCHES:
             yield f'<rect {box} fill="url(#{key}-{list(HATCHES).index(shape)})" pointer-events="none"/>'
@@ -404,10 +406,25 @@ def _annotation(plot: Plot, note: Mapping[str, Any]) -> str:
 
 def _legend(traces: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The names of groups of points, in a row above the plot."""
-    left = 0.0
-    for trace in traces:
+    for (left, top), trace in zip(_places([trace["name"] for trace in traces]), traces, strict=True):
         yield (
-            f'<circle cx="{left + 5:.0f}" cy="10" r="4" fill="{trace["marker"]["color"]}"/>'
-            f'<text x="{left + 14:.0f}" y="14" font-size="12" fill="var(--chart-ink)">{escape(trace["name"])}</text>'
+            f'<circle cx="{left + 5:.0f}" cy="{top + 10:.0f}" r="4" fill="{trace["marker"]["color"]}"/>'
+            f'<text x="{left + 14:.0f}" y="{top + 14:.0f}" font-size="12" '
+            f'fill="var(--chart-ink)">{escape(trace["name"])}</text>'
         )
-        left += 26 + LETTER * len(trace["name"])
+
+
+def _places(names: Sequence[str]) -> list[tuple[float, float]]:
+    """Where each name of a legend stands, in rows that fit a phone.
+
+    >>> _places(["Waiting", "Forward and backward passes", "Stragglers"])
+    [(0.0, 0.0), (75.0, 0.0), (0.0, 20.0)]
+    """
+    places, left, top = [], 0.0, 0.0
+    for name in names:
+        wide = 26 + LETTER * len(name)
+        if left and left + wide > NARROW:
+            left, top = 0.0, top + LEGEND_ROW
+        places.append((left, top))
+        left += wide
+    return places

@@ -44,6 +44,7 @@ class Section:
 SECTIONS: Mapping[str, Section] = {
     "cost": Section("Cost", ("capital",), "costs", here=True, open=True),
     "training": Section("Training", ("step-parts",), "training", here=True, open=True),
+    "timeline": Section("One step in time", ("overlap", "timeline"), here=True),
     "bottleneck": Section("What would help", ("what-if",), "bottleneck", here=True),
     "parallelism": Section("How the model is run", part="training"),
     "scaling": Section("How it scales", page="/curves"),
@@ -70,6 +71,7 @@ def absent(plan: Plan) -> frozenset[str]:
         "training": trains,
         "memory": trains,
         "storage": trains,
+        "timeline": timed,
         "bottleneck": timed and bool(plan.bottleneck.what_if),
         "parallelism": plan.training.parallelism is not None,
         "scaling": timed,
