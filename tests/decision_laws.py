@@ -97,6 +97,8 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "failure_rate": (0,),
     "availability": (0.9,),
     "training_tokens": (1e9, 3e13),
+    "spare_nodes": (1, 8),
+    "storage_capacity": (1e12, 1e16),
 }
 
 
@@ -107,7 +109,7 @@ def questions(draw: st.DrawFn) -> Asked:
         "gpu": draw(st.sampled_from(sorted(CATALOG.gpus))),
         "gpus": draw(st.sampled_from(SIZES)),
         "scale_out": draw(st.sampled_from(sorted(CATALOG.scale_out))),
-        "model": draw(st.sampled_from(sorted(CATALOG.models))),
+        "model": draw(st.sampled_from([*sorted(CATALOG.models), "1B", "100B", "2T"])),
     }
     for name in draw(st.lists(st.sampled_from(sorted(OTHERS)), max_size=4, unique=True)):
         asked[name] = draw(st.sampled_from(OTHERS[name]))
@@ -277,7 +279,7 @@ def a_comparison_shows_what_its_links_open(asked: Asked) -> None:
 GONE = frozenset({
     "does-not-fit", "too-many-hosts", "part-of-node", "partial-node", "partial-rack", "batch-fits-badly",
     "does-not-divide", "precision-not-in-hardware", "tensor-parallel-across-network", "flow-control-of-another-network",
-    "lossy-ethernet",
+    "lossy-ethernet", "storage-not-bought", "storage-too-small",
 })  # fmt: skip
 """Findings whose advice makes them go away."""
 

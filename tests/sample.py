@@ -119,7 +119,7 @@ def sample_plan() -> Plan:
         ),
         storage=Storage(
             band(9.8e11, "B"), band(12.0, "s"), band(2000.0, "s"), band(8.2e10, "B/s"), band(4.9e8, "B/s"),
-            band(4.8e6, "B/s"),
+            band(4.8e6, "B/s"), band(1.4e14, "B"),
         ),
         bottleneck=Bottleneck(
             "compute", 0.62,

@@ -323,6 +323,8 @@ LEASE, RESERVED = "lease", "reserved"
 SCALE_UP_OPTICS = "nvlink-optics"
 """The price of an NVL72's links if they were optical, which larger domains need."""
 ELECTRICITY = "electricity"
+STORAGE = "storage"
+"""The price of a usable petabyte."""
 
 
 def _price_unit(name: str) -> str:
@@ -342,7 +344,7 @@ def gpu_hours(gpu: str) -> tuple[str, ...]:
 
 def _check_prices(catalog: Catalog) -> None:
     """Every price is of something."""
-    common = {*PORT_PRICES, ELECTRICITY, *(f"{ELECTRICITY}-{region}" for region in catalog.regions)}
+    common = {*PORT_PRICES, ELECTRICITY, STORAGE, *(f"{ELECTRICITY}-{region}" for region in catalog.regions)}
     for platform in catalog.platforms.values():
         common |= {name for name in (platform.price, platform.scale_up_price) if name}
     rents = {name.removeprefix(GPU_HOUR) for gpu in catalog.gpus for name in gpu_hours(gpu)}

@@ -69,6 +69,11 @@ class Cluster:
         """Nodes of whole racks, where racks are what is sold [1]."""
         return -(-self.gpus // self.unit_gpus) * self.unit_nodes
 
+    @property
+    def standing_nodes(self) -> int:
+        """Nodes that are bought, those that stand by as spares too [1]."""
+        return self.bought_nodes + self.request.spare_nodes
+
     def fields(self) -> dict[str, Any]:
         """What the hardware fills into a scenario's blanks, by the scenario's names."""
         return {

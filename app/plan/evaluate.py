@@ -19,6 +19,7 @@ from app.plan.findings import PCIE, by_severity, of_question
 from app.plan.job import job as training_job
 from app.plan.job import no_job, shape
 from app.plan.job.inputs import JobRequest
+from app.plan.job.storage import capacity_findings
 from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
 from app.plan.prices import PriceList
@@ -81,7 +82,13 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
         model_version=__version__,
         catalog_version=catalog.version,
         scenario=_filled(scenario, cluster, network, job, message),
-        findings=by_severity(chain(of_question(cluster, scenario, catalog), *(part.findings for part in stages))),
+        findings=by_severity(
+            chain(
+                of_question(cluster, scenario, catalog),
+                *(part.findings for part in stages),
+                capacity_findings(job.storage, scenario.storage_capacity, scenario.storage_network),
+            )
+        ),
         permalink="/?" + scenario.query(catalog_version=catalog.version),
         verdict="",
         cluster=hardware.cluster,

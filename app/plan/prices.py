@@ -11,19 +11,21 @@ from numpy.typing import NDArray
 
 from app.catalog.entries import Content, Nic, Optic, Platform, Switch
 from app.catalog.estimate import Estimate, Status
-from app.catalog.load import ELECTRICITY, MARKET, Catalog, gpu_hours
+from app.catalog.load import ELECTRICITY, MARKET, STORAGE, Catalog, gpu_hours
 from app.plan.scenario import PriceRequest
 
 Floats = NDArray[np.float64]
 OWN = "planner"
 FIELDS = (
     "price_switch", "price_nic", "price_transceiver", "price_cable", "price_copper_cable", "price_node",
-    "price_gpu_hour", "electricity", "pue", "lifetime", "spares", "support", "infrastructure",
+    "price_storage", "price_gpu_hour", "electricity", "pue", "lifetime", "spares", "support", "infrastructure",
 )  # fmt: skip
 """The prices a scenario may give."""
-OF_NO_DESIGN = frozenset({"price_node", "price_gpu_hour", "electricity", "lifetime", "support", "infrastructure"})
+OF_NO_DESIGN = frozenset(
+    {"price_node", "price_storage", "price_gpu_hour", "electricity", "lifetime", "support", "infrastructure"}
+)
 """Those that money alone is reckoned with: neither design, power nor findings depend on them."""
-SITE = ("nics_included", "rack_power", "site_power", "region")
+SITE = ("nics_included", "rack_power", "site_power", "region", "storage_capacity")
 """What else a scenario may give of prices and of the site."""
 HOME = "united-states"
 """The region whose electricity the editions price without naming it."""
@@ -197,6 +199,10 @@ class PriceList:
             return given
         return self.book(*gpu_hours(gpu))
 
+    def storage(self) -> Estimate | None:
+        """One usable petabyte of storage with its software and support [USD]."""
+        return self._own("price_storage") or self.book(STORAGE)
+
     def electricity(self) -> Estimate | None:
         """Energy [USD/J]."""
         local = f"{ELECTRICITY}-{self.region}"
@@ -221,6 +227,7 @@ class PriceList:
         known = {
             "price_node": self.node(platform, gpus_per_node),
             "price_switch": self.switch(switch) if switch else None,
+            "price_storage": self.storage(),
             "price_gpu_hour": self.gpu_hour(gpu),
             "electricity": self.electricity(),
             **{name: self.rate(name, self.catalog.operations["site"][name].unit) for name in sites},

@@ -661,6 +661,13 @@ class Storage(Generic[Q]):
     read_bandwidth: Q = result(
         "B/s", "Reading the training tokens", "Tokens per second at 4 bytes of text each.", show=("storage",)
     )
+    capacity: Q = result(
+        "B",
+        "Capacity that this run fills",
+        "Its training text and the checkpoints that it keeps, with room to write; other runs and data are not counted.",
+        formula="training.storage_capacity",
+        show=("storage",),
+    )
 
 
 @record

@@ -233,6 +233,14 @@ class ClusterRequest(Request):
         "Blank: the platform's own. host: through its memory; no-peer-to-peer: also through the network between nodes.",
     )
 
+    spare_nodes: Annotated[Count, Field(ge=0, le=100_000)] = _field(
+        "cluster",
+        "Spare nodes",
+        "Nodes that stand by for those that fail: bought, placed and powered beside them, with their share of the "
+        "network. Where the time to restart is blank, failures that find one take two minutes.",
+        0,
+    )
+
 
 class NetworkRequest(Request):
     """What joins the nodes."""
@@ -593,7 +601,9 @@ class OperationRequest(Request):
         usual=Usual.read("1 GB/s", "80 GB/s", "10 TB/s", "B/s"),
     )
     restart_time: Annotated[Seconds, Field(ge=0, le=1e7)] | None = _field(
-        "operation", "Time to restart", "From a failure until steps go on. Blank: the catalogue's."
+        "operation",
+        "Time to restart",
+        "From a failure until steps go on. Blank: ten minutes whatever the size, two where a spare node stands by.",
     )
     campaign_overhead: Annotated[Number, Field(ge=1, le=10)] | None = _field(
         "operation",
@@ -622,6 +632,13 @@ class PriceRequest(Request):
     price_transceiver: Money | None = _field("prices", "Transceiver module", "Dollars each. Blank: the book's.")
     price_cable: Money | None = _field("prices", "Fibre cable", "Dollars each. Blank: the book's.")
     price_copper_cable: Money | None = _field("prices", "Copper cable", "Dollars each. Blank: the book's.")
+    storage_capacity: Annotated[Bytes, Field(ge=0, le=1e21)] | None = _field(
+        "prices",
+        "Storage to buy",
+        "Usable capacity, such as 10 PB. Blank: none is bought; the plan says what this run alone fills.",
+        usual=Usual.read("10 TB", "5 PB", "500 PB", "B"),
+    )
+    price_storage: Money | None = _field("prices", "Storage", "Dollars for a usable petabyte. Blank: the book's.")
     price_gpu_hour: Annotated[DollarsPerSecond, Field(ge=0, le=100)] | None = _field(
         "prices", "Rent of one GPU", "Such as 2.95 USD/h."
     )

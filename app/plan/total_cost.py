@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from app import units
 from app.catalog.estimate import Estimate
-from app.catalog.load import ELECTRICITY, Catalog
+from app.catalog.load import ELECTRICITY, STORAGE, Catalog
 from app.formulas import costs
 from app.formulas.arrays import Array
 from app.plan import result
@@ -21,12 +21,13 @@ from app.plan.bill_of_materials import Line, PricedDesign, draws_or_nan
 from app.plan.cluster import Cluster
 from app.plan.network import Network
 from app.plan.prices import HOME, PriceList
-from app.plan.purchase_list import bill_lines
-from app.plan.result import CostLine, Costs, Explanation, Finding, RunningCostLine, Term
+from app.plan.purchase_list import NO_POWER, bill_lines
+from app.plan.result import BillLine, CostLine, Costs, Explanation, Finding, RunningCostLine, Term
 
 Floats = NDArray[np.float64]
 HOUR = units.parse("1 h", "s")
 GIGABYTE = units.parse("1 GB/s", "B/s")
+PETABYTE = units.parse("1 PB", "B")
 PARTS = ("nodes", "fabric", "storage", "management", "infrastructure")
 
 
@@ -34,6 +35,7 @@ class Rates(NamedTuple):
     """What money is reckoned with: prices, and how a site is run."""
 
     node: Estimate | None
+    storage: Estimate | None
     electricity: Estimate | None
     rent: Estimate | None
     pue: Estimate
@@ -49,9 +51,11 @@ class Rates(NamedTuple):
 
 def _rates(prices: PriceList, platform: str, gpus_per_node: int, gpu: str) -> Rates:
     node, electricity = prices.node(prices.catalog.platforms[platform], gpus_per_node), prices.electricity()
+    storage = prices.storage() if "storage_capacity" in prices.given else None
     pue, support, infrastructure = (prices.rate(name) for name in ("pue", "support", "infrastructure"))
     return Rates(
         node=node,
+        storage=storage,
         electricity=electricity,
         rent=prices.gpu_hour(gpu),
         pue=pue,
@@ -59,7 +63,7 @@ def _rates(prices: PriceList, platform: str, gpus_per_node: int, gpu: str) -> Ra
         support=support,
         infrastructure=infrastructure,
         year=prices.catalog.operations["site"]["year"].typical,
-        bought_at=_known(node, infrastructure),
+        bought_at=_known(node, storage, infrastructure),
         run_at=_known(electricity, pue, support),
     )
 
@@ -88,11 +92,15 @@ class Ownership:
     """Usual power of nodes and networks [W]."""
     power_sources: tuple[Estimate, ...]
     nodes: Array
-    """Price of all nodes [USD]."""
+    """Price of all nodes that train [USD]."""
+    standing: Array
+    """Price of the spare nodes, with their share of the network [USD]."""
+    storage: Array
+    """Price of the storage that is bought [USD]."""
     building: Floats
     """Price of the building, its power and its cooling [USD]."""
     equipment: Array
-    """Price of nodes and networks [USD]."""
+    """Price of nodes, networks and storage [USD]."""
     operating: Array
     """Cost of a year [USD]."""
     total: Array
@@ -126,7 +134,11 @@ def ownership(cluster: Cluster, network: Network, prices: PriceList) -> Ownershi
     rates = _rates(prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key)
     power, typical_power, power_sources = _power(cluster, network, prices.catalog)
     nodes = costs.line(cluster.bought_nodes, draws_or_nan(rates.node))
-    equipment = nodes + sum((auxiliary.cost for auxiliary in network.auxiliary), network.cost)
+    spares = cluster.request.spare_nodes
+    standing = spares * (draws_or_nan(rates.node) + costs.per(network.cost, cluster.nodes)) if spares else 0.0
+    storage = costs.line(prices.given.get("storage_capacity", 0.0) / PETABYTE, draws_or_nan(rates.storage))
+    storage = storage if rates.storage else 0.0
+    equipment = nodes + standing + storage + sum((auxiliary.cost for auxiliary in network.auxiliary), network.cost)
     building = rates.infrastructure.draws() * power
     pue, electricity, support = rates.pue.draws(), draws_or_nan(rates.electricity), rates.support.draws()
     operating = costs.operating(typical_power, pue, electricity, equipment, support, rates.year)
@@ -139,6 +151,8 @@ def ownership(cluster: Cluster, network: Network, prices: PriceList) -> Ownershi
         typical_power=typical_power,
         power_sources=power_sources,
         nodes=nodes,
+        standing=standing,
+        storage=storage,
         building=building,
         equipment=equipment,
         operating=operating,
@@ -180,7 +194,11 @@ def cluster_of(owned: Ownership) -> result.Cluster[Draws]:
         racks_by_power=racks.by_power,
         compute_racks=racks.compute,
         rack_power=Draws(_full_rack(owned, racks), used=(cluster.platform.power,)),
-        bill_of_materials=tuple(bill_lines(_bought(owned), (cluster.platform.power,), owned.prices.catalog)),
+        spare_nodes=cluster.request.spare_nodes,
+        bill_of_materials=(
+            *bill_lines(_bought(owned), (cluster.platform.power,), owned.prices.catalog),
+            *_storage_line(owned),
+        ),
     )
 
 
@@ -188,8 +206,19 @@ def _bought(owned: Ownership) -> Iterator[Line]:
     """What is bought beside the networks."""
     cluster = owned.cluster
     platform, each = cluster.platform, cluster.whole_node / cluster.platform.gpus_per_node
-    power = cluster.bought_nodes * each * platform.power.draws()
-    yield Line("node", platform.name, platform.key, cluster.bought_nodes, owned.rates.node, np.asarray(power))
+    spares, price = cluster.request.spare_nodes, owned.rates.node
+    for role, nodes in (("node", cluster.bought_nodes), ("spare node", spares)):
+        if nodes:
+            power = np.asarray(nodes * each * platform.power.draws())
+            yield Line(role, platform.name, platform.key, nodes, price, power)
+
+
+def _storage_line(owned: Ownership) -> Iterator[BillLine[Draws]]:
+    """The storage that is bought."""
+    price, capacity = owned.rates.storage, owned.prices.given.get("storage_capacity", 0.0)
+    if price and capacity:
+        whole = Draws(np.asarray(owned.storage), used=(price,))
+        yield BillLine("storage", f"{units.show(capacity, 'B')} of usable storage", STORAGE, 1, whole, whole, NO_POWER)
 
 
 def _costs(owned: Ownership, time_to_train: Floats) -> Costs[Draws]:
@@ -221,6 +250,7 @@ def _costs(owned: Ownership, time_to_train: Floats) -> Costs[Draws]:
                 CostLine(f"{auxiliary.role} network", drawn(auxiliary.cost, *auxiliary.used))
                 for auxiliary in network.auxiliary
             ),
+            *_beside(owned),
             CostLine("infrastructure", drawn(owned.building, rates.infrastructure, *owned.power_sources)),
         ),
         operating_parts=(
@@ -231,6 +261,16 @@ def _costs(owned: Ownership, time_to_train: Floats) -> Costs[Draws]:
         **_carbon(owned, facility, time_to_train),
         **_scale_up(owned),
     )
+
+
+def _beside(owned: Ownership) -> Iterator[CostLine[Draws]]:
+    """What is bought for the cluster besides the nodes that train and their networks."""
+    node, storage = owned.rates.node, owned.rates.storage
+    if owned.cluster.request.spare_nodes:
+        used = (*_known(node), *owned.network.used)
+        yield CostLine("spare nodes", Draws(np.asarray(owned.standing), used=used))
+    if storage:
+        yield CostLine("storage", Draws(np.asarray(owned.storage), used=(storage,)))
 
 
 def _carbon(owned: Ownership, facility: Array, time_to_train: Floats) -> dict[str, Draws]:
@@ -264,7 +304,7 @@ def _known(*estimates: Estimate | None) -> tuple[Estimate, ...]:
 def _power(cluster: Cluster, network: Network, catalog: Catalog) -> tuple[Floats, Floats, tuple[Estimate, ...]]:
     """Maximum and typical power of nodes and networks [W]. The modules in a node are part of the node's."""
     platform = cluster.platform
-    part = cluster.bought_nodes * cluster.whole_node / platform.gpus_per_node
+    part = cluster.standing_nodes * cluster.whole_node / platform.gpus_per_node
     each = platform.power
     share = catalog.operations["site"]["typical_share"]
     usual = platform.typical_power.draws() if platform.typical_power else each.draws() * share.draws()
@@ -272,8 +312,9 @@ def _power(cluster: Cluster, network: Network, catalog: Catalog) -> tuple[Floats
     typical = part * usual
     networks: tuple[Network | AuxiliaryNetwork, ...] = (network, *network.auxiliary)
     for powered in networks:
-        most = most + _where_known(powered.power)
-        typical = typical + _where_known(powered.typical_power)
+        share_of = 1 + cluster.request.spare_nodes / cluster.nodes if powered is network else 1.0
+        most = most + share_of * _where_known(powered.power)
+        typical = typical + share_of * _where_known(powered.typical_power)
     drawn_by = (estimate for powered in networks for estimate in powered.power_sources)
     used = (each, platform.typical_power or share, *drawn_by)
     return most, np.minimum(typical, most), used
@@ -287,7 +328,7 @@ def _where_known(power: Floats) -> Floats:
 def _full_rack(owned: Ownership, racks: Racks) -> Floats:
     """Maximum power of the fullest rack of nodes [W]."""
     cluster, platform = owned.cluster, owned.cluster.platform
-    nodes = -(-cluster.bought_nodes // max(racks.compute, 1))
+    nodes = -(-cluster.standing_nodes // max(racks.compute, 1))
     return np.asarray(nodes * platform.power.draws() * cluster.whole_node / platform.gpus_per_node)
 
 
@@ -312,7 +353,7 @@ def _racks(owned: Ownership) -> Racks:
     cluster, network = owned.cluster, owned.network
     floor = owned.prices.catalog.operations["racks"]
     platform, per_node, limit = cluster.platform, _node_power(cluster), _rack_limit(owned)
-    nodes = cluster.bought_nodes
+    nodes = cluster.standing_nodes
     by_height = int(costs.racks(nodes, platform.nodes_per_rack, nodes * per_node, 0.0))
     by_power = int(costs.racks(nodes, nodes, nodes * per_node, limit)) if limit else by_height
     compute = int(costs.racks(nodes, platform.nodes_per_rack, nodes * per_node, limit))

@@ -21,6 +21,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "s": ("ms", "s", "min", "h", "days", "weeks", "months", "years"),
     "1/s": ("/h", "/day", "/year"),
     "W": ("kW", "MW", "GW"),
+    "B": ("GB", "TB", "PB"),
     "B/s": ("MB/s", "GB/s", "TB/s", "Gb/s"),
     "USD": ("k", "M", "B"),
     "USD/J": ("USD/kWh", "USD/MWh"),
@@ -115,6 +116,10 @@ def _rent(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | Non
     return _span([book.gpu_hour(cluster.gpu.key)], catalog) or _span(map(book.gpu_hour, catalog.gpus), catalog)
 
 
+def _storage(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
+    return _span([PriceList.of(scenario, catalog).published().storage()], catalog)
+
+
 def _electricity(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
     return _span([PriceList.of(scenario, catalog).published().electricity()], catalog)
 
@@ -136,6 +141,7 @@ CATALOGUED: Mapping[str, Callable[[Cluster, Scenario, Catalog], Usual | None]] =
     "price_transceiver": partial(_optic, ("transceiver",)),
     "price_cable": partial(_optic, ("fibre",)),
     "price_copper_cable": partial(_optic, ("dac", "acc", "aoc")),
+    "price_storage": _storage,
     "price_gpu_hour": _rent,
     "electricity": _electricity,
     "spares": partial(_site, "spares"),

@@ -151,6 +151,9 @@ REACH: dict[str, tuple[dict, object, str]] = {
     "campaign_overhead": ({}, 2, "campaign"),
     # Prices
     "price_book": ({}, "rule-of-thumb", BILL),
+    "spare_nodes": ({}, 8, f"racks power train campaign rental {OWNED}"),
+    "storage_capacity": ({}, 1e16, OWNED),
+    "price_storage": ({"storage_capacity": 1e16}, 1e6, OWNED),
     "price_node": ({}, 1e6, OWNED),
     "nics_included": ({"price_node": 3e5}, False, BILL),
     "price_nic": ({}, 1e4, BILL),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, minimum
 
 # Goodput -------------------------------------------------------------------------------------------------------------
 
@@ -26,6 +26,48 @@ def checkpoint_size(parameters: Array, state: Array) -> Array:
     5670000000000.0
     """
     return parameters * state
+
+
+def storage_capacity(data: Array, copies: Array, checkpoint: Array, kept: Array, free: Array) -> Array:
+    """Bytes of storage that a run fills, (c·D + k·S)/(1 - f).
+
+    Args:
+        data: bytes of the training data, D [B].
+        copies: of them, with indexes and what is shuffled anew, c [1].
+        checkpoint: bytes of a checkpoint, S [B].
+        kept: checkpoints that are kept, k [1].
+        free: share that stays free, f [1].
+
+    Returns:
+        Usable capacity [B].
+
+    Source: counted; the factors are Railyard's.
+
+    >>> float(storage_capacity(60e12, 1.3, 1e12, 30, 0.2))  # (78 + 30)/0.8 TB
+    135000000000000.0
+    """
+    return (copies * data + kept * checkpoint) / (1 - free)
+
+
+def restart_time(alone: Array, spared: Array, spares: Array, wanted: Array) -> Array:
+    """Time to restart where some nodes stand by, u = u₀ - min(s/w, 1)·(u₀ - u₁).
+
+    Args:
+        alone: without spare nodes, u₀ [s].
+        spared: where one stands by, u₁ [s].
+        spares: nodes that stand by, s [1].
+        wanted: so many that one always does, w [1].
+
+    Returns:
+        Time on average [s].
+
+    Source: that a share s/w of the failures finds a spare node is Railyard's simplification; more would while repairs
+    are quick.
+
+    >>> restart_time(600.0, 120.0, 3, 6)
+    360.0
+    """
+    return alone - minimum(spares / wanted, 1.0) * (alone - spared)
 
 
 def write_time(size: Array, bandwidth: Array, pause: Array) -> Array:

@@ -61,7 +61,8 @@ class Job:
     @property
     def storage(self) -> Storage[Draws]:
         """What the run asks of the storage."""
-        return storage_of(self.checkpoints, self.training.tokens_per_second, self.setup.catalog)
+        tokens = self.setup.request.model.training_tokens
+        return storage_of(self.checkpoints, self.training.tokens_per_second, tokens, self.setup.catalog)
 
     def unfinished(self) -> "Job":
         """The same job on a cluster that cannot be built: it takes no time that could be said."""
@@ -104,7 +105,7 @@ def plan_job(
     rests_on.append(Width("layout", catalog.training["residual"]["searched"].typical))
     error = residual(rests_on)
     parameters = float(transformer.parameters(drawn.shape))
-    checkpoints = checkpointing(parameters, cluster.gpus, request.operation, catalog)
+    checkpoints = checkpointing(parameters, cluster, request.operation, catalog)
     training = _training(setup, drawn, chosen, timing, error, checkpoints)
     if not memory.fits:
         never = Draws(np.full(timing.time[0].shape, np.nan))

@@ -112,24 +112,28 @@ def interrupted(setup: JobSetup, checkpoints: Checkpointing) -> Iterator[Finding
     share = float(checkpoints.progress[0])
     if asked.availability is not None or not 0 < share < failing["noticed"].typical:
         return
-    changes = {
-        "restart_time": failing["spared_restart"].typical,
-        "checkpoint_time": failing["quick_checkpoint"].typical,
-    }
-    quicker = asked.model_copy(update=changes | {"checkpoint_interval": None})
-    better = checkpointing(float(parameters(setup.inputs.shape)), setup.cluster.gpus, quicker, setup.catalog)
-    left = float(better.progress[0])
+    cluster, spares = setup.cluster, ceil(failing["spare_share"].typical * setup.cluster.nodes)
+    restart, written = failing["spared_restart"].typical, failing["quick_checkpoint"].typical
+    quicker = asked.model_copy(
+        update={"restart_time": restart, "checkpoint_time": written, "checkpoint_interval": None}
+    )
+    left = float(checkpointing(float(parameters(setup.inputs.shape)), cluster, quicker, setup.catalog).progress[0])
     if not left > share:
         return
-    spares = ceil(failing["spare_share"].typical * setup.cluster.nodes)
+    changes: dict[str, int | float] = {
+        "spare_nodes": max(spares, cluster.request.spare_nodes),
+        "checkpoint_time": written,
+    }
+    if asked.restart_time is not None:
+        changes["restart_time"] = restart
     yield Finding(
         "note",
         "failures-cost-time",
-        f"Failures and checkpoints take {1 - share:.0%} of the time: {setup.cluster.gpus:,} GPUs fail every "
+        f"Failures and checkpoints take {1 - share:.0%} of the time: {cluster.gpus:,} GPUs fail every "
         f"{show(1 / float(np.ravel(checkpoints.failures)[0]), 's')}.",
-        ("restart_time", "checkpoint_time", "failure_rate"),
-        f"With {spares:,} spare nodes standing by, a restart within {show(changes['restart_time'], 's')} and "
-        f"checkpoints that stop the run for {show(changes['checkpoint_time'], 's')}, {left:.0%} of it makes progress.",
+        ("spare_nodes", "restart_time", "checkpoint_time", "failure_rate"),
+        f"With {changes['spare_nodes']:,} spare nodes standing by, a restart within {show(restart, 's')} and "
+        f"checkpoints that stop the run for {show(written, 's')}, {left:.0%} of it makes progress.",
         changes,
     )
 

@@ -50,8 +50,8 @@ class Ways:
     def time_to_train(self, step_time: float) -> float:
         """How long the run takes at a time of its step, failures included [s]."""
         parameters = float(transformer.parameters(self.setup.inputs.shape))
-        gpus, catalog = self.setup.cluster.gpus, self.setup.catalog
-        progress = checkpointing(parameters, gpus, self.setup.request.operation, catalog).progress
+        setup = self.setup
+        progress = checkpointing(parameters, setup.cluster, setup.request.operation, setup.catalog).progress
         return self.setup.request.steps * step_time / float(progress.ravel()[0])
 
 

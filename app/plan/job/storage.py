@@ -1,5 +1,6 @@
 """Checkpoints and data: their bytes, the storage they ask for, and the share of time that failures leave."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,12 +8,15 @@ from numpy.typing import NDArray
 
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
-from app.formulas.arrays import Array, any_, maximum
+from app.formulas.arrays import Array, any_, maximum, minimum
 from app.formulas.training import goodput
 from app.plan.band import Draws
-from app.plan.result import Explanation, Storage, Term
+from app.plan.cluster import Cluster
+from app.plan.result import Explanation, Finding, Storage, Term
 from app.plan.scenario import OperationRequest
+from app.units import parse, show
 
+TERABYTE = parse("1 TB", "B")
 LEAST_PROGRESS = 0.01
 """Share of time below which a run is said to make no progress [1]."""
 LEAST_TIME = 1e-3
@@ -32,7 +36,7 @@ class Checkpointing:
     used: tuple[Estimate, ...]
 
 
-def checkpointing(parameters: float, gpus: int, request: OperationRequest, catalog: Catalog) -> Checkpointing:
+def checkpointing(parameters: float, cluster: Cluster, request: OperationRequest, catalog: Catalog) -> Checkpointing:
     """What is not asked for follows: the time from size and storage, the interval from that and the failures."""
     failing, storage = catalog.training["failures"], catalog.operations["storage"]
     used: list[Estimate] = []
@@ -43,6 +47,7 @@ def checkpointing(parameters: float, gpus: int, request: OperationRequest, catal
         used.append(estimate)
         return estimate.draws()
 
+    gpus = cluster.gpus
     failures = gpus * value(request.failure_rate, failing["rate"])
     failing_at_all = any_(failures > 0)
     size = goodput.checkpoint_size(parameters, value(None, storage["state"]))
@@ -60,6 +65,11 @@ def checkpointing(parameters: float, gpus: int, request: OperationRequest, catal
         progress = np.array([request.availability])
     elif failing_at_all:
         restart = value(request.restart_time, failing["restart"])
+        if request.restart_time is None and (spares := cluster.request.spare_nodes):
+            wanted = value(None, failing["spare_share"]) * cluster.nodes
+            restart = goodput.restart_time(
+                restart, minimum(value(None, failing["spared_restart"]), restart), spares, wanted
+            )
         progress = np.atleast_1d(goodput.goodput(failures, time, interval, restart))
         if not progress[0] >= LEAST_PROGRESS:
             progress = np.full(progress.shape, np.nan)
@@ -68,10 +78,12 @@ def checkpointing(parameters: float, gpus: int, request: OperationRequest, catal
     return Checkpointing(size, time, bandwidth, interval, failures, progress, tuple(used))
 
 
-def storage_of(checkpoints: Checkpointing, tokens_per_second: Draws, catalog: Catalog) -> Storage[Draws]:
+def storage_of(checkpoints: Checkpointing, tokens_per_second: Draws, tokens: float, catalog: Catalog) -> Storage[Draws]:
     """What the run asks of the storage."""
     size, time, interval, used = checkpoints.size, checkpoints.time, checkpoints.interval, checkpoints.used
-    state, token = (catalog.operations["storage"][name] for name in ("state", "token"))
+    filled = [catalog.operations["storage"][name] for name in ("state", "token", "copies", "kept", "free")]
+    state, token, copies, kept, free = filled
+    capacity = goodput.storage_capacity(tokens * token.typical, copies.draws(), size, kept.draws(), free.draws())
 
     def drawn(values: Array) -> Draws:
         return Draws(np.atleast_1d(np.asarray(values, float)), used=used)
@@ -85,7 +97,33 @@ def storage_of(checkpoints: Checkpointing, tokens_per_second: Draws, catalog: Ca
         read_bandwidth=tokens_per_second._replace(
             values=tokens_per_second.values * token.typical, used=(*tokens_per_second.used, token)
         ),
+        capacity=drawn(capacity)._replace(used=tuple(filled)),
     )
+
+
+def capacity_findings(storage: Storage[Draws], bought: float | None, network: bool) -> Iterator[Finding]:
+    """Storage that is bought too small, or not at all where there is a network to it."""
+    needed = storage.capacity.typical
+    changes = {"storage_capacity": float(np.ceil(needed / TERABYTE) * TERABYTE)}
+    fills = f"the text and the checkpoints of this run alone fill {show(needed, 'B')}"
+    if bought is None and network:
+        yield Finding(
+            "note",
+            "storage-not-bought",
+            f"The storage network is priced, the storage behind it is not: {fills}.",
+            ("storage_capacity",),
+            "Say how much is bought, for other runs and data too.",
+            changes,
+        )
+    elif bought is not None and bought < needed:
+        yield Finding(
+            "warning",
+            "storage-too-small",
+            f"{show(bought, 'B')} of storage are bought; {fills}.",
+            ("storage_capacity",),
+            "Buy more, or keep fewer checkpoints.",
+            changes,
+        )
 
 
 def explain(
@@ -102,7 +140,17 @@ def explain(
     interval = Term("τ", "time between checkpoints", storage.checkpoint_interval.typical, "s")
     failures = Term("λ", "failures of the cluster in a second", float(np.ravel(checkpoints.failures)[0]), "1/s")
     bytes_each = Term("b", "bytes of a parameter in a checkpoint", state.typical, "B", state.source)
+    filled = {name: catalog.operations["storage"][name] for name in ("copies", "kept", "free")}
+    meanings = ("copies of the training data", "checkpoints that are kept", "share that stays free")
+    factors = tuple(
+        Term(symbol, meaning, each.typical, "1", each.source)
+        for symbol, meaning, each in zip("ckf", meanings, filled.values(), strict=True)
+    )
     return {
+        "storage.capacity": Explanation(
+            "training.storage_capacity",
+            (*factors, size, Term("C", "usable capacity", storage.capacity.typical, "B")),
+        ),
         "storage.checkpoint_size": Explanation(
             "training.checkpoint_size", (bytes_each, Term("N", "parameters", parameters, "1"), size)
         ),

@@ -1,0 +1,88 @@
+"""Spare nodes and storage: what they cost, and what they save."""
+
+from typing import Any
+
+import pytest
+
+from app.catalog.load import load_catalog
+from app.plan.evaluate import evaluate
+from app.plan.result import Plan
+from app.plan.scenario import Scenario
+from app.studies.sizing import Question, size
+
+TYPICAL = load_catalog().typical_only()
+LARGE = {"model": "llama-3-405b", "gpus": 16384}
+
+
+def plan_of(**asked: Any) -> Plan:
+    return evaluate(Scenario.model_validate(asked, context={"catalog": TYPICAL}), TYPICAL)
+
+
+def paid(plan: Plan) -> dict[str, float]:
+    return {line.name: line.cost.typical for line in plan.costs.capital_parts if line.cost}
+
+
+def test_spare_nodes_are_bought_with_their_share_of_the_network():
+    bare, spared = plan_of(), plan_of(spare_nodes=6)
+    # 6 nodes at $285,000, and 6/128 of what the network costs.
+    node, fabric = paid(bare)["nodes"] / 128, paid(bare)["fabric"]
+    assert paid(spared)["spare nodes"] == pytest.approx(6 * (node + fabric / 128))
+    assert paid(spared)["nodes"] == paid(bare)["nodes"]
+    assert (spared.cluster.nodes, spared.cluster.spare_nodes) == (128, 6)
+    assert spared.cluster.power.typical == pytest.approx(bare.cluster.power.typical * 134 / 128)
+    roles = {line.role: line.quantity for line in spared.cluster.bill_of_materials}
+    assert roles == {"node": 128, "spare node": 6}
+
+
+def test_spare_nodes_shorten_what_failures_cost_until_one_always_stands_by():
+    shares = [plan_of(**LARGE, spare_nodes=nodes).training.availability for nodes in (0, 51, 102, 103, 500)]
+    assert shares[0] < shares[1] < shares[2] < shares[3]
+    assert shares[4] == shares[3]  # 5 % of 2,048 nodes are 102.4
+    assert shares[3] == plan_of(**LARGE, restart_time="2 min").training.availability
+
+
+def test_a_restart_time_that_is_given_stands():
+    given = {**LARGE, "restart_time": "10 min"}
+    assert plan_of(**given, spare_nodes=200).training.availability == plan_of(**given).training.availability
+
+
+def test_advice_to_hold_spare_nodes_is_followed_by_its_link():
+    large = {"model": "llama-3-405b", "gpus": 65536, "scale_out": "roce-400"}
+    plan = plan_of(**large)
+    (advice,) = (finding for finding in plan.findings if finding.code == "failures-cost-time")
+    after = plan_of(**large, **advice.changes)
+    assert f"{after.training.availability:.0%} of it makes progress" in advice.suggestion
+    assert after.costs.capital.typical > plan.costs.capital.typical * 1.04  # 5 % of the nodes
+
+
+def test_sizing_prices_spare_nodes_as_a_plan_does():
+    question = Question(gpu=("h100-sxm",), scale_out=("roce-400",), gpus=64, spare_nodes=2, model="llama-3-8b")
+    answer = size(question, TYPICAL)
+    for found in answer.front:
+        plan = plan_of(gpu=found.gpu, gpus=found.gpus, scale_out=found.scale_out, spare_nodes=2, model="llama-3-8b")
+        assert found.capital == pytest.approx(plan.costs.capital.typical)
+
+
+def test_the_capacity_that_a_run_fills_is_its_text_and_the_checkpoints_kept():
+    plan = plan_of()
+    # (1.3 · 15e12 · 4 B + 30 · 14 B · 70.55e9)/0.8
+    assert plan.storage.capacity.typical == pytest.approx((1.3 * 60e12 + 30 * 14 * 70.553706496e9) / 0.8)
+
+
+def test_storage_is_bought_by_the_petabyte_and_nothing_is_where_none_is_asked():
+    assert "storage" not in paid(plan_of())
+    plan = plan_of(storage_capacity="10 PB")
+    assert paid(plan)["storage"] == pytest.approx(10 * 450_000)
+    assert plan.cluster.bill_of_materials[-1].part == "10\u202fPB of usable storage"
+    assert paid(plan_of(storage_capacity="10 PB", price_storage="$200K"))["storage"] == pytest.approx(2e6)
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [({"storage_network": True}, "storage-not-bought"), ({"storage_capacity": "1 TB"}, "storage-too-small")],
+)
+def test_storage_that_is_missing_or_too_small_is_told_with_what_would_do(asked: dict[str, Any], code: str):
+    plan = plan_of(**asked)
+    (told,) = (finding for finding in plan.findings if finding.code == code)
+    after = plan_of(**{**asked, **told.changes})
+    assert code not in {finding.code for finding in after.findings}
