@@ -13,8 +13,8 @@ from app.plan import result, summary
 from app.plan.all_reduce import Reduction, time_all_reduce
 from app.plan.all_reduce import explanations as explain_reduction
 from app.plan.band import Draws, fold, nan_is_an_answer
-from app.plan.cluster import Cluster, resolve
-from app.plan.communication import communication
+from app.plan.cluster import resolve
+from app.plan.communication import Communication, communication
 from app.plan.findings import PCIE, by_severity, of_question
 from app.plan.job import job as training_job
 from app.plan.job import no_job, shape
@@ -60,15 +60,27 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
     network = design_network(cluster, scenario.part(NetworkRequest), prices)
     requests = scenario.part(NetworkRequest), scenario.part(CollectiveRequest)
     fabric = communication(cluster, network, *requests, catalog, scenario.recorded)
-    message = scenario.message or shape.usual_message(scenario.part(ModelRequest), catalog)
-    reduction = time_all_reduce(fabric, message)
+    reduction = time_all_reduce(fabric, scenario.message or shape.usual_message(scenario.part(ModelRequest), catalog))
     if scenario.workload == "serving":
         return _serving(scenario, network, reduction, catalog, include)
+    return _training(scenario, network, fabric, reduction, catalog, include)
+
+
+def _training(
+    scenario: Scenario,
+    network: Network,
+    fabric: Communication,
+    reduction: Reduction,
+    catalog: Catalog,
+    include: Collection[str],
+) -> Plan:
+    """The plan of a cluster that trains."""
+    cluster = network.cluster
     quickest = training_job.WAYS if {"alternatives", "cloud"}.isdisjoint(include) else None
     job = training_job.plan_job(cluster, fabric, JobRequest.of(scenario, catalog), catalog, quickest)
     if network.unbuildable:
         job = job.unfinished()
-    cost = total_cost(cluster, network, prices, job.training.time_to_train.values)
+    cost = total_cost(cluster, network, network.prices, job.training.time_to_train.values)
     hardware = _hardware(cost.owned)
     training = replace(
         job.training,
@@ -81,7 +93,7 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
     plan = Plan(
         model_version=__version__,
         catalog_version=catalog.version,
-        scenario=_filled(scenario, cluster, network, job, message),
+        scenario=_filled(scenario, network, job, reduction.all_reduce.message),
         findings=by_severity(
             chain(
                 of_question(cluster, scenario, catalog),
@@ -222,14 +234,12 @@ def _all_reduce(reduction: Reduction) -> AllReduce:
     return folded
 
 
-def _filled(
-    scenario: Scenario, cluster: Cluster, network: Network, job: training_job.Job, message: float
-) -> dict[str, Any]:
+def _filled(scenario: Scenario, network: Network, job: training_job.Job, message: float) -> dict[str, Any]:
     """Every field of the scenario, with what the plan filled in for the blanks."""
     parallelism = vars(job.training.parallelism) if job.training.parallelism else {}
     return scenario.filled(
         {
-            **cluster.fields(),
+            **network.cluster.fields(),
             **network.fields(),
             "message": message,
             "global_batch": job.setup.request.batch,

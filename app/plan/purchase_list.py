@@ -30,11 +30,11 @@ def bill_lines(
     lines: Iterable[Line], power_sources: tuple[Estimate, ...], catalog: Catalog, spares: float = 0.0
 ) -> Iterator[BillLine[Draws]]:
     """Lines with bands, makers and part numbers; ``spares`` is the share of parts kept in stock."""
-    prices: dict[Estimate, Draws] = {}
+    prices: dict[int, Draws] = {}
     for line in lines:
         price, power = NO_PRICE, NO_POWER
         if line.price:
-            price = prices.setdefault(line.price, Draws(line.price.draws(), used=(line.price,)))
+            price = prices.setdefault(id(line.price), Draws(line.price.draws(), used=(line.price,)))
         if line.power is not None:
             power = Draws(line.power, used=power_sources if line.power.any() else ())
         part, usual = line.part, NO_PRICE

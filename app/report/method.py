@@ -602,6 +602,11 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "training",
+        "training.layer_and_pieces",
+        (r"T_{layer}, T_{head} \text{ and exchanges of one micro-batch, whatever } B",),
+    ),
+    (
+        "training",
         "training.layer_and_step",
         (r"T_{step} = T(T_{layer}, T_{head})",),
     ),
@@ -1037,6 +1042,7 @@ TITLES = {
     "training.stage_waits": "Where a stage of the pipeline waits",
     "training.warm_up_passes": "Forward passes before the first backward one",
     "training.straggler_time": "Waiting for the slowest node",
+    "training.layer_and_pieces": "What a step is put together from",
     "training.layer_and_step": "One layer and its step",
     "training.layer": "Time of one layer",
     "training.head_time": "Time of the output head",

@@ -1,5 +1,7 @@
 """The job of a cluster that trains nothing: every result of training, and no number in it."""
 
+from dataclasses import fields
+
 import numpy as np
 
 from app.plan.band import Draws
@@ -31,5 +33,5 @@ TRAINING: Training[Draws] = Training(
     range_rests_on=(),
 )
 MEMORY: Memory[Draws] = Memory(parts=(), total=NOTHING, capacity=NOTHING, headroom=NOTHING, fits=None)
-STORAGE: Storage[Draws] = Storage(*[NOTHING] * 6)
+STORAGE: Storage[Draws] = Storage(**{entry.name: NOTHING for entry in fields(Storage)})
 BOTTLENECK: Bottleneck[Draws] = Bottleneck(resource=None, share=None, what_if=())
