@@ -20,7 +20,7 @@ from app.plan.scenario import Scenario, another_network
 from app.studies.front import ALIKE
 from app.studies.sensitivity import sensitivity
 from app.studies.stages import stages
-from app.units import Dollars, Seconds, percent, show
+from app.units import Dollars, Seconds, parse, percent, show
 
 WIDTH = NormalDist().inv_cdf(0.9)
 """Standard deviations from the middle to either end of an 80 % range."""
@@ -128,11 +128,12 @@ def chance(value: Draws, limit: float | None) -> float | None:
 def capital_lines(plan: Plan) -> Iterator[Line]:
     """Capital by part, each as a quantity and the price of one."""
     power = plan.cluster.power
-    switches = sum(n or 0 for n in (plan.fabric.leaf_switches, plan.fabric.spine_switches, plan.fabric.core_switches))
     counted = {
         "nodes": (float(plan.cluster.nodes), "servers"),
-        "fabric": (float(switches), "switches, with modules and cables"),
-        "infrastructure": (power.typical if power else 0.0, "W of IT power"),
+        "spare nodes": (float(plan.cluster.spare_nodes), "servers"),
+        "fabric": (float(plan.fabric.host_ports or 0), "host ports, with switches, modules and cables"),
+        "infrastructure": (power.typical / parse("1 kW", "W") if power else 0.0, "kW of IT power"),
+        "storage": (1.0, "system"),
     }
     for part in plan.costs.capital_parts:
         if part.cost is not None and part.cost.typical > 0:

@@ -20,6 +20,7 @@ def test_quantity_times_price_is_the_cost_and_the_lines_are_the_capital() -> Non
     assert found.plan.costs.capital is not None
     assert [line.name for line in found.lines] == ["nodes", "fabric", "infrastructure"]
     assert found.lines[0].quantity == 32  # 256 GPUs, 8 a server
+    assert (found.lines[1].quantity, found.plan.fabric.cost_per_host_port.typical) == (256, found.lines[1].each)
     for line in found.lines:
         assert line.quantity * line.each == pytest.approx(line.cost.typical)
     assert sum(line.cost.typical for line in found.lines) == pytest.approx(found.plan.costs.capital.typical)
