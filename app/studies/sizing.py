@@ -1,7 +1,7 @@
 """The inverse question: which cluster trains this model by this date for this money?"""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import isnan, log
@@ -183,15 +183,11 @@ def size(
     for gpu in question.gpu:
         search.double(gpu, [scale_out for one, scale_out in pairs if one == gpu])
     if not any(one and one.meets for one in search.tried.values()):
-        for key in _soonest_at_most(question, catalog, search.tried):
-            search.exactly(key)
+        search.exactly(_soonest_at_most(question, catalog, search.tried))
     looked_at: dict[Key, None] = {}
     for wide in (0, ABOUT):
         looked_at |= dict.fromkeys(_worth_a_look(question, search.tried))
-        for gpu, scale_out, gpus in looked_at:
-            unit = _unit(catalog, gpu)
-            for more in range(-wide, wide + 1):
-                search.exactly((gpu, scale_out, min((gpus // unit + more) * unit, question.gpus // unit * unit)))
+        search.exactly(_beside(question, catalog, looked_at, wide))
     search.settle()
     feasible = [candidate for candidate in search.tried.values() if candidate]
     meeting = [candidate for candidate in feasible if candidate.meets]
@@ -209,6 +205,14 @@ def size(
         complete=search.go_on(),
         message=_message(question, feasible, meeting),
     )
+
+
+def _beside(question: Question, catalog: Catalog, keys: Iterable[Key], wide: int) -> Iterator[Key]:
+    """Clusters of so many nodes or racks fewer and more, within what is allowed."""
+    for gpu, scale_out, gpus in keys:
+        unit = _unit(catalog, gpu)
+        for more in range(-wide, wide + 1):
+            yield gpu, scale_out, min((gpus // unit + more) * unit, question.gpus // unit * unit)
 
 
 def _unit(catalog: Catalog, gpu: str) -> int:
@@ -233,20 +237,26 @@ class _Search:
         asked = self.plain, gpu, tuple(networks), self.question.gpus, self.catalog
         try:
             line = _doubling(*asked, _Watch(self.go_on)) if networks else {}
-        except TimeoutError:
-            return
+        except _CutOffError as cut:
+            line = cut.found
         for key, found in line.items():
-            if self.go_on():
-                self.tried[key] = found and _candidate(self.question, key, found)
-                if found is None or found.exact:
-                    self.exact.add(key)
-
-    def exactly(self, key: Key) -> None:
-        """Try one cluster as its plan is made."""
-        if key[2] >= 1 and key not in self.exact and self.go_on():
-            self.exact.add(key)
-            found = _found(_scenario(self.plain, key), self.catalog)
             self.tried[key] = found and _candidate(self.question, key, found)
+            if found is None or found.exact:
+                self.exact.add(key)
+
+    def exactly(self, keys: Iterable[Key]) -> None:
+        """Try some clusters as their plans are made."""
+        wanted = [key for key in dict.fromkeys(keys) if key[2] >= 1 and key not in self.exact]
+        found: dict[Key, _Found | None] = {}
+        for gpu in dict.fromkeys(gpu for gpu, *_ in wanted):
+            if self.go_on():
+                own = tuple(key for key in wanted if key[0] == gpu)
+                found |= zip(own, _found(self.plain, own, self.catalog), strict=True)
+        for key in wanted:
+            if key in found:
+                one = found[key]
+                self.exact.add(key)
+                self.tried[key] = one and _candidate(self.question, key, one)
 
     def settle(self) -> None:
         """Plan what would be named, until all that is named is a plan."""
@@ -259,8 +269,7 @@ class _Search:
             open_ones = {(one.gpu, one.scale_out, one.gpus) for one in named} - self.exact
             if not open_ones:
                 return
-            for each in sorted(open_ones):
-                self.exactly(each)
+            self.exactly(sorted(open_ones))
 
 
 class _Found(NamedTuple):
@@ -279,13 +288,16 @@ class _Found(NamedTuple):
 
 @dataclass(frozen=True)
 class _Watch:
-    """Ends what takes long once nobody waits for it; no part of what a cache keeps results by."""
+    """Whether anybody still waits; no part of what a cache keeps results by."""
 
     go_on: Callable[[], bool] = field(compare=False)
 
-    def __call__(self) -> None:
-        if not self.go_on():
-            raise TimeoutError
+
+class _CutOffError(TimeoutError):
+    """Time ran out; what was found until then."""
+
+    def __init__(self, found: Mapping[Key, _Found | None]) -> None:
+        self.found = found
 
 
 @lru_cache(maxsize=64)
@@ -297,33 +309,47 @@ def _doubling(
     The parallelism is searched on the cheapest network and timed on the others. Kept: a question with other limits asks
     for the same.
     """
-    found: dict[Key, _Found | None] = {}
-    others: list[tuple[Key, Network, Ways, StepInputs]] = []
     unit = _unit(catalog, gpu)
-    for gpus in itertools.takewhile(lambda gpus: gpus <= most, (unit << doubled for doubled in itertools.count())):
-        watch()
+    sizes = [*itertools.takewhile(lambda gpus: gpus <= most, (unit << doubled for doubled in itertools.count()))]
+    lines: list[dict[Key, Network]] = []
+    for gpus in sizes:
+        if not watch.go_on():
+            break
         keys = [(gpu, scale_out, gpus) for scale_out in networks]
         built = {key: network_of(_scenario(plain, key), catalog) for key in keys}
-        first, *later = sorted(keys, key=lambda key: (isnan(built[key].cost[0]), built[key].cost[0]))
-        ways = ways_to_run(_setup(_scenario(plain, first), catalog, built[first]), WAYS)
-        found |= dict.fromkeys(keys)
+        lines.append(dict(sorted(built.items(), key=lambda one: (isnan(one[1].cost[0]), one[1].cost[0]))))
+    firsts = [next(iter(line.items())) for line in lines]
+    searched = ways_to_run([_setup(_scenario(plain, key), catalog, network) for key, network in firsts], WAYS)
+    found: dict[Key, _Found | None] = {
+        (gpu, scale_out, gpus): None for gpus in sizes[: len(lines)] for scale_out in networks
+    }
+    others: list[tuple[Key, Network, Ways, StepInputs]] = []
+    for line, ways in zip(lines, searched, strict=True):
         if ways:
-            found[first] = _priced(built[first], ways, ways.step_time, exact=True)
+            (first, network), *later = line.items()
+            found[first] = _priced(network, ways, ways.step_time, exact=True)
             batch = ways.setup.request.batch
-            setups = ((key, _setup(_scenario(plain, key), catalog, built[key])) for key in later)
-            others += [(key, built[key], ways, setup.inputs.with_batch(batch)) for key, setup in setups]
+            setups = ((key, network, _setup(_scenario(plain, key), catalog, network)) for key, network in later)
+            others += [(key, network, ways, setup.inputs.with_batch(batch)) for key, network, setup in setups]
     times = quickest_times([inputs for *_, inputs in others], [ways.parallelism for _, _, ways, _ in others])
     for (key, network, ways, _), time in zip(others, times, strict=True):
         found[key] = _priced(network, ways, time, exact=False)
+    if len(lines) < len(sizes):
+        raise _CutOffError(found)
     return found
 
 
-@lru_cache(maxsize=512)
-def _found(scenario: Scenario, catalog: Catalog) -> _Found | None:
-    """One cluster as its plan is made. Kept: see `_doubling`."""
-    network = network_of(scenario, catalog)
-    ways = ways_to_run(_setup(scenario, catalog, network), 1)
-    return _priced(network, ways, ways.step_time, exact=True) if ways else None
+@lru_cache(maxsize=64)
+def _found(plain: Scenario, keys: tuple[Key, ...], catalog: Catalog) -> list[_Found | None]:
+    """Clusters as their plans are made. Kept: see `_doubling`."""
+    scenarios = [_scenario(plain, key) for key in keys]
+    networks = [network_of(scenario, catalog) for scenario in scenarios]
+    setups = [_setup(scenario, catalog, network) for scenario, network in zip(scenarios, networks, strict=True)]
+    searched = ways_to_run(setups, 1)
+    return [
+        _priced(network, ways, ways.step_time, exact=True) if ways else None
+        for network, ways in zip(networks, searched, strict=True)
+    ]  # fmt: skip
 
 
 def _scenario(plain: Scenario, key: Key) -> Scenario:

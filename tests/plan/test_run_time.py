@@ -8,6 +8,7 @@ from app.plan.evaluate import evaluate
 from app.plan.job.inputs import JobRequest, JobSetup, step_inputs
 from app.plan.job.job import fabric_on
 from app.plan.job.run_time import quickest_times, ways_to_run
+from app.plan.job.search_together import search_all
 from app.plan.network import network_of
 from app.plan.scenario import Scenario
 
@@ -31,7 +32,7 @@ GIVEN = {"tensor_parallel": 8, "pipeline_parallel": 4, "virtual_pipeline": 1, "c
     ids=["searched", "odd", "racks", "given", "whole"],
 )
 def test_a_run_takes_as_long_as_its_plan_says(asked: dict[str, object]) -> None:
-    ways, plan = ways_to_run(setup(**asked), 10), evaluate(Scenario.model_validate(asked), load_catalog())
+    (ways,), plan = ways_to_run([setup(**asked)], 10), evaluate(Scenario.model_validate(asked), load_catalog())
     assert ways is not None
     assert plan.training.time_to_train is not None
     assert ways.time_to_train(ways.step_time) == pytest.approx(plan.training.time_to_train.typical, rel=1e-12)
@@ -39,8 +40,8 @@ def test_a_run_takes_as_long_as_its_plan_says(asked: dict[str, object]) -> None:
 
 
 def test_what_does_not_fit_has_no_way_to_run() -> None:
-    assert ways_to_run(setup(gpus=8, model="llama-3-405b"), 10) is None
-    assert ways_to_run(setup(**GIVEN, gpus=32, model="llama-3-405b", global_batch=2048), 10) is None
+    assert ways_to_run([setup(gpus=8, model="llama-3-405b"), setup(gpus=16, model="llama-3-405b")], 10) == [None, None]
+    assert ways_to_run([setup(**GIVEN, gpus=32, model="llama-3-405b", global_batch=2048)], 10) == [None]
 
 
 NETWORKS = ("infiniband-ndr", "roce-400", "spectrum-x-800", "tcp-400")
@@ -59,7 +60,7 @@ NETWORKS = ("infiniband-ndr", "roce-400", "spectrum-x-800", "tcp-400")
 )
 def test_many_jobs_timed_together_take_what_each_takes_alone(asked: dict[str, object]) -> None:
     jobs = [setup(**asked, gpus=gpus, scale_out=name) for gpus in (16, 512, 4096) for name in NETWORKS]
-    found = {gpus: ways_to_run(setup(**asked, gpus=gpus), 40) for gpus in (16, 512, 4096)}
+    found = {gpus: ways_to_run([setup(**asked, gpus=gpus)], 40)[0] for gpus in (16, 512, 4096)}
     pairs = [(job, found[job.cluster.gpus]) for job in jobs]
     running = [(job.with_batch(ways.setup.request.batch).inputs, ways.parallelism) for job, ways in pairs if ways]
     assert len(running) >= 8
@@ -68,3 +69,27 @@ def test_many_jobs_timed_together_take_what_each_takes_alone(asked: dict[str, ob
         alone = [quickest_times([inputs], [ways])[0] for inputs, ways in running]
     assert together == pytest.approx(alone, rel=1e-12)
     assert len(set(alone)) > len(running) / 2
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"model": "llama-3-8b"},
+        {"model": "mixtral-8x7b", "oversubscription": 4, "load_balancing": "hashing", "placement": "scattered"},
+        {"stack": "deepspeed", "model": "llama-3-8b"},
+        {"profile": "ideal", "rank_order": "tp-cp-ep-pp-dp"},
+    ],
+    ids=["default", "experts", "spare", "ideal"],
+)
+def test_jobs_searched_together_are_spread_as_each_is_alone(asked: dict[str, object]) -> None:
+    # 24 GPUs have other degrees and another batch than 64; the two networks share what fits, and little else.
+    jobs = [setup(**asked, gpus=gpus, scale_out=name) for gpus in (16, 24, 64) for name in ("roce-400", "tcp-100")]
+    together, alone = search_all(jobs, 50), [job.search(quickest=50) for job in jobs]
+    assert sum(one.feasible > 0 for one in alone) >= 4
+    for one, other in zip(together, alone, strict=True):
+        assert (one.enumerated, one.divisible, one.feasible) == (other.enumerated, other.divisible, other.feasible)
+        np.testing.assert_allclose(one.time, other.time, rtol=1e-12)
+        np.testing.assert_allclose(one.memory, other.memory, rtol=1e-12)
+        assert one.smallest == other.smallest
+    quickest = [one.time[0] for one in alone if len(one.time)]
+    assert len(set(quickest)) == len(quickest)

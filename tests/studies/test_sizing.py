@@ -295,3 +295,11 @@ def test_another_limit_asks_for_the_same_clusters_and_says_the_same_of_them(answ
     assert len(both) > 5
     assert all((one.cost, one.time_to_train, one.power) == (a.cost, a.time_to_train, a.power) for one, a in both)
     assert any(one.meets != a.meets for one, a in both)
+
+
+def test_what_was_found_when_time_runs_out_is_in_the_answer() -> None:
+    asked, calls = question(gpu=["h100-sxm"], model="llama-2-7b"), itertools.count()
+    cut = size(asked, load_catalog(), seconds=60, stopped=lambda: next(calls) >= 4)
+    assert not cut.complete
+    assert {point.gpus for point in cut.front} <= {8, 16, 32, 64}
+    assert cut.considered == 8  # four sizes on two networks

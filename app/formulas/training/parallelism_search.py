@@ -19,9 +19,10 @@ What is left out is infeasible or provably not faster:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ from app.formulas.training import exchanges, step, traffic
 from app.formulas.training import memory as training_memory
 from app.formulas.training.arguments import ALL_TO_ALL, RING, Calibration, GpuRates, Job, Parallelism, Software
 from app.formulas.training.exchanges import Exchange, StepExchanges
+from app.formulas.training.stacking import link_rows, rows_of, stacked, stacked_links
 from app.formulas.transformer import Shape
 
 Whole = NDArray[np.int64]
@@ -187,7 +189,7 @@ class Search:
     software: Software
     calibration: Calibration
     links: Links
-    gpus: int
+    gpus: Counts
     fixed: FixedDegrees = FixedDegrees()
 
     def parallelism(self, settings: Mapping[str, Array], recompute: Array | Whole = 0) -> Parallelism:
@@ -488,15 +490,45 @@ def best(search: Search, budget: float = 1.0, timed: bool = True, quickest: int 
         timed: whether to time what fits, or only to say what does.
         quickest: how many are wanted; ``None`` means all that are timed [1].
     """
-    limit = budget * float(np.ravel(search.gpu.memory_capacity)[0])
-    if search.fixed.single:
-        return _single(search, limit)
-    grid = _grid(search)
-    fitting = _fitting(search, grid, limit)
-    count = len(fitting.memory)
-    places, time = np.arange(count), np.full(count, np.nan)
+    return best_of([search], budget, timed, quickest)[0]
+
+
+def best_of(
+    searches: Sequence[Search], budget: float = 1.0, timed: bool = True, quickest: int | None = None
+) -> list[SearchResult]:
+    """The same of several searches of one model, stack and calibration with `alike` links, timed in one call.
+
+    What fits does not depend on the links: it is looked for once for all searches that differ in nothing else.
+    """
+    if any(search.fixed.single for search in searches):
+        return [_single(search, budget * _capacity(search)) for search in searches]
+    known: dict[tuple[Job, GpuRates, int], tuple[_Grid, _Fitting]] = {}
+    found: list[tuple[_Grid, _Fitting]] = []
+    for search in searches:
+        key = search.job, search.gpu, search.gpus
+        if key not in known:
+            grid = _grid(search)
+            known[key] = grid, _fitting(search, grid, budget * _capacity(search))
+        found.append(known[key])
     if timed:
-        places, time = _times(search, grid, fitting, quickest)
+        times = _times(_Field.of(searches, found), quickest)
+    else:
+        counts = [len(fitting.memory) for _, fitting in found]
+        times = [(np.arange(count), np.full(count, np.nan)) for count in counts]
+    return [
+        _result(search, *each, *timing, quickest)
+        for search, each, timing in zip(searches, found, times, strict=True)
+    ]  # fmt: skip
+
+
+def _capacity(search: Search) -> float:
+    return float(np.ravel(search.gpu.memory_capacity)[0])
+
+
+def _result(
+    search: Search, grid: _Grid, fitting: _Fitting, places: Whole, time: Numbers, quickest: int | None
+) -> SearchResult:
+    """The quickest of the places that are worth it, with their times."""
     evaluated = int(np.count_nonzero(~np.isnan(time)))
     order = np.argsort(time, kind="stable")[:quickest]
     places, time = places[order], time[order]
@@ -504,7 +536,7 @@ def best(search: Search, budget: float = 1.0, timed: bool = True, quickest: int 
     return SearchResult(
         enumerated=grid.enumerated,
         divisible=grid.divisible,
-        feasible=count,
+        feasible=len(fitting.memory),
         evaluated=evaluated,
         parallelism=search.parallelism(columns, fitting.recompute[places]),
         time=time,
@@ -630,131 +662,256 @@ def _memory_tables(search: Search, grid: _Grid) -> tuple[Numbers, Numbers]:
     )
 
 
-def _layer_exchanges(search: Search, grid: _Grid, layers: Whole) -> exchanges.LayerExchanges:
-    """What some layers exchange, worked out once for what they have in common."""
-    axes = grid.open_layers
-    found = exchanges.layer_exchanges(search.shape, search.job, search.parallelism(axes), search.software, search.links)
-
-    def taken(value: Array) -> Array:
-        return _table(value, axes)[layers] if isinstance(value, np.ndarray) else value
-
-    each = {name: Exchange(taken(exchange.time), taken(exchange.crosses)) for name, exchange in vars(found).items()}
-    return exchanges.LayerExchanges(**each)
+VARIANTS = 2 * 3
+"""In how many ways a layer runs: by recomputation, and by whether the micro-batches of several chunks alternate [1]."""
 
 
 @dataclass(frozen=True)
-class _StepTable:
-    """What is exchanged beyond a layer, beside computation: worked out once for what candidates have in common.
+class _Field:
+    """What fits in some searches, and what its steps are put together from: equal layers and states are timed once.
 
     Attributes:
-        gather, flat_gather, data: by `state`, dense parameters and experts together [s].
-        send: between stages, by place and layer [s].
-        place: which place the stages of each state have [1].
+        searches: they differ in numbers alone.
+        one: the searches as one, whose numbers are columns where they differ.
+        found: the grid of each, and what fits.
+        layer: of each, the place of a candidate's layer in `layers` and `heads` [1].
+        layers, heads: time of a layer, and of the output head, for one micro-batch [s].
+        state: of each, the place of a candidate's state in `between` [1].
+        between: what is exchanged beyond a layer.
+    """
+
+    searches: Sequence[Search]
+    one: Search
+    found: Sequence[tuple[_Grid, _Fitting]]
+    layer: Sequence[Whole]
+    layers: Numbers
+    heads: Numbers
+    state: Sequence[Whole]
+    between: _Between
+
+    @classmethod
+    def of(cls, searches: Sequence[Search], found: Sequence[tuple[_Grid, _Fitting]]) -> _Field:
+        """Layers and states of all that fits, timed."""
+        one = _as_one(searches)
+        kinds, layer = _numbered([_distinct_layers(searches[0], *each) for each in found])
+        layers, heads = _layer_times(one, [grid for grid, _ in found], kinds)
+        kept, state = _numbered([
+            _distinct(fitting.candidates.state, len(grid.sharding)) for grid, fitting in found
+        ])  # fmt: skip
+        between = _Between.of(one, [grid for grid, _ in found], kept)
+        return cls(searches, one, found, layer, layers, heads, state, between)
+
+    def least(self, place: int) -> Numbers:
+        """What the candidates of a search take at least, by their layers alone [s]."""
+        (grid, fitting), search = self.found[place], self.searches[place]
+        rounds = step.least_time(1.0, search.shape, search.job, search.parallelism(grid.busy))
+        return grid.runs(rounds)[fitting.candidates.run] * self.layers[self.layer[place]]
+
+    def undisturbed(self, chosen: Sequence[Whole]) -> list[Numbers]:
+        """What some candidates of each search take where nothing is exchanged beyond a layer [s]."""
+
+        def time(search: Search, parallelism: Parallelism, layer: Whole, _: Whole) -> Array:
+            pieces = self.layers[layer], self.heads[layer]
+            return step.undisturbed_time(*pieces, search.shape, search.job, parallelism, search.calibration)
+
+        return self._timed(time, chosen)
+
+    def clock(self, chosen: Sequence[Whole]) -> list[Numbers]:
+        """The step times of some candidates of each search [s]."""
+
+        def time(search: Search, parallelism: Parallelism, layer: Whole, state: Whole) -> Array:
+            sent = self.between.rows(search, parallelism, state)
+            pieces = step.Pieces(self.layers[layer], self.heads[layer], sent)
+            rest = search.gpu, parallelism, search.software, search.calibration
+            return step.assemble(pieces, search.shape, search.job, *rest).time
+
+        return self._timed(time, chosen)
+
+    def _timed(
+        self, time: Callable[[Search, Parallelism, Whole, Whole], Array], chosen: Sequence[Whole]
+    ) -> list[Numbers]:
+        """Some candidates of each search, timed block by block."""
+        parts = [
+            grid.columns(fitting.candidates.at(places))
+            | {"recompute": fitting.recompute[places], "layer": layer[places], "state": state[places]}
+            for (grid, fitting), layer, state, places in zip(self.found, self.layer, self.state, chosen, strict=True)
+        ]
+        columns: dict[str, NDArray[Any]] = _all_of(parts)
+        columns["owner"] = np.repeat(np.arange(len(chosen)), [len(places) for places in chosen])
+        times = [np.empty(0)]
+        for start in range(0, len(columns["owner"]), ROWS_AT_ONCE):
+            block = {name: column[start : start + ROWS_AT_ONCE] for name, column in columns.items()}
+            layer, state, recompute = (block.pop(name) for name in ("layer", "state", "recompute"))
+            search = _of_owners(self.one, block.pop("owner"))
+            times.append(np.asarray(time(search, search.parallelism(block, recompute), layer, state)))
+        return np.split(np.concatenate(times), list(accumulate(len(places) for places in chosen))[:-1])
+
+
+def _as_one(searches: Sequence[Search]) -> Search:
+    """The searches as one, whose numbers are columns where they differ."""
+    first, *others = searches
+    if not others:
+        return first
+    return replace(
+        first,
+        job=stacked([search.job for search in searches]),
+        gpu=stacked([search.gpu for search in searches]),
+        links=stacked_links([search.links for search in searches]),
+        gpus=np.array([search.gpus for search in searches]),
+    )
+
+
+def _of_owners(one: Search, owners: Whole) -> Search:
+    """The search that each row belongs to."""
+    if not isinstance(one.gpus, np.ndarray):
+        return one
+    links = link_rows(one.links, owners)
+    return replace(one, job=rows_of(one.job, owners), gpu=rows_of(one.gpu, owners), links=links, gpus=one.gpus[owners])
+
+
+def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _numbered(distinct: Sequence[tuple[Whole, Whole]]) -> tuple[list[Whole], list[Whole]]:
+    """The different things of each grid, and where each candidate's is among those of all grids."""
+    before = accumulate((len(things) for things, _ in distinct), initial=0)
+    places = [place + start if start else place for start, (_, place) in zip(before, distinct, strict=False)]
+    return [things for things, _ in distinct], places
+
+
+VARIANTS = 2 * 3
+"""Ways to run a layer: by recomputation, and by whether the micro-batches of several chunks alternate [1]."""
+
+
+def _distinct_layers(search: Search, grid: _Grid, fitting: _Fitting) -> tuple[Whole, Whole]:
+    """The different layers of what fits, and which each candidate has.
+
+    A layer's time depends on the stages only in whether the micro-batches of several chunks alternate.
+    """
+    key = fitting.candidates.layer * VARIANTS + fitting.recompute
+    if any_(search.software.staged_expert > 0):
+        key += 3 * (grid.stages["virtual_pipeline"] > 1)[fitting.candidates.stage]
+    return _distinct(key, len(grid.layers["tensor"]) * VARIANTS)
+
+
+def _layer_times(one: Search, grids: Sequence[_Grid], kinds: Sequence[Whole]) -> tuple[Numbers, Numbers]:
+    """Time of some layers of each grid, and of the output head beside each, for one micro-batch [s]."""
+    parts = [_rows(grid.layers, kind // VARIANTS) for grid, kind in zip(grids, kinds, strict=True)]
+    columns, variant = _all_of(parts), _joined(kinds) % VARIANTS
+    search = _of_owners(one, np.repeat(np.arange(len(grids)), [len(kind) for kind in kinds]))
+    columns["virtual_pipeline"] = np.where(variant < 3, 1.0, 2.0)
+    shape, job, gpu, software, cal = search.shape, search.job, search.gpu, search.software, search.calibration
+    parallelism = search.parallelism(columns, variant % 3)
+    sent = exchanges.layer_exchanges(shape, job, parallelism, software, search.links)
+    layers = step.layer(shape, job, gpu, parallelism, software, cal, sent).total
+    return _table(layers, columns), _table(step.head_time(shape, job, gpu, parallelism, cal), columns)
+
+
+def _all_of(parts: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """Columns of several grids, one after the other."""
+    return {name: _joined([part[name] for part in parts]) for name in parts[0]}
+
+
+@dataclass(frozen=True)
+class _Between:
+    """What is exchanged beyond a layer, for states of candidates.
+
+    Attributes:
+        gather, flat_gather, data: dense parameters and experts together, beside computation [s].
+        far, network: between stages, as `exchanges.stage_place` has it [1].
     """
 
     gather: Numbers
     flat_gather: Numbers
     data: Numbers
-    send: Numbers
-    place: Whole
+    far: Numbers
+    network: Numbers
 
     @classmethod
-    def of(cls, search: Search, grid: _Grid) -> _StepTable:
-        """The tables of a grid."""
-        shape, job, links, cal = search.shape, search.job, search.links, search.calibration
-        states = search.parallelism(grid.kept)
+    def of(cls, one: Search, grids: Sequence[_Grid], kept: Sequence[Whole]) -> _Between:
+        """Those of some states of each grid."""
+        columns = _all_of([
+            {name: _table(column, grid.kept)[states] for name, column in grid.kept.items()}
+            for grid, states in zip(grids, kept, strict=True)
+        ])  # fmt: skip
+        search = _of_owners(one, np.repeat(np.arange(len(grids)), [len(states) for states in kept]))
+        states, cal = search.parallelism(columns), search.calibration
         if search.fixed.sharding is None:  # among several replicas nobody shares nothing
             states = replace(states, sharding=maximum(states.sharding, float(OPTIMIZER)))
-        alone = exchanges.replica_exchanges(shape, job, states, search.software, links, cal.bucket)
+        alone = exchanges.replica_exchanges(
+            search.shape, search.job, states, search.software, search.links, cal.bucket
+        )  # fmt: skip
 
         def together(*found: Exchange) -> Numbers:
-            return _table(sum(traffic.beside_computation(one, cal) for one in found), grid.kept)
+            return _table(sum(traffic.beside_computation(one, cal) for one in found), columns)
 
-        far, network = exchanges.stage_place(states, links)
-        places, place = np.unique(_table(far * 2 + network, grid.kept), return_inverse=True)
-        places = places.reshape(-1, *[1] * 4)
-        apart = np.where(places > 1, 1.0, 0.0)
-        volume = exchanges.pipeline_volume(shape, job, search.parallelism(grid.open_layers))
-        send = send_time(pair_of(links, apart, places - 2 * apart), volume)
-        beside = traffic.beside_computation(Exchange(send, apart), cal)
+        far, network = exchanges.stage_place(states, search.links)
         return cls(
             gather=together(alone.gather, alone.expert_gather),
             flat_gather=together(alone.flat_gather),
             data=together(alone.data, alone.expert_data),
-            send=_table(beside, {"place": places} | dict(grid.open_layers)).reshape(
-                len(places), len(grid.layers["tensor"])
-            ),
-            place=place,
+            far=_table(far, columns),
+            network=_table(network, columns),
         )
 
-    def rows(self, layer: Whole, state: Whole, sharding: Numbers) -> StepExchanges:
-        """Those of some candidates."""
-        sharded = sharding == PARAMETERS
+    def rows(self, search: Search, parallelism: Parallelism, state: Whole) -> StepExchanges:
+        """Those of some candidates, by the states that they have."""
+        sharded, far = parallelism.sharding == PARAMETERS, self.far[state]
+        volume = exchanges.pipeline_volume(search.shape, search.job, parallelism)
+        send = send_time(pair_of(search.links, far, self.network[state]), volume)
         return StepExchanges(
-            pipeline=Exchange(self.send[self.place[state], layer]),
-            gather=Exchange(np.where(sharded, self.gather[state], 0.0)),
-            flat_gather=Exchange(np.where(sharded, self.flat_gather[state], 0.0)),
-            data=Exchange(np.where(sharded, 0.0, self.data[state])),
+            pipeline=Exchange(send, far),
+            gather=Exchange(where(sharded, self.gather[state], 0.0)),
+            flat_gather=Exchange(where(sharded, self.flat_gather[state], 0.0)),
+            data=Exchange(where(sharded, 0.0, self.data[state])),
         )
 
 
-def _times(search: Search, grid: _Grid, fitting: _Fitting, quickest: int | None) -> tuple[Whole, Numbers]:
-    """Which of the fitting candidates are worth timing, and their step times [s].
+def _times(field: _Field, quickest: int | None) -> list[tuple[Whole, Numbers]]:
+    """Which of the fitting candidates of each search are worth timing, and their step times [s].
 
-    Equal layers are timed once. A step takes at least the layers of its deepest stage for every micro-batch. Where
-    that alone is `PRUNE_FACTOR` times the best step found among the most promising, the rest is not worked out; nor,
-    where only the quickest are asked for, what takes longer than as many others without anything exchanged.
+    A step takes at least the layers of its deepest stage for every micro-batch. Where that alone is `PRUNE_FACTOR`
+    times the best step found among the most promising, the rest is not worked out; nor, where only the quickest are
+    asked for, what takes longer than as many others without anything exchanged.
     """
-    shape, job, gpu, calibration = search.shape, search.job, search.gpu, search.calibration
-    candidates = fitting.candidates
-    # A layer's time depends on the stages only in whether the micro-batches of several chunks alternate.
-    variants = 2 * 3
-    key = candidates.layer * variants + fitting.recompute
-    if any_(search.software.staged_expert > 0):
-        key += 3 * (grid.stages["virtual_pipeline"] > 1)[candidates.stage]
-    distinct, place = _distinct(key, len(grid.layers["tensor"]) * variants)
-    columns = _rows(grid.layers, distinct // variants)
-    chunks = np.where(distinct % variants < 3, 1.0, 2.0)
-    parallelism = search.parallelism({**columns, "virtual_pipeline": chunks}, distinct % 3)
-    alone = _layer_exchanges(search, grid, distinct // variants)
-    layers = _table(step.layer(shape, job, gpu, parallelism, search.software, calibration, alone).total, columns)
-    heads = _table(step.head_time(shape, job, gpu, parallelism, calibration), columns)
+    counts = [len(fitting.memory) for _, fitting in field.found]
+    times = [np.full(count, np.nan) for count in counts]
+    first = FIRST_BATCH if quickest is None else max(PROMISING, 2 * quickest)
+    # Few candidates are all timed: nothing bounds them.
+    least = [field.least(place) if count > first else np.empty(0) for place, count in enumerate(counts)]
 
-    between = _StepTable.of(search, grid)
-    time = np.full(len(place), np.nan)
+    def clock(chosen: Sequence[Whole]) -> None:
+        for time, places, found in zip(times, chosen, field.clock(chosen), strict=True):
+            time[places] = found
 
-    def clock(places: Whole) -> None:
-        for block in _blocks(places):
-            some = candidates.at(block)
-            settings = grid.columns(some)
-            parallelism = search.parallelism(settings, fitting.recompute[block])
-            sent = between.rows(some.layer, some.state, settings["sharding"])
-            pieces = step.Pieces(layers[place[block]], heads[place[block]], sent)
-            whole = step.assemble(pieces, shape, job, gpu, parallelism, search.software, calibration)
-            time[block] = whole.time
-
-    def undisturbed(places: Whole) -> Numbers:
-        parallelism, which = search.parallelism(grid.columns(candidates.at(places))), place[places]
-        return np.asarray(step.undisturbed_time(layers[which], heads[which], shape, job, parallelism, calibration))
-
-    places, first = np.arange(len(place)), FIRST_BATCH if quickest is None else max(PROMISING, 2 * quickest)
-    if len(places) > first:
-        rounds = step.least_time(1.0, shape, job, search.parallelism(grid.busy))
-        least = grid.runs(rounds)[candidates.run] * layers[place]
-        if quickest is None:
-            promising = np.argpartition(least, first)[:first]
-            clock(promising)
-            places = np.flatnonzero(least <= PRUNE_FACTOR * time[promising].min())
-        else:
-            promising = np.argpartition(least, min(POOL * first, len(least)) - 1)[: POOL * first]
-            promising = promising[np.argsort(undisturbed(promising))[:first]]
-            clock(promising)
-            enough = np.partition(time[promising], quickest - 1)[quickest - 1] * (1 + ROUNDING)
-            places = np.flatnonzero(~(least > enough))  # what is not a number stays, and comes last
-            places = places[~(undisturbed(places) > enough)]
-    clock(places[np.isnan(time[places])])
-    return places, time[places]
+    if quickest is None:
+        clock([_lowest(bounds, first) for bounds in least])
+        enough = [PRUNE_FACTOR * float(np.fmin.reduce(time, initial=np.nan)) for time in times]
+    else:
+        pools = [_lowest(bounds, POOL * first) for bounds in least]
+        clock([pool[np.argsort(time)[:first]] for pool, time in zip(pools, field.undisturbed(pools), strict=True)])
+        enough = [_nth(time, quickest) if len(bounds) else np.inf for time, bounds in zip(times, least, strict=True)]
+    # What is not a number stays, and comes last.
+    worth = [np.flatnonzero(~(bounds > most)) for bounds, most in zip(least, enough, strict=True)]
+    if quickest is not None:
+        times_alone = field.undisturbed(worth)
+        worth = [
+            places[~(time > most)] for places, time, most in zip(worth, times_alone, enough, strict=True)
+        ]  # fmt: skip
+    worth = [
+        places if len(bounds) else np.arange(len(time))
+        for places, bounds, time in zip(worth, least, times, strict=True)
+    ]
+    clock([places[np.isnan(time[places])] for places, time in zip(worth, times, strict=True)])
+    return [(places, time[places]) for places, time in zip(worth, times, strict=True)]
 
 
-def _blocks(rows: Whole) -> Iterator[Whole]:
-    return (rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE))
+def _lowest(bounds: Numbers, many: int) -> Whole:
+    """Places of so many of the lowest, or of all."""
+    return np.argpartition(bounds, many)[:many] if len(bounds) > many else np.arange(len(bounds))
+
+
+def _nth(times: Numbers, rank: int) -> float:
+    """The time of this rank, and what it might be for being added up in another order [s]."""
+    return float(np.partition(times, rank - 1)[rank - 1]) * (1 + ROUNDING)

@@ -1,58 +1,93 @@
 """The global batch where none is given: near the model's usual tokens of a step, and such that it divides."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from math import gcd, inf, isnan, log
 
 from app.formulas.training.parallelism_search import SearchResult
 from app.plan.band import nan_is_an_answer
 from app.plan.job.inputs import JobSetup
+from app.plan.job.search_together import search_all
+
+Settled = tuple[JobSetup, SearchResult]
+"""A job with the batch to take, and its search."""
 
 EVEN = 4
 """Ranks that share a replica's batch at least in most jobs: a batch that lacks no more than this factor divides."""
 
 
-@nan_is_an_answer
-def settled(setup: JobSetup, quickest: int | None = None) -> tuple[JobSetup, SearchResult]:
-    """The job with the batch to take, about the one it has, and its search for all ways to run it or the quickest.
+def settled(setups: Sequence[JobSetup], quickest: int | None = None) -> list[Settled]:
+    """Each job with the batch to take, about the one it has, and its search for all ways to run it or the quickest.
 
     Batches that share as many divisors with the GPUs as possible are tried. Taken is the one whose tokens take least
     time, where being far from the usual counts as slower: T / B · (1 + a |ln(B / usual)|). Where one divides evenly and
     is as good as usual, no other is tried.
     """
-    usual, limits = setup.request.batch, setup.catalog.training["batch"]
-    near, aversion = limits["near"].typical, limits["aversion"].typical
-    tried = list(_candidates(_round(setup), usual, limits["tolerance"].typical))
+    offered = [list(_offered(setup)) for setup in setups]
+    even = {
+        place: setup.with_batch(batch)
+        for place, (setup, offers) in enumerate(zip(setups, offered, strict=True))
+        if (batch := _even(setup, offers))
+    }
+    found = dict(zip(even, zip(even.values(), search_all([*even.values()], quickest), strict=True), strict=True))
+    found = {place: one for place, one in found.items() if one[1].feasible}
+    tried = {
+        place: [setup.with_batch(batch) for batch in dict.fromkeys(batch for _, batch in offers)] or [setup]
+        for place, (setup, offers) in enumerate(zip(setups, offered, strict=True))
+        if place not in found
+    }
+    searches = iter(search_all([one for ones in tried.values() for one in ones], quickest))
+    for place, ones in tried.items():
+        usual, aversion = setups[place].request.batch, setups[place].catalog.training["batch"]["aversion"].typical
+        found[place] = min(((one, next(searches)) for one in ones), key=partial(_score, usual, aversion))
+    return [found[place] for place in range(len(setups))]
+
+
+def _offered(setup: JobSetup) -> Iterator[tuple[int, int]]:
+    """Batches that may be taken, each with the share of all ranks for which it is enough."""
+    tolerance = setup.catalog.training["batch"]["tolerance"].typical
+    return _candidates(_round(setup), setup.request.batch, tolerance)
+
+
+def _even(setup: JobSetup, offered: Sequence[tuple[int, int]]) -> int | None:
+    """The first that divides evenly and is as good as usual; ``None`` where none is."""
     free = (setup.fixed.tensor, setup.fixed.pipeline, setup.fixed.context, setup.fixed.micro_batch) == (None,) * 4
-    even = [batch for share, batch in tried if share <= (EVEN if free else 1) and _apart(batch, usual) <= log(near)]
-    if even:
-        one = setup.with_batch(even[0])
-        search = one.search(quickest=quickest)
-        if search.feasible:
-            return one, search
-    best, found = (inf, inf), None
-    for batch in dict.fromkeys([batch for _, batch in tried]):
-        one = setup.with_batch(batch)
-        search = one.search(quickest=quickest)
-        apart = _apart(batch, usual)
-        fast = pace(search, batch)
-        score = ((1 + aversion * apart) / fast if fast else inf), apart
-        if found is None or score < best:
-            best, found = score, (one, search)
-    return found or (setup, setup.search(quickest=quickest))
+    near, usual = log(setup.catalog.training["batch"]["near"].typical), setup.request.batch
+    return next(
+        (batch for share, batch in offered if share <= (EVEN if free else 1) and _apart(batch, usual) <= near), None
+    )
 
 
-def searched(setup: JobSetup, quickest: int | None = None) -> tuple[JobSetup, SearchResult]:
+def _score(usual: int, aversion: float, one: Settled) -> tuple[float, float]:
+    """How long tokens take, and how far the batch is from the usual one: the lower, the better."""
+    setup, search = one
+    apart, fast = _apart(setup.request.batch, usual), pace(search, setup.request.batch)
+    return (1 + aversion * apart) / fast if fast else inf, apart
+
+
+@nan_is_an_answer
+def searched(setup: JobSetup, quickest: int | None = None) -> Settled:
     """The job with the batch to take, where that is open, and its search for all ways to run it or the quickest.
 
     A configuration given whole may fill the memory to the brim.
     """
-    if setup.request.model.global_batch is None:
-        setup, search = settled(setup, quickest)
+    return searched_together([setup], quickest)[0]
+
+
+@nan_is_an_answer
+def searched_together(setups: Sequence[JobSetup], quickest: int | None = None) -> list[Settled]:
+    """The same of many jobs in few calls; all with the batch open, or none."""
+    if any(setup.request.model.global_batch is None for setup in setups):
+        found = settled(setups, quickest)
     else:
-        search = setup.search(quickest=quickest)
+        found = [*zip(setups, search_all(setups, quickest), strict=True)]
+    return [(setup, _to_the_brim(setup, search)) for setup, search in found]
+
+
+def _to_the_brim(setup: JobSetup, search: SearchResult) -> SearchResult:
     if setup.fixed.whole and search.smallest is not None and not len(search.time):
-        search = setup.search(budget=1.0)
-    return setup, search
+        return setup.search(budget=1.0)
+    return search
 
 
 def suits(gpus: int, batch: int) -> bool:

@@ -358,6 +358,14 @@ class JobSetup:
         return fixed_degrees(replace(self.request, parallelism=parallelism), self.inputs.shape, self.catalog)
 
     @property
+    def asked(self) -> parallelism_search.Search:
+        """What the search for the best parallelism is asked."""
+        n = self.inputs
+        return parallelism_search.Search(
+            n.shape, n.job, n.hardware, n.software, n.calibration, n.links, self.cluster.gpus, self.fixed
+        )
+
+    @property
     def budget(self) -> float:
         """Share of the memory that may be filled by a configuration of our own choice [1]."""
         return self.catalog.training["memory"]["budget"].typical
@@ -366,11 +374,7 @@ class JobSetup:
         self, budget: float | None = None, timed: bool = True, quickest: int | None = None
     ) -> parallelism_search.SearchResult:
         """Every way to run the job that fills no more than a share of the memory, or so many, quickest first."""
-        n = self.inputs
-        search = parallelism_search.Search(
-            n.shape, n.job, n.hardware, n.software, n.calibration, n.links, self.cluster.gpus, self.fixed
-        )
-        return parallelism_search.best(search, self.budget if budget is None else budget, timed, quickest)
+        return parallelism_search.best(self.asked, self.budget if budget is None else budget, timed, quickest)
 
 
 def schedule_of(par: arguments.Parallelism) -> str:

@@ -220,6 +220,6 @@ def time_on(job: Job, cluster: Cluster, fabric: Communication) -> float:
         step = step_time(inputs, job.chosen)
     time = job.training.steps * step / job.training.availability
     if len(found.time) > 1 and abs(step / job.training.step_time.typical - 1) > ALIKE:
-        searched = ways_to_run(JobSetup.of(cluster, setup.request, setup.catalog, inputs), 1)
+        (searched,) = ways_to_run([JobSetup.of(cluster, setup.request, setup.catalog, inputs)], 1)
         time = min(time, searched.time_to_train(searched.step_time)) if searched else time
     return time

@@ -162,7 +162,7 @@ def _fits_badly(setup: JobSetup, found: parallelism_search.SearchResult) -> Iter
         return
     worthwhile = setup.catalog.training["batch"]["worthwhile"].typical
     own = batch.pace(found, request.batch)
-    other, better = batch.settled(setup)
+    ((other, better),) = batch.settled([setup])
     gain = batch.pace(better, other.request.batch) / own - 1 if own else 0.0
     if gain >= worthwhile:
         yield Finding(
@@ -238,7 +238,7 @@ def does_not_divide(setup: JobSetup) -> Finding:
         text = f"No parallelism divides {gpus:,} GPUs, a global batch of {size:,} and the model's layers and heads."
         fields_ = ("gpus", "global_batch", "tensor_parallel", "pipeline_parallel", "micro_batch")
         advice = "Use numbers with more common divisors, such as powers of two."
-        other, found = batch.settled(setup)
+        ((other, found),) = batch.settled([setup])
         if found.feasible:
             advice = f"A global batch of {other.request.batch:,} divides; left blank, the batch follows the GPUs."
             return Finding("error", "does-not-divide", text, fields_, advice, {"global_batch": other.request.batch})

@@ -1,28 +1,26 @@
 """How long a run takes, and nothing else of it: what studies that ask about hundreds of clusters need of a job."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from app.formulas import transformer
 from app.formulas.arrays import Array, any_
 from app.formulas.collectives.group_times import Links
-from app.formulas.collectives.ideal import Machine
-from app.formulas.fabric.placement import PINNED
 from app.formulas.training import arguments, parallelism_search
 from app.formulas.training import step as training_step
 from app.formulas.training.exchanges import exchanges
+from app.formulas.training.stacking import alike, link_rows, rows_of, stacked, stacked_links
 from app.formulas.transformer import Shape
 from app.plan.job import batch
 from app.plan.job.inputs import JobSetup, StepInputs, named
 from app.plan.job.storage import checkpointing
 from app.plan.result import Parallelism
 
-Part = TypeVar("Part", arguments.GpuRates, arguments.Job, arguments.Parallelism, Machine)
 ROWS_AT_ONCE = 8_000
 """Ways to run jobs that are timed in one pass: their arrays stay in the processor's cache."""
 
@@ -55,14 +53,17 @@ class Ways:
         return self.setup.request.steps * step_time / float(progress.ravel()[0])
 
 
-def ways_to_run(setup: JobSetup, most: int) -> Ways | None:
-    """The quickest ways to run a job, no more than so many; ``None`` where it cannot run."""
-    setup, search = batch.searched(setup, quickest=most)
-    if not len(search.time):
-        return None
-    time = float(search.time[0])
-    ways = search.parallelism
-    return Ways(setup, ways, time if np.isfinite(time) else quickest_times([setup.inputs], [ways])[0])
+def ways_to_run(setups: Sequence[JobSetup], most: int) -> list[Ways | None]:
+    """The quickest ways to run each job, no more than so many; ``None`` where it cannot run."""
+    found = batch.searched_together(setups, quickest=most)
+    ways: list[Ways | None] = [None] * len(found)
+    for place, (setup, search) in enumerate(found):
+        if len(search.time):
+            time = float(search.time[0])
+            if not np.isfinite(time):
+                (time,) = quickest_times([setup.inputs], [search.parallelism])
+            ways[place] = Ways(setup, search.parallelism, time)
+    return ways
 
 
 def quickest_times(inputs: Sequence[StepInputs], ways: Sequence[arguments.Parallelism]) -> list[float]:
@@ -77,7 +78,7 @@ def quickest_times(inputs: Sequence[StepInputs], ways: Sequence[arguments.Parall
         n, par = inputs[places[0]], ways[places[0]]
         if len(places) > 1:
             n = _stacked([inputs[place] for place in places], rows)
-            par = _columns(arguments.Parallelism, [ways[place] for place in places], rows)
+            par = _configurations([ways[place] for place in places], rows)
         step = training_step.step(n.shape, n.job, n.hardware, par, n.software, n.calibration, n.exchanges(par))
         time = np.broadcast_to(step.time, sum(rows))
         for place, (start, stop) in zip(places, pairwise(accumulate(rows, initial=0)), strict=True):
@@ -116,77 +117,46 @@ def _together(
     inputs: Sequence[StepInputs], ways: Sequence[arguments.Parallelism], rows: Sequence[int]
 ) -> Iterator[list[int]]:
     """Places of jobs that can be timed in one call, `ROWS_AT_ONCE` ways of them or a little more."""
-    alike: dict[Any, list[int]] = {}
+    groups: dict[Hashable, list[int]] = {}
     for place, (each, par) in enumerate(zip(inputs, ways, strict=True)):
-        alike.setdefault(_structure(each, par), []).append(place)
-    for places in alike.values():
-        block: list[int] = []
+        groups.setdefault(_structure(each, par), []).append(place)
+    for places in groups.values():
+        block, size = list[int](), 0
         for place in places:
             block.append(place)
-            if sum(rows[one] for one in block) >= ROWS_AT_ONCE:
+            size += rows[place]
+            if size >= ROWS_AT_ONCE:
                 yield block
-                block = []
+                block, size = [], 0
         if block:
             yield block
 
 
-def _structure(inputs: StepInputs, ways: arguments.Parallelism) -> Any:
+def _structure(inputs: StepInputs, ways: arguments.Parallelism) -> Hashable:
     """What jobs have in common whose other numbers can be columns of one call."""
-    links, site = inputs.links, inputs.links.site
     exchanging = float(inputs.shape.experts) > 0 or any_(ways.context_exchange != arguments.RING)
-    exchanging = exchanging or site.scattered or site.balancing == "hashing"
-    tiers = tuple(
-        (tier.uplinks > 0, (tier.uplinks, tier.leaves) if exchanging and site.balancing in PINNED else None)
-        for tier in site.tiers
-    )
-    common = inputs.shape, inputs.software, inputs.conditions, inputs.calibration, links.library, links.ideal
-    degraded = id(site) if any(np.isfinite(tier.links) for tier in site.tiers) else None
-    flags = site.scattered, site.balancing, site.rails_apart, site.planes, site.flows, degraded
-    return common, flags, tiers
+    return inputs.shape, inputs.software, inputs.conditions, inputs.calibration, alike(inputs.links, exchanging)
 
 
 def _stacked(inputs: Sequence[StepInputs], rows: Sequence[int]) -> StepInputs:
     """One job whose numbers are columns: those of each of some jobs on so many rows."""
-    first = inputs[0]
+    owners = np.repeat(np.arange(len(inputs)), rows)
     return replace(
-        first,
-        job=_columns(arguments.Job, [each.job for each in inputs], rows),
-        hardware=_columns(arguments.GpuRates, [each.hardware for each in inputs], rows),
-        links=_stacked_links([each.links for each in inputs], rows),
+        inputs[0],
+        job=rows_of(stacked([each.job for each in inputs]), owners),
+        hardware=rows_of(stacked([each.hardware for each in inputs]), owners),
+        links=link_rows(stacked_links([each.links for each in inputs]), owners),
     )
 
 
-def _stacked_links(links: Sequence[Links], rows: Sequence[int]) -> Links:
-    sites = [each.site for each in links]
-    tiers = tuple(
-        tier._replace(**{
-            name: _column([getattr(each.tiers[place], name) for each in sites], rows)
-            for name in ("unit", "spread", "neighbour", "hosts")
-        })
-        for place, tier in enumerate(sites[0].tiers)
-    )  # fmt: skip
-    places = {
-        name: _column([getattr(site, name) for site in sites], rows) for name in ("gpus", "domain", "leaf", "pod")
-    }
-    return replace(
-        links[0],
-        machine=_columns(Machine, [each.machine for each in links], rows),
-        inside_rate=_column([each.inside_rate for each in links], rows),
-        inside_hop=_column([each.inside_hop for each in links], rows),
-        domain=_column([each.domain for each in links], rows),
-        site=sites[0]._replace(**places, tiers=tiers),
-    )
-
-
-def _columns(kind: type[Part], parts: Sequence[Part], rows: Sequence[int]) -> Part:
-    """A record of columns."""
-    return kind(**{each.name: _column([getattr(part, each.name) for part in parts], rows) for each in fields(kind)})
+def _configurations(ways: Sequence[arguments.Parallelism], rows: Sequence[int]) -> arguments.Parallelism:
+    """The ways to run some jobs, one after the other."""
+    columns = [vars(each) for each in ways]
+    return arguments.Parallelism(**{name: _column([each[name] for each in columns], rows) for name in columns[0]})
 
 
 def _column(values: Sequence[Array], rows: Sequence[int]) -> Any:
-    """A value that all have, or an array: each on so many rows, or arrays of these one after the other."""
-    if not any(isinstance(value, np.ndarray) for value in values):
-        if len(set(values)) == 1:
-            return values[0]
-        return np.repeat(np.array(values, float), rows)
+    """A value that all have, or arrays one after the other."""
+    if not any(isinstance(value, np.ndarray) for value in values) and len(set(values)) == 1:
+        return values[0]
     return np.concatenate([np.broadcast_to(value, many) for value, many in zip(values, rows, strict=True)])

@@ -1,0 +1,95 @@
+"""Several jobs or clusters as one whose numbers are columns: what is timed together, is timed in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy import ndarray
+from numpy.typing import NDArray
+
+from app.formulas.arrays import Array
+from app.formulas.collectives.group_times import Links
+from app.formulas.collectives.ideal import Machine
+from app.formulas.fabric.placement import PINNED
+from app.formulas.training.arguments import GpuRates, Job, Parallelism
+
+Part = TypeVar("Part", GpuRates, Job, Machine, Parallelism)
+Places = NDArray[np.int64]
+
+
+def alike(links: Links, exchanging: bool) -> Hashable:
+    """What links have in common whose other numbers can be columns of one call.
+
+    Args:
+        links: of a cluster.
+        exchanging: whether groups of the job send all to all, of which a hash binds flows to links.
+    """
+    site = links.site
+    hashed = (exchanging or site.scattered or site.balancing == "hashing") and site.balancing in PINNED
+    tiers = tuple((tier.uplinks > 0, (tier.uplinks, tier.leaves) if hashed else None) for tier in site.tiers)
+    degraded = id(site) if any(np.isfinite(tier.links) for tier in site.tiers) else None
+    flags = site.scattered, site.balancing, site.rails_apart, site.planes, site.flows, degraded
+    return links.library, links.ideal, flags, tiers
+
+
+def stacked(parts: Sequence[Part]) -> Part:
+    """A record each of whose numbers is one for all, or an array with one of each.
+
+    >>> stacked([Job(4096.0, 8.0), Job(4096.0, 16.0)]).global_batch
+    array([ 8., 16.])
+    """
+    kind = type(parts[0])
+    return kind(**{each.name: _column([getattr(part, each.name) for part in parts]) for each in fields(kind)})
+
+
+def stacked_links(links: Sequence[Links]) -> Links:
+    """The same of links that are `alike`."""
+    return _links(links, _column)
+
+
+def rows_of(part: Part, places: Places) -> Part:
+    """The record at some places of its arrays.
+
+    >>> rows_of(stacked([Job(4096.0, 8.0), Job(4096.0, 16.0)]), np.array([1, 0, 1])).global_batch
+    array([16.,  8., 16.])
+    """
+    return type(part)(**{name: _taken(value, places) for name, value in vars(part).items()})
+
+
+def link_rows(links: Links, places: Places) -> Links:
+    """The same of links."""
+    return _links([links], lambda values: _taken(values[0], places))
+
+
+def _links(links: Sequence[Links], column: Callable[[Sequence[Any]], Any]) -> Links:
+    """Links whose numbers are made of those of some."""
+    first, sites = links[0], [each.site for each in links]
+    tiers = tuple(
+        tier._replace(**{
+            name: column([getattr(each.tiers[place], name) for each in sites])
+            for name in ("unit", "spread", "neighbour", "hosts")
+        })
+        for place, tier in enumerate(first.site.tiers)
+    )  # fmt: skip
+    places = {name: column([getattr(site, name) for site in sites]) for name in ("gpus", "domain", "leaf", "pod")}
+    machines = [vars(each.machine) for each in links]
+    return replace(
+        first,
+        machine=Machine(**{name: column([machine[name] for machine in machines]) for name in machines[0]}),
+        inside_rate=column([each.inside_rate for each in links]),
+        inside_hop=column([each.inside_hop for each in links]),
+        domain=column([each.domain for each in links]),
+        site=first.site._replace(**places, tiers=tiers),
+    )
+
+
+def _column(values: Sequence[Array]) -> Any:
+    """The value that all have, or an array of them."""
+    return values[0] if len(set(values)) == 1 else np.array(values, float)
+
+
+def _taken(value: Any, places: Places) -> Any:
+    return value[places] if isinstance(value, ndarray) else value

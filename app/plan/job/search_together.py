@@ -1,0 +1,34 @@
+"""The searches for the best parallelism of many jobs, in as few calls as can be."""
+
+from collections.abc import Hashable, Sequence
+
+from app.formulas.training import parallelism_search
+from app.formulas.training.arguments import RING
+from app.formulas.training.parallelism_search import SearchResult
+from app.formulas.training.stacking import alike
+from app.plan.job.inputs import JobSetup
+
+AT_ONCE = 16
+"""Searches in one call: their tables stay in the processor's cache."""
+
+
+def search_all(setups: Sequence[JobSetup], quickest: int | None) -> list[SearchResult]:
+    """The search of each job: those on links of one structure, of one model and GPU, are one call."""
+    groups: dict[Hashable, list[int]] = {}
+    for place, setup in enumerate(setups):
+        groups.setdefault(_structure(setup), []).append(place)
+    found: dict[int, SearchResult] = {}
+    for places in groups.values():
+        for start in range(0, len(places), AT_ONCE):
+            block = places[start : start + AT_ONCE]
+            searches = [setups[place].asked for place in block]
+            results = parallelism_search.best_of(searches, setups[block[0]].budget, quickest=quickest)
+            found |= zip(block, results, strict=True)
+    return [found[place] for place in range(len(setups))]
+
+
+def _structure(setup: JobSetup) -> Hashable:
+    """What jobs have in common whose other numbers can be columns of one search."""
+    n = setup.inputs
+    exchanging = float(n.shape.experts) > 0 or setup.fixed.context_exchange != RING
+    return n.shape, n.software, n.calibration, setup.fixed, setup.budget, alike(n.links, exchanging)
