@@ -18,7 +18,7 @@ from app.plan.scenario import ClusterRequest, GpuKey, NetworkRequest, ScaleOutKe
 from app.plan.serving.serving_breakdown import layout_result
 from app.plan.serving.serving_inputs import serving_inputs, setting
 from app.plan.serving.serving_request import ServingQuestion
-from app.plan.serving.serving_search import Floats, Tried, limits_of, try_all
+from app.plan.serving.serving_search import Floats, Tried, limits_of, on_another_network, try_all
 from app.plan.serving_result import ServingLayout
 from app.plan.total_cost import ownership
 from app.studies.front import front
@@ -116,9 +116,8 @@ def size_serving(question: ServeSizeQuestion, catalog: Catalog) -> ServeSizing:
     found: list[ServingCandidate] = []
     considered = 0
     for gpu, domain in product(question.gpu, question.scale_up_domain or (None,)):
-        for scale_out in question.scale_out:
-            considered += 1
-            found += candidates(question, gpu, scale_out, domain, catalog)
+        considered += len(question.scale_out)
+        found += candidates(question, gpu, domain, catalog)
     known = sorted(found, key=lambda one: (_cost(one), one.tpot))
     return ServeSizing(
         front=front(known, lambda one: one.tpot),
@@ -139,20 +138,30 @@ def _cost(one: ServingCandidate) -> float:
 
 
 def candidates(
-    question: ServeSizeQuestion, gpu: str, scale_out: str, domain: int | None, catalog: Catalog
+    question: ServeSizeQuestion, gpu: str, domain: int | None, catalog: Catalog
+) -> Iterator[ServingCandidate]:
+    """The clusters of one GPU, for each network in turn."""
+    known: Tried | None = None
+    for scale_out in question.scale_out:
+        asked = question.candidate(gpu, scale_out, domain, question.gpus)
+        cluster = resolve(asked.part(ClusterRequest), asked.part(NetworkRequest), catalog)
+        it = setting(asked, cluster, None, catalog)
+        inputs = serving_inputs(it, catalog)
+        largest = min(max(cluster.domain, REPLICA), question.gpus)
+        known = try_all(it, inputs, largest) if known is None else on_another_network(known, it, inputs)
+        yield from smallest_and_quickest(asked, cluster, known, catalog)
+
+
+def smallest_and_quickest(
+    asked: ServingQuestion, cluster: Cluster, tried: Tried, catalog: Catalog
 ) -> Iterator[ServingCandidate]:
     """The cluster of one GPU and network that needs the fewest GPUs, and the one whose users get tokens quickest."""
-    asked = question.candidate(gpu, scale_out, domain, question.gpus)
-    cluster = resolve(asked.part(ClusterRequest), asked.part(NetworkRequest), catalog)
-    largest = max(cluster.domain, REPLICA)
-    it = setting(asked, cluster, None, catalog)
-    tried = try_all(it, serving_inputs(it, catalog), min(largest, question.gpus))
     limits = limits_of(asked, catalog.serving["tails"])
     share = served_share(asked, tried)
     size = np.asarray(tried.layout.gpus)
     needed = np.ceil(1 / np.maximum(share * asked.headroom, 1e-12)) * size
     kept = tried.fits & (tried.time_per_token <= limits.time_per_token) & (tried.first_token <= limits.first_token)
-    kept &= needed <= question.gpus
+    kept &= needed <= asked.gpus
     if not kept.any():
         return
     least = np.where(kept, needed, np.inf)

@@ -3,9 +3,12 @@
 import pytest
 
 from app.catalog.load import load_catalog
+from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
 from app.plan.network import network_of
+from app.plan.serving.serving_inputs import serving_inputs, setting
 from app.plan.serving.serving_request import ServingQuestion
+from app.plan.serving.serving_search import on_another_network, try_all
 from app.plan.total_cost import ownership
 from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, size_serving
 
@@ -144,3 +147,16 @@ def test_the_quickest_has_at_most_four_times_the_gpus_of_the_smallest() -> None:
     assert quickest.tpot < smallest.tpot
     assert 1.5 < quickest.gpus / smallest.gpus <= 4.2  # in whole nodes
     assert "No cluster of up to 16 GPUs" in sized(gpus=16, users=100_000).message
+
+
+def test_layouts_inside_a_domain_are_tried_once_for_all_networks() -> None:
+    asked = [
+        ServingQuestion(gpu="h200-sxm", gpus=16, model="deepseek-v3", scale_out=key)
+        for key in ("infiniband-ndr", "tcp-400")
+    ]
+    settings = [setting(one, look_up(one, CATALOG), None, CATALOG) for one in asked]
+    first, second = (try_all(it, serving_inputs(it, CATALOG), 16) for it in settings)
+    again = on_another_network(first, settings[1], serving_inputs(settings[1], CATALOG))
+    for name in ("time_per_token", "first_token", "requests", "fits", "concurrency"):
+        assert (getattr(again, name) == getattr(second, name)).all(), name
+    assert (first.time_per_token != second.time_per_token).any()

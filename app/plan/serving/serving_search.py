@@ -124,7 +124,25 @@ def try_all(it: Setting, inputs: ServingInputs, gpus: int, alone: bool = False) 
         gpus: the largest replica.
         alone: answers without their prompts, which another pool computes.
     """
-    layout = layouts(it.question, it.model, gpus, it.cluster.domain)
+    return try_layouts(it, inputs, layouts(it.question, it.model, gpus, it.cluster.domain), alone)
+
+
+def on_another_network(tried: Tried, it: Setting, inputs: ServingInputs) -> Tried:
+    """The same where another network joins the domains: layouts that stay inside one are as quick as they were."""
+    layout = tried.layout
+    crossing = np.ravel(np.asarray(layout.tensor * layout.attention_data)) > it.cluster.domain
+    if not crossing.any():
+        return tried
+    anew = try_layouts(it, inputs, Layout(**{name: np.asarray(getattr(layout, name))[crossing] for name in NAMES}))
+    changed = {}
+    for name in ("time_per_token", "first_token", "requests"):
+        changed[name] = getattr(tried, name).copy()
+        changed[name][crossing] = getattr(anew, name)
+    return replace(tried, **changed)
+
+
+def try_layouts(it: Setting, inputs: ServingInputs, layout: Layout, alone: bool = False) -> Tried:
+    """Some layouts with every load that the memory holds; see `try_all`."""
     steps = np.arange(STEPS_PER_DOUBLING * DOUBLINGS + 1) / STEPS_PER_DOUBLING
     grid = np.unique(np.round(2.0**steps))[None, :]
     gpu = on_network(inputs.gpu, it.site, layout)
