@@ -1,4 +1,4 @@
-"""Twelve tasks of planners, from the first page and by keyboard alone, each within its number of steps.
+"""Thirteen tasks of planners, from the first page and by keyboard alone, each within its number of steps.
 
 A step is a link or button that is pressed, or a field that is filled in.
 """
@@ -10,6 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import Download, Locator, Page, expect
 
+from app.units import show
 from tests.studies.test_nccl_tests import output
 
 pytestmark = pytest.mark.usefixtures("nothing_goes_wrong")
@@ -199,6 +200,55 @@ def test_12_a_brief_with_a_link(keyboard: Keyboard, within: Check, server: str) 
     expect(page.get_by_text("The ask:")).to_be_visible()
     expect(page.locator(".signed a")).to_contain_text(f"{server}/?catalog_version=")
     within(1)
+
+
+USERS = {"model": "deepseek-v3", "users": 300, "tpot_limit": "33 ms"}
+"""300 users of DeepSeek-V3 at 30 tokens a second each."""
+
+
+def rows_of_h200_and_gb200(web: httpx.Client) -> list[tuple[str, str]]:
+    """The cheapest cluster of each, and what a million tokens cost on it, as the page writes them."""
+    answer = web.get("/api/v1/serve/size", params=USERS).json()
+    cheapest = {one["gpu"]: one for one in reversed(answer["candidates"])}
+    return [
+        (f"{cheapest[gpu]['gpus']:,} × {name}", show(cheapest[gpu]["per_million_output_tokens"], "USD"))
+        for gpu, name in (("h200-sxm", "H200 SXM"), ("gb200", "GB200"))
+    ]
+
+
+def test_13_hgx_h200_or_gb200_nvl72_for_300_users_and_what_a_token_costs(
+    keyboard: Keyboard, within: Check, web: httpx.Client
+) -> None:
+    page = keyboard.page
+    keyboard.press(page.get_by_role("navigation").get_by_role("link", name="Serve", exact=True))
+    keyboard.press(page.get_by_role("link", name="Which cluster for a load?"))
+    page.wait_for_url("**/serve/size**")
+    keyboard.choose("Model", USERS["model"])
+    keyboard.fill("Limit per token", USERS["tpot_limit"])
+    table = page.get_by_role("group", name="Candidates")
+    for cluster, price in rows_of_h200_and_gb200(web):
+        row = table.get_by_role("row").filter(has_text=cluster).filter(has_text=price)
+        expect(row.first).to_be_visible()
+    expect(page.locator("#verdict")).to_contain_text("300 users cheapest, at 3")
+    keyboard.press(table.get_by_role("link", name=re.compile("GB200")).first)
+    expect(page.get_by_role("heading", name="Nodes and racks")).to_be_visible()
+    expect(page.locator("#verdict")).to_contain_text("GB200 serve DeepSeek-V3")
+    within(5)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_13_without_scripts_on_wide_and_narrow_screens(plain: Page, server: str, web: httpx.Client, width: int) -> None:
+    plain.set_default_timeout(PATIENCE)
+    plain.set_viewport_size({"width": width, "height": 900})
+    plain.goto(server + "/serve/size")
+    if not plain.get_by_label("Model", exact=True).is_visible():
+        plain.locator("#scenario > summary").click()
+    plain.get_by_label("Model", exact=True).select_option(USERS["model"])
+    plain.get_by_label("Limit per token", exact=True).fill(USERS["tpot_limit"])
+    plain.get_by_role("button", name="Find clusters").click()
+    for cluster, price in rows_of_h200_and_gb200(web):
+        expect(plain.get_by_role("row").filter(has_text=cluster).filter(has_text=price).first).to_be_attached()
+    assert plain.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 @pytest.mark.parametrize(
