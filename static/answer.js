@@ -5,6 +5,7 @@ import { announce } from "./announcement.js";
 import { charts } from "./charts.js";
 import { syncFields } from "./fields.js";
 import { markMoved, readFigures } from "./figures.js";
+import { remember, showFormer } from "./ghosts.js";
 import { foldRows } from "./parts.js";
 import { baseline } from "./pins.js";
 
@@ -134,9 +135,11 @@ export async function go(address, { push = true } = {}) {
   const errors = fresh.getElementById("errors");
   syncFields(fresh, sent);
   const before = readFigures(document);
+  if (!errors) remember(document);
   const kept = errors && keepLast("");
   if (!kept) for (const id of ["scenario-line", "headline", "sections"]) swap(id, fresh);
   const changed = errors ? "" : trace(before);
+  if (!errors) showFormer(document);
   if (errors) main.prepend(document.adoptNode(errors));
   announce(errors ? errors.textContent : `${document.getElementById("verdict")?.textContent ?? ""} ${changed}`);
   document.dispatchEvent(new Event("answered"));

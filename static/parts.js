@@ -1,6 +1,7 @@
 // Sections with a page of their own: a row that leads there becomes a fold that brings it here.
 
 import { offerExploring } from "./charts.js";
+import { showFormer } from "./ghosts.js";
 
 async function bring(place) {
   const address = place.dataset.from;
@@ -10,6 +11,7 @@ async function bring(place) {
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     if (place.isConnected) place.replaceChildren(...page.getElementById("section-body").childNodes);
     offerExploring(place);
+    showFormer(place);
   } catch {
     place.dataset.from = address; // The link stays in its place.
   }

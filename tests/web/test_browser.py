@@ -456,3 +456,18 @@ def test_the_brief_prints_on_two_sheets(page: Page, server: str, query: str) -> 
     page.goto(f"{server}/brief{query}")
     sheets = page.pdf(format="A4", prefer_css_page_size=True)
     assert len(re.findall(rb"/Type\s*/Page\b", sheets)) == 2
+
+
+def test_a_change_leaves_the_former_bars_on_the_axes_of_the_new_ones(planner: Page, web: httpx.Client) -> None:
+    planner.get_by_label("GPU", exact=True).select_option("b200-sxm")
+    expect(planner.locator("#verdict")).to_contain_text("B200")
+    chart = planner.locator("#chart-capital")
+    expect(chart.locator(".ways")).to_contain_text("Dashed: before the change")
+    ghost = chart.locator(".ghost rect").last
+    was = web.get("/api/v1/plan?fields=costs.capital").json()["costs"]["capital"]["typical"]
+    first, last = (float(end) for end in chart.locator(".drawn").get_attribute("data-axes").split(" ")[:2])
+    assert float(ghost.get_attribute("width").rstrip("%")) == pytest.approx(100 * was / (last - first), abs=0.05)
+    planner.get_by_label("Model", exact=True).select_option("llama-3-8b")  # it moves no capital
+    expect(planner.locator("#verdict")).to_contain_text("8B")
+    expect(chart.locator(".ghost")).to_have_count(0)
+    expect(planner.locator("#chart-step-parts .ghost")).to_have_count(1)

@@ -74,10 +74,21 @@ def inline(figure: go.Figure, key: str) -> str:
     plot, parts = _drawn(figure, key)
     body = "".join(parts)
     return (
-        f'<div class="drawn"><svg class="gap" width="{plot.left:.0f}" height="1" aria-hidden="true"></svg>'
+        f'<div class="drawn" data-axes="{_reach(plot.x)} {_reach(plot.y)}">'
+        f'<svg class="gap" width="{plot.left:.0f}" height="1" aria-hidden="true"></svg>'
         f'<svg class="plot" width="100%" height="{plot.height:.0f}" overflow="visible" role="img" '
         f'aria-label="{escape(_title(figure))}">{body}</svg></div>'
     )
+
+
+def _reach(axis: Mapping[str, Any]) -> str:
+    """The ends of an axis and whether they are logarithms: what a script needs to lay one drawing over another.
+
+    >>> _reach({"range": (0, 12.5)}), _reach({"range": (3.0, 10.0), "type": "log"})
+    ('0 12.5 0', '3 10 1')
+    """
+    first, last = axis["range"]
+    return f"{float(first):.6g} {float(last):.6g} {int(axis.get('type') == 'log')}"
 
 
 def document(figure: go.Figure) -> str:
