@@ -272,6 +272,8 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (r"m = Π_i min(n_i, max(\frac{u}{s_i}, 1))",),
     ),
     ("fabric", "fabric.group_size", (r"n = Π_i n_i",)),
+    ("fabric", "fabric.taper_without", (r"o = max(\frac{h}{u - f}, 1)",)),
+    ("fabric", "fabric.links_of_a_switch", (r"k = max(⌊\frac{d}{l}⌋, 1)",)),
     (
         "fabric",
         "fabric.crossing_share",
@@ -960,6 +962,8 @@ TITLES = {
     "fabric.two_switches": "Two switches side by side",
     "fabric.mesh": "Full mesh of switches",
     "fabric.members": "Members of a group in one unit",
+    "fabric.taper_without": "Taper without some links up",
+    "fabric.links_of_a_switch": "Links of a leaf to one switch above",
     "fabric.crossing_share": "Who sends out of a unit",
     "fabric.scattered_share": "Who sends out where nodes are taken at random",
     "fabric.fullest_link": "Flows on the fullest uplink",

@@ -251,6 +251,19 @@ def test_13_without_scripts_on_wide_and_narrow_screens(plain: Page, server: str,
     assert plain.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_a_spine_fails_and_the_step_is_read(keyboard: Keyboard, within: Check) -> None:
+    page = keyboard.page
+    step = page.locator('[data-figure="training.time_to_train"] .beside', has_text="a step").inner_text()
+    assert "14" in step
+    keyboard.press(page.get_by_role("link", name="Fabric", exact=True).first)
+    keyboard.press(page.get_by_role("link", name="a spine switch", exact=True))
+    row = page.get_by_role("group", name="If a part fails").get_by_role("row").filter(has_text="A spine switch")
+    expect(page).to_have_url(re.compile("#fails-spine$"))
+    expect(row).to_contain_text("30 of 32 links up")
+    expect(row).to_contain_text("14.11")
+    within(3)
+
+
 @pytest.mark.parametrize(
     "address", ["/", "/plan/fabric", "/how/costs.capital", "/size?gpu=h100-sxm&gpus=1024", "/brief"]
 )

@@ -9,11 +9,12 @@ from fastapi import APIRouter, Request, Response
 
 from app.catalog.load import Catalog
 from app.plan.cluster import look_up
-from app.plan.evaluate import evaluate_all_reduce, evaluate_network
+from app.plan.evaluate import evaluate, evaluate_all_reduce, evaluate_network
 from app.plan.scenario import Scenario
 from app.report import drawing, method, tables
 from app.report.charts import curve_charts, plan_charts
 from app.studies import all_reduce_curves, curve, nccl_tests, port_cost
+from app.studies.failed_parts import failed_parts, link_loads
 from app.web import form
 from app.web.heavy_queue import Stopped, compute, is_heavy
 from app.web.pages.shared import PageRoute, results_of
@@ -154,7 +155,7 @@ def _fabrics(request: Request, asked: form.BoundForm) -> Response:
     if scenario is None:
         return page(request, "fabric.html", {**_question(asked, loaded, None, DESIGNED), "part": None}, status=422)
     plan, cluster = evaluate_network(scenario, loaded), look_up(scenario, loaded)
-    part = plan.fabric
+    part, whole = plan.fabric, evaluate(scenario, loaded, ())
     switch = loaded.switches[part.switch].name if part.switch in loaded.switches else ""
     ports = port_cost.by_size(scenario, loaded) if cluster.nodes > 1 else ()
     priced = port_cost.cost_per_port(scenario, loaded, ports) if ports else None
@@ -171,6 +172,9 @@ def _fabrics(request: Request, asked: form.BoundForm) -> Response:
         "switch": switch,
         "drawing": drawing.draw(part, plan.cluster, switch, cluster.scale_up.name) if part.shape else None,
         "findings": plan.findings,
+        "failed": failed_parts(scenario, loaded, whole.all_reduce.message, whole.training.parallelism),
+        "loads": link_loads(scenario, loaded),
+        "whole_plan": whole,
         "bisection": plan_charts.fabric_bisection(part, keys),
         "tables": tables.fabric_tables(part),
         "priced": curve_charts.cost_per_port(priced) if priced else None,
