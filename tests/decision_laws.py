@@ -177,6 +177,7 @@ def _bought(scenario: Scenario) -> Mapping[str, float]:
     cluster = cluster_of(owned)
     found = {
         "nodes": cluster.nodes,
+        "bought nodes": network.cluster.standing_nodes,
         "racks": cluster.racks,
         "power": cluster.power.typical,
         "typical power": cluster.typical_power.typical,
@@ -188,18 +189,32 @@ def _bought(scenario: Scenario) -> Mapping[str, float]:
     return {name: value for name, value in found.items() if not isnan(value)} if not network.unbuildable else {}
 
 
-def never_less(asked: Asked, fewer: Asked, more: Asked, *names: str) -> None:
-    """What is bought for one plan, or some of it, is no more than for another that asks for more."""
+def never_less(asked: Asked, fewer: Asked, more: Asked, *names: str, slack: float = NEAR) -> None:
+    """What is bought for one plan, or some of it, is no more than for another that asks for more, but for a share."""
     small, large = bought({**asked, **fewer}), bought({**asked, **more})
     for name in names or small.keys() & large.keys():
         if name not in small or name not in large:
             continue
         said = f"{name}: {small[name]:,.10g} with {dict(fewer)}, {large[name]:,.10g} with {dict(more)}"
-        assert large[name] >= small[name] * (1 - NEAR), said
+        assert large[name] >= small[name] * (1 - slack), said
 
 
-SPENT = ("nodes", "fabric")
-"""What switches are chosen by; what they draw, and the building for that, may be less with more of others."""
+SPENT = ("nodes", "bought nodes", "fabric")
+"""What switches are chosen by."""
+OWNED = ("capital", "a year", "total")
+"""What they are not chosen by, and outweigh where another node is bought."""
+DRAWN = ("power", "typical power")
+TRADED_MONEY, TRADED_POWER = 0.001, 0.02
+"""Share of it that cheaper switches may cost more to keep, and draw more than dearer ones of a larger cluster."""
+
+
+def with_switches_of_its_own(asked: Asked, fewer: Asked, more: Asked) -> None:
+    """What never falls where each of two plans has the switches that are cheapest for it."""
+    never_less(asked, fewer, more, *SPENT)
+    small, large = bought({**asked, **fewer}), bought({**asked, **more})
+    grown = large.get("bought nodes", 0) > small.get("bought nodes", 0)
+    never_less(asked, fewer, more, *OWNED, slack=NEAR if grown else TRADED_MONEY)
+    never_less(asked, fewer, more, *DRAWN, slack=TRADED_POWER)
 
 
 def of_the_same_switches(asked: Asked) -> Asked:
@@ -209,12 +224,15 @@ def of_the_same_switches(asked: Asked) -> Asked:
 
 
 def more_gpus_cost_no_less(asked: Asked) -> None:
-    """A node or rack more, and twice as many GPUs, cost no less, and with the same switches draw and take no less."""
+    """A node or rack more, and twice as many GPUs, cost no less, and with the same switches draw and take no less.
+
+    With switches of its own the larger cluster may stand in fewer racks of switches.
+    """
     platform = CATALOG.platforms[CATALOG.gpus[asked["gpu"]].platform]
     unit = max(platform.gpus_per_node, platform.scale_up_domain)
     switches = of_the_same_switches(asked)
     for more in (asked["gpus"] + unit, 2 * asked["gpus"]):
-        never_less(asked, {"gpus": asked["gpus"]}, {"gpus": more}, *SPENT)
+        with_switches_of_its_own(asked, {"gpus": asked["gpus"]}, {"gpus": more})
         never_less({**asked, **switches}, {"gpus": asked["gpus"]}, {"gpus": more})
 
 

@@ -233,7 +233,7 @@ def _leaves_tried(radix: int, cluster: Cluster, request: NetworkRequest) -> tupl
     mosts = [max(int(layouts.down_ports(radix, one)), 1) for one in (taper, *TAPERS_TRIED) if one <= taper]
     most, whole = mosts[0], mosts[1]
     if by_rail and request.nodes_per_unit:
-        sizes = [min(request.nodes_per_unit, most)]
+        sizes = list(dict.fromkeys(min(request.nodes_per_unit, one) for one in mosts))
     else:
         fewest, many = -(-hosts // most), -(-hosts // whole)
         groups = [*range(many, fewest, -max(many // GROUPS_TRIED, 1)), *(-(-hosts // one) for one in mosts)]

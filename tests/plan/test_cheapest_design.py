@@ -128,6 +128,16 @@ def test_half_the_uplinks_of_sixteen_v100_nodes_cost_less() -> None:
     assert cost(half) < cost(full)
 
 
+@pytest.mark.parametrize(("taper", "spines"), [(1.0, 4), (1.25, 4), (2.0, 2)])
+def test_units_that_are_too_large_for_a_leaf_shrink_to_what_a_narrower_taper_has(taper: float, spines: int) -> None:
+    # Units of 32 nodes on leaves of 40 ports: 20 at 1 : 1, and no more with a taper, where 26 took 7 spines.
+    asked = {"gpu": "mi325x", "gpus": 64, "scale_out": "infiniband-hdr", "nodes_per_unit": 32}
+    found = network(**asked, oversubscription=taper)
+    assert found.built is not None
+    assert (found.built.counts.unit_nodes, found.built.counts.spines) == (20, spines)
+    assert cost(found) <= cost(network(**asked))
+
+
 @settings(max_examples=40)
 @given(gpu=SERVERS, nodes=NODES, scale_out=NETWORKS, topology=TOPOLOGIES, planes=st.sampled_from([1, 2]))
 @example(gpu="h100-sxm", nodes=38, scale_out="roce-200", topology="rail-optimized", planes=2)  # 19 uplinks: 38 spines
