@@ -15,6 +15,7 @@ from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
 from app.plan.result import Finding
 from app.plan.scenario import ClusterRequest, ModelRequest, NetworkRequest, Scenario
+from app.plan.site_calibration import read_calibration
 from app.plan.switches import SwitchPair, designed, splits
 from app.plan.unusual_values import unusual_values
 
@@ -34,6 +35,7 @@ def of_question(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Itera
     yield from _status(cluster)
     yield from _shape(scenario, catalog)
     yield from unusual_values(cluster, scenario, catalog)
+    yield from _calibrated(scenario)
     if scenario.catalog_version and scenario.catalog_version != catalog.version:
         yield Finding(
             "note",
@@ -42,6 +44,19 @@ def of_question(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Itera
             ("catalog_version",),
             "Compare the figures before you rely on the older ones.",
         )
+
+
+def _calibrated(scenario: Scenario) -> Iterator[Finding]:
+    """That transfers are timed as they are at the reader's site."""
+    if not scenario.calibration:
+        return
+    spoken = read_calibration(scenario.calibration).spoken()
+    if scenario.profile == "ideal":
+        text = f"The textbook knows no calibration: {spoken} is left out."
+        yield Finding("note", "calibration-left-out", text, ("calibration", "profile"))
+    else:
+        text = f"Transfers are calibrated to your cluster: {spoken}."
+        yield Finding("note", "calibrated", text, ("calibration",))
 
 
 def _nodes(cluster: Cluster) -> Iterator[Finding]:

@@ -52,6 +52,11 @@ class SiteCalibration:
             f"{factor.value:.4g}~{factor.spread:.3g}" for factor in (self.latency, self.bandwidth, self.fill)
         )
 
+    def spoken(self) -> str:
+        """In a sentence: latency 1.4, bandwidth 0.97 and fill 1.1 times the usual."""
+        latency, bandwidth, fill = (f"{factor.value:.2g}" for factor in (self.latency, self.bandwidth, self.fill))
+        return f"latency {latency}, bandwidth {bandwidth} and fill {fill} times the usual"
+
 
 @lru_cache(maxsize=256)
 def read_calibration(text: str) -> SiteCalibration:

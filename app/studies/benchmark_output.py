@@ -4,12 +4,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import isfinite
 
 from app import units
 
 MOST_ROWS = 4000
 LONGEST_LINE = 500
+MOST_OBJECTS = 50_000
 LARGEST = units.parse("1 PB", "B")
 PORT = "port"
 """What ``ib_write_bw`` measures in place of a collective: one port."""
@@ -25,7 +27,7 @@ _NAMES = (
     (re.compile(r"reduce_?scatter", re.I), "reduce-scatter"), (re.compile(r"all_?to_?all", re.I), "all-to-all"),
     (re.compile(r"broadcast|bcast", re.I), "broadcast"), (re.compile(r"\breduce(?:_perf|\b)", re.I), "reduce"),
 )  # fmt: skip
-_NAMED = re.compile(r"\w+_perf\b|#\s*OSU\b.*", re.IGNORECASE)
+_NAMED = re.compile(r"\b\w+_perf\b|#\s*OSU\b.*", re.IGNORECASE)
 _OSU_ROW = re.compile(r"^\s*(\d{1,12})\s+(\d+(?:\.\d+)?)(?:\s+[\d.]+)*\s*$")
 _PORT_ROW = re.compile(r"^\s*(\d{1,12})\s+\d+\s+(\d+(?:\.\d+)?)\s+(\d+(?:\.\d+)?)\s+\d+(?:\.\d+)?\s*$")
 
@@ -73,7 +75,7 @@ def _of_text(text: str) -> Iterator[Output]:
     """The tables of plain text; lines may carry a prefix of mpirun or of a scheduler."""
     output, hosts, ranks, kind, count = Output(), set[str](), set[int](), "nccl", 0
     for line in text.splitlines():
-        if len(line) > LONGEST_LINE:
+        if len(line) > LONGEST_LINE or not line.strip():
             continue
         starts, named, rank = _START.search(line), _NAMED.search(line), _RANK.search(line)
         if (starts or named or rank) and output.rows:
@@ -166,17 +168,63 @@ def _of_json(text: str) -> tuple[list[Output], str]:
         return [], "This looks like JSON and cannot be read as such. Paste the whole of it, or the plain table."
     outputs: dict[tuple[str, int, int], Output] = {}
     stack: list[tuple[object, Mapping[str, object]]] = [(document, {}) for document in reversed(documents)]
-    count = 0
-    while stack and count < MOST_ROWS:
+    count = seen = 0
+    while stack and count < MOST_ROWS and seen < MOST_OBJECTS:
         node, above = stack.pop()
+        seen += 1
         if isinstance(node, list):
             stack.extend((child, above) for child in reversed(node))
         elif isinstance(node, dict):
-            own = {re.sub(r"[^a-z]", "", str(name).lower()): value for name, value in node.items()}
-            known = {**above, **{name: value for name, value in own.items() if not isinstance(value, dict | list)}}
+            own = _plain_keys(node)
+            known = {**above, **_settings(own)}
             count += _json_row(own, known, outputs)
             stack.extend((v, known) for v in reversed(list(node.values())) if isinstance(v, dict | list))
     return list(outputs.values()), ""
+
+
+NAMED = ("collective", "coll", "operation", "test", "name", "benchmark")
+RANKS = ("ranks", "nranks", "numranks", "worldsize", "ngpus", "gpus")
+NODES = ("nodes", "nnodes", "numnodes", "hosts", "nhosts")
+EACH_NODE = ("gpuspernode", "rankspernode", "ppn")
+
+
+def _plain_keys(node: Mapping[str, object]) -> dict[str, object]:
+    """An object by the letters of its keys alone: nRanks, n_ranks and "n ranks" are one."""
+    return {_letters(name): value for name, value in node.items()}
+
+
+@lru_cache(maxsize=256)
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+def _settings(own: Mapping[str, object]) -> dict[str, object]:
+    """What an object says of the rows below it: its own plain values, and those of a header or config beside them.
+
+    A list of devices, each with its rank and host, says how many there are of both; a command line, what was run.
+    """
+    found: dict[str, object] = {}
+    for value in own.values():
+        if isinstance(value, dict) and not {"time", "timeus"} & value.keys():
+            below = _plain_keys(value)
+            found |= {name: below[name] for name in (*NAMED, *RANKS, *NODES, *EACH_NODE) if name in below}
+        elif isinstance(value, list) and value:
+            found |= _listed(value)
+    return found | {name: value for name, value in own.items() if not isinstance(value, dict | list)}
+
+
+def _listed(values: list[object]) -> dict[str, object]:
+    """What a list of devices or of a command's words says."""
+    if isinstance(values[0], str):
+        program = next((word for word in values if isinstance(word, str) and _NAMED.search(word)), "")
+        return {"test": program} if program else {}
+    if not (isinstance(values[0], dict) and "rank" in values[0]):
+        return {}
+    devices = [device for device in values[:MOST_OBJECTS] if isinstance(device, dict)]
+    ranks = {str(device.get("rank")) for device in devices}
+    hosts = {str(device.get("hostname", device.get("host", device.get("node", "")))) for device in devices} - {""}
+    counts: dict[str, object] = {"ranks": len(ranks), "nodes": len(hosts)}
+    return {name: count for name, count in counts.items() if count}
 
 
 def _lined(lines: list[str]) -> bool:
@@ -201,14 +249,9 @@ def _json_row(
     )
     if row is None:
         return 0
-    named = next(
-        (str(v) for k, v in known.items() if k in ("collective", "coll", "operation", "test", "name", "benchmark")), ""
-    )
-    place = (
-        _collective(named) or "all-reduce",
-        _whole(known, "ranks", "nranks", "ngpus", "gpus", "numranks"),
-        _whole(known, "nodes", "nnodes", "hosts"),
-    )
+    collective = next(filter(None, (_collective(str(known[name])) for name in NAMED if name in known)), "all-reduce")
+    ranks, nodes = _whole(known, *RANKS), _whole(known, *NODES)
+    place = collective, ranks or nodes * _whole(known, *EACH_NODE), nodes
     outputs.setdefault(place, Output(*place)).rows.append(row)
     return 1
 
@@ -218,5 +261,6 @@ def _first(own: Mapping[str, object], *names: str) -> object:
 
 
 def _whole(known: Mapping[str, object], *names: str) -> int:
-    value = _first(known, *names)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1_000_000 else 0
+    """The first of some values that is a count, else 0."""
+    values = (known[name] for name in names if name in known)
+    return next((value for value in values if type(value) is int and 0 < value <= 1_000_000), 0)

@@ -24,6 +24,9 @@ from app.studies.curve import Curve, Series
 
 Floats = NDArray[np.float64]
 LONGEST = 1_000_000
+NEXT_DOCUMENT = "\f"
+"""Between outputs that are documents of their own, such as files."""
+MOST_OUTPUTS = 100
 ODD = 4
 """A row that is further off than so many times the scatter, and twice, fits no model [1]."""
 
@@ -36,7 +39,8 @@ class CalibrateQuestion(Scenario):
     text: Annotated[str, Field(max_length=LONGEST)] = Field(
         "",
         title="Output",
-        description="What nccl-tests, rccl-tests, OSU or ib_write_bw printed: one output or several, plain or JSON.",
+        description="What nccl-tests, rccl-tests, OSU or ib_write_bw printed: one output or several, plain or JSON, "
+        "a form feed between documents.",
         json_schema_extra={"group": "collective"},
     )
 
@@ -106,11 +110,9 @@ class _Part:
 
 def own_sweep(question: CalibrateQuestion, catalog: Catalog) -> tuple[OwnSweep, tuple[Finding, ...]]:
     """Calibrate a cluster on what its owner measured; findings say what was not understood or fits no model."""
-    outputs, problem = read(question.text)
-    if problem:
-        return OwnSweep("", (), None, None, ()), (Finding("error", "unread-output", problem, ("text",)),)
-    parts, findings = [], []
-    for output in outputs:
+    outputs, findings = _outputs(question.text)
+    parts = []
+    for output in outputs[:MOST_OUTPUTS]:
         part = _part(output, question.scenario(), catalog)
         if isinstance(part, Finding):
             findings.append(part)
@@ -125,6 +127,26 @@ def own_sweep(question: CalibrateQuestion, catalog: Catalog) -> tuple[OwnSweep, 
     before = _error([row.usual.typical / row.measured for row in rows])
     after = _error([row.calibrated.typical / row.measured for row in rows])
     return OwnSweep(text, factors, before, after, tuple(rows)), (*findings, *_unusual(rows))
+
+
+def _outputs(text: str) -> tuple[list[Output], list[Finding]]:
+    """The outputs of a text, documents apart that a form feed parts, and what is wrong where one holds none."""
+    documents = [document for document in text.split(NEXT_DOCUMENT) if document.strip()] or [""]
+    outputs: list[Output] = []
+    findings, several = [], len(documents) > 1
+    for number, document in enumerate(documents[:MOST_OUTPUTS], start=1):
+        found, problem = read(document)
+        outputs += found
+        if problem and several:
+            which = f"Output {number} of {len(documents)}: {problem}"
+            findings.append(Finding("warning", "unread-document", which, ("text",)))
+        elif problem:
+            findings.append(Finding("error", "unread-output", problem, ("text",)))
+    left_out = max(len(outputs), len(documents)) - MOST_OUTPUTS
+    if left_out > 0:
+        beyond = f"{left_out:,} outputs beyond the first {MOST_OUTPUTS} are left out."
+        findings.append(Finding("warning", "too-many-outputs", beyond, ("text",)))
+    return outputs, findings
 
 
 def _error(ratios: Sequence[float]) -> float | None:

@@ -466,6 +466,15 @@ def calibrate_answer(question: CalibrateQuestion, catalog: Catalog) -> Calibrate
     )
 
 
+def _calibrated_for_all(question: Question) -> list[Finding]:
+    """That one cluster's calibration is taken for candidates of other kinds."""
+    if not question.calibration or (len(question.gpu) == 1 and len(question.scale_out) == 1):
+        return []
+    text = "One calibration stands for all candidates, and was measured on one GPU and network."
+    advice = "Name the GPU and the network that it was measured on alone."
+    return [Finding("warning", "calibrated-elsewhere", text, ("calibration", "gpu", "scale_out"), advice)]
+
+
 @nan_is_an_answer
 def size_answer(
     question: Question, catalog: Catalog, seconds: float, stopped: Callable[[], bool] = lambda: False
@@ -479,6 +488,7 @@ def size_answer(
         text = f"Cut off after {seconds:.3g} s: {answer.considered} clusters were tried, larger ones were not."
         findings.append(Finding("warning", "cut-off", text, ("gpu", "scale_out"), "Name fewer candidates."))
     findings += _unusual(question, catalog)
+    findings += _calibrated_for_all(question)
     return SizeAnswer(
         model_version=__version__,
         catalog_version=catalog.version,

@@ -39,7 +39,7 @@ class Settings(BaseSettings):
         "auto", description="Log lines as JSON or as text; auto means text on a terminal."
     )
     access_log: bool = Field(True, description="Log one line for every request.")
-    max_body: int = Field(1_048_576, ge=1024, le=104_857_600, description="Largest request body, in bytes.")
+    max_body: int = Field(2_097_152, ge=1024, le=104_857_600, description="Largest request body, in bytes.")
     max_query: int = Field(16_384, ge=1024, le=65_536, description="Longest query string, in bytes.")
     max_headers: int = Field(100, ge=20, le=10_000, description="Most headers of one request.")
     max_header_size: int = Field(

@@ -143,7 +143,7 @@ def nccl(**row_of: Any) -> dict[str, Any]:
     [
         (
             {"name": "all_gather_perf", "config": {"nranks": 16, "nodes": 2}, "results": [nccl()]},
-            [("all-gather", 0, 0)],
+            [("all-gather", 16, 2)],
         ),
         ({"name": "all_gather_perf", "nranks": 16, "nodes": 2, "results": [nccl()]}, [("all-gather", 16, 2)]),
         ([nccl(ranks=4, hosts=1)], [("all-reduce", 4, 1)]),  # what nothing names is an all-reduce

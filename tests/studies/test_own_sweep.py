@@ -16,7 +16,7 @@ from app.plan.scenario import Scenario
 from app.plan.site_calibration import read_calibration, scaled
 from app.studies import own_sweep as own_sweep_module
 from app.studies.benchmark_output import MOST_ROWS, PORT, read
-from app.studies.own_sweep import CalibrateQuestion, own_sweep
+from app.studies.own_sweep import MOST_OUTPUTS, NEXT_DOCUMENT, CalibrateQuestion, own_sweep
 from app.units import percent
 
 CATALOG = load_catalog()
@@ -86,9 +86,60 @@ def test_json_of_nccl_tests_and_of_rccl_tests_is_read():
     rccl = [{"collective": "AllGather", "ranks": 8, "size": 1024, "inPlace": flag, "time": 12.5} for flag in (0, 1)]
     (one,), _ = read(json.dumps(nccl))
     assert (one.collective, one.rows) == ("all-reduce", [(1024.0, pytest.approx(30.5e-6))])
+    assert (one.ranks, one.hosts) == (16, 2)
     for text in (json.dumps(rccl), "\n".join(map(json.dumps, rccl))):
         (other,), _ = read(text)
         assert (other.collective, other.ranks, other.rows) == ("all-gather", 8, [(1024.0, pytest.approx(12.5e-6))])
+
+
+def test_ranks_of_json_are_read_beside_its_results():
+    results = [{"size": 1024, "out_of_place": {"time": 30.5}, "in_place": {"time": 29.5}}]
+    devices = [{"rank": rank, "hostname": f"node-{rank // 8}"} for rank in range(32)]
+    for beside, expected in (
+        ({"args": ["./build/all_gather_perf", "-b", "8"], "devices": devices}, ("all-gather", 32, 4)),
+        ({"config": {"Nodes": 2, "gpus_per_node": 8}, "test": "reduce_scatter"}, ("reduce-scatter", 16, 2)),
+        ({"header": {"nRanks": 8}, "name": "run 7", "benchmark": "alltoall_perf"}, ("all-to-all", 8, 0)),
+        ({"config": {"nranks": True, "nodes": -3}}, ("all-reduce", 0, 0)),
+    ):
+        for document in (beside | {"results": results}, {"results": results} | beside):
+            (one,), _ = read(json.dumps(document))
+            assert (one.collective, one.ranks, one.hosts) == expected
+            assert one.rows == [(1024.0, pytest.approx(30.5e-6))]
+
+
+def test_documents_of_several_kinds_are_read_one_by_one():
+    json_text = json.dumps({"nranks": 8, "name": "all_gather_perf", "results": [{"size": 1024, "time": 30.5}]})
+    found, (finding,) = ask(NEXT_DOCUMENT.join((output("all-reduce", 2), json_text, "hello")))
+    assert {(row.collective, row.gpus) for row in found.rows} == {("all-reduce", 16), ("all-gather", 8)}
+    assert (finding.severity, finding.code) == ("warning", "unread-document")
+    assert finding.message.startswith("Output 3 of 3: No line of results")
+
+
+def test_outputs_beyond_the_most_are_said_and_left_out():
+    table = "# nThread\n# all_reduce_perf\n 1048576  262144  float  sum  -1  60.0  17.48  32.77  0\n"
+    found, findings = ask(table * (MOST_OUTPUTS + 3))
+    assert len(found.rows) == MOST_OUTPUTS
+    assert findings[0].message == f"3 outputs beyond the first {MOST_OUTPUTS} are left out."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" + ",".join(['{"a": 1}'] * 110_000) + "]",
+        json.dumps({"config": {"ranks": 1}, "x": [{"y": {"z": 1}}] * 50_000}),
+        ("1 1 float sum " + "1" * 480 + "x\n") * 2000,
+        ("# Rank 1 on " + "x" * 480 + "\n") * 2000,
+        "a" * 490 + ("\n" + "_" * 490) * 2000,
+        "\n" * 1_000_000,
+    ],
+    ids=["objects", "settings", "numbers", "ranks", "words", "lines"],
+)
+def test_a_hostile_megabyte_is_refused_in_less_than_a_second(text):
+    start = time.process_time()
+    found, problem = read(text)
+    assert time.process_time() - start < 1
+    assert not found
+    assert problem.endswith(".")
 
 
 def test_osu_and_ib_write_bw_are_read():

@@ -1,5 +1,8 @@
 """The page and the operation that calibrate a cluster to a paste."""
 
+import re
+from urllib.parse import parse_qsl
+
 import pytest
 
 from app.web.api import PREFIX as API
@@ -49,6 +52,60 @@ def test_the_page_works_without_javascript_and_carries_the_calibration(client):
     assert "calibration=" in page.text
     assert "model=llama-2-13b" in page.text
     assert all(name in page.text for name in ("Usual", "Calibrated", "Measured"))
+
+
+def test_files_are_read_beside_the_paste_without_javascript(client):
+    form = client.get("/calibrate").text
+    assert 'enctype="multipart/form-data"' in form
+    assert '<input type="file" id="file" name="file" multiple>' in form
+    gathered = (
+        b'{"config": {"nranks": 16, "nodes": 2}, "name": "all_gather_perf", "results": [{"size": 1024, "time": 41}]}'
+    )
+    files = [
+        ("file", ("sweep.txt", ("\ufeff" + TEXT).encode("utf-16-le"))),
+        ("file", ("gather.json", gathered)),
+        ("file", ("", b"")),
+    ]
+    page = client.post("/calibrate", data={"gpu": "h100-sxm", "gpus": "16", "text": ""}, files=files)
+    assert page.status_code == 200
+    assert "Half of the 8 measurements" in page.text
+    assert "all-gather over 16 GPUs" in page.text
+    assert "calibration=" in page.text
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b"", 200), (b"--x--", 200), (b"--x\r\n\r\n" * 9, 200), (b"--x\r\n" * 1000, 422), (b"\xff" * 999, 200)],
+)
+def test_no_posted_form_breaks_the_page(client, body, status):
+    kind = {"content-type": "multipart/form-data; boundary=x"}
+    assert client.post("/calibrate", content=body, headers=kind).status_code == status
+    assert client.post("/all-reduce", content=body, headers=kind).status_code == status
+
+
+def test_the_calibration_goes_on_to_sizing_and_the_acceptance_sheet(client):
+    page = client.post("/calibrate", data={"gpu": "h200-sxm", "gpus": "16", "text": TEXT}).text
+    links = [link.replace("&amp;", "&") for link in re.findall(r'href="(/[a-z]+\?[^"]*calibration=[^"]*)"', page)]
+    sized, sheet = (next(link for link in links if link.startswith(f"/{name}?")) for name in ("size", "acceptance"))
+    assert "gpu=h200-sxm" in sized  # the only candidate, in any number
+    assert "gpus=" not in sized
+    assert "Transfers are calibrated to your cluster: latency" in client.get(sheet).text
+    asked = {"gpu": ["h200-sxm"], "scale_out": ["infiniband-ndr"], "model": "llama-3-8b", "deadline": "60 days"}
+    own = dict(parse_qsl(sized.partition("?")[2]))["calibration"]
+    answers = [client.post(f"{API}/size", json=asked | more).json() for more in ({}, {"calibration": own})]
+    times = [[point["time_to_train"] for point in answer["front"]] for answer in answers]
+    assert times[0] != times[1]
+    assert all("calibration=" in point["query"] for point in answers[1]["front"])
+    several = client.post(f"{API}/size", json=asked | {"gpu": ["h200-sxm", "b200-sxm"], "calibration": own}).json()
+    assert "calibrated-elsewhere" in {finding["code"] for finding in several["findings"]}
+
+
+def test_a_calibrated_answer_says_so(client):
+    codes = [
+        [finding["code"] for finding in client.get(f"{API}/all-reduce", params=asked).json()["findings"]]
+        for asked in ({"calibration": "1.4~0.05,0.97~0.01,1.1~0.12"}, {})
+    ]
+    assert ["calibrated" in found for found in codes] == [True, False]
 
 
 def test_what_is_pasted_is_shown_as_text_and_never_as_markup(client):

@@ -1,18 +1,19 @@
 """Your own measurements, and what they say of your cluster, as a page."""
 
 from typing import Any
-from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request, Response
 
 from app.catalog.load import Catalog
+from app.plan.scenario import Scenario
 from app.report import tables
 from app.report.charts import curve_charts
-from app.studies.own_sweep import CalibrateQuestion, curve
+from app.studies.own_sweep import NEXT_DOCUMENT, CalibrateQuestion, curve
 from app.web import form
 from app.web.answers import CalibrateAnswer, calibrate_answer
 from app.web.heavy_queue import Stopped, compute
 from app.web.pages.shared import PageRoute
+from app.web.requests import posted
 from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -22,6 +23,8 @@ ASKED = (
     "one_process",
 )  # fmt: skip
 MOST_CHARTS = 8
+TEXTS = ("text", "file")
+"""The fields of the form that hold outputs: pasted, or uploaded, several at a time."""
 
 
 @router.get("/calibrate")
@@ -37,9 +40,9 @@ async def answer(request: Request) -> Response:
     body = await request.body()
 
     def work(_: Stopped) -> Response:
-        pairs = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=500)
-        pasted = "\n".join(value for name, value in pairs if name == "text")
-        return _calibrate(request, [(name, value) for name, value in pairs if name != "text"], pasted)
+        pairs = posted(body, request.headers.get("content-type", ""))
+        pasted = NEXT_DOCUMENT.join(value for name, value in pairs if name in TEXTS and value.strip())
+        return _calibrate(request, [(name, value) for name, value in pairs if name not in TEXTS], pasted)
 
     return await compute(request, work, heavy=True)
 
@@ -59,8 +62,15 @@ def _calibrate(request: Request, pairs: list[tuple[str, str]], pasted: str) -> R
     if pasted.strip():
         fields = {name: getattr(asked.scenario, name) for name in type(asked.scenario).model_fields}
         question = CalibrateQuestion.model_construct(**fields, text=pasted)
-        values |= _shown(calibrate_answer(question, catalog))
+        found = calibrate_answer(question, catalog)
+        values |= _shown(found) | {"sized": _sized(asked.scenario, found.calibration)}
     return page(request, "calibrate.html", values, scenario=asked.scenario)
+
+
+def _sized(scenario: Scenario, calibration: str) -> str:
+    """The question for sizing: this GPU and network are the candidates, in any number."""
+    own = scenario.model_copy(update={"calibration": calibration or None})
+    return own.query(gpus=None, gpu=own.gpu, scale_out=own.scale_out)
 
 
 def _shown(found: CalibrateAnswer) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request, Response
 
@@ -18,6 +17,7 @@ from app.studies.failed_parts import failed_parts, link_loads
 from app.web import form
 from app.web.heavy_queue import Stopped, compute, is_heavy
 from app.web.pages.shared import PageRoute, results_of
+from app.web.requests import posted
 from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -62,8 +62,7 @@ async def paste(request: Request) -> Response:
     body = await request.body()
 
     def work(_: Stopped) -> Response:
-        pairs = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=500)
-        return _explorer(request, pairs)
+        return _explorer(request, posted(body, request.headers.get("content-type", "")))
 
     return await compute(request, work)
 

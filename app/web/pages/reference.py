@@ -14,6 +14,7 @@ from app.plan.evaluate import evaluate
 from app.plan.network import network_of
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
+from app.plan.site_calibration import read_calibration
 from app.report import catalog_listing, files, glossary, method, tables
 from app.report.charts import accuracy_charts
 from app.studies import acceptance
@@ -148,6 +149,7 @@ async def acceptance_page(request: Request) -> Response:
             "acceptance": _sheet(scenario, loaded),
             "summary": form.summary(scenario, loaded),
             "bad_parts": _bad_parts(scenario, loaded),
+            "calibrated": read_calibration(scenario.calibration).spoken() if scenario.calibration else "",
         }
         return page(request, "acceptance.html", values, scenario=scenario)
 
