@@ -188,7 +188,7 @@ def _question(gpu: str, collective: str, texts: tuple[str, ...], catalog: Catalo
     network = _network(cells, gpus_per_node, platform, catalog)
     if isinstance(network, str):
         return network
-    asked = network | {
+    settings = network | {
         "gpu": gpu,
         "gpus": nodes * gpus_per_node,
         "gpus_per_node": gpus_per_node,
@@ -199,9 +199,9 @@ def _question(gpu: str, collective: str, texts: tuple[str, ...], catalog: Catalo
         "one_process": gpus_per_node > 1 and bool(ONE_PROCESS.search(cells["note"])),
     }
     named = {"algorithm": (algorithm, ALGORITHMS), "protocol": (_word(cells, "protocol"), PROTOCOLS)}
-    forced = {name: text for name, (text, known) in named.items() if text in known}
+    forced = {name: text for name, (text, choices) in named.items() if text in choices}
     try:
-        given = {name: value for name, value in asked.items() if value is not None}
+        given = {name: value for name, value in settings.items() if value is not None}
         question = Scenario.model_validate(given, context={"catalog": catalog})
     except ValidationError as error:
         problem = error.errors()[0]
@@ -212,10 +212,10 @@ def _question(gpu: str, collective: str, texts: tuple[str, ...], catalog: Catalo
 def _as_run(question: Scenario, forced: Mapping[str, str], collective: str, catalog: Catalog) -> Scenario:
     """The question with what was forced, as far as the model can do it: else the library chose for itself."""
     for names in (("algorithm", "protocol"), ("protocol",)):
-        asked = question.model_copy(update={name: forced[name] for name in names if name in forced})
-        fabric = communication.of_scenario(asked, catalog)
+        forced_question = question.model_copy(update={name: forced[name] for name in names if name in forced})
+        fabric = communication.of_scenario(forced_question, catalog)
         if np.all(np.isfinite(time_collective(fabric, collective, 1.0).time)):
-            return asked
+            return forced_question
     return question
 
 
@@ -227,10 +227,10 @@ def _network(
     Where none gives it exactly, the nearest stands, and the rate of a GPU is asked for as such.
     """
     named = _word(cells, "scale_out")
-    known = {entry.family for entry in catalog.scale_out.values()}
+    families = {entry.family for entry in catalog.scale_out.values()}
     if named == "omni-path":
         return f"no network of the family {named} is in the catalogue"
-    family = named if named in known else "infiniband" if named in ("", "none") else "roce"
+    family = named if named in families else "infiniband" if named in ("", "none") else "roce"
     share = platform.nic_rate.typical * platform.nics_per_node / platform.gpus_per_node
     stated = _number(cells, "gbps_per_gpu")
     rate = share if stated is None else units.parse(f"{stated} Gb/s", "B/s")
@@ -302,15 +302,15 @@ class Prior:
 @cache
 def priors(other: bool = False) -> tuple[Prior, ...]:
     """The priors of all calibrated constants of the all-reduce, or of those that the other collectives add to them."""
-    found = []
+    all_priors = []
     for group, names in tomllib.loads(PRIORS.read_text(encoding="utf-8")).items():
         for name, entry in names.items():
             value = entry["typical"]
             number = units.parse(value, entry.get("unit", "s")) if isinstance(value, str) else float(value)
-            found.append(
+            all_priors.append(
                 Prior(f"collectives.{group}.{name}", number, float(entry["spread"]), bool(entry.get("other", False)))
             )
-    return tuple(prior for prior in found if prior.other == other)
+    return tuple(prior for prior in all_priors if prior.other == other)
 
 
 def fit(
@@ -327,8 +327,8 @@ def fit(
     Robust least squares on log(predicted/measured), with a Gaussian prior on the logarithm of each constant, by damped
     Gauss-Newton steps. All perturbed constants are evaluated in one call: they are the last axis.
     """
-    known = priors(other=settled is not None)
-    spread = np.array([prior.spread for prior in known])
+    unknowns = priors(other=settled is not None)
+    spread = np.array([prior.spread for prior in unknowns])
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.system] = counts.get(row.system, 0) + 1
@@ -336,11 +336,11 @@ def fit(
     measured = np.log([row.time for row in rows])
     step = 1e-4
 
-    moves = np.vstack([np.zeros(len(known)), step * np.eye(len(known))])
+    moves = np.vstack([np.zeros(len(unknowns)), step * np.eye(len(unknowns))])
 
     def residuals(theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         factors: dict[str, Array] = dict(settled or {})
-        factors |= {prior.key: prior.typical * np.exp(theta[i] + moves[:, i]) for i, prior in enumerate(known)}
+        factors |= {prior.key: prior.typical * np.exp(theta[i] + moves[:, i]) for i, prior in enumerate(unknowns)}
         off = np.log(predict(rows, catalog, Sampling(fitted=factors))) - measured[:, None]
         relative = (off[:, 0] / TOLERANCE) ** 2
         loss = np.sqrt(np.log1p(relative))
@@ -349,7 +349,7 @@ def fit(
         jacobian = (weight * gain)[:, None] * (off[:, 1:] - off[:, :1]) / step
         return value, np.vstack([jacobian, np.diag(1 / spread)])
 
-    theta = np.zeros(len(known)) if start is None else start.copy()
+    theta = np.zeros(len(unknowns)) if start is None else start.copy()
     damping = 1e-3
     value, jacobian = residuals(theta)
     cost = float(value @ value)
@@ -408,14 +408,14 @@ def predictions(
     systems = list(dict.fromkeys(row.system for row in rows))
     everything = (*rows, *(row for row in learn_from if row.system not in set(systems)))
     reduces, besides = tuple(fitted(everything)), tuple(fitted(everything, other=True))
-    found: dict[int, Prediction] = {}
+    by_row: dict[int, Prediction] = {}
     for system in systems:
         members = [index for index, row in enumerate(rows) if row.system == system]
         both = any(rows[index].collective != "all-reduce" for index in members)
         values = _constants_without(system, reduces, besides if both else (), catalog)
         seen = _bands([rows[i] for i in members], catalog, values)
-        found |= dict(zip(members, seen, strict=True))
-    return [found[index] for index in range(len(rows))]
+        by_row |= dict(zip(members, seen, strict=True))
+    return [by_row[index] for index in range(len(rows))]
 
 
 @lru_cache(maxsize=2)
@@ -464,7 +464,7 @@ def calibrated(rows: Sequence[Measured], catalog: Catalog, every: int) -> list[P
     good = [*fitted(rows), *fitted(rows, other=True)]
     systems = {system: [row for row in good if row.system == system] for system in {row.system: None for row in good}}
     large = {system: members for system, members in systems.items() if len(members) >= FEWEST}
-    found: list[Prediction] = []
+    predicted: list[Prediction] = []
     for system, members in large.items():
         values: dict[str, Array] = {}
         if system in fitted_systems:
@@ -476,15 +476,15 @@ def calibrated(rows: Sequence[Measured], catalog: Catalog, every: int) -> list[P
         for output in outputs.values():
             site, _ = calibrate(sweeps(output[::every], catalog, Sampling(fitted=values)), catalog)
             others = [row for number, row in enumerate(output) if number % every]
-            found += _bands(others, catalog, values, site.text())
-    return found
+            predicted += _bands(others, catalog, values, site.text())
+    return predicted
 
 
 def sweeps(rows: Sequence[Measured], catalog: Catalog, sampling: Sampling) -> list[Sweep]:
     """Measured rows as sweeps of what is usual."""
-    found = []
+    measured_sweeps = []
     for fabric, collective, indices in _sweeps(rows, catalog):
-        found.append(
+        measured_sweeps.append(
             Sweep(
                 machine=fabric.machine(sampling),
                 library=fabric.calibration(sampling),
@@ -495,7 +495,7 @@ def sweeps(rows: Sequence[Measured], catalog: Catalog, sampling: Sampling) -> li
                 times=np.array([rows[index].time for index in indices]),
             )
         )
-    return found
+    return measured_sweeps
 
 
 def _bands(rows: Sequence[Measured], catalog: Catalog, fitted: Mapping[str, Array], site: str = "") -> list[Prediction]:
@@ -519,9 +519,12 @@ def _bands(rows: Sequence[Measured], catalog: Catalog, fitted: Mapping[str, Arra
     return [predicted[index] for index in range(len(rows))]
 
 
-def _score(found: Sequence[Prediction]) -> Statistics:
+def _score(predicted: Sequence[Prediction]) -> Statistics:
     return statistics(
-        [p.time for p in found], [p.row.time for p in found], [p.low for p in found], [p.high for p in found]
+        [p.time for p in predicted],
+        [p.row.time for p in predicted],
+        [p.low for p in predicted],
+        [p.high for p in predicted],
     )
 
 
@@ -533,41 +536,45 @@ def report(path: Path, catalog: Catalog, leave_one_out: bool = False, calibrate_
     says how far off the others are after calibrating each system on every so manyth of its rows.
     """
     rows, skipped = read(path, catalog)
-    known, _ = read(MEASUREMENTS, catalog) if leave_one_out else ([], [])
-    found = predictions(rows, catalog, leave_one_out, known)
-    made = summary(found, skipped, leave_one_out)
-    return made | {"calibrated": calibrated_summary(rows, catalog, calibrate_every)} if calibrate_every > 1 else made
+    learn_from, _ = read(MEASUREMENTS, catalog) if leave_one_out else ([], [])
+    predicted = predictions(rows, catalog, leave_one_out, learn_from)
+    scores = summary(predicted, skipped, leave_one_out)
+    return (
+        scores | {"calibrated": calibrated_summary(rows, catalog, calibrate_every)} if calibrate_every > 1 else scores
+    )
 
 
 def calibrated_summary(rows: Sequence[Measured], catalog: Catalog, every: int) -> dict[str, Any]:
     """How far off the rows are that a calibration on every so manyth row of their system did not see."""
-    found = calibrated(rows, catalog, every)
+    predicted = calibrated(rows, catalog, every)
     order = {name: index for index, name in enumerate(SIZE_BANDS)}
     return {
         "every": every,
-        "overall": _score(found),
-        "all_reduce": _score([p for p in found if p.row.collective == "all-reduce"]),
-        "by_band": grouped(sorted(found, key=lambda p: order[p.row.band]), lambda p: p.row.band, _score),
-        "by_system": _by_system(found),
-        "median_of_systems": _median_of_systems(found),
+        "overall": _score(predicted),
+        "all_reduce": _score([p for p in predicted if p.row.collective == "all-reduce"]),
+        "by_band": grouped(sorted(predicted, key=lambda p: order[p.row.band]), lambda p: p.row.band, _score),
+        "by_system": _by_system(predicted),
+        "median_of_systems": _median_of_systems(predicted),
     }
 
 
-def summary(found: Sequence[Prediction], skipped: Sequence[Mapping[str, str]], leave_one_out: bool) -> dict[str, Any]:
+def summary(
+    predicted: Sequence[Prediction], skipped: Sequence[Mapping[str, str]], leave_one_out: bool
+) -> dict[str, Any]:
     """The report of predictions already made."""
-    good = [p for p in found if not p.row.weak and p.row.library in LIBRARIES]
+    good = [p for p in predicted if not p.row.weak and p.row.library in LIBRARIES]
     reduce = [p for p in good if p.row.collective == "all-reduce"]
     switched = [p for p in reduce if p.group in ("nvlink-switch", "nvlink-switch-rdma")]
     order = {name: index for index, name in enumerate(SIZE_BANDS)}
     return {
-        "rows": len(found),
+        "rows": len(predicted),
         "skipped": list(skipped),
         "leave_one_out": leave_one_out,
         "overall": _score(good),
-        "weak": _score([p for p in found if p.row.weak]),
-        "other_libraries": _score([p for p in found if not p.row.weak and p.row.library not in LIBRARIES]),
+        "weak": _score([p for p in predicted if p.row.weak]),
+        "other_libraries": _score([p for p in predicted if not p.row.weak and p.row.library not in LIBRARIES]),
         "by_band": grouped(sorted(good, key=lambda p: order[p.row.band]), lambda p: p.row.band, _score),
-        "by_run": grouped(found, lambda p: p.row.run, _score),
+        "by_run": grouped(predicted, lambda p: p.row.run, _score),
         "by_class": grouped(sorted(good, key=lambda p: p.group), lambda p: p.group, _score),
         "by_collective": grouped(good, lambda p: p.row.collective, _score),
         "by_system": _by_system(good),
@@ -589,21 +596,21 @@ def summary(found: Sequence[Prediction], skipped: Sequence[Mapping[str, str]], l
     }
 
 
-def _calibrated_text(found: Mapping[str, Any]) -> str:
+def _calibrated_text(scores: Mapping[str, Any]) -> str:
     """What calibrating gains, for a terminal."""
-    rows = {"all": found["overall"], "all-reduce": found["all_reduce"], **found["by_band"]}
-    head = f"calibrated on every {found['every']}th row"
-    return f"{table(rows, head)}\n\n{table(found['by_system'], f'{head}, by system')}"
+    rows = {"all": scores["overall"], "all-reduce": scores["all_reduce"], **scores["by_band"]}
+    head = f"calibrated on every {scores['every']}th row"
+    return f"{table(rows, head)}\n\n{table(scores['by_system'], f'{head}, by system')}"
 
 
-def _by_system(found: Sequence[Prediction]) -> dict[str, Statistics]:
+def _by_system(predicted: Sequence[Prediction]) -> dict[str, Statistics]:
     """The statistics of each system, by name."""
-    return grouped(sorted(found, key=lambda p: p.row.system), lambda p: p.row.system, _score)
+    return grouped(sorted(predicted, key=lambda p: p.row.system), lambda p: p.row.system, _score)
 
 
-def _median_of_systems(found: Sequence[Prediction]) -> float | None:
+def _median_of_systems(predicted: Sequence[Prediction]) -> float | None:
     """The median of the systems' median errors: each system has one vote, however many rows it has [1]."""
-    medians = [group["median"] for group in _by_system(found).values()]
+    medians = [group["median"] for group in _by_system(predicted).values()]
     return float(np.median(medians)) if medians else None
 
 

@@ -65,10 +65,10 @@ def tiers(row: Row) -> int:
     >>> tiers(Row({"topology": "3-tier fat tree"})), tiers(Row({"topology": "fat tree"}))
     (3, 0)
     """
-    found = re.search(r"\b([1-4]|one|two|three|four)[- ]tier", row.text("topology").lower())
-    if found is None or layout(row) not in (layouts.RAIL_OPTIMIZED, layouts.FAT_TREE, layouts.RAIL_ONLY):
+    match = re.search(r"\b([1-4]|one|two|three|four)[- ]tier", row.text("topology").lower())
+    if match is None or layout(row) not in (layouts.RAIL_OPTIMIZED, layouts.FAT_TREE, layouts.RAIL_ONLY):
         return 0
-    return {"one": 1, "two": 2, "three": 3, "four": 4}.get(found[1]) or int(found[1])
+    return {"one": 1, "two": 2, "three": 3, "four": 4}.get(match[1]) or int(match[1])
 
 
 def tapers(row: Row) -> tuple[float, float]:
@@ -109,11 +109,11 @@ def unfit(row: Row) -> str:
 
 def needed(row: Row) -> dict[str, int | None]:
     """The columns a design cannot do without; nodes may be given as GPUs and GPUs per node."""
-    found = {name: row.number(name) for name in NEEDED}
+    columns = {name: row.number(name) for name in NEEDED}
     gpus, each = row.number("n_gpus"), row.number("gpus_per_node")
-    if found["n_nodes"] is None and gpus and each:
-        found["n_nodes"] = -(-gpus // each)
-    return found
+    if columns["n_nodes"] is None and gpus and each:
+        columns["n_nodes"] = -(-gpus // each)
+    return columns
 
 
 def scenario(row: Row, catalog: Catalog) -> Scenario | None:
@@ -122,7 +122,7 @@ def scenario(row: Row, catalog: Catalog) -> Scenario | None:
     generation, switch = _generation(row, catalog), _switch(row, catalog)
     per_node = row.number("gpus_per_node") or max(columns["nics_per_node"], 1)
     leaf_taper, spine_taper = tapers(row)
-    asked = {
+    settings = {
         "gpus": columns["n_nodes"] * per_node,
         "gpus_per_node": per_node,
         "nics_per_node": columns["nics_per_node"],
@@ -137,7 +137,7 @@ def scenario(row: Row, catalog: Catalog) -> Scenario | None:
         "tiers": tiers(row) or None,
     }
     try:
-        return Scenario.model_validate(asked, context={"catalog": catalog}) if generation and switch else None
+        return Scenario.model_validate(settings, context={"catalog": catalog}) if generation and switch else None
     except ValidationError:
         return None
 
@@ -238,14 +238,14 @@ def _from_columns(row: Row, count: int) -> Designed:
 
 def computed_counts(designed: Designed, per_host_cable: int) -> Counts:
     """Switches and cables of our design; a cable or cage may hold several links."""
-    found, each = designed.design, designed.links_per_cable
+    fabric, each = designed.design, designed.links_per_cable
     exact = {
-        "leaf": found.leaf_switches,
-        "spine": found.spine_switches,
-        "core": found.core_switches + found.super_core_switches,
-        "node_leaf_cables": found.node_leaf / per_host_cable,
-        "leaf_spine_cables": (found.leaf_spine + found.peer) / each,
-        "spine_core_cables": found.spine_core / each,
+        "leaf": fabric.leaf_switches,
+        "spine": fabric.spine_switches,
+        "core": fabric.core_switches + fabric.super_core_switches,
+        "node_leaf_cables": fabric.node_leaf / per_host_cable,
+        "leaf_spine_cables": (fabric.leaf_spine + fabric.peer) / each,
+        "spine_core_cables": fabric.spine_core / each,
     }
     return {name: int(np.ceil(value)) for name, value in exact.items() if np.isfinite(value)}
 
@@ -257,9 +257,9 @@ def compare(row: Row, catalog: Catalog) -> Comparison:
     if reason:
         return Comparison(row, "not_applicable", printed, {}, reason)
     designed = design(row, catalog)
-    found, radix = designed.design, designed.radix
-    if int(found.reason) != layouts.BUILT:
-        return Comparison(row, "mismatch", printed, {}, _impossible(row, found, radix))
+    fabric, radix = designed.design, designed.radix
+    if int(fabric.reason) != layouts.BUILT:
+        return Comparison(row, "mismatch", printed, {}, _impossible(row, fabric, radix))
     ours = computed_counts(designed, row.number("links_per_cable") or 1)
     compared = {name: ours[name] for name in printed}
     differing = [name for name in printed if printed[name] != compared[name]]
@@ -267,22 +267,22 @@ def compare(row: Row, catalog: Catalog) -> Comparison:
         approximate = layout(row) in layouts.APPROXIMATE
         return Comparison(row, "exact", printed, compared, "Approximate topology." if approximate else "")
     return Comparison(
-        row, "mismatch", printed, compared, " ".join(_why(row, found, radix, printed, compared, differing))
+        row, "mismatch", printed, compared, " ".join(_why(row, fabric, radix, printed, compared, differing))
     )
 
 
-def _impossible(row: Row, found: layouts.Design, radix: int) -> str:
+def _impossible(row: Row, fabric: layouts.Design, radix: int) -> str:
     """Why the columns describe something that cannot be built."""
     if radix == 0:
         return (
             f"Cannot be built: a {row.text('port_gbps')} Gb/s port is slower than the {row.text('nic_gbps')} Gb/s NIC."
         )
-    words = layouts.REASONS[int(found.reason)].replace("-", " ")
+    words = layouts.REASONS[int(fabric.reason)].replace("-", " ")
     return f"Cannot be built as printed: {words} for {tiers(row) or 4} tiers of {radix}-port switches."
 
 
 def _why(
-    row: Row, found: layouts.Design, radix: int, printed: Counts, ours: Counts, differing: Sequence[str]
+    row: Row, fabric: layouts.Design, radix: int, printed: Counts, ours: Counts, differing: Sequence[str]
 ) -> list[str]:
     """What explains each difference."""
     names = {"leaf": "leaf switches", "spine": "spine switches", "core": "core switches"}
@@ -293,15 +293,15 @@ def _why(
         what = names.get(name, name.replace("_cables", " cables").replace("_", "-"))
         text = f"{theirs:,} {what} printed, {mine:,} computed"
         if name == "spine" and theirs > mine:
-            links = int(found.leaf_spine)
-            each = links / int(found.leaf_switches) if found.leaf_switches else 0
+            links = int(fabric.leaf_spine)
+            each = links / int(fabric.leaf_switches) if fabric.leaf_switches else 0
             uneven = " and do not divide a leaf's uplinks evenly" if each % (theirs / planes) else ""
             text += (
                 f": over-built, {theirs * radix:,} spine ports for {links:,} uplinks{uneven}; the columns name no"
                 " reserve for growth and no floor of spines."
             )
-        elif name == "spine" and theirs < mine and theirs * radix < found.leaf_spine:
-            text += f": cannot be built, {theirs * radix:,} spine ports for {int(found.leaf_spine):,} uplinks."
+        elif name == "spine" and theirs < mine and theirs * radix < fabric.leaf_spine:
+            text += f": cannot be built, {theirs * radix:,} spine ports for {int(fabric.leaf_spine):,} uplinks."
         elif name == "spine" and theirs < mine:
             text += ": the printed spines cannot each have the same number of links from every leaf."
         elif name == "core" and theirs > mine:
@@ -318,22 +318,22 @@ def _why(
 
 def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[str, Any]:
     """Compare every row of a file. Nothing is fitted, so there is nothing to leave out."""
-    found = [compare(row, catalog) for row in read(path)]
+    comparisons = [compare(row, catalog) for row in read(path)]
     return {
-        "exact": sum(one.verdict == "exact" for one in found),
-        "mismatch": sum(one.verdict == "mismatch" for one in found),
-        "not_applicable": sum(one.verdict == "not_applicable" for one in found),
+        "exact": sum(comparison.verdict == "exact" for comparison in comparisons),
+        "mismatch": sum(comparison.verdict == "mismatch" for comparison in comparisons),
+        "not_applicable": sum(comparison.verdict == "not_applicable" for comparison in comparisons),
         "designs": [
             {
-                "id": one.row.text("id"),
-                "verdict": one.verdict,
-                "published": one.published,
-                "computed": one.computed,
-                "reason": one.reason,
-                "source": one.row.text("source"),
-                "source_kind": one.row.text("source_kind"),
+                "id": comparison.row.text("id"),
+                "verdict": comparison.verdict,
+                "published": comparison.published,
+                "computed": comparison.computed,
+                "reason": comparison.reason,
+                "source": comparison.row.text("source"),
+                "source_kind": comparison.row.text("source_kind"),
             }
-            for one in found
+            for comparison in comparisons
         ],
     }
 
@@ -342,7 +342,7 @@ def text(report: dict[str, Any]) -> str:
     """The report as plain text."""
     counts = ", ".join(f"{report[name]} {name.replace('_', ' ')}" for name in ("exact", "mismatch", "not_applicable"))
     lines = [counts]
-    for one in report["designs"]:
-        numbers = " ".join(f"{name}={count}" for name, count in one["published"].items())
-        lines.append(f"{one['verdict']:<15} {one['id']:<22} {one['reason'] or numbers}")
+    for entry in report["designs"]:
+        numbers = " ".join(f"{name}={count}" for name, count in entry["published"].items())
+        lines.append(f"{entry['verdict']:<15} {entry['id']:<22} {entry['reason'] or numbers}")
     return "\n".join(lines)

@@ -28,26 +28,28 @@ INSIDE = 0.79
 """Share of the left-out votes inside a residual."""
 
 
-def residuals(found: list[collective_runs.Prediction], catalog: Catalog) -> dict[str, float]:
+def residuals(predicted: list[collective_runs.Prediction], catalog: Catalog) -> dict[str, float]:
     """Half-widths by class and size of message: four of five left-out measurements fall inside, one vote per run.
 
     The constants' own ranges already make part of the width; the residual adds in quadrature, and what collectives
     other than the all-reduce miss beyond that of their class adds once more.
     """
     result: dict[str, float] = {}
-    reduces = [p for p in found if p.row.collective == "all-reduce"]
+    reduces = [p for p in predicted if p.row.collective == "all-reduce"]
     for group in sorted({p.group for p in reduces}):
         for band in SIZE_BANDS:
             members = [p for p in reduces if (p.group, p.row.band) == (group, band)]
             if members:
                 result[f"{group}-{band}"] = _held([beyond(p) for p in members], members)
     for band in SIZE_BANDS:
-        members = [p for p in found if p.row.collective != "all-reduce" and p.row.band == band]
-        own = [
+        members = [p for p in predicted if p.row.collective != "all-reduce" and p.row.band == band]
+        class_widths = [
             result.get(f"{p.group}-{band}", catalog.collectives["residual"][f"{p.group}-{band}"].typical)
             for p in members
         ]
-        further = [float(np.sqrt(max(beyond(p) ** 2 - of**2, 0.0))) for p, of in zip(members, own, strict=True)]
+        further = [
+            float(np.sqrt(max(beyond(p) ** 2 - of**2, 0.0))) for p, of in zip(members, class_widths, strict=True)
+        ]
         result[f"other-collectives-{band}"] = _held(further, members)
     return result
 
@@ -92,9 +94,9 @@ def fit_collectives(save: bool) -> None:
     values |= collective_runs.constants(collective_runs.fit(besides, catalog, steps=30, settled=values), other=True)
     left_out = collective_runs.predictions([*learned, *besides], catalog, leave_one_out=True)
     text = COLLECTIVES.read_text(encoding="utf-8")
-    for key, found in values.items():
+    for key, fitted in values.items():
         _, group, name = key.split(".")
-        now, value = catalog.collectives[group][name], float(found)
+        now, value = catalog.collectives[group][name], float(fitted)
         low = now.typical if now.low is None else now.low
         high = now.typical if now.high is None else now.high
         written = _as_text(value, now.unit)
@@ -187,34 +189,39 @@ def fit_ranges(save: bool) -> None:
     """
     book = load_catalog()
     rows, _ = training_runs.read(training_runs.MEASUREMENTS, book)
-    found = training_runs.predictions(rows, book, leave_one_out=True)
+    predicted = training_runs.predictions(rows, book, leave_one_out=True)
     text = TRAINING.read_text(encoding="utf-8")
-    for kind, width in step_residuals(found, book).items():
+    for kind, width in step_residuals(predicted, book).items():
         print(f"residual {kind}: {width:.3f}")
         text = with_numbers(text, "residual", kind, typical=f"{width:.3f}")
-    error = np.array([np.log(p.time / p.row.measured) for p in found])
-    asked = [row.scenario() for row in rows]
-    for kind, keys in (("stack", [one.stack or "" for one in asked]), ("gpu", [one.gpu for one in asked])):
+    error = np.array([np.log(p.time / p.row.measured) for p in predicted])
+    questions = [row.scenario() for row in rows]
+    for kind, keys in (
+        ("stack", [question.stack or "" for question in questions]),
+        ("gpu", [question.gpu for question in questions]),
+    ):
         text = with_counts(text, f"rows-{kind}", Counter(keys))
-    for name, some in {"all": error, "experts": error[[p.row.experts for p in found]]}.items():
+    for name, some in {"all": error, "experts": error[[p.row.experts for p in predicted]]}.items():
         print(f"left out, {name}: mean {100 * np.mean(np.abs(np.expm1(some))):.2f} %")
     if save:
         TRAINING.write_text(text, encoding="utf-8")
 
 
-def step_residuals(found: Sequence[training_runs.Prediction], catalog: Catalog) -> dict[str, float]:
+def step_residuals(predicted: Sequence[training_runs.Prediction], catalog: Catalog) -> dict[str, float]:
     """Half-widths that the residuals need, by class: the share `WITHIN_STEPS` of the votes falls inside.
 
     A cluster of like rows has one vote, shared among them, so that what they err together and each by itself both
     count. The constants' own ranges make part of the width, and what a row has beyond its class (a stack, card or
     routing that nobody measured) another. Rows whose spread nobody states tell of that alone.
     """
-    parts = [training_runs.widths(p.row, catalog) for p in found]
-    kinds, unstated = np.array([widths[0].name for widths in parts]), np.array([p.row.unstated for p in found])
+    parts = [training_runs.widths(p.row, catalog) for p in predicted]
+    kinds, unstated = np.array([widths[0].name for widths in parts]), np.array([p.row.unstated for p in predicted])
     further = [residual(part for part in widths[1:] if part.name != "unstated") for widths in parts]
-    needed = np.array([_needed(p, residual(widths), own) for p, widths, own in zip(found, parts, further, strict=True)])
-    members = Counter(p.row.cluster for p in found)
-    votes = np.array([1 / members[p.row.cluster] for p in found])
+    needed = np.array(
+        [_needed(p, residual(widths), added) for p, widths, added in zip(predicted, parts, further, strict=True)]
+    )
+    members = Counter(p.row.cluster for p in predicted)
+    votes = np.array([1 / members[p.row.cluster] for p in predicted])
 
     def holding(needed: Floats, among: NDArray[np.bool_]) -> float:
         order = np.argsort(needed[among])
@@ -222,9 +229,9 @@ def step_residuals(found: Sequence[training_runs.Prediction], catalog: Catalog) 
         return float(needed[among][order][np.searchsorted(share, WITHIN_STEPS)])
 
     result = {kind: holding(needed, (kinds == kind) & ~unstated) for kind in sorted(set(kinds))}
-    own = np.array([result[kind] for kind in kinds])
-    dense = np.array([not p.row.experts for p in found])
-    return result | {"unstated": holding(np.sqrt(np.maximum(needed**2 - own**2, 0)), unstated & dense)}
+    class_widths = np.array([result[kind] for kind in kinds])
+    dense = np.array([not p.row.experts for p in predicted])
+    return result | {"unstated": holding(np.sqrt(np.maximum(needed**2 - class_widths**2, 0)), unstated & dense)}
 
 
 def _needed(p: training_runs.Prediction, has: float, further: float) -> float:
@@ -273,20 +280,20 @@ def fit_serving(save: bool) -> None:
     spread = np.array(list(without.values()))
     for index, key in enumerate(serving_runs.priors()):
         kind, group, name = key.split(".")
-        known = book.serving[group][name] if kind == "serving" else getattr(book.engines[group], name)
+        estimate = book.serving[group][name] if kind == "serving" else getattr(book.engines[group], name)
         typical = float(np.exp(fitted[index]))
         low = min(float(np.exp(spread[:, index].min())), typical * (1 - LEAST))
         high = max(float(np.exp(spread[:, index].max())), typical * (1 + LEAST))
         numbers = {"typical": typical, "low": low, "high": high}
-        print(f"{key}: " + ", ".join(shown(value, known.unit) for value in numbers.values()))
-        as_text = {field: shown(value, known.unit) for field, value in numbers.items()}
+        print(f"{key}: " + ", ".join(shown(value, estimate.unit) for value in numbers.values()))
+        as_text = {field: shown(value, estimate.unit) for field, value in numbers.items()}
         texts[kind] = with_numbers(texts[kind], group, name, **as_text)
     measured = serving_runs.measured(data)
     for place, name in enumerate(("time_per_token", "first_token", "throughput")):
-        known = np.isfinite(measured[place])
-        error = np.abs(np.log(guess[place][known] / measured[place][known]))
+        stated = np.isfinite(measured[place])
+        error = np.abs(np.log(guess[place][stated] / measured[place][stated]))
         width = float(np.quantile(error, WITHIN_SERVING))
-        left = statistics(guess[place][known], measured[place][known])
+        left = statistics(guess[place][stated], measured[place][stated])
         print(f"{name:16} left out: median {left['median']:.1%} mean {left['mean']:.1%}, residual {width:.3f}")
         texts["serving"] = with_numbers(texts["serving"], "residual", name, typical=f"{width:.2f}")
     if save:
@@ -297,11 +304,11 @@ def fit_serving(save: bool) -> None:
 
 def write_left_out_serving(catalog: Catalog) -> None:
     """Keep the errors of operating points whose source the fit had not seen, and of layouts that nobody states."""
-    found = serving_runs.report(serving_runs.MEASUREMENTS, catalog, leave_one_out=True)
+    errors = serving_runs.report(serving_runs.MEASUREMENTS, catalog, leave_one_out=True)
     body = {
         "made": date.today().isoformat(),
         "catalog_version": catalog.version,
-        **{name: found[name] for name in ("core", "best_configuration", "decisions")},
+        **{name: errors[name] for name in ("core", "best_configuration", "decisions")},
     }
     serving_runs.LEFT_OUT.write_text(json.dumps(body, indent=1) + "\n")
 

@@ -50,9 +50,9 @@ def write(ledger: Ledger) -> None:
     LEDGER.write_text(f'{{{head},\n "scores": [\n  {scores}\n ]}}\n', encoding="utf-8")
 
 
-def score(found: Sequence[training_runs.Prediction], source: str, catalog: Catalog) -> Score:
+def score(predicted: Sequence[training_runs.Prediction], source: str, catalog: Catalog) -> Score:
     """The score of one source, among predictions by constants that never saw it."""
-    report: dict[str, Any] = training_runs.summary([p for p in found if p.row.group == source], [], False)
+    report: dict[str, Any] = training_runs.summary([p for p in predicted if p.row.group == source], [], False)
     return Score(
         source=source,
         made=date.today().isoformat(),
@@ -67,11 +67,11 @@ def score(found: Sequence[training_runs.Prediction], source: str, catalog: Catal
 def score_new_sources(catalog: Catalog, save: bool) -> list[str]:
     """Score every source of the file that is in no list yet, with the constants as they stand; what was found."""
     ledger = read()
-    known = {*ledger["before"], *(entry["source"] for entry in ledger["scores"])}
+    listed = {*ledger["before"], *(entry["source"] for entry in ledger["scores"])}
     rows, _ = training_runs.read(training_runs.MEASUREMENTS, catalog)
-    new = list(dict.fromkeys(row.group for row in rows if row.group not in known))
-    found = training_runs.predictions(rows, catalog, leave_one_out=False)
-    scores = [score(found, source, catalog) for source in new]
+    new = list(dict.fromkeys(row.group for row in rows if row.group not in listed))
+    predicted = training_runs.predictions(rows, catalog, leave_one_out=False)
+    scores = [score(predicted, source, catalog) for source in new]
     if save and scores:
         write(Ledger(before=ledger["before"], fitted=ledger["fitted"], scores=ledger["scores"] + scores))
     return [json.dumps(entry) for entry in scores]

@@ -31,7 +31,7 @@ def _measured(catalog: Catalog) -> Mapping[str, Sequence[dict[str, str]]]:
 
 def nearest_points(question: Scenario, time_per_token: float | None, catalog: Catalog) -> tuple[NearestPoint, ...]:
     """The published points that are nearest in GPU, format, engine, lengths and speed, one for each load."""
-    known = _measured(catalog).get(question.model, ())
+    published = _measured(catalog).get(question.model, ())
     wanted = formats(question, catalog.gpus[question.gpu], catalog.engines[engine_key(question, catalog)], catalog)
 
     def distance(row: Mapping[str, str]) -> float:
@@ -47,12 +47,12 @@ def nearest_points(question: Scenario, time_per_token: float | None, catalog: Ca
         engine = serving_rows.ENGINES.get(row["engine"], "")
         return apart + OTHER_ENGINE * (question.engine is not None and engine != question.engine)
 
-    nearest = sorted(((distance(row), place) for place, row in enumerate(known)))[:NEAREST]
-    chosen = [(apart, known[place]) for apart, place in nearest if isfinite(apart)]
-    made = [(apart, serving_rows.row_of(row["id"], row, catalog), row["source_url"]) for apart, row in chosen]
-    if not made:
+    nearest = sorted(((distance(row), place) for place, row in enumerate(published)))[:NEAREST]
+    chosen = [(apart, published[place]) for apart, place in nearest if isfinite(apart)]
+    neighbours = [(apart, serving_rows.row_of(row["id"], row, catalog), row["source_url"]) for apart, row in chosen]
+    if not neighbours:
         return ()
-    data = serving_runs.points([row for _, row, _ in made], catalog)
+    data = serving_runs.points([row for _, row, _ in neighbours], catalog)
     predicted = serving_runs.figures(data.steady(), data)
     return tuple(
         NearestPoint(
@@ -68,5 +68,5 @@ def nearest_points(question: Scenario, time_per_token: float | None, catalog: Ca
             throughput=row.throughput,
             distance=apart,
         )
-        for index, (apart, row, url) in enumerate(made)
+        for index, (apart, row, url) in enumerate(neighbours)
     )

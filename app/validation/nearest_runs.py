@@ -74,13 +74,13 @@ def nearest_runs(plan: Mapping[str, Any], catalog: Catalog) -> Sequence[NearestR
             model=raw["model"],
             gpu=raw["gpu"],
             gpus=int(float(raw["gpus"])),
-            measured=one.row.measured,
-            predicted=one.time,
-            low=one.low,
-            high=one.high,
+            measured=prediction.row.measured,
+            predicted=prediction.time,
+            low=prediction.low,
+            high=prediction.high,
             differs=differs(raw, plan),
         )
-        for raw, one in zip(nearest.values(), predicted, strict=True)
+        for raw, prediction in zip(nearest.values(), predicted, strict=True)
     ]
 
 

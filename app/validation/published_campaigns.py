@@ -67,13 +67,13 @@ def published_campaign(scenario: Scenario, plan: Plan, catalog: Catalog) -> Publ
         "mfu": training.mfu.typical if training.mfu else None,
         "token_rate": training.tokens_per_second.typical / scenario.gpus if training.tokens_per_second else None,
     }
-    known = next(name for name in STEP if name in printed)
-    if known == "step_gpu_hours":
-        published = printed[known]
-    elif known == "step_time":
-        published = steps * printed[known] / (ours[known] or float("nan"))
+    step_figure = next(name for name in STEP if name in printed)
+    if step_figure == "step_gpu_hours":
+        published = printed[step_figure]
+    elif step_figure == "step_time":
+        published = steps * printed[step_figure] / (ours[step_figure] or float("nan"))
     else:
-        published = steps * (ours[known] or float("nan")) / printed[known]
+        published = steps * (ours[step_figure] or float("nan")) / printed[step_figure]
     return PublishedCampaign(
         name=entry.name,
         sources=tuple(dict.fromkeys(figure.source for figure in entry.figures)),

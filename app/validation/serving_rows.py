@@ -121,7 +121,7 @@ def row_of(name: str, fields: Mapping[str, str], catalog: Catalog) -> ServingRow
     equal = fields.get("mean_input_tokens") == fields.get("input_tokens")
     stated = bool(fields.get("tp")) and fields.get("mode") == "aggregated"
     layout = layout_of(fields, bool(catalog.models[fields["model"]].experts)) if stated else None
-    asked: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "gpu": fields["gpu"],
         "gpus": max(int(positive(fields.get("gpus"), 1.0)), int(layout.gpus) if layout else 1),
         "model": fields["model"],
@@ -139,7 +139,7 @@ def row_of(name: str, fields: Mapping[str, str], catalog: Catalog) -> ServingRow
         tier=fields.get("tier") or "core",
         source=fields.get("source") or "",
         engine=engine,
-        question=ServingQuestion.model_validate(asked, context={"catalog": catalog}),
+        question=ServingQuestion.model_validate(settings, context={"catalog": catalog}),
         layout=layout,
         concurrency=number(fields.get("concurrency")),
         time_per_token=number(fields.get("tpot_s")),

@@ -80,8 +80,8 @@ class Points:
         """What the formulas take, with constants as the sampling has them; samples lead, rows are last."""
 
         def take(name: str) -> Array:
-            known, index = self.taken[name]
-            values = [np.asarray(1.0 if one is None else sampling(one), float) for one in known]
+            unique, index = self.taken[name]
+            values = [np.asarray(1.0 if estimate is None else sampling(estimate), float) for estimate in unique]
             lead = np.broadcast_shapes(*(value.shape for value in values)) or (1,)
             return np.concatenate([np.broadcast_to(value, lead) for value in values], axis=-1)[..., index]
 
@@ -97,40 +97,48 @@ class Points:
         most = np.minimum(held, self.most_sequences * self.layout.attention_data)
         offline = np.asarray(load.in_process) > 0
         unknown = np.isnan(self.concurrency)
-        asked = np.where(unknown & offline, np.inf, np.where(unknown, 1.0, self.concurrency))
-        held = np.minimum(asked, np.maximum(most, 1.0))
-        running = np.where(offline | self.queued, held, asked)
+        concurrency = np.where(unknown & offline, np.inf, np.where(unknown, 1.0, self.concurrency))
+        held = np.minimum(concurrency, np.maximum(most, 1.0))
+        running = np.where(offline | self.queued, held, concurrency)
         state = steady_state(self.model, gpu, self.layout, replace(load, concurrency=running), constants)
-        waiting = np.where(self.queued & ~offline, asked / running - 1, 0.0) * running / state.requests
+        waiting = np.where(self.queued & ~offline, concurrency / running - 1, 0.0) * running / state.requests
         return replace(state, first_token=state.first_token + waiting)
 
 
 def points(rows: Sequence[ServingRow], catalog: Catalog) -> Points:
     """The rows that state their layout, as the planner takes them, stacked into arrays."""
     settings = [setting(row.question, look_up(row.question, catalog), None, catalog) for row in rows]
-    known = [estimates(one, catalog) for one in settings]
+    estimates_by_row = [estimates(row_setting, catalog) for row_setting in settings]
     taken = {}
-    for name in dict.fromkeys(name for one in known for name in one) | {"correction": None}:
-        mine = [one.get(name) for one in known]
+    names = dict.fromkeys(name for row_estimates in estimates_by_row for name in row_estimates)
+    for name in names | {"correction": None}:
+        mine = [row_estimates.get(name) for row_estimates in estimates_by_row]
         unique = tuple(dict.fromkeys(mine))
-        place = {one: index for index, one in enumerate(unique)}
-        taken[name] = unique, np.array([place[one] for one in mine], np.intp)
-    typical = [{name: one[name].typical if name in one else 1.0 for name in taken} for one in known]
-    loads = stacked([serving_load(one, values.__getitem__) for one, values in zip(settings, typical, strict=True)])
-    rates = stacked([serving_rates(one, values.__getitem__) for one, values in zip(settings, typical, strict=True)])
+        place = {estimate: index for index, estimate in enumerate(unique)}
+        taken[name] = unique, np.array([place[estimate] for estimate in mine], np.intp)
+    typical = [
+        {name: row_estimates[name].typical if name in row_estimates else 1.0 for name in taken}
+        for row_estimates in estimates_by_row
+    ]
+    loads = stacked(
+        [serving_load(row_setting, values.__getitem__) for row_setting, values in zip(settings, typical, strict=True)]
+    )
+    rates = stacked(
+        [serving_rates(row_setting, values.__getitem__) for row_setting, values in zip(settings, typical, strict=True)]
+    )
     counted = np.asarray(loads.burst) > 0
     return Points(
         rows=tuple(rows),
         settings=tuple(settings),
-        model=stacked_models([one.model for one in settings]),
+        model=stacked_models([row_setting.model for row_setting in settings]),
         layout=stacked([row.layout or Layout() for row in rows]),
         taken=taken,
         rates=lambda take: rates,
         load=lambda take: replace(loads, burst=np.where(counted, take("burst"), 0.0)),
-        years=np.array([years_of(one) for one in settings]),
-        lean=np.array([float(one.family == "sink") for one in settings]),
+        years=np.array([years_of(row_setting) for row_setting in settings]),
+        lean=np.array([float(row_setting.family == "sink") for row_setting in settings]),
         concurrency=np.array([row.concurrency / row.replicas for row in rows]),
-        most_sequences=np.array([float(one.engine.max_sequences) for one in settings]),
+        most_sequences=np.array([float(row_setting.engine.max_sequences) for row_setting in settings]),
         queued=np.array([row.tier != "core" for row in rows]),
     )
 
@@ -243,8 +251,8 @@ def predictions(rows: Sequence[ServingRow], catalog: Catalog, leave_one_out: boo
     data = points(stated, catalog)
     typical = figures(data.steady(), data)
     if leave_one_out:
-        known, _ = read(MEASUREMENTS, catalog)
-        fitted = points([row for row in known if row.layout and row.tier == "core"], catalog)
+        published, _ = read(MEASUREMENTS, catalog)
+        fitted = points([row for row in published if row.layout and row.tier == "core"], catalog)
         sources = np.array([row.source for row in stated])
         for name, logs in left_out(fitted, fit(fitted, np.ones(len(fitted.rows), bool))).items():
             if (sources == name).any():
@@ -252,7 +260,7 @@ def predictions(rows: Sequence[ServingRow], catalog: Catalog, leave_one_out: boo
     drawn = figures(data.steady(lambda estimate: estimate.draws()[::EVERY, None]), data)
     bands = []
     for kind, name in enumerate(("time_per_token", "first_token", "throughput")):
-        errors = np.array([residual(name, one, catalog) for one in data.settings])
+        errors = np.array([residual(name, row_setting, catalog) for row_setting in data.settings])
         low, high = interval(drawn[kind].T, errors)
         scale = typical[kind] / drawn[kind][0]
         bands.append(np.stack([typical[kind], low * scale, high * scale], axis=1).tolist())
@@ -267,63 +275,63 @@ def figures(state: SteadyState, data: Points) -> Floats:
     count = len(data.rows)
     several = [np.asarray(part) for part in (state.time_per_token, state.first_token, throughput(state, data))]
     lead = np.broadcast_shapes(*(part.shape[:-1] for part in several))
-    made = np.stack([np.broadcast_to(part, (*lead, count)) for part in several])
-    return made[:, 0] if lead == (1,) else made
+    values = np.stack([np.broadcast_to(part, (*lead, count)) for part in several])
+    return values[:, 0] if lead == (1,) else values
 
 
 def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[str, Any]:
     """Predict every row of a file and say how far off, by tier and by group."""
     rows, skipped = read(path, catalog)
-    found = predictions(rows, catalog, leave_one_out)
-    return summary(found, skipped, leave_one_out) | {
+    predicted = predictions(rows, catalog, leave_one_out)
+    return summary(predicted, skipped, leave_one_out) | {
         "best_configuration": best_configuration([row for row in rows if row.searched], catalog)
     }
 
 
 def summary(
-    found: Sequence[ServingPrediction], skipped: Sequence[Mapping[str, str]], leave_one_out: bool
+    predicted: Sequence[ServingPrediction], skipped: Sequence[Mapping[str, str]], leave_one_out: bool
 ) -> dict[str, Any]:
     """The report of predictions already made, without those of layouts that the planner has to find."""
     return {
-        "rows": len(found),
+        "rows": len(predicted),
         "skipped": list(skipped),
         "leave_one_out": leave_one_out,
-        **{tier: tier_report([one for one in found if one.row.tier == tier]) for tier in TIERS},
-        "decisions": decisions([one for one in found if one.row.tier == "core"]),
+        **{tier: tier_report([p for p in predicted if p.row.tier == tier]) for tier in TIERS},
+        "decisions": decisions([p for p in predicted if p.row.tier == "core"]),
     }
 
 
-def tier_report(found: Sequence[ServingPrediction]) -> dict[str, Any]:
+def tier_report(predicted: Sequence[ServingPrediction]) -> dict[str, Any]:
     """How far off a tier's rows are: time per token, throughput at its maximum, time to first token."""
     return {
-        "tpot": by_group([(p.row, p.row.time_per_token, p.time_per_token) for p in found]),
-        "throughput": by_group([(p.row, p.row.throughput, p.throughput) for p in found if p.row.offline]),
-        "ttft": by_group([(p.row, p.row.first_token, p.first_token) for p in found]),
+        "tpot": by_group([(p.row, p.row.time_per_token, p.time_per_token) for p in predicted]),
+        "throughput": by_group([(p.row, p.row.throughput, p.throughput) for p in predicted if p.row.offline]),
+        "ttft": by_group([(p.row, p.row.first_token, p.first_token) for p in predicted]),
     }
 
 
 Compared = tuple[ServingRow, float, tuple[float, float, float]]
 
 
-def by_group(found: Sequence[Compared]) -> dict[str, Any]:
+def by_group(comparisons: Sequence[Compared]) -> dict[str, Any]:
     """Statistics of what was measured, overall and by source, engine, GPU and model."""
-    known = [one for one in found if one[1] > 0]
+    stated = [compared for compared in comparisons if compared[1] > 0]
     keys: dict[str, Callable[[Compared], str]] = {
-        "by_source": lambda one: one[0].source,
-        "by_engine": lambda one: one[0].engine,
-        "by_gpu": lambda one: one[0].question.gpu,
-        "by_model": lambda one: one[0].question.model,
+        "by_source": lambda compared: compared[0].source,
+        "by_engine": lambda compared: compared[0].engine,
+        "by_gpu": lambda compared: compared[0].question.gpu,
+        "by_model": lambda compared: compared[0].question.model,
     }
-    return score(known) | {name: grouped(known, key, score) for name, key in keys.items()}
+    return score(stated) | {name: grouped(stated, key, score) for name, key in keys.items()}
 
 
-def score(found: Sequence[Compared]) -> Statistics:
+def score(comparisons: Sequence[Compared]) -> Statistics:
     """Statistics of some comparisons."""
     return statistics(
-        [typical for _, _, (typical, _, _) in found],
-        [measured for _, measured, _ in found],
-        [low for _, _, (_, low, _) in found],
-        [high for _, _, (_, _, high) in found],
+        [typical for _, _, (typical, _, _) in comparisons],
+        [measured for _, measured, _ in comparisons],
+        [low for _, _, (_, low, _) in comparisons],
+        [high for _, _, (_, _, high) in comparisons],
     )
 
 
@@ -334,11 +342,11 @@ def best_configuration(rows: Sequence[ServingRow], catalog: Catalog) -> dict[str
     for row in rows:
         if not row.throughput > 0:
             continue
-        asked = row.question.query()
-        if asked not in answers:
-            answers[asked] = best_throughput(row.question, catalog)
-        if answers[asked] > 0:
-            compared["offline" if row.offline else "server"].append((answers[asked], row.throughput))
+        query = row.question.query()
+        if query not in answers:
+            answers[query] = best_throughput(row.question, catalog)
+        if answers[query] > 0:
+            compared["offline" if row.offline else "server"].append((answers[query], row.throughput))
     return {
         name: statistics([predicted for predicted, _ in pairs], [measured for _, measured in pairs])
         for name, pairs in compared.items()
@@ -359,24 +367,24 @@ KEPT = 1.1
 """A limit counts as kept where the measured time is no more than a tenth above it."""
 
 
-def decisions(found: Sequence[ServingPrediction]) -> dict[str, Any]:
+def decisions(predicted: Sequence[ServingPrediction]) -> dict[str, Any]:
     """What choosing by prediction costs: throughput lost against the best measured choice under a limit per token.
 
     Choices are the measured layouts and loads of one model, format, GPU, engine and pair of lengths.
     """
     groups: dict[tuple[object, ...], list[ServingPrediction]] = {}
-    for one in found:
-        if one.row.time_per_token > 0 and one.row.throughput > 0:
-            asked = one.row.question
-            lengths = asked.input_tokens, asked.output_tokens
-            key = (one.row.source, one.row.engine, asked.weights, lengths, asked.software_date)
-            groups.setdefault(key, []).append(one)
+    for prediction in predicted:
+        if prediction.row.time_per_token > 0 and prediction.row.throughput > 0:
+            question = prediction.row.question
+            lengths = question.input_tokens, question.output_tokens
+            key = (prediction.row.source, prediction.row.engine, question.weights, lengths, question.software_date)
+            groups.setdefault(key, []).append(prediction)
     losses, kept = [], []
     for members in groups.values():
-        measured = np.array([one.row.time_per_token for one in members])
-        speed = np.array([one.row.throughput for one in members])
-        guess = np.array([one.time_per_token[0] for one in members])
-        rate = np.array([one.throughput[0] for one in members])
+        measured = np.array([prediction.row.time_per_token for prediction in members])
+        speed = np.array([prediction.row.throughput for prediction in members])
+        guess = np.array([prediction.time_per_token[0] for prediction in members])
+        rate = np.array([prediction.throughput[0] for prediction in members])
         if len(members) < 4:
             continue
         for limit in np.quantile(measured, np.linspace(0.1, 1, LIMITS)):
@@ -406,10 +414,10 @@ def text(report: Mapping[str, Any]) -> str:
     for name in ("by_source", "by_engine", "by_gpu", "by_model"):
         parts.append(table(report["core"]["tpot"][name], f"core tpot {name.replace('_', ' ')}"))
     parts.append(table(report["best_configuration"], "best configuration"))
-    made = report["decisions"]
-    if made["choices"]:
+    chosen = report["decisions"]
+    if chosen["choices"]:
         parts.append(
-            f"{made['choices']} choices under a limit: {made['loss']:.1%} of the best throughput lost on average, "
-            f"{made['kept']:.1%} of the limits kept."
+            f"{chosen['choices']} choices under a limit: {chosen['loss']:.1%} of the best throughput lost on average, "
+            f"{chosen['kept']:.1%} of the limits kept."
         )
     return "\n\n".join(parts)

@@ -28,7 +28,7 @@ def statistics(
     if p.size == 0:
         return dict.fromkeys(("median", "mean", "p90", "bias", "coverage", "width"), None) | {"count": 0}
     error = np.abs(p / m - 1)
-    found: Statistics = {
+    figures: Statistics = {
         "count": int(p.size),
         "median": float(np.median(error)),
         "mean": float(np.mean(error)),
@@ -39,9 +39,9 @@ def statistics(
     }
     if low is not None and high is not None:
         below, above = np.asarray(low, float), np.asarray(high, float)
-        found["coverage"] = float(np.mean((below <= m) & (m <= above)))
-        found["width"] = float(np.median(np.sqrt(above / below) - 1))
-    return found
+        figures["coverage"] = float(np.mean((below <= m) & (m <= above)))
+        figures["width"] = float(np.median(np.sqrt(above / below) - 1))
+    return figures
 
 
 def grouped(

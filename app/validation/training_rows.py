@@ -93,9 +93,9 @@ def flag(text: str | None) -> bool | None:
     return None if value is None else value > 0
 
 
-def one_of(text: str | None, *known: str) -> str | None:
+def one_of(text: str | None, *words: str) -> str | None:
     """A word that is known, or ``None``."""
-    return text if text in known else None
+    return text if text in words else None
 
 
 def release_of(version: str, source: str) -> float | None:
@@ -169,10 +169,10 @@ def model_of(row: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
     Of one's own: a feed-forward block of exactly 4h is plain and any other gated, heads are h/H wide, embeddings are
     not tied, every layer of a mixture of experts is one, two experts work on a token, all heads have their own keys.
     """
-    known = same_shape(row, catalog)
-    if known is not None:
+    model = same_shape(row, catalog)
+    if model is not None:
         names = ("layers", "vocabulary", "experts_per_token")
-        return {"model": known.key} | {name: whole(row.get(name)) or None for name in names}
+        return {"model": model.key} | {name: whole(row.get(name)) or None for name in names}
     hidden, experts = whole(row.get("hidden")) or 0, whole(row.get("experts")) or 0
     ffn = whole(row.get("ffn_hidden")) or (None if experts else 4 * hidden)
     fields = {
@@ -293,9 +293,9 @@ def scenario_of(raw: Mapping[str, str], catalog: Catalog) -> Scenario:
         "precision": raw.get("precision") or "bf16",
         "layout": raw.get("layout") or None,
     }
-    asked = Scenario.model_validate(stated)
-    asked = asked.model_copy(update=degrees_of(raw, asked, catalog))
-    return Scenario.model_validate(vars(asked) | recomputation_of(raw, asked, catalog))
+    question = Scenario.model_validate(stated)
+    question = question.model_copy(update=degrees_of(raw, question, catalog))
+    return Scenario.model_validate(vars(question) | recomputation_of(raw, question, catalog))
 
 
 def cluster_of(raw: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
@@ -345,16 +345,17 @@ def software_of(raw: Mapping[str, str]) -> dict[str, Any]:
     return said(raw.get("note", "")) | {name: value for name, value in stated.items() if value is not None}
 
 
-def degrees_of(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) -> dict[str, Any]:
+def degrees_of(raw: Mapping[str, str], question: Scenario, catalog: Catalog) -> dict[str, Any]:
     """How the row is spread over its GPUs: by rule where blank, or by the planner's search if that would not fit."""
-    usual = usual_degrees(raw, asked, catalog)
+    usual = usual_degrees(raw, question, catalog)
     if any(raw.get(name) for name in ("tensor_parallel", "pipeline_parallel", "sharding")):
         return usual
-    fits = setup_of(asked.model_copy(update=usual | {"recompute": "full"}), catalog).search(1.0, timed=False).feasible
-    return usual if fits else searched(raw, asked, catalog) or usual
+    leanest = question.model_copy(update=usual | {"recompute": "full"})
+    fits = setup_of(leanest, catalog).search(1.0, timed=False).feasible
+    return usual if fits else searched(raw, question, catalog) or usual
 
 
-def usual_degrees(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) -> dict[str, Any]:
+def usual_degrees(raw: Mapping[str, str], question: Scenario, catalog: Catalog) -> dict[str, Any]:
     """The row's degrees, blanks filled by rule.
 
     *Tensor parallel*: the smallest up to 8 that holds 8 bytes per parameter in 0.6 of the memory. *Pipeline*: none.
@@ -363,28 +364,28 @@ def usual_degrees(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) -> 
     under a quarter; before, none. *Sharding*: the optimizer state, in stacks of before 2023 nothing; its group: all
     replicas; fully sharded groups smaller than a node are taken as not stated. *Sequence parallel*: as the stack does.
     """
-    trait = calibration.traits(catalog, asked.stack or calibration.DEFAULT_STACK)
-    model = shape(asked.part(ModelRequest), catalog)
-    parameters, gpus, batch = float(transformer.parameters(model)), asked.gpus, float(raw["global_batch"])
+    trait = calibration.traits(catalog, question.stack or calibration.DEFAULT_STACK)
+    model = shape(question.part(ModelRequest), catalog)
+    parameters, gpus, batch = float(transformer.parameters(model)), question.gpus, float(raw["global_batch"])
 
     def blank(name: str) -> float:
         return catalog.training["blanks"][name].typical
 
-    needed = blank("state") * parameters / (blank("state_share") * catalog.gpus[asked.gpu].memory.typical)
+    needed = blank("state") * parameters / (blank("state_share") * catalog.gpus[question.gpu].memory.typical)
     t = whole(raw.get("tensor_parallel")) or int(min(2 ** np.ceil(np.log2(max(needed, 1))), 8, gpus))
     p = whole(raw.get("pipeline_parallel")) or 1
     c = whole(raw.get("context_parallel")) or 1
     d = max(gpus / (t * p * c), 1 / c)
     large = min((blank("large_model") / parameters) ** 0.5, 1.0)
-    usual = np.clip(blank("tokens") * t / asked.sequence_length * large, 1, blank("micro_batch"))
+    usual = np.clip(blank("tokens") * t / question.sequence_length * large, 1, blank("micro_batch"))
     piped = max(batch / (d * p), 1.0) if trait["micro_batches_as_stages"] > 0 else 1.0
     b = number(raw.get("micro_batch")) or (piped if p > 1 else 2 ** np.floor(np.log2(usual)))
     b = max(int(min(b, batch / d)), 1)
     sharding = one_of(raw.get("sharding"), *SHARDING) or ("none" if trait["dropout"] > 0 else "optimizer")
     group = whole(raw.get("sharding_group"))
-    tiny = group is not None and sharding == "parameters" and group < min(asked.scale_up_domain or 1, d * c)
+    tiny = group is not None and sharding == "parameters" and group < min(question.scale_up_domain or 1, d * c)
     stages = 1
-    if p > 1 and (asked.software_date or trait["release"]) >= blank("interleaved"):
+    if p > 1 and (question.software_date or trait["release"]) >= blank("interleaved"):
         stages = chunks(int(model.layers + model.prediction_layers), p, batch / (d * b), blank("idle"))
     sequence_parallel = flag(raw.get("sequence_parallel"))
     return {
@@ -401,14 +402,14 @@ def usual_degrees(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) -> 
     }
 
 
-def searched(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) -> dict[str, Any]:
+def searched(raw: Mapping[str, str], question: Scenario, catalog: Catalog) -> dict[str, Any]:
     """The planner's own best degrees, where a source states none; nothing where none fits."""
     stated = {
         "micro_batch": whole(raw.get("micro_batch")) or None,
         "recompute": one_of(raw.get("recompute"), *RECOMPUTE),
         "expert_parallel": whole(raw.get("expert_parallel")) or None,
     }
-    setup = setup_of(asked.model_copy(update=stated), catalog)
+    setup = setup_of(question.model_copy(update=stated), catalog)
     best = setup.search(quickest=1).best()
     if best is None:
         return {}
@@ -434,13 +435,13 @@ def chunks(depth: int, stages: int, micro_batches: float, idle: float) -> int:
     return next((v for v in even if v >= wanted), even[-1] if even else 1)
 
 
-def recomputation_of(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) -> dict[str, Any]:
+def recomputation_of(raw: Mapping[str, str], question: Scenario, catalog: Catalog) -> dict[str, Any]:
     """What is computed again: as stated, else as the stack does, else just so much as memory needs.
 
     First what is cheap, where the stack can repeat it alone (norms, activation functions, the widening of latent
     attention); then so many whole layers as the stack is known to set to fit: recipes of some are never so.
     """
-    trait = calibration.traits(catalog, asked.stack or calibration.DEFAULT_STACK)
+    trait = calibration.traits(catalog, question.stack or calibration.DEFAULT_STACK)
     stated = one_of(raw.get("recompute"), *RECOMPUTE)
     usual = "full" if trait["recompute_always"] > 0 else "selective" if trait["recompute_selective"] > 0 else "none"
     if stated or usual == "full":
@@ -448,12 +449,13 @@ def recomputation_of(raw: Mapping[str, str], asked: Scenario, catalog: Catalog) 
     modules = usual == "none" and trait["selective_modules"] > 0
     if not (modules or trait["recompute_to_fit"] > 0):
         return {"recompute": usual}
-    budget = catalog.training["memory"]["budget"].typical * catalog.gpus[asked.gpu].memory.typical
-    setup = setup_of(asked, catalog)
+    budget = catalog.training["memory"]["budget"].typical * catalog.gpus[question.gpu].memory.typical
+    setup = setup_of(question, catalog)
     layers = float(setup.inputs.shape.layers)
 
     def needed(kind: str, whole_layers: int) -> float:
-        spread = asked.model_copy(update={"recompute": kind, "recompute_layers": whole_layers}).part(ParallelismRequest)
+        recomputing = question.model_copy(update={"recompute": kind, "recompute_layers": whole_layers})
+        spread = recomputing.part(ParallelismRequest)
         return memory_of(replace(setup, fixed=setup.fixed_as(spread)))
 
     bare = needed(usual, 0)

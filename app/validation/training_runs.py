@@ -51,13 +51,13 @@ def stacked(records: Sequence[Record]) -> Record:
     """Records of numbers, or of such records, as one record of arrays."""
     kind: Any = type(records[0])
     columns = {entry.name: [getattr(record, entry.name) for record in records] for entry in fields(kind)}
-    one: Record = kind(
+    arrays: Record = kind(
         **{
             name: stacked(column) if is_dataclass(column[0]) else np.array(column, float)
             for name, column in columns.items()
         }
     )
-    return one
+    return arrays
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ class Batch:
         """Predicted memory of every row, and what an allocator counts of it in use, without context and gaps [B]."""
         cal = self.calibration(constant)
         used = memory.memory(self.shape, self.job, self.parallelism, self.software, cal)
-        total, own = np.broadcast_arrays(used.total, used.total - used.buffers, self.measured)[:2]
-        return total, own
+        total, allocated = np.broadcast_arrays(used.total, used.total - used.buffers, self.measured)[:2]
+        return total, allocated
 
 
 def typical(catalog: Catalog) -> step_constants.Sampling:
@@ -126,15 +126,17 @@ def batch(rows: Sequence[Row], catalog: Catalog) -> Batch:
         unique = tuple(dict.fromkeys(names))
         groups[entry.name] = unique, np.array([unique.index(name) for name in names], np.intp)
     return Batch(
-        shape=stacked([one.shape for one in inputs]),
-        job=stacked([one.job for one in inputs]),
-        hardware=stacked([one.hardware for one in inputs]),
-        parallelism=stacked([found.parallelism for found in searches]),
-        software=stacked([one.software for one in inputs]),
-        exchanges=stacked([one.exchanges(found.parallelism) for one, found in zip(inputs, searches, strict=True)]),
-        conditions=stacked([one.conditions for one in inputs]),
+        shape=stacked([row_inputs.shape for row_inputs in inputs]),
+        job=stacked([row_inputs.job for row_inputs in inputs]),
+        hardware=stacked([row_inputs.hardware for row_inputs in inputs]),
+        parallelism=stacked([search.parallelism for search in searches]),
+        software=stacked([row_inputs.software for row_inputs in inputs]),
+        exchanges=stacked(
+            [row_inputs.exchanges(search.parallelism) for row_inputs, search in zip(inputs, searches, strict=True)]
+        ),
+        conditions=stacked([row_inputs.conditions for row_inputs in inputs]),
         groups=groups,
-        refused=np.array([not found.feasible for found in searches]),
+        refused=np.array([not search.feasible for search in searches]),
         measured=np.array([row.measured for row in rows]),
         weight=np.array([count[row.group] ** -0.5 for row in rows]),
     )
@@ -222,8 +224,8 @@ def predictions(rows: Sequence[Row], catalog: Catalog, leave_one_out: bool) -> l
     data = batch(rows, catalog)
     times = np.exp(data.log_time(typical(catalog)))
     if leave_one_out:
-        known = fitted_rows(catalog)
-        fitted = left_out(batch(known, catalog), known, catalog)
+        learn_from = fitted_rows(catalog)
+        fitted = left_out(batch(learn_from, catalog), learn_from, catalog)
         for name, constants in fitted.items():
             mine = np.array([row.group == name for row in rows])
             if mine.any():
@@ -232,13 +234,13 @@ def predictions(rows: Sequence[Row], catalog: Catalog, leave_one_out: bool) -> l
     residuals = [step_constants.residual(widths(row, catalog)) for row in rows]
     low, high = interval(drawn, np.array(residuals))
     base = baseline(data, rows, catalog)
-    total, own = data.memory(typical(catalog))
+    total, allocated = data.memory(typical(catalog))
     context = catalog.training["memory"]["context"].typical
-    counted = {"allocated": own, "reserved": total - context}
+    counted = {"allocated": allocated, "reserved": total - context}
     kinds = [counted.get(row.memory_kind, total)[place] for place, row in enumerate(rows)]
     return [
-        Prediction(row, float(t), float(t * lo / d), float(t * hi / d), float(m), float(n), float(one), bool(no))
-        for row, t, lo, hi, d, m, n, one, no in zip(
+        Prediction(row, float(t), float(t * lo / d), float(t * hi / d), float(m), float(n), float(base_time), bool(no))
+        for row, t, lo, hi, d, m, n, base_time, no in zip(
             rows, times, low, high, drawn[:, 0], total, kinds, base, data.refused, strict=True
         )
     ]
@@ -247,12 +249,12 @@ def predictions(rows: Sequence[Row], catalog: Catalog, leave_one_out: bool) -> l
 def widths(row: Row, catalog: Catalog) -> list[step_constants.Width]:
     """What the range of a row rests on: what the planner's does, and what rules fill in or take for something else."""
     question = row.scenario()
-    found = step_constants.widths(catalog, catalog.gpus[question.gpu], row.experts, question.part(SoftwareRequest))
-    if row.borrowed and "other_stack" not in [part.name for part in found]:
-        found.append(step_constants.Width("other_stack", catalog.training["residual"]["other_stack"].typical))
+    parts = step_constants.widths(catalog, catalog.gpus[question.gpu], row.experts, question.part(SoftwareRequest))
+    if row.borrowed and "other_stack" not in [part.name for part in parts]:
+        parts.append(step_constants.Width("other_stack", catalog.training["residual"]["other_stack"].typical))
     if row.unstated:
-        found.append(step_constants.Width("unstated", catalog.training["residual"]["unstated"].typical))
-    return found
+        parts.append(step_constants.Width("unstated", catalog.training["residual"]["unstated"].typical))
+    return parts
 
 
 def _drawn(data: Batch, catalog: Catalog) -> NDArray[np.float64]:
@@ -268,45 +270,45 @@ def baseline(data: Batch, rows: Sequence[Row], catalog: Catalog) -> NDArray[np.f
     """
     tokens = np.asarray(data.job.sequence_length) * data.job.global_batch
     work = np.asarray(transformer.training_flops(data.shape, data.job.sequence_length)) * tokens
-    asked = [row.scenario() for row in rows]
-    cards = [catalog.gpus[scenario.gpu] for scenario in asked]
-    best = work / np.array([scenario.gpus for scenario in asked]) / data.hardware.linear_peak
+    questions = [row.scenario() for row in rows]
+    cards = [catalog.gpus[scenario.gpu] for scenario in questions]
+    best = work / np.array([scenario.gpus for scenario in questions]) / data.hardware.linear_peak
     used = best / data.measured
     group, gpu = np.array([row.group for row in rows]), np.array([card.key for card in cards])
     size, architecture = np.asarray(data.job.linear_bytes), np.array([card.architecture for card in cards])
-    known = np.empty(len(rows))
+    times = np.empty(len(rows))
     for index in range(len(rows)):
         others = group != group[index]
         same = others & (size == size[index])
         pools = (same & (gpu == gpu[index]), same & (architecture == architecture[index]), others)
         pool = next((mask for mask in pools if mask.any()), np.arange(len(rows)) == index)
-        known[index] = best[index] / np.median(used[pool])
-    return known
+        times[index] = best[index] / np.median(used[pool])
+    return times
 
 
-def _score(found: Sequence[Prediction]) -> Statistics:
+def _score(predicted: Sequence[Prediction]) -> Statistics:
     return statistics(
-        [p.time for p in found],
-        [p.row.measured for p in found],
-        [p.low for p in found],
-        [p.high for p in found],
+        [p.time for p in predicted],
+        [p.row.measured for p in predicted],
+        [p.low for p in predicted],
+        [p.high for p in predicted],
     )
 
 
-def _clusters(found: Sequence[Prediction]) -> Statistics:
+def _clusters(predicted: Sequence[Prediction]) -> Statistics:
     """The same with one vote for each cluster of rows: the geometric means of its predictions and measurements."""
     members: dict[str, list[Prediction]] = {}
-    for p in found:
+    for p in predicted:
         members.setdefault(p.row.cluster, []).append(p)
     numbers = [np.array([(p.time, p.row.measured, p.low, p.high) for p in some]) for some in members.values()]
     means = np.array([np.exp(np.mean(np.log(some), axis=0)) for some in numbers]).reshape(-1, 4)
     return statistics(*means.T)
 
 
-def _infeasible(found: Sequence[Prediction]) -> dict[str, float]:
+def _infeasible(predicted: Sequence[Prediction]) -> dict[str, float]:
     """Published runs that the planner says cannot be: how many, and their share."""
-    count = sum(p.refused for p in found)
-    return {"count": count, "share": count / len(found) if found else 0.0}
+    count = sum(p.refused for p in predicted)
+    return {"count": count, "share": count / len(predicted) if predicted else 0.0}
 
 
 LEAST_INSIDE, MOST_INSIDE = 0.75, 0.88
@@ -319,7 +321,7 @@ def _sources(by_group: Mapping[str, Statistics]) -> dict[str, int]:
     ``near`` counts a source whose share would be between the two if one row more, or less, were inside: no source of
     three rows can have four of five of them.
     """
-    inside = [(found["coverage"], 1 / found["count"]) for found in by_group.values()]
+    inside = [(source["coverage"], 1 / source["count"]) for source in by_group.values()]
     return {
         "count": len(inside),
         "enough": sum(share >= LEAST_INSIDE for share, _ in inside),
@@ -334,32 +336,34 @@ def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[st
     return summary(predictions(rows, catalog, leave_one_out), skipped, leave_one_out)
 
 
-def summary(found: Sequence[Prediction], skipped: Sequence[Mapping[str, str]], leave_one_out: bool) -> dict[str, Any]:
+def summary(
+    predicted: Sequence[Prediction], skipped: Sequence[Mapping[str, str]], leave_one_out: bool
+) -> dict[str, Any]:
     """The report of predictions already made. ``memory`` counts a source's GB as GiB, as PyTorch prints it."""
-    sized = [p for p in found if p.row.memory]
-    by_group = grouped(found, lambda p: p.row.group, _score)
+    sized = [p for p in predicted if p.row.memory]
+    by_group = grouped(predicted, lambda p: p.row.group, _score)
     return {
-        "rows": len(found),
+        "rows": len(predicted),
         "skipped": list(skipped),
         "leave_one_out": leave_one_out,
-        "overall": _score(found),
-        "identified": _score([p for p in found if p.row.identified]),
-        "dense": _score([p for p in found if not p.row.experts]),
-        "moe": _score([p for p in found if p.row.experts]),
-        "clusters": _clusters(found),
-        "dense_clusters": _clusters([p for p in found if not p.row.experts]),
-        "moe_clusters": _clusters([p for p in found if p.row.experts]),
-        "baseline": statistics([p.baseline for p in found], [p.row.measured for p in found]),
-        "infeasible": _infeasible(found),
+        "overall": _score(predicted),
+        "identified": _score([p for p in predicted if p.row.identified]),
+        "dense": _score([p for p in predicted if not p.row.experts]),
+        "moe": _score([p for p in predicted if p.row.experts]),
+        "clusters": _clusters(predicted),
+        "dense_clusters": _clusters([p for p in predicted if not p.row.experts]),
+        "moe_clusters": _clusters([p for p in predicted if p.row.experts]),
+        "baseline": statistics([p.baseline for p in predicted], [p.row.measured for p in predicted]),
+        "infeasible": _infeasible(predicted),
         "memory": statistics([p.counted_memory for p in sized], [(p.row.memory or 0) * GIB for p in sized]),
         "sources": _sources(by_group),
         "by_group": by_group,
-        "by_stack": grouped(found, lambda p: p.row.stack, _score),
-        "by_regime": grouped(found, lambda p: p.row.regime, _score),
-        "moe_by_regime": grouped([p for p in found if p.row.experts], lambda p: p.row.regime, _score),
-        "moe_by_routing": grouped([p for p in found if p.row.experts], lambda p: p.row.routing, _score),
-        "by_gpu": grouped(found, lambda p: p.row.scenario().gpu, _score),
-        "by_run": grouped(found, lambda p: p.row.run, _score),
+        "by_stack": grouped(predicted, lambda p: p.row.stack, _score),
+        "by_regime": grouped(predicted, lambda p: p.row.regime, _score),
+        "moe_by_regime": grouped([p for p in predicted if p.row.experts], lambda p: p.row.regime, _score),
+        "moe_by_routing": grouped([p for p in predicted if p.row.experts], lambda p: p.row.routing, _score),
+        "by_gpu": grouped(predicted, lambda p: p.row.scenario().gpu, _score),
+        "by_run": grouped(predicted, lambda p: p.row.run, _score),
     }
 
 

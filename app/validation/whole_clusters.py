@@ -195,11 +195,11 @@ class Entry(BaseModel):
     def question(self, catalog: Catalog) -> Scenario:
         """The question to the planner."""
         if self.run:
-            known = vars(training_rows.scenario_of(_shape_columns(self.run, catalog) | dict(self.run), catalog))
+            settings = vars(training_rows.scenario_of(_shape_columns(self.run, catalog) | dict(self.run), catalog))
             tokens = {"training_tokens": self.run["training_tokens"]} if "training_tokens" in self.run else {}
-            return Scenario.model_validate(known | tokens, context={"catalog": catalog})
-        asked = catalog.presets[self.preset].scenario if self.preset else self.scenario
-        return Scenario.model_validate(asked, context={"catalog": catalog})
+            return Scenario.model_validate(settings | tokens, context={"catalog": catalog})
+        stated = catalog.presets[self.preset].scenario if self.preset else self.scenario
+        return Scenario.model_validate(stated, context={"catalog": catalog})
 
 
 def _shape_columns(run: Mapping[str, str], catalog: Catalog) -> dict[str, str]:
@@ -212,9 +212,9 @@ def _shape_columns(run: Mapping[str, str], catalog: Catalog) -> dict[str, str]:
 def read(path: Path, catalog: Catalog) -> tuple[Mapping[str, Entry], Mapping[str, Source]]:
     """The entries of a file by key, and the sources that they name: its own and the catalogue's."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    own = {key: Source.model_validate(table) for key, table in tables.pop("sources", {}).items()}
+    file_sources = {key: Source.model_validate(table) for key, table in tables.pop("sources", {}).items()}
     entries = {key: Entry.model_validate(table) for key, table in tables.items()}
-    sources = {**catalog.sources, **own}
+    sources = {**catalog.sources, **file_sources}
     for key, entry in entries.items():
         if unknown := set(entry.recalled) - (entry.run or entry.scenario).keys():
             raise ValueError(f"{key}: recalled settings that are not asked: {', '.join(sorted(unknown))}")
@@ -327,9 +327,9 @@ def _errors(compared: Sequence[Comparison]) -> dict[str, Any]:
     """Errors of the figures that we give a number for."""
     said = [each for each in compared if np.isfinite(each.ratio)]
     ranged = [each for each in said if each.inside is not None]
-    found = statistics([each.predicted[1] for each in said], [each.published for each in said])
-    found["coverage"] = float(np.mean([each.inside for each in ranged])) if ranged else None
-    return found
+    errors = statistics([each.predicted[1] for each in said], [each.published for each in said])
+    errors["coverage"] = float(np.mean([each.inside for each in ranged])) if ranged else None
+    return errors
 
 
 def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[str, Any]:
