@@ -62,14 +62,14 @@ class AnswerSchemas:
         if isinstance(kind, TypeVar):
             return self.of(kind.__default__)  # type: ignore[attr-defined]  # the standard library has it from 3.13 on
         if origin is Annotated:
-            unit = next((one.unit for one in inner[1:] if isinstance(one, EstimateIn)), "")
+            unit = next((mark.unit for mark in inner[1:] if isinstance(mark, EstimateIn)), "")
             return self.of(inner[0]) | ({"x-unit": unit} if unit else {})
         if origin is Literal:
             return {"type": "string", "enum": list(inner)}
         if kind == Quantity:
             return self._quantity()
         if origin in (Union, UnionType):
-            return _any_of([self.of(one) for one in inner])
+            return _any_of([self.of(branch) for branch in inner])
         if origin is tuple:
             return self._tuple(inner)
         if isinstance(origin, type) and issubclass(origin, Mapping):
@@ -91,19 +91,19 @@ class AnswerSchemas:
     def _record(self, kind: Any) -> Schema:
         name = kind.__name__
         if name not in self.components:
-            made: Schema = {"type": "object", "description": " ".join((kind.__doc__ or "").split())}
-            self.components[name] = made
-            made["properties"] = {field: self._property(kind, field, *about) for field, *about in _fields(kind)}
+            schema: Schema = {"type": "object", "description": " ".join((kind.__doc__ or "").split())}
+            self.components[name] = schema
+            schema["properties"] = {field: self._property(kind, field, *about) for field, *about in _fields(kind)}
             seldom: Collection[str] = LEFT_OUT.get(kind, getattr(kind, "__optional_keys__", ()))
-            made["required"] = [field for field in made["properties"] if field not in seldom]
+            schema["required"] = [field for field in schema["properties"] if field not in seldom]
         return {"$ref": f"#/components/schemas/{name}"}
 
     def _property(self, kind: Any, field: str, hint: Any, declared: Declaration) -> Schema:
-        made = self.of(hint)
+        schema = self.of(hint)
         if (kind, field) in NOT_FINITE:
-            made = _any_of([made, {"type": "null"}])
+            schema = _any_of([schema, {"type": "null"}])
         about = {"title": declared.label, "description": declared.meaning}
-        return {**made, **about} | ({"x-unit": declared.unit} if declared.unit else {})
+        return {**schema, **about} | ({"x-unit": declared.unit} if declared.unit else {})
 
 
 def _any_of(schemas: list[Schema]) -> Schema:

@@ -400,9 +400,9 @@ def reduce_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> ReduceAnsw
     first = plans[0]
     filled = dict(first.scenario)
     for name in ("message", "gpus"):
-        asked = tuple(dict.fromkeys(plan.scenario[name] for plan in plans))
-        if len(asked) > 1:
-            filled[name] = asked
+        values = tuple(dict.fromkeys(plan.scenario[name] for plan in plans))
+        if len(values) > 1:
+            filled[name] = values
     return ReduceAnswer(
         model_version=__version__,
         catalog_version=catalog.version,
@@ -431,7 +431,7 @@ def fabric_answer(scenario: Scenario, catalog: Catalog) -> FabricAnswer:
 @nan_is_an_answer
 def compare_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> CompareAnswer:
     """Two to four scenarios side by side."""
-    found = compare(scenarios, catalog)
+    comparison = compare(scenarios, catalog)
     fields = {
         f"{letter}.{name}": text
         for letter, scenario in zip("abcd", scenarios, strict=False)
@@ -440,24 +440,24 @@ def compare_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> CompareAn
     return CompareAnswer(
         model_version=__version__,
         catalog_version=catalog.version,
-        scenario=found.plans[0].scenario,
-        findings=by_severity(finding for plan in found.plans for finding in plan.findings),
+        scenario=comparison.plans[0].scenario,
+        findings=by_severity(finding for plan in comparison.plans for finding in plan.findings),
         permalink="/compare?" + urlencode(fields),
-        plans=found.plans,
-        differences=found.differences,
-        asked=found.asked,
-        same=found.same,
+        plans=comparison.plans,
+        differences=comparison.differences,
+        asked=comparison.asked,
+        same=comparison.same,
     )
 
 
 @nan_is_an_answer
 def calibrate_answer(question: CalibrateQuestion, catalog: Catalog) -> CalibrateAnswer:
     """The reader's cluster by its own measurements."""
-    found, findings = own_sweep(question, catalog)
-    scenario = question.scenario().model_copy(update={"calibration": found.calibration or None})
+    calibrated, findings = own_sweep(question, catalog)
+    scenario = question.scenario().model_copy(update={"calibration": calibrated.calibration or None})
     cluster = look_up(scenario, catalog)
     return CalibrateAnswer(
-        **vars(found),
+        **vars(calibrated),
         model_version=__version__,
         catalog_version=catalog.version,
         scenario=scenario.filled(cluster.fields()),
@@ -569,8 +569,8 @@ def _unusual(question: Question, catalog: Catalog) -> list[Finding]:
     """Values that are far from usual for every candidate."""
     scale_out = question.scale_out[0] if question.scale_out else Scenario().scale_out
     clusters = [look_up(question.scenario(gpu, scale_out, question.gpus), catalog) for gpu in question.gpu]
-    found = [{finding.fields: finding for finding in unusual_values(each, question, catalog)} for each in clusters]
-    return [finding for fields, finding in found[0].items() if all(fields in others for others in found)]
+    by_cluster = [{finding.fields: finding for finding in unusual_values(each, question, catalog)} for each in clusters]
+    return [finding for fields, finding in by_cluster[0].items() if all(fields in others for others in by_cluster)]
 
 
 REPORTS = ("collectives", "fabric", "training", "serving", "clusters", "ledger")

@@ -63,11 +63,11 @@ async def _fields(
     request: Request, answer: type, repeatable: frozenset[str] = frozenset()
 ) -> tuple[dict[str, Any], bool, Selection]:
     """The fields of the question, whether they have JSON's types, and what is selected of the answer."""
-    asked = requests.address(request, repeatable | PARTS)
-    selected = selection(asked, answer)
+    query = requests.address(request, repeatable | PARTS)
+    selected = selection(query, answer)
     if request.method == "POST":
-        return await requests.json_body(request, asked), True, selected
-    return asked, False, selected
+        return await requests.json_body(request, query), True, selected
+    return query, False, selected
 
 
 async def _ask(
@@ -90,17 +90,17 @@ async def _ask(
         heavy: whether it waits its turn among the heavy ones.
         several: fields that may repeat.
     """
-    if known := not_modified(request):
-        return known
+    if unchanged := not_modified(request):
+        return unchanged
     fields, typed, selected = await _fields(request, answer, several)
     loaded: Catalog = request.app.state.catalog
-    asked = requests.validate(question, _in_lists(fields, several), loaded, strict=typed)
+    parsed = requests.validate(question, _in_lists(fields, several), loaded, strict=typed)
     _count(request, name)
 
     def work(_: Stopped) -> Response:
-        return _written(request, make(asked, loaded), selected)
+        return _written(request, make(parsed, loaded), selected)
 
-    return await compute(request, work, heavy=heavy(asked, loaded))
+    return await compute(request, work, heavy=heavy(parsed, loaded))
 
 
 def _in_lists(fields: Mapping[str, Any], several: frozenset[str]) -> dict[str, Any]:
@@ -116,8 +116,8 @@ async def plan(request: Request) -> Response:
     Sizes the fabric, times the collectives and the training step, names the bottleneck, and prices it all. With
     `workload=serving` it says what the cluster serves in place of the step.
     """
-    if known := not_modified(request):
-        return known
+    if unchanged := not_modified(request):
+        return unchanged
     fields, typed, selected = await _fields(request, Plan)
     loaded: Catalog = request.app.state.catalog
     scenario = requests.validate(Scenario, fields, loaded, strict=typed)
@@ -139,8 +139,8 @@ async def all_reduce(request: Request) -> Response:
 
     Both may repeat: `results` holds one entry for each pair.
     """
-    if known := not_modified(request):
-        return known
+    if unchanged := not_modified(request):
+        return unchanged
     fields, typed, selected = await _fields(request, answers.ReduceAnswer, REPEATABLE)
     pairs = _pairs(fields)
     loaded: Catalog = request.app.state.catalog
@@ -221,8 +221,8 @@ async def size(request: Request) -> Response:
 
     `gpu` and `scale_out` may repeat: they are the candidates.
     """
-    if known := not_modified(request):
-        return known
+    if unchanged := not_modified(request):
+        return unchanged
     fields, typed, selected = await _fields(request, answers.SizeAnswer, CANDIDATES)
     fields = _in_lists(fields, CANDIDATES)
     settings: Settings = request.app.state.settings
@@ -341,7 +341,7 @@ async def _lines(grid: Grid, batches: AsyncIterator[Rows], settings: Settings, a
         yield _csv_line(columns(grid))
     async for batch in batches:
         done += len(batch)
-        yield b"".join(_csv_line(list(one.values())) if as_csv else to_json(one) + b"\n" for one in batch)
+        yield b"".join(_csv_line(list(record.values())) if as_csv else to_json(record) + b"\n" for record in batch)
     if done < points:
         most = done >= settings.max_sweep_points
         limit = "at the most points of one request" if most else f"after {settings.time_limit:g} s"
@@ -354,8 +354,8 @@ def _batch(rows: Iterator[dict[str, Any]], until: float) -> Rows:
     """Rows of about a tenth of a second."""
     batch: Rows = []
     until = min(until, monotonic() + 0.1)
-    for one in rows:
-        batch.append(one)
+    for record in rows:
+        batch.append(record)
         if monotonic() > until:
             break
     return batch
@@ -399,8 +399,8 @@ async def _catalog(request: Request, kind: str = "", key: str = "") -> Response:
         raise ProblemError(404, f"There is no such kind of entry. The kinds are {', '.join(KINDS)}.")
     if key and key not in loaded.kind(kind):
         raise ProblemError(404, f"There is no such entry. {PREFIX}/catalog/{kind} lists all.")
-    if known := cache.known(request):
-        return known
+    if cached := cache.known(request):
+        return cached
     return await compute(request, lambda _: cache.keep(request, _json(request, _catalog_part(loaded, kind, key))))
 
 
@@ -427,16 +427,17 @@ async def get_accuracy(request: Request) -> Response:
     requests.reject_query(request)
     loaded: Catalog = request.app.state.catalog
     cache: PageCache = request.app.state.page_cache
-    if known := cache.known(request):
-        return known
+    if cached := cache.known(request):
+        return cached
 
     def work(_: Stopped) -> Response:
         held = answers.accuracy(loaded)
         reports = {name: getattr(held, name) for name in answers.REPORTS}
         return cache.keep(request, _json(request, {**_versions(loaded), "permalink": "/accuracy", **reports}))
 
-    made = answers.accuracy.cache_info().currsize > 0  # once for all requests, and the first may come too late for it
-    return await compute(request, work, heavy=not made)
+    # Once for all requests, and the first may come too late for it.
+    evaluated = answers.accuracy.cache_info().currsize > 0
+    return await compute(request, work, heavy=not evaluated)
 
 
 # All together --------------------------------------------------------------------------------------------------------

@@ -156,8 +156,8 @@ def _errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def misread(request: Request, error: RequestValidationError) -> Response:
-        found = [
+        field_problems = [
             problems.FieldProblem(pointer=problems.pointer(item["loc"][1:]), detail=problems.advice(item))
             for item in error.errors()
         ]
-        return answer(request, problems.invalid(found))
+        return answer(request, problems.invalid(field_problems))

@@ -46,7 +46,7 @@ class Asset:
         content = self.path.read_bytes()
         if self.path.parent != FOLDER:
             return content
-        return _IMPORT.sub(lambda found: b'from "./%s?v=%s"' % (found[1], _digest(found[1])), content)
+        return _IMPORT.sub(lambda match: b'from "./%s?v=%s"' % (match[1], _digest(match[1])), content)
 
     @cached_property
     def digest(self) -> str:
@@ -62,15 +62,15 @@ class Asset:
 @cache
 def assets() -> dict[str, Asset]:
     """Every file that is served, by name. Only these: no path of a request ever reaches the file system."""
-    found = {
+    files = {
         path.relative_to(FOLDER).as_posix(): Asset(path)
         for path in sorted(FOLDER.rglob("*"))
         if path.is_file() and not path.name.startswith(".")
     }
-    found["plotly.min.js"] = Asset(_package_file("plotly", "package_data/plotly.min.js"))
+    files["plotly.min.js"] = Asset(_package_file("plotly", "package_data/plotly.min.js"))
     for name in ("swagger-ui-bundle.js", "swagger-ui.css"):
-        found[name] = Asset(_package_file("fastapi_offline", f"static/{name}"))
-    return found
+        files[name] = Asset(_package_file("fastapi_offline", f"static/{name}"))
+    return files
 
 
 def _digest(name: bytes) -> bytes:
@@ -80,8 +80,8 @@ def _digest(name: bytes) -> bytes:
 @cache
 def imported(name: str) -> tuple[str, ...]:
     """The modules that a module of ours needs, those that they need too."""
-    direct = [found.decode() for found in _IMPORT.findall((FOLDER / name).read_bytes())]
-    return tuple(dict.fromkeys([*direct, *(other for one in direct for other in imported(one))]))
+    direct = [module.decode() for module in _IMPORT.findall((FOLDER / name).read_bytes())]
+    return tuple(dict.fromkeys([*direct, *(other for module in direct for other in imported(module))]))
 
 
 def url(name: str, root_path: str = "") -> str:

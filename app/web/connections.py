@@ -58,9 +58,9 @@ class Connections:
     def _longest_idle(self) -> "Connection | None":
         """The one that has had its last answer longest; one that is still reading it comes last."""
         idle = [
-            (one.transport.get_write_buffer_size() > 0, timer.when(), id(one), one)
-            for one in self.open
-            if (timer := one.timeout_keep_alive_task) is not None
+            (connection.transport.get_write_buffer_size() > 0, timer.when(), id(connection), connection)
+            for connection in self.open
+            if (timer := connection.timeout_keep_alive_task) is not None
         ]
         return min(idle)[-1] if idle else None
 
@@ -249,10 +249,10 @@ class Connection(HttpToolsProtocol):
 
     def _tell_application(self) -> None:
         """That nobody listens: uvicorn tells the last request only, and that only when the socket is closed."""
-        for one in (*self.unanswered, self.cycle):
-            if one is not None and not one.response_complete:
-                one.disconnected = True
-                one.message_event.set()
+        for cycle in (*self.unanswered, self.cycle):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
 
     @override
     def send_400_response(self, msg: str) -> None:

@@ -43,9 +43,12 @@ def described(document: Schema) -> dict[str, Any]:
     """What the page prints of an OpenAPI document."""
     schemas = document["components"]["schemas"]
     scenario = schemas["Scenario"]["properties"]
-    own = group_of(Scenario)
+    by_field = group_of(Scenario)
     groups = [
-        (title, [_row(name, resolved(document, schema)) for name, schema in scenario.items() if own[name] == group])
+        (
+            title,
+            [_row(name, resolved(document, schema)) for name, schema in scenario.items() if by_field[name] == group],
+        )
         for group, title in GROUPS.items()
     ]
     return {
@@ -65,24 +68,28 @@ def _operation(document: Schema, path: str, method: str, operation: Schema) -> d
     schemas = document["components"]["schemas"]
     shared = schemas["Scenario"]["properties"]
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-    references = [one.get("$ref", "").rpartition("/")[2] for one in operation.get("parameters", [])]
+    references = [parameter.get("$ref", "").rpartition("/")[2] for parameter in operation.get("parameters", [])]
     named = [
-        document["components"]["parameters"][reference] if reference else one
-        for reference, one in zip(references, operation.get("parameters", []), strict=True)
+        document["components"]["parameters"][reference] if reference else parameter
+        for reference, parameter in zip(references, operation.get("parameters", []), strict=True)
     ]
     takes = ""
     if body:
         name = body["schema"]["$ref"].rpartition("/")[2]
         needed = schemas[name].get("required", ())
-        rows = [_row(key, resolved(document, one), key in needed) for key, one in _own(schemas[name], shared)]
+        rows = [_row(key, resolved(document, field), key in needed) for key, field in _own(schemas[name], shared)]
         takes = {
             "Comparison": "A JSON body with two to four scenarios. Each has any of the",
             "Grid": "A JSON body with a base and the values of a grid, each over any of the",
         }.get(name, "A JSON body of " + ("the fields below and " if rows else "") + "any of the")
     else:
         rows = [
-            _row(one["name"], resolved(document, one["schema"]) | _about(one), one.get("required", False))
-            for reference, one in zip(references, named, strict=True)
+            _row(
+                parameter["name"],
+                resolved(document, parameter["schema"]) | _about(parameter),
+                parameter.get("required", False),
+            )
+            for reference, parameter in zip(references, named, strict=True)
             if reference not in shared
         ]
         if any(reference in shared for reference in references):
@@ -98,7 +105,7 @@ def _operation(document: Schema, path: str, method: str, operation: Schema) -> d
         "takes_scenario": takes,
         "rows": rows,
         "examples": list(_examples(method, path, operation, body)),
-        "answers": [_answer(document, status, one) for status, one in sorted(operation["responses"].items())],
+        "answers": [_answer(document, status, response) for status, response in sorted(operation["responses"].items())],
     }
 
 
@@ -108,9 +115,9 @@ def _about(parameter: Schema) -> dict[str, str]:
 
 def _own(schema: Schema, shared: Schema) -> Iterator[tuple[str, Schema]]:
     """The properties that differ from a scenario's."""
-    for name, one in schema["properties"].items():
-        if one != shared.get(name):
-            yield name, one
+    for name, field in schema["properties"].items():
+        if field != shared.get(name):
+            yield name, field
 
 
 def _examples(method: str, path: str, operation: Schema, body: Schema) -> Iterator[dict[str, str]]:
@@ -133,15 +140,15 @@ def _examples(method: str, path: str, operation: Schema, body: Schema) -> Iterat
 def _answer(document: Schema, status: str, response: Schema) -> dict[str, Any]:
     response = resolved(document, response)
     content = response.get("content", {})
-    names = [one.get("schema", {}).get("$ref", "").rpartition("/")[2] for one in content.values()]
-    known = document["components"]["schemas"]
+    names = [media.get("schema", {}).get("$ref", "").rpartition("/")[2] for media in content.values()]
+    schemas = document["components"]["schemas"]
     meaning = response["description"] if int(status) < 400 else HTTPStatus(int(status)).phrase
-    fields = [field for name in names if name and name != "Problem" for field in known[name]["properties"]]
+    fields = [field for name in names if name and name != "Problem" for field in schemas[name]["properties"]]
     return {"status": status, "meaning": meaning, "kinds": list(content), "fields": fields}
 
 
 def _rows(schema: Schema) -> list[dict[str, Any]]:
-    return [_row(name, one, name in schema.get("required", ())) for name, one in schema["properties"].items()]
+    return [_row(name, field, name in schema.get("required", ())) for name, field in schema["properties"].items()]
 
 
 def _row(name: str, schema: Schema, required: bool = False) -> dict[str, Any]:
@@ -171,7 +178,7 @@ def _said(title: str, name: str) -> bool:
 
 
 def _many(schema: Schema) -> bool:
-    return any(one.get("type") == "array" for one in (schema, *schema.get("anyOf", ())))
+    return any(branch.get("type") == "array" for branch in (schema, *schema.get("anyOf", ())))
 
 
 def _choices(schema: Schema) -> list[str]:
@@ -179,7 +186,7 @@ def _choices(schema: Schema) -> list[str]:
     if "enum" in schema:
         return [str(value) for value in schema["enum"] if value is not None]
     inner = [*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else [])]
-    return list(dict.fromkeys(value for one in inner for value in _choices(one)))
+    return list(dict.fromkeys(value for branch in inner for value in _choices(branch)))
 
 
 def _value(schema: Schema) -> str:
@@ -192,10 +199,10 @@ def _value(schema: Schema) -> str:
     if "x-catalog" in schema:
         return f"key of the catalogue, such as {schema['examples'][0]}"
     if "anyOf" in schema:
-        parts = [one for one in schema["anyOf"] if one.get("type") != "null" and one.get("maxLength") != 0]
-        return " or ".join(dict.fromkeys(_value(one) for one in parts))
+        parts = [branch for branch in schema["anyOf"] if branch.get("type") != "null" and branch.get("maxLength") != 0]
+        return " or ".join(dict.fromkeys(_value(branch) for branch in parts))
     kind = schema.get("type", "any value")
-    kind = next(one for one in kind if one != "null") if isinstance(kind, list) else kind
+    kind = next(name for name in kind if name != "null") if isinstance(kind, list) else kind
     if kind == "array":
         few = f"{schema.get('minItems', 0)} to {schema['maxItems']}" if "maxItems" in schema else "list"
         inner = _value(schema["items"])

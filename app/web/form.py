@@ -198,20 +198,20 @@ def bind(
     return BoundForm(scenario, typed | implied, {}, kind)
 
 
-def form(asked: BoundForm, catalog: Catalog, resolved: Mapping[str, Any] | None = None, prefix: str = "") -> Form:
+def form(bound: BoundForm, catalog: Catalog, resolved: Mapping[str, Any] | None = None, prefix: str = "") -> Form:
     """The form as asked; ``resolved`` names what stands behind each blank."""
     groups = []
     for key, legend in GROUPS.items():
         names = [name for name, group in group_of(Scenario).items() if group == key]
         controls = [
-            _control(name, asked, catalog, resolved or {}) for name in names if key != ELSEWHERE or name in FIRST
+            _control(name, bound, catalog, resolved or {}) for name in names if key != ELSEWHERE or name in FIRST
         ]
         first = tuple(control for control in controls if control.name in FIRST)
         groups.append(Group(key, legend, first, tuple(control for control in controls if control.name not in FIRST)))
     in_order = [control for group in groups for control in (*group.first, *group.rest)]
     errors = [(control.name, control.title, control.error) for control in in_order if control.error]
     shown = {control.name for control in in_order}
-    strangers = [("", title(name), text) for name, text in asked.errors.items() if name not in shown]
+    strangers = [("", title(name), text) for name, text in bound.errors.items() if name not in shown]
     return Form(tuple(groups), (*errors, *strangers), prefix)
 
 
@@ -229,24 +229,24 @@ class Choices:
 
 
 def controls(
-    asked: BoundForm, catalog: Catalog, names: Sequence[str], resolved: Mapping[str, Any] | None = None
+    bound: BoundForm, catalog: Catalog, names: Sequence[str], resolved: Mapping[str, Any] | None = None
 ) -> list[Control]:
     """Some fields of a question as controls; ``resolved`` names what stands behind each blank."""
-    return [_control(name, asked, catalog, resolved or {}) for name in names]
+    return [_control(name, bound, catalog, resolved or {}) for name in names]
 
 
-def choices(asked: BoundForm, catalog: Catalog, name: str) -> Choices:
+def choices(bound: BoundForm, catalog: Catalog, name: str) -> Choices:
     """A field that may repeat."""
-    field = asked.kind.model_fields[name]
+    field = bound.kind.model_fields[name]
     key = next(mark for mark in _marks(field.annotation, field.metadata) if isinstance(mark, Key))
     return Choices(
         name=name,
         title=field.title or name,
         hint=field.description or "",
         groups=_entries(name, key, catalog, {}),
-        chosen=asked.typed.get(name) or field.default,
+        chosen=bound.typed.get(name) or field.default,
         default=field.default,
-        error=asked.errors.get(name, ""),
+        error=bound.errors.get(name, ""),
     )
 
 
@@ -306,16 +306,16 @@ def _written_in(name: str, kind: type[Scenario] = Scenario) -> str | None:
     return next((mark.unit for mark in marks if isinstance(mark, Quantity)), None)
 
 
-def _control(name: str, asked: BoundForm, catalog: Catalog, resolved: Mapping[str, Any]) -> Control:
-    field = asked.kind.model_fields[name]
+def _control(name: str, bound: BoundForm, catalog: Catalog, resolved: Mapping[str, Any]) -> Control:
+    field = bound.kind.model_fields[name]
     marks = _marks(field.annotation, field.metadata)
-    unit = _written_in(name, asked.kind)
+    unit = _written_in(name, bound.kind)
     standing = "" if resolved.get(name) is None else written(resolved[name], unit)
     default = "" if field.default is None else written(field.default, unit)
     options = _options(name, marks, catalog, resolved)
-    typed = asked.typed.get(name, "")
-    if typed.strip() and asked.scenario is not None:
-        chosen = getattr(asked.scenario, name)
+    typed = bound.typed.get(name, "")
+    if typed.strip() and bound.scenario is not None:
+        chosen = getattr(bound.scenario, name)
         value = written(chosen, unit) if options else _kept(typed, chosen, unit)
     else:
         value = typed if typed.strip() else default
@@ -332,7 +332,7 @@ def _control(name: str, asked: BoundForm, catalog: Catalog, resolved: Mapping[st
         placeholder=standing if field.default is None else default,
         options=options,
         numeric=unit is None and not options and any(kind in (int, float) for kind in marks),
-        error=_beside_a_list(asked.errors.get(name, "")) if options else asked.errors.get(name, ""),
+        error=_beside_a_list(bound.errors.get(name, "")) if options else bound.errors.get(name, ""),
     )
 
 
@@ -342,13 +342,13 @@ def _beside_a_list(error: str) -> str:
     >>> _beside_a_list("“h100” is not in the catalogue. Choose one of: a10, h100-sxm.")
     '“h100” is not in the catalogue. Choose from the list.'
     """
-    text, found, _ = error.partition(" Choose one of:")
-    return f"{text} Choose from the list." if found else error
+    text, separator, _ = error.partition(" Choose one of:")
+    return f"{text} Choose from the list." if separator else error
 
 
 def _marks(annotation: Any, metadata: Sequence[Any]) -> list[Any]:
     """All types and marks within an annotation, unions and aliases opened."""
-    found = list(metadata)
+    marks = list(metadata)
     pending = [annotation]
     while pending:
         part = pending.pop()
@@ -356,15 +356,15 @@ def _marks(annotation: Any, metadata: Sequence[Any]) -> list[Any]:
         if alias is not None:
             pending.append(alias)
         elif get_origin(part) is Literal:
-            found.append(part)
+            marks.append(part)
         elif hasattr(part, "__metadata__"):
-            found += part.__metadata__
+            marks += part.__metadata__
             pending.append(part.__origin__)
         elif get_args(part):
             pending += get_args(part)
         else:
-            found.append(part)
-    return found
+            marks.append(part)
+    return marks
 
 
 def _options(

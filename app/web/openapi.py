@@ -204,8 +204,8 @@ def document(operations: Sequence[Operation], root_path: str = "") -> Schema:
     paths: dict[str, Schema] = {}
     for operation in operations:
         for method in operation.asked_by:
-            asked = paths.setdefault(operation.path, {})
-            asked[method.lower()] = _operation(operation, method, questions, answers)
+            methods = paths.setdefault(operation.path, {})
+            methods[method.lower()] = _operation(operation, method, questions, answers)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -235,7 +235,7 @@ def _operation(operation: Operation, method: str, questions: Mapping[str, Fields
     """One operation: what it takes and answers."""
     get = method == "GET"
     both = len(operation.asked_by) > 1
-    made: Schema = {
+    entry: Schema = {
         "tags": [TAG],
         "summary": operation.summary,
         "description": operation.description,
@@ -244,13 +244,13 @@ def _operation(operation: Operation, method: str, questions: Mapping[str, Fields
     path = [
         {"name": name, "in": "path", "required": True, **PATH_PARAMETERS[name]} for name in operation.param_convertors
     ]
-    asked = questions[operation.question].parameters.values() if get and operation.question else ()
-    names = [*asked, *(SELECTION if operation.selects else ())]
+    parameters = questions[operation.question].parameters.values() if get and operation.question else ()
+    names = [*parameters, *(SELECTION if operation.selects else ())]
     if path or names:
-        made["parameters"] = [*path, *(_reference("parameters", name) for name in names)]
+        entry["parameters"] = [*path, *(_reference("parameters", name) for name in names)]
     if not get:
         content = {"schema": _reference("schemas", operation.question), "examples": EXAMPLES[operation.name]}
-        made["requestBody"] = {"required": True, "content": {JSON: content}}
+        entry["requestBody"] = {"required": True, "content": {JSON: content}}
     answer: Schema = {"description": "The answer."}
     if isinstance(operation.answer, Mapping):
         answer["content"] = dict(operation.answer)
@@ -259,8 +259,8 @@ def _operation(operation: Operation, method: str, questions: Mapping[str, Fields
     if get:
         answer["headers"] = {"etag": _reference("headers", "ETag")}
     statuses = [*((304,) if get else ()), *((404,) if path else ()), *REFUSALS[method]]
-    made["responses"] = {"200": answer} | {str(status): _reference("responses", _named(status)) for status in statuses}
-    return made
+    entry["responses"] = {"200": answer} | {str(status): _reference("responses", _named(status)) for status in statuses}
+    return entry
 
 
 def _reference(part: str, name: str) -> Schema:
@@ -286,10 +286,10 @@ def _refusal(status: int) -> Schema:
 
 def _problem() -> dict[str, Schema]:
     """The problem document and its parts."""
-    made = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    parts: dict[str, Schema] = made.pop("$defs")
-    made["properties"]["status"]["x-unit"] = "1"
-    return {"Problem": made} | parts
+    schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    parts: dict[str, Schema] = schema.pop("$defs")
+    schema["properties"]["status"]["x-unit"] = "1"
+    return {"Problem": schema} | parts
 
 
 # Questions -----------------------------------------------------------------------------------------------------------
@@ -305,19 +305,19 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
     served = {name: schema for name, schema in fields(ServingQuestion).items() if schema != scenario.get(name)}
     serving = scenario | served
     sized = {name: schema for name, schema in fields(ServeSizeQuestion).items() if schema != serving.get(name)}
-    own = {f"serve.{name}": schema for name, schema in served.items()}
-    own |= {f"serve_size.{name}": schema for name, schema in sized.items()}
-    own |= {f"size.{name}": schema for name, schema in sizing.items()}
-    own |= {f"cost.{name}": schema for name, schema in owning.items()}
-    own |= {f"calibrate.{name}": schema for name, schema in pasted.items()}
-    own |= {f"all_reduce.{name}": schema for name, schema in several.items()}
+    question_fields = {f"serve.{name}": schema for name, schema in served.items()}
+    question_fields |= {f"serve_size.{name}": schema for name, schema in sized.items()}
+    question_fields |= {f"size.{name}": schema for name, schema in sizing.items()}
+    question_fields |= {f"cost.{name}": schema for name, schema in owning.items()}
+    question_fields |= {f"calibrate.{name}": schema for name, schema in pasted.items()}
+    question_fields |= {f"all_reduce.{name}": schema for name, schema in several.items()}
     schemas["field.blank"] = {"type": "string", "maxLength": 0, "description": "The default."}
-    for name, schema in {**scenario, **own}.items():
+    for name, schema in {**scenario, **question_fields}.items():
         hidden = {"nullable", "title"} if "enum" in schema else {"nullable"}  # generators name an enum by its title
         schemas[f"field.{name}"] = {key: value for key, value in schema.items() if key not in hidden}
         parameters[name] = _parameter(name, schema)
     names = list(scenario)
-    found = {
+    components_by_question = {
         "Scenario": {name: name for name in names},
         "AllReduceQuestion": {name: f"all_reduce.{name}" if name in several else name for name in names},
         "ServeQuestion": {name: f"serve.{name}" if name in served else name for name in ServingQuestion.model_fields},
@@ -331,7 +331,7 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
         },
         "CostQuestion": {name: f"cost.{name}" if name in owning else name for name in CostQuestion.model_fields},
     }
-    known = scenario | own
+    all_fields = scenario | question_fields
     about = {
         "Scenario": Scenario,
         "AllReduceQuestion": Scenario,
@@ -341,14 +341,20 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
         "CalibrateQuestion": CalibrateQuestion,
         "CostQuestion": CostQuestion,
     }
-    for title, asked in found.items():
-        properties = {name: _valued(component, known[component]) for name, component in asked.items()}
+    for title, components in components_by_question.items():
+        properties = {name: _valued(component, all_fields[component]) for name, component in components.items()}
         schemas[title] = _object(about[title], properties)
-    one = _reference("schemas", "Scenario")
-    scenarios = {"type": "array", "minItems": 2, "maxItems": 4, "items": one, "description": "Two to four scenarios."}
+    reference = _reference("schemas", "Scenario")
+    scenarios = {
+        "type": "array",
+        "minItems": 2,
+        "maxItems": 4,
+        "items": reference,
+        "description": "Two to four scenarios.",
+    }
     schemas["Comparison"] = _object(None, {"scenarios": scenarios}) | {"required": ["scenarios"]}
     schemas["Grid"] = _grid(scenario)
-    return {title: Fields(schemas[title], asked) for title, asked in found.items()}
+    return {title: Fields(schemas[title], components) for title, components in components_by_question.items()}
 
 
 def _grid(scenario: Mapping[str, Schema]) -> Schema:
@@ -378,9 +384,9 @@ def _object(model: type[BaseModel] | None, properties: Mapping[str, Schema]) -> 
 
 def fields(model: type[BaseModel]) -> dict[str, Schema]:
     """The JSON schema of each field; ``nullable`` where JSON's null means the default too."""
-    made = model.model_json_schema()
-    named: Mapping[str, Schema] = made.get("$defs", {})
-    return {name: _field(schema, named) for name, schema in made["properties"].items()}
+    model_schema = model.model_json_schema()
+    named: Mapping[str, Schema] = model_schema.get("$defs", {})
+    return {name: _field(schema, named) for name, schema in model_schema["properties"].items()}
 
 
 def _field(schema: Schema, named: Mapping[str, Schema]) -> Schema:
@@ -407,39 +413,39 @@ def _core(core: Schema, named: Mapping[str, Schema]) -> Schema:
 
 def _valued(name: str, schema: Schema) -> Schema:
     """A field in a JSON body."""
-    one = _reference("schemas", f"field.{name}")
-    return {"anyOf": [one, {"type": "null"}]} if schema.get("nullable") else one
+    reference = _reference("schemas", f"field.{name}")
+    return {"anyOf": [reference, {"type": "null"}]} if schema.get("nullable") else reference
 
 
 def _several(name: str, schema: Schema) -> Schema:
     """A field that may repeat."""
-    one = _reference("schemas", f"field.{name}")
+    reference = _reference("schemas", f"field.{name}")
     about = {key: schema[key] for key in ("title", "description", "nullable") if key in schema}
-    return about | {"anyOf": [one, {"type": "array", "minItems": 1, "maxItems": MOST_PAIRS, "items": one}]}
+    return about | {"anyOf": [reference, {"type": "array", "minItems": 1, "maxItems": MOST_PAIRS, "items": reference}]}
 
 
 def _parameter(name: str, schema: Schema) -> Schema:
     """A field as a query parameter: text, where a blank stands for the default."""
-    made: Schema = {"name": name.rpartition(".")[2], "in": "query", "description": schema["description"]}
-    several = next((one for one in schema.get("anyOf", (schema,)) if one.get("type") == "array"), None)
+    parameter: Schema = {"name": name.rpartition(".")[2], "in": "query", "description": schema["description"]}
+    several = next((branch for branch in schema.get("anyOf", (schema,)) if branch.get("type") == "array"), None)
     if several is None:
-        return made | {
+        return parameter | {
             "schema": {"anyOf": [_reference("schemas", f"field.{name}"), _reference("schemas", "field.blank")]}
         }
     inner = several if "anyOf" in schema else _reference("schemas", f"field.{name}")
-    return made | {"schema": inner, "style": "form", "explode": True}
+    return parameter | {"schema": inner, "style": "form", "explode": True}
 
 
-def resolved(made: Schema, schema: Schema) -> Schema:
+def resolved(root: Schema, schema: Schema) -> Schema:
     """A schema of the document with its references filled in, and of alternatives those that are a value."""
     if "$ref" in schema:
         _, _, part, name = schema["$ref"].split("/")
-        return resolved(made, made["components"][part][name]) | {k: v for k, v in schema.items() if k != "$ref"}
+        return resolved(root, root["components"][part][name]) | {k: v for k, v in schema.items() if k != "$ref"}
     if "items" in schema:
-        return schema | {"items": resolved(made, schema["items"])}
+        return schema | {"items": resolved(root, schema["items"])}
     if "anyOf" not in schema:
         return schema
-    branches = [resolved(made, one) for one in schema["anyOf"]]
-    values = [one for one in branches if one.get("type") != "null" and one.get("maxLength") != 0]
+    branches = [resolved(root, branch) for branch in schema["anyOf"]]
+    values = [branch for branch in branches if branch.get("type") != "null" and branch.get("maxLength") != 0]
     about = {key: value for key, value in schema.items() if key != "anyOf"}
     return values[0] | about if len(values) == 1 else about | {"anyOf": values}

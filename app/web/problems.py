@@ -78,8 +78,8 @@ def pointer(location: Sequence[object]) -> str:
     return "#" + "".join("/" + str(part).replace("~", "~0").replace("/", "~1")[:200] for part in location)
 
 
-def advice(error: ErrorDetails, known: Sequence[str] = ()) -> str:
-    """One pydantic error as a sentence that says what is allowed; `known` are the field names of the model.
+def advice(error: ErrorDetails, names: Sequence[str] = ()) -> str:
+    """One pydantic error as a sentence that says what is allowed; `names` are the field names of the model.
 
     >>> advice({"type": "int_parsing", "loc": ("gpus",), "msg": "", "input": "twelve"})
     'Type a whole number, for example 1024 or 16k.'
@@ -98,7 +98,7 @@ def advice(error: ErrorDetails, known: Sequence[str] = ()) -> str:
         return f"Type a number of {bounds[kind].format(**{name: _plain(value) for name, value in limits.items()})}."
     if kind == "extra_forbidden":
         name = str(error["loc"][-1]) if error["loc"] else ""
-        near = difflib.get_close_matches(name[:64], known, 1, 0.6)
+        near = difflib.get_close_matches(name[:64], names, 1, 0.6)
         return f"There is no such field. {f'The nearest is “{near[0]}”; ' if near else ''}/docs lists all."
     if kind in ("literal_error", "enum"):
         return f"Choose {str(limits.get('expected', '')).replace(chr(39), '')}."
@@ -133,14 +133,14 @@ def _plain(value: object) -> str:
     return f"{value:,.12g}" if isinstance(value, float | int) else str(value)
 
 
-def from_validation(error: ValidationError, known: Sequence[str] = (), prefix: Sequence[object] = ()) -> ProblemError:
+def from_validation(error: ValidationError, names: Sequence[str] = (), prefix: Sequence[object] = ()) -> ProblemError:
     """What pydantic found wrong, as the 422 problem: one entry a field, at most a hundred."""
-    found: dict[str, FieldProblem] = {}
+    by_pointer: dict[str, FieldProblem] = {}
     for item in error.errors(include_url=False)[:100]:
         place = [part for part in item["loc"] if not _is_branch(part)]
         where = pointer([*prefix, *place])
-        found.setdefault(where, FieldProblem(pointer=where, detail=advice(item, known)))
-    return invalid(list(found.values()))
+        by_pointer.setdefault(where, FieldProblem(pointer=where, detail=advice(item, names)))
+    return invalid(list(by_pointer.values()))
 
 
 def _is_branch(part: object) -> bool:

@@ -151,5 +151,5 @@ def validate(
 def _whole(value: Any) -> Any:
     """JSON's 512.0 is the whole number 512; a list is a tuple."""
     if isinstance(value, list):
-        return tuple(_whole(one) for one in value)
+        return tuple(_whole(item) for item in value)
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value

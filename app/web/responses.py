@@ -86,7 +86,7 @@ def _unchanged(request: Request, tag: str, headers: Mapping[str, str], *, any_an
     if not given:
         return None
     copies = {copy.strip().removeprefix("W/") for copy in given.split(",")}
-    match = next((own for own in (f'"{tag}"', f'"{tag}-gzip"') if own in copies), None)
+    match = next((candidate for candidate in (f'"{tag}"', f'"{tag}-gzip"') if candidate in copies), None)
     if match is None and not (any_answer and "*" in copies):
         return None
     kept = {"cache-control": headers["cache-control"], "vary": "accept-encoding", "etag": match or f'"{tag}"'}
@@ -152,8 +152,8 @@ def reply(
         suffix = "-gzip"
     if request.method == "GET" and status == 200:
         tag = entity_tag(request) if tag is None else tag
-        if tag and (known := _unchanged(request, tag, headers)):
-            return known
+        if tag and (unchanged := _unchanged(request, tag, headers)):
+            return unchanged
         if tag:
             headers["etag"] = f'"{tag}{suffix}"'
     return Response(body, status, headers, media_type=media_type)
@@ -172,8 +172,8 @@ class PageCache:
 
     def known(self, request: Request) -> Response | None:
         """What this address was answered with before, or the 304 where the client has it."""
-        if known := not_modified(request):
-            return known
+        if unchanged := not_modified(request):
+            return unchanged
         key = _address(request)
         with self.lock:
             if key not in self.held:

@@ -63,25 +63,25 @@ def _meet(path: str, name: str) -> bool:
     return path == name or path.startswith(f"{name}.") or name.startswith(f"{path}.")
 
 
-def selection(asked: dict[str, Any], answer: type) -> Selection:
+def selection(query: dict[str, Any], answer: type) -> Selection:
     """Take `fields` and `include` out of the fields of a query string: names between commas, each field once or more.
 
     Raises:
         ProblemError: a name that this kind of answer does not have.
     """
-    if PARTS.isdisjoint(asked):
+    if PARTS.isdisjoint(query):
         return ALL
-    names, include = (_names(asked.pop(part, ()), part) for part in ("fields", "include"))
+    names, include = (_names(query.pop(part, ()), part) for part in ("fields", "include"))
     wrong = [_unknown("include", name, LONG) for name in include if name not in LONG]
     for name in names:
-        known = _known(answer)
+        tree = _known(answer)
         for step in name.split("."):
-            if known is None:
+            if tree is None:
                 break
-            if step not in known:
+            if step not in tree:
                 wrong.append(_unknown("fields", name, _every(answer)))
                 break
-            known = known[step]
+            tree = tree[step]
     if wrong:
         raise problems.invalid(wrong[:100])
     return Selection(tuple(names), frozenset(include))
@@ -95,8 +95,8 @@ def _names(texts: tuple[str, ...], field: str) -> list[str]:
     return names
 
 
-def _unknown(field: str, name: str, known: Any) -> FieldProblem:
-    near = get_close_matches(name, known, n=3, cutoff=0.5)
+def _unknown(field: str, name: str, names: Any) -> FieldProblem:
+    near = get_close_matches(name, names, n=3, cutoff=0.5)
     text = name if len(name) <= 60 else name[:60] + "…"
     advice = f" Did you mean {' or '.join(near)}?" if near else ""
     return FieldProblem(pointer=f"#/{field}", detail=f"This answer has no part “{text}”.{advice}")
@@ -153,7 +153,7 @@ def _known(kind: Any) -> Tree | None:
         return _known(get_args(kind)[0])
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        return next((_known(one) for one in inner if one is not NoneType), {})
+        return next((_known(branch) for branch in inner if branch is not NoneType), {})
     if origin is tuple:
         return _known(inner[0])
     if isinstance(origin, type) and issubclass(origin, Mapping):
@@ -170,9 +170,9 @@ def _every(kind: type) -> tuple[str, ...]:
     """Every name of an answer, dotted, for advice."""
 
     def names(tree: Tree | None, before: str) -> list[str]:
-        found = []
+        dotted = []
         for name, inner in (tree or {}).items():
-            found += [before + name, *names(inner, f"{before}{name}.")]
-        return found
+            dotted += [before + name, *names(inner, f"{before}{name}.")]
+        return dotted
 
     return tuple(names(_known(kind), ""))

@@ -121,7 +121,7 @@ class Server(uvicorn.Server):
 
     async def close_listeners(self) -> None:
         """Take no more connections, but those that the kernel has taken already: closing would reset them."""
-        copies = [socket(fileno=os.dup(one.fileno())) for server in self.servers for one in server.sockets]
+        copies = [socket(fileno=os.dup(listener.fileno())) for server in self.servers for listener in server.sockets]
         for server in self.servers:
             server.close()
         waiting: list[socket] = []

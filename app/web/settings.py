@@ -111,13 +111,13 @@ class Settings(BaseSettings):
 
 def load() -> Settings:
     """The settings of this process. Raises SettingsError when a variable is wrong or unknown."""
-    known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
+    variables = {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
     # A Kubernetes Service called railyard puts its own RAILYARD_PORT_… and RAILYARD_SERVICE_… into the environment.
     links = (f"{PREFIX}PORT_", f"{PREFIX}SERVICE_")
-    unknown = [name for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in known]
+    unknown = [name for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in variables]
     unknown = [name for name in unknown if not name.startswith(links)]
     if unknown:
-        raise SettingsError(f"{', '.join(sorted(unknown))}: no such setting. There are {', '.join(sorted(known))}.")
+        raise SettingsError(f"{', '.join(sorted(unknown))}: no such setting. There are {', '.join(sorted(variables))}.")
     try:
         return Settings()
     except ValidationError as error:

@@ -146,7 +146,7 @@ class Notes:
 @cache
 def environment() -> Environment:
     """The environment of all templates; a misspelt name is an error."""
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
@@ -154,7 +154,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {
+    templates.filters |= {
         "show": show,
         "band": band,
         "percent": percent,
@@ -169,9 +169,9 @@ def environment() -> Environment:
         "lower_first": lower_first,
         "anchor": anchor,
     }
-    made.tests["band_value"] = lambda value: isinstance(value, Band)
-    made.globals |= {"model_version": __version__, "show_range": show_range}
-    return made
+    templates.tests["band_value"] = lambda value: isinstance(value, Band)
+    templates.globals |= {"model_version": __version__, "show_range": show_range}
+    return templates
 
 
 def embed(figure: Any) -> Markup:
@@ -200,8 +200,8 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
 
     def link(to: str, **changes: object) -> str:
         """The address of a page about the same scenario, with some fields changed."""
-        asked = scenario.query(**changes) if scenario else urlencode(changes)
-        return f"{root}{to}?{asked}" if asked else root + to
+        changed_query = scenario.query(**changes) if scenario else urlencode(changes)
+        return f"{root}{to}?{changed_query}" if changed_query else root + to
 
     return {
         "root": root,
