@@ -57,10 +57,10 @@ def bad_parts(scenario: Scenario, catalog: Catalog, message: float, chosen: Para
     fixed = with_parallelism(scenario, chosen) if chosen else scenario
 
     def times(fields: Mapping[str, object]) -> tuple[float | None, float | None]:
-        asked = fixed.model_copy(update=SOUND | dict(fields))
-        network = network_of(asked, catalog)
-        reduced = time_all_reduce(fabric_on(network, asked, catalog), message).all_reduce.time.typical
-        step = job_on(network, asked, catalog).training.step_time.typical if chosen else float("nan")
+        variant = fixed.model_copy(update=SOUND | dict(fields))
+        network = network_of(variant, catalog)
+        reduced = time_all_reduce(fabric_on(network, variant, catalog), message).all_reduce.time.typical
+        step = job_on(network, variant, catalog).training.step_time.typical if chosen else float("nan")
         return _known(reduced), _known(step)
 
     sound = times({})

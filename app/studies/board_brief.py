@@ -122,7 +122,7 @@ def chance(value: Draws, limit: float | None) -> float | None:
     if not value.residual:
         return float(np.mean(draws <= limit))
     error = NormalDist(0.0, value.residual / WIDTH)
-    return math.fsum(error.cdf(math.log(limit / one)) for one in draws if one > 0) / len(draws)
+    return math.fsum(error.cdf(math.log(limit / draw)) for draw in draws if draw > 0) / len(draws)
 
 
 def capital_lines(plan: Plan) -> Iterator[Line]:

@@ -188,7 +188,7 @@ def _rented(owned: Ownership, kept: _Owned, terms: Terms, catalog: Catalog) -> l
     prices |= {f"reserved-{contract}": _price(owned, names, f"{RESERVED}-{contract}") for contract in CONTRACTS}
     prices["on-demand"] = owned.rates.rent
     cheaper = min(_bought(owned, kept, terms, catalog), key=lambda way: way.per_year.typical)
-    found = []
+    rented = []
     for way, price in prices.items():
         if price is None:
             continue
@@ -196,7 +196,7 @@ def _rented(owned: Ownership, kept: _Owned, terms: Terms, catalog: Catalog) -> l
         use = 1.0 if way == "on-demand" else kept.utilisation.draws()
         even = costs.break_even(cheaper.per_year.values, hour, YEAR / HOUR)
         used = (price,)
-        found.append(
+        rented.append(
             Way(
                 way=way,
                 capital=Draws(np.zeros_like(hour)),
@@ -205,7 +205,7 @@ def _rented(owned: Ownership, kept: _Owned, terms: Terms, catalog: Catalog) -> l
                 break_even=Draws(np.asarray(even), used=(*used, *cheaper.per_year.used)),
             )
         )
-    return found
+    return rented
 
 
 CONTRACTS = ("3-years", "1-year")
@@ -217,10 +217,10 @@ def _price(owned: Ownership, names: tuple[str, ...], kind: str) -> Estimate | No
     return owned.prices.book(*(name.replace("gpu-hour", kind, 1) for name in names))
 
 
-def against_use(found: BuyOrRent[Draws]) -> Curve:
+def against_use(comparison: BuyOrRent[Draws]) -> Curve:
     """What a GPU-hour in use costs each way, against the share of the time that it is in use."""
     series = []
-    for way in found.ways:
+    for way in comparison.ways:
         hour = way.per_year.values * HOUR / YEAR
         values = hour[None, :] + np.zeros((len(USE), 1)) if way.way == "on-demand" else hour[None, :] / USE[:, None]
         if not np.isfinite(values[:, 0]).any():
@@ -229,18 +229,18 @@ def against_use(found: BuyOrRent[Draws]) -> Curve:
         series.append(
             Series(
                 WAYS[way.way],
-                "strong" if way.way == found.cheapest else "",
+                "strong" if way.way == comparison.cheapest else "",
                 USE * 100,
                 values[:, 0],
                 np.minimum(ends[0], values[:, 0]),
                 np.maximum(ends[1], values[:, 0]),
-                strong=way.way == found.cheapest,
+                strong=way.way == comparison.cheapest,
             )
         )
-    use = found.utilisation.typical
+    use = comparison.utilisation.typical
     return Curve(
         key="buy_or_rent",
-        title=f"At {use:.0%} use the cheapest GPU-hour is: {WAYS[found.cheapest].lower()}.",
+        title=f"At {use:.0%} use the cheapest GPU-hour is: {WAYS[comparison.cheapest].lower()}.",
         subtitle="Cost of a GPU-hour in use against the share of the time in use, with 80 % ranges",
         x_name="Use",
         x_unit="%",

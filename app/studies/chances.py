@@ -70,49 +70,52 @@ class Chances:
 @nan_is_an_answer
 def chances(question: Question, answer: Answer, catalog: Catalog) -> Chances:
     """The chances of the clusters that a reader of this answer chooses among."""
-    likely = tuple(fold(_likely(question, one, catalog)) for one in _near(question, answer))
-    safest = next((one for one in likely if one.least >= SAFE), None)
+    likely = tuple(fold(_likely(question, candidate, catalog)) for candidate in _near(question, answer))
+    safest = next((cluster for cluster in likely if cluster.least >= SAFE), None)
     return Chances(likely, safest, _sooner(answer))
 
 
 def nearest_misses(answer: Answer) -> tuple[Candidate, ...]:
     """Where no cluster meets all limits, for each limit the one of the front that misses it alone, by the least."""
     field = {"deadline": "time_to_train", "budget": "cost", "power_limit": "power"}
-    alone = [one for one in answer.front if len(one.misses) == 1] if answer.cheapest is None else []
+    alone = [candidate for candidate in answer.front if len(candidate.misses) == 1] if answer.cheapest is None else []
     return tuple(
-        min((one for one in alone if one.misses == (name,)), key=lambda one: getattr(one, of))
+        min(
+            (candidate for candidate in alone if candidate.misses == (name,)),
+            key=lambda candidate: getattr(candidate, of),
+        )
         for name, of in field.items()
-        if any(one.misses == (name,) for one in alone)
+        if any(candidate.misses == (name,) for candidate in alone)
     )
 
 
 def _near(question: Question, answer: Answer) -> list[Candidate]:
     """The clusters that are named, and of the front those nearest to the limits; cheapest first."""
     named = [answer.cheapest, answer.fastest, *answer.ties, *nearest_misses(answer)]
-    kept = {one.query: one for one in named if one}
-    for one in sorted(answer.front, key=lambda one: _distance(question, one)):
+    kept = {candidate.query: candidate for candidate in named if candidate}
+    for candidate in sorted(answer.front, key=lambda candidate: _distance(question, candidate)):
         if len(kept) >= MOST:
             break
-        kept.setdefault(one.query, one)
-    return sorted(kept.values(), key=lambda one: one.cost)
+        kept.setdefault(candidate.query, candidate)
+    return sorted(kept.values(), key=lambda candidate: candidate.cost)
 
 
-def _distance(question: Question, one: Candidate) -> float:
+def _distance(question: Question, candidate: Candidate) -> float:
     """How many times a cluster is away from the limit that it is farthest from."""
-    reached = {"deadline": one.time_to_train, "budget": one.cost, "power_limit": one.power}
+    reached = {"deadline": candidate.time_to_train, "budget": candidate.cost, "power_limit": candidate.power}
     over = [reached[name] / limit for name, limit in question.limits.items()]
     return max(max(factor, 1 / factor) for factor in over)
 
 
-def _likely(question: Question, one: Candidate, catalog: Catalog) -> Likely[Draws]:
-    drawn = stages(question.scenario(one.gpu, one.scale_out, one.gpus), catalog)
+def _likely(question: Question, candidate: Candidate, catalog: Catalog) -> Likely[Draws]:
+    drawn = stages(question.scenario(candidate.gpu, candidate.scale_out, candidate.gpus), catalog)
     time, power = drawn.training.time_to_train, drawn.cluster.power
     cost: Draws = getattr(drawn.costs, COSTS[question.budget_kind])
     return Likely(
-        gpu=one.gpu,
-        scale_out=one.scale_out,
-        gpus=one.gpus,
-        query=one.query,
+        gpu=candidate.gpu,
+        scale_out=candidate.scale_out,
+        gpus=candidate.gpus,
+        query=candidate.query,
         time_to_train=time,
         cost=cost,
         power=power,
@@ -125,9 +128,9 @@ def _likely(question: Question, one: Candidate, catalog: Catalog) -> Likely[Draw
 def _sooner(answer: Answer) -> Sooner | None:
     """The front is cheapest first, so the first that saves a week is the cheapest that does."""
     best = answer.cheapest
-    saves = ((one, best.time_to_train - one.time_to_train) for one in answer.front) if best else ()
-    found = next(((one, saved) for one, saved in saves if saved >= WEEK), None)
-    if best is None or found is None:
+    saves = ((candidate, best.time_to_train - candidate.time_to_train) for candidate in answer.front) if best else ()
+    sooner = next(((candidate, saved) for candidate, saved in saves if saved >= WEEK), None)
+    if best is None or sooner is None:
         return None
-    (cluster, saved), more = found, found[0].cost - best.cost
+    (cluster, saved), more = sooner, sooner[0].cost - best.cost
     return Sooner(cluster, saved, more, more / (saved / WEEK))

@@ -110,8 +110,8 @@ class CostQuestion(Scenario):
 
     def terms(self) -> Terms:
         """How a cluster of one's own would be paid for."""
-        own = vars(self)
-        return Terms(**{name: own[name] for name in Terms.__dataclass_fields__})
+        values = vars(self)
+        return Terms(**{name: values[name] for name in Terms.__dataclass_fields__})
 
 
 @record
@@ -230,8 +230,8 @@ def cost_study(question: CostQuestion, catalog: Catalog) -> CostStudy:
     """What networks cost at the question's size and at others, and how owning compares with renting."""
     check_keys(question, catalog)
     scenario = question.scenario()
-    own = network_of(scenario, catalog)
-    owned = ownership(own.cluster, own, own.prices)
+    network = network_of(scenario, catalog)
+    owned = ownership(network.cluster, network, network.prices)
     keys = networks_of(scenario, catalog)
     apart = scenario.model_copy(update={"nics_included": False})
     by_size = {
@@ -240,7 +240,7 @@ def cost_study(question: CostQuestion, catalog: Catalog) -> CostStudy:
     }
     study: CostStudy = fold(
         CostStudy[Draws](
-            networks=(*_scale_up(own.cluster, catalog, own.prices), *_networks(scenario, keys, catalog)),
+            networks=(*_scale_up(network.cluster, catalog, network.prices), *_networks(scenario, keys, catalog)),
             sizes=tuple(_by_size(by_size)),
             claims=tuple(_claims(by_size, scenario, catalog)),
             choice=weighed(scenario, catalog),
@@ -256,11 +256,11 @@ def cost_study(question: CostQuestion, catalog: Catalog) -> CostStudy:
 
 def _networks(scenario: Scenario, keys: Sequence[str], catalog: Catalog) -> Iterator[NetworkCost[Draws]]:
     for key in keys:
-        own = key == scenario.scale_out
-        asked = scenario if own else scenario.model_copy(update=another_network(key))
-        tokens = _per_million_tokens(asked, catalog)
+        planned = key == scenario.scale_out
+        variant = scenario if planned else scenario.model_copy(update=another_network(key))
+        tokens = _per_million_tokens(variant, catalog)
         for edition in EDITIONS:
-            apart = asked.model_copy(update={"price_book": edition, "nics_included": False})
+            apart = variant.model_copy(update={"price_book": edition, "nics_included": False})
             yield _network(network_of(apart, catalog), edition, tokens if edition == MARKET else UNKNOWN)
 
 
@@ -312,9 +312,9 @@ def _network(network: Network, edition: str, tokens: Draws) -> NetworkCost[Draws
 
 def _scale_up(cluster: Cluster, catalog: Catalog, prices: PriceList) -> Iterator[NetworkCost[Draws]]:
     """The links inside the cluster's own domains, those of a rack where its domains are smaller, and optical ones."""
-    own = cluster.platform
+    server = cluster.platform
     rack = catalog.platforms["gb300-nvl72"]
-    platforms = [own] if own.scale_up_price == rack.scale_up_price else [own, rack]
+    platforms = [server] if server.scale_up_price == rack.scale_up_price else [server, rack]
     for platform in platforms:
         link = catalog.scale_up[catalog.gpus[platform.gpus[0]].scale_up]
         if price := prices.scale_up(platform):
@@ -357,8 +357,8 @@ def _links(link: ScaleUp, name: str, reach: int, price: Estimate, priced: int, g
 # By size --------------------------------------------------------------------------------------------------------------
 
 
-def _by_size(found: Mapping[str, Sequence[port_cost.PortCurve]]) -> Iterator[SizeCost[Draws]]:
-    for edition, curves in found.items():
+def _by_size(by_edition: Mapping[str, Sequence[port_cost.PortCurve]]) -> Iterator[SizeCost[Draws]]:
+    for edition, curves in by_edition.items():
         for curve in curves:
             for place, gpus in enumerate(curve.gpus.astype(int).tolist()):
                 tiers = float(curve.tiers[place])
@@ -387,30 +387,30 @@ NDR = _Pair("infiniband-ndr", "roce-400")
 XDR = _Pair("infiniband-xdr", "roce-800")
 
 
-def _rows(found: Mapping[str, Sequence[port_cost.PortCurve]], pair: _Pair) -> Iterator[ClaimRow]:
+def _rows(by_edition: Mapping[str, Sequence[port_cost.PortCurve]], pair: _Pair) -> Iterator[ClaimRow]:
     """Cost of a port of two networks at each size, in each edition."""
-    for edition, curves in found.items():
+    for edition, curves in by_edition.items():
         ports = {
             curve.scale_out: dict(zip(curve.gpus, curve.cost_per_host_port[:, 0], strict=True)) for curve in curves
         }
         for gpus in CLAIMED:
             first, second = (ports.get(key, {}).get(float(gpus), np.nan) for key in pair)
-            known = np.isfinite(first) and np.isfinite(second)
+            both = np.isfinite(first) and np.isfinite(second)
             yield ClaimRow(
                 edition=edition,
                 gpus=gpus,
                 first=float(first) if np.isfinite(first) else None,
                 second=float(second) if np.isfinite(second) else None,
-                ratio=float(first / second) if known else None,
+                ratio=float(first / second) if both else None,
             )
 
 
 def _claims(
-    found: Mapping[str, Sequence[port_cost.PortCurve]], scenario: Scenario, catalog: Catalog
+    by_edition: Mapping[str, Sequence[port_cost.PortCurve]], scenario: Scenario, catalog: Catalog
 ) -> Iterator[ArticleClaim]:
     """Each claim of the articles on cost, with its rows."""
     names = {key: catalog.scale_out[key].name for key in (*NDR, *XDR)}
-    ndr, xdr = tuple(_rows(found, NDR)), tuple(_rows(found, XDR))
+    ndr, xdr = tuple(_rows(by_edition, NDR)), tuple(_rows(by_edition, XDR))
     market = [row.ratio for row in ndr if row.edition == MARKET and row.ratio]
     thumb = [row.ratio for row in ndr if row.edition != MARKET and row.ratio]
     if market and thumb:
@@ -427,9 +427,9 @@ def _claims(
             ndr,
         )
         yield _at_scale(xdr, ndr, names)
-    yield from _roce_port(found, catalog)
+    yield from _roce_port(by_edition, catalog)
     yield from _small(ndr, names)
-    yield from _nvlink(scenario, found, catalog)
+    yield from _nvlink(scenario, by_edition, catalog)
 
 
 def _at_scale(xdr: tuple[ClaimRow, ...], ndr: tuple[ClaimRow, ...], names: Mapping[str, str]) -> ArticleClaim:
@@ -457,14 +457,14 @@ def _at_scale(xdr: tuple[ClaimRow, ...], ndr: tuple[ClaimRow, ...], names: Mappi
     )
 
 
-def _roce_port(found: Mapping[str, Sequence[port_cost.PortCurve]], catalog: Catalog) -> Iterator[ArticleClaim]:
+def _roce_port(by_edition: Mapping[str, Sequence[port_cost.PortCurve]], catalog: Catalog) -> Iterator[ArticleClaim]:
     """What the articles' price of a RoCE NIC buys."""
     card = catalog.prices[MARKET].prices.get("connectx-7")
     rows = []
-    for edition, curves in found.items():
+    for edition, curves in by_edition.items():
         for curve in (curve for curve in curves if curve.scale_out == NDR.second):
-            known = dict(zip(curve.gpus, curve.cost_per_host_port[:, 0], strict=True))
-            at = {gpus: known.get(float(gpus), np.nan) for gpus in CLAIMED}
+            port_costs = dict(zip(curve.gpus, curve.cost_per_host_port[:, 0], strict=True))
+            at = {gpus: port_costs.get(float(gpus), np.nan) for gpus in CLAIMED}
             rows += [
                 ClaimRow(edition, gpus, float(port), card.typical, float(port / card.typical))
                 for gpus, port in at.items()
@@ -502,13 +502,13 @@ def _small(ndr: tuple[ClaimRow, ...], names: Mapping[str, str]) -> Iterator[Arti
 
 
 def _nvlink(
-    scenario: Scenario, found: Mapping[str, Sequence[port_cost.PortCurve]], catalog: Catalog
+    scenario: Scenario, by_edition: Mapping[str, Sequence[port_cost.PortCurve]], catalog: Catalog
 ) -> Iterator[ArticleClaim]:
     """Whether NVLink is the dearer one, for the bandwidth it gives."""
     platform = catalog.platforms["gb300-nvl72"]
     price = PriceList.of(scenario.part(PriceRequest), catalog).scale_up(platform)
     link = catalog.scale_up[catalog.gpus[platform.gpus[0]].scale_up]
-    curve = next((curve for curve in found[MARKET] if curve.scale_out == NDR.first), None)
+    curve = next((curve for curve in by_edition[MARKET] if curve.scale_out == NDR.first), None)
     if price is None or curve is None:
         return
     nvlink = price.typical / platform.scale_up_domain / (link.bandwidth.typical / GIGABYTE)

@@ -40,13 +40,13 @@ def sweep(grid: Grid, catalog: Catalog, executor: Executor | None = None) -> Ite
     packed = pickle.dumps(catalog)
     names = columns(grid)
     waiting: deque[Future[Columns]] = deque()
-    asked = (executor.submit(_columns, part, packed) for part in parts(grid))
+    futures = (executor.submit(_columns, part, packed) for part in parts(grid))
     try:
-        waiting.extend(islice(asked, AHEAD))
+        waiting.extend(islice(futures, AHEAD))
         while waiting:
             done = waiting.popleft().result()
             yield from (dict(zip(names, values, strict=True)) for values in zip(*done, strict=True))
-            waiting.extend(islice(asked, 1))
+            waiting.extend(islice(futures, 1))
     finally:
         for future in waiting:
             future.cancel()

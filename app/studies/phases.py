@@ -86,9 +86,9 @@ class _Bought(NamedTuple):
     moves: bool
 
 
-def phases(scenario: Scenario, owned: Ownership, asked: Growth, catalog: Catalog) -> Phases[Draws]:
+def phases(scenario: Scenario, owned: Ownership, expansion: Growth, catalog: Catalog) -> Phases[Draws]:
     """Every order of building the network of a cluster that grows."""
-    goal = asked.gpus or GROWTH * scenario.gpus
+    goal = expansion.gpus or GROWTH * scenario.gpus
     end = network_of(scenario.model_copy(update={"gpus": goal}), catalog)
     same = {"switch": end.switch or None, "nodes_per_unit": end.nodes_per_unit}
     first = network_of(scenario.model_copy(update=same), catalog)
@@ -96,17 +96,21 @@ def phases(scenario: Scenario, owned: Ownership, asked: Growth, catalog: Catalog
     answer = Phases[Draws](scenario.gpus, goal, end.switch, first.tiers, end.tiers, reason=reason)
     if reason:
         return answer
-    after = own(asked.after, "s", "grow_after") if asked.after is not None else catalog.operations["growing"]["after"]
+    after = (
+        own(expansion.after, "s", "grow_after")
+        if expansion.after is not None
+        else catalog.operations["growing"]["after"]
+    )
     interest = catalog.operations["ownership"]["interest"]
-    if asked.interest is not None:
-        interest = own(asked.interest, "1", "interest")
-    found = tuple(
+    if expansion.interest is not None:
+        interest = own(expansion.interest, "1", "interest")
+    by_order = tuple(
         _phase(bought, end, owned, (interest, after), catalog)
         for bought in _orders(scenario, same, first, end, catalog)
     )
-    cheapest = min(found, key=lambda phase: phase.total.typical)
+    cheapest = min(by_order, key=lambda phase: phase.total.typical)
     return Phases[Draws](
-        scenario.gpus, goal, end.switch, first.tiers, end.tiers, found, cheapest.order if found else ""
+        scenario.gpus, goal, end.switch, first.tiers, end.tiers, by_order, cheapest.order if by_order else ""
     )
 
 

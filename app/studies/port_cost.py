@@ -91,12 +91,14 @@ class PortCurve:
 
 def generations(scenario: Scenario, catalog: Catalog) -> tuple[str, ...]:
     """The networks worth showing side by side: what is on sale of both families, and the planner's own."""
-    own = scenario.scale_out
-    slowest = min(catalog.scale_out[own].port_rate.typical, catalog.scale_out["infiniband-ndr"].port_rate.typical) / 2
+    scale_out = scenario.scale_out
+    slowest = (
+        min(catalog.scale_out[scale_out].port_rate.typical, catalog.scale_out["infiniband-ndr"].port_rate.typical) / 2
+    )
     shown = [
         entry.key
         for entry in catalog.scale_out.values()
-        if entry.key == own
+        if entry.key == scale_out
         or (
             entry.family in FAMILIES
             and entry.status not in ("announced", "projected")
@@ -106,14 +108,14 @@ def generations(scenario: Scenario, catalog: Catalog) -> tuple[str, ...]:
     return tuple(shown)
 
 
-def sizes(gpus_per_node: int, own: int, points: int = POINTS) -> NDArray[np.int64]:
+def sizes(gpus_per_node: int, gpus: int, points: int = POINTS) -> NDArray[np.int64]:
     """Cluster sizes from 8 to 100,000 GPUs in whole nodes, even on a logarithmic axis, the planner's own among them.
 
     A larger cluster of the planner's is left out: laying out a million cables would take seconds.
     """
     nodes = np.geomspace(SMALLEST, LARGEST, points) / gpus_per_node
     whole = np.maximum(np.rint(nodes).astype(np.int64), 1) * gpus_per_node
-    return np.unique(np.append(whole, own) if own <= LARGEST else whole)
+    return np.unique(np.append(whole, gpus) if gpus <= LARGEST else whole)
 
 
 def by_size(
@@ -126,9 +128,9 @@ def by_size(
     curves = []
     prices = PriceList.of(scenario.part(PriceRequest), catalog)
     for key in scale_outs or generations(scenario, catalog):
-        own = key == scenario.scale_out
-        wish = scenario if own else scenario.model_copy(update=another_network(key))
-        curve = _curve(look_up(wish, catalog), wish.part(NetworkRequest), prices, gpus)
+        planned = key == scenario.scale_out
+        variant = scenario if planned else scenario.model_copy(update=another_network(key))
+        curve = _curve(look_up(variant, catalog), variant.part(NetworkRequest), prices, gpus)
         if curve:
             curves.append(curve)
     return tuple(curves)
@@ -141,27 +143,27 @@ def _curve(cluster: Cluster, request: NetworkRequest, prices: PriceList, gpus: S
     each = cluster.gpus_per_node
     points = POINTS if request.oversubscription <= 1 else POINTS // 3  # of a tapered fabric many leaves are tried
     at = np.asarray(gpus, dtype=np.int64) if len(gpus) else sizes(each, cluster.gpus, points)
-    known: dict[int, tuple[SwitchPair, layouts.Design]] = {}
-    found, best = _chosen(cluster, request, prices, choices, -(-at // each), known)
+    designs: dict[int, tuple[SwitchPair, layouts.Design]] = {}
+    fabric, best = _chosen(cluster, request, prices, choices, -(-at // each), designs)
     if not len(gpus):
-        edges = np.unique(found.most_nodes[np.isfinite(found.most_nodes)]).astype(np.int64)
-        full = _addresses_full(cluster, request, at // each, found)
+        edges = np.unique(fabric.most_nodes[np.isfinite(fabric.most_nodes)]).astype(np.int64)
+        full = _addresses_full(cluster, request, at // each, fabric)
         edges = np.append(edges, full)
         edges = edges[(edges > 1) & (edges * each < LARGEST)]
         at = np.unique(np.concatenate([at, edges * each, (edges + 1) * each]))
-        found, best = _chosen(cluster, request, prices, choices, -(-at // each), known)
+        fabric, best = _chosen(cluster, request, prices, choices, -(-at // each), designs)
     nodes = -(-at // each)
-    refused = _refused(found, cluster, request)
-    built = (found.reason == layouts.BUILT) & ~refused & (nodes > 1)
+    refused = _refused(fabric, cluster, request)
+    built = (fabric.reason == layouts.BUILT) & ~refused & (nodes > 1)
     cost = np.full((len(at), N_DRAWS), np.nan)
     used: dict[str, Estimate] = {}
     for index, choice in enumerate(choices):
-        here = np.flatnonzero(built & (best == index))
-        if len(here):
-            cost[here] = _cost(cluster, request, prices, choice, found.at(here), nodes[here], used)
+        places = np.flatnonzero(built & (best == index))
+        if len(places):
+            cost[places] = _cost(cluster, request, prices, choice, fabric.at(places), nodes[places], used)
     radix = np.array([choice.radix for choice in choices])[best]
     spine_radix = np.array([choice.spine_radix for choice in choices])[best]
-    ports = found.leaf_switches * radix + (found.switches - found.leaf_switches) * spine_radix
+    ports = fabric.leaf_switches * radix + (fabric.switches - fabric.leaf_switches) * spine_radix
     link = cluster.scale_out.port_rate.typical / request.planes
     entry = cluster.scale_out
 
@@ -175,13 +177,13 @@ def _curve(cluster: Cluster, request: NetworkRequest, prices: PriceList, gpus: S
         rate=entry.port_rate.typical,
         gpus=at.astype(np.float64),
         cost=cost,
-        host_ports=shown(found.hosts),
+        host_ports=shown(fabric.hosts),
         switch_ports=shown(ports),
-        bisection=shown(found.bisection * link),
-        tiers=shown(found.tiers),
-        switches=shown(found.switches),
+        bisection=shown(fabric.bisection * link),
+        tiers=shown(fabric.tiers),
+        switches=shown(fabric.switches),
         switch=tuple(choices[index].leaf.key if ok else "" for index, ok in zip(best, built, strict=True)),
-        cliffs=tuple(_cliffs(at, found, best, built, refused, choices)),
+        cliffs=tuple(_cliffs(at, fabric, best, built, refused, choices)),
         used=tuple(used.values()),
     )
 
@@ -192,34 +194,34 @@ def _chosen(
     prices: PriceList,
     choices: tuple[SwitchPair, ...],
     nodes: NDArray[np.int64],
-    known: dict[int, tuple[SwitchPair, layouts.Design]],
+    designs: dict[int, tuple[SwitchPair, layouts.Design]],
 ) -> tuple[layouts.Design, NDArray[np.int64]]:
-    """The design of every size, and which choice it is; ``known`` keeps what was chosen for a number of nodes."""
+    """The design of every size, and which choice it is; ``designs`` keeps what was chosen for a number of nodes."""
     for many in nodes.tolist():
-        if many not in known:
-            known[many] = choose(choices, replace(cluster, nodes=many), request, prices)
-    chosen = [known[many] for many in nodes.tolist()]
+        if many not in designs:
+            designs[many] = choose(choices, replace(cluster, nodes=many), request, prices)
+    chosen = [designs[many] for many in nodes.tolist()]
     best = np.array([choices.index(choice) for choice, _ in chosen])
     return layouts.Design(*map(np.array, zip(*(design for _, design in chosen), strict=True))), best
 
 
-def _refused(found: layouts.Design, cluster: Cluster, request: NetworkRequest) -> NDArray[np.bool_]:
+def _refused(fabric: layouts.Design, cluster: Cluster, request: NetworkRequest) -> NDArray[np.bool_]:
     """Sizes whose addresses do not fit into a subnet."""
     limit = cluster.scale_out.address_limit
     if limit is None:
-        return np.zeros(found.reason.shape, dtype=np.bool_)
-    return np.asarray(addresses(found, cluster, request) > limit.typical)
+        return np.zeros(fabric.reason.shape, dtype=np.bool_)
+    return np.asarray(addresses(fabric, cluster, request) > limit.typical)
 
 
 def _addresses_full(
-    cluster: Cluster, request: NetworkRequest, nodes: NDArray[np.int64], found: layouts.Design
+    cluster: Cluster, request: NetworkRequest, nodes: NDArray[np.int64], fabric: layouts.Design
 ) -> NDArray[np.int64]:
     """About the last number of nodes whose addresses fit, between two sizes on either side of the limit."""
-    refused = np.flatnonzero(_refused(found, cluster, request))
+    refused = np.flatnonzero(_refused(fabric, cluster, request))
     if not len(refused) or refused[0] == 0 or cluster.scale_out.address_limit is None:
         return np.zeros(0, dtype=np.int64)
     last, first = refused[0] - 1, refused[0]
-    needed = np.asarray(addresses(found, cluster, request))
+    needed = np.asarray(addresses(fabric, cluster, request))
     share = (cluster.scale_out.address_limit.typical - needed[last]) / (needed[first] - needed[last])
     return np.array([int(nodes[last] + share * (nodes[first] - nodes[last]))])
 
@@ -264,7 +266,7 @@ def _cost(
 
 def _cliffs(
     at: NDArray[np.int64],
-    found: layouts.Design,
+    fabric: layouts.Design,
     best: NDArray[np.int64],
     built: NDArray[np.bool_],
     refused: NDArray[np.bool_],
@@ -280,7 +282,7 @@ def _cliffs(
             why = "no more addresses in a subnet" if refused[place] else "no design carries more"
             cliffs.append(Cliff(gpus, why))
             break
-        before, after = int(found.tiers[place - 1]), int(found.tiers[place])
+        before, after = int(fabric.tiers[place - 1]), int(fabric.tiers[place])
         if before != after:
             cliffs.append(Cliff(gpus, f"{before} → {after} tiers"))
         elif best[place - 1] != best[place]:
@@ -296,33 +298,33 @@ def cost_per_port(scenario: Scenario, catalog: Catalog, ports: Sequence[PortCurv
     ``ports`` are the generations over sizes, where they are known already.
     """
     hardware = look_up(scenario, catalog)
-    found = ports or by_size(scenario, catalog)
+    curves = ports or by_size(scenario, catalog)
     series: list[Series] = []
     marks: tuple[Mark, ...] = ()
     mine: tuple[float, float] | None = None
-    dashes = _dashes(found, scenario)
-    for curve in found:
-        own = curve.scale_out == scenario.scale_out
+    dashes = _dashes(curves, scenario)
+    for curve in curves:
+        planned = curve.scale_out == scenario.scale_out
         values = curve.cost_per_host_port
         low, high = interval(values)
         name, dash = short(curve.scale_out), dashes[curve.scale_out]
-        series.append(Series(name, curve.family, curve.gpus, values[:, 0], low, high, dash=dash, strong=own))
-        if own:
+        series.append(Series(name, curve.family, curve.gpus, values[:, 0], low, high, dash=dash, strong=planned))
+        if planned:
             marks = tuple(Mark(float(cliff.gpus), cliff.text) for cliff in curve.cliffs if "cheaper" not in cliff.text)
             place = np.flatnonzero(curve.gpus == hardware.gpus)
             if place.size and np.isfinite(values[place[0], 0]):
                 mine = (float(hardware.gpus), float(values[place[0], 0]))
-    known = [line for line in series if np.isfinite(line.typical).any()]
+    lines = [line for line in series if np.isfinite(line.typical).any()]
     return Curve(
         key="cost_per_port",
-        title=_port_title(known, hardware.gpus, mine),
+        title=_port_title(lines, hardware.gpus, mine),
         subtitle="Fabric cost over NIC ports against cluster size, by network generation, with 80 % ranges of prices",
         x_name="GPUs",
         x_unit="GPUs",
         y_name="Cost of one NIC port",
         y_unit="USD",
         y_logarithmic=False,
-        series=tuple(known),
+        series=tuple(lines),
         own=mine,
         marks=marks,
     )
@@ -331,29 +333,29 @@ def cost_per_port(scenario: Scenario, catalog: Catalog, ports: Sequence[PortCurv
 def _dashes(ports: Sequence[PortCurve], scenario: Scenario) -> dict[str, str]:
     """A dash for each generation, so that those of one colour differ; the planner's own is solid."""
     others = [curve for curve in ports if curve.scale_out != scenario.scale_out]
-    found = {scenario.scale_out: "solid"}
+    dashes = {scenario.scale_out: "solid"}
     for family in dict.fromkeys(curve.family for curve in others):
         keys = [curve.scale_out for curve in others if curve.family == family]
-        found |= dict(zip(keys, itertools.cycle(("dash", "dot", "dashdot", "longdash")), strict=False))
-    return found
+        dashes |= dict(zip(keys, itertools.cycle(("dash", "dot", "dashdot", "longdash")), strict=False))
+    return dashes
 
 
 def _at(lines: Sequence[Series], gpus: int) -> dict[str, float]:
     """What each network costs at a cluster size, where it can be built."""
-    here = {line.name: float(np.interp(gpus, line.x, line.typical)) for line in lines}
-    return {name: value for name, value in here.items() if np.isfinite(value)}
+    by_network = {line.name: float(np.interp(gpus, line.x, line.typical)) for line in lines}
+    return {name: value for name, value in by_network.items() if np.isfinite(value)}
 
 
 def _port_title(lines: Sequence[Series], gpus: int, mine: tuple[float, float] | None) -> str:
     """What the planner's own port costs, and what the cheapest of all does."""
-    here = _at(lines, gpus)
-    if not here:
+    by_network = _at(lines, gpus)
+    if not by_network:
         return "No network can be built at this size."
-    cheapest = min(here, key=lambda name: here[name])
-    text = f"{cheapest} has the cheapest port at {gpus:,} GPUs, {show(here[cheapest], 'USD', 2)}"
+    cheapest = min(by_network, key=lambda name: by_network[name])
+    text = f"{cheapest} has the cheapest port at {gpus:,} GPUs, {show(by_network[cheapest], 'USD', 2)}"
     return (
         f"{text}; the plan's costs {show(mine[1], 'USD', 2)}."
-        if mine and mine[1] > here[cheapest] * 1.005
+        if mine and mine[1] > by_network[cheapest] * 1.005
         else f"{text}."
     )
 
@@ -362,20 +364,21 @@ def cost_per_bisection(scenario: Scenario, catalog: Catalog, ports: Sequence[Por
     """What bandwidth across the cluster costs, against cluster size, by network generation."""
     hardware = look_up(scenario, catalog)
     series = []
-    found = ports or by_size(scenario, catalog)
-    dashes = _dashes(found, scenario)
-    for curve in found:
-        own = curve.scale_out == scenario.scale_out
+    curves = ports or by_size(scenario, catalog)
+    dashes = _dashes(curves, scenario)
+    for curve in curves:
+        planned = curve.scale_out == scenario.scale_out
         values = curve.cost_per_bisection
         low, high = interval(values)
         if np.isfinite(values[:, 0]).any():
             name, dash = short(curve.scale_out), dashes[curve.scale_out]
-            series.append(Series(name, curve.family, curve.gpus, values[:, 0], low, high, dash=dash, strong=own))
-    here = _at(series, hardware.gpus)
-    best = min(here, key=lambda name: here[name], default="")
+            series.append(Series(name, curve.family, curve.gpus, values[:, 0], low, high, dash=dash, strong=planned))
+    by_network = _at(series, hardware.gpus)
+    best = min(by_network, key=lambda name: by_network[name], default="")
     title = "No network can be built at this size."
     if best:
-        title = f"Per dollar, {best} moves most across {hardware.gpus:,} GPUs: {show(here[best], 'USD', 2)} for 1 Gb/s."
+        cost = show(by_network[best], "USD", 2)
+        title = f"Per dollar, {best} moves most across {hardware.gpus:,} GPUs: {cost} for 1 Gb/s."
     return Curve(
         key="cost_per_bisection",
         title=title,

@@ -64,7 +64,7 @@ def serving_domains(scenario: Scenario, catalog: Catalog) -> ServingDomains:
     domains = tuple(variant(scenario.model_copy(update=changes), catalog) for changes in domains_of(scenario, catalog))
     several = networks_of(scenario, catalog) if domains[0].gpus > domains[0].scale_up_domain else ()
     networks = tuple(variant(scenario.model_copy(update=another_network(key)), catalog) for key in several)
-    small, *larger = sorted(domains, key=lambda one: one.scale_up_domain)
+    small, *larger = sorted(domains, key=lambda domain: domain.scale_up_domain)
     return ServingDomains(
         domains=domains,
         networks=(domains[0], *networks) if networks else (),
@@ -76,13 +76,13 @@ def domains_of(scenario: Scenario, catalog: Catalog) -> Iterator[dict[str, Any]]
     """The question as it is; its GPU's kin whose domain is a rack, or a node; and its own links cut to a node."""
     yield {}
     gpu = catalog.gpus[scenario.gpu]
-    own = scenario.scale_up_domain or catalog.platforms[scenario.platform or gpu.platform].scale_up_domain
+    current_domain = scenario.scale_up_domain or catalog.platforms[scenario.platform or gpu.platform].scale_up_domain
     blank = {"platform": None, "scale_up": None, "scale_up_domain": None, "scale_up_wiring": None, "switch": None}
-    if kin := next(iter(kin_of(gpu, own, catalog)), None):
+    if kin := next(iter(kin_of(gpu, current_domain, catalog)), None):
         domain = catalog.platforms[kin.platform].scale_up_domain
         gpus = -(-scenario.gpus // domain) * domain
         yield {**blank, "gpu": kin.key, "gpus": gpus, "gpus_per_node": None, "nics_per_node": None}
-    if own > NODE:
+    if current_domain > NODE:
         yield {"scale_up_domain": NODE}
 
 
@@ -92,10 +92,10 @@ NODE = 8
 
 def kin_of(gpu: Gpu, domain: int, catalog: Catalog) -> Sequence[Gpu]:
     """GPUs on sale whose domain is on the other side of a server, those of the same architecture first."""
-    sold = [one for one in catalog.gpus.values() if one.status == "shipping" and one.vendor == gpu.vendor]
-    other = [one for one in sold if (catalog.platforms[one.platform].scale_up_domain > NODE) != (domain > NODE)]
-    other = [one for one in other if one.fp8 and catalog.platforms[one.platform].scale_up_domain >= NODE]
-    return sorted(other, key=lambda one: (one.architecture != gpu.architecture, one.scale_up != gpu.scale_up))
+    sold = [card for card in catalog.gpus.values() if card.status == "shipping" and card.vendor == gpu.vendor]
+    other = [card for card in sold if (catalog.platforms[card.platform].scale_up_domain > NODE) != (domain > NODE)]
+    other = [card for card in other if card.fp8 and catalog.platforms[card.platform].scale_up_domain >= NODE]
+    return sorted(other, key=lambda card: (card.architecture != gpu.architecture, card.scale_up != gpu.scale_up))
 
 
 def networks_of(scenario: Scenario, catalog: Catalog) -> Sequence[str]:
@@ -117,7 +117,7 @@ def variant(scenario: Scenario, catalog: Catalog) -> ServingVariant:
     owned = ownership(cluster, network, network.prices)
     plan = plan_serving(setting(scenario, cluster, network, catalog), catalog)
     second = float(np.ravel(per_gpu_time(owned.total, scenario.gpus, owned.rates.lifetime.draws(), 1.0))[0])
-    known, served = isfinite(second), plan.operation
+    priced, served = isfinite(second), plan.operation
     measured = evaluate_operation(plan, served, catalog) if served else None
     rate = float(measured.requests[0]) * scenario.output_tokens / scenario.gpus if measured else None
     return ServingVariant(
@@ -130,8 +130,8 @@ def variant(scenario: Scenario, catalog: Catalog) -> ServingVariant:
         throughput=rate,
         interactivity=1 / float(measured.time_per_token[0]) if measured else None,
         ttft=float(measured.first_token[0]) if measured else None,
-        per_million_output_tokens=float(cost_of_tokens(second, rate, MILLION)) if rate and known else None,
-        front=front_of(plan, second if known else None),
+        per_million_output_tokens=float(cost_of_tokens(second, rate, MILLION)) if rate and priced else None,
+        front=front_of(plan, second if priced else None),
         query=scenario.query(),
     )
 

@@ -91,15 +91,15 @@ def pair(scenario: Scenario, catalog: Catalog) -> Pair | None:
 
 def _run(scenario: Scenario, key: str, catalog: Catalog) -> Run | None:
     """The run on one network, which spreads flows its own way where the scenario is of another."""
-    own = key == scenario.scale_out
-    asked = scenario if own else scenario.model_copy(update=another_network(key) | {"load_balancing": None})
-    network = network_of(asked, catalog)
+    planned = key == scenario.scale_out
+    variant = scenario if planned else scenario.model_copy(update=another_network(key) | {"load_balancing": None})
+    network = network_of(variant, catalog)
     if network.built is None or network.cluster.nodes < 2:
         return None
-    time = job_on(network, asked, catalog).training.time_to_train.values
+    time = job_on(network, variant, catalog).training.time_to_train.values
     owned = ownership(network.cluster, network, network.prices)
-    known = typical(time) > 0 and typical(owned.per_run(time)) > 0
-    return Run(owned, typical(time)) if known else None
+    positive = typical(time) > 0 and typical(owned.per_run(time)) > 0
+    return Run(owned, typical(time)) if positive else None
 
 
 # By situation --------------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def weighed(scenario: Scenario, catalog: Catalog) -> tuple[Weighed, ...]:
     both = keys(scenario, catalog)
     if both is None:
         return ()
-    return tuple(_weighed(name, asked, both, catalog) for name, asked in _situations(scenario, both[1], catalog))
+    return tuple(_weighed(name, variant, both, catalog) for name, variant in _situations(scenario, both[1], catalog))
 
 
 def _situations(scenario: Scenario, ethernet: str, catalog: Catalog) -> Iterator[tuple[str, Scenario]]:
@@ -142,16 +142,16 @@ def _weighed(situation: str, scenario: Scenario, both: tuple[str, str], catalog:
         saved=None,
         dearer_allowed=None,
     )
-    found = pair(scenario, catalog)
-    if found is None:
+    runs = pair(scenario, catalog)
+    if runs is None:
         return unknown
-    first, second = found
+    first, second = runs
     dearer = typical(second.owned.per_run(second.time)) / typical(first.owned.per_run(first.time)) - 1
     turns = turning_points(first, second)
     return replace(
         unknown,
         better="either" if abs(dearer) < TIE else "ethernet" if dearer < 0 else "infiniband",
-        slower=found.slower,
+        slower=runs.slower,
         slower_allowed=turns["slower_allowed"],
         cheaper=-dearer,
         saved=typical(first.owned.capital.values) - typical(second.owned.capital.values),
@@ -167,17 +167,17 @@ def break_even(scenario: Scenario, catalog: Catalog) -> Curve | None:
 
     On the line both runs cost the same; above it Ethernet is the cheaper one. ``None`` where one of them does not run.
     """
-    found = pair(scenario, catalog)
-    if found is None or not typical(found.infiniband.owned.network_per_run(found.infiniband.time)) > 0:
+    runs = pair(scenario, catalog)
+    if runs is None or not typical(runs.infiniband.owned.network_per_run(runs.infiniband.time)) > 0:
         return None
-    names = [short(run.owned.cluster.scale_out.key) for run in found]
-    turns = turning_points(*found)
+    names = [short(run.owned.cluster.scale_out.key) for run in runs]
+    turns = turning_points(*runs)
     even = float(turns["slower_allowed"])
-    untuned = _slower_untuned(scenario, found.ethernet.owned.cluster.scale_out.key, catalog)
-    ends = [0.0, even, found.slower, *([untuned] if untuned is not None else [])]
+    untuned = _slower_untuned(scenario, runs.ethernet.owned.cluster.scale_out.key, catalog)
+    ends = [0.0, even, runs.slower, *([untuned] if untuned is not None else [])]
     room = max(0.25 * (max(ends) - min(ends)), 0.01)
-    x = np.unique([*np.linspace(min(ends) - room, max(ends) + room, 25), even, found.slower])
-    price = np.stack([_price_allowed(found, float(slower)) for slower in x])
+    x = np.unique([*np.linspace(min(ends) - room, max(ends) + room, 25), even, runs.slower])
+    price = np.stack([_price_allowed(runs, float(slower)) for slower in x])
     shown = price[:, 0] > 0
     low, high = interval(price[shown])
     line = Series("both runs cost the same", "quickest", x[shown], price[shown, 0], low, high, strong=True)
@@ -192,7 +192,7 @@ def break_even(scenario: Scenario, catalog: Catalog) -> Curve | None:
         x_logarithmic=False,
         y_logarithmic=False,
         series=(line,),
-        own=(found.slower, 1.0),
+        own=(runs.slower, 1.0),
         marks=(Mark(untuned, f"{names[1]} untuned"),) if untuned is not None else (),
     )
 
@@ -207,16 +207,16 @@ def _untuned(scenario: Scenario, ethernet: str, catalog: Catalog) -> Scenario | 
 def _slower_untuned(scenario: Scenario, ethernet: str, catalog: Catalog) -> float | None:
     """How much longer the run takes on Ethernet that nobody tunes [1]."""
     untuned = _untuned(scenario, ethernet, catalog)
-    found = pair(untuned, catalog) if untuned else None
-    return found.slower if found else None
+    runs = pair(untuned, catalog) if untuned else None
+    return runs.slower if runs else None
 
 
-def _price_allowed(found: Pair, slower: float) -> Floats:
+def _price_allowed(runs: Pair, slower: float) -> Floats:
     """Price of InfiniBand's network, over its own, at which both runs cost the same where Ethernet's is so much longer.
 
     All draws of prices; the times are typical.
     """
-    first, second = found
+    first, second = runs
     cost, part = first.owned.per_run(first.time), first.owned.network_per_run(first.time)
     other = second.owned.per_run(first.time * (1 + slower))
     return np.asarray(1 + costs.slack_in_price(cost, other, part))
