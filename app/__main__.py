@@ -74,8 +74,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.calibrate and (options.kind != "collectives" or options.calibrate < 2):
         print("railyard: --calibrate takes 2 or more, and collectives", file=sys.stderr)
         return 2
-    asked = {"calibrate_every": options.calibrate} if options.calibrate else {}
-    return _accuracy(options, _catalog(), **asked)
+    report_options = {"calibrate_every": options.calibrate} if options.calibrate else {}
+    return _accuracy(options, _catalog(), **report_options)
 
 
 def _catalog() -> Catalog:
@@ -117,12 +117,12 @@ def _fit(what: str, save: bool) -> int:
     return 0
 
 
-def _accuracy(options: argparse.Namespace, catalog: Catalog, **asked: int) -> int:
+def _accuracy(options: argparse.Namespace, catalog: Catalog, **report_options: int) -> int:
     module = import_module(f"app.validation.{KINDS[options.kind]}")
     if not options.file.is_file():
         print(f"{options.file}: no such file", file=sys.stderr)
         return 2
-    report = module.report(options.file, catalog, leave_one_out=options.leave_one_out, **asked)
+    report = module.report(options.file, catalog, leave_one_out=options.leave_one_out, **report_options)
     print(json.dumps(report, indent=1, allow_nan=False) if options.json else module.text(report))
     return 0
 

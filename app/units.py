@@ -226,8 +226,8 @@ def ratio(text: str) -> float:
 
 def _shift(digits: str, exponent: int) -> str:
     """Move the decimal point in the text, so that 5 us is 5e-06 and not 4.9999999999999996e-06."""
-    mantissa, _, own = digits.lower().partition("e")
-    return f"{mantissa}e{int(own or 0) + exponent}"
+    mantissa, _, written_exponent = digits.lower().partition("e")
+    return f"{mantissa}e{int(written_exponent or 0) + exponent}"
 
 
 _SHOWN: dict[str, tuple[tuple[float, str], ...]] = {

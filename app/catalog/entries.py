@@ -49,8 +49,8 @@ PriceRef = Annotated[str, Ref("prices")]
 @cache
 def marked(model: type[BaseModel], kind: type[Mark]) -> dict[str, Mark]:
     """The fields of a model that name entries of the catalogue: one each, or several."""
-    found = {name: _mark(field.annotation, field.metadata, kind) for name, field in model.model_fields.items()}
-    return {name: mark for name, mark in found.items() if mark is not None}
+    marks = {name: _mark(field.annotation, field.metadata, kind) for name, field in model.model_fields.items()}
+    return {name: mark for name, mark in marks.items() if mark is not None}
 
 
 def _mark(annotation: Any, metadata: Sequence[Any], kind: type[Mark]) -> Mark | None:

@@ -134,7 +134,7 @@ def load_catalog(folder: Path | None = None) -> Catalog:
 @lru_cache(maxsize=8)
 def _build(files: Files) -> Catalog:
     """The catalogue of these files. Files read once more unchanged give the same catalogue, which caches know."""
-    tables = {kind: _merge(files.tables(kind), files.tables(kind, own=True)) for kind in KINDS}
+    tables = {kind: _merge(files.tables(kind), files.tables(kind, overriding=True)) for kind in KINDS}
     parts: dict[str, dict[str, Any]] = {"sources": _entries("sources", Source, tables["sources"], files, keyed=False)}
     for kind, model in ENTRIES.items():
         parts[kind] = _entries(kind, model, tables[kind], files)
@@ -305,8 +305,8 @@ def _missing(catalog: Catalog, kind: str, key: str) -> str:
     return f"no {kind} entry {key!r}" + _nearest(key, _names(catalog, kind))
 
 
-def _nearest(key: str, known: Iterable[str]) -> str:
-    near = get_close_matches(key, sorted(known), n=3, cutoff=0.5)
+def _nearest(key: str, keys: Iterable[str]) -> str:
+    near = get_close_matches(key, sorted(keys), n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 

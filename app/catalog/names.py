@@ -22,7 +22,7 @@ def input_name(estimate: Estimate, catalog: Catalog) -> str:
     """What one number of the catalogue is called where its entry is not in sight."""
     kind, _, rest = estimate.key.partition(".")
     entry, _, field = rest.rpartition(".")
-    found: Any = catalog.kind(kind).get(entry)
-    owner = getattr(found, "name", "") or words(entry or field)
+    record: Any = catalog.kind(kind).get(entry)
+    owner = getattr(record, "name", "") or words(entry or field)
     name = words(field) if entry else ""
     return f"{owner}: {name if name[1:2].isupper() else name[:1].lower() + name[1:]}" if name else owner

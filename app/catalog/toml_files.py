@@ -27,8 +27,10 @@ class Files:
         """Read them. Each that is there must be a file of text, and have the name of one of the catalogue's."""
         if overrides:
             _check_names(overrides, kinds)
-        own = tuple(_text(overrides / f"{kind}.toml") for kind in kinds) if overrides else ()
-        return cls(folder, overrides, tuple(kinds), tuple(_text(folder / f"{kind}.toml") for kind in kinds), own)
+        override_texts = tuple(_text(overrides / f"{kind}.toml") for kind in kinds) if overrides else ()
+        return cls(
+            folder, overrides, tuple(kinds), tuple(_text(folder / f"{kind}.toml") for kind in kinds), override_texts
+        )
 
     def texts(self) -> Iterator[str]:
         """All texts, each followed by what is laid over it."""
@@ -36,10 +38,10 @@ class Files:
             yield text
             yield self.own[number] if self.own else ""
 
-    def tables(self, kind: str, *, own: bool = False) -> Mapping[str, Any]:
+    def tables(self, kind: str, *, overriding: bool = False) -> Mapping[str, Any]:
         """The tables of one file, or of the operator's own."""
-        folder = self.overrides if own else self.folder
-        text = self._text_of(kind, own)
+        folder = self.overrides if overriding else self.folder
+        text = self._text_of(kind, overriding)
         try:
             return _parsed(text)
         except tomllib.TOMLDecodeError as error:
@@ -47,14 +49,14 @@ class Files:
 
     def wrong(self, kind: str, reason: str, *place: str) -> CatalogError:
         """What is wrong with an entry, or with a field of it: with the file, and the line where there is one."""
-        own = bool(place) and place[0] in self.tables(kind, own=True)
-        file = f"{self.overrides if own else self.folder}/{kind}.toml"
-        line = _line(self._text_of(kind, own), place)
+        overriding = bool(place) and place[0] in self.tables(kind, overriding=True)
+        file = f"{self.overrides if overriding else self.folder}/{kind}.toml"
+        line = _line(self._text_of(kind, overriding), place)
         at = f"{file}:{line}" if line else file
         return CatalogError(f"{at}: {place[0]}: {reason}" if place else f"{at}: {reason}")
 
-    def _text_of(self, kind: str, own: bool) -> str:
-        texts = self.own if own else self.base
+    def _text_of(self, kind: str, overriding: bool) -> str:
+        texts = self.own if overriding else self.base
         return texts[self.kinds.index(kind)] if texts else ""
 
 
@@ -87,7 +89,7 @@ def _text(path: Path) -> str:
 
 def _line(text: str, place: Sequence[str]) -> int:
     """The line that leads furthest to a place in a file; 0 where none does."""
-    found, deepest = 0, 0
+    furthest, deepest = 0, 0
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), start=1):
         name, equals, _ = line.partition("=")
@@ -99,8 +101,8 @@ def _line(text: str, place: Sequence[str]) -> int:
             continue
         common = min(len(path), len(place))
         if common > deepest and path[:common] == tuple(place[:common]):
-            found, deepest = number, common
-    return found
+            furthest, deepest = number, common
+    return furthest
 
 
 def _keys(line: str) -> tuple[str, ...]:

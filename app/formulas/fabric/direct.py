@@ -240,10 +240,10 @@ DIRECT: Final[dict[int, Callable[[Array, Array, Array], DirectNetwork]]] = {
 """The function of each topology without tiers, by its layout."""
 
 
-def design_direct(asked: FabricRequest, layout: int) -> Design:
+def design_direct(unchecked: FabricRequest, layout: int) -> Design:
     """The design of a request, or an array of them, for one topology without tiers."""
-    reason, usable = asked.complaint()
-    request = asked.computable(usable)
+    reason, usable = unchecked.complaint()
+    request = unchecked.computable(usable)
     hosts, per_port = request.hosts, request.hosts_per_port
     host_ports = ceil_divide(hosts, per_port)
     network = DIRECT[layout](host_ports, request.radix, request.oversubscription)

@@ -358,12 +358,12 @@ def tiers_of(
     kind = {MESH: _mesh, TORUS_2D: _torus, TORUS_3D: _torus, DRAGONFLY: _dragonfly}.get(counts.layout)
     gpus_per_host = gpus_per_node / max(counts.rails, 1)
     if kind:
-        found = kind(counts, gpus_per_host, pinned)
+        tiers = kind(counts, gpus_per_host, pinned)
     else:
-        found = _tree(design, counts, leaf_gpus(counts, gpus_per_node), gpus_per_host)
-    sound = [tier._replace(links=np.inf, beside=np.inf) for tier in found]
-    if degraded and found:
-        sound[0] = found[0]
+        tiers = _tree(design, counts, leaf_gpus(counts, gpus_per_node), gpus_per_host)
+    sound = [tier._replace(links=np.inf, beside=np.inf) for tier in tiers]
+    if degraded and tiers:
+        sound[0] = tiers[0]
     return tuple(
         tier._replace(unit=max(tier.unit, gpus_per_node))
         for tier in sound

@@ -336,10 +336,10 @@ def _even_groups(leaf_up: int, leaves: Array, spines: Array, spine_up: Array, co
     return even
 
 
-def design_tree(asked: FabricRequest) -> Design:
+def design_tree(unchecked: FabricRequest) -> Design:
     """Rail-optimized, plain and rail-only trees of one to four tiers."""
-    reason, usable = asked.complaint()
-    request = asked.computable(usable)
+    reason, usable = unchecked.complaint()
+    request = unchecked.computable(usable)
     spine_down = maximum(down_ports(request.spine_radix, request.spine_oversubscription), 1)
     spine_down = minimum(spine_down, request.spine_radix - 1)
     spine_up = maximum(floor_of_ratio(spine_down / request.spine_oversubscription), 1)

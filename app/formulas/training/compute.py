@@ -311,8 +311,8 @@ def elementwise_bytes(shape: Shape, job: Job, parallelism: Parallelism, permute:
     traffic = traffic + (1 - share) * inner * tokens * shape.ffn_hidden / t
     if any_(share > 0):
         routed = routed_experts(shape, job, parallelism)
-        own = permute * 16 * routed.tokens * shape.hidden + inner * routed.tokens * routed.width
-        traffic = traffic + share * (fused * own + inner * tokens * (shape.shared_width / t))
+        routed_traffic = permute * 16 * routed.tokens * shape.hidden + inner * routed.tokens * routed.width
+        traffic = traffic + share * (fused * routed_traffic + inner * tokens * (shape.shared_width / t))
     return traffic
 
 
@@ -488,8 +488,8 @@ def optimizer_time(held: Held, job: Job, gpu: GpuRates, parallelism: Parallelism
     traffic = calibration.optimizer_traffic + job.scaled * calibration.scaling_traffic
     each = traffic / gpu.memory_bandwidth
     if any_(job.offload_optimizer > 0):
-        there = (job.gradient_bytes + 2) / gpu.host_rate + 28 / gpu.host_memory
-        each = where(job.offload_optimizer > 0, there, each)
+        host_time = (job.gradient_bytes + 2) / gpu.host_rate + 28 / gpu.host_memory
+        each = where(job.offload_optimizer > 0, host_time, each)
     return each * updated + calibration.optimizer_overhead
 
 

@@ -223,8 +223,8 @@ def layer_exchanges(
 
     >>> from app.formulas.training.examples import JOB, LINKS, MODEL
     >>> spread = Parallelism(tensor=8.0, sequence_parallel=1.0)
-    >>> found = layer_exchanges(MODEL, JOB, spread, Software(), LINKS)
-    >>> round(1e6 * float(found.tensor.time), 3)  # scatter and gather of 2 MB: 2 · 7/8 · 20 µs
+    >>> times = layer_exchanges(MODEL, JOB, spread, Software(), LINKS)
+    >>> round(1e6 * float(times.tensor.time), 3)  # scatter and gather of 2 MB: 2 · 7/8 · 20 µs
     35.0
     """
     groups = layer_axes(parallelism)
@@ -235,10 +235,10 @@ def layer_exchanges(
     if any_(parallelism.context > 1):
         ring = group_of(links, groups["context_parallel"], any_(parallelism.context_exchange != RING))
         pair = pair_of(links, ring.crosses, ring.machine.ring_network)
-        own = context_volume(shape, job, parallelism)
-        time = (parallelism.context - 1) * send_time(pair, own)
+        volume = context_volume(shape, job, parallelism)
+        time = (parallelism.context - 1) * send_time(pair, volume)
         if any_(parallelism.context_exchange != RING):
-            gathered = collective_time(ring, "all-gather", parallelism.context * own)
+            gathered = collective_time(ring, "all-gather", parallelism.context * volume)
             heads = exchange_time(ring, *head_volumes(shape, job, parallelism, ring.machine.domains))
             other = where(parallelism.context_exchange == ALL_GATHER, gathered, heads)
             time = where(parallelism.context_exchange == RING, time, other)
@@ -274,12 +274,12 @@ def step_exchanges(
     >>> round(1e6 * float(far.time), 3), far.crosses  # 250 kB at 10 GB/s
     (25.0, 1.0)
     """
-    found = replica_exchanges(shape, job, parallelism, software, links, bucket)
+    among_replicas = replica_exchanges(shape, job, parallelism, software, links, bucket)
     if not any_(parallelism.pipeline > 1):
-        return found
+        return among_replicas
     far, network = stage_place(parallelism, links)
     time = send_time(pair_of(links, far, network), pipeline_volume(shape, job, parallelism))
-    return StepExchanges(**{**vars(found), "pipeline": Exchange(time, far)})
+    return StepExchanges(**{**vars(among_replicas), "pipeline": Exchange(time, far)})
 
 
 def stage_place(parallelism: Parallelism, links: Links) -> tuple[Array, Array]:
@@ -306,8 +306,8 @@ def replica_exchanges(
     Source: Rajbhandari et al., "ZeRO", 2020, section 7.
 
     >>> from app.formulas.training.examples import JOB, LINKS, MODEL
-    >>> found = replica_exchanges(MODEL, JOB, Parallelism(data=8.0), Software(), LINKS, 1e10)
-    >>> round(1e3 * float(found.data.time), 2)  # all-reduce of 320 M gradients of 4 bytes: 7/4 · 12.8 ms
+    >>> times = replica_exchanges(MODEL, JOB, Parallelism(data=8.0), Software(), LINKS, 1e10)
+    >>> round(1e3 * float(times.data.time), 2)  # all-reduce of 320 M gradients of 4 bytes: 7/4 · 12.8 ms
     22.4
     """
     p = parallelism
@@ -318,10 +318,10 @@ def replica_exchanges(
     if not (summed or gathered):
         return StepExchanges()
     copied = _copied(held, p, links)
-    found = _gradients(held, job, p, copied, bucket) if summed else {}
+    by_name = _gradients(held, job, p, copied, bucket) if summed else {}
     if gathered:
-        found |= _gathers(held, software, copied)
-    return StepExchanges(**found)
+        by_name |= _gathers(held, software, copied)
+    return StepExchanges(**by_name)
 
 
 class _Copied(NamedTuple):
@@ -389,12 +389,12 @@ def _gradients(held: Held, job: Job, p: Parallelism, copied: _Copied, bucket: Ar
     """Gradients and weights of a step; the ranks that hold the same experts exchange theirs."""
     group = copied.dense
     dense = gradient_exchange_time(group, held.dense, job, p.sharding, bucket)
-    found = {"data": Exchange(where(p.replicas > 1, dense, 0.0), group.crosses)}
+    by_name = {"data": Exchange(where(p.replicas > 1, dense, 0.0), group.crosses)}
     if any_(held.expert > 0):
         group = copied.expert
         time = gradient_exchange_time(group, maximum(held.expert, 1.0), job, p.sharding, bucket)
-        found["expert_data"] = Exchange(where(held.expert > 0, time, 0.0), group.crosses)
-    return found
+        by_name["expert_data"] = Exchange(where(held.expert > 0, time, 0.0), group.crosses)
+    return by_name
 
 
 def _gathers(held: Held, software: Software, copied: _Copied) -> dict[str, Exchange]:
@@ -404,14 +404,14 @@ def _gathers(held: Held, software: Software, copied: _Copied) -> dict[str, Excha
     """
     group, experts = copied
     common = held.layer - held.routed
-    found = {"gather": Exchange(3 * collective_time(group, "all-gather", 2 * common), group.crosses)}
+    by_name = {"gather": Exchange(3 * collective_time(group, "all-gather", 2 * common), group.crosses)}
     if any_(held.routed > 0):
         time = 3 * collective_time(experts, "all-gather", 2 * maximum(held.routed, 1.0))
-        found["expert_gather"] = Exchange(where(held.routed > 0, time, 0.0), experts.crosses)
+        by_name["expert_gather"] = Exchange(where(held.routed > 0, time, 0.0), experts.crosses)
     if any_(software.flat_sharding > 0):
         time = 3 * flat_gather_time(group, 2 * held.layer)
-        found["flat_gather"] = Exchange(time, group.crosses)
-    return found
+        by_name["flat_gather"] = Exchange(time, group.crosses)
+    return by_name
 
 
 def flat_gather_time(group: Group, volume: Array) -> Array:

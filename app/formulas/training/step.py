@@ -393,8 +393,8 @@ def layer_and_pieces(
     >>> round(1e6 * float(whole.layer)), round(1e6 * float(whole.head))
     (211, 2220)
     """
-    one = layer(shape, job, gpu, parallelism, software, calibration, exchanges.layer)
-    return one, Pieces(one.total, head_time(shape, job, gpu, parallelism, calibration), exchanges.step)
+    layer_times = layer(shape, job, gpu, parallelism, software, calibration, exchanges.layer)
+    return layer_times, Pieces(layer_times.total, head_time(shape, job, gpu, parallelism, calibration), exchanges.step)
 
 
 def layer_and_step(
