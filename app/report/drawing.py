@@ -110,9 +110,9 @@ class _Canvas:
     def box(self, x: float, y: float, width: float, kind: str, *texts: str, height: float = HIGH) -> Box:
         """A box with the longest of some texts that fits."""
         fitting = [text for text in texts if len(text) * LETTER <= width - 4]
-        made = Box(round(x, 1), y, round(width, 1), height, kind, max(fitting, key=len, default=""))
-        self.boxes.append(made)
-        return made
+        box = Box(round(x, 1), y, round(width, 1), height, kind, max(fitting, key=len, default=""))
+        self.boxes.append(box)
+        return box
 
     def words(self, x: float, y: float, text: str, anchor: str = "start", kind: str = "note") -> None:
         self.labels.append(Label(round(x, 1), y, text, anchor, kind))
@@ -130,8 +130,8 @@ def draw(fabric: Fabric, cluster: Cluster, switch: str, scale_up: str = "") -> D
     if shape is None:
         return None
     direct = shape.peers > 0
-    made = _direct(fabric, cluster, shape, switch) if direct else _tree(fabric, cluster, shape, switch, scale_up)
-    canvas, height = made
+    drawn = _direct(fabric, cluster, shape, switch) if direct else _tree(fabric, cluster, shape, switch, scale_up)
+    canvas, height = drawn
     return Drawing(
         width=WIDTH,
         height=height,
@@ -389,8 +389,8 @@ def _direct(fabric: Fabric, cluster: Cluster, shape: FabricShape, switch: str) -
     links = 2 * shape.peers / max(shape.leaves, 1)
     pairs = list(_neighbours(places, grid))
     each = links * shape.uplink_rate * shown / max(2 * len(pairs), 1)
-    for one, other in pairs:
-        canvas.bundle(*places[one], *places[other], min(each, heaviest))
+    for first, other in pairs:
+        canvas.bundle(*places[first], *places[other], min(each, heaviest))
     for place, (x, y) in enumerate(places):
         canvas.box(x - 26, y - 13, 52, "leaf", f"{word} {place + 1}", f"{place + 1}", height=26)
     left = many - shown
@@ -424,12 +424,12 @@ def _grid(count: int) -> Iterator[tuple[float, float]]:
 
 def _neighbours(places: list[tuple[float, float]], grid: bool) -> Iterator[tuple[int, int]]:
     columns = max(ceil(sqrt(len(places))), 1)
-    for one in range(len(places)):
+    for index in range(len(places)):
         if grid:
-            if (one + 1) % columns and one + 1 < len(places):
-                yield one, one + 1
-            if one + columns < len(places):
-                yield one, one + columns
+            if (index + 1) % columns and index + 1 < len(places):
+                yield index, index + 1
+            if index + columns < len(places):
+                yield index, index + columns
         else:
-            for other in range(one + 1, len(places)):
-                yield one, other
+            for other in range(index + 1, len(places)):
+                yield index, other

@@ -77,7 +77,8 @@ def about(plan: Plan) -> list[tuple[str, str]]:
         ("Ranges", "low and high hold four cases of five (80 %); numbers are in the units in brackets"),
     ]
     lines += [
-        (f"{found.severity}: {found.code}", f"{found.message} {found.suggestion}".strip()) for found in plan.findings
+        (f"{finding.severity}: {finding.code}", f"{finding.message} {finding.suggestion}".strip())
+        for finding in plan.findings
     ]
     return lines
 
@@ -110,7 +111,7 @@ def plan_json(plan: Plan, catalog: Catalog) -> bytes:
         "catalog_version": plan.catalog_version,
         "permalink": plan.permalink,
         "scenario": dict(plan.scenario),
-        "findings": [asdict(found) for found in plan.findings],
+        "findings": [asdict(finding) for finding in plan.findings],
         "tables": {key: table_json(table) for key, table in tables(plan, catalog).items()},
     }
     return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -34,20 +34,20 @@ class Entry:
 
 def inputs(questions: Iterable[type[BaseModel]]) -> list[Entry]:
     """The fields of questions, by name; a field of several questions that says the same in each stands once."""
-    found: dict[tuple[str, str, str], Entry] = {}
+    entries: dict[tuple[str, str, str], Entry] = {}
     for question in questions:
         schema = question.model_json_schema()
         for name, field in question.model_fields.items():
             title, meaning = field.title or words(name).capitalize(), field.description or ""
             unit = _unit(schema["properties"][name], schema.get("$defs", {}))
-            found.setdefault((name, title, meaning), Entry(name, question.__name__, title, unit, meaning))
-    return sorted(found.values(), key=lambda entry: entry.name)
+            entries.setdefault((name, title, meaning), Entry(name, question.__name__, title, unit, meaning))
+    return sorted(entries.values(), key=lambda entry: entry.name)
 
 
 def outputs(answers: Iterable[type]) -> list[Entry]:
     """The fields of answers and of every record inside them, by name."""
-    found = {(entry.name, entry.owner): entry for kind in _records(answers) for entry in _fields(kind)}
-    return sorted(found.values(), key=lambda entry: (entry.name, entry.owner))
+    entries = {(entry.name, entry.owner): entry for kind in _records(answers) for entry in _fields(kind)}
+    return sorted(entries.values(), key=lambda entry: (entry.name, entry.owner))
 
 
 def _fields(kind: type) -> Iterator[Entry]:

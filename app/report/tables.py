@@ -90,37 +90,37 @@ VIEWS = {"figures": "Key figures", "costs": "Cost", "power": "Power", "storage":
 def tables(plan: Plan, catalog: Catalog) -> dict[str, Table]:
     """Every table of a plan by key: inputs, key figures, then its parts as people read them, then what they rest on."""
     parts = {name: getattr(plan, name) for name in READING}
-    made = {"inputs": _inputs(plan), "figures": _figures(plan, "figures")}
+    by_key = {"inputs": _inputs(plan), "figures": _figures(plan, "figures")}
     for name, part in parts.items():
         if part is None:
             continue
-        made |= fabric_tables(part) if isinstance(part, Fabric) else listings(part, name)
+        by_key |= fabric_tables(part) if isinstance(part, Fabric) else listings(part, name)
     if plan.serving and plan.serving.bottleneck:
-        made |= listings(plan.serving.bottleneck)
-    made["purchases"] = _purchases(plan)
-    made["timeline"] = _timeline(plan)
-    made["costs"] = _figures(plan, "costs")
-    made["power"] = _figures(plan, "power", power_parts(plan))
-    made["storage"] = _figures(plan, "storage")
-    made["findings"] = listings(plan)["findings"]
-    made["sources"] = _sources(plan, catalog)
-    return made
+        by_key |= listings(plan.serving.bottleneck)
+    by_key["purchases"] = _purchases(plan)
+    by_key["timeline"] = _timeline(plan)
+    by_key["costs"] = _figures(plan, "costs")
+    by_key["power"] = _figures(plan, "power", power_parts(plan))
+    by_key["storage"] = _figures(plan, "storage")
+    by_key["findings"] = listings(plan)["findings"]
+    by_key["sources"] = _sources(plan, catalog)
+    return by_key
 
 
 def listings(part: Any, path: str = "") -> dict[str, Table]:
     """The tables that a record of results declares: a row for each record of a list, or for each field of a part."""
-    found: dict[str, Table] = {}
+    by_key: dict[str, Table] = {}
     hints = get_type_hints(type(part))
     for entry in fields(part):
         declared, value = declaration(entry), getattr(part, entry.name)
         if declared and declared.table:
             kind = get_args(hints[entry.name])[0]
-            found[declared.table] = (
+            by_key[declared.table] = (
                 listing(declared, get_origin(kind) or kind, value, part)
                 if isinstance(value, tuple)
                 else _properties(declared, value)
             )
-    return found
+    return by_key
 
 
 def listing(declared: Declaration, kind: type, records: Sequence[Any], part: Any = None) -> Table:
@@ -161,7 +161,7 @@ def _blank(column: Column) -> Cell:
 def _properties(declared: Declaration, part: Any) -> Table:
     """The fields of one record as rows."""
     columns = (Column("name", "Name"), Column("value", "Value"))
-    rows = tuple((found.declared.label, _text(found.value)) for found in results(part)) if part else ()
+    rows = tuple((shown.declared.label, _text(shown.value)) for shown in results(part)) if part else ()
     return Table(declared.table, declared.label, columns, rows, declared.meaning)
 
 
@@ -185,8 +185,8 @@ def _figures(plan: Plan, name: str, parts: Iterable[tuple[str, Band]] = ()) -> T
     columns = (Column("figure", "Figure"), Column("value", "Value", band=True), Column("unit", "Unit of the file"))
     rows = [(title, value, value.unit) for title, value in parts]
     serves = plan.serving is not None  # and trains nothing
-    shown = [found for found in view(plan, name) if found.value is not None or not serves]
-    rows += [(found.declared.label, found.value, found.declared.unit) for found in shown]
+    shown = [entry for entry in view(plan, name) if entry.value is not None or not serves]
+    rows += [(entry.declared.label, entry.value, entry.declared.unit) for entry in shown]
     return Table(name, VIEWS[name], columns, tuple(rows))
 
 
@@ -316,18 +316,18 @@ def curve_table(curve: Curve) -> Table:
     columns = [
         Column(curve.x_name.lower(), curve.x_name, UNITS.get(curve.x_unit, curve.x_unit), share=curve.x_unit == "%")
     ]
-    found: list[dict[float, Band]] = []
+    bands: list[dict[float, Band]] = []
     for series in curve.series:
         columns.append(Column(series.name, series.name, unit, band=True))
         cells = zip(series.x, series.low, series.typical, series.high, strict=True)
-        found.append(
+        bands.append(
             {
                 float(x): Band(float(low), float(typical), float(high), unit)
                 for x, low, typical, high in cells
                 if typical == typical
             }
         )
-    rows = tuple((place, *(cells.get(place) for cells in found)) for place in places)
+    rows = tuple((place, *(cells.get(place) for cells in bands)) for place in places)
     title = f"{curve.y_name} against {curve.x_name[:1].lower()}{curve.x_name[1:]}"
     return Table(curve.key, title.replace("gPUs", "GPUs"), tuple(columns), rows, curve.subtitle)
 
@@ -369,7 +369,7 @@ def accuracy_tables(
 ) -> dict[str, Table]:
     """The errors of all models, by group, good and bad; ``scores`` are the ledger's."""
     reduce = collectives["all_reduce"]
-    made = (
+    error_tables = (
         _errors(
             "collectives",
             "Collectives",
@@ -409,19 +409,19 @@ def accuracy_tables(
         _designs(fabric),
         *_left_out(left_out["collectives"], left_out["training"]),
     )
-    return {table.key: table for table in made}
+    return {table.key: table for table in error_tables}
 
 
 def serving_tables(report: Report, left_out: Report) -> dict[str, Table]:
     """The errors of serving: on sources that the fit had not seen, on those that it had, by group."""
     core, best = left_out["core"], left_out["best_configuration"]
     names = {"tpot": "Time per token", "throughput": "Largest throughput", "ttft": "Time to first token"}
-    made = (
+    error_tables = (
         _errors(
             "serving_left_out",
             "Operating points of sources left out of the fit",
             {title: core[name] for name, title in names.items()}
-            | {f"Best configuration of MLPerf, {name}, never fitted": found for name, found in best.items()},
+            | {f"Best configuration of MLPerf, {name}, never fitted": errors for name, errors in best.items()},
         ),
         _errors("serving_left_out_by_source", "Time per token by source, left out", core["tpot"]["by_source"]),
         _errors(
@@ -434,14 +434,14 @@ def serving_tables(report: Report, left_out: Report) -> dict[str, Table]:
         _errors("serving_by_gpu", "Time per token by GPU", report["core"]["tpot"]["by_gpu"]),
         _errors("serving_by_model", "Time per token by model", report["core"]["tpot"]["by_model"]),
     )
-    return {table.key: table for table in made}
+    return {table.key: table for table in error_tables}
 
 
 def cluster_tables(report: Report) -> dict[str, Table]:
     """Whole published clusters and runs beside ours: the errors by kind of figure, and every figure."""
-    kinds = {kind.capitalize() if kind.islower() else kind: found for kind, found in report["by_kind"].items()}
-    made = (_errors("clusters", "Whole clusters", kinds), _cluster_figures(report["figures"]))
-    return {table.key: table for table in made}
+    kinds = {kind.capitalize() if kind.islower() else kind: errors for kind, errors in report["by_kind"].items()}
+    both = (_errors("clusters", "Whole clusters", kinds), _cluster_figures(report["figures"]))
+    return {table.key: table for table in both}
 
 
 def _cluster_figures(figures: Sequence[Report]) -> Table:
@@ -491,7 +491,7 @@ LEFT_OUT_BY = {
 def _left_out(collectives: Report, training: Report) -> Iterator[Table]:
     """The errors on systems and sources that the fit had not seen."""
     reduce = collectives["all_reduce"]
-    bands = {f"… {name} messages": found for name, found in reduce["switched_by_band"].items()}
+    bands = {f"… {name} messages": errors for name, errors in reduce["switched_by_band"].items()}
     yield _errors(
         "left_out_collectives",
         "Collectives on systems left out of the fit",
@@ -513,7 +513,7 @@ def _left_out(collectives: Report, training: Report) -> Iterator[Table]:
             "Dense rows that state everything": training["identified"],
             "Dense models": training["dense"],
             "Mixtures of experts": training["moe"],
-            **{f"… {regime}": found for regime, found in training["moe_by_regime"].items()},
+            **{f"… {regime}": errors for regime, errors in training["moe_by_regime"].items()},
             "Dense, one vote a cluster of rows": training["dense_clusters"],
             "Experts, one vote a cluster of rows": training["moe_clusters"],
         },
@@ -533,7 +533,7 @@ def _errors(key: str, title: str, groups: Mapping[str, Report]) -> Table:
         Column("coverage", "Inside the range", share=True),
     )
     names = [column.key for column in columns[1:]]
-    rows = tuple((group, *(found.get(name) for name in names)) for group, found in groups.items() if found["count"])
+    rows = tuple((group, *(errors.get(name) for name in names)) for group, errors in groups.items() if errors["count"])
     return Table(key, title, columns, rows, "Errors are |predicted ÷ measured − 1|; ranges should hold four of five.")
 
 
@@ -546,8 +546,8 @@ def _designs(fabric: Report) -> Table:
         Column("reason", "Why"),
     )
 
-    def counts(found: Mapping[str, int | None] | None) -> str:
-        return ", ".join(f"{value:,} {named(name).lower()}" for name, value in (found or {}).items() if value)
+    def counts(numbers: Mapping[str, int | None] | None) -> str:
+        return ", ".join(f"{value:,} {named(name).lower()}" for name, value in (numbers or {}).items() if value)
 
     rows = tuple(
         (

@@ -57,15 +57,19 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "
 """Groups differ in shape too, for those who do not see the colour."""
 
 
-def collective_scatter(found: Sequence[CollectivePrediction], report: Mapping[str, Any]) -> Scatter:
+def collective_scatter(predicted: Sequence[CollectivePrediction], report: Mapping[str, Any]) -> Scatter:
     """Collectives: predicted against measured, by class of hardware."""
-    good = [one for one in found if not one.row.weak and one.row.library in ("nccl", "rccl")]
+    good = [
+        prediction for prediction in predicted if not prediction.row.weak and prediction.row.library in ("nccl", "rccl")
+    ]
     groups = []
     for key, (name, look) in CLASS_NAMES.items():
-        members = [one for one in good if one.group == key and np.isfinite(one.time)]
+        members = [prediction for prediction in good if prediction.group == key and np.isfinite(prediction.time)]
         if members:
-            labels = tuple(f"{one.row.run}, {show(one.row.message, 'B')}" for one in members)
-            groups.append(_group(name, look, [(one.row.time, one.time) for one in members], labels))
+            labels = tuple(f"{prediction.row.run}, {show(prediction.row.message, 'B')}" for prediction in members)
+            groups.append(
+                _group(name, look, [(prediction.row.time, prediction.time) for prediction in members], labels)
+            )
     overall = report["all_reduce"]["overall"]
     return Scatter(
         title=f"Half of {overall['count']:,} all-reduce times are predicted within {percent(overall['median'], 1)}, "
@@ -75,14 +79,21 @@ def collective_scatter(found: Sequence[CollectivePrediction], report: Mapping[st
     )
 
 
-def training_scatter(found: Sequence[StepPrediction], report: Mapping[str, Any]) -> Scatter:
+def training_scatter(predicted: Sequence[StepPrediction], report: Mapping[str, Any]) -> Scatter:
     """Training steps: predicted against measured, dense and mixtures of experts."""
     groups = []
     for name, look, experts in (("Dense", "compute", False), ("Mixture of experts", "money", True)):
-        members = [one for one in found if one.row.experts == experts and np.isfinite(one.time)]
+        members = [
+            prediction for prediction in predicted if prediction.row.experts == experts and np.isfinite(prediction.time)
+        ]
         if members:
-            labels = tuple(f"{one.row.run}, {one.row.model}, {one.row.scenario().gpus:,} GPUs" for one in members)
-            groups.append(_group(name, look, [(one.row.measured, one.time) for one in members], labels))
+            labels = tuple(
+                f"{prediction.row.run}, {prediction.row.model}, {prediction.row.scenario().gpus:,} GPUs"
+                for prediction in members
+            )
+            groups.append(
+                _group(name, look, [(prediction.row.measured, prediction.time) for prediction in members], labels)
+            )
     overall = report["overall"]
     return Scatter(
         title=f"Half of {overall['count']:,} training steps are predicted within {percent(overall['median'], 1)}, "

@@ -110,19 +110,19 @@ def _names(
         for series in drawn
     }
     taken = [box for mark in marks for box in _upright(mark.text, NARROW * across(mark.x), height)]
-    made = []
-    for series in sorted(drawn, key=lambda one: not one.strong):
-        found = list(_rooms(series.name, lines, height, taken))
-        if not found:
+    names = []
+    for series in sorted(drawn, key=lambda line: not line.strong):
+        rooms = list(_rooms(series.name, lines, height, taken))
+        if not rooms:
             continue
-        room = max(found, key=lambda one: one[0])[1]
+        room = max(rooms, key=lambda scored: scored[0])[1]
         taken.append(room)
         middle = (room.left + room.right) / 2 / NARROW
         side = "left" if middle < 1 / 3 else "right" if middle > 2 / 3 else "center"
         place = {"left": room.left, "right": room.right, "center": middle * NARROW}[side] / NARROW
         note = annotation(series.name, place, room.middle / height, side, xref="paper", yref="paper", bgcolor=CLEAR)
-        made.append(note | {"font": {"color": style_of(series.look).colour, "size": 12}})
-    return made
+        names.append(note | {"font": {"color": style_of(series.look).colour, "size": 12}})
+    return names
 
 
 def _upright(text: str, left: float, height: float) -> Iterator[_Box]:
@@ -140,8 +140,8 @@ def _rooms(
     for middle in np.linspace(x[0], x[-1], 25):
         left = min(max(middle - wide / 2, 2.0), NARROW - wide)
         span = np.linspace(left, left + wide, 7)
-        own = np.interp(span, x, y)
-        for side in (own.max() + 10, own.min() - 10):
+        heights = np.interp(span, x, y)
+        for side in (heights.max() + 10, heights.min() - 10):
             box = _Box(left, left + wide, float(side))
             if not LINE / 2 <= box.middle <= height - LINE / 2:
                 continue
@@ -150,7 +150,7 @@ def _rooms(
                 for key, line in lines.items()
                 if key != name
             ]
-            steep = float(own.max() - own.min())
+            steep = float(heights.max() - heights.min())
             clear = min([FAR, *others, *(box.apart(other) for other in taken)])
             yield clear - 0.3 * steep, box
 
@@ -334,33 +334,37 @@ def pareto(
     Those ``likely`` have their ranges as crosses. A point's custom data is the query of its plan.
     """
     subtitle = "Cost against time to train: each point is a cluster that no other beats in both"
-    front = [one for one in answer.front if math.isfinite(one.cost) and math.isfinite(one.time_to_train)]
+    front = [
+        cluster for cluster in answer.front if math.isfinite(cluster.cost) and math.isfinite(cluster.time_to_train)
+    ]
     if not front:
         return nothing("No cluster of those tried does this job.", subtitle)
-    near = [one for one in likely if one.time_to_train and one.cost]
+    near = [cluster for cluster in likely if cluster.time_to_train and cluster.cost]
     (x_low, x_high), (y_low, y_high) = _around(front, near, deadline, budget)
-    shown = [one for one in front if x_low <= one.time_to_train <= x_high and y_low <= one.cost <= y_high] or front
+    shown = [
+        cluster for cluster in front if x_low <= cluster.time_to_train <= x_high and y_low <= cluster.cost <= y_high
+    ] or front
     if len(shown) < len(front):
         subtitle += f"; {len(front) - len(shown)} farther away stand in the table"
     if near:
         subtitle += "; crosses are 80 % ranges"
-    names = [_cluster(one, catalog) for one in shown]
-    texts = [f"{show(one.time_to_train, 's')}, {show(one.cost, 'USD')}" for one in shown]
+    names = [_cluster(cluster, catalog) for cluster in shown]
+    texts = [f"{show(cluster.time_to_train, 's')}, {show(cluster.cost, 'USD')}" for cluster in shown]
     data: list[Values] = [*_region(deadline or x_high, budget or y_high, x_low, y_low)] if deadline or budget else []
-    data += [trace for one in near for trace in _cross(one)]
+    data += [trace for cluster in near for trace in _cross(cluster)]
     data.append(
         {
             "type": "scatter",
             "mode": "lines+markers",
-            "x": [one.time_to_train for one in shown],
-            "y": [one.cost for one in shown],
+            "x": [cluster.time_to_train for cluster in shown],
+            "y": [cluster.cost for cluster in shown],
             "text": [f"{plain(name)}<br>{text}" for name, text in zip(names, texts, strict=True)],
-            "customdata": [one.query for one in shown],
+            "customdata": [cluster.query for cluster in shown],
             "line": {"color": MUTED, "width": 1, "shape": "vh"},
             "marker": {
                 "size": 10,
-                "color": [style_of(one.scale_out).colour for one in shown],
-                "symbol": ["circle" if one.meets else "circle-open" for one in shown],
+                "color": [style_of(cluster.scale_out).colour for cluster in shown],
+                "symbol": ["circle" if cluster.meets else "circle-open" for cluster in shown],
             },
             "hovertemplate": "%{text}<extra></extra>",
         }
@@ -381,9 +385,9 @@ def _around(
     front: Sequence[Candidate], near: Sequence[Likely], deadline: float | None, budget: float | None
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """The ends of both axes: what lies near the limits, with its ranges; all of the front where there is no limit."""
-    times, money = [one.time_to_train for one in front], [one.cost for one in front]
+    times, money = [cluster.time_to_train for cluster in front], [cluster.cost for cluster in front]
     if near and (deadline or budget):
-        x, y = [one.time_to_train for one in near], [one.cost for one in near]
+        x, y = [cluster.time_to_train for cluster in near], [cluster.cost for cluster in near]
         times = [end for band in x if band for end in (band.low, band.high)] + ([deadline] if deadline else [])
         money = [end for band in y if band for end in (band.low, band.high)] + ([budget] if budget else [])
         within = ((deadline or times[0], times), (budget or money[0], money))
@@ -406,12 +410,12 @@ def _region(deadline: float, budget: float, x_low: float, y_low: float) -> Itera
     }
 
 
-def _cross(one: Likely) -> Iterator[Values]:
+def _cross(cluster: Likely) -> Iterator[Values]:
     """A cluster's ranges of time and cost."""
-    time, cost = one.time_to_train, one.cost
+    time, cost = cluster.time_to_train, cluster.cost
     if time is None or cost is None:
         return
-    line = {"color": style_of(one.scale_out).colour, "width": 1.2}
+    line = {"color": style_of(cluster.scale_out).colour, "width": 1.2}
     for x, y in (((time.low, time.high), (cost.typical,) * 2), ((time.typical,) * 2, (cost.low, cost.high))):
         yield {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": line, "opacity": 0.6, "hoverinfo": "skip"}
 
@@ -419,9 +423,9 @@ def _cross(one: Likely) -> Iterator[Values]:
 def _picks(answer: Answer) -> Iterator[Values]:
     """The names of the clusters that are picked."""
     chosen = {"cheapest": answer.cheapest, "soonest": answer.fastest}
-    for index, (name, one) in enumerate(chosen.items()):
-        if one is not None:
-            x, y = math.log10(one.time_to_train), math.log10(one.cost)
+    for index, (name, cluster) in enumerate(chosen.items()):
+        if cluster is not None:
+            x, y = math.log10(cluster.time_to_train), math.log10(cluster.cost)
             yield annotation(name, x, y, "left", "bottom", xshift=6, yshift=4 + 14 * index, bgcolor=CLEAR)
 
 
@@ -446,8 +450,8 @@ def _pareto_title(answer: Answer, texts: Sequence[str], catalog: Catalog) -> str
     return f"Cheapest that meets the limits: {_cluster(best, catalog)}, {outcome}"
 
 
-def _cluster(one: Candidate, catalog: Catalog) -> str:
-    return f"{one.gpus:,} × {catalog.gpus[one.gpu].name}, {catalog.scale_out[one.scale_out].name}"
+def _cluster(candidate: Candidate, catalog: Catalog) -> str:
+    return f"{candidate.gpus:,} × {catalog.gpus[candidate.gpu].name}, {catalog.scale_out[candidate.scale_out].name}"
 
 
 def _days(low: float, high: float) -> Values:

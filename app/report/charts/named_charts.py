@@ -63,8 +63,8 @@ def _all_reduce(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | Non
 def _tornado(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
     if plan.training.parallelism is None:
         return None
-    found = sensitivity.sensitivity(scenario, catalog, plan.training.parallelism)
-    return Chart(curve_charts.tornado(found), tables.sensitivity_table(found)) if found.swings else None
+    tornado = sensitivity.sensitivity(scenario, catalog, plan.training.parallelism)
+    return Chart(curve_charts.tornado(tornado), tables.sensitivity_table(tornado)) if tornado.swings else None
 
 
 def _scaling(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
@@ -82,8 +82,8 @@ def _cost_per_port(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | 
 
 
 def _which_network(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
-    found = which_network.break_even(scenario, catalog) if plan.recommendation else None
-    return _curve(found, curve_charts.lines) if found else None
+    curve = which_network.break_even(scenario, catalog) if plan.recommendation else None
+    return _curve(curve, curve_charts.lines) if curve else None
 
 
 def _curve(curve: Curve, draw: Callable[[Curve], go.Figure]) -> Chart | None:

@@ -71,9 +71,9 @@ def _bars(
     title: str, subtitle: str, bars: Sequence[Bar], axis: str, *, limit: Band | None = None, limit_name: str = ""
 ) -> go.Figure:
     """Horizontal bars with their ranges; each is labelled with its name and its value."""
-    known = [bar.value for bar in bars if bar.value is not None]
-    unit = known[0].unit if known else "1"
-    top = max([value.high for value in known] + ([limit.typical] if limit else []), default=0.0)
+    values = [bar.value for bar in bars if bar.value is not None]
+    unit = values[0].unit if values else "1"
+    top = max([value.high for value in values] + ([limit.typical] if limit else []), default=0.0)
     data: list[Values] = [
         {
             "type": "bar",
@@ -299,14 +299,14 @@ def bisection(plan: Plan) -> go.Figure:
     return fabric_bisection(plan.fabric, plan.scenario)
 
 
-def fabric_bisection(found: Fabric, scenario: Mapping[str, Any]) -> go.Figure:
+def fabric_bisection(network: Fabric, scenario: Mapping[str, Any]) -> go.Figure:
     """The same for a fabric alone, of this scenario."""
     subtitle = "What crosses the worst equal halves at each tier, one way, for each GPU of what is cut"
-    cuts = [cut for cut in found.bisection if cut.one_way is not None]
+    cuts = [cut for cut in network.bisection if cut.one_way is not None]
     if not cuts:
         return nothing("There is no fabric to cut in half.", subtitle)
     fabric = [cut for cut in cuts if cut.tier != "scale_up"]
-    per_gpu = found.bisection_per_gpu
+    per_gpu = network.bisection_per_gpu
     if len(fabric) > 1 and fabric[0].one_way and fabric[-1].one_way:
         kept = fabric[-1].one_way.typical / fabric[0].one_way.typical
         whole = kept > 0.995

@@ -50,9 +50,9 @@ def _dots(nearest: Sequence[NearestPoint]) -> Values:
     return {
         "type": "scatter",
         "mode": "markers",
-        "x": [1 / one.measured for one in nearest],
-        "y": [one.throughput for one in nearest],
-        "text": [plain(f"{one.source}: measured") for one in nearest],
+        "x": [1 / point.measured for point in nearest],
+        "y": [point.throughput for point in nearest],
+        "text": [plain(f"{point.source}: measured") for point in nearest],
         "marker": {"size": 8, "color": MUTED, "symbol": "circle-open"},
         "hovertemplate": "%{text}<extra></extra>",
         "showlegend": False,
@@ -92,17 +92,22 @@ LOOKS = ("nvlink", "infiniband", "muted")
 """Of the question's own domain and those beside it."""
 
 
-def domains(found: ServingDomains, catalog: Catalog) -> go.Figure:
+def domains(answer: ServingDomains, catalog: Catalog) -> go.Figure:
     """Nodes and racks: what a GPU of each gives against what a user gets."""
     series = [
-        Series(f"{catalog.gpus[one.gpu].name}, {one.scale_up_domain}", look, *_points(one.front), strong=not place)
-        for place, (one, look) in enumerate(zip(found.domains, LOOKS, strict=False))
-        if one.front
+        Series(
+            f"{catalog.gpus[variant.gpu].name}, {variant.scale_up_domain}",
+            look,
+            *_points(variant.front),
+            strong=not place,
+        )
+        for place, (variant, look) in enumerate(zip(answer.domains, LOOKS, strict=False))
+        if variant.front
     ]
     return lines(
         Curve(
             key="domains",
-            title=rack_pays(found, catalog),
+            title=rack_pays(answer, catalog),
             subtitle="Output tokens a second of a GPU against tokens a second of a user, by GPU and scale-up domain",
             x_name="Tokens a second of a user",
             x_unit="1/s",
@@ -119,31 +124,31 @@ def _points(front: Sequence[ServingPoint]) -> tuple[Floats, Floats, Floats, Floa
     return np.array([point.interactivity for point in front][::-1]), rates, rates, rates
 
 
-def rack_pays(found: ServingDomains, catalog: Catalog) -> str:
+def rack_pays(answer: ServingDomains, catalog: Catalog) -> str:
     """From which speed of a user on a rack pays, in a sentence."""
-    small, *larger = sorted(found.domains, key=lambda one: one.scale_up_domain)
+    small, *larger = sorted(answer.domains, key=lambda variant: variant.scale_up_domain)
     if not larger:
         return "Throughput against speed"
     rack = f"{catalog.gpus[larger[-1].gpu].name} in domains of {larger[-1].scale_up_domain}"
     node = f"{catalog.gpus[small.gpu].name} in domains of {small.scale_up_domain}"
-    if any(point.cost is None for one in (small, larger[-1]) for point in one.front):
+    if any(point.cost is None for variant in (small, larger[-1]) for point in variant.front):
         return f"{rack} beside {node}: a price is missing"
-    if found.rack_pays_from is None:
+    if answer.rack_pays_from is None:
         return f"Tokens cost less on {node} than on {rack} at any speed of a user"
-    if found.rack_pays_from <= 0:
+    if answer.rack_pays_from <= 0:
         return f"Tokens cost less on {rack} than on {node} at any speed of a user"
-    return f"Tokens cost less on {rack} than on {node} from {found.rack_pays_from:.0f} a second of a user on"
+    return f"Tokens cost less on {rack} than on {node} from {answer.rack_pays_from:.0f} a second of a user on"
 
 
 def candidates(sizing: ServeSizing, catalog: Catalog) -> go.Figure:
     """Clusters that carry a load, their cost against the speed of a user; a point's custom data is its query."""
     subtitle = "Cost of a million output tokens at this load, against tokens a second each"
-    known = [one for one in sizing.candidates if one.per_million_output_tokens]
-    if not known:
+    priced = [candidate for candidate in sizing.candidates if candidate.per_million_output_tokens]
+    if not priced:
         return nothing(sizing.message or "No candidate has a price.", subtitle)
-    speed = [one.interactivity for one in known]
-    cost = [one.per_million_output_tokens or 0.0 for one in known]
-    names = [f"{one.gpus:,} × {catalog.gpus[one.gpu].name}" for one in known]
+    speed = [candidate.interactivity for candidate in priced]
+    cost = [candidate.per_million_output_tokens or 0.0 for candidate in priced]
+    names = [f"{candidate.gpus:,} × {catalog.gpus[candidate.gpu].name}" for candidate in priced]
     texts = [f"{plain(name)}<br>{show(price, 'USD')}" for name, price in zip(names, cost, strict=True)]
     kept = set(map(id, sizing.front))
     data: list[Values] = [
@@ -153,16 +158,16 @@ def candidates(sizing: ServeSizing, catalog: Catalog) -> go.Figure:
             "x": speed,
             "y": cost,
             "text": texts,
-            "customdata": [one.query for one in known],
+            "customdata": [candidate.query for candidate in priced],
             "marker": {
                 "size": 10,
-                "color": [style_of(one.scale_out).colour for one in known],
-                "symbol": ["circle" if id(one) in kept else "circle-open" for one in known],
+                "color": [style_of(candidate.scale_out).colour for candidate in priced],
+                "symbol": ["circle" if id(candidate) in kept else "circle-open" for candidate in priced],
             },
             "hovertemplate": "%{text}<extra></extra>",
         }
     ]
-    best = known[0]
+    best = priced[0]
     title = f"{names[0]} cost least: {show(cost[0], 'USD')} a million tokens at {best.interactivity:.0f} a second each"
     return figure(
         title,

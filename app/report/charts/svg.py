@@ -104,7 +104,7 @@ def document(figure: go.Figure) -> str:
     )
     whole = plot.height + head
     inner = FILE_WIDTH - plot.left - plot.right - 32
-    made = (
+    drawing = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{FILE_WIDTH}" height="{whole:.0f}" '
         f'viewBox="0 0 {FILE_WIDTH} {whole:.0f}" font-family="system-ui, sans-serif" role="img">'
         f"<title>{escape(words[0])}</title><desc>{escape(words[1])}</desc>"
@@ -112,7 +112,7 @@ def document(figure: go.Figure) -> str:
         f'<svg x="{16 + plot.left:.0f}" y="{head:.0f}" width="{inner:.0f}" height="{plot.height:.0f}" '
         f'overflow="visible">{"".join(parts)}</svg></svg>'
     )
-    return re.sub(r"var\((--chart-[\w-]+)\)", lambda found: colours()[found[1]], made)
+    return re.sub(r"var\((--chart-[\w-]+)\)", lambda match: colours()[match[1]], drawing)
 
 
 @cache
@@ -269,9 +269,9 @@ def _path(plot: Plot, trace: Mapping[str, Any]) -> Iterator[str]:
 def _spots(plot: Plot, trace: Mapping[str, Any]) -> Iterator[tuple[float, float] | None]:
     """The points of a trace in the stretched drawing; none for a gap."""
     for x, y in zip(trace["x"], trace["y"], strict=True):
-        known = x is not None and y is not None and math.isfinite(x) and math.isfinite(y)
+        finite = x is not None and y is not None and math.isfinite(x) and math.isfinite(y)
         logs = (axis.get("type") == "log" and value is not None and not value > 0 for axis, value in _of(plot, x, y))
-        yield (plot.across(x) * WIDE / 100, plot.down(y)) if known and not any(logs) else None
+        yield (plot.across(x) * WIDE / 100, plot.down(y)) if finite and not any(logs) else None
 
 
 def _of(plot: Plot, x: float, y: float) -> tuple[tuple[Mapping[str, Any], float], tuple[Mapping[str, Any], float]]:
