@@ -159,15 +159,15 @@ def _calibrated_times(
     each = {name: timed(name, choice.longer(sweep.waiting)) for name, choice in choices.items()}
     same = [each[name] for name, choice in choices.items() if choice is chosen]
     best = same[0] if same else timed(forced, chosen.longer(sweep.waiting))
-    known = np.isfinite(best.time[..., 0])
+    finite = np.isfinite(best.time[..., 0])
     which = np.asarray(sweep.typical(chosen.algorithm)).astype(int)
     spoken = _PROTOCOLS[np.asarray(sweep.typical(chosen.protocol)).astype(int)]
     library = fabric.catalog.collectives["library"]
     return AllReduceTimes(
         machine=machine,
         best=best,
-        names=np.where(known, _ALGORITHMS[which], ""),
-        protocols=np.where(known & (which < _FIRST_KERNEL), spoken, ""),
+        names=np.where(finite, _ALGORITHMS[which], ""),
+        protocols=np.where(finite & (which < _FIRST_KERNEL), spoken, ""),
         each=tuple(timed for timed in each.values() if np.isfinite(timed.time).any()),
         used=(*fabric.used(), *(library[entry.name] for entry in fields(Calibration))),
     )
@@ -190,9 +190,9 @@ def _ideal_times(
     if not each:
         unknown = sweep.drawn(np.nan)
         each.append(AlgorithmTime(forced or "", "", unknown, unknown[..., 0], np.zeros(unknown.shape[:-1])))
-    table = np.stack([np.where(np.isfinite(one.time[..., 0]), one.time[..., 0], np.inf) for one in each])
+    table = np.stack([np.where(np.isfinite(timing.time[..., 0]), timing.time[..., 0], np.inf) for timing in each])
     winner = np.argmin(table, axis=0)
-    names = np.array([one.algorithm for one in each])
+    names = np.array([timing.algorithm for timing in each])
     return AllReduceTimes(
         machine=machine,
         best=_along(each, winner),
@@ -214,9 +214,9 @@ def _along(each: Sequence[AlgorithmTime], winner: NDArray[np.intp]) -> Algorithm
     return AlgorithmTime(
         "",
         "",
-        pick([one.time for one in each], wide),
-        pick([one.bandwidth_share for one in each], winner),
-        pick([one.residual for one in each], winner),
+        pick([timing.time for timing in each], wide),
+        pick([timing.bandwidth_share for timing in each], winner),
+        pick([timing.residual for timing in each], winner),
     )
 
 
@@ -311,14 +311,14 @@ def _timing(timed: AlgorithmTime, speed: Speed) -> Timing[Draws]:
 
 def _speeds(each: Sequence[AlgorithmTime], message: float, ranks: int, used: tuple[Estimate, ...]) -> Iterator[Speed]:
     """Time and bandwidths of each algorithm."""
-    times = np.array([one.time for one in each])
+    times = np.array([timing.time for timing in each])
     with np.errstate(divide="ignore", invalid="ignore"):
         rates, buses = (
             np.where(np.isfinite(values), values, np.nan)
             for values in (algorithm_bandwidth(message, times), bus_bandwidth(message, times, float(ranks)))
         )
-    for one, time, rate, bus in zip(each, times, rates, buses, strict=True):
-        error = float(one.residual) if isfinite(one.residual) else 0.0
+    for timing, time, rate, bus in zip(each, times, rates, buses, strict=True):
+        error = float(timing.residual) if isfinite(timing.residual) else 0.0
         yield Speed(*(Draws(values, used, error) for values in (time, rate, bus)))
 
 
@@ -388,10 +388,10 @@ def _reason(times: AllReduceTimes, algorithm: str, fabric: Communication) -> str
     spent = f"{max(share, 1 - share):.0%} of the time is {dominated}"
     if fabric.request.algorithm:
         return f"Forced to {name}; {spent}."
-    others = [one for one in times.each if one.algorithm != algorithm and np.isfinite(one.time[0])]
+    others = [timing for timing in times.each if timing.algorithm != algorithm and np.isfinite(timing.time[0])]
     if not others:
         return f"Only {name} is to be had here; {spent}."
-    second = min(others, key=lambda one: float(one.time[0]))
+    second = min(others, key=lambda timing: float(timing.time[0]))
     gain = float(second.time[0]) / float(times.best.time[0]) - 1
     return f"Quickest is {name}, ahead of {SPOKEN[second.algorithm]} by {gain:.0%}; {spent}."
 

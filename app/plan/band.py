@@ -161,22 +161,22 @@ def fold(part: Any) -> Any:
     >>> fold(CostLine("nodes", Draws(np.full(257, 2.0)))).cost
     Band(low=2.0, typical=2.0, high=2.0, unit='USD', sources=(), projected=False)
     """
-    found: dict[tuple[int, str], Draws] = {}
-    _collect(part, "", found)
-    return _rebuilt(part, "", _bands(found)) if found else part
+    draws: dict[tuple[int, str], Draws] = {}
+    _collect(part, "", draws)
+    return _rebuilt(part, "", _bands(draws)) if draws else part
 
 
-def _collect(part: Any, unit: str, found: dict[tuple[int, str], Draws]) -> None:
+def _collect(part: Any, unit: str, draws: dict[tuple[int, str], Draws]) -> None:
     """Every quantity inside a result, by its identity and its unit: results that share their draws share a band."""
     kind: Any = type(part)
     if kind is Draws:
-        found[id(part), unit] = part
+        draws[id(part), unit] = part
     elif kind is tuple:
         for inner in part:
-            _collect(inner, unit, found)
+            _collect(inner, unit, draws)
     else:
-        for name, own in _quantity_fields(kind):
-            _collect(getattr(part, name), own, found)
+        for name, field_unit in _quantity_fields(kind):
+            _collect(getattr(part, name), field_unit, draws)
 
 
 def _rebuilt(part: Any, unit: str, bands: Mapping[tuple[int, str], Band | None]) -> Any:
@@ -187,9 +187,9 @@ def _rebuilt(part: Any, unit: str, bands: Mapping[tuple[int, str], Band | None])
     if kind is tuple:
         return tuple([_rebuilt(inner, unit, bands) for inner in part])
     folded = {}
-    for name, own in _quantity_fields(kind):
+    for name, field_unit in _quantity_fields(kind):
         value = getattr(part, name)
-        band = _rebuilt(value, own, bands)
+        band = _rebuilt(value, field_unit, bands)
         if band is not value:
             folded[name] = band
     if not folded:
@@ -216,8 +216,8 @@ def _generic(annotation: Any) -> bool:
     return isinstance(annotation, TypeVar) or bool(getattr(annotation, "__parameters__", ()))
 
 
-def _bands(found: Mapping[tuple[int, str], Draws]) -> dict[tuple[int, str], Band | None]:
-    rows = list(found.values())
+def _bands(draws: Mapping[tuple[int, str], Draws]) -> dict[tuple[int, str], Band | None]:
+    rows = list(draws.values())
     table = np.empty((len(rows), max([row.values.size for row in rows])))
     for place, row in zip(table, rows, strict=True):
         place[:] = row.values
@@ -225,7 +225,7 @@ def _bands(found: Mapping[tuple[int, str], Draws]) -> dict[tuple[int, str], Band
     low, high = _sorted_interval(table, np.array([row.residual for row in rows]))
     rests: dict[int, tuple[tuple[str, ...], bool]] = {}  # results of one part of the plan share what they rest on
     bands: dict[tuple[int, str], Band | None] = {}
-    for (key, row), below, value, above in zip(found.items(), low.tolist(), typical, high.tolist(), strict=True):
+    for (key, row), below, value, above in zip(draws.items(), low.tolist(), typical, high.tolist(), strict=True):
         if not isfinite(value):
             bands[key] = None
             continue

@@ -200,10 +200,10 @@ class Cages:
 
 def cages_of(choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str, planes: int) -> Cages:
     """The cages of a choice of switches and the adapters of a platform."""
-    known = catalog.operations["node_cage_links"]
+    cage_links = catalog.operations["node_cage_links"]
     port = catalog.scale_out[scale_out].port_rate.typical
-    own = port == catalog.platforms[platform].nic_rate.typical
-    links = int(known.get(platform if own else "default", known["default"]).typical) * planes
+    usual_rate = port == catalog.platforms[platform].nic_rate.typical
+    links = int(cage_links.get(platform if usual_rate else "default", cage_links["default"]).typical) * planes
     return Cages(
         (port / planes * links, links),
         switch_cage(choice.leaf, choice.leaf_split),
@@ -257,18 +257,18 @@ def part_counts(
         nodes, adapters, manager_links: nodes, NICs to buy, and links of fabric managers [1].
         carried: the media of each level.
     """
-    found: dict[tuple[str, str], Array] = {("NIC", ""): adapters}
+    parts: dict[tuple[str, str], Array] = {("NIC", ""): adapters}
     counts = (design.leaf_switches, design.spine_switches, design.core_switches, design.super_core_switches)
     switches = dict(zip(TIERS, counts, strict=True))
     for tier, many in switches.items():
         box = choice.leaf if tier == "leaf" else choice.spine
-        found[f"{tier} switch", box.key] = -(-many // box.switches_per_box)
+        parts[f"{tier} switch", box.key] = -(-many // box.switches_per_box)
     ends: dict[tuple[str, str], Array] = {}
     runs: dict[tuple[str, str], Array] = {}
     for level, kinds in carried.items():
         links = getattr(design, level)
-        for medium, here in kinds:
-            mine = where(here, links, 0.0)
+        for medium, chosen in kinds:
+            mine = where(chosen, links, 0.0)
             run = (level, medium.cable.key)
             runs[run] = runs.get(run, 0.0) + -(-mine // cages.per_cable(level, medium))
             for tier, module in zip(ENDS[level], (medium.near, medium.far), strict=True):
@@ -282,10 +282,10 @@ def part_counts(
         per_module = 1 if tier == "fabric-manager" else cages.at(tier)[0][1]
         filled = fabric_design.modules_needed(links, per_module, boxes)
         role = f"{tier} module" if tier in ("node", "fabric-manager") else f"{tier} switch module"
-        found[role, key] = found.get((role, key), 0.0) + filled
+        parts[role, key] = parts.get((role, key), 0.0) + filled
     for (level, key), pieces in runs.items():
-        found[f"cable {level}", key] = pieces
-    return found
+        parts[f"cable {level}", key] = pieces
+    return parts
 
 
 def adapter_price(cluster: Cluster, prices: PriceList, content: Content = "compute_nics") -> PaidPart:
@@ -385,7 +385,7 @@ def build(
     parts, spares = tuple(lines), prices.rate("spares")
     bought = np.asarray(sum(line.cost for line in parts), dtype=np.float64)
     stock = spare_cost(bought, spares)
-    known = [line.price for line in parts if line.price]
+    estimates = [line.price for line in parts if line.price]
     return PricedDesign(
         choice=choice,
         design=design,
@@ -399,7 +399,7 @@ def build(
         cost=bought + stock,
         power=np.asarray(sum((line.power for line in parts if line.power is not None), ZERO)),
         typical_power=_typical_power(choice, counts, modules),
-        used=tuple({price.key: price for price in (*known, spares)}.values()),
+        used=tuple({price.key: price for price in (*estimates, spares)}.values()),
     )
 
 
@@ -422,16 +422,16 @@ def _switch_power(choice: SwitchPair, role: str, boxes: int, modules: Mapping[st
 
 def held(needed: Mapping[tuple[str, str], Array], catalog: Catalog) -> dict[str, Array]:
     """Power of the modules and of the ends of active cables in the switches of each tier [W]."""
-    found: dict[str, Array] = {}
+    by_tier: dict[str, Array] = {}
     for (role, key), many in needed.items():
         if role.startswith("cable "):
             power = costs.line(many, draws_or_nan(catalog.optics[key].power)) / 2
             for tier in filter(TIERS.__contains__, ENDS[role.removeprefix("cable ")]):
-                found[tier] = found.get(tier, 0.0) + power
+                by_tier[tier] = by_tier.get(tier, 0.0) + power
         if role.endswith(" switch module"):
             tier = role.removesuffix(" switch module")
-            found[tier] = found.get(tier, 0.0) + costs.line(many, draws_or_nan(catalog.optics[key].power))
-    return found
+            by_tier[tier] = by_tier.get(tier, 0.0) + costs.line(many, draws_or_nan(catalog.optics[key].power))
+    return by_tier
 
 
 def spare_cost(parts_cost: Floats, spares: Estimate) -> Floats:

@@ -110,8 +110,8 @@ def media(
 
 
 def _price(prices: PriceList, optic: Optic) -> float:
-    known = prices.optic(optic)
-    return known.typical if known else np.inf
+    price = prices.optic(optic)
+    return price.typical if price else np.inf
 
 
 def _cables(
@@ -138,8 +138,8 @@ def _optical(
     A connector at the near end has one link; where no module has as many connectors, it has all links of a split port.
     """
     near_ends, far_ends = (_ends(prices, length, *end, kinds) for end in zip(cages, inside, strict=True))
-    own = [end for end in near_ends if end.links == 1]
-    for near in own or [end for end in near_ends if end.links > 1]:
+    single = [end for end in near_ends if end.links == 1]
+    for near in single or [end for end in near_ends if end.links > 1]:
         fibre = prices.catalog.optics.get(near.fibre)
         if fibre is None or fibre.reach.typical < length:
             continue
@@ -226,9 +226,9 @@ def _host_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> Iter
         rows = zip(leaf.tolist(), port.tolist(), length.tolist(), strict=True)
         for node, (leaves, ports, lengths) in enumerate(rows, begin + 1):
             ends = zip(leaves, ports, lengths, strict=True)
-            for rail, (here, there, metres) in enumerate(ends, 1):
-                name = leaf_name(counts, plane, here)
-                yield Cable(f"node-{node:05d}", rail, name, there, plane, rail, "node-leaf", metres, kind)
+            for rail, (leaf_number, leaf_port, metres) in enumerate(ends, 1):
+                name = leaf_name(counts, plane, leaf_number)
+                yield Cable(f"node-{node:05d}", rail, name, leaf_port, plane, rail, "node-leaf", metres, kind)
 
 
 def _management_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> Iterator[Cable]:
@@ -238,13 +238,13 @@ def _management_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -
     taken: dict[int, int] = {}
     for link in range(counts.management_links):
         rail = link % counts.rails
-        here = (counts.units - 1) * counts.rails + rail if counts.by_rail else counts.leaves_per_plane - 1
-        hosts = max(int(cabling.hosts_before(counts.nodes, rail if counts.by_rail else 0, here)), 0)
-        port = taken[here] = taken.get(here, hosts) + 1
+        leaf = (counts.units - 1) * counts.rails + rail if counts.by_rail else counts.leaves_per_plane - 1
+        hosts = max(int(cabling.hosts_before(counts.nodes, rail if counts.by_rail else 0, leaf)), 0)
+        port = taken[leaf] = taken.get(leaf, hosts) + 1
         yield Cable(
             f"fabric-manager-{link + 1}",
             1,
-            leaf_name(counts, plane, here),
+            leaf_name(counts, plane, leaf),
             port,
             plane,
             rail + 1 if counts.by_rail else None,
@@ -263,9 +263,9 @@ def _uplink_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> It
     taken = [0] * spines
     for leaf in range(counts.leaves_per_plane):
         rack = cabling.leaf_racks[leaf]
-        there = cabling.spine_of(leaf, uplinks)
-        lengths = cabling.floor.lengths_between(rack, cabling.spine_rack(there, spines))
-        for uplink, (spine, metres) in enumerate(zip(there.tolist(), lengths.tolist(), strict=True)):
+        reached = cabling.spine_of(leaf, uplinks)
+        lengths = cabling.floor.lengths_between(rack, cabling.spine_rack(reached, spines))
+        for uplink, (spine, metres) in enumerate(zip(reached.tolist(), lengths.tolist(), strict=True)):
             taken[spine] += 1
             yield Cable(
                 leaf_name(counts, plane, leaf),
@@ -293,9 +293,9 @@ def _upper_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int, level:
     uplinks = np.arange(up)
     taken = [0] * upper
     for switch in range(lower):
-        there = cabling.upper_of(switch, uplinks, up, (lower, upper))
-        lengths = cabling.floor.lengths_between(cabling.spine_rack(switch, lower), cabling.spine_rack(there, upper))
-        for uplink, (other, metres) in enumerate(zip(there.tolist(), lengths.tolist(), strict=True)):
+        reached = cabling.upper_of(switch, uplinks, up, (lower, upper))
+        lengths = cabling.floor.lengths_between(cabling.spine_rack(switch, lower), cabling.spine_rack(reached, upper))
+        for uplink, (other, metres) in enumerate(zip(reached.tolist(), lengths.tolist(), strict=True)):
             taken[other] += 1
             yield Cable(
                 f"{name}-{plane}-{switch + 1:04d}",
@@ -357,11 +357,11 @@ def _neighbours(counts: Counts) -> Iterator[tuple[int, int, int]]:
             for far in range(near + 1, first + group):
                 yield near, far, width
     used = [0] * groups
-    for one in range(groups):
-        for other in range(one + 1, groups):
+    for lower in range(groups):
+        for other in range(lower + 1, groups):
             for _ in range((links - groups * inside) // apart):
-                near, far = (place * group + used[place] % group for place in (one, other))
-                used[one] += 1
+                near, far = (place * group + used[place] % group for place in (lower, other))
+                used[lower] += 1
                 used[other] += 1
                 yield near, far, 1
 

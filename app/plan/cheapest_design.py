@@ -103,29 +103,33 @@ def _chosen(
 ) -> tuple[SwitchPair, layouts.Design]:
     """See `choose`. Kept: it takes 5 ms, and servers of several GPUs have the same ports."""
     cluster = hosts.cluster
-    made = offers(choices, prices, cluster.platform.key, request.scale_out, request.planes, request.media or "")
-    wanted = {choices[place].ports: _leaves_tried(choices[place].radix, cluster, request) for place, _ in made}
-    first = choices[made[0][0]]
-    if len(made) == 1 and len(wanted[first.ports]) == 1:
+    offered = offers(choices, prices, cluster.platform.key, request.scale_out, request.planes, request.media or "")
+    wanted = {choices[place].ports: _leaves_tried(choices[place].radix, cluster, request) for place, _ in offered}
+    first = choices[offered[0][0]]
+    if len(offered) == 1 and len(wanted[first.ports]) == 1:
         return first, designed(first.ports, cluster, request, cluster.nodes)
     best = np.inf
-    known: dict[tuple[int, int], _Fabrics] = {}
-    found: list[_Priced] = []
-    floors = [lower_bound(choices[place], least, cluster, request, prices) for place, least in made]
-    for floor, (place, _) in sorted(zip(floors, made, strict=True)):
+    fabrics: dict[tuple[int, int], _Fabrics] = {}
+    all_priced: list[_Priced] = []
+    floors = [lower_bound(choices[place], least, cluster, request, prices) for place, least in offered]
+    for floor, (place, _) in sorted(zip(floors, offered, strict=True)):
         choice = choices[place]
         if floor > best * NEAR:
             break
-        if choice.ports not in known:
-            known[choice.ports] = _Fabrics(choice, wanted[choice.ports], cluster, request)
-        priced = known[choice.ports].priced(choice, prices)
-        best = min([best, *(one.cost for one in priced)])
-        found += priced
+        if choice.ports not in fabrics:
+            fabrics[choice.ports] = _Fabrics(choice, wanted[choice.ports], cluster, request)
+        priced = fabrics[choice.ports].priced(choice, prices)
+        best = min([best, *(fabric.cost for fabric in priced)])
+        all_priced += priced
     if not np.isfinite(best):
-        return _unpriced([choices[place] for place, _ in made], found, cluster, request)
-    near = sorted((one for one in found if one.cost <= best * NEAR), key=lambda one: one.cost)[:PRICED_IN_FULL]
+        return _unpriced([choices[place] for place, _ in offered], all_priced, cluster, request)
+    near = [fabric for fabric in all_priced if fabric.cost <= best * NEAR]
+    near = sorted(near, key=lambda fabric: fabric.cost)[:PRICED_IN_FULL]
     if len(near) > 1:
-        full = [one.cost if one.exact else parts_cost(one.choice, one.design, cluster, request, prices) for one in near]
+        full = [
+            fabric.cost if fabric.exact else parts_cost(fabric.choice, fabric.design, cluster, request, prices)
+            for fabric in near
+        ]
         return near[int(np.argmin(full))][1:3]
     return near[0][1:3]
 
@@ -168,10 +172,10 @@ class _Fabrics:
         """The longest link of each level, in the fabric of fewest switches of a group [m]."""
         key = choice.spine.rack_units or 1, place
         if key not in self.lengths:
-            one, group = self.designs, self.groups[place]
-            if one.leaf_switches.shape:
-                one = one.at(group.start + int(np.argmin(one.switches[group])))
-            self.lengths[key] = longest(one, choice, self.cluster, self.request, catalog)
+            design, group = self.designs, self.groups[place]
+            if design.leaf_switches.shape:
+                design = design.at(group.start + int(np.argmin(design.switches[group])))
+            self.lengths[key] = longest(design, choice, self.cluster, self.request, catalog)
         return self.lengths[key]
 
 
@@ -188,31 +192,37 @@ def _by_leaves(
         changes["leaf_hosts"] = hosts
     elif request.topology in BY_RAIL:
         changes["nodes_per_unit"] = np.where(hosts > 0, hosts, request.nodes_per_unit or 0)
-    found = designed(choice.ports, cluster, request, cluster.nodes, **changes)
+    designs = designed(choice.ports, cluster, request, cluster.nodes, **changes)
     groups: dict[tuple[float, ...], dict[tuple[float, ...], int]] = {}
-    columns = (found.leaf_switches, found.spine_switches, found.core_switches, found.switch_links, found.tiers)
-    sizes = (found.leaf_down, found.unit_nodes, found.reason)
+    columns = (
+        designs.leaf_switches,
+        designs.spine_switches,
+        designs.core_switches,
+        designs.switch_links,
+        designs.tiers,
+    )
+    sizes = (designs.leaf_down, designs.unit_nodes, designs.reason)
     rows = zip(*(column.tolist() for column in (*sizes, *columns)), strict=True)
     for place, (down, unit, reason, *counts) in enumerate(rows):
         if reason == layouts.BUILT:
             groups.setdefault((down, unit), {}).setdefault(tuple(counts), place)
     ends = list(itertools.accumulate(map(len, groups.values()), initial=0))
     places = [place for group in groups.values() for place in group.values()]
-    return found.at(places), [slice(*pair) for pair in itertools.pairwise(ends)]
+    return designs.at(places), [slice(*pair) for pair in itertools.pairwise(ends)]
 
 
 def _unpriced(
     choices: Sequence[SwitchPair],
-    found: Sequence[_Priced],
+    priced: Sequence[_Priced],
     cluster: Cluster,
     request: NetworkRequest,
 ) -> tuple[SwitchPair, layouts.Design]:
     """Where no price tells: the design of fewest switches, or the one that comes nearest to being one."""
-    if found:
-        fewest = min(found, key=lambda one: float(one.design.switches))
+    if priced:
+        fewest = min(priced, key=lambda fabric: float(fabric.design.switches))
         return fewest.choice, fewest.design
     plain = [(choice, designed(choice.ports, cluster, request, cluster.nodes)) for choice in choices]
-    return min(plain, key=lambda one: (int(one[1].reason), -one[0].radix))
+    return min(plain, key=lambda pair: (int(pair[1].reason), -pair[0].radix))
 
 
 def _leaves_tried(radix: int, cluster: Cluster, request: NetworkRequest) -> tuple[Leaves, ...]:
@@ -225,18 +235,21 @@ def _leaves_tried(radix: int, cluster: Cluster, request: NetworkRequest) -> tupl
     """
     taper, by_rail = request.oversubscription, request.topology in BY_RAIL
     if not (by_rail or request.topology == "fat-tree"):
-        return tuple(Leaves(0, 0, one) for one in (taper, *(one for one in TAPERS_TRIED if one < taper)))
+        return tuple(Leaves(0, 0, ratio) for ratio in (taper, *(ratio for ratio in TAPERS_TRIED if ratio < taper)))
     if taper <= 1:
         return (Leaves(0, 0, taper),)
     rails, links = max(cluster.nics_per_node, 1), request.management_links
     hosts = cluster.nodes + -(-links // rails) if by_rail else cluster.nodes * rails + links
-    mosts = [max(int(layouts.down_ports(radix, one)), 1) for one in (taper, *TAPERS_TRIED) if one <= taper]
+    mosts = [max(int(layouts.down_ports(radix, ratio)), 1) for ratio in (taper, *TAPERS_TRIED) if ratio <= taper]
     most, whole = mosts[0], mosts[1]
     if by_rail and request.nodes_per_unit:
         sizes = list(dict.fromkeys(min(request.nodes_per_unit, one) for one in mosts))
     else:
         fewest, many = -(-hosts // most), -(-hosts // whole)
-        groups = [*range(many, fewest, -max(many // GROUPS_TRIED, 1)), *(-(-hosts // one) for one in mosts)]
+        groups = [
+            *range(many, fewest, -max(many // GROUPS_TRIED, 1)),
+            *(-(-hosts // leaf_hosts) for leaf_hosts in mosts),
+        ]
         sizes = list(dict.fromkeys([*mosts, *(-(-hosts // group) for group in groups)]))
     tried = [Leaves(0, 0, taper)]
     for size in sizes:

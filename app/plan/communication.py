@@ -343,8 +343,8 @@ def time_collective(
     """
     algorithm, protocol = fabric.request.algorithm or "", fabric.request.protocol or ""
     machine = fabric.machine(sampling)
-    found = choose(collective, message, machine, fabric.calibration(sampling), algorithm, protocol)
-    return found.longer(fabric.waiting(float(fabric.gpus), sampling))
+    selection = choose(collective, message, machine, fabric.calibration(sampling), algorithm, protocol)
+    return selection.longer(fabric.waiting(float(fabric.gpus), sampling))
 
 
 def _as_measured(built: Machine, efficiency: float) -> Machine:

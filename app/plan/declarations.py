@@ -77,7 +77,9 @@ def _alternatives(hint: Any) -> frozenset[Any]:
     if get_origin(hint) is Literal:
         return frozenset(map(type, get_args(hint)))
     if get_origin(hint) in (Union, UnionType):
-        return frozenset().union(*(_alternatives(one) for one in get_args(hint) if one is not NoneType))
+        return frozenset().union(
+            *(_alternatives(alternative) for alternative in get_args(hint) if alternative is not NoneType)
+        )
     return frozenset({hint})
 
 

@@ -161,7 +161,9 @@ def _serving(
 def _told(*explained: Mapping[str, Explanation]) -> dict[str, Explanation]:
     """How the figures came about: those that there are, whose formulas have no gap."""
     every = chain.from_iterable(part.items() for part in explained)
-    return {name: one for name, one in every if not any(isnan(term.value) for term in one.terms)}
+    return {
+        name: explanation for name, explanation in every if not any(isnan(term.value) for term in explanation.terms)
+    }
 
 
 def _erring(costs: Costs[Draws], job: training_job.Job) -> Costs[Draws]:
@@ -191,8 +193,8 @@ def evaluate_all_reduce(scenario: Scenario, catalog: Catalog, explained: bool = 
     """The reduction of one scenario alone, of its message or of a bucket of gradients, and how it comes about."""
     network = network_of(scenario, catalog)
     cluster = network.cluster
-    asked = scenario.part(CollectiveRequest)
-    fabric = communication(cluster, network, network.request, asked, catalog, scenario.recorded)
+    request = scenario.part(CollectiveRequest)
+    fabric = communication(cluster, network, network.request, request, catalog, scenario.recorded)
     reduction = time_all_reduce(fabric, scenario.message or shape.usual_message(scenario.part(ModelRequest), catalog))
     return AllReducePlan(
         scenario=scenario.filled({**cluster.fields(), **network.fields()}) | {"message": reduction.all_reduce.message},

@@ -93,8 +93,8 @@ def _links(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
             ("platform", "gpu"),
             "Leave the server blank to take the GPU's usual platform.",
         )
-    own = {cluster.gpu.scale_up, cluster.gpu.pcie, cluster.platform.pcie}
-    if cluster.scale_up.key not in own:
+    native = {cluster.gpu.scale_up, cluster.gpu.pcie, cluster.platform.pcie}
+    if cluster.scale_up.key not in native:
         yield Finding(
             "warning",
             "other-scale-up",
@@ -201,8 +201,8 @@ def addresses(design: layouts.Design, cluster: Cluster, request: NetworkRequest)
 def _fed(cluster: Cluster) -> float:
     """What the GPUs of a node send to NICs at most: over PCIe, or as many as the platform comes with [B/s]."""
     platform = cluster.platform
-    own = platform.nic_rate.typical * platform.nics_per_node / platform.gpus_per_node
-    return max(cluster.pcie.bandwidth.typical, own) * cluster.gpus_per_node
+    nic_share = platform.nic_rate.typical * platform.nics_per_node / platform.gpus_per_node
+    return max(cluster.pcie.bandwidth.typical, nic_share) * cluster.gpus_per_node
 
 
 def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Iterator[Finding]:
@@ -354,13 +354,13 @@ def _too_many(choice: SwitchPair, cluster: Cluster, request: NetworkRequest, hos
         reach = float(designed(choice.ports, cluster, request, 1, tiers=tiers).most_nodes)
         return int(reach) if np.isfinite(reach) else 0
 
-    asked = request.tiers
+    wanted_tiers = request.tiers
     works = [tiers for tiers in range(1, 5) if most(tiers) >= cluster.nodes]
-    limit = most(asked) if asked else max(most(tiers) for tiers in range(1, 5))
+    limit = most(wanted_tiers) if wanted_tiers else max(most(tiers) for tiers in range(1, 5))
     text = (
-        f"{hosts:,} hosts do not fit: {request.topology} of {asked or 4} tier{'s' if (asked or 4) > 1 else ''} of "
-        f"{choice.radix}-port switches carries {limit:,} nodes of {cluster.nics_per_node} NICs, "
-        f"not {cluster.nodes:,}."
+        f"{hosts:,} hosts do not fit: {request.topology} of {wanted_tiers or 4} "
+        f"tier{'s' if (wanted_tiers or 4) > 1 else ''} of {choice.radix}-port switches carries {limit:,} nodes of "
+        f"{cluster.nics_per_node} NICs, not {cluster.nodes:,}."
     )
     if request.topology in ("mesh", "dragonfly"):
         limit = most(1)
@@ -370,7 +370,7 @@ def _too_many(choice: SwitchPair, cluster: Cluster, request: NetworkRequest, hos
         )
         return Finding("error", "too-many-hosts", text, ("gpus", "topology"),
                        "Use a rail-optimized or plain fat tree.", {"topology": "rail-optimized"})  # fmt: skip
-    if works and asked:
+    if works and wanted_tiers:
         fewest = min(works)
         return Finding("error", "too-many-hosts", text, ("tiers", "gpus"), f"Use {fewest} tiers.", {"tiers": fewest})
     gpus = limit * cluster.gpus_per_node
@@ -470,13 +470,13 @@ def _of_uplinks(choice: SwitchPair, design: layouts.Design, request: NetworkRequ
             "Give each rail its own spines, or fill whole groups of units.",
             {"spine_policy": "rail"},
         )
-    asked, group, up = request.oversubscription, float(design.unit_hosts), float(design.leaf_up)
-    if design.tiers > 1 and layout not in layouts.APPROXIMATE and up and abs(group / up / asked - 1) > 0.02:
+    taper, group, up = request.oversubscription, float(design.unit_hosts), float(design.leaf_up)
+    if design.tiers > 1 and layout not in layouts.APPROXIMATE and up and abs(group / up / taper - 1) > 0.02:
         yield Finding(
             "note",
             "taper-rounded",
             f"A leaf of {choice.radix} ports gets {group:.0f} down and {up:.0f} up: {group / up:.2f} rather than "
-            f"{asked:g} down for each up.",
+            f"{taper:g} down for each up.",
             ("oversubscription",),
         )
 
@@ -556,8 +556,8 @@ def of_prices(
             "the cheapest usual ones do.",
             ("media",),
         )
-    asked = {id(switch): switch for choice in choices for switch in (choice.leaf, choice.spine)}
-    scaled = {switch.name for switch in asked.values() if prices.by_rate(switch)}
+    switches = {id(switch): switch for choice in choices for switch in (choice.leaf, choice.spine)}
+    scaled = {switch.name for switch in switches.values() if prices.by_rate(switch)}
     if cluster.nic and prices.by_rate(cluster.nic) and any(line.role == "NIC" for line in network.parts):
         scaled.add(cluster.nic.name)
     if scaled:

@@ -290,9 +290,9 @@ def _node(system: CollectiveSystem, catalog: Catalog) -> _Node:
 
 
 def _link(system: CollectiveSystem, card: Gpu, catalog: Catalog) -> ScaleUp:
-    link, own = catalog.scale_up[system.scale_up], catalog.scale_up[card.scale_up]
-    if system.wiring == "bridge" and own.wiring == "bridge" and own.generation == link.generation:
-        link = own
+    link, gpu_link = catalog.scale_up[system.scale_up], catalog.scale_up[card.scale_up]
+    if system.wiring == "bridge" and gpu_link.wiring == "bridge" and gpu_link.generation == link.generation:
+        link = gpu_link
     elif system.wiring == "bridge" and f"{link.key}-bridge" in catalog.scale_up:
         link = catalog.scale_up[f"{link.key}-bridge"]
     reach = min(system.domain, link.largest_domain) if link.wiring == "bridge" else system.domain
@@ -345,12 +345,13 @@ def _goodput(constants: Sampled, transport: Transport, line: Array, rate: Array)
 def _through_slot(transport: Transport, card: Gpu, catalog: Catalog) -> Transport:
     """The network at no more than the GPU's PCIe link carries, or than the adapters take that its server comes with."""
     slot, server = catalog.scale_up[card.pcie].bandwidth, catalog.platforms[card.platform]
-    own = server.nic_rate.typical * server.nics_per_node / server.gpus_per_node
+    nic_share = server.nic_rate.typical * server.nics_per_node / server.gpus_per_node
     rate = transport.rate.typical if isinstance(transport.rate, Estimate) else float(np.max(transport.rate))
-    if rate <= max(slot.typical, own):
+    if rate <= max(slot.typical, nic_share):
         return transport
     return replace(
-        transport, rate=slot if slot.typical >= own else server.nic_rate.times(own / server.nic_rate.typical)
+        transport,
+        rate=slot if slot.typical >= nic_share else server.nic_rate.times(nic_share / server.nic_rate.typical),
     )
 
 
@@ -521,8 +522,10 @@ def residual(catalog: Catalog, group: str, message: Array, collective: str = "al
     Each class of hardware has three: for small, medium and large messages, with a passage of two octaves between them.
     Collectives other than the all-reduce, of which few runs are published, add one in quadrature.
     """
-    own = _by_size(catalog, group, message)
-    return own if collective == "all-reduce" else np.hypot(own, _by_size(catalog, "other-collectives", message))
+    of_class = _by_size(catalog, group, message)
+    return (
+        of_class if collective == "all-reduce" else np.hypot(of_class, _by_size(catalog, "other-collectives", message))
+    )
 
 
 def kernel_residual(catalog: Catalog, system: CollectiveSystem, message: Array) -> Array:

@@ -73,7 +73,9 @@ class PriceList:
 
     def columns(self, several: Mapping[str, Floats]) -> "PriceList":
         """The same with columns of prices that no design depends on: results then have the draws of each in turn."""
-        return PriceList(self.catalog, self.edition, self.given | {name: one[:, None] for name, one in several.items()})
+        return PriceList(
+            self.catalog, self.edition, self.given | {name: column[:, None] for name, column in several.items()}
+        )
 
     def published(self, edition: str = "") -> "PriceList":
         """The same edition, or another, without the planner's own prices."""
@@ -137,11 +139,11 @@ class PriceList:
         if usual is None or not contained or self.edition != MARKET or "price_nic" in self.given:
             return PaidPart(usual, usual)
         whole = platform.nics_per_node if content == "compute_nics" else platform.storage_nics
-        own = min(whole * gpus_per_node / platform.gpus_per_node, adapters)
+        included = min(whole * gpus_per_node / platform.gpus_per_node, adapters)
         card = self._card(platform, family) if content == "compute_nics" else None
         faster = nic is not None and nic.port_rate.typical > platform.nic_rate.typical
         dearer = max(usual.typical - card.typical, 0.0) if card and faster else 0.0
-        paid = (usual.typical * (adapters - own) + dearer * own) / adapters
+        paid = (usual.typical * (adapters - included) + dearer * included) / adapters
         note = "Paid on top of what the node's price contains."
         high = max(usual.typical, paid) if contained == "may_contain" else None
         price = replace(usual, typical=paid, low=None, high=high, note=note, key=f"{usual.key}.contained")
@@ -151,8 +153,8 @@ class PriceList:
         """The adapter that a platform comes with [USD]."""
         rate = platform.nic_rate.typical
         fitting = (nic for nic in self.catalog.nics.values() if nic.port_rate.typical == rate and nic.ports == 1)
-        known = [price for price in (self.nic(nic, family) for nic in fitting) if price]
-        return min(known, key=lambda price: price.typical, default=None)
+        prices = [price for price in (self.nic(nic, family) for nic in fitting) if price]
+        return min(prices, key=lambda price: price.typical, default=None)
 
     def by_rate(self, part: Switch | Nic) -> bool:
         """Whether nobody prints a price of a part, so that it is taken by the rate of its ports."""
@@ -224,7 +226,7 @@ class PriceList:
     def in_force(self, platform: Platform, gpus_per_node: int, gpu: str, switch: Switch | None) -> dict[str, Estimate]:
         """What the fields of prices and of the site stand at, the blank ones too, where one figure stands for all."""
         sites = ("pue", "lifetime", "spares", "support", "infrastructure")
-        known = {
+        estimates = {
             "price_node": self.node(platform, gpus_per_node),
             "price_switch": self.switch(switch) if switch else None,
             "price_storage": self.storage(),
@@ -232,7 +234,7 @@ class PriceList:
             "electricity": self.electricity(),
             **{name: self.rate(name, self.catalog.operations["site"][name].unit) for name in sites},
         }
-        return {name: estimate for name, estimate in known.items() if estimate}
+        return {name: estimate for name, estimate in estimates.items() if estimate}
 
 
 @lru_cache(maxsize=256)

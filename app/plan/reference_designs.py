@@ -67,7 +67,7 @@ def references() -> Mapping[tuple[float, bool], tuple[Reference, ...]]:
 
     Kept: to read the file takes 2.5 ms.
     """
-    found: dict[tuple[float, bool], list[Reference]] = {}
+    by_kind: dict[tuple[float, bool], list[Reference]] = {}
     for row in read():
         rate = row.number("nic_gbps")
         if row.text("role") != "compute" or rate is None or row.number("leaf") is None or row.number("spine") is None:
@@ -79,5 +79,5 @@ def references() -> Mapping[tuple[float, bool], tuple[Reference, ...]]:
             if (value := row.number(name)) is not None
         }
         kind = units.parse(f"{rate} Gb/s", "B/s"), not row.text("fabric").startswith("Ethernet")
-        found.setdefault(kind, []).append(Reference(row.title, printed))
-    return {kind: tuple(references) for kind, references in found.items()}
+        by_kind.setdefault(kind, []).append(Reference(row.title, printed))
+    return {kind: tuple(references) for kind, references in by_kind.items()}

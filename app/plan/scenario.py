@@ -102,8 +102,8 @@ class Key(Ref):
 
     def problem(self, key: str, catalog: Catalog) -> PydanticCustomError | None:
         """What is wrong with a key: that the catalogue has no such entry."""
-        known = self.keys(catalog)
-        if key in known:
+        keys = self.keys(catalog)
+        if key in keys:
             return None
         if self.kind == "models" and LIKE_A_SIZE.match(key):
             return PydanticCustomError(
@@ -112,13 +112,13 @@ class Key(Ref):
                 "of a mixture of experts give the shape.",
                 {"text": key[:40]},
             )
-        near = get_close_matches(key, known, n=3, cutoff=0.5)
+        near = get_close_matches(key, keys, n=3, cutoff=0.5)
         advice = f"Did you mean {' or '.join(near)}? " if near else ""
         text = key if len(key) <= 40 else key[:40] + "…"
         return PydanticCustomError(
             "unknown_key",
             "“{text}” is not in the catalogue. {advice}Choose one of: {known}.",
-            {"text": text, "advice": advice, "known": ", ".join(known)},
+            {"text": text, "advice": advice, "known": ", ".join(keys)},
         )
 
     def called(self, text: str, catalog: Catalog) -> str:

@@ -176,6 +176,6 @@ def calibrate(sweeps: Sequence[Measurements], catalog: Catalog) -> tuple[SiteCal
         logs: Floats = np.log(np.concatenate([sweep.predicted(*factors) for sweep in sweeps]))
         return logs
 
-    found = site_posterior(log_times, measured, prior, table["scatter"].typical)
-    values = np.exp(np.clip(found.mean, np.log(LEAST) + 0.01, np.log(MOST) - 0.01))
-    return SiteCalibration(*map(Factor, values.tolist(), found.spread.tolist())), found
+    posterior = site_posterior(log_times, measured, prior, table["scatter"].typical)
+    values = np.exp(np.clip(posterior.mean, np.log(LEAST) + 0.01, np.log(MOST) - 0.01))
+    return SiteCalibration(*map(Factor, values.tolist(), posterior.spread.tolist())), posterior

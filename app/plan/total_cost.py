@@ -287,8 +287,10 @@ def _carbon(owned: Ownership, facility: Array, time_to_train: Floats) -> dict[st
 def _scale_up(owned: Ownership) -> dict[str, Draws]:
     """What the links between GPUs of a domain cost: a share of the nodes' price, where it is known."""
     cluster = owned.cluster
-    own = cluster.scale_up.key == cluster.gpu.scale_up and cluster.full_domain <= cluster.platform.scale_up_domain
-    price, rate = (owned.prices.scale_up(cluster.platform) if own else None), cluster.scale_up.bandwidth
+    usual_link = (
+        cluster.scale_up.key == cluster.gpu.scale_up and cluster.full_domain <= cluster.platform.scale_up_domain
+    )
+    price, rate = (owned.prices.scale_up(cluster.platform) if usual_link else None), cluster.scale_up.bandwidth
     each = costs.per(draws_or_nan(price), cluster.platform.scale_up_domain)
     used = _known(price)
     return {
@@ -371,9 +373,9 @@ def _racks(owned: Ownership) -> Racks:
 def _findings(owned: Ownership) -> list[Finding]:
     """What is left open, and why."""
     cluster, rates, prices = owned.cluster, owned.rates, owned.prices
-    found = []
+    findings = []
     if rates.node is None:
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "no-node-price",
@@ -383,7 +385,7 @@ def _findings(owned: Ownership) -> list[Finding]:
             )
         )
     if rates.rent is None:
-        found.append(
+        findings.append(
             Finding(
                 "note",
                 "no-rent",
@@ -392,15 +394,15 @@ def _findings(owned: Ownership) -> list[Finding]:
                 "Type the rent of one GPU, such as 2.95 USD/h.",
             )
         )
-    found += _hall_findings(owned)
+    findings += _hall_findings(owned)
     if prices.region != HOME and "electricity" not in prices.given and rates.electricity is prices.book(ELECTRICITY):
         text = (
             f"No price of electricity in {named_region(prices.region)} is in the catalogue: the edition's own is taken."
         )
-        found.append(Finding("note", "no-regional-price", text, ("region", "electricity"), "Type what you pay."))
+        findings.append(Finding("note", "no-regional-price", text, ("region", "electricity"), "Type what you pay."))
     if any(map(prices.borrowed, (rates.node, rates.electricity, rates.rent))):
         book = prices.catalog.prices[prices.edition]
-        found.append(
+        findings.append(
             Finding(
                 "note",
                 "borrowed-prices",
@@ -408,7 +410,7 @@ def _findings(owned: Ownership) -> list[Finding]:
                 ("price_book",),
             )
         )
-    return found
+    return findings
 
 
 def named_region(key: str) -> str:

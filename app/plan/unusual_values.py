@@ -67,15 +67,15 @@ def _declared(about: Any) -> Usual | None:
 
 def _span(estimates: Iterable[Estimate | None], catalog: Catalog) -> Usual | None:
     """From the least to the greatest of some estimates; ``None`` where there is none above zero."""
-    known = [estimate for estimate in estimates if estimate and estimate.typical > 0]
-    if not known:
+    positive = [estimate for estimate in estimates if estimate and estimate.typical > 0]
+    if not positive:
         return None
-    middle = sorted(known, key=lambda estimate: estimate.typical)[len(known) // 2]
-    kind, edition, _ = known[0].key.split(".", 2)
+    middle = sorted(positive, key=lambda estimate: estimate.typical)[len(positive) // 2]
+    kind, edition, _ = positive[0].key.split(".", 2)
     return Usual(
-        min(estimate.typical if estimate.low is None else estimate.low for estimate in known),
+        min(estimate.typical if estimate.low is None else estimate.low for estimate in positive),
         middle.typical,
-        max(estimate.typical if estimate.high is None else estimate.high for estimate in known),
+        max(estimate.typical if estimate.high is None else estimate.high for estimate in positive),
         middle.unit,
         catalog.prices[edition].name if kind == "prices" else "",
     )
