@@ -316,7 +316,7 @@ def test_what_is_not_json_is_a_400(client: TestClient, text: str) -> None:
 def test_other_refusals_are_problems_too(client: TestClient) -> None:
     assert is_problem(client.post(f"{API}/plan", content=b"gpus=8"), 415)
     assert is_problem(client.post(f"{API}/plan?gpus=8", json={}), 422)
-    assert is_problem(client.post(f"{API}/plan", json={"model": "x" * 2_000_000}), 413)
+    assert is_problem(client.post(f"{API}/plan", json={"model": "x" * 2_200_000}), 413)
     assert is_problem(client.get(f"{API}/plan", params={"model": "x" * 20_000}), 414)
     assert is_problem(client.get(f"{API}/nowhere"), 404)
     assert is_problem(client.get(f"{API}/catalog/nowhere"), 404)
