@@ -29,18 +29,20 @@ def settled(setups: Sequence[JobSetup], quickest: int | None = None) -> list[Set
         for place, (setup, offers) in enumerate(zip(setups, offered, strict=True))
         if (batch := _even(setup, offers))
     }
-    found = dict(zip(even, zip(even.values(), search_all([*even.values()], quickest), strict=True), strict=True))
-    found = {place: one for place, one in found.items() if one[1].feasible}
+    by_place = dict(zip(even, zip(even.values(), search_all([*even.values()], quickest), strict=True), strict=True))
+    by_place = {place: candidate for place, candidate in by_place.items() if candidate[1].feasible}
     tried = {
         place: [setup.with_batch(batch) for batch in dict.fromkeys(batch for _, batch in offers)] or [setup]
         for place, (setup, offers) in enumerate(zip(setups, offered, strict=True))
-        if place not in found
+        if place not in by_place
     }
-    searches = iter(search_all([one for ones in tried.values() for one in ones], quickest))
-    for place, ones in tried.items():
+    searches = iter(search_all([candidate for candidates in tried.values() for candidate in candidates], quickest))
+    for place, candidates in tried.items():
         usual, aversion = setups[place].request.batch, setups[place].catalog.training["batch"]["aversion"].typical
-        found[place] = min(((one, next(searches)) for one in ones), key=partial(_score, usual, aversion))
-    return [found[place] for place in range(len(setups))]
+        by_place[place] = min(
+            ((candidate, next(searches)) for candidate in candidates), key=partial(_score, usual, aversion)
+        )
+    return [by_place[place] for place in range(len(setups))]
 
 
 def _offered(setup: JobSetup) -> Iterator[tuple[int, int]]:
@@ -58,9 +60,9 @@ def _even(setup: JobSetup, offered: Sequence[tuple[int, int]]) -> int | None:
     )
 
 
-def _score(usual: int, aversion: float, one: Settled) -> tuple[float, float]:
+def _score(usual: int, aversion: float, candidate: Settled) -> tuple[float, float]:
     """How long tokens take, and how far the batch is from the usual one: the lower, the better."""
-    setup, search = one
+    setup, search = candidate
     apart, fast = _apart(setup.request.batch, usual), pace(search, setup.request.batch)
     return (1 + aversion * apart) / fast if fast else inf, apart
 
@@ -78,10 +80,10 @@ def searched(setup: JobSetup, quickest: int | None = None) -> Settled:
 def searched_together(setups: Sequence[JobSetup], quickest: int | None = None) -> list[Settled]:
     """The same of many jobs in few calls; all with the batch open, or none."""
     if any(setup.request.model.global_batch is None for setup in setups):
-        found = settled(setups, quickest)
+        jobs = settled(setups, quickest)
     else:
-        found = [*zip(setups, search_all(setups, quickest), strict=True)]
-    return [(setup, _to_the_brim(setup, search)) for setup, search in found]
+        jobs = [*zip(setups, search_all(setups, quickest), strict=True)]
+    return [(setup, _to_the_brim(setup, search)) for setup, search in jobs]
 
 
 def _to_the_brim(setup: JobSetup, search: SearchResult) -> SearchResult:

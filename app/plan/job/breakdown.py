@@ -49,7 +49,7 @@ PART_NAMES = {
 
 
 def step_parts(
-    one: training_step.Layer, step: training_step.Step, par: arguments.Parallelism, inputs: StepInputs
+    layer: training_step.Layer, step: training_step.Step, par: arguments.Parallelism, inputs: StepInputs
 ) -> list[tuple[str, Resource, Array]]:
     """The parts of a step by name, with the resource that bounds each; they add up to its time [s]."""
 
@@ -58,19 +58,19 @@ def step_parts(
 
     fixed = inputs.calibration.optimizer_overhead
     return [
-        ("linear_layers", "compute", step.layers * one.products),
-        ("attention", "compute", step.layers * one.attention),
+        ("linear_layers", "compute", step.layers * layer.products),
+        ("attention", "compute", step.layers * layer.attention),
         ("output_head", "compute", step.head),
-        ("elementwise", "memory_bandwidth", step.layers * one.elementwise),
+        ("elementwise", "memory_bandwidth", step.layers * layer.elementwise),
         ("gradient_accumulation", "memory_bandwidth", step.accumulation),
         ("optimizer", "memory_bandwidth", step.optimizer - fixed),
-        ("tensor_parallel", link(par.tensor), step.layers * one.tensor),
-        ("context_parallel", link(par.tensor * par.context), step.layers * one.context),
-        ("expert_parallel", link(par.expert * par.expert_tensor), step.layers * one.expert),
+        ("tensor_parallel", link(par.tensor), step.layers * layer.tensor),
+        ("context_parallel", link(par.tensor * par.context), step.layers * layer.context),
+        ("expert_parallel", link(par.expert * par.expert_tensor), step.layers * layer.expert),
         ("pipeline_parallel", link(groups.stage_stride(par) * par.pipeline), step.pipeline),
         ("data_parallel", link(par.tensor * par.context * par.data), step.data),
         ("bubble", "bubble", step.bubble),
-        ("launches", "overhead", step.layers * one.host),
+        ("launches", "overhead", step.layers * layer.host),
         ("end_of_step", "overhead", fixed),
         ("stragglers", "overhead", step.straggler),
         ("offload", "overhead", step.offload),
@@ -121,7 +121,7 @@ def _what_ifs(inputs: StepInputs, par: arguments.Parallelism) -> _WhatIfs:
 def _kept_what_ifs(
     shape: Shape,
     job: arguments.Job,
-    own: arguments.GpuRates,
+    gpu: arguments.GpuRates,
     par: arguments.Parallelism,
     software: arguments.Software,
     calibration: arguments.Calibration,
@@ -129,15 +129,15 @@ def _kept_what_ifs(
 ) -> _WhatIfs:
     """Kept: it takes 1 ms, a third of a job whose layout is given, and neither batch, tokens nor prices change it."""
     hardware = replace(
-        own,
-        matrix_peak=own.matrix_peak * BETTER["compute"],
-        linear_peak=own.linear_peak * BETTER["compute"],
-        memory_bandwidth=own.memory_bandwidth * BETTER["memory_bandwidth"],
+        gpu,
+        matrix_peak=gpu.matrix_peak * BETTER["compute"],
+        linear_peak=gpu.linear_peak * BETTER["compute"],
+        memory_bandwidth=gpu.memory_bandwidth * BETTER["memory_bandwidth"],
     )
     better, spread = _quicker(calibration), replace(par, bubble=par.bubble / BETTER["bubble"])
     exchanged = exchanges(shape, job, par, software, _better(links), calibration.bucket).each(_each)
-    found = training_step.layer_and_pieces(shape, job, hardware, spread, software, better, exchanged)
-    return _WhatIfs(hardware, spread, better, exchanged, *found)
+    layer_and_pieces = training_step.layer_and_pieces(shape, job, hardware, spread, software, better, exchanged)
+    return _WhatIfs(hardware, spread, better, exchanged, *layer_and_pieces)
 
 
 @lru_cache(maxsize=64)
@@ -203,26 +203,26 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
     if par is None:
         nothing = np.full((len(RESOURCES) + 1, width), np.nan)
         return Timing(nothing, (), nothing[0], None)
-    found = _what_ifs(inputs, par)
+    what_ifs = _what_ifs(inputs, par)
     step = training_step.assemble(
-        found.pieces,
+        what_ifs.pieces,
         inputs.shape,
         inputs.job,
-        found.hardware,
-        found.parallelism,
+        what_ifs.hardware,
+        what_ifs.parallelism,
         inputs.software,
-        found.calibration,
+        what_ifs.calibration,
     )
     # What is twice as good slows nothing: where the formulas say so, another part of the step is in its way.
     whole = np.asarray(step.time)
     time = np.minimum(whole, whole[:1]) + np.zeros((len(RESOURCES) + 1, width))
 
     # The plan itself is the first of the what-ifs.
-    own = (
-        training_step.Layer(*map(_itself, vars(found.layer).values())),
+    planned = (
+        training_step.Layer(*map(_itself, vars(what_ifs.layer).values())),
         training_step.Step(*map(_itself, vars(step).values())),
     )
-    named = step_parts(*own, par, inputs)
+    named = step_parts(*planned, par, inputs)
     table = np.empty((len(named), width))
     for row, (_, _, value) in zip(table, named, strict=True):
         row[:] = value
@@ -236,8 +236,8 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
         sums[resource] += float(row[0])
     saved = dict(zip(RESOURCES, (time[0, 0] - time[1:, 0]).tolist(), strict=True))
     first = max(RESOURCES, key=lambda resource: (saved[resource], sums[resource]))
-    straggler = own[1].straggler / own[1].time + np.zeros(width)
-    return Timing(time, parts, straggler, (first, sums[first] / float(time[0, 0])), found.exchanges.each(_plain))
+    straggler = planned[1].straggler / planned[1].time + np.zeros(width)
+    return Timing(time, parts, straggler, (first, sums[first] / float(time[0, 0])), what_ifs.exchanges.each(_plain))
 
 
 def _itself(value: Array) -> Array:
@@ -266,9 +266,9 @@ def memory_of(setup: JobSetup, inputs: StepInputs, par: arguments.Parallelism | 
         nothing = Draws(np.full(capacity.shape, np.nan))
         return Memory((), nothing, usable, nothing, None)
     listed = setup.catalog.models.get(setup.request.model.model)
-    own = constants["residual"]["memory"]
-    shape = (own,) if listed is None else (listed.parameters, own)
-    error, used = own.typical, (*shape, constants["memory"]["context"], constants["memory"]["fragmentation"])
+    model_error = constants["residual"]["memory"]
+    shape = (model_error,) if listed is None else (listed.parameters, model_error)
+    error, used = model_error.typical, (*shape, constants["memory"]["context"], constants["memory"]["fragmentation"])
     held = vars(memory.memory(inputs.shape, inputs.job, par, inputs.software, inputs.calibration))
     total = np.atleast_1d(held["total"])
     return Memory(

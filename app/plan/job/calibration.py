@@ -190,10 +190,10 @@ def peaks(gpu: Gpu, precision: str) -> tuple[Estimate, Estimate, float]:
     A GPU without hardware for the precision runs the next wider one it has.
     """
     wide = gpu.fp16 if precision == "fp16" or gpu.bf16 is None else gpu.bf16
-    asked = PRECISION_BYTES[precision]
-    if asked < 1 and gpu.fp4 is not None:
+    wanted_bytes = PRECISION_BYTES[precision]
+    if wanted_bytes < 1 and gpu.fp4 is not None:
         return wide, gpu.fp4, 0.5
-    if asked < 2 and gpu.fp8 is not None:
+    if wanted_bytes < 2 and gpu.fp8 is not None:
         return wide, gpu.fp8, 1.0
     return wide, wide, 2.0
 
@@ -247,14 +247,14 @@ STACKS = (
 
 def stack_key(catalog: Catalog, name: str, release: float | None = None) -> str:
     """The catalogue's stack for a name as people write it, and of its dated variants the one nearest in time."""
-    known = catalog.stacks
+    stacks = catalog.stacks
     text = name.strip().lower()
-    base = text if text in known else next((key for pattern, key in STACKS if re.search(pattern, text)), "")
-    if base not in known:
+    base = text if text in stacks else next((key for pattern, key in STACKS if re.search(pattern, text)), "")
+    if base not in stacks:
         return UNKNOWN_STACK if text else DEFAULT_STACK
     if release is None:
         return base
-    variants = [key for key in known if re.fullmatch(rf"{re.escape(base)}(-\d{{4}})?", key)]
+    variants = [key for key in stacks if re.fullmatch(rf"{re.escape(base)}(-\d{{4}})?", key)]
     return min(variants, key=lambda key: abs(catalog.training[f"stack-{key}"]["release"].typical - release))
 
 

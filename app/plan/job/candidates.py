@@ -16,21 +16,21 @@ RUNNER_UP_POOL = 2000
 """Configurations among which they are looked for."""
 
 
-def configurations(found: parallelism_search.SearchResult, step: float) -> tuple[tuple[float, float], ...]:
+def configurations(search: parallelism_search.SearchResult, step: float) -> tuple[tuple[float, float], ...]:
     """Step time and memory of the configurations timed, thinned evenly; the quickest, which takes ``step``, first."""
-    count = len(found.time)
+    count = len(search.time)
     if count == 1:
-        return ((step, float(found.memory[0])),)
+        return ((step, float(search.memory[0])),)
     rows = np.unique(np.linspace(0, count - 1, min(count, SCATTER_POINTS)).astype(int)) if count else np.array([], int)
-    return tuple(zip(found.time[rows].tolist(), found.memory[rows].tolist(), strict=True))
+    return tuple(zip(search.time[rows].tolist(), search.memory[rows].tolist(), strict=True))
 
 
-def alternatives(setup: JobSetup, found: parallelism_search.SearchResult) -> tuple[Alternative, ...]:
+def alternatives(setup: JobSetup, search: parallelism_search.SearchResult) -> tuple[Alternative, ...]:
     """The best configurations after the chosen one, one for each choice of degrees, with what costs them most."""
-    if len(found.time) < 2:
+    if len(search.time) < 2:
         return ()
     first: dict[tuple[float, ...], int] = {}
-    columns = [getattr(found.parallelism, name) for name in ("tensor", "pipeline", "context", "expert")]
+    columns = [getattr(search.parallelism, name) for name in ("tensor", "pipeline", "context", "expert")]
     for row, degrees in enumerate(zip(*(column[:RUNNER_UP_POOL].tolist() for column in columns), strict=True)):
         first.setdefault(degrees, row)
         if len(first) > ALTERNATIVES:
@@ -38,22 +38,22 @@ def alternatives(setup: JobSetup, found: parallelism_search.SearchResult) -> tup
     if len(first) < 2:
         return ()
     rows = list(first.values())
-    some = parallelism_search.rows(found.parallelism, np.array(rows))
+    some = parallelism_search.rows(search.parallelism, np.array(rows))
     n = setup.inputs
     sent = n.exchanges(some)
-    one, step = training_step.layer_and_step(n.shape, n.job, n.hardware, some, n.software, n.calibration, sent)
-    parts = {name: np.broadcast_to(value, np.shape(step.time)) for name, _, value in step_parts(one, step, some, n)}
+    layer, step = training_step.layer_and_step(n.shape, n.job, n.hardware, some, n.software, n.calibration, sent)
+    parts = {name: np.broadcast_to(value, np.shape(step.time)) for name, _, value in step_parts(layer, step, some, n)}
     alternatives = []
     for at, row in enumerate(rows[1:], start=1):
         slower = {name: float(value[at] - value[0]) for name, value in parts.items()}
         worst = max(slower, key=lambda name: slower[name])
-        lost = found.time[row] / found.time[0] - 1
+        lost = search.time[row] / search.time[0] - 1
         why = f"{lost:.1%} slower: {slower[worst]:.3g} s more for {PART_NAMES[worst]}"
         alternatives.append(
             Alternative(
-                named(parallelism_search.row(found.parallelism, row), n),
-                float(found.time[row]),
-                float(found.memory[row]),
+                named(parallelism_search.row(search.parallelism, row), n),
+                float(search.time[row]),
+                float(search.memory[row]),
                 why,
             )
         )

@@ -27,20 +27,20 @@ class Alone(NamedTuple):
 def group_traffic(
     inputs: StepInputs,
     par: arguments.Parallelism | None,
-    found: exchanges.Exchanges | None,
+    exchanged: exchanges.Exchanges | None,
     exposed: Mapping[str, float],
 ) -> Iterator[GroupTraffic]:
     """The groups of a configuration that send anything, from its exchanges and what shows of each in the step [s]."""
-    if par is None or found is None:
+    if par is None or exchanged is None:
         return
     site, links = inputs.links.site, inputs.links
-    alone = step_alone(inputs, par, found)
+    alone = step_alone(inputs, par, exchanged)
     for name, axes in groups.axes_of(par).items():
         size, sent = float(group_size(axes)), alone[name]
         if size <= 1 or not sent.time > 0:
             continue
         inside = [float(members(axes, unit)) for unit in (site.domain, site.leaf, site.pod)]
-        crossed = next((tier for tier, there in zip(TIERS, inside, strict=False) if there >= size), TIERS[-1])
+        crossed = next((tier for tier, ranks in zip(TIERS, inside, strict=False) if ranks >= size), TIERS[-1])
         yield GroupTraffic(
             group=name,
             ranks=round(size),
@@ -68,7 +68,7 @@ def _bandwidth(links: Links, axes: list[Axis], name: str, crosses: bool) -> floa
     return float((m.scale_out_line if links.ideal else m.scale_out_rate) * share)
 
 
-def step_alone(inputs: StepInputs, par: arguments.Parallelism, found: exchanges.Exchanges) -> dict[str, Alone]:
+def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchanges.Exchanges) -> dict[str, Alone]:
     """What the exchanges of each kind of group take in a step by themselves, and what a GPU sends for them.
 
     Backward as much as forward, and tokens and keys twice; a ring sends (n - 1)/n of the bytes inside a domain, and of
@@ -88,7 +88,7 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, found: exchanges.
         near = where(exchange.crosses > 0, 0.0, volume)
         return Alone(exchange.time, near, volume - near)
 
-    layer, whole = found.layer, found.step
+    layer, whole = exchanged.layer, exchanged.step
     tensor = ring("tensor_parallel", 2 * exchanges.tensor_volume(shape, job, par), layer.tensor.time)
     keys = (par.context - 1) * exchanges.context_volume(shape, job, par)
     if par.context_exchange == arguments.ALL_TO_ALL:

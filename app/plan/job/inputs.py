@@ -98,8 +98,8 @@ def usual_batch(model: ModelRequest, catalog: Catalog) -> int:
     >>> usual_batch(ModelRequest(), load_catalog()), usual_batch(ModelRequest(model="gpt-3-175b"), load_catalog())
     (2048, 391)
     """
-    known = catalog.models[model.model].tokens_per_step if model.model in catalog.models else None
-    tokens = (known or catalog.training["batch"]["tokens"]).typical
+    stated = catalog.models[model.model].tokens_per_step if model.model in catalog.models else None
+    tokens = (stated or catalog.training["batch"]["tokens"]).typical
     most = 10_000_000
     return min(max(round(tokens / model.sequence_length), 1), most)
 
@@ -226,12 +226,12 @@ def _constants(catalog: Catalog, gpu: str, precision: str, conditions: Condition
     """
     read = _Reader(catalog, drawn, {})
     kind = catalog.gpus[gpu]
-    found = calibration(read, kernels(catalog, kind, read), conditions)
-    one = card(catalog, kind, precision, read.read)
-    for value in (*vars(found).values(), *one.values()):
+    calibrated = calibration(read, kernels(catalog, kind, read), conditions)
+    card_rates = card(catalog, kind, precision, read.read)
+    for value in (*vars(calibrated).values(), *card_rates.values()):
         if isinstance(value, np.ndarray):
             value.flags.writeable = False
-    return _Constants(found, one, read.used)
+    return _Constants(calibrated, card_rates, read.used)
 
 
 def conditions_of(gpu: Gpu, precision: str, stack: Stack, fabric: Communication) -> Conditions:
@@ -269,7 +269,7 @@ def step_inputs(
     half, offload = precision == "fp16", request.software.offload or ""
     if offload not in ("", "none"):
         rates = replace(rates, **to_host(catalog, cluster.gpu, further.read))
-    own = {**constants.used, **further.used}
+    estimates = {**constants.used, **further.used}
     inputs = StepInputs(
         shape=model,
         job=arguments.Job(
@@ -289,8 +289,8 @@ def step_inputs(
         calibration=constants.calibration,
         conditions=conditions,
         links=fabric.links(DRAWS if drawn else TYPICAL),
-        used=tuple(({estimate.key: estimate for estimate in fabric.used()} | own).values()),
-        card=tuple(own.values()),
+        used=tuple(({estimate.key: estimate for estimate in fabric.used()} | estimates).values()),
+        card=tuple(estimates.values()),
     )
     return inputs if drawn else inputs.typical
 
@@ -301,32 +301,34 @@ def fixed_degrees(request: JobRequest, model: Shape, catalog: Catalog) -> parall
     A stack without sequence parallelism runs without it unless asked to. Experts are whole, or, in releases before
     spring 2025, cut by tensor parallelism as Megatron's default then was.
     """
-    asked, trait = request.parallelism, traits(catalog, request.software.stack or DEFAULT_STACK)
+    degrees, trait = request.parallelism, traits(catalog, request.software.stack or DEFAULT_STACK)
     release = request.software.software_date or trait["release"]
-    schedule, recompute, layers = asked.schedule, asked.recompute, asked.recompute_layers
+    schedule, recompute, layers = degrees.schedule, degrees.recompute, degrees.recompute_layers
     zero_bubble = catalog.training["step"]["zero_bubble"].typical
     if layers is not None and recompute is None:
         recompute = "full"
-    chunks = chunks_of(asked.layout, int(model.layers), asked.pipeline_parallel, asked.virtual_pipeline)
+    chunks = chunks_of(degrees.layout, int(model.layers), degrees.pipeline_parallel, degrees.virtual_pipeline)
     return parallelism_search.FixedDegrees(
-        tensor=asked.tensor_parallel,
-        pipeline=asked.pipeline_parallel,
-        virtual_pipeline=asked.virtual_pipeline or (1 if schedule in ONE_CHUNK else None),
-        context=asked.context_parallel,
-        expert=asked.expert_parallel,
-        micro_batch=asked.micro_batch,
-        sharding=None if asked.sharding is None else SHARDING.index(asked.sharding),
-        sharding_group=asked.sharding_group,
-        sequence_parallel=asked.sequence_parallel if trait["sequence_parallel"] > 0 else bool(asked.sequence_parallel),
+        tensor=degrees.tensor_parallel,
+        pipeline=degrees.pipeline_parallel,
+        virtual_pipeline=degrees.virtual_pipeline or (1 if schedule in ONE_CHUNK else None),
+        context=degrees.context_parallel,
+        expert=degrees.expert_parallel,
+        micro_batch=degrees.micro_batch,
+        sharding=None if degrees.sharding is None else SHARDING.index(degrees.sharding),
+        sharding_group=degrees.sharding_group,
+        sequence_parallel=degrees.sequence_parallel
+        if trait["sequence_parallel"] > 0
+        else bool(degrees.sequence_parallel),
         recompute=None if recompute is None else RECOMPUTE.index(recompute),
         recomputed=None if layers is None else min(layers / float(model.layers), 1.0),
-        expert_tensor=asked.expert_tensor_parallel if float(model.experts) > 0 else 1,
+        expert_tensor=degrees.expert_tensor_parallel if float(model.experts) > 0 else 1,
         cut_experts=release < catalog.training["maturity"]["whole_experts"].typical,
         bubble=zero_bubble if schedule == "zero-bubble" else 1.0,
-        stages_first=RANK_ORDERS.index(asked.rank_order) == 1 if asked.rank_order else trait["stages_first"] > 0,
+        stages_first=RANK_ORDERS.index(degrees.rank_order) == 1 if degrees.rank_order else trait["stages_first"] > 0,
         bidirectional=schedule == "dualpipe",
-        context_exchange=float(CONTEXT_EXCHANGES.index(asked.context_exchange or "ring")),
-        causal_balance=asked.causal_balance,
+        context_exchange=float(CONTEXT_EXCHANGES.index(degrees.context_exchange or "ring")),
+        causal_balance=degrees.causal_balance,
         chunks=chunks,
     )
 

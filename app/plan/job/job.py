@@ -77,9 +77,9 @@ class Job:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What keeps the job from running, what it runs instead, what is tight and what is not modelled."""
-        own = findings(self.setup, self.search, self.chosen, self.memory)
+        of_job = findings(self.setup, self.search, self.chosen, self.memory)
         lost = interrupted(self.setup, self.checkpoints) if self.runs else ()
-        return (*own, *lost, *no_progress(self.training.availability))
+        return (*of_job, *lost, *no_progress(self.training.availability))
 
 
 WAYS = 200
@@ -213,13 +213,13 @@ def time_on(job: Job, cluster: Cluster, fabric: Communication) -> float:
         return float("nan")
     setup = job.setup
     inputs = step_inputs(cluster, fabric, setup.request, setup.catalog)
-    found = job.search
-    if len(found.time) > 1:
-        (step,) = quickest_times([inputs], [parallelism_search.rows(found.parallelism, slice(WAYS))])
+    search = job.search
+    if len(search.time) > 1:
+        (step,) = quickest_times([inputs], [parallelism_search.rows(search.parallelism, slice(WAYS))])
     else:
         step = step_time(inputs, job.chosen)
     time = job.training.steps * step / job.training.availability
-    if len(found.time) > 1 and abs(step / job.training.step_time.typical - 1) > ALIKE:
+    if len(search.time) > 1 and abs(step / job.training.step_time.typical - 1) > ALIKE:
         (searched,) = ways_to_run([JobSetup.of(cluster, setup.request, setup.catalog, inputs)], 1)
         time = min(time, searched.time_to_train(searched.step_time)) if searched else time
     return time

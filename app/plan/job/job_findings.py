@@ -22,7 +22,7 @@ from app.units import show
 
 def findings(
     setup: JobSetup,
-    found: parallelism_search.SearchResult,
+    search: parallelism_search.SearchResult,
     chosen: arguments.Parallelism | None,
     memory: Memory[Draws],
 ) -> Iterator[Finding]:
@@ -31,15 +31,15 @@ def findings(
     yield from shape_findings(setup.request.model, setup.catalog)
     yield from _uneven(setup)
     yield from _wider_precision(setup)
-    if found.smallest is None:
+    if search.smallest is None:
         yield does_not_divide(setup)
-        yield from _fits_badly(setup, found)
+        yield from _fits_badly(setup, search)
         return
     yield from _far_from_usual(setup)
-    yield from _fits_badly(setup, found)
+    yield from _fits_badly(setup, search)
     need, capacity, budget = memory.total.typical, memory.capacity.typical, setup.budget
     if not memory.fits or chosen is None:
-        least = max(found.smallest_memory, need)
+        least = max(search.smallest_memory, need)
         enough = _enough(setup)
         yield Finding(
             "error",
@@ -81,8 +81,8 @@ def findings(
 def _wider_precision(setup: JobSetup) -> Iterator[Finding]:
     """What runs in place of arithmetic that the GPU lacks."""
     gpu, precision = setup.cluster.gpu, setup.request.model.precision
-    asked, real = PRECISION_BYTES[precision], peaks(gpu, precision)[2]
-    if real > asked:
+    wanted, real = PRECISION_BYTES[precision], peaks(gpu, precision)[2]
+    if real > wanted:
         instead = {2.0: "16-bit", 1.0: "FP8"}[real]
         yield Finding(
             "warning",
@@ -108,13 +108,13 @@ def no_progress(share: float) -> Iterator[Finding]:
 
 def interrupted(setup: JobSetup, checkpoints: Checkpointing) -> Iterator[Finding]:
     """Where failures and checkpoints take much of the time: what spare nodes and quicker checkpoints would leave."""
-    failing, asked = setup.catalog.training["failures"], setup.request.operation
+    failing, operation = setup.catalog.training["failures"], setup.request.operation
     share = float(checkpoints.progress[0])
-    if asked.availability is not None or not 0 < share < failing["noticed"].typical:
+    if operation.availability is not None or not 0 < share < failing["noticed"].typical:
         return
     cluster, spares = setup.cluster, ceil(failing["spare_share"].typical * setup.cluster.nodes)
     restart, written = failing["spared_restart"].typical, failing["quick_checkpoint"].typical
-    quicker = asked.model_copy(
+    quicker = operation.model_copy(
         update={"restart_time": restart, "checkpoint_time": written, "checkpoint_interval": None}
     )
     left = float(checkpointing(float(parameters(setup.inputs.shape)), cluster, quicker, setup.catalog).progress[0])
@@ -124,7 +124,7 @@ def interrupted(setup: JobSetup, checkpoints: Checkpointing) -> Iterator[Finding
         "spare_nodes": max(spares, cluster.request.spare_nodes),
         "checkpoint_time": written,
     }
-    if asked.restart_time is not None:
+    if operation.restart_time is not None:
         changes["restart_time"] = restart
     yield Finding(
         "note",
@@ -140,11 +140,11 @@ def interrupted(setup: JobSetup, checkpoints: Checkpointing) -> Iterator[Finding
 
 def _uneven(setup: JobSetup) -> Iterator[Finding]:
     """Where the layout that is asked for cannot be that of this pipeline."""
-    asked = setup.request.parallelism
-    if asked.layout is None:
+    parallelism = setup.request.parallelism
+    if parallelism.layout is None:
         return
-    degrees = asked.pipeline_parallel, asked.virtual_pipeline
-    reason = mismatch(asked.layout, int(setup.inputs.shape.layers), *degrees)
+    degrees = parallelism.pipeline_parallel, parallelism.virtual_pipeline
+    reason = mismatch(parallelism.layout, int(setup.inputs.shape.layers), *degrees)
     if reason:
         yield Finding(
             "warning",
@@ -155,15 +155,15 @@ def _uneven(setup: JobSetup) -> Iterator[Finding]:
         )
 
 
-def _fits_badly(setup: JobSetup, found: parallelism_search.SearchResult) -> Iterator[Finding]:
+def _fits_badly(setup: JobSetup, search: parallelism_search.SearchResult) -> Iterator[Finding]:
     """Where the given batch divides badly among the GPUs: what another batch, or other GPUs, would gain."""
     request, gpus = setup.request, setup.cluster.gpus
     if request.model.global_batch is None or setup.fixed.whole or batch.suits(gpus, request.batch):
         return
     worthwhile = setup.catalog.training["batch"]["worthwhile"].typical
-    own = batch.pace(found, request.batch)
+    speed = batch.pace(search, request.batch)
     ((other, better),) = batch.settled([setup])
-    gain = batch.pace(better, other.request.batch) / own - 1 if own else 0.0
+    gain = batch.pace(better, other.request.batch) / speed - 1 if speed else 0.0
     if gain >= worthwhile:
         yield Finding(
             "warning",
@@ -174,12 +174,12 @@ def _fits_badly(setup: JobSetup, found: parallelism_search.SearchResult) -> Iter
             "follows the GPUs.",
             {"global_batch": other.request.batch},
         )
-    if gain >= worthwhile or not own:
-        yield from _other_count(setup, own)
+    if gain >= worthwhile or not speed:
+        yield from _other_count(setup, speed)
 
 
-def _other_count(setup: JobSetup, own: float) -> Iterator[Finding]:
-    """The nearest whole nodes that the given batch suits. ``own`` is what runs as asked [sequences/s]; 0: nothing."""
+def _other_count(setup: JobSetup, speed: float) -> Iterator[Finding]:
+    """The nearest whole nodes that the given batch suits. ``speed`` is what runs as asked [sequences/s]; 0: nothing."""
     cluster, size = setup.cluster, setup.request.batch
     unit = cluster.unit_gpus
     whole = round(cluster.gpus / unit)
@@ -187,12 +187,12 @@ def _other_count(setup: JobSetup, own: float) -> Iterator[Finding]:
     gpus = next((units * unit for units in nearest if batch.suits(units * unit, size)), None)
     if gpus is None or gpus > 1_000_000:
         return
-    there = batch.throughput(
+    throughput = batch.throughput(
         replace(setup, cluster=replace(cluster, gpus=gpus, nodes=-(-gpus // cluster.gpus_per_node)))
     )
-    if not there / gpus > own / cluster.gpus:
+    if not throughput / gpus > speed / cluster.gpus:
         return
-    gain = f", and each trains {there / gpus * cluster.gpus / own - 1:.0%} more tokens a second" if own else ""
+    gain = f", and each trains {throughput / gpus * cluster.gpus / speed - 1:.0%} more tokens a second" if speed else ""
     yield Finding(
         "note",
         "other-count-fits",
@@ -221,25 +221,26 @@ def _far_from_usual(setup: JobSetup) -> Iterator[Finding]:
 
 def does_not_divide(setup: JobSetup) -> Finding:
     """Why no configuration divides: the first rule that the given numbers break."""
-    asked, layers = setup.request.parallelism, int(setup.inputs.shape.layers)
-    t, p, c = (asked.tensor_parallel or 1), (asked.pipeline_parallel or 1), (asked.context_parallel or 1)
-    gpus, size, b = setup.cluster.gpus, setup.request.batch, asked.micro_batch or 1
+    parallelism, layers = setup.request.parallelism, int(setup.inputs.shape.layers)
+    t, p = parallelism.tensor_parallel or 1, parallelism.pipeline_parallel or 1
+    c = parallelism.context_parallel or 1
+    gpus, size, b = setup.cluster.gpus, setup.request.batch, parallelism.micro_batch or 1
     if gpus % (t * p * c):
         text = f"{t} × {p} × {c} GPUs of a replica do not divide {gpus:,} GPUs."
         fields_: tuple[str, ...] = ("tensor_parallel", "pipeline_parallel", "context_parallel", "gpus")
         advice = "Choose degrees whose product divides the GPUs."
-    elif asked.pipeline_parallel and p > layers:
+    elif parallelism.pipeline_parallel and p > layers:
         text = f"{p} pipeline stages are more than the model's {layers} layers."
         fields_, advice = ("pipeline_parallel",), f"Use at most {layers}."
-    elif gpus // (t * p * c) * b > size and asked.tensor_parallel and asked.pipeline_parallel:
+    elif gpus // (t * p * c) * b > size and parallelism.tensor_parallel and parallelism.pipeline_parallel:
         text = f"{gpus // (t * p * c):,} replicas of {b} sequences need more than the global batch of {size:,}."
         fields_, advice = ("global_batch", "micro_batch"), "Raise the global batch or the degrees."
     else:
         text = f"No parallelism divides {gpus:,} GPUs, a global batch of {size:,} and the model's layers and heads."
         fields_ = ("gpus", "global_batch", "tensor_parallel", "pipeline_parallel", "micro_batch")
         advice = "Use numbers with more common divisors, such as powers of two."
-        ((other, found),) = batch.settled([setup])
-        if found.feasible:
+        ((other, search),) = batch.settled([setup])
+        if search.feasible:
             advice = f"A global batch of {other.request.batch:,} divides; left blank, the batch follows the GPUs."
             return Finding("error", "does-not-divide", text, fields_, advice, {"global_batch": other.request.batch})
     return Finding("error", "does-not-divide", text, fields_, advice)
@@ -260,9 +261,9 @@ def _enough(setup: JobSetup) -> int | None:
     return None
 
 
-def _roomier(asked: ParallelismRequest, enough: int | None) -> str:
+def _roomier(parallelism: ParallelismRequest, enough: int | None) -> str:
     if enough:
         return f"{enough:,} GPUs are enough; or use GPUs with more memory, or a smaller model."
-    if any((asked.tensor_parallel, asked.pipeline_parallel, asked.sharding, asked.micro_batch)):
+    if any((parallelism.tensor_parallel, parallelism.pipeline_parallel, parallelism.sharding, parallelism.micro_batch)):
         return "Leave the parallelism blank, or use more GPUs, or GPUs with more memory."
     return "Use more GPUs, GPUs with more memory, or a smaller model."

@@ -55,9 +55,9 @@ class Ways:
 
 def ways_to_run(setups: Sequence[JobSetup], most: int) -> list[Ways | None]:
     """The quickest ways to run each job, no more than so many; ``None`` where it cannot run."""
-    found = batch.searched_together(setups, quickest=most)
-    ways: list[Ways | None] = [None] * len(found)
-    for place, (setup, search) in enumerate(found):
+    jobs = batch.searched_together(setups, quickest=most)
+    ways: list[Ways | None] = [None] * len(jobs)
+    for place, (setup, search) in enumerate(jobs):
         if len(search.time):
             time = float(search.time[0])
             if not np.isfinite(time):

@@ -17,14 +17,14 @@ def search_all(setups: Sequence[JobSetup], quickest: int | None) -> list[SearchR
     groups: dict[Hashable, list[int]] = {}
     for place, setup in enumerate(setups):
         groups.setdefault(_structure(setup), []).append(place)
-    found: dict[int, SearchResult] = {}
+    by_place: dict[int, SearchResult] = {}
     for places in groups.values():
         for start in range(0, len(places), AT_ONCE):
             block = places[start : start + AT_ONCE]
             searches = [setups[place].asked for place in block]
             results = parallelism_search.best_of(searches, setups[block[0]].budget, quickest=quickest)
-            found |= zip(block, results, strict=True)
-    return [found[place] for place in range(len(setups))]
+            by_place |= zip(block, results, strict=True)
+    return [by_place[place] for place in range(len(setups))]
 
 
 def _structure(setup: JobSetup) -> Hashable:

@@ -109,8 +109,8 @@ def shape_by_rule(size: float, catalog: Catalog) -> Shape:
     rule = {name: estimate.typical for name, estimate in catalog.training["by_size"].items()}
     layers = float(transformer.layers_of_size(size, rule["aspect"], rule["expansion"]))
     width, tied = rule["aspect"] * layers, float(size < rule["tied_below"])
-    found = transformer.shape_of_size(size, layers, width, rule["head_dim"], rule["kv_heads"], rule["vocabulary"], tied)
-    return Shape(**{name: float(value) for name, value in (vars(found) | {"dense_layers": layers}).items()})
+    sized = transformer.shape_of_size(size, layers, width, rule["head_dim"], rule["kv_heads"], rule["vocabulary"], tied)
+    return Shape(**{name: float(value) for name, value in (vars(sized) | {"dense_layers": layers}).items()})
 
 
 def model_name(request: ModelRequest, catalog: Catalog) -> str:

@@ -41,9 +41,9 @@ def checkpointing(parameters: float, cluster: Cluster, request: OperationRequest
     failing, storage = catalog.training["failures"], catalog.operations["storage"]
     used: list[Estimate] = []
 
-    def value(asked: float | None, estimate: Estimate) -> Array:
-        if asked is not None:
-            return asked
+    def value(stated: float | None, estimate: Estimate) -> Array:
+        if stated is not None:
+            return stated
         used.append(estimate)
         return estimate.draws()
 
