@@ -22,19 +22,19 @@ async def brief(request: Request) -> Response:
     question = requests.validate(board_brief.BriefQuestion, fields, catalog, strict=False)
 
     def answer() -> Response:
-        made = board_brief.brief(question, catalog)
+        document = board_brief.brief(question, catalog)
         scenario = question.scenario()
         values = {
-            "brief": made,
-            "plan": made.plan,
+            "brief": document,
+            "plan": document.plan,
             "question": question,
             "headline": form.summary(scenario, catalog),
-            "figure": plan_charts.costs(made.plan),
+            "figure": plan_charts.costs(document.plan),
             "today": f"{datetime.now(UTC):%-d %b %Y}",
             "origin": f"{request.url.scheme}://{request.url.netloc}",
             "titles": {name: form.title(name) for name in scenario.asked()},
             "asked": {name: form.shown(name, value, catalog) for name, value in scenario.asked().items()},
-            **results_of(made.plan),
+            **results_of(document.plan),
         }
         return page(request, "brief.html", values, scenario=scenario, final=False)
 

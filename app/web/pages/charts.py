@@ -30,15 +30,15 @@ async def chart(request: Request, name: str, ending: str) -> Response:
 
     def answer() -> Response:
         plan = evaluate(scenario, catalog)
-        made = named_charts.chart(name, scenario, plan, catalog)
-        if made is None:
+        drawn = named_charts.chart(name, scenario, plan, catalog)
+        if drawn is None:
             raise ProblemError(404, "This plan has nothing to draw in that chart; its findings say why.")
         if ending == "svg":
-            body = svg.document(made.figure)
+            body = svg.document(drawn.figure)
         elif ending == "csv":
-            body = "".join(files.table_csv(made.table, plan))
+            body = "".join(files.table_csv(drawn.table, plan))
         else:
-            body = made.figure.to_json()
+            body = drawn.figure.to_json()
         return reply(request, body.encode(), KINDS[ending])
 
     heavy = name in named_charts.CURVES or is_heavy(scenario, catalog)

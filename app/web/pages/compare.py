@@ -75,14 +75,14 @@ def _compare(request: Request) -> Response:
         address = _against(request, start, [another_network(rival.key)] if rival else [{}])
         pairs, common = parse_qsl(address.partition("?")[2]), []
     last = max((name[0] for name, _ in pairs if _lettered(name)), default="b")
-    asked = [
+    bound_forms = [
         form.bind([*common, *((name[2:], value) for name, value in pairs if name.startswith(f"{letter}."))], catalog)
         for letter in LETTERS[: max(2, LETTERS.index(last) + 1)]
     ]
     typed = [(name, value) for name, value in pairs if value.strip()]
     if len(typed) < len(pairs):
         return RedirectResponse(shared.address(request, "/compare", urlencode(_pruned(typed))), 303)
-    return _comparison(request, pairs, asked, catalog)
+    return _comparison(request, pairs, bound_forms, catalog)
 
 
 LETTERS = "abcd"
@@ -103,27 +103,29 @@ def _pruned(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _comparison(
-    request: Request, pairs: list[tuple[str, str]], asked: list[form.BoundForm], catalog: Catalog
+    request: Request, pairs: list[tuple[str, str]], bound_forms: list[form.BoundForm], catalog: Catalog
 ) -> Response:
-    letters = LETTERS[: len(asked)]
-    scenarios = [one.scenario for one in asked if one.scenario is not None]
-    found = comparison.compare(scenarios, catalog) if len(scenarios) == len(asked) else None
-    plans = found.plans if found else (None,) * len(asked)
+    letters = LETTERS[: len(bound_forms)]
+    scenarios = [bound.scenario for bound in bound_forms if bound.scenario is not None]
+    compared = comparison.compare(scenarios, catalog) if len(scenarios) == len(bound_forms) else None
+    plans = compared.plans if compared else (None,) * len(bound_forms)
     forms = [
-        form.form(one, catalog, answer.scenario if answer else None, f"{letter}.")
-        for letter, one, answer in zip(letters, asked, plans, strict=True)
+        form.form(bound, catalog, answer.scenario if answer else None, f"{letter}.")
+        for letter, bound, answer in zip(letters, bound_forms, plans, strict=True)
     ]
     errors = [
-        (f"{made.prefix}{name}" if name else "", f"{made.prefix[0].upper()}, {title}", text)
-        for made in forms
-        for name, title, text in made.errors
+        (f"{plan_form.prefix}{name}" if name else "", f"{plan_form.prefix[0].upper()}, {title}", text)
+        for plan_form in forms
+        for name, title, text in plan_form.errors
     ]
-    shown = [[control for group in made.groups for control in group.first] for made in forms]
+    shown = [[control for group in plan_form.groups for control in group.first] for plan_form in forms]
     columns: list[ComparedPlan] = []
-    if found:
-        longest = max((one.training.step_time.typical for one in found.plans if one.training.step_time), default=None)
-        for index, (letter, scenario, answer) in enumerate(zip(letters, scenarios, found.plans, strict=True)):
-            others = [one for place, one in enumerate(scenarios) if place != index]
+    if compared:
+        longest = max(
+            (plan.training.step_time.typical for plan in compared.plans if plan.training.step_time), default=None
+        )
+        for index, (letter, scenario, answer) in enumerate(zip(letters, scenarios, compared.plans, strict=True)):
+            others = [other for place, other in enumerate(scenarios) if place != index]
             columns.append(
                 ComparedPlan(
                     letter=letter,
@@ -136,27 +138,29 @@ def _comparison(
             )
     visible = {f"{letter}.{control.name}" for letter, row in zip(letters, shown, strict=True) for control in row}
     values: dict[str, Any] = {
-        "comparison": found,
+        "comparison": compared,
         "alike": comparison.ALIKE,
-        "verdict": _difference_in_a_sentence(found) if found else "",
+        "verdict": _difference_in_a_sentence(compared) if compared else "",
         "columns": columns,
         "letters": letters,
         "controls": list(zip(*shown, strict=True)),
         "hidden": [(name, value) for name, value in pairs if name not in visible and value.strip()],
         "errors": errors,
-        "more": _side_by_side(request, [*scenarios, scenarios[-1]]) if found and len(scenarios) < len(LETTERS) else "",
+        "more": _side_by_side(request, [*scenarios, scenarios[-1]])
+        if compared and len(scenarios) < len(LETTERS)
+        else "",
         "asked_text": lambda field, value: form.shown(field.removeprefix("scenario."), value, catalog),
-        **(results_of(found.plans[0]) if found else {}),
+        **(results_of(compared.plans[0]) if compared else {}),
     }
-    return page(request, "compare.html", values, status=200 if found else 422)
+    return page(request, "compare.html", values, status=200 if compared else 422)
 
 
-def _difference_in_a_sentence(found: comparison.Comparison) -> str:
+def _difference_in_a_sentence(compared: comparison.Comparison) -> str:
     """What the comparison comes to: time and money of the run, or tokens and their cost, against the first plan."""
-    rows = {row.field: row for row in (*found.differences, *found.same)}
-    serves = all(plan.serving is not None for plan in found.plans)
+    rows = {row.field: row for row in (*compared.differences, *compared.same)}
+    serves = all(plan.serving is not None for plan in compared.plans)
     said = _tokens if serves else _run
-    parts = [f"{LETTERS[place].upper()} {said(rows, place)}" for place in range(1, len(found.plans))]
+    parts = [f"{LETTERS[place].upper()} {said(rows, place)}" for place in range(1, len(compared.plans))]
     return "Against plan A: " + "; ".join(parts) + "."
 
 

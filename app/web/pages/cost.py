@@ -33,9 +33,9 @@ QUESTION = {
 async def costs(request: Request) -> Response:
     """Cost per port, GPU, GB/s and token of each network, and buying against leasing and renting."""
     catalog: Catalog = request.app.state.catalog
-    asked = form.bind(request.query_params.multi_items(), catalog, kind=CostQuestion)
-    question = asked.scenario
-    shown = question_of(request, asked, QUESTION)
+    bound = form.bind(request.query_params.multi_items(), catalog, kind=CostQuestion)
+    question = bound.scenario
+    shown = question_of(request, bound, QUESTION)
 
     def work(_: Stopped) -> Response:
         if not isinstance(question, CostQuestion):
@@ -52,7 +52,7 @@ def _shown(question: CostQuestion, answer: CostAnswer, catalog: Catalog) -> dict
     owned = ownership(network.cluster, network, network.prices)
     use = against_use(buy_or_rent(owned, question.terms(), catalog))
     figures = {"use": curve_charts.lines(use)}
-    found = (
+    by_key = (
         tables.listings(answer)
         | tables.listings(answer.ownership)
         | tables.listings(answer.phases)
@@ -60,18 +60,18 @@ def _shown(question: CostQuestion, answer: CostAnswer, catalog: Catalog) -> dict
     )
     turning = which_network.break_even(scenario, catalog)
     if turning:
-        figures["choice"], found["choice"] = curve_charts.lines(turning), tables.curve_table(turning)
+        figures["choice"], by_key["choice"] = curve_charts.lines(turning), tables.curve_table(turning)
     keys = networks_of(scenario, catalog)
     for edition in EDITIONS:
-        asked = scenario.model_copy(update={"price_book": edition, "nics_included": False})
+        variant = scenario.model_copy(update={"price_book": edition, "nics_included": False})
         shown = [key for key in keys if key in CHARTED or key == scenario.scale_out]
-        ports = port_cost.by_size(asked, catalog, shown, sorted({*SIZES, network.cluster.gpus}))
-        curve = port_cost.cost_per_port(asked, catalog, ports)
-        figures[edition], found[edition] = curve_charts.cost_per_port(curve), tables.curve_table(curve)
+        ports = port_cost.by_size(variant, catalog, shown, sorted({*SIZES, network.cluster.gpus}))
+        curve = port_cost.cost_per_port(variant, catalog, ports)
+        figures[edition], by_key[edition] = curve_charts.cost_per_port(curve), tables.curve_table(curve)
     return {
         "answer": answer,
         "figures": figures,
-        "tables": found,
+        "tables": by_key,
         "formulas": method.formulas(),
         "verdict": _in_a_sentence(scenario, answer, catalog),
         "editions": {key: catalog.prices[key].name for key in EDITIONS},
@@ -84,13 +84,13 @@ CHARTED = ("infiniband-ndr", "infiniband-xdr", "roce-400", "roce-800", "spectrum
 
 def _in_a_sentence(scenario: Scenario, answer: CostAnswer, catalog: Catalog) -> str:
     """The answer as one would say it."""
-    own = next(row for row in answer.networks if row.network == scenario.scale_out)
+    planned = next(row for row in answer.networks if row.network == scenario.scale_out)
     links = next((row for row in answer.networks if row.family == "nvlink"), None)
     ways = {way.way: way.per_gpu_hour for way in answer.ownership.ways}
     best = ways[answer.ownership.cheapest]
-    said = [f"{own.name} costs {show(own.per_port.typical, 'USD')} a port"] if own.per_port else []
-    if links and links.per_bandwidth and own.per_bandwidth:
-        ratio = own.per_bandwidth.typical / links.per_bandwidth.typical
+    said = [f"{planned.name} costs {show(planned.per_port.typical, 'USD')} a port"] if planned.per_port else []
+    if links and links.per_bandwidth and planned.per_bandwidth:
+        ratio = planned.per_bandwidth.typical / links.per_bandwidth.typical
         said.append(f"{ratio:.0f} times {links.name} for each GB/s of a GPU")
     text = f"At {scenario.gpus:,} GPUs " + ", ".join(said) if said else "This network cannot be built as asked"
     if best:

@@ -63,15 +63,15 @@ async def how(request: Request, path: str) -> Response:
 
     def answer() -> Response:
         plan = evaluate(scenario, catalog)
-        found = {result.path: result for result in results(plan)}.get(path)
-        single = found is not None and isinstance(found.value, Band | int | float | str | None)
-        if found is None or not (single or path in plan.explanations):
+        figure = {result.path: result for result in results(plan)}.get(path)
+        single = figure is not None and isinstance(figure.value, Band | int | float | str | None)
+        if figure is None or not (single or path in plan.explanations):
             raise ProblemError(404, "A plan has no result of that name. /docs lists all.")
         timed = path.startswith("training.") and plan.training.step_time is not None
         changed = [(name, text) for name, text in form.texts(scenario).items() if name not in constants_of(path)]
         values = {
             "path_of_result": path,
-            "found": found,
+            "found": figure,
             "single": single,
             "lines": tuple(capital_lines(plan)) if path == "costs.capital" else (),
             "constants": _constants(path, scenario, plan, catalog),
@@ -100,8 +100,8 @@ def constants_of(path: str) -> tuple[str, ...]:
 
 
 def _constants(path: str, scenario: Scenario, plan: Plan, catalog: Catalog) -> list[Constant]:
-    known = prices_in_force(scenario, plan, catalog)
-    resolved: dict[str, Any] = {**plan.scenario, **{name: estimate.typical for name, estimate in known.items()}}
-    asked = form.bind(form.texts(scenario).items(), catalog)
-    controls = form.controls(asked, catalog, constants_of(path), resolved)
-    return [Constant(control, known.get(control.name)) for control in controls]
+    in_force = prices_in_force(scenario, plan, catalog)
+    resolved: dict[str, Any] = {**plan.scenario, **{name: estimate.typical for name, estimate in in_force.items()}}
+    bound = form.bind(form.texts(scenario).items(), catalog)
+    controls = form.controls(bound, catalog, constants_of(path), resolved)
+    return [Constant(control, in_force.get(control.name)) for control in controls]

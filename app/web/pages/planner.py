@@ -35,20 +35,20 @@ async def plan(request: Request) -> Response:
     if any(not value.strip() for _, value in pairs):
         return _without_blanks(request, pairs)
     catalog: Catalog = request.app.state.catalog
-    asked = form.bind(pairs, catalog)
-    if asked.scenario is not None and asked.scenario.workload == "serving":
-        return RedirectResponse(address(request, "/serve", ServingQuestion.of(asked.scenario).query()), 303)
-    heavy = asked.scenario is not None and is_heavy(asked.scenario, catalog)
-    return await compute(request, lambda _: _plan(request, asked), heavy=heavy)
+    bound = form.bind(pairs, catalog)
+    if bound.scenario is not None and bound.scenario.workload == "serving":
+        return RedirectResponse(address(request, "/serve", ServingQuestion.of(bound.scenario).query()), 303)
+    heavy = bound.scenario is not None and is_heavy(bound.scenario, catalog)
+    return await compute(request, lambda _: _plan(request, bound), heavy=heavy)
 
 
-def _plan(request: Request, asked: form.BoundForm) -> Response:
+def _plan(request: Request, bound: form.BoundForm) -> Response:
     catalog: Catalog = request.app.state.catalog
-    if asked.scenario is None:
-        return _refused(request, asked, catalog)
-    answer = evaluate(asked.scenario, catalog)
+    if bound.scenario is None:
+        return _refused(request, bound, catalog)
+    answer = evaluate(bound.scenario, catalog)
     return page(
-        request, "plan.html", _planner(request, asked, asked.scenario, answer, catalog), scenario=asked.scenario
+        request, "plan.html", _planner(request, bound, bound.scenario, answer, catalog), scenario=bound.scenario
     )
 
 
@@ -56,33 +56,33 @@ def _without_blanks(request: Request, pairs: list[tuple[str, str]]) -> Response:
     """A form sent without JavaScript names every field: lead to the address that says only what was asked."""
     defaults = form.defaults()
     kept = [(name, value) for name, value in pairs if value.strip() and value != defaults.get(name)]
-    asked = form.bind(kept, request.app.state.catalog)
-    if asked.scenario is not None:
-        kept = [(name, value) for name, value in kept if name in asked.scenario.asked()]
+    bound = form.bind(kept, request.app.state.catalog)
+    if bound.scenario is not None:
+        kept = [(name, value) for name, value in kept if name in bound.scenario.asked()]
     query = urlencode(kept)
     return RedirectResponse(request.url.replace(query=query).path + (f"?{query}" if query else ""), 303)
 
 
-def _refused(request: Request, asked: form.BoundForm, catalog: Catalog) -> Response:
+def _refused(request: Request, bound: form.BoundForm, catalog: Catalog) -> Response:
     """The form with what is wrong, and no plan."""
     values = {
         "plan": None,
-        "form": form.form(asked, catalog),
+        "form": form.form(bound, catalog),
         "headline": "Plan",
     }
     return page(request, "plan.html", values, status=422)
 
 
 def _planner(
-    request: Request, asked: form.BoundForm, scenario: Scenario, answer: Plan, catalog: Catalog
+    request: Request, bound: form.BoundForm, scenario: Scenario, answer: Plan, catalog: Catalog
 ) -> Mapping[str, Any]:
-    here = tuple(
+    shown = tuple(
         key for key, section in sections.SECTIONS.items() if section.here and key not in sections.absent(answer)
     )
-    values = sections.values_of(request, here, scenario, answer, catalog)
+    values = sections.values_of(request, shown, scenario, answer, catalog)
     return {
         **values,
-        "form": form.form(asked, catalog, _in_force(scenario, answer, catalog)),
+        "form": form.form(bound, catalog, _in_force(scenario, answer, catalog)),
         "headline": form.summary(scenario, catalog),
         "parts": form.parts(scenario, catalog),
         "kept_as": scenario.query(catalog_version=None),
@@ -111,13 +111,13 @@ async def plan_curves(request: Request) -> Response:
 
 def _curves(request: Request) -> Response:
     catalog: Catalog = request.app.state.catalog
-    asked = form.bind(request.query_params.multi_items(), catalog)
-    if asked.scenario is None:
-        raise ProblemError(422, " ".join(f"{form.title(name)}: {text}" for name, text in asked.errors.items()))
-    scenario = asked.scenario
+    bound = form.bind(request.query_params.multi_items(), catalog)
+    if bound.scenario is None:
+        raise ProblemError(422, " ".join(f"{form.title(name)}: {text}" for name, text in bound.errors.items()))
+    scenario = bound.scenario
     plan = evaluate(scenario, catalog)
-    made = {name: named_charts.chart(name, scenario, plan, catalog) for name in LATER}
-    drawn = [(name, chart.figure, chart.table) for name, chart in made.items() if chart]
+    charts = {name: named_charts.chart(name, scenario, plan, catalog) for name in LATER}
+    drawn = [(name, chart.figure, chart.table) for name, chart in charts.items() if chart]
     chosen = plan.training.parallelism if plan.memory.fits else None
     bad = bad_parts(scenario, catalog, plan.all_reduce.message, chosen)
     values = {"headline": form.summary(scenario, catalog), "drawn": drawn, "bad_parts": bad}

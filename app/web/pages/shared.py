@@ -63,37 +63,37 @@ def slices(answer: Plan, longest: float | None = None) -> Iterator[Slice]:
 
 def results_of(part: Any, path: str = "") -> dict[str, Any]:
     """What templates say of results: each by its name on the wire, those of a view, and what each is and rests on."""
-    found = {result.path: result for result in results(part, path)}
+    by_path = {result.path: result for result in results(part, path)}
 
     def rests_on(name: str) -> tuple[str, ...]:
-        value = found[name].value
+        value = by_path[name].value
         return value.sources if isinstance(value, Band) else ()
 
     return {
-        "figure_of": lambda name: found[name],
+        "figure_of": lambda name: by_path[name],
         "view": lambda name: view(part, name, path),
-        "name_of": lambda name: found[name].declared.label,
+        "name_of": lambda name: by_path[name].declared.label,
         "rests_on": rests_on,
     }
 
 
 def question_of(
-    request: Request, asked: form.BoundForm, groups: Mapping[str, Sequence[str]], candidates: Sequence[str] = ()
+    request: Request, bound: form.BoundForm, groups: Mapping[str, Sequence[str]], candidates: Sequence[str] = ()
 ) -> dict[str, Any]:
     """What the form beside an answer shows: its fields by group, candidates, what travels along hidden, and errors."""
     catalog: Catalog = request.app.state.catalog
     named = {*candidates, *(name for names in groups.values() for name in names)}
     return {
-        "groups": [(legend, form.controls(asked, catalog, names)) for legend, names in groups.items()],
-        "candidates": [form.choices(asked, catalog, name) for name in candidates],
+        "groups": [(legend, form.controls(bound, catalog, names)) for legend, names in groups.items()],
+        "candidates": [form.choices(bound, catalog, name) for name in candidates],
         "hidden": [
             (name, text)
-            for name, value in asked.typed.items()
+            for name, value in bound.typed.items()
             for text in (value if isinstance(value, tuple) else (value,))
-            if name not in named and not asked.errors
+            if name not in named and not bound.errors
         ],
         "errors": [
-            (name if name in named else "", form.title(name, asked.kind), text) for name, text in asked.errors.items()
+            (name if name in named else "", form.title(name, bound.kind), text) for name, text in bound.errors.items()
         ],
         "query_text": request.url.query,
     }

@@ -91,8 +91,8 @@ async def start(request: Request) -> Response:
     return page(request, "start.html", values)
 
 
-def _controls(known: Known, catalog: Catalog) -> list[form.Control]:
-    return form.controls(form.bind((), catalog, kind=known.kind), catalog, known.fields)
+def _controls(start: Known, catalog: Catalog) -> list[form.Control]:
+    return form.controls(form.bind((), catalog, kind=start.kind), catalog, start.fields)
 
 
 def preset_query(preset: Preset) -> str:
