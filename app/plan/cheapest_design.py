@@ -243,7 +243,7 @@ def _leaves_tried(radix: int, cluster: Cluster, request: NetworkRequest) -> tupl
     mosts = [max(int(layouts.down_ports(radix, ratio)), 1) for ratio in (taper, *TAPERS_TRIED) if ratio <= taper]
     most, whole = mosts[0], mosts[1]
     if by_rail and request.nodes_per_unit:
-        sizes = list(dict.fromkeys(min(request.nodes_per_unit, one) for one in mosts))
+        sizes = list(dict.fromkeys(min(request.nodes_per_unit, leaf_hosts) for leaf_hosts in mosts))
     else:
         fewest, many = -(-hosts // most), -(-hosts // whole)
         groups = [

@@ -137,10 +137,15 @@ def _above(network: Network, built: PricedDesign) -> Iterator[_Failure]:
     """A link and a switch above the leaves: every leaf that they joined has that many links up less."""
     counts, tier = built.counts, _tiers(network, built)[0]
     leaves = counts.leaves_per_plane // (counts.rails if counts.rail_spines else 1)
-    own = int(links_of_a_switch(counts.spine_down, leaves))
+    spine_links = int(links_of_a_switch(counts.spine_down, leaves))
     for key, part, lost, whole in (
         ("link", "A link from a leaf to a spine", 1, f"One leaf has {counts.leaf_up - 1} of {counts.leaf_up} links up"),
-        ("spine", "A spine switch", own, f"Each leaf below has {counts.leaf_up - own} of {counts.leaf_up} links up"),
+        (
+            "spine",
+            "A spine switch",
+            spine_links,
+            f"Each leaf below has {counts.leaf_up - spine_links} of {counts.leaf_up} links up",
+        ),
     ):
         taper = float(taper_without(tier.hosts, counts.leaf_up, lost))
         before = max(tier.hosts / counts.leaf_up, 1.0)

@@ -37,26 +37,26 @@ class CandidateRange:
 def ranges_of(answer: Answer, question: Question, catalog: Catalog) -> Iterator[CandidateRange]:
     """The ranges of the cheapest, of those that tie with it, of the fastest and of the best value, each once."""
     named = (answer.cheapest, *answer.ties, answer.fastest, answer.best_value)
-    for one in {one.query: one for one in named if one}.values():
-        asked = dict(parse_qsl(one.query))
-        plan = evaluate(Scenario.model_validate(asked, context={"catalog": catalog}), catalog, ())
-        yield _range(one, plan, question)
+    for candidate in {candidate.query: candidate for candidate in named if candidate}.values():
+        settings = dict(parse_qsl(candidate.query))
+        plan = evaluate(Scenario.model_validate(settings, context={"catalog": catalog}), catalog, ())
+        yield _range(candidate, plan, question)
 
 
-def _range(one: Candidate, plan: Plan, question: Question) -> CandidateRange:
+def _range(candidate: Candidate, plan: Plan, question: Question) -> CandidateRange:
     costs = plan.costs
     spent = {"capital": costs.capital, "rental": costs.rental, "run": costs.per_run}
     cost = spent[question.budget_kind]
     reached = {"deadline": plan.training.time_to_train, "budget": cost, "power_limit": plan.cluster.power}
     limits = question.limits.items()
     return CandidateRange(
-        gpu=one.gpu,
-        scale_out=one.scale_out,
-        gpus=one.gpus,
+        gpu=candidate.gpu,
+        scale_out=candidate.scale_out,
+        gpus=candidate.gpus,
         time_to_train=plan.training.time_to_train,
         **spent,
         power=plan.cluster.power,
         cost=cost,
         at_risk=tuple(name for name, limit in limits if (band := reached[name]) and band.typical <= limit < band.high),
-        query=one.query,
+        query=candidate.query,
     )

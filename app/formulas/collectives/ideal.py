@@ -460,7 +460,7 @@ def ideal_all_reduce_times(message: Array, machine: Machine) -> dict[str, Array]
         far = m.scale_out_hop + of_ring * m.far_hop
         summed = np.where((np.asarray(m.multicast_rate) > 0) & ~several, 1.0, np.nan)
         sharp = np.where((np.asarray(m.in_network_reduction) > 0) & several, 1.0, np.nan)
-        found = {
+        times = {
             "ring": ring_all_reduce(*flat(m.ring_network, of_ring / g)),
             "tree": double_binary_tree_all_reduce(*flat(m.tree_network, of_levels)),
             "recursive-halving-doubling": halving_doubling_all_reduce(*flat(m.halving_network, of_levels)),
@@ -473,7 +473,7 @@ def ideal_all_reduce_times(message: Array, machine: Machine) -> dict[str, Array]
             "nvls": summed * in_network_all_reduce(message, ranks, 1, m.scale_up_hop, inside),
             "collnet": sharp * _summed_between_domains(message, m, inside) if np.isfinite(sharp).any() else sharp,
         }
-        return {name: np.where(ranks > 1, time, 0.0) for name, time in found.items()}
+        return {name: np.where(ranks > 1, time, 0.0) for name, time in times.items()}
 
 
 def _summed_between_domains(message: Array, machine: Machine, inside: Array) -> Array:
@@ -578,11 +578,11 @@ def ideal_lower_bound(message: Array, machine: Machine) -> Array:
     m = machine
     g, domains = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains, float)
     ranks, several = g * domains, np.asarray(m.domains) > 1
-    own = np.where(g > 1, m.scale_up_line, 0.0) + np.where(several, m.scale_out_line, 0.0)
+    rank_rate = np.where(g > 1, m.scale_up_line, 0.0) + np.where(several, m.scale_out_line, 0.0)
     ports = np.where(several, m.scale_out_line * g, np.inf)
     sums = np.where(several, np.asarray(m.in_network_reduction) > 0, np.asarray(m.multicast_rate) > 0)
     rank_share = np.where(sums, 1.0, 2 * (ranks - 1) / ranks)
     domain_share = np.where(sums, 1.0, 2 * (domains - 1) / domains)
     with np.errstate(divide="ignore", invalid="ignore"):
-        bound = np.maximum(rank_share * message / own, domain_share * message / ports)
+        bound = np.maximum(rank_share * message / rank_rate, domain_share * message / ports)
     return np.where(ranks > 1, bound, 0.0)

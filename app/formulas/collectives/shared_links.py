@@ -61,8 +61,8 @@ def mesh_halving_doubling_all_reduce(
     >>> [float(mesh_halving_doubling_all_reduce(8e9, 8, 0, 1e9, chunks)) for chunks in (1, 3)]
     [14.0, 10.0]
     """
-    one = 2 * (ranks - 1) / ranks
-    return 2 * np.log2(ranks) * latency + message / bandwidth * (1 + (one - 1) / chunks)
+    factor = 2 * (ranks - 1) / ranks
+    return 2 * np.log2(ranks) * latency + message / bandwidth * (1 + (factor - 1) / chunks)
 
 
 def ring_halving_doubling_all_reduce(

@@ -73,8 +73,8 @@ def steps_with_prompts(sequences: Array, tokens: Array, ranks: Array, load: Serv
     >>> steps_with_prompts(50.0, 1000.0, 1.0, load, 0.5)
     0.5
     """
-    own = minimum(sequences / load.output_tokens * load.prompt / tokens, 1.0)
-    return 1 - (1 - minimum(own, 1 - 1e-9)) ** (ranks**exponent)
+    rank_share = minimum(sequences / load.output_tokens * load.prompt / tokens, 1.0)
+    return 1 - (1 - minimum(rank_share, 1 - 1e-9)) ** (ranks**exponent)
 
 
 def steady_state(
