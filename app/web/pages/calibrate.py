@@ -49,36 +49,36 @@ async def answer(request: Request) -> Response:
 
 def _calibrate(request: Request, pairs: list[tuple[str, str]], pasted: str) -> Response:
     catalog: Catalog = request.app.state.catalog
-    asked = form.bind(pairs, catalog)
+    bound = form.bind(pairs, catalog)
     values = {
-        "controls": form.controls(asked, catalog, ASKED),
-        "hidden": {name: value for name, value in asked.typed.items() if name not in ASKED and value.strip()},
-        "errors": [(name if name in ASKED else "", form.title(name), text) for name, text in asked.errors.items()],
+        "controls": form.controls(bound, catalog, ASKED),
+        "hidden": {name: value for name, value in bound.typed.items() if name not in ASKED and value.strip()},
+        "errors": [(name if name in ASKED else "", form.title(name), text) for name, text in bound.errors.items()],
         "pasted": pasted,
         "answer": None,
     }
-    if asked.scenario is None:
+    if bound.scenario is None:
         return page(request, "calibrate.html", values, status=422)
     if pasted.strip():
-        fields = {name: getattr(asked.scenario, name) for name in type(asked.scenario).model_fields}
+        fields = {name: getattr(bound.scenario, name) for name in type(bound.scenario).model_fields}
         question = CalibrateQuestion.model_construct(**fields, text=pasted)
-        found = calibrate_answer(question, catalog)
-        values |= _shown(found) | {"sized": _sized(asked.scenario, found.calibration)}
-    return page(request, "calibrate.html", values, scenario=asked.scenario)
+        answer = calibrate_answer(question, catalog)
+        values |= _shown(answer) | {"sized": _sized(bound.scenario, answer.calibration)}
+    return page(request, "calibrate.html", values, scenario=bound.scenario)
 
 
 def _sized(scenario: Scenario, calibration: str) -> str:
     """The question for sizing: this GPU and network are the candidates, in any number."""
-    own = scenario.model_copy(update={"calibration": calibration or None})
-    return own.query(gpus=None, gpu=own.gpu, scale_out=own.scale_out)
+    calibrated = scenario.model_copy(update={"calibration": calibration or None})
+    return calibrated.query(gpus=None, gpu=calibrated.gpu, scale_out=calibrated.scale_out)
 
 
-def _shown(found: CalibrateAnswer) -> dict[str, Any]:
+def _shown(answer: CalibrateAnswer) -> dict[str, Any]:
     """The answer with a chart and a table for each collective and number of GPUs."""
-    places = list(dict.fromkeys((row.collective, row.gpus) for row in found.rows))
-    curves = [curve(found, *place) for place in places[:MOST_CHARTS]]
+    places = list(dict.fromkeys((row.collective, row.gpus) for row in answer.rows))
+    curves = [curve(answer, *place) for place in places[:MOST_CHARTS]]
     return {
-        "answer": found,
-        "sweeps": [(one.key, curve_charts.lines(one), tables.curve_table(one)) for one in curves],
-        "carried": found.permalink.removeprefix("/?"),
+        "answer": answer,
+        "sweeps": [(sweep.key, curve_charts.lines(sweep), tables.curve_table(sweep)) for sweep in curves],
+        "carried": answer.permalink.removeprefix("/?"),
     }

@@ -27,18 +27,18 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
 def _question(
-    asked: form.BoundForm, catalog: Catalog, resolved: Mapping[str, Any] | None, shown: Iterable[str]
+    bound: form.BoundForm, catalog: Catalog, resolved: Mapping[str, Any] | None, shown: Iterable[str]
 ) -> Mapping[str, Any]:
     """The fields that a page asks for as controls, the others that were asked as hidden ones, and what is wrong."""
     names = tuple(shown)
-    made = form.form(asked, catalog, resolved)
-    controls = {control.name: control for group in made.groups for control in (*group.first, *group.rest)}
-    wrong = [name for name, _, _ in made.errors if name in controls and name not in names]
-    given = {name: text for name, text in asked.typed.items() if text.strip() and name in controls}
+    filled = form.form(bound, catalog, resolved)
+    controls = {control.name: control for group in filled.groups for control in (*group.first, *group.rest)}
+    wrong = [name for name, _, _ in filled.errors if name in controls and name not in names]
+    given = {name: text for name, text in bound.typed.items() if text.strip() and name in controls}
     return {
         "controls": [controls[name] for name in (*names, *wrong)],
         "hidden": {name: text for name, text in given.items() if name not in (*names, *wrong)},
-        "errors": made.errors,
+        "errors": filled.errors,
     }
 
 
@@ -70,16 +70,16 @@ async def paste(request: Request) -> Response:
 def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
     pasted = next((value for name, value in pairs if name == "output"), "")
     loaded: Catalog = request.app.state.catalog
-    asked = form.bind([(name, value) for name, value in pairs if name != "output"], loaded)
-    scenario = asked.scenario
+    bound = form.bind([(name, value) for name, value in pairs if name != "output"], loaded)
+    scenario = bound.scenario
     if scenario is None:
-        values = {**_question(asked, loaded, None, EXPLORED), "part": None, "pasted": pasted}
+        values = {**_question(bound, loaded, None, EXPLORED), "part": None, "pasted": pasted}
         return page(request, "all_reduce.html", values, status=422)
     plan = evaluate_all_reduce(scenario, loaded)
     part = plan.all_reduce
     swept = _swept(scenario, loaded, part.message) if part.ranks > 1 and part.time is not None else {}
     values = {
-        **_question(asked, loaded, plan.scenario, EXPLORED),
+        **_question(bound, loaded, plan.scenario, EXPLORED),
         **results_of(part, "all_reduce"),
         "explained": plan.explanations,
         "formulas": method.formulas(),
@@ -100,7 +100,7 @@ def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
 @lru_cache(maxsize=16)
 def _swept(scenario: Scenario, loaded: Catalog, message: float) -> Mapping[str, curve.Curve]:
     """The curves of the explorer."""
-    found = {
+    curves = {
         "time": all_reduce_curves.all_reduce_over_sizes(scenario, loaded, message),
         "bus": all_reduce_curves.all_reduce_over_sizes(scenario, loaded, message, "bus_bandwidth"),
         "algorithm": all_reduce_curves.all_reduce_over_sizes(scenario, loaded, message, "algorithm_bandwidth"),
@@ -109,7 +109,7 @@ def _swept(scenario: Scenario, loaded: Catalog, message: float) -> Mapping[str, 
         "shares": all_reduce_curves.all_reduce_shares(scenario, loaded, message),
         "networks": all_reduce_curves.all_reduce_by_network(scenario, loaded, message),
     }
-    return {name: curve for name, curve in found.items() if curve.series}
+    return {name: curve for name, curve in curves.items() if curve.series}
 
 
 def _pasted(text: str, scenario: Scenario, catalog: Catalog) -> Mapping[str, Any]:
@@ -124,11 +124,11 @@ def _pasted(text: str, scenario: Scenario, catalog: Catalog) -> Mapping[str, Any
     if not result.rows:
         return {**empty, "output": output, "result": result}
     table, figure = tables.comparison_table(result), curve_charts.lines(nccl_tests.measured(result))
-    found = {**empty, "output": output, "result": result, "result_table": table, "result_figure": figure}
+    values = {**empty, "output": output, "result": result, "result_table": table, "result_figure": figure}
     same_reach = look_up(result.scenario, catalog).nodes > 1, look_up(scenario, catalog).nodes > 1
     if result.efficiency is not None and same_reach[0] == same_reach[1]:
-        found["carried"] = scenario.query(measured_efficiency=round(result.efficiency, 3))
-    return found
+        values["carried"] = scenario.query(measured_efficiency=round(result.efficiency, 3))
+    return values
 
 
 # Fabric --------------------------------------------------------------------------------------------------------------
@@ -144,15 +144,15 @@ DESIGNED = (
 async def fabrics(request: Request) -> Response:
     """The fabric: drawing, counts, cut in half, what it costs and how that grows."""
     catalog: Catalog = request.app.state.catalog
-    asked = form.bind(request.query_params.multi_items(), catalog)
-    heavy = asked.scenario is not None and is_heavy(asked.scenario, catalog)
-    return await compute(request, lambda _: _fabrics(request, asked), heavy=heavy)
+    bound = form.bind(request.query_params.multi_items(), catalog)
+    heavy = bound.scenario is not None and is_heavy(bound.scenario, catalog)
+    return await compute(request, lambda _: _fabrics(request, bound), heavy=heavy)
 
 
-def _fabrics(request: Request, asked: form.BoundForm) -> Response:
-    scenario, loaded = asked.scenario, request.app.state.catalog
+def _fabrics(request: Request, bound: form.BoundForm) -> Response:
+    scenario, loaded = bound.scenario, request.app.state.catalog
     if scenario is None:
-        return page(request, "fabric.html", {**_question(asked, loaded, None, DESIGNED), "part": None}, status=422)
+        return page(request, "fabric.html", {**_question(bound, loaded, None, DESIGNED), "part": None}, status=422)
     plan, cluster = evaluate_network(scenario, loaded), look_up(scenario, loaded)
     part, whole = plan.fabric, evaluate(scenario, loaded, ())
     switch = loaded.switches[part.switch].name if part.switch in loaded.switches else ""
@@ -161,7 +161,7 @@ def _fabrics(request: Request, asked: form.BoundForm) -> Response:
     worth = port_cost.cost_per_bisection(scenario, loaded, ports) if ports else None
     keys = {"scale_up": cluster.scale_up.key, "scale_out": cluster.scale_out.key}
     values = {
-        **_question(asked, loaded, plan.scenario, DESIGNED),
+        **_question(bound, loaded, plan.scenario, DESIGNED),
         **results_of(part, "fabric"),
         "explained": plan.explanations,
         "formulas": method.formulas(),

@@ -96,8 +96,9 @@ def _glossary() -> Mapping[str, list[glossary.Entry]]:
 async def accuracy(request: Request) -> Response:
     """Predictions held against published measurements, good and bad."""
     catalog: Catalog = request.app.state.catalog
-    made = _accuracy.cache_info().currsize > 0  # once for all requests, and the first may come too late for it
-    return await compute(request, lambda _: page(request, "accuracy.html", _accuracy(catalog)), heavy=not made)
+    # Once for all requests, and the first may come too late for it.
+    evaluated = _accuracy.cache_info().currsize > 0
+    return await compute(request, lambda _: page(request, "accuracy.html", _accuracy(catalog)), heavy=not evaluated)
 
 
 @lru_cache(maxsize=1)
@@ -231,8 +232,8 @@ def _export(request: Request, scenario: Scenario, loaded: Catalog, name: str, en
         return _whole(request, plan, loaded, ending)
     table = tables.tables(plan, loaded).get(name.replace("-", "_"))
     if table is None:
-        known = ", ".join(tables.tables(plan, loaded))
-        raise ProblemError(404, f"A plan has no table of that name. It has {known}; “plan” is all of them.")
+        names = ", ".join(tables.tables(plan, loaded))
+        raise ProblemError(404, f"A plan has no table of that name. It has {names}; “plan” is all of them.")
     file = files.file_name(plan, table.key, ending)
     if ending == "csv":
         return _download(request, "".join(files.table_csv(table, plan)).encode(), CSV, file)

@@ -32,37 +32,37 @@ async def size_for_serving(request: Request) -> Response:
     """The inverse question of serving."""
     catalog: Catalog = request.app.state.catalog
     pairs = request.query_params.multi_items()
-    asked = form.bind(pairs, catalog, kind=ServeSizeQuestion, repeatable=SERVE_CANDIDATES)
-    question = asked.scenario
+    bound = form.bind(pairs, catalog, kind=ServeSizeQuestion, repeatable=SERVE_CANDIDATES)
+    question = bound.scenario
     if blank := without_blanks(request, "/serve/size", ServeSizeQuestion, CHOICES):
         return blank
     if not isinstance(question, ServeSizeQuestion):
         return await compute(
-            request, lambda _: page(request, "serve_size.html", _content(request, asked, None), status=422)
+            request, lambda _: page(request, "serve_size.html", _content(request, bound, None), status=422)
         )
 
     def work(_: object) -> Response:
-        return page(request, "serve_size.html", _content(request, asked, serve_size_answer(question, catalog)))
+        return page(request, "serve_size.html", _content(request, bound, serve_size_answer(question, catalog)))
 
     return await compute(request, work, heavy=True)
 
 
-def _content(request: Request, asked: form.BoundForm, answer: ServeSizeAnswer | None) -> dict[str, Any]:
+def _content(request: Request, bound: form.BoundForm, answer: ServeSizeAnswer | None) -> dict[str, Any]:
     catalog: Catalog = request.app.state.catalog
     return {
         "answer": answer,
-        "verdict": _in_a_sentence(answer, asked, catalog) if answer else "",
+        "verdict": _in_a_sentence(answer, bound, catalog) if answer else "",
         "figure": serving_charts.candidates(answer, catalog) if answer else None,
-        **question_of(request, asked, QUESTION, CHOICES),
+        **question_of(request, bound, QUESTION, CHOICES),
     }
 
 
-def _in_a_sentence(answer: ServeSizeAnswer, asked: form.BoundForm, catalog: Catalog) -> str:
+def _in_a_sentence(answer: ServeSizeAnswer, bound: form.BoundForm, catalog: Catalog) -> str:
     """The answer as one would say it."""
     best = answer.cheapest
     if best is None:
         return answer.message
-    model = model_name(asked.scenario.part(ModelRequest), catalog) if asked.scenario else "the model"
+    model = model_name(bound.scenario.part(ModelRequest), catalog) if bound.scenario else "the model"
     price = f" A million output tokens cost {show(best.per_million_output_tokens, 'USD')} at this load."
     return (
         f"{best.gpus:,} {catalog.gpus[best.gpu].name} serve {model} to {best.users:,.0f} users cheapest, at "

@@ -38,24 +38,24 @@ CHANCES = ("by_deadline", "in_budget", "in_power")
 async def size_cluster(request: Request) -> Response:
     """The inverse question: which cluster, by this date, for this money."""
     catalog: Catalog = request.app.state.catalog
-    asked = form.bind(request.query_params.multi_items(), catalog, kind=Question, repeatable=CANDIDATES)
+    bound = form.bind(request.query_params.multi_items(), catalog, kind=Question, repeatable=CANDIDATES)
     if blank := without_blanks(request, "/size", Question, CHOICES):
         return blank
-    question = asked.scenario
+    question = bound.scenario
     if not isinstance(question, Question):
-        return await compute(request, lambda _: page(request, "size.html", _sizing(request, asked, None), status=422))
+        return await compute(request, lambda _: page(request, "size.html", _sizing(request, bound, None), status=422))
     until = monotonic() + request.app.state.settings.time_limit
 
     def work(stopped: Stopped) -> Response:
         answer = size_answer(question, catalog, share_of(until), stopped)
-        return page(request, "size.html", _sizing(request, asked, answer), final=answer.complete)
+        return page(request, "size.html", _sizing(request, bound, answer), final=answer.complete)
 
     return await compute(request, work, heavy=True)
 
 
-def _sizing(request: Request, asked: form.BoundForm, answer: SizeAnswer | None) -> dict[str, Any]:
+def _sizing(request: Request, bound: form.BoundForm, answer: SizeAnswer | None) -> dict[str, Any]:
     catalog: Catalog = request.app.state.catalog
-    question = asked.scenario if isinstance(asked.scenario, Question) else None
+    question = bound.scenario if isinstance(bound.scenario, Question) else None
     return {
         "question": question,
         "answer": answer,
@@ -64,18 +64,18 @@ def _sizing(request: Request, asked: form.BoundForm, answer: SizeAnswer | None) 
         if answer and question
         else None,
         "picks": list(_picks(answer)) if answer else [],
-        "near": {one.query: one for one in answer.chances} if answer else {},
+        "near": {cluster.query: cluster for cluster in answer.chances} if answer else {},
         "chance_columns": _chance_columns(answer) if answer else {},
         "limits": {name: form.title(name, Question) for name in ("deadline", "budget", "power_limit")},
         "kinds": {kind: declared(Candidate)[kind].label for kind in get_args(Kind)},
-        **question_of(request, asked, QUESTION, CHOICES),
+        **question_of(request, bound, QUESTION, CHOICES),
     }
 
 
 def _chance_columns(answer: SizeAnswer) -> dict[str, str]:
     """The limits that have chances, each with the heading of its column; blank for one that was not given."""
     said = declared(Likely)
-    given = {name: any(getattr(one, name) is not None for one in answer.chances) for name in CHANCES}
+    given = {name: any(getattr(cluster, name) is not None for cluster in answer.chances) for name in CHANCES}
     return {name: said[name].label if given[name] else "" for name in CHANCES}
 
 
@@ -87,8 +87,8 @@ def _picks(answer: SizeAnswer) -> Iterator[tuple[str, Likely | Candidate, str]]:
         yield "Soonest", answer.fastest, "least time of those that meet every limit"
     if answer.safest:
         yield "Safest", answer.safest, "cheapest that keeps each limit in nine cases of ten"
-    for one in nearest_misses(answer):
-        yield "Nearest miss", one, f"misses only the {form.title(one.misses[0], Question).lower()}"
+    for candidate in nearest_misses(answer):
+        yield "Nearest miss", candidate, f"misses only the {form.title(candidate.misses[0], Question).lower()}"
 
 
 def _sized_in_a_sentence(question: Question, answer: Answer, catalog: Catalog) -> str:
