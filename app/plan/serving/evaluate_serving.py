@@ -82,16 +82,16 @@ def chosen(plan: ServingPlan) -> dict[str, Any]:
 def serving_of(plan: ServingPlan, operation: Operation, owned: Ownership, catalog: Catalog) -> Serving[Draws]:
     """The answer of a cluster that keeps the limits, with draws."""
     it, question = plan.setting, plan.setting.question
-    found = evaluate_operation(plan, operation, catalog)
+    measured = evaluate_operation(plan, operation, catalog)
     errors = {name: residual(name, it, catalog) for name in ("time_per_token", "first_token", "throughput")}
 
     def drawn(values: Any, name: str) -> Draws:
-        return Draws(np.asarray(values), found.inputs.used, errors[name])
+        return Draws(np.asarray(values), measured.inputs.used, errors[name])
 
-    answer_time = found.first_token + found.time_per_token * (question.output_tokens - 1)
-    per_gpu = found.requests / question.gpus
+    answer_time = measured.first_token + measured.time_per_token * (question.output_tokens - 1)
+    per_gpu = measured.requests / question.gpus
     prefill, decode = pools_of(operation)
-    costs, gpu_second = costs_of(plan, owned, found, errors["throughput"])
+    costs, gpu_second = costs_of(plan, owned, measured, errors["throughput"])
     return Serving(
         mode="disaggregated" if operation.prompts else "aggregated",
         parallelism=layout_result(operation.layout),
@@ -100,16 +100,16 @@ def serving_of(plan: ServingPlan, operation: Operation, owned: Ownership, catalo
         replicas=operation.workers,
         gpus=operation.gpus,
         concurrency=operation.concurrency * operation.workers,
-        ttft=drawn(found.first_token, "first_token"),
-        tpot=drawn(found.time_per_token, "time_per_token"),
-        interactivity=drawn(1 / found.time_per_token, "time_per_token"),
+        ttft=drawn(measured.first_token, "first_token"),
+        tpot=drawn(measured.time_per_token, "time_per_token"),
+        interactivity=drawn(1 / measured.time_per_token, "time_per_token"),
         output_tokens_per_second_per_gpu=drawn(per_gpu * question.output_tokens, "throughput"),
         total_tokens_per_second_per_gpu=drawn(per_gpu * (question.input_tokens + question.output_tokens), "throughput"),
-        requests_per_second=drawn(found.requests, "throughput"),
-        users=drawn(users_served(found.requests, answer_time, question.think_time), "throughput"),
-        parts=parts_of(plan, operation, found, catalog),
-        memory=memory_of(operation, found),
-        kv_transfer=transfer_of(plan, operation, found, catalog),
+        requests_per_second=drawn(measured.requests, "throughput"),
+        users=drawn(users_served(measured.requests, answer_time, question.think_time), "throughput"),
+        parts=parts_of(plan, operation, measured, catalog),
+        memory=memory_of(operation, measured),
+        kv_transfer=transfer_of(plan, operation, measured, catalog),
         bottleneck=bottleneck_of(plan, operation),
         costs=costs,
         front=front_of(plan, gpu_second),
@@ -118,16 +118,16 @@ def serving_of(plan: ServingPlan, operation: Operation, owned: Ownership, catalo
 
 
 def costs_of(
-    plan: ServingPlan, owned: Ownership, found: Measured, error: float
+    plan: ServingPlan, owned: Ownership, measured: Measured, error: float
 ) -> tuple[ServingCosts[Draws], float | None]:
     """What tokens cost, and what a GPU costs a second with its share of everything, where all prices are known."""
     question, rates = plan.setting.question, owned.rates
     second = np.asarray(per_gpu_time(owned.total, question.gpus, rates.lifetime.draws(), 1.0))
     watts = owned.typical_power / question.gpus
-    output = found.requests * question.output_tokens / question.gpus
-    entered = found.requests * question.input_tokens / question.gpus
-    used = (*found.inputs.used, *owned.capital.used, *rates.run_at)
-    prompts = np.minimum(np.asarray(found.state.utilisation), 1.0)
+    output = measured.requests * question.output_tokens / question.gpus
+    entered = measured.requests * question.input_tokens / question.gpus
+    used = (*measured.inputs.used, *owned.capital.used, *rates.run_at)
+    prompts = np.minimum(np.asarray(measured.state.utilisation), 1.0)
     answers = np.asarray(cost_of_tokens(second, output, MILLION))
     elsewhere = np.nan if question.token_price is None else question.token_price
     costs = ServingCosts(
@@ -135,11 +135,11 @@ def costs_of(
         per_million_input_tokens=Draws(np.asarray(cost_of_tokens(second * prompts, entered, MILLION)), used, error),
         rental=Draws(
             np.asarray(cost_of_tokens(draws_or_nan(rates.rent), output, MILLION)),
-            (*found.inputs.used, *((rates.rent,) if rates.rent else ())),
+            (*measured.inputs.used, *((rates.rent,) if rates.rent else ())),
             error,
         ),
         energy_per_million_tokens=Draws(
-            np.asarray(cost_of_tokens(watts, output, MILLION)), (*found.inputs.used, *owned.power_sources), error
+            np.asarray(cost_of_tokens(watts, output, MILLION)), (*measured.inputs.used, *owned.power_sources), error
         ),
         saved_per_million=Draws(elsewhere - answers * erring(np.size(answers), error), used),
         break_even_load=Draws(np.asarray(break_even_load(answers, elsewhere)), used, error),
@@ -184,7 +184,7 @@ def serving_findings(plan: ServingPlan, catalog: Catalog) -> Iterator[Finding]:
     if not tried.fits.any():
         yield does_not_fit(plan)
     elif plan.operation is None:
-        if not any(one.severity == "error" for one in of_pools):
+        if not any(finding.severity == "error" for finding in of_pools):
             yield limits_missed(plan)
     elif plan.asked is not None and plan.operation.concurrency * plan.operation.workers < plan.asked * (1 - 1e-6):
         yield Finding("warning", "load-too-large", "The cluster holds fewer requests in flight than are asked for.")
@@ -315,7 +315,7 @@ def verdict(serving: Serving, findings: Iterable[Finding], plan: ServingPlan, ca
     gpu = plan.setting.gpu.name
     model = model_name(question.part(ModelRequest), catalog)
     if serving.users is None or serving.tpot is None or serving.interactivity is None:
-        worst = next((one.message for one in findings if one.severity == "error"), "")
+        worst = next((finding.message for finding in findings if finding.severity == "error"), "")
         return f"{question.gpus:,} {gpu} do not serve {model} as asked. {worst}"
     cost = serving.costs.per_million_output_tokens
     saved = serving.costs.saved_per_million

@@ -108,8 +108,8 @@ def setting(question: Scenario, cluster: Cluster, network: DesignedNetwork | Non
     engine = catalog.engines[engine_key(question, catalog)]
     kept = formats(question, cluster.gpu, engine, catalog)
     entry = catalog.models.get(question.model)
-    asked = question.part(NetworkRequest), question.part(CollectiveRequest)
-    fabric = communication(cluster, network, *asked, catalog)
+    requests = question.part(NetworkRequest), question.part(CollectiveRequest)
+    fabric = communication(cluster, network, *requests, catalog)
     served = ServedModel(
         shape=replace(shape(question.part(ModelRequest), catalog), prediction_layers=0.0),
         dense_bytes=WEIGHT_BYTES[kept.dense],
@@ -145,26 +145,26 @@ def family(model: ServedModel) -> str:
 def estimates(it: Setting, catalog: Catalog) -> dict[str, Estimate]:
     """Every estimate that the answer rests on, by what it is for."""
     gpu, engine, arrivals = it.gpu, it.engine, it.question.arrivals
-    own = {name: _of_gpu(catalog, gpu, name, it.formats) for name in OF_GPU}
+    by_name = {name: _of_gpu(catalog, gpu, name, it.formats) for name in OF_GPU}
     for name, weights in (("dense", it.formats.dense), ("expert", it.formats.experts)):
         products = _products(catalog, gpu, product_format(weights, gpu))
-        own |= {f"{name}_compute": products["compute"], f"{name}_half": products["half_tokens"]}
-        own[f"{name}_peak"] = peak(weights, gpu)
-    own |= {name: catalog.serving[group][key] for name, (group, key) in SHARED.items()}
+        by_name |= {f"{name}_compute": products["compute"], f"{name}_half": products["half_tokens"]}
+        by_name[f"{name}_peak"] = peak(weights, gpu)
+    by_name |= {name: catalog.serving[group][key] for name, (group, key) in SHARED.items()}
     waves = "prompt_first_" if engine.prompts_alone else "wave_"
     prefix = waves if arrivals == "waves" else ""
-    own |= {name: catalog.serving["batching"][prefix + name] for name in ("interference", "burst")}
-    own |= {name: getattr(engine, name) for name in ENGINE}
-    own |= {
+    by_name |= {name: catalog.serving["batching"][prefix + name] for name in ("interference", "burst")}
+    by_name |= {name: getattr(engine, name) for name in ENGINE}
+    by_name |= {
         "memory_bandwidth": gpu.memory_bandwidth,
         "memory_capacity": gpu.memory,
         "attention_peak": gpu.bf16 or gpu.fp16,
         "scale_up": it.cluster.scale_up.bandwidth,
     }
     if isinstance(it.cluster.rate_per_gpu, Estimate):
-        own["scale_out"] = it.cluster.rate_per_gpu
+        by_name["scale_out"] = it.cluster.rate_per_gpu
     cell = catalog.serving["correction"].get(f"{engine.key}-{it.family}-{gpu.architecture}")
-    return own | ({"correction": cell} if cell else {})
+    return by_name | ({"correction": cell} if cell else {})
 
 
 OF_GPU = (
@@ -256,10 +256,10 @@ def years_of(it: Setting) -> float:
 
 def serving_inputs(it: Setting, catalog: Catalog, sampling: Sampling = TYPICAL) -> ServingInputs:
     """The inputs of a question: typical values, or draws on the last axis."""
-    known = estimates(it, catalog)
+    by_name = estimates(it, catalog)
 
     def take(name: str) -> Array:
-        return sampling(known[name]) if name in known else 1.0
+        return sampling(by_name[name]) if name in by_name else 1.0
 
     question = it.question
     constants = serving_constants(take, years_of(it), float(it.family == "sink"))
@@ -270,7 +270,7 @@ def serving_inputs(it: Setting, catalog: Catalog, sampling: Sampling = TYPICAL) 
         gpu=serving_rates(it, take),
         load=serving_load(it, take),
         constants=constants,
-        used=tuple(dict.fromkeys(known.values())),
+        used=tuple(dict.fromkeys(by_name.values())),
     )
 
 
