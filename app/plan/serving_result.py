@@ -140,7 +140,7 @@ class ServingPoint:
     throughput: float = result("1/s", "Output tokens a second of a GPU", "Throughput at that load.")
     cost: float | None = result("USD", "Cost of a million output tokens", "Owned; null where a price is missing.")
     ttft: float = result("s", "Time to first token", "Mean.")
-    concurrency: int = result("1", "In flight", "Requests in flight in a replica.")
+    concurrency: float = result("1", "In flight", "Requests in flight in a replica, on average.")
     parallelism: ServingLayout = result("", "Parallelism", "How a replica spreads over its GPUs.")
 
 

@@ -160,7 +160,7 @@ def smallest_and_quickest(
     share = served_share(asked, tried)
     size = np.asarray(tried.layout.gpus)
     needed = np.ceil(1 / np.maximum(share * asked.headroom, 1e-12)) * size
-    kept = tried.fits & (tried.time_per_token <= limits.time_per_token) & (tried.first_token <= limits.first_token)
+    kept = tried.within(limits)
     kept &= needed <= asked.gpus
     if not kept.any():
         return

@@ -36,7 +36,7 @@ from app.plan.serving.serving_inputs import (
     years_of,
 )
 from app.plan.serving.serving_request import ServingQuestion
-from app.plan.serving.serving_search import limits_of, try_all
+from app.plan.serving.serving_search import limits_of, try_all, up_to_limits
 from app.units import parse
 from app.validation.least_squares import robust_fit
 from app.validation.serving_rows import MEASUREMENTS, TIERS, ServingRow, read
@@ -356,8 +356,9 @@ def best_configuration(rows: Sequence[ServingRow], catalog: Catalog) -> dict[str
 def best_throughput(question: ServingQuestion, catalog: Catalog) -> float:
     """Output tokens per second and GPU of the best layout under the question's limits; 0 where none keeps them."""
     it = setting(question, look_up(question, catalog), None, catalog)
-    tried = try_all(it, serving_inputs(it, catalog), question.gpus)
-    place = tried.best(limits_of(question, catalog.serving["tails"]))
+    inputs, limits = serving_inputs(it, catalog), limits_of(question, catalog.serving["tails"])
+    tried = up_to_limits(try_all(it, inputs, question.gpus), limits, it, inputs)
+    place = tried.best(limits)
     return float(tried.requests[place]) * question.output_tokens if place else 0.0
 
 

@@ -1,5 +1,7 @@
 """What a cluster serves: limits, memory, loads, and what stands in for blanks."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,8 +9,8 @@ from hypothesis import strategies as st
 from app.catalog.load import load_catalog
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
-from app.plan.serving.serving_inputs import WEIGHT_BYTES, formats, setting
-from app.plan.serving.serving_plan import plan_serving
+from app.plan.serving.serving_inputs import WEIGHT_BYTES, formats, serving_inputs, setting
+from app.plan.serving.serving_plan import plan_serving, plan_with
 from app.plan.serving.serving_request import ServingQuestion
 
 CATALOG = load_catalog()
@@ -213,22 +215,71 @@ def test_gpus_of_a_pool_that_no_replica_takes_are_a_finding() -> None:
 # Laws ----------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=12, deadline=None)
-@given(
-    limit=st.floats(0.012, 0.1),
-    model=st.sampled_from(["llama-3-8b", "llama-3-70b", "qwen-3-235b-a22b"]),
-    looser=st.floats(1, 3),
+QUESTIONS = st.fixed_dictionaries(
+    {
+        "gpu": st.sampled_from(["h100-sxm", "h200-sxm", "b200-sxm", "gb200", "mi300x", "mi355x"]),
+        "gpus": st.sampled_from([8, 16, 72]),
+        "model": st.sampled_from(["llama-3-8b", "llama-3-70b", "deepseek-v3", "qwen-3-235b-a22b", "gpt-oss-120b"]),
+        "engine": st.sampled_from(["vllm", "sglang", "tensorrt-llm"]),
+        "input_tokens": st.sampled_from([128, 1024, 8192]),
+        "output_tokens": st.sampled_from([64, 1024, 4096]),
+        "serving": st.sampled_from(["aggregated", "disaggregated"]),
+        "scale_out": st.sampled_from(["infiniband-hdr", "roce-400", "tcp-400"]),
+        "tpot_limit": st.floats(0.012, 0.1),
+        "ttft_limit": st.floats(0.3, 10.0),
+    }
 )
-def test_a_tighter_limit_never_raises_throughput(limit: float, model: str, looser: float) -> None:
-    asked = {"gpus": 16, "model": model, "serving": "aggregated"}
-    assert throughput(tpot_limit=limit, **asked) <= throughput(tpot_limit=limit * looser, **asked) * (1 + 1e-6)
+ALIKE = 2e-3
+"""The largest load within a limit is found to this share."""
+
+
+def planned(asked: dict[str, object], better: dict[str, float] | None = None) -> float:
+    """Answers a second of a question, where some rates of its GPU are so many times as high."""
+    question = ServingQuestion.model_validate(asked, context={"catalog": CATALOG})
+    it = setting(question, look_up(question, CATALOG), None, CATALOG)
+    inputs = serving_inputs(it, CATALOG)
+    rates = {name: factor * getattr(inputs.gpu, name) for name, factor in (better or {}).items()}
+    plan = plan_with(it, replace(inputs, gpu=replace(inputs.gpu, **rates)), CATALOG)
+    return plan.operation.requests if plan.operation else 0.0
+
+
+RATES = ("memory_bandwidth", "memory_capacity", "dense_peak", "expert_peak", "attention_peak", "scale_up", "scale_out")
+
+
+@settings(max_examples=15, deadline=None)
+@given(asked=QUESTIONS, name=st.sampled_from(RATES), factor=st.floats(1.05, 4))
+def test_more_of_anything_never_lowers_throughput_at_the_same_limits(
+    asked: dict[str, object], name: str, factor: float
+) -> None:
+    assert planned(asked) <= planned(asked, {name: factor}) * (1 + ALIKE)
 
 
 @settings(max_examples=12, deadline=None)
-@given(domain=st.sampled_from([2, 4, 8]), model=st.sampled_from(["llama-3-70b", "deepseek-v3"]))
-def test_a_larger_domain_or_network_never_lowers_throughput(domain: int, model: str) -> None:
-    asked = {"gpu": "h200-sxm", "gpus": 16, "model": model, "tpot_limit": 0.05}
-    small, large = (throughput(scale_up_domain=size, **asked) for size in (domain, 8))
-    assert small <= large * (1 + 1e-6)
-    slow, fast = (throughput(scale_out=network, **asked) for network in ("infiniband-hdr", "infiniband-ndr"))
-    assert slow <= fast * (1 + 1e-6)
+@given(asked=QUESTIONS, limit=st.sampled_from(["tpot_limit", "ttft_limit"]), looser=st.floats(1, 3))
+def test_a_tighter_limit_never_raises_throughput(asked: dict[str, object], limit: str, looser: float) -> None:
+    assert planned(asked) <= planned(asked | {limit: asked[limit] * looser}) * (1 + ALIKE)
+
+
+@settings(max_examples=12, deadline=None)
+@given(asked=QUESTIONS, domain=st.sampled_from([2, 4, 8]), wider=st.sampled_from([2, 4, 9]))
+def test_a_larger_domain_never_lowers_throughput(asked: dict[str, object], domain: int, wider: int) -> None:
+    small, large = (planned(asked | {"scale_up_domain": size}) for size in (domain, domain * wider))
+    assert small <= large * (1 + ALIKE)
+
+
+@settings(max_examples=12, deadline=None)
+@given(asked=QUESTIONS, users=st.one_of(st.none(), st.integers(1, 3000)))
+def test_the_memory_is_never_overdrawn_by_any_load(asked: dict[str, object], users: int | None) -> None:
+    serving = evaluated(**asked | {"users": users}).serving
+    if serving.memory is None:
+        return
+    memory = serving.memory
+    used = memory.weights.typical + memory.kv_cache.typical + memory.other.typical
+    assert used <= memory.capacity.typical * (1 + 1e-9)
+    assert serving.tpot.typical <= asked["tpot_limit"] * (1 + 1e-9)
+
+
+def test_a_faster_network_never_lowers_throughput() -> None:
+    asked = {"gpu": "h200-sxm", "gpus": 64, "model": "deepseek-v3", "tpot_limit": 0.05}
+    rates = [planned(asked | {"scale_out": f"infiniband-{each}"}) for each in ("edr", "hdr", "ndr", "xdr")]
+    assert rates == sorted(rates)

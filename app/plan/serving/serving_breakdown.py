@@ -17,7 +17,7 @@ from app.formulas.serving.serving_arguments import Layout
 from app.plan.band import Draws
 from app.plan.serving.serving_inputs import ServingInputs, on_network, residual, serving_inputs
 from app.plan.serving.serving_plan import ServingPlan
-from app.plan.serving.serving_search import Limits, envelope, try_all
+from app.plan.serving.serving_search import NAMES, Limits, envelope, try_layouts, up_to_limits
 from app.plan.serving.two_pools import Operation, link_between
 from app.plan.serving_result import (
     CacheTransfer,
@@ -192,37 +192,31 @@ HOST = ("layer_time", "expert_layer_time", "latent_layer_time", "step_time", "se
 
 def bottleneck_of(plan: ServingPlan, operation: Operation) -> ServingBottleneck:
     """What twice as much of each resource gains at the same limits, with the layout that was chosen."""
-    it, inputs = plan.setting, plan.inputs
-    fixed = replace(
-        it,
-        question=it.question.model_copy(
-            update={
-                "tensor_parallel": int(operation.layout.tensor),
-                "attention_data_parallel": int(operation.layout.attention_data),
-                "expert_parallel": int(operation.layout.expert),
-                "pipeline_parallel": int(operation.layout.pipeline),
-            }
-        ),
+    it, alone = plan.setting, operation.prompts is not None
+    limits = Limits(np.inf, plan.limits.time_per_token) if alone else plan.limits
+    changed = one_doubled_each(plan.inputs)
+    layout = Layout(**{name: np.array([[getattr(operation.layout, name)]]) for name in NAMES})
+    tried = up_to_limits(try_layouts(it, changed, layout, alone), limits, it, changed, alone)
+    now, *doubled = np.where(tried.within(limits), tried.requests, 0.0).max(axis=1)
+    tokens = it.question.output_tokens * operation.gpus / it.question.gpus
+    doubled = [max(now, then) for then in doubled]  # a load that keeps the limits keeps them with more of anything
+    what_if = tuple(
+        Doubled(resource, 2.0, float(then * tokens), float(then / now - 1) if now else 0.0)
+        for resource, then in zip(DOUBLED, doubled, strict=True)
     )
-    alone = operation.prompts is not None
+    worst = max(what_if, key=lambda one: one.gain)
+    return ServingBottleneck(worst.resource, worst.gain, what_if)
 
-    def best(changed: ServingInputs) -> float:
-        tried = try_all(fixed, changed, int(operation.layout.gpus), alone)
-        place = tried.best(plan.limits if not alone else Limits(np.inf, plan.limits.time_per_token))
-        return float(tried.requests[place]) if place else 0.0
 
-    now = best(inputs)
-    made: list[Doubled] = []
-    for resource, names in DOUBLED.items():
-        gpu = replace(inputs.gpu, **{name: 2 * getattr(inputs.gpu, name) for name in names})
-        constants = inputs.constants
-        if resource == "host":
-            constants = replace(constants, **{name: getattr(constants, name) / 2 for name in HOST})
-        then = best(replace(inputs, gpu=gpu, constants=constants))
-        tokens = then * it.question.output_tokens * operation.gpus / it.question.gpus
-        made.append(Doubled(resource, 2.0, tokens, then / now - 1 if now else 0.0))
-    worst = max(made, key=lambda one: one.gain)
-    return ServingBottleneck(worst.resource, worst.gain, tuple(made))
+def one_doubled_each(inputs: ServingInputs) -> ServingInputs:
+    """The inputs in rows: as they are, then with twice each resource in turn."""
+    rows = np.arange(1 + len(DOUBLED))[:, None]
+    gpu, constants = inputs.gpu, inputs.constants
+    for row, names in enumerate(DOUBLED.values(), start=1):
+        gpu = replace(gpu, **{name: getattr(gpu, name) * np.where(rows == row, 2.0, 1.0) for name in names})
+    host = np.where(rows == 1 + list(DOUBLED).index("host"), 0.5, 1.0)
+    constants = replace(constants, **{name: getattr(constants, name) * host for name in HOST})
+    return replace(inputs, gpu=gpu, constants=constants)
 
 
 def front_of(plan: ServingPlan, gpu_second: float | None) -> tuple[ServingPoint, ...]:
@@ -240,7 +234,7 @@ def front_of(plan: ServingPlan, gpu_second: float | None) -> tuple[ServingPoint,
                 throughput=float(rate[place]),
                 cost=1e6 * gpu_second / float(rate[place]) if gpu_second else None,
                 ttft=float(tried.first_token[row, column]),
-                concurrency=int(tried.concurrency[row, column]),
+                concurrency=float(tried.concurrency[row, column]),
                 parallelism=layout_result(tried.at(row)),
             )
         )
@@ -268,7 +262,7 @@ def alternatives_of(plan: ServingPlan, operation: Operation) -> tuple[ServingAlt
     """The best of other layouts, and why they are not the answer."""
     tried, limits = plan.tried, plan.limits
     tokens = plan.setting.question.output_tokens
-    kept = tried.fits & (tried.time_per_token <= limits.time_per_token) & (tried.first_token <= limits.first_token)
+    kept = tried.within(limits)
     best = np.where(kept, tried.requests, -1.0).max(axis=1) * tokens
     made: list[ServingAlternative] = []
     for row in np.argsort(-best, kind="stable"):

@@ -9,7 +9,7 @@ from app.catalog.load import Catalog
 from app.catalog.sampling import TYPICAL
 from app.formulas.serving.token_costs import users_served
 from app.plan.serving.serving_inputs import ServingInputs, Setting, serving_inputs
-from app.plan.serving.serving_search import Limits, Tried, limits_of, try_all
+from app.plan.serving.serving_search import Limits, Tried, limits_of, try_all, up_to_limits
 from app.plan.serving.two_pools import Operation, asks_for_pools, two_pools
 
 
@@ -28,9 +28,13 @@ class ServingPlan:
 
 def plan_serving(it: Setting, catalog: Catalog) -> ServingPlan:
     """Find how the cluster serves best."""
-    inputs = serving_inputs(it, catalog, TYPICAL)
+    return plan_with(it, serving_inputs(it, catalog, TYPICAL), catalog)
+
+
+def plan_with(it: Setting, inputs: ServingInputs, catalog: Catalog) -> ServingPlan:
+    """The same with inputs that may be others than the question's own."""
     limits = limits_of(it.question, catalog.serving["tails"])
-    tried = try_all(it, inputs, it.question.gpus)
+    tried = up_to_limits(try_all(it, inputs, it.question.gpus), limits, it, inputs)
     asked = asked_concurrency(it, tried)
     pools = it.question.serving or ("disaggregated" if asks_for_pools(it.question) else None)
     aggregated = None if pools == "disaggregated" else one_pool(it, tried, limits, asked)
@@ -55,12 +59,16 @@ def asked_concurrency(it: Setting, tried: Tried) -> float | None:
     requests = tried.requests * question.gpus
     answer = tried.concurrency * replicas / requests
     users = users_served(requests, answer, question.think_time)
-    wanted = np.asarray(users) >= question.users if question.users else requests >= (question.request_rate or 0.0)
-    possible = tried.fits & wanted
+    carried, wanted = (
+        (np.asarray(users), question.users) if question.users else (requests, question.request_rate or 0.0)
+    )
+    possible = tried.fits & (carried >= wanted)
     total = tried.concurrency * replicas
     if not possible.any():
         return float(total[tried.fits].max()) if tried.fits.any() else 1.0
-    return float(np.where(possible, total, np.inf).min())
+    row, column = divmod(int(np.argmin(np.where(possible, total, np.inf))), total.shape[1])
+    about = slice(max(column - 1, 0), column + 1)
+    return float(np.interp(wanted, carried[row, about], total[row, about]))
 
 
 def one_pool(it: Setting, tried: Tried, limits: Limits, asked: float | None) -> Operation | None:
@@ -75,8 +83,7 @@ def one_pool(it: Setting, tried: Tried, limits: Limits, asked: float | None) -> 
         return Operation(layout, concurrency, workers, None, float(tried.requests[place]) * gpus)
     replicas = np.floor(gpus / np.asarray(tried.layout.gpus))
     enough = tried.concurrency * replicas >= asked * (1 - 1e-9)
-    kept = tried.fits & enough & (tried.time_per_token <= limits.time_per_token)
-    kept &= tried.first_token <= limits.first_token
+    kept = tried.within(limits) & enough
     if not kept.any():
         return None
     row, column = divmod(int(np.argmin(np.where(kept, tried.time_per_token, np.inf))), kept.shape[1])

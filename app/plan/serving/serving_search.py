@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,9 +107,13 @@ class Tried:
         """One of the layouts."""
         return Layout(**{name: float(getattr(self.layout, name)[place, 0]) for name in NAMES})
 
+    def within(self, limits: Limits) -> NDArray[np.bool_]:
+        """Which fit the memory and keep the limits."""
+        return self.fits & (self.time_per_token <= limits.time_per_token) & (self.first_token <= limits.first_token)
+
     def best(self, limits: Limits) -> tuple[int, int] | None:
         """Layout and load that answer most requests a GPU within the limits; ``None`` where none does."""
-        kept = self.fits & (self.time_per_token <= limits.time_per_token) & (self.first_token <= limits.first_token)
+        kept = self.within(limits)
         if not kept.any():
             return None
         place = int(np.argmax(np.where(kept, self.requests, -1.0)))
@@ -150,23 +155,64 @@ def try_layouts(it: Setting, inputs: ServingInputs, layout: Layout, alone: bool 
     most = np.minimum(held, (it.question.max_sequences or it.engine.max_sequences) * layout.attention_data)
     full = np.floor(np.maximum(most, 1.0))
     concurrency = np.concatenate([np.minimum(grid, full), full], axis=1)
+    times = timed(it, inputs, layout, concurrency, alone)
+    return Tried(layout, concurrency, np.broadcast_to(most >= 1, concurrency.shape), *times, held)
+
+
+def timed(
+    it: Setting, inputs: ServingInputs, layout: Layout, concurrency: Floats, alone: bool
+) -> tuple[Floats, Floats, Floats]:
+    """Time per token, time to first token [s] and requests a second and GPU of replicas with so much in flight."""
+    gpu = on_network(inputs.gpu, it.site, layout)
     load = replace(inputs.load, concurrency=concurrency)
     constants = replace(inputs.constants, interference=0.0, queueing=0.0) if alone else inputs.constants
     state = steady_state(inputs.model, gpu, layout, load, constants)
     size = np.asarray(layout.gpus)
     requests = np.asarray(state.requests) / size
     if alone:
-        answer = np.asarray(state.time_per_token) * load.output_tokens
-        requests = concurrency / answer / size
-    return Tried(
-        layout=layout,
-        concurrency=concurrency,
-        fits=np.broadcast_to(most >= 1, concurrency.shape),
-        time_per_token=np.asarray(state.time_per_token),
-        first_token=np.asarray(state.first_token),
-        requests=requests,
-        held=held,
-    )
+        requests = concurrency / (np.asarray(state.time_per_token) * load.output_tokens) / size
+    return np.asarray(state.time_per_token), np.asarray(state.first_token), requests
+
+
+BACK_OFF = (1.0, 0.995, 0.98)
+"""Shares of the load at which a limit is met, as read off between two loads that were tried."""
+REFINEMENTS = 2
+"""How often: the first reads off between loads that are 26 % apart, the second between those of the first."""
+
+
+def up_to_limits(tried: Tried, limits: Limits, it: Setting, inputs: ServingInputs, alone: bool = False) -> Tried:
+    """The same with the largest load of each layout that keeps the limits: it lies between two that were tried.
+
+    Times grow with the load, so the load at a limit is read off the two about it, and tried a little lower too.
+    """
+    if np.isfinite(min(limits.first_token, limits.time_per_token)):
+        for _ in range(REFINEMENTS):
+            tried = _nearer_to_limits(tried, limits, it, inputs, alone)
+    return tried
+
+
+def _nearer_to_limits(tried: Tried, limits: Limits, it: Setting, inputs: ServingInputs, alone: bool) -> Tried:
+    """The same with some loads about that at which each layout meets a limit, by a straight line between the two tried
+    that are nearest to it."""
+    kept = tried.within(limits)
+    rows = np.arange(kept.shape[0])
+    last = np.where(kept.any(axis=1), kept.shape[1] - 1 - np.argmax(kept[:, ::-1], axis=1), 0)
+    after = np.minimum(last + 1, kept.shape[1] - 1)
+    low, high = tried.concurrency[rows, last], tried.concurrency[rows, after]
+    share = np.ones_like(low)
+    for tried_times, limit in ((tried.time_per_token, limits.time_per_token), (tried.first_token, limits.first_token)):
+        before, beyond = tried_times[rows, last], tried_times[rows, after]
+        rising = beyond > np.maximum(before, limit)
+        part = (limit - before) / np.where(rising, beyond - before, 1.0)
+        share = np.minimum(share, np.where(rising, np.clip(part, 0.0, 1.0), 1.0))
+    loads = np.maximum(np.outer(low * (high / low) ** share, BACK_OFF), low[:, None])  # on average, so no whole numbers
+    fits = np.repeat(tried.fits[:, :1], len(BACK_OFF), axis=1)
+    token, first, requests = timed(it, inputs, tried.layout, loads, alone)
+    added = {"concurrency": loads, "fits": fits, "time_per_token": token, "first_token": first, "requests": requests}
+    joined = {name: np.concatenate([getattr(tried, name), more], axis=1) for name, more in added.items()}
+    order = np.argsort(joined["concurrency"], axis=1, kind="stable")
+    columns: dict[str, Any] = {name: np.take_along_axis(values, order, axis=1) for name, values in joined.items()}
+    return replace(tried, **columns)
 
 
 def envelope(speed: Floats, rate: Floats, kept: NDArray[np.bool_]) -> list[int]:

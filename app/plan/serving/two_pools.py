@@ -11,7 +11,7 @@ from app.formulas.serving.kv_cache import serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_inputs import ServingInputs, Setting, on_network
-from app.plan.serving.serving_search import FIELDS, NAMES, Floats, Limits, Tried, layouts, try_all
+from app.plan.serving.serving_search import FIELDS, NAMES, Floats, Limits, Tried, layouts, try_all, up_to_limits
 
 PoolName = Literal["prefill", "decode"]
 POOLS: tuple[PoolName, ...] = ("prefill", "decode")
@@ -113,8 +113,10 @@ def two_pools(
         return None
     prompts = prompts_of(it, inputs, limits)
     own = in_pool(it, "decode")
+    of_answers = Limits(np.inf, limits.time_per_token)
     answers = try_all(own, inputs, own.question.gpus, alone=True)
-    kept = answers.fits & (answers.time_per_token <= limits.time_per_token)
+    answers = up_to_limits(answers, of_answers, own, inputs, alone=True)
+    kept = answers.within(of_answers)
     if not prompts.possible.any() or not kept.any():
         return None
     rates = prompts.rate * shares["prompts"].typical
