@@ -20,6 +20,7 @@ from app.plan.result import AllReduce, BillLine, Fabric, Plan
 from app.report.labels import in_words, named
 from app.studies.curve import Curve
 from app.studies.nccl_tests import Result
+from app.studies.roofline import Roofline
 from app.studies.sensitivity import Sensitivity
 from app.studies.step_timeline import NAMES, timeline
 
@@ -339,6 +340,26 @@ def sensitivity_table(sensitivity: Sensitivity) -> Table:
         (swing.name, Band(swing.low, sensitivity.typical, swing.high, sensitivity.unit)) for swing in sensitivity.swings
     )
     return Table("sensitivity", f"What moves {sensitivity.name.lower()}", columns, rows)
+
+
+def roofline_table(found: Roofline) -> Table:
+    """The kernels of a step, and how near each comes to its roof."""
+    columns = (
+        Column("kernel", "Kernel"),
+        Column("time", "Time in a step", "s"),
+        Column("flops", "Operations", "FLOP"),
+        Column("moved", "Bytes at least", "B"),
+        Column("intensity", "FLOP for each byte", "1"),
+        Column("rate", "Reached", "FLOP/s"),
+        Column("roof", "Roof", "FLOP/s"),
+        Column("share", "Of the roof", share=True),
+    )
+    rows = tuple(
+        (one.name, one.time, one.flops, one.moved, one.intensity, one.rate, found.roof(one), one.rate / found.roof(one))
+        for one in found.kernels
+    )
+    note = "Each matrix is read and written once; elementwise work counts an operation for each 16-bit element."
+    return Table("roofline", "Kernels of one step", columns, rows, note)
 
 
 def comparison_table(measured: Result) -> Table:

@@ -43,6 +43,7 @@ from app.report.charts.style import (
 )
 from app.studies.chances import Likely
 from app.studies.curve import Curve, Floats, Mark, Series
+from app.studies.roofline import Kernel, Roofline
 from app.studies.sensitivity import Sensitivity
 from app.studies.sizing import Answer, Candidate
 from app.units import marks, parse, percent, show, show_span
@@ -316,6 +317,75 @@ def tornado(sensitivity: Sensitivity) -> go.Figure:
         ],
         shapes=[upright(sensitivity.typical)],
     )
+
+
+def roofline(found: Roofline) -> go.Figure:
+    """Kernels below the roof of their GPU, each as large as the time that it takes."""
+    kernels = found.kernels
+    whole = math.fsum(kernel.time for kernel in kernels)
+    subtitle = f"Kernels of a step on one {found.gpu}: operations a second against operations for each byte moved at "
+    subtitle += "least; a circle grows with its time, the line is the roof"
+    places = [kernel.intensity for kernel in kernels]
+    x_low, x_high = min(*places, found.ridge) / 3, max(*places, found.ridge) * 3
+    y_low, y_high = min(kernel.rate for kernel in kernels) / 3, found.peak * 2
+    ends = [x_low, found.ridge, x_high]
+    data: list[Values] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "roof",
+            "x": ends,
+            "y": [found.bandwidth * x_low, found.peak, found.peak],
+            "line": {"color": INK, "width": 2},
+            "hovertemplate": "roof<extra></extra>",
+        }
+    ]
+    data += [_kernel(kernel, kernel.time / whole, found.roof(kernel)) for kernel in kernels]
+    notes = [annotation("ridge", math.log10(found.ridge), math.log10(found.peak), "right", "bottom", bgcolor=CLEAR)]
+    for place, kernel in enumerate(kernels):
+        at = math.log10(kernel.intensity), math.log10(kernel.rate)
+        number = annotation(f"{place + 1}", *at, "center", "middle", bgcolor=CLEAR)
+        row = 15 * (len(kernels) - 1 - place) + 4
+        said = annotation(
+            f"{place + 1}  {kernel.name}", 1, 0, "right", "bottom", xref="paper", yref="paper", yshift=row
+        )
+        notes += [number, said | {"bgcolor": CLEAR}]
+    held = math.fsum(kernel.time for kernel in kernels if kernel.intensity < found.ridge) / whole
+    title = f"Memory is the roof of {style.share(held)} of the kernels' time, arithmetic of the rest"
+    return figure(
+        sentence(title),
+        subtitle,
+        data,
+        height=420,
+        x=_per_byte(x_low, x_high),
+        y=style.logarithmic("FLOP/s", y_low, y_high, "FLOP/s"),
+        annotations=notes,
+    )
+
+
+def _kernel(kernel: Kernel, share: float, roof: float) -> Values:
+    """One kernel, its area its share of the time."""
+    said = f"{show(kernel.time, 's')}, {percent(kernel.rate / roof)} of its roof"
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": f"{kernel.name}: {said}",
+        "x": [kernel.intensity],
+        "y": [kernel.rate],
+        "marker": {
+            "size": 14 + 24 * math.sqrt(share),
+            "color": style_of("compute" if kernel.compute else "memory_bandwidth").colour,
+            "symbol": "circle",
+        },
+        "hovertemplate": f"{plain(kernel.name)}: {said}<extra></extra>",
+    }
+
+
+def _per_byte(low: float, high: float) -> Values:
+    """The axis of operations for each byte, with marks at powers of ten."""
+    powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
+    spots = [(10.0**power, f"{10.0**power:,g}") for power in powers]
+    return titled("FLOP for each byte", type="log", range=[math.log10(low), math.log10(high)], **marked(spots))
 
 
 ROOM = 6.0

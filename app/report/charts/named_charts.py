@@ -17,6 +17,7 @@ from app.report.charts import curve_charts, plan_charts
 from app.report.tables import Table
 from app.studies import all_reduce_curves, port_cost, scaling, sensitivity, which_network
 from app.studies.curve import Curve
+from app.studies.roofline import step_roofline
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,11 @@ def _tornado(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
     return Chart(curve_charts.tornado(tornado), tables.sensitivity_table(tornado)) if tornado.swings else None
 
 
+def _roofline(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
+    found = step_roofline(scenario, plan, catalog)
+    return Chart(curve_charts.roofline(found), tables.roofline_table(found)) if found else None
+
+
 def _scaling(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
     chosen = plan.training.parallelism if plan.memory.fits else None
     return _curve(scaling.scaling(scenario, catalog, chosen), curve_charts.scaling) if chosen else None
@@ -93,6 +99,7 @@ def _curve(curve: Curve, draw: Callable[[Curve], go.Figure]) -> Chart | None:
 CURVES: Mapping[str, Maker] = {
     "all-reduce-curves": _all_reduce,
     "tornado": _tornado,
+    "roofline": _roofline,
     "scaling": _scaling,
     "tail": _tail,
     "cost-per-port": _cost_per_port,

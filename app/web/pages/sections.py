@@ -45,6 +45,7 @@ SECTIONS: Mapping[str, Section] = {
     "cost": Section("Cost", ("capital",), "costs", here=True, open=True),
     "training": Section("Training", ("step-parts",), "training", here=True, open=True),
     "timeline": Section("One step in time", ("overlap", "timeline"), here=True),
+    "roofline": Section("Roofline of the step", ("roofline",)),
     "bottleneck": Section("What would help", ("what-if",), "bottleneck", here=True),
     "parallelism": Section("How the model is run", part="training"),
     "scaling": Section("How it scales", page="/curves"),
@@ -72,6 +73,7 @@ def absent(plan: Plan) -> frozenset[str]:
         "memory": trains,
         "storage": trains,
         "timeline": timed,
+        "roofline": timed,
         "bottleneck": timed and bool(plan.bottleneck.what_if),
         "parallelism": plan.training.parallelism is not None,
         "scaling": timed,
@@ -104,6 +106,7 @@ def found(plan: Plan, figures: Mapping[str, Any]) -> dict[str, str]:
         "storage": "What checkpoints and data ask of the storage.",
         "scaling": "Efficiency, slow nodes and the cost of a port, against the number of GPUs.",
         "all-reduce": plan_charts.all_reduce_alternatives(plan).layout.title.text,
+        "roofline": "Which kernels arithmetic limits, and which memory.",
         "sensitivity": "What moves the cost of this run most, each constant through its own range.",
         "acceptance": "What the finished cluster should show, from one link to the whole.",
         "share": "Tables as CSV, XLSX and JSON, the cable list, the API.",
@@ -136,7 +139,7 @@ async def plan_section(request: Request, key: str) -> Response:
         }
         return page(request, "section.html", values, scenario=scenario)
 
-    heavy = key in ("sensitivity", "all-reduce") or is_heavy(scenario, catalog)
+    heavy = key in ("sensitivity", "all-reduce", "roofline") or is_heavy(scenario, catalog)
     return await compute(request, lambda _: answer(), heavy=heavy)
 
 
