@@ -354,6 +354,18 @@ def test_small_messages_take_the_low_latency_protocol():
     assert float(choice.latency_share) > 0.99
 
 
+@pytest.mark.parametrize("block", [1, 7, 40, 100])
+def test_a_large_sweep_is_the_same_piece_by_piece(block, monkeypatch):
+    clusters = [cluster(gpu).machine(TYPICAL, np.array([[8.0], [16.0], [64.0]])) for gpu in ("a100-sxm", "h100-sxm")]
+    both = collective_machine.stacked(clusters, [0, 1], 3)  # as many GPU counts
+    sizes = np.geomspace(8, 1e9, 20)[:, None, None]
+    whole = library.choose("all-reduce", sizes, both, CALIBRATION)
+    monkeypatch.setattr(library, "_BLOCK", block)
+    pieces = library.choose("all-reduce", sizes, both, CALIBRATION)
+    for name, values in vars(whole).items():
+        assert np.array_equal(getattr(pieces, name), np.broadcast_to(values, (20, 2, 3))), name
+
+
 def test_a_graph_s_kernel_takes_a_line_inside_a_node():
     # 8 H100: 3.55 + 3 · 0.19 us, and 7 · 64 KiB at 0.59 · 450 GB/s, 1.73 us; NCCL takes over thrice as long
     recorded, launched = cluster("h100-sxm", graphs="full"), cluster("h100-sxm", graphs="none")

@@ -13,7 +13,7 @@ Symbols: S message [B], n ranks [1], α latency of a step [s], B bandwidth of on
 one scale-up domain [1], M domains [1].
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -744,10 +744,59 @@ def choose(
     message. The time is ``nan`` where the machine lacks what is forced.
     """
     if lines is None:
+        if np.size(message) * np.size(machine.domains) > _BLOCK:
+            form = partial(choose, collective, calibration=calibration, algorithm=algorithm, protocol=protocol)
+            shape = np.broadcast_shapes(
+                *(np.shape(value) for part in (machine, calibration) for value in vars(part).values()),
+                np.shape(message),
+            )
+            if np.prod(shape) > _BLOCK:
+                return _by_blocks(form, message, machine, shape)
         lines = ALGORITHMS_OF[collective](machine, calibration)
     runs = _runs(lines, message, machine, calibration, algorithm, protocol)
     floor = _floor(collective, machine, calibration)
     return _called(_quickest(runs.values(), message, machine), machine, floor)
+
+
+_BLOCK = 65_536
+"""Places of a sweep that are worked out at a time, so that they stay in the processor's cache [1]."""
+
+
+def _by_blocks(
+    form: Callable[[Array, Machine], Selection], message: Array, machine: Machine, shape: tuple[int, ...]
+) -> Selection:
+    """A large sweep of this shape, piece by piece."""
+    whole = [np.empty(shape, kind) for kind in (float, int, int, float, float)]
+    for place in _places(shape):
+        piece = {name: _cut(value, place) for name, value in vars(machine).items()}
+        found = form(_cut(message, place), Machine(**piece))
+        for column, values in zip(whole, vars(found).values(), strict=True):
+            column[place] = values
+    return Selection(*whole)
+
+
+def _places(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
+    """The pieces of an array, each of a block at most, along its axes from the first on."""
+    axis = 0
+    while axis < len(shape) - 1 and np.prod(shape[axis + 1 :]) > _BLOCK:
+        axis += 1
+    rows = max(1, _BLOCK // int(np.prod(shape[axis + 1 :])))
+    rest = (slice(None),) * (len(shape) - axis - 1)
+    for outer in np.ndindex(shape[:axis]):
+        for start in range(0, shape[axis], rows):
+            yield (*(slice(index, index + 1) for index in outer), slice(start, start + rows), *rest)
+
+
+def _cut(value: Array, place: tuple[slice, ...]) -> Array:
+    """What an array that broadcasts with the whole has at a place of it."""
+    if np.ndim(value) == 0:
+        return value
+    array = np.asarray(value)
+    own = place[len(place) - array.ndim :]
+    piece: Array = array[
+        tuple(part if length > 1 else slice(None) for part, length in zip(own, array.shape, strict=True))
+    ]
+    return piece
 
 
 def shortest(
