@@ -20,8 +20,8 @@ from app.plan.result import AllReduce, BillLine, Fabric, Plan
 from app.report.labels import in_words, named
 from app.studies.curve import Curve
 from app.studies.nccl_tests import Result
-from app.studies.roofline import Roofline
 from app.studies.sensitivity import Sensitivity
+from app.studies.step_kernels import Roofline
 from app.studies.step_timeline import NAMES, timeline
 
 Cell = str | int | float | bool | Band | None

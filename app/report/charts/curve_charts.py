@@ -43,9 +43,9 @@ from app.report.charts.style import (
 )
 from app.studies.chances import Likely
 from app.studies.curve import Curve, Floats, Mark, Series
-from app.studies.roofline import Kernel, Roofline
 from app.studies.sensitivity import Sensitivity
 from app.studies.sizing import Answer, Candidate
+from app.studies.step_kernels import Kernel, Roofline
 from app.units import marks, parse, percent, show, show_span
 
 # Curves --------------------------------------------------------------------------------------------------------------

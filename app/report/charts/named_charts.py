@@ -17,7 +17,7 @@ from app.report.charts import curve_charts, plan_charts
 from app.report.tables import Table
 from app.studies import all_reduce_curves, port_cost, scaling, sensitivity, which_network
 from app.studies.curve import Curve
-from app.studies.roofline import step_roofline
+from app.studies.step_kernels import step_roofline
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
-from app.studies.roofline import Roofline, step_roofline
+from app.studies.step_kernels import Roofline, step_roofline
 
 CATALOG = load_catalog()
 
