@@ -98,21 +98,21 @@ def pools_of(operation: Operation) -> tuple[Pool | None, Pool | None]:
 
 
 def parts_of(
-    plan: ServingPlan, operation: Operation, found: Measured, catalog: Catalog
+    plan: ServingPlan, operation: Operation, measured: Measured, catalog: Catalog
 ) -> tuple[ServingPart[Draws], ...]:
     """Where the time of a step that decodes goes, and that of one prompt."""
-    it, inputs = plan.setting, found.inputs
+    it, inputs = plan.setting, measured.inputs
     error = residual("time_per_token", it, catalog)
     batch = StepBatch(0.0, inputs.load.prompt, 0.0, inputs.load.prompt)
     prompt = step_parts(batch, inputs.model, inputs.gpu, operation.layout, inputs.constants)
-    made = []
-    for phase, parts in (("answer", found.state.decode), ("prompt", prompt)):
+    serving_parts = []
+    for phase, parts in (("answer", measured.state.decode), ("prompt", prompt)):
         for name in PART_NAMES:
-            time = np.asarray(getattr(parts, name)) * np.ones_like(found.requests)
+            time = np.asarray(getattr(parts, name)) * np.ones_like(measured.requests)
             if time.flat[0] > 0:
                 bound = bound_by(name, phase, operation, inputs)
-                made.append(ServingPart(phase, name, Draws(time, inputs.used, error), bound))
-    return tuple(made)
+                serving_parts.append(ServingPart(phase, name, Draws(time, inputs.used, error), bound))
+    return tuple(serving_parts)
 
 
 def bound_by(name: str, phase: str, operation: Operation, inputs: ServingInputs) -> ServingResource:
@@ -135,10 +135,10 @@ def bound_by(name: str, phase: str, operation: Operation, inputs: ServingInputs)
     return "compute"
 
 
-def memory_of(operation: Operation, found: Measured) -> ServingMemory[Draws]:
+def memory_of(operation: Operation, measured: Measured) -> ServingMemory[Draws]:
     """What the memory of one GPU holds."""
-    inputs, layout = found.inputs, operation.layout
-    ones = np.ones_like(found.requests)
+    inputs, layout = measured.inputs, operation.layout
+    ones = np.ones_like(measured.requests)
     load = inputs.load
     each = sequence_bytes(inputs.model, layout, load.prompt + 0.75 * load.output_tokens)
     used = each * operation.concurrency / float(layout.attention_data)
@@ -157,18 +157,18 @@ def memory_of(operation: Operation, found: Measured) -> ServingMemory[Draws]:
 
 
 def transfer_of(
-    plan: ServingPlan, operation: Operation, found: Measured, catalog: Catalog
+    plan: ServingPlan, operation: Operation, measured: Measured, catalog: Catalog
 ) -> CacheTransfer[Draws] | None:
     """What the network between the pools carries."""
     if not operation.prompts:
         return None
-    inputs, it = found.inputs, plan.setting
+    inputs, it = measured.inputs, plan.setting
     pool = operation.prompts
-    ones = np.ones_like(found.requests)
+    ones = np.ones_like(measured.requests)
     volume = transfer_bytes(inputs.model, inputs.load)
     link = link_between(it, inputs)
     smaller = min(pool.workers * int(pool.layout.gpus), operation.workers * int(operation.layout.gpus))
-    traffic = found.requests * volume / smaller
+    traffic = measured.requests * volume / smaller
     return CacheTransfer(
         bytes=Draws(np.asarray(volume) * ones, inputs.used),
         time=Draws(np.asarray(transfer_time(volume, link * float(pool.layout.gpus))) * ones, inputs.used),
@@ -204,7 +204,7 @@ def bottleneck_of(plan: ServingPlan, operation: Operation) -> ServingBottleneck:
         Doubled(resource, 2.0, float(then * tokens), float(then / now - 1) if now else 0.0)
         for resource, then in zip(DOUBLED, doubled, strict=True)
     )
-    worst = max(what_if, key=lambda one: one.gain)
+    worst = max(what_if, key=lambda doubled_resource: doubled_resource.gain)
     return ServingBottleneck(worst.resource, worst.gain, what_if)
 
 
@@ -264,10 +264,10 @@ def alternatives_of(plan: ServingPlan, operation: Operation) -> tuple[ServingAlt
     tokens = plan.setting.question.output_tokens
     kept = tried.within(limits)
     best = np.where(kept, tried.requests, -1.0).max(axis=1) * tokens
-    made: list[ServingAlternative] = []
+    others: list[ServingAlternative] = []
     for row in np.argsort(-best, kind="stable"):
         layout = tried.at(int(row))
-        if layout == operation.layout or len(made) == OTHERS:
+        if layout == operation.layout or len(others) == OTHERS:
             continue
         if best[row] > 0:
             chosen = operation.requests * tokens / plan.setting.question.gpus
@@ -277,5 +277,5 @@ def alternatives_of(plan: ServingPlan, operation: Operation) -> tuple[ServingAlt
         else:
             reason = "It keeps a limit at no load."
         rate = float(best[row]) if best[row] > 0 else None
-        made.append(ServingAlternative(layout_result(layout), rate, reason))
-    return tuple(made)
+        others.append(ServingAlternative(layout_result(layout), rate, reason))
+    return tuple(others)

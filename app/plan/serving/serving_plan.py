@@ -35,13 +35,13 @@ def plan_with(it: Setting, inputs: ServingInputs, catalog: Catalog) -> ServingPl
     """The same with inputs that may be others than the question's own."""
     limits = limits_of(it.question, catalog.serving["tails"])
     tried = up_to_limits(try_all(it, inputs, it.question.gpus), limits, it, inputs)
-    asked = asked_concurrency(it, tried)
+    in_flight = asked_concurrency(it, tried)
     pools = it.question.serving or ("disaggregated" if asks_for_pools(it.question) else None)
-    aggregated = None if pools == "disaggregated" else one_pool(it, tried, limits, asked)
-    apart = None if pools == "aggregated" else two_pools(it, inputs, limits, asked, catalog)
-    known = [one for one in (aggregated, apart) if one]
-    best = max(known, key=lambda one: one.requests) if known else None
-    return ServingPlan(it, inputs, limits, tried, best, asked)
+    aggregated = None if pools == "disaggregated" else one_pool(it, tried, limits, in_flight)
+    apart = None if pools == "aggregated" else two_pools(it, inputs, limits, in_flight, catalog)
+    operations = [operation for operation in (aggregated, apart) if operation]
+    best = max(operations, key=lambda operation: operation.requests) if operations else None
+    return ServingPlan(it, inputs, limits, tried, best, in_flight)
 
 
 def asked_concurrency(it: Setting, tried: Tried) -> float | None:
@@ -71,10 +71,10 @@ def asked_concurrency(it: Setting, tried: Tried) -> float | None:
     return float(np.interp(wanted, carried[row, about], total[row, about]))
 
 
-def one_pool(it: Setting, tried: Tried, limits: Limits, asked: float | None) -> Operation | None:
+def one_pool(it: Setting, tried: Tried, limits: Limits, in_flight: float | None) -> Operation | None:
     """Replicas that do both: those that answer most within the limits, or the fastest for a load that is asked for."""
     gpus = it.question.gpus
-    if asked is None:
+    if in_flight is None:
         place = tried.best(limits)
         if place is None:
             return None
@@ -82,10 +82,10 @@ def one_pool(it: Setting, tried: Tried, limits: Limits, asked: float | None) -> 
         workers = floor(gpus / float(layout.gpus))
         return Operation(layout, concurrency, workers, None, float(tried.requests[place]) * gpus)
     replicas = np.floor(gpus / np.asarray(tried.layout.gpus))
-    enough = tried.concurrency * replicas >= asked * (1 - 1e-9)
+    enough = tried.concurrency * replicas >= in_flight * (1 - 1e-9)
     kept = tried.within(limits) & enough
     if not kept.any():
         return None
     row, column = divmod(int(np.argmin(np.where(kept, tried.time_per_token, np.inf))), kept.shape[1])
     layout, workers = tried.at(row), int(replicas[row, 0])
-    return Operation(layout, asked / workers, workers, None, float(tried.requests[row, column]) * gpus)
+    return Operation(layout, in_flight / workers, workers, None, float(tried.requests[row, column]) * gpus)

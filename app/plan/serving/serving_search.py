@@ -223,6 +223,6 @@ def envelope(speed: Floats, rate: Floats, kept: NDArray[np.bool_]) -> list[int]:
     return [int(place) for place, before in zip(order, best[:-1], strict=True) if rate[place] > before]
 
 
-def stack_layouts(one: Layout) -> dict[str, Array]:
+def stack_layouts(layout: Layout) -> dict[str, Array]:
     """What a layout has, by the scenario's names."""
-    return {FIELDS[entry.name]: getattr(one, entry.name) for entry in fields(Layout)}
+    return {FIELDS[entry.name]: getattr(layout, entry.name) for entry in fields(Layout)}

@@ -83,17 +83,17 @@ def asks_for_pools(question: Scenario) -> bool:
 def in_pool(it: Setting, pool: PoolName) -> Setting:
     """The question of one pool alone: its own parallelism where it has one, and its own GPUs."""
     question = it.question
-    own = {name: getattr(question, f"{pool}_{name}") or getattr(question, name) for name in FIELDS.values()}
+    fields_of_pool = {name: getattr(question, f"{pool}_{name}") or getattr(question, name) for name in FIELDS.values()}
     other: PoolName = "decode" if pool == "prefill" else "prefill"
     rest = question.gpus - (getattr(question, f"{other}_gpus") or 1)
-    own["gpus"] = max(min(getattr(question, f"{pool}_gpus") or rest, rest), 1)
-    return replace(it, question=question.model_copy(update=own))
+    fields_of_pool["gpus"] = max(min(getattr(question, f"{pool}_gpus") or rest, rest), 1)
+    return replace(it, question=question.model_copy(update=fields_of_pool))
 
 
 def prompts_of(it: Setting, inputs: ServingInputs, limits: Limits) -> Prompts:
     """What replicas of each layout compute of prompts alone, and which fit the memory and keep the limit."""
-    own = in_pool(it, "prefill")
-    layout = layouts(own.question, it.model, own.question.gpus, it.cluster.domain)
+    prefill = in_pool(it, "prefill")
+    layout = layouts(prefill.question, it.model, prefill.question.gpus, it.cluster.domain)
     gpu = on_network(inputs.gpu, it.site, layout)
     rate, time = prompt_pool(inputs.model, gpu, layout, inputs.load, inputs.constants)
     size = np.asarray(layout.gpus)
@@ -105,31 +105,31 @@ def prompts_of(it: Setting, inputs: ServingInputs, limits: Limits) -> Prompts:
 
 
 def two_pools(
-    it: Setting, inputs: ServingInputs, limits: Limits, asked: float | None, catalog: Catalog
+    it: Setting, inputs: ServingInputs, limits: Limits, in_flight: float | None, catalog: Catalog
 ) -> Operation | None:
     """Whole replicas of each pool that answer most, or answer a load soonest; ``None`` where they do not fit."""
     question, shares = it.question, catalog.serving["pools"]
     if question.gpus < 2 or (question.prefill_gpus or 1) + (question.decode_gpus or 1) > question.gpus:
         return None
     prompts = prompts_of(it, inputs, limits)
-    own = in_pool(it, "decode")
+    decode = in_pool(it, "decode")
     of_answers = Limits(np.inf, limits.time_per_token)
-    answers = try_all(own, inputs, own.question.gpus, alone=True)
-    answers = up_to_limits(answers, of_answers, own, inputs, alone=True)
+    answers = try_all(decode, inputs, decode.question.gpus, alone=True)
+    answers = up_to_limits(answers, of_answers, decode, inputs, alone=True)
     kept = answers.within(of_answers)
     if not prompts.possible.any() or not kept.any():
         return None
     rates = prompts.rate * shares["prompts"].typical
-    known = question.prefill_gpus
-    weight = rates * np.floor(known / prompts.size) if known else rates / prompts.size
+    prefill_gpus = question.prefill_gpus
+    weight = rates * np.floor(prefill_gpus / prompts.size) if prefill_gpus else rates / prompts.size
     place = int(np.argmax(np.where(prompts.possible, weight, -1.0)))
     rate, taken = float(rates[place, 0]), int(prompts.size[place, 0])
     given = np.asarray(answers.layout.gpus)
     each = answers.requests * given * shares["answers"].typical
     counts, workers, requests = shared_out(question, (rate, taken), each, given)
-    if asked is not None:  # no more prompts come than answers end
-        kept = kept & (answers.concurrency * workers >= asked * (1 - 1e-9)) & (requests > 0)
-        kept &= counts * rate >= asked * each / answers.concurrency
+    if in_flight is not None:  # no more prompts come than answers end
+        kept = kept & (answers.concurrency * workers >= in_flight * (1 - 1e-9)) & (requests > 0)
+        kept &= counts * rate >= in_flight * each / answers.concurrency
         worth = -answers.time_per_token
     else:
         kept, worth = kept & (requests > 0), requests
@@ -137,7 +137,7 @@ def two_pools(
         return None
     best = np.unravel_index(int(np.argmax(np.where(kept, worth, -np.inf))), worth.shape)
     pool = PromptPool(prompts.at(place), float(prompts.time[place, 0]), int(counts[best]))
-    return operation_at(answers, best, int(workers[best]), pool, float(each[best]), float(requests[best]), asked)
+    return operation_at(answers, best, int(workers[best]), pool, float(each[best]), float(requests[best]), in_flight)
 
 
 def operation_at(
@@ -147,12 +147,12 @@ def operation_at(
     prompts: PromptPool,
     each: float,
     requests: float,
-    asked: float | None,
+    in_flight: float | None,
 ) -> Operation:
     """An operation with so much in flight as keeps the answers' pool to what prompts come, or as is asked for."""
     full = float(answers.concurrency[place])
-    if asked is not None:
-        concurrency = asked / workers
+    if in_flight is not None:
+        concurrency = in_flight / workers
         requests = min(requests, each * workers * concurrency / full)
     else:
         concurrency = max(requests / workers / each * full, 1.0)

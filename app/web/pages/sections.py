@@ -79,7 +79,7 @@ def absent(plan: Plan) -> frozenset[str]:
         "scaling": timed,
         "sensitivity": timed,
     }
-    return frozenset(key for key, there in shown.items() if not there)
+    return frozenset(key for key, applies in shown.items() if not applies)
 
 
 def found(plan: Plan, figures: Mapping[str, Any]) -> dict[str, str]:
@@ -153,8 +153,8 @@ def values_of(
         key = name.replace("-", "_")
         if name in named_charts.OF_PLAN:
             figures[key] = named_charts.OF_PLAN[name][0](plan)
-        elif made := named_charts.chart(name, scenario, plan, catalog):
-            figures[key], tables[key] = made.figure, made.table
+        elif chart := named_charts.chart(name, scenario, plan, catalog):
+            figures[key], tables[key] = chart.figure, chart.table
     values: dict[str, Any] = {
         "plan": plan,
         "figures": figures,

@@ -35,20 +35,20 @@ QUESTION = {
 async def serve_model(request: Request) -> Response:
     """What this cluster serves under this load and these limits."""
     catalog: Catalog = request.app.state.catalog
-    asked = form.bind(request.query_params.multi_items(), catalog, kind=ServingQuestion)
-    question = asked.scenario
+    bound = form.bind(request.query_params.multi_items(), catalog, kind=ServingQuestion)
+    question = bound.scenario
     if blank := without_blanks(request, "/serve", ServingQuestion):
         return blank
     if not isinstance(question, ServingQuestion):
-        return await compute(request, lambda _: page(request, "serve.html", _content(request, asked, None), status=422))
+        return await compute(request, lambda _: page(request, "serve.html", _content(request, bound, None), status=422))
 
     def work(_: object) -> Response:
-        return page(request, "serve.html", _content(request, asked, plan_answer(question, catalog, include=())))
+        return page(request, "serve.html", _content(request, bound, plan_answer(question, catalog, include=())))
 
     return await compute(request, work, heavy=is_heavy(question, catalog))
 
 
-def _content(request: Request, asked: form.BoundForm, plan: Plan | None) -> dict[str, Any]:
+def _content(request: Request, bound: form.BoundForm, plan: Plan | None) -> dict[str, Any]:
     catalog: Catalog = request.app.state.catalog
     shown: dict[str, Any] = {
         "plan": plan,
@@ -57,14 +57,14 @@ def _content(request: Request, asked: form.BoundForm, plan: Plan | None) -> dict
         "beside": None,
         "figure": None,
     }
-    question = asked.scenario
+    question = bound.scenario
     if plan and plan.serving and question:
-        found = serving_domains(question, catalog)
+        domains = serving_domains(question, catalog)
         shown |= {
             "figure": serving_charts.serving_front(plan.serving, question.scale_out, question.tpot_limit),
-            "beside": found,
-            "domains_figure": serving_charts.domains(found, catalog),
+            "beside": domains,
+            "domains_figure": serving_charts.domains(domains, catalog),
             "as_plan": Scenario.model_construct(**vars(question)).query(),
             **results_of(plan),
         }
-    return shown | question_of(request, asked, QUESTION)
+    return shown | question_of(request, bound, QUESTION)
