@@ -179,8 +179,8 @@ class Paths:
         if not self.meshed:
             return minimum(ports, inside)
         peers = _number(self.machine.mesh_peers)
-        one = ports / minimum(self.ranks_per_domain, self.machine.exits)
-        return minimum(ports, where(peers > 0, maximum(inside, one), inside))
+        link = ports / minimum(self.ranks_per_domain, self.machine.exits)
+        return minimum(ports, where(peers > 0, maximum(inside, link), inside))
 
     def latency(self, passes: Array, network: Array) -> Array:
         """Launch, so many passes through a domain, and the time between domains [s]."""
@@ -286,19 +286,19 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     alone = where(p.ranks_per_domain > 1, c.tree_chain * p.inside / 2, np.inf)
     switch = _multicast_rates(p, sharp)
     ring_cap = where(p.several, c.fill_cap_ring, c.fill_cap_domain)
-    found = {"ring": AlphaBeta(*around, ring, fill, ring_cap, c.fill_exponent)}
+    lines = {"ring": AlphaBeta(*around, ring, fill, ring_cap, c.fill_exponent)}
     if any_((rate := _tree_rate(p, ring, alone)) > 0):
-        found["tree"] = AlphaBeta(*up_and_down, rate, fill, p.cap, c.fill_exponent)
+        lines["tree"] = AlphaBeta(*up_and_down, rate, fill, p.cap, c.fill_exponent)
     if any_((rate := switch["nvls"]) > 0):
         through_switch = p.through(where(p.several, direct, 2 * once), where(p.several, 2.0, 0.0))
         steps = _chunk_steps(p, "nvls")
-        found["nvls"] = AlphaBeta(*through_switch, rate, fill, multicast_cap, c.fill_exponent, steps)
+        lines["nvls"] = AlphaBeta(*through_switch, rate, fill, multicast_cap, c.fill_exponent, steps)
     if any_((rate := switch["nvls-tree"]) > 0):
         steps = _chunk_steps(p, "nvls-tree")
-        found["nvls-tree"] = AlphaBeta(*up_and_down, rate, fill, multicast_cap, c.fill_exponent, steps)
+        lines["nvls-tree"] = AlphaBeta(*up_and_down, rate, fill, multicast_cap, c.fill_exponent, steps)
     if any_((rate := sharp * p.through_ports(m.ring_network * p.ports, alone)) > 0):
-        found["collnet"] = AlphaBeta(*p.through(direct, 2.0), rate, fill, p.cap, c.fill_exponent)
-    return found | _recorded(p)
+        lines["collnet"] = AlphaBeta(*p.through(direct, 2.0), rate, fill, p.cap, c.fill_exponent)
+    return lines | _recorded(p)
 
 
 def _recorded(p: Paths) -> dict[str, AlphaBeta]:
@@ -309,13 +309,13 @@ def _recorded(p: Paths) -> dict[str, AlphaBeta]:
     kernels = GraphKernels(
         m.kernel_latency, m.kernel_doubling, _number(m.one_shot_rate), _number(m.two_shot_rate), m.two_shot_latency
     )
-    found, here = {}, ~np.asarray(p.several | (n > p.calibration.kernel_ranks))
+    by_name, recorded = {}, ~np.asarray(p.several | (n > p.calibration.kernel_ranks))
     for name, form in (("one-shot", one_shot), ("two-shot", two_shot)):
         with np.errstate(divide="ignore", invalid="ignore"):
             kernel = form(n, kernels)
-            rate = where(here & (m.one_shot_rate > 0), 1 / kernel.byte_time, 0.0)
-        found[name] = AlphaBeta(kernel.latency, kernel.latency, rate, 0.0, 1.0, 1.0)
-    return found
+            rate = where(recorded & (m.one_shot_rate > 0), 1 / kernel.byte_time, 0.0)
+        by_name[name] = AlphaBeta(kernel.latency, kernel.latency, rate, 0.0, 1.0, 1.0)
+    return by_name
 
 
 def _passed(ranks: Array, chain: Array) -> Array:
@@ -640,14 +640,14 @@ def _runs(
     protocol: str = "",
 ) -> dict[str, Selection]:
     """Each algorithm that the machine has, or the forced one, with its quickest protocol, or the forced one."""
-    found = {}
+    runs = {}
     size = _number(message)
     for name, line in lines.items():
         if algorithm in ("", name):
             run = _run(name, line, size, machine, calibration, protocol)
             if run:
-                found[name] = run
-    return found
+                runs[name] = run
+    return runs
 
 
 def _run(
@@ -721,12 +721,12 @@ def times(collective: str, message: Array, machine: Machine, calibration: Calibr
     Source: Railyard's calibration against published nccl-tests and rccl-tests; structure after NCCL
     ``src/graph/tuning.cc``.
     """
-    found: dict[tuple[str, str], Array] = {}
+    by_pair: dict[tuple[str, str], Array] = {}
     floor = _floor(collective, machine, calibration)
     for name, line in ALGORITHMS_OF[collective](machine, calibration).items():
         by_protocol = _line_times(name, line, _transfer(line, _number(message)), machine, calibration)
-        found |= {(name, protocol): _finish(time, machine, floor) for protocol, time in by_protocol.items()}
-    return found
+        by_pair |= {(name, protocol): _finish(time, machine, floor) for protocol, time in by_protocol.items()}
+    return by_pair
 
 
 def choose(
@@ -769,8 +769,8 @@ def _by_blocks(
     whole = [np.empty(shape, kind) for kind in (float, int, int, float, float)]
     for place in _places(shape):
         piece = {name: _cut(value, place) for name, value in vars(machine).items()}
-        found = form(_cut(message, place), Machine(**piece))
-        for column, values in zip(whole, vars(found).values(), strict=True):
+        selection = form(_cut(message, place), Machine(**piece))
+        for column, values in zip(whole, vars(selection).values(), strict=True):
             column[place] = values
     return Selection(*whole)
 
@@ -792,9 +792,9 @@ def _cut(value: Array, place: tuple[slice, ...]) -> Array:
     if np.ndim(value) == 0:
         return value
     array = np.asarray(value)
-    own = place[len(place) - array.ndim :]
+    covered = place[len(place) - array.ndim :]
     piece: Array = array[
-        tuple(part if length > 1 else slice(None) for part, length in zip(own, array.shape, strict=True))
+        tuple(part if length > 1 else slice(None) for part, length in zip(covered, array.shape, strict=True))
     ]
     return piece
 
@@ -843,15 +843,15 @@ def compare(
     if lines is None:
         lines = ALGORITHMS_OF[collective](machine, calibration)
     runs = _runs(lines, message, machine, calibration)
-    asked = _runs(lines, message, machine, calibration, algorithm, protocol) if protocol else runs
+    candidates = _runs(lines, message, machine, calibration, algorithm, protocol) if protocol else runs
     if algorithm:
-        asked = {name: run for name, run in asked.items() if name == algorithm}
-        runs = {name: run for name, run in runs.items() if name != algorithm} | asked
+        candidates = {name: run for name, run in candidates.items() if name == algorithm}
+        runs = {name: run for name, run in runs.items() if name != algorithm} | candidates
     floor = _floor(collective, machine, calibration)
     each = {name: _called(runs[name], machine, floor) for name in ALGORITHMS if name in runs}
-    best = _quickest(asked.values(), message, machine)
-    own = next((each[name] for name, run in runs.items() if run is best), None)
-    return own or _called(best, machine, floor), each
+    best = _quickest(candidates.values(), message, machine)
+    chosen = next((each[name] for name, run in runs.items() if run is best), None)
+    return chosen or _called(best, machine, floor), each
 
 
 def _quickest(runs: Iterable[Selection], message: Array, machine: Machine) -> Selection:
