@@ -342,7 +342,7 @@ def sensitivity_table(sensitivity: Sensitivity) -> Table:
     return Table("sensitivity", f"What moves {sensitivity.name.lower()}", columns, rows)
 
 
-def roofline_table(found: Roofline) -> Table:
+def roofline_table(roofline: Roofline) -> Table:
     """The kernels of a step, and how near each comes to its roof."""
     columns = (
         Column("kernel", "Kernel"),
@@ -355,8 +355,17 @@ def roofline_table(found: Roofline) -> Table:
         Column("share", "Of the roof", share=True),
     )
     rows = tuple(
-        (one.name, one.time, one.flops, one.moved, one.intensity, one.rate, found.roof(one), one.rate / found.roof(one))
-        for one in found.kernels
+        (
+            kernel.name,
+            kernel.time,
+            kernel.flops,
+            kernel.moved,
+            kernel.intensity,
+            kernel.rate,
+            roofline.roof(kernel),
+            kernel.rate / roofline.roof(kernel),
+        )
+        for kernel in roofline.kernels
     )
     note = "Each matrix is read and written once; elementwise work counts an operation for each 16-bit element."
     return Table("roofline", "Kernels of one step", columns, rows, note)

@@ -100,7 +100,7 @@ def step_roofline(scenario: Scenario, plan: Plan, catalog: Catalog) -> Roofline 
         gpu=catalog.gpus[scenario.gpu].name,
         peak=_one(hardware.linear_peak),
         bandwidth=_one(hardware.memory_bandwidth),
-        kernels=tuple(sorted((kernel for kernel in kernels if kernel.time > 0), key=lambda one: -one.time)),
+        kernels=tuple(sorted((kernel for kernel in kernels if kernel.time > 0), key=lambda kernel: -kernel.time)),
     )
 
 

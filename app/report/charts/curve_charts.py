@@ -319,29 +319,35 @@ def tornado(sensitivity: Sensitivity) -> go.Figure:
     )
 
 
-def roofline(found: Roofline) -> go.Figure:
+def roofline(gpu_roofline: Roofline) -> go.Figure:
     """Kernels below the roof of their GPU, each as large as the time that it takes."""
-    kernels = found.kernels
+    kernels = gpu_roofline.kernels
     whole = math.fsum(kernel.time for kernel in kernels)
-    subtitle = f"Kernels of a step on one {found.gpu}: operations a second against operations for each byte moved at "
+    subtitle = (
+        f"Kernels of a step on one {gpu_roofline.gpu}: operations a second against operations for each byte moved at "
+    )
     subtitle += "least; a circle grows with its time, the line is the roof"
     places = [kernel.intensity for kernel in kernels]
-    x_low, x_high = min(*places, found.ridge) / 3, max(*places, found.ridge) * 3
-    y_low, y_high = min(kernel.rate for kernel in kernels) / 3, found.peak * 2
-    ends = [x_low, found.ridge, x_high]
+    x_low, x_high = min(*places, gpu_roofline.ridge) / 3, max(*places, gpu_roofline.ridge) * 3
+    y_low, y_high = min(kernel.rate for kernel in kernels) / 3, gpu_roofline.peak * 2
+    ends = [x_low, gpu_roofline.ridge, x_high]
     data: list[Values] = [
         {
             "type": "scatter",
             "mode": "lines",
             "name": "roof",
             "x": ends,
-            "y": [found.bandwidth * x_low, found.peak, found.peak],
+            "y": [gpu_roofline.bandwidth * x_low, gpu_roofline.peak, gpu_roofline.peak],
             "line": {"color": INK, "width": 2},
             "hovertemplate": "roof<extra></extra>",
         }
     ]
-    data += [_kernel(kernel, kernel.time / whole, found.roof(kernel)) for kernel in kernels]
-    notes = [annotation("ridge", math.log10(found.ridge), math.log10(found.peak), "right", "bottom", bgcolor=CLEAR)]
+    data += [_kernel(kernel, kernel.time / whole, gpu_roofline.roof(kernel)) for kernel in kernels]
+    notes = [
+        annotation(
+            "ridge", math.log10(gpu_roofline.ridge), math.log10(gpu_roofline.peak), "right", "bottom", bgcolor=CLEAR
+        )
+    ]
     for place, kernel in enumerate(kernels):
         at = math.log10(kernel.intensity), math.log10(kernel.rate)
         number = annotation(f"{place + 1}", *at, "center", "middle", bgcolor=CLEAR)
@@ -350,7 +356,7 @@ def roofline(found: Roofline) -> go.Figure:
             f"{place + 1}  {kernel.name}", 1, 0, "right", "bottom", xref="paper", yref="paper", yshift=row
         )
         notes += [number, said | {"bgcolor": CLEAR}]
-    held = math.fsum(kernel.time for kernel in kernels if kernel.intensity < found.ridge) / whole
+    held = math.fsum(kernel.time for kernel in kernels if kernel.intensity < gpu_roofline.ridge) / whole
     title = f"Memory is the roof of {style.share(held)} of the kernels' time, arithmetic of the rest"
     return figure(
         sentence(title),

@@ -69,8 +69,8 @@ def _tornado(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
 
 
 def _roofline(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
-    found = step_roofline(scenario, plan, catalog)
-    return Chart(curve_charts.roofline(found), tables.roofline_table(found)) if found else None
+    roofline = step_roofline(scenario, plan, catalog)
+    return Chart(curve_charts.roofline(roofline), tables.roofline_table(roofline)) if roofline else None
 
 
 def _scaling(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
