@@ -642,6 +642,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("training", "training.restart_time", (r"u = u_0 - \text{min}(\frac{s}{w}, 1) (u_0 - u_1)",)),
     ("training", "training.write_bandwidth", (r"W = \frac{S}{δ}",)),
     ("training", "training.checkpoint_interval", (r"τ = \sqrt{\frac{2 δ}{λ}}",)),
+    ("training", "training.time_to_train", (r"t = n · \frac{T_{step}}{A}",)),
     ("training", "training.campaign_time", (r"t_{campaign} = ψ t",)),
     ("training", "training.goodput", (r"A = \frac{λ τ}{e^{λ r} (e^{λ (τ + δ)} - 1)}",)),
     # Serving
@@ -801,19 +802,6 @@ _WHOLE_PLAN = (
             Symbol("n, R", "GPUs, and dense peak of one at the precision of the layers", "FLOP/s"),
         ),
         "Chowdhery et al., PaLM, 2022, appendix B; Korthikanti et al., 2022.",
-    ),
-    Formula(
-        "training.time_to_train",
-        "training",
-        (r"t = \frac{D}{B s} · \frac{T_{step}}{A}",),
-        "Time to train",
-        ("Steps that the tokens fill, at the step time, over the share of time that makes progress.",),
-        (
-            Symbol("D", "training tokens", "1"),
-            Symbol("B s", "tokens of one step", "1"),
-            Symbol("A", "availability: goodput after failures and checkpoints", "1"),
-        ),
-        "Arithmetic.",
     ),
     Formula(
         "catalog.draws",

@@ -328,9 +328,10 @@ def _doubling(
         if ways:
             (first, network), *later = line.items()
             found[first] = _priced(network, ways, ways.step_time, exact=True)
-            batch = ways.setup.request.batch
-            setups = ((key, network, _setup(_scenario(plain, key), catalog, network)) for key, network in later)
-            others += [(key, network, ways, setup.inputs.with_batch(batch)) for key, network, setup in setups]
+            fabrics = (
+                (key, built, training_job.fabric_on(built, _scenario(plain, key), catalog)) for key, built in later
+            )
+            others += [(key, built, ways, ways.setup.inputs.on(fabric)) for key, built, fabric in fabrics]
     times = quickest_times([inputs for *_, inputs in others], [ways.parallelism for _, _, ways, _ in others])
     for (key, network, ways, _), time in zip(others, times, strict=True):
         found[key] = _priced(network, ways, time, exact=False)

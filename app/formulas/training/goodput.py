@@ -127,6 +127,25 @@ def checkpoint_interval(failures: Array, checkpoint_time: Array) -> Array:
     return np.sqrt(2 * checkpoint_time / failures)
 
 
+def time_to_train(steps: Array, step_time: Array, progress: Array) -> Array:
+    """Time of a run, t = n·T/A: its steps at the time of one, over the share of time that makes progress.
+
+    Args:
+        steps: that the tokens of the run fill, n [1].
+        step_time: T [s].
+        progress: share of time that failures and checkpoints leave, A [1].
+
+    Returns:
+        Time [s].
+
+    Source: arithmetic.
+
+    >>> time_to_train(1000.0, 9.0, 0.9)
+    10000.0
+    """
+    return steps * step_time / progress
+
+
 def campaign_time(time_to_train: Array, overhead: Array) -> Array:
     """Time of a whole campaign, ψ·t: what the run takes with ramp-up, evaluation, roll-backs and long-context phases.
 

@@ -714,7 +714,7 @@ class _Field:
             pieces = self.layers[layer], self.heads[layer]
             return step.undisturbed_time(*pieces, search.shape, search.job, parallelism, search.calibration)
 
-        return self._timed(time, chosen)
+        return self._timed(time, chosen, linked=False)
 
     def clock(self, chosen: Sequence[Whole]) -> list[Numbers]:
         """The step times of some candidates of each search [s]."""
@@ -728,7 +728,10 @@ class _Field:
         return self._timed(time, chosen)
 
     def _timed(
-        self, time: Callable[[Search, Parallelism, Whole, Whole], Array], chosen: Sequence[Whole]
+        self,
+        time: Callable[[Search, Parallelism, Whole, Whole], Array],
+        chosen: Sequence[Whole],
+        linked: bool = True,
     ) -> list[Numbers]:
         """Some candidates of each search, timed block by block."""
         parts = [
@@ -742,7 +745,7 @@ class _Field:
         for start in range(0, len(columns["owner"]), ROWS_AT_ONCE):
             block = {name: column[start : start + ROWS_AT_ONCE] for name, column in columns.items()}
             layer, state, recompute = (block.pop(name) for name in ("layer", "state", "recompute"))
-            search = _of_owners(self.one, block.pop("owner"))
+            search = _of_owners(self.one, block.pop("owner"), linked)
             times.append(np.asarray(time(search, search.parallelism(block, recompute), layer, state)))
         return np.split(np.concatenate(times), list(accumulate(len(places) for places in chosen))[:-1])
 
@@ -761,11 +764,11 @@ def _as_one(searches: Sequence[Search]) -> Search:
     )
 
 
-def _of_owners(one: Search, owners: Whole) -> Search:
-    """The search that each row belongs to."""
+def _of_owners(one: Search, owners: Whole, linked: bool = True) -> Search:
+    """The search that each row belongs to; without its links where nothing is sent."""
     if not isinstance(one.gpus, np.ndarray):
         return one
-    links = link_rows(one.links, owners)
+    links = link_rows(one.links, owners) if linked else one.links
     return replace(one, job=rows_of(one.job, owners), gpu=rows_of(one.gpu, owners), links=links, gpus=one.gpus[owners])
 
 

@@ -162,6 +162,10 @@ class StepInputs:
         """What a configuration exchanges in a step, each exchange by itself."""
         return exchanges(self.shape, self.job, parallelism, self.software, self.links, self.calibration.bucket)
 
+    def on(self, fabric: Communication) -> "StepInputs":
+        """The typical inputs on another network of the same GPUs."""
+        return replace(self, links=first_links(fabric.links(TYPICAL)))
+
     def with_batch(self, batch: int) -> "StepInputs":
         """The same with other sequences in a step."""
         return replace(self, job=replace(self.job, global_batch=float(batch)))

@@ -8,7 +8,7 @@ import numpy as np
 from app.catalog.load import Catalog
 from app.formulas import transformer
 from app.formulas.training import arguments, compute, parallelism_search
-from app.formulas.training.goodput import campaign_time
+from app.formulas.training.goodput import campaign_time, time_to_train
 from app.plan.band import Draws
 from app.plan.cluster import Cluster
 from app.plan.communication import Communication, communication
@@ -141,7 +141,7 @@ def _training(
     again = 0.0 if chosen is None else compute.repeated_work(model, drawn.job, chosen, drawn.software)
     mfu = flops * request.tokens / (time * gpus * drawn.hardware.linear_peak)
     share, interrupted = checkpoints.progress, checkpoints.used
-    run = request.steps * time / share
+    run = np.asarray(time_to_train(request.steps, time, share))
     overhead, extended = campaign_overhead(request.operation, setup.catalog)
     exposed = {name: float(part[0]) for name, _, part in timing.parts}
     return Training(
@@ -218,7 +218,7 @@ def time_on(job: Job, cluster: Cluster, fabric: Communication) -> float:
         (step,) = quickest_times([inputs], [parallelism_search.rows(search.parallelism, slice(WAYS))])
     else:
         step = step_time(inputs, job.chosen)
-    time = job.training.steps * step / job.training.availability
+    time = float(time_to_train(job.training.steps, step, job.training.availability))
     if len(search.time) > 1 and abs(step / job.training.step_time.typical - 1) > ALIKE:
         (searched,) = ways_to_run([JobSetup.of(cluster, setup.request, setup.catalog, inputs)], 1)
         time = min(time, searched.time_to_train(searched.step_time)) if searched else time

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -14,6 +14,7 @@ from app.formulas.collectives.group_times import Links
 from app.formulas.training import arguments, parallelism_search
 from app.formulas.training import step as training_step
 from app.formulas.training.exchanges import exchanges
+from app.formulas.training.goodput import time_to_train
 from app.formulas.training.stacking import alike, link_rows, rows_of, stacked, stacked_links
 from app.formulas.transformer import Shape
 from app.plan.job import batch
@@ -39,18 +40,22 @@ class Ways:
     parallelism: arguments.Parallelism
     step_time: float
 
-    @property
+    @cached_property
     def quickest(self) -> Parallelism:
         """The quickest under the names on the wire."""
         first = parallelism_search.row(self.parallelism, 0)
         return named(first, self.setup.inputs)
 
+    @cached_property
+    def progress(self) -> float:
+        """Share of the time that makes progress [1]."""
+        parameters = float(transformer.parameters(self.setup.inputs.shape))
+        cluster, operation = self.setup.cluster, self.setup.request.operation
+        return float(checkpointing(parameters, cluster, operation, self.setup.catalog).progress.ravel()[0])
+
     def time_to_train(self, step_time: float) -> float:
         """How long the run takes at a time of its step, failures included [s]."""
-        parameters = float(transformer.parameters(self.setup.inputs.shape))
-        setup = self.setup
-        progress = checkpointing(parameters, setup.cluster, setup.request.operation, setup.catalog).progress
-        return self.setup.request.steps * step_time / float(progress.ravel()[0])
+        return float(time_to_train(self.setup.request.steps, step_time, self.progress))
 
 
 def ways_to_run(setups: Sequence[JobSetup], most: int) -> list[Ways | None]:
