@@ -18,7 +18,7 @@ from app.plan.scenario import ClusterRequest, GpuKey, NetworkRequest, ScaleOutKe
 from app.plan.serving.serving_breakdown import layout_result
 from app.plan.serving.serving_inputs import serving_inputs, setting
 from app.plan.serving.serving_request import ServingQuestion
-from app.plan.serving.serving_search import Floats, Tried, limits_of, on_another_network, try_all
+from app.plan.serving.serving_search import Floats, Tried, limits_of, on_another_network, try_all, up_to_limits
 from app.plan.serving_result import ServingLayout
 from app.plan.total_cost import ownership
 from app.studies.front import front
@@ -148,7 +148,11 @@ def candidates(
         it = setting(asked, cluster, None, catalog)
         inputs = serving_inputs(it, catalog)
         largest = min(max(cluster.domain, REPLICA), question.gpus)
-        known = try_all(it, inputs, largest) if known is None else on_another_network(known, it, inputs)
+        if known is None:
+            limits = limits_of(asked, catalog.serving["tails"])
+            known = up_to_limits(try_all(it, inputs, largest), limits, it, inputs, rounds=1)
+        else:
+            known = on_another_network(known, it, inputs)
         yield from smallest_and_quickest(asked, cluster, known, catalog)
 
 

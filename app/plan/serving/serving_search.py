@@ -138,11 +138,12 @@ def on_another_network(tried: Tried, it: Setting, inputs: ServingInputs) -> Trie
     crossing = np.ravel(np.asarray(layout.tensor * layout.attention_data)) > it.cluster.domain
     if not crossing.any():
         return tried
-    anew = try_layouts(it, inputs, Layout(**{name: np.asarray(getattr(layout, name))[crossing] for name in NAMES}))
-    changed = {}
-    for name in ("time_per_token", "first_token", "requests"):
+    some = Layout(**{name: np.asarray(getattr(layout, name))[crossing] for name in NAMES})
+    anew = timed(it, inputs, some, tried.concurrency[crossing], alone=False)
+    changed: dict[str, Any] = {}
+    for name, times in zip(("time_per_token", "first_token", "requests"), anew, strict=True):
         changed[name] = getattr(tried, name).copy()
-        changed[name][crossing] = getattr(anew, name)
+        changed[name][crossing] = times
     return replace(tried, **changed)
 
 
@@ -180,13 +181,15 @@ REFINEMENTS = 2
 """How often: the first reads off between loads that are 26 % apart, the second between those of the first."""
 
 
-def up_to_limits(tried: Tried, limits: Limits, it: Setting, inputs: ServingInputs, alone: bool = False) -> Tried:
+def up_to_limits(
+    tried: Tried, limits: Limits, it: Setting, inputs: ServingInputs, alone: bool = False, rounds: int = REFINEMENTS
+) -> Tried:
     """The same with the largest load of each layout that keeps the limits: it lies between two that were tried.
 
     Times grow with the load, so the load at a limit is read off the two about it, and tried a little lower too.
     """
     if np.isfinite(min(limits.first_token, limits.time_per_token)):
-        for _ in range(REFINEMENTS):
+        for _ in range(rounds):
             tried = _nearer_to_limits(tried, limits, it, inputs, alone)
     return tried
 
