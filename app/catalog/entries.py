@@ -124,7 +124,8 @@ class Gpu(Entry):
 
 class ScaleUp(Entry):
     """A link between GPUs of one node or rack. ``bandwidth`` is per GPU and one direction; ``second_tier`` is what two
-    more switches add to the way there, where a domain is larger than one tier joins."""
+    more switches add to the way there, where a domain is larger than one tier joins; ``chip_price`` is the name of the
+    price of one of its chips, ``optics_price`` that of the modules between the tiers for as many GPUs as one joins."""
 
     family: LinkFamily
     generation: Annotated[float, Field(gt=0, le=1000)]
@@ -135,6 +136,8 @@ class ScaleUp(Entry):
     largest_domain: Count
     switch_ports: InNumber | None = None
     second_tier: InSeconds | None = None
+    chip_price: str | None = None
+    optics_price: str | None = None
     in_switch_reduction: bool = False
 
 

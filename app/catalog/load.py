@@ -347,6 +347,8 @@ def _check_prices(catalog: Catalog) -> None:
     common = {*PORT_PRICES, ELECTRICITY, STORAGE, *(f"{ELECTRICITY}-{region}" for region in catalog.regions)}
     for platform in catalog.platforms.values():
         common |= {name for name in (platform.price, platform.scale_up_price) if name}
+    for link in catalog.scale_up.values():
+        common |= {name for name in (link.chip_price, link.optics_price) if name}
     rents = {name.removeprefix(GPU_HOUR) for gpu in catalog.gpus for name in gpu_hours(gpu)}
     kinds = (GPU_HOUR, LEASE, f"{RESERVED}-1-year", f"{RESERVED}-3-years")
     common |= {kind + name for kind in kinds for name in rents} | {SCALE_UP_OPTICS}

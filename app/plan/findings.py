@@ -126,7 +126,12 @@ def _links(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
                 if link.second_tier
                 else ""
             )
-            + "what it adds in price and power is not in the plan.",
+            + (
+                "its chips and modules are in the capital, at what analysts take them to cost; what it draws is not in "
+                "the plan."
+                if link.chip_price
+                else "what it adds in price and power is not in the plan."
+            ),
             ("scale_up_domain",),
         )
     if cluster.nodes > 1 and cluster.nics_per_node == 0:

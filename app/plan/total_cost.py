@@ -14,6 +14,7 @@ from app.catalog.estimate import Estimate
 from app.catalog.load import ELECTRICITY, STORAGE, Catalog
 from app.formulas import costs
 from app.formulas.arrays import Array
+from app.formulas.fabric import bisection
 from app.plan import result
 from app.plan.auxiliary_networks import AuxiliaryNetwork
 from app.plan.band import Draws
@@ -97,6 +98,8 @@ class Ownership:
     """Price of the spare nodes, with their share of the network [USD]."""
     storage: Array
     """Price of the storage that is bought [USD]."""
+    second_tier: tuple[Line, ...]
+    """What a second tier of scale-up switches takes, where domains need one and prices are known."""
     building: Floats
     """Price of the building, its power and its cooling [USD]."""
     equipment: Array
@@ -110,7 +113,8 @@ class Ownership:
     def capital(self) -> Draws:
         """Price of nodes, networks and building [USD]."""
         beside = (price for auxiliary in self.network.auxiliary for price in auxiliary.used)
-        used = (*self.rates.bought_at, *self.network.used, *beside, *self.power_sources)
+        links = _known(*(line.price for line in self.second_tier))
+        used = (*self.rates.bought_at, *self.network.used, *beside, *links, *self.power_sources)
         return Draws(np.asarray(self.equipment + self.building), used=used)
 
     def per_run(self, time: Array) -> Array:
@@ -138,7 +142,9 @@ def ownership(cluster: Cluster, network: Network, prices: PriceList) -> Ownershi
     standing = spares * (draws_or_nan(rates.node) + costs.per(network.cost, cluster.nodes)) if spares else 0.0
     storage = costs.line(prices.given.get("storage_capacity", 0.0) / PETABYTE, draws_or_nan(rates.storage))
     storage = storage if rates.storage else 0.0
-    equipment = nodes + standing + storage + sum((auxiliary.cost for auxiliary in network.auxiliary), network.cost)
+    second_tier = tuple(_second_tier(cluster, prices))
+    beside = standing + storage + sum((line.cost for line in second_tier), 0.0)
+    equipment = nodes + beside + sum((auxiliary.cost for auxiliary in network.auxiliary), network.cost)
     building = rates.infrastructure.draws() * power
     pue, electricity, support = rates.pue.draws(), draws_or_nan(rates.electricity), rates.support.draws()
     operating = costs.operating(typical_power, pue, electricity, equipment, support, rates.year)
@@ -153,6 +159,7 @@ def ownership(cluster: Cluster, network: Network, prices: PriceList) -> Ownershi
         nodes=nodes,
         standing=standing,
         storage=storage,
+        second_tier=second_tier,
         building=building,
         equipment=equipment,
         operating=operating,
@@ -211,6 +218,7 @@ def _bought(owned: Ownership) -> Iterator[Line]:
         if nodes:
             power = np.asarray(nodes * each * platform.power.draws())
             yield Line(role, platform.name, platform.key, nodes, price, power)
+    yield from owned.second_tier
 
 
 def _storage_line(owned: Ownership) -> Iterator[BillLine[Draws]]:
@@ -269,8 +277,29 @@ def _beside(owned: Ownership) -> Iterator[CostLine[Draws]]:
     if owned.cluster.request.spare_nodes:
         used = (*_known(node), *owned.network.used)
         yield CostLine("spare nodes", Draws(np.asarray(owned.standing), used=used))
+    if owned.second_tier:
+        paid = np.asarray(sum((line.cost for line in owned.second_tier), 0.0))
+        used = _known(*(line.price for line in owned.second_tier))
+        yield CostLine("second scale-up tier", Draws(paid, used=used))
     if storage:
         yield CostLine("storage", Draws(np.asarray(owned.storage), used=(storage,)))
+
+
+def _second_tier(cluster: Cluster, prices: PriceList) -> Iterator[Line]:
+    """Chips and modules of a second tier of scale-up switches, where domains are larger than one tier joins."""
+    link = cluster.scale_up
+    if not (link.switch_ports and link.links and link.chip_price and link.optics_price):
+        return
+    ports = round(link.switch_ports.typical)
+    if cluster.domain <= ports:
+        return
+    domains = -(-cluster.gpus // cluster.domain)
+    chips = bisection.scale_up_chips(cluster.domain, link.links, ports) - -(-cluster.domain * link.links // ports)
+    groups = -(-cluster.gpus // ports)
+    yield Line("scale-up switch chip", f"{link.name}, chips of the second tier", link.key, int(domains * chips),
+               prices.book(link.chip_price))  # fmt: skip
+    yield Line("scale-up module", f"{link.name}, modules between the tiers for {ports} GPUs", link.key, groups,
+               prices.book(link.optics_price))  # fmt: skip
 
 
 def _carbon(owned: Ownership, facility: Array, time_to_train: Floats) -> dict[str, Draws]:

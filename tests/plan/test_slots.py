@@ -82,3 +82,15 @@ def test_a_second_tier_of_nvlink_switches_is_two_more_switches_on_the_way():
     assert launch[144] - launch[72] == pytest.approx(0.6e-6)
     assert launch[576] == launch[144]
     assert "300" in said(gpu="gb200", gpus=1152, scale_up_domain=144)["scale-up-tiers"]
+
+
+def test_a_second_tier_of_nvlink_switches_is_bought():
+    # Eight domains of 144: 108 chips each, 72 more than two racks have, at $3,600; modules for 16 times 72 GPUs.
+    one, two = (evaluate(Scenario(gpu="gb200", gpus=1152, scale_up_domain=domain), CATALOG) for domain in (72, 144))
+    (paid,) = (line.cost for line in two.costs.capital_parts if line.name == "second scale-up tier")
+    assert paid.typical == pytest.approx(8 * 72 * 3600 + 16 * 1.1e6)
+    assert two.costs.capital.typical - one.costs.capital.typical == pytest.approx(paid.typical, rel=0.01)
+    lines = {line.role: line.quantity for line in two.cluster.bill_of_materials}
+    assert (lines["scale-up switch chip"], lines["scale-up module"]) == (576, 16)
+    assert "second scale-up tier" not in {line.name for line in one.costs.capital_parts}
+    assert "in the capital" in said(gpu="gb200", gpus=1152, scale_up_domain=144)["scale-up-tiers"]
