@@ -54,6 +54,13 @@ VOCABULARIES: Mapping[str, Mapping[str, str]] = {
     "slot": {"network": "Compute network", "storage": "Storage", "together": "Both at once"},
     "better": {"infiniband": "InfiniBand", "ethernet": "Ethernet", "either": "Either", "": "Neither runs"},
     "advice": {"either": "Either", "infiniband": "InfiniBand", "goal": "Pace: InfiniBand; budget: Ethernet"},
+    "family": {
+        "dense": "Dense",
+        "experts": "Mixtures of experts",
+        "latent": "Latent attention",
+        "sink": "Attention sinks",
+        "linear": "Linear attention",
+    },
     "way": WAYS,
     "order": ORDERS,
     "range": RANGE,

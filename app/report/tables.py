@@ -463,6 +463,16 @@ def serving_tables(report: Report, left_out: Report) -> dict[str, Table]:
         _errors("serving_by_engine", "Time per token by engine", report["core"]["tpot"]["by_engine"]),
         _errors("serving_by_gpu", "Time per token by GPU", report["core"]["tpot"]["by_gpu"]),
         _errors("serving_by_model", "Time per token by model", report["core"]["tpot"]["by_model"]),
+        _errors(
+            "serving_by_family",
+            "Time per token by family of models",
+            {in_words(name, "family"): errors for name, errors in report["core"]["tpot"]["by_family"].items()},
+        ),
+        _errors(
+            "serving_stress_by_engine",
+            "Time per token by engine, queues and pools apart",
+            report["stress"]["tpot"]["by_engine"],
+        ),
     )
     return {table.key: table for table in error_tables}
 

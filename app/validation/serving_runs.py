@@ -238,6 +238,8 @@ class ServingPrediction:
     """A row beside what the planner says of it: times and throughput, with the ends of their bands."""
 
     row: ServingRow
+    family: str
+    """What the engine has kernels of its own for: see `serving_inputs.family`."""
     time_per_token: tuple[float, float, float]
     first_token: tuple[float, float, float]
     throughput: tuple[float, float, float]
@@ -265,8 +267,8 @@ def predictions(rows: Sequence[ServingRow], catalog: Catalog, leave_one_out: boo
         scale = typical[kind] / drawn[kind][0]
         bands.append(np.stack([typical[kind], low * scale, high * scale], axis=1).tolist())
     return [
-        ServingPrediction(row, tuple(token), tuple(first), tuple(rate))
-        for row, token, first, rate in zip(stated, *bands, strict=True)
+        ServingPrediction(row, row_setting.family, tuple(token), tuple(first), tuple(rate))
+        for row, row_setting, token, first, rate in zip(stated, data.settings, *bands, strict=True)
     ]
 
 
@@ -304,23 +306,24 @@ def summary(
 def tier_report(predicted: Sequence[ServingPrediction]) -> dict[str, Any]:
     """How far off a tier's rows are: time per token, throughput at its maximum, time to first token."""
     return {
-        "tpot": by_group([(p.row, p.row.time_per_token, p.time_per_token) for p in predicted]),
-        "throughput": by_group([(p.row, p.row.throughput, p.throughput) for p in predicted if p.row.offline]),
-        "ttft": by_group([(p.row, p.row.first_token, p.first_token) for p in predicted]),
+        "tpot": by_group([(p, p.row.time_per_token, p.time_per_token) for p in predicted]),
+        "throughput": by_group([(p, p.row.throughput, p.throughput) for p in predicted if p.row.offline]),
+        "ttft": by_group([(p, p.row.first_token, p.first_token) for p in predicted]),
     }
 
 
-Compared = tuple[ServingRow, float, tuple[float, float, float]]
+Compared = tuple[ServingPrediction, float, tuple[float, float, float]]
 
 
 def by_group(comparisons: Sequence[Compared]) -> dict[str, Any]:
-    """Statistics of what was measured, overall and by source, engine, GPU and model."""
+    """Statistics of what was measured, overall and by source, engine, GPU, model and family of models."""
     stated = [compared for compared in comparisons if compared[1] > 0]
     keys: dict[str, Callable[[Compared], str]] = {
-        "by_source": lambda compared: compared[0].source,
-        "by_engine": lambda compared: compared[0].engine,
-        "by_gpu": lambda compared: compared[0].question.gpu,
-        "by_model": lambda compared: compared[0].question.model,
+        "by_source": lambda compared: compared[0].row.source,
+        "by_engine": lambda compared: compared[0].row.engine,
+        "by_gpu": lambda compared: compared[0].row.question.gpu,
+        "by_model": lambda compared: compared[0].row.question.model,
+        "by_family": lambda compared: compared[0].family,
     }
     return score(stated) | {name: grouped(stated, key, score) for name, key in keys.items()}
 
@@ -412,7 +415,7 @@ def text(report: Mapping[str, Any]) -> str:
     parts = [f"{report['rows']} rows predicted, {len(report['skipped'])} skipped; {how}."]
     for tier in TIERS:
         parts.append(table({name: report[tier][name] for name in ("tpot", "throughput", "ttft")}, tier))
-    for name in ("by_source", "by_engine", "by_gpu", "by_model"):
+    for name in ("by_source", "by_engine", "by_gpu", "by_model", "by_family"):
         parts.append(table(report["core"]["tpot"][name], f"core tpot {name.replace('_', ' ')}"))
     parts.append(table(report["best_configuration"], "best configuration"))
     chosen = report["decisions"]

@@ -304,6 +304,7 @@ class OperatingPoints(Statistics):
     by_engine: Annotated[Mapping[str, Statistics], Declaration("", "By engine", "Each engine.")]
     by_gpu: Annotated[Mapping[str, Statistics], Declaration("", "By GPU", "Each GPU.")]
     by_model: Annotated[Mapping[str, Statistics], Declaration("", "By model", "Each model.")]
+    by_family: Annotated[Mapping[str, Statistics], Declaration("", "By family", "Each family of architectures.")]
 
 
 class ServingTier(TypedDict):

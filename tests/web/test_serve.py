@@ -109,10 +109,18 @@ def test_one_candidate_alone_needs_no_list(client: TestClient) -> None:
 def test_the_accuracy_page_has_serving_by_source_engine_gpu_and_model(client: TestClient) -> None:
     page = client.get("/accuracy")
     assert page.status_code == 200
-    for words in ("Operating points of sources left out of the fit", "time per token by engine", "keep the limit"):
+    for words in (
+        "Operating points of sources left out of the fit",
+        "time per token by engine",
+        "by family of models",
+        "Latent attention",
+        "keep the limit",
+    ):
         assert words in page.text
     report = client.get("/api/v1/accuracy").json()["serving"]
     assert report["core"]["tpot"]["count"] == 1518
+    families = report["core"]["tpot"]["by_family"]
+    assert sum(errors["count"] for errors in families.values()) == report["core"]["tpot"]["count"]
     assert set(report["core"]["ttft"]["by_engine"]) == {"vllm", "sglang", "tensorrt-llm"}
 
 
