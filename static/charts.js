@@ -1,5 +1,7 @@
 // Charts: drawn by the server; a script takes one over when the reader explores it.
 
+import { offerDots } from "./png.js";
+
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 let plotly = null;
@@ -81,7 +83,8 @@ export function offerExploring(root) {
   for (const chart of charts(root)) {
     const ways = chart.querySelector(".ways");
     if ("explored" in chart.dataset && !("drawn" in chart.dataset)) draw(chart);
-    if (!ways || ways.querySelector("button") || !chart.querySelector(".canvas svg")) continue;
+    if (ways) offerDots(ways);
+    if (!ways || ways.querySelector("button:not([data-dots])") || !chart.querySelector(".canvas svg")) continue;
     const button = document.createElement("button");
     button.type = "button";
     button.className = "link";

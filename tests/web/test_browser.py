@@ -7,6 +7,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from app.report.charts import svg
+
 PAGES = ("/", "/compare", "/size?deadline=90+days&gpu=h100-sxm", "/serve", "/serve/size", "/all-reduce", "/fabric",
          "/catalog", "/accuracy", "/method", "/acceptance", "/brief", "/curves", "/start",
          "/plan/fabric", "/how/costs.capital", "/docs", "/nowhere")  # fmt: skip
@@ -246,6 +248,11 @@ def test_everything_by_keyboard(planner: Page) -> None:
     expect(planner.get_by_role("link", name="Skip to the content")).to_be_focused()
     planner.keyboard.press("Enter")
     expect(planner.locator("#main")).to_be_focused()
+    planner.keyboard.press("Tab")  # the answer comes first, the form has a skip link of its own
+    expect(planner.locator("#headline a").first).to_be_focused()
+    planner.get_by_role("link", name="Skip to the form").focus()
+    planner.keyboard.press("Enter")
+    expect(planner).to_have_url(re.compile("#scenario$"))
     for _ in range(4):
         planner.keyboard.press("Tab")
         if planner.get_by_label("GPU", exact=True).evaluate("field => field === document.activeElement"):
@@ -471,3 +478,26 @@ def test_a_change_leaves_the_former_bars_on_the_axes_of_the_new_ones(planner: Pa
     expect(planner.locator("#verdict")).to_contain_text("8B")
     expect(chart.locator(".ghost")).to_have_count(0)
     expect(planner.locator("#chart-step-parts .ghost")).to_have_count(1)
+
+
+def test_a_chart_is_saved_as_dots_that_the_browser_paints(planner: Page) -> None:
+    with planner.expect_download() as found:
+        planner.get_by_role("button", name="PNG of the chart capital").click()
+    assert found.value.suggested_filename == "capital.png"
+    dots = found.value.path().read_bytes()
+    assert dots.startswith(b"\x89PNG")
+    assert int.from_bytes(dots[16:20]) == 2 * svg.FILE_WIDTH
+    assert len(dots) > 10_000  # words and bars, not an empty sheet
+
+
+def test_nothing_moves_while_a_page_arrives(browser: Browser, server: str) -> None:
+    """On a narrow page the form stands below the answer, wherever in the document what has come so far ends."""
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    for address in ("/", "/size?model=llama-3-8b&training_tokens=1T&gpu=h100-sxm", "/cost"):
+        page.goto(server + address)
+        order = page.evaluate("[...document.querySelectorAll('#headline, #scenario, #sections')].map(part => part.id)")
+        tops = [page.locator(f"#{name}").bounding_box()["y"] for name in order]
+        assert order == ["headline", "scenario", "sections"]
+        assert tops == sorted(tops)
+    context.close()

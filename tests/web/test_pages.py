@@ -506,3 +506,12 @@ def test_sizing_says_how_likely_each_limit_is_kept(client: TestClient) -> None:
     assert f"{templating.odds(safest['by_deadline'])} by the date" in headline
     assert f"{templating.odds(safest['in_budget'])} in budget" in headline
     assert "in power" not in headline
+
+
+def test_a_published_run_says_under_its_verdict_what_was_published(client: TestClient) -> None:
+    run = next(one for one in load_catalog().presets.values() if "DeepSeek-V3" in one.name)
+    query = Scenario.model_validate(run.scenario).query()
+    said = "".join(Page(client.get(f"/?{query}").text).by_id["published"])
+    assert "DeepSeek-V3" in said
+    assert "2.66\u202fM GPU hours" in said  # table 1 of the paper: 2,664 K for the pre-training
+    assert "published" not in Page(client.get("/").text).by_id

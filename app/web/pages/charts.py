@@ -21,7 +21,7 @@ KINDS = {"svg": "image/svg+xml", "csv": "text/csv; charset=utf-8", "json": JSON}
 async def chart(request: Request, name: str, ending: str) -> Response:
     """One chart of a plan as SVG, its numbers as CSV, or the figure as Plotly takes it."""
     if ending not in KINDS:
-        raise ProblemError(404, "A chart comes as .svg, .csv and .json. An image of dots is saved from the page.")
+        raise ProblemError(404, "A chart comes as .svg, .csv and .json; the browser makes a PNG of it, on the page.")
     if name not in named_charts.NAMES:
         raise ProblemError(404, f"There is no chart of that name. There are {', '.join(named_charts.NAMES)}.")
     catalog = request.app.state.catalog

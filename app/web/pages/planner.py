@@ -14,6 +14,7 @@ from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
 from app.report.charts import named_charts
 from app.studies.bad_parts import bad_parts
+from app.validation.published_campaigns import published_campaign
 from app.web import form
 from app.web.heavy_queue import compute, is_heavy
 from app.web.pages import sections
@@ -94,6 +95,7 @@ def _planner(
         "comparisons": list(comparisons(request, scenario, catalog)),
         "size_alone": address(request, "/size", urlencode(job_to_size(scenario) | {"gpu": scenario.gpu})),
         "field_title": form.title,
+        "campaign": published_campaign(scenario, answer, catalog) if answer.training.step_time else None,
     }
 
 
