@@ -179,6 +179,7 @@ def test_plans_of_serving_are_compared_by_tokens(client: TestClient) -> None:
     assert not [field for field in rows if field.startswith("training.")]
     page = client.get(answer["permalink"]).text
     assert "requests, and its tokens cost" in page
+    assert "Where the step’s time goes" not in page
 
 
 def test_a_plan_of_serving_beside_one_of_training_has_both_results(client: TestClient) -> None:
