@@ -273,3 +273,11 @@ def test_a_figure_is_json_without_not_a_number():
 def test_bands_of_one_value_have_no_whisker():
     exact = Band(1.0, 1.0, 1.0, "s")
     assert chart_style.whisker(exact) == {"visible": False}
+
+
+def test_all_are_called_all():
+    step = PLAN.training.step_time.typical
+    slow = replace(PLAN, training=replace(PLAN.training, cloud=((2 * step, 5e10), (3 * step, 6e10))))
+    assert "; all of those drawn" in plan_charts.configurations(slow).layout.title.text
+    mixed = replace(PLAN, training=replace(PLAN.training, cloud=((step, 5e10), (3 * step, 6e10))))
+    assert "; 50 % of those drawn" in plan_charts.configurations(mixed).layout.title.text.replace("\u202f", " ")

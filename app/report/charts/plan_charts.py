@@ -416,7 +416,8 @@ def configurations(plan: Plan) -> go.Figure:
         return nothing("No way to run the model was searched.", subtitle)
     slower = sum(time > step.typical * 1.05 for time, _ in points) / len(points)
     title = f"{plan.training.feasible:,} of {plan.training.searched:,} ways to run it fit"
-    title += f"; {style.share(slower)} of those drawn are over 5 % slower than the plan's"
+    many = "all" if slower > 0.995 else style.share(slower)
+    title += f"; {many} of those drawn are over 5 % slower than the plan's"
     times, sizes = np.array([time for time, _ in points]), np.array([size for _, size in points])
     low, high = float(min(times.min(), step.typical)) / 1.15, float(max(times.max(), step.typical)) * 1.15
     top = max(float(sizes.max()), total.typical, capacity.typical if capacity else 0.0)
