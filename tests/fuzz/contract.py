@@ -85,7 +85,8 @@ def with_known_values(schema: Any) -> Any:
 def quantity(schema: dict[str, Any]) -> dict[str, Any]:
     """A number in the base unit, or text whose every match lies within the bounds."""
     low = schema.get("exclusiveMinimum", schema.get("minimum", -1e299))
-    pattern = texts(schema["x-unit"], low, schema.get("maximum", 1e299), zero=schema.get("minimum", 1) <= 0)
+    high = schema.get("exclusiveMaximum", schema.get("maximum", 1e299))
+    pattern = texts(schema["x-unit"], low, high, zero=schema.get("minimum", 1) <= 0)
     return {"pattern": pattern} if pattern != "^()$" else {"type": "number"}  # no text lies within such bounds
 
 

@@ -142,7 +142,7 @@ class Fields:
 
     def _bounds(self, found: dict[str, Any]) -> tuple[float, float]:
         low = found.get("minimum", found.get("ge", found.get("gt")))
-        high = found.get("maximum", found.get("le"))
+        high = found.get("maximum", found.get("le", found.get("lt")))
         assert low is not None and high is not None, found  # noqa: PT018 - a field without bounds is a mistake itself
         return (low or 1e-9) if "gt" in found else low, high
 

@@ -8,7 +8,7 @@ import re
 import shlex
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -221,8 +221,8 @@ GIVEN = "tensor_parallel=8&pipeline_parallel=1&micro_batch=1&global_batch=100000
 @pytest.mark.parametrize(
     ("work", "target", "body"),
     [
-        ("app.web.api.evaluate", f"/api/v1/plan?{LARGE}&{GIVEN}", None),
-        ("app.web.api.evaluate", "/api/v1/plan", None),
+        ("app.web.answers.evaluate", f"/api/v1/plan?{LARGE}&{GIVEN}", None),
+        ("app.web.answers.evaluate", "/api/v1/plan", None),
         ("app.web.answers.fabric_answer", f"/api/v1/fabric?{LARGE}", None),
         ("app.web.answers.reduce_answer", "/api/v1/all-reduce?gpus=8&gpus=16&gpus=24&gpus=32", None),
         ("app.web.answers.size_answer", "/api/v1/size", None),
@@ -274,11 +274,12 @@ def test_others_are_answered_while_a_question_is_computed(
 def test_a_size_stops_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
 
-    def slowly(*asked: Any) -> None:
-        tried.append(asked[-1])
+    def slowly(setups: Sequence[Any], most: int) -> list[None]:
+        tried.extend([most] if setups else [])
         time.sleep(0.05)
+        return [None] * len(setups)
 
-    monkeypatch.setattr("app.studies.sizing._candidate", slowly)
+    monkeypatch.setattr("app.studies.sizing.ways_to_run", slowly)
     app = made().app
 
     async def leave() -> int:

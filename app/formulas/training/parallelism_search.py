@@ -337,7 +337,7 @@ class _Grid:
 
     Attributes:
         enumerated, divisible: as in `SearchResult` [1].
-        divides: marks the candidates that divide.
+        divides: whether each candidate divides.
         stages: columns of each stage [1].
         kind: which of the pipeline degrees each stage has [1].
         layers: columns of each layer [1].
@@ -671,9 +671,9 @@ class _Field:
     """What fits in some searches, and what its steps are put together from: equal layers and states are timed once.
 
     Attributes:
-        searches: they differ in numbers alone.
+        searches: what is searched, alike but for numbers [1].
         one: the searches as one, whose numbers are columns where they differ.
-        found: the grid of each, and what fits.
+        found: the grid of each, and what fits [1].
         layer: of each, the place of a candidate's layer in `layers` and `heads` [1].
         layers, heads: time of a layer, and of the output head, for one micro-batch [s].
         state: of each, the place of a candidate's state in `between` [1].

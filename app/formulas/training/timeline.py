@@ -9,7 +9,13 @@ FORWARD = 1 / 3
 
 
 class Waits(NamedTuple):
-    """Where one stage waits: until its first forward, before its first backward, after its last backward [s]."""
+    """Where one stage waits.
+
+    Attributes:
+        first: until its first forward pass [s].
+        middle: before its first backward pass [s].
+        last: after its last backward pass [s].
+    """
 
     first: Array
     middle: Array
