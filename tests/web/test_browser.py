@@ -187,7 +187,7 @@ def test_open_a_real_cluster(planner: Page) -> None:
 def test_size_for_a_deadline(page: Page, server: str) -> None:
     page.goto(server + "/size?deadline=200+days&gpu=h100-sxm&gpus=4096")
     expect(page.locator("#verdict")).to_contain_text("train Llama 3 70B cheapest")
-    page.get_by_role("group", name="The front").get_by_role("link").last.click()
+    page.get_by_role("group", name="Clusters near the limits").get_by_role("link").last.click()
     expect(page).to_have_url(re.compile(r"/\?|/$"))
     expect(page.locator("#verdict")).to_contain_text("H100 SXM")
 

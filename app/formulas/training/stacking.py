@@ -1,4 +1,7 @@
-"""Several jobs or clusters as one whose numbers are columns: what is timed together, is timed in one call."""
+"""Several jobs or clusters as one whose numbers are columns: what is timed together, is timed in one call.
+
+Source: Railyard.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,13 @@ def alike(links: Links, exchanging: bool) -> Hashable:
     Args:
         links: of a cluster.
         exchanging: whether groups of the job send all to all, of which a hash binds flows to links.
+
+    Returns:
+        What has to be the same [1].
+
+    >>> from app.formulas.training.examples import LINKS
+    >>> alike(LINKS, True) == alike(replace(LINKS, domain=4.0), True)
+    True
     """
     site = links.site
     hashed = (exchanging or site.scattered or site.balancing == "hashing") and site.balancing in PINNED
@@ -36,7 +46,7 @@ def alike(links: Links, exchanging: bool) -> Hashable:
 
 
 def stacked(parts: Sequence[Part]) -> Part:
-    """A record each of whose numbers is one for all, or an array with one of each.
+    """A record each of whose numbers is one for all, or an array with one of each, in its own unit [s, B, B/s, 1].
 
     >>> stacked([Job(4096.0, 8.0), Job(4096.0, 16.0)]).global_batch
     array([ 8., 16.])
@@ -46,12 +56,17 @@ def stacked(parts: Sequence[Part]) -> Part:
 
 
 def stacked_links(links: Sequence[Links]) -> Links:
-    """The same of links that are `alike`."""
+    """The same of links that are `alike`, each number in its own unit [s, B/s, 1].
+
+    >>> from app.formulas.training.examples import LINKS
+    >>> stacked_links([LINKS, replace(LINKS, domain=4.0)]).domain
+    array([8., 4.])
+    """
     return _links(links, _column)
 
 
 def rows_of(part: Part, places: Places) -> Part:
-    """The record at some places of its arrays.
+    """The record at some places of its arrays, each number in its own unit [s, B, B/s, 1].
 
     >>> rows_of(stacked([Job(4096.0, 8.0), Job(4096.0, 16.0)]), np.array([1, 0, 1])).global_batch
     array([16.,  8., 16.])
@@ -60,7 +75,12 @@ def rows_of(part: Part, places: Places) -> Part:
 
 
 def link_rows(links: Links, places: Places) -> Links:
-    """The same of links."""
+    """The same of links, each number in its own unit [s, B/s, 1].
+
+    >>> from app.formulas.training.examples import LINKS
+    >>> link_rows(stacked_links([LINKS, replace(LINKS, domain=4.0)]), np.array([1, 1])).domain
+    array([4., 4.])
+    """
     return _links([links], lambda values: _taken(values[0], places))
 
 
