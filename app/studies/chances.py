@@ -17,8 +17,6 @@ MOST = 10
 SAFE = 0.9
 """The chance of each limit from which on a cluster is called safe."""
 WEEK = parse("7 days", "s")
-COSTS = {"capital": "capital", "rental": "rental", "run": "per_run"}
-"""The cost of a plan that each kind of budget is for."""
 
 
 @record
@@ -30,6 +28,9 @@ class Likely(Generic[Q]):
     gpus: int = result("1", "GPUs", "GPUs of the cluster.")
     query: str = result("", "Query", "Its scenario as a query string.")
     time_to_train: Q = result("s", "Time to train", "Time of the run.", formula="training.time_to_train")
+    capital: Q = result("USD", "Capital", "Nodes, networks and the building they need, bought.")
+    rental: Q = result("USD", "Rent of the run", "GPU-hours of the run at the rent of one.", formula="costs.rental")
+    run: Q = result("USD", "Owned cost of the run", "The run's share of the lifetime's total.", formula="costs.run")
     cost: Q = result("USD", "Cost", "The one of the three costs that the budget is for.")
     power: Q = result("W", "Power", "Power to provide for nodes and networks at their maximum, IT load alone.")
     by_deadline: float | None = result("1", "By the date", "Chance that the run takes no longer.", share=True)
@@ -91,7 +92,7 @@ def nearest_misses(answer: Answer) -> tuple[Candidate, ...]:
 
 def _near(question: Question, answer: Answer) -> list[Candidate]:
     """The clusters that are named, and of the front those nearest to the limits; cheapest first."""
-    named = [answer.cheapest, answer.fastest, *answer.ties, *nearest_misses(answer)]
+    named = [answer.cheapest, answer.fastest, answer.best_value, *answer.ties, *nearest_misses(answer)]
     kept = {candidate.query: candidate for candidate in named if candidate}
     for candidate in sorted(answer.front, key=lambda candidate: _distance(question, candidate)):
         if len(kept) >= MOST:
@@ -110,13 +111,15 @@ def _distance(question: Question, candidate: Candidate) -> float:
 def _likely(question: Question, candidate: Candidate, catalog: Catalog) -> Likely[Draws]:
     drawn = stages(question.scenario(candidate.gpu, candidate.scale_out, candidate.gpus), catalog)
     time, power = drawn.training.time_to_train, drawn.cluster.power
-    cost: Draws = getattr(drawn.costs, COSTS[question.budget_kind])
+    spent = {"capital": drawn.costs.capital, "rental": drawn.costs.rental, "run": drawn.costs.per_run}
+    cost = spent[question.budget_kind]
     return Likely(
         gpu=candidate.gpu,
         scale_out=candidate.scale_out,
         gpus=candidate.gpus,
         query=candidate.query,
         time_to_train=time,
+        **spent,
         cost=cost,
         power=power,
         by_deadline=chance(time, question.limits.get("deadline")),

@@ -39,7 +39,6 @@ from app.studies.comparison import Difference, compare
 from app.studies.network_costs import CostQuestion, CostStudy, cost_study
 from app.studies.own_sweep import CalibrateQuestion, OwnSweep, own_sweep
 from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, size_serving
-from app.studies.size_ranges import CandidateRange, ranges_of
 from app.studies.sizing import Answer, Question, size
 from app.validation import collective_runs, design_counts, ledger, serving_runs, training_runs, whole_clusters
 from app.validation.nearest_points import nearest_points
@@ -100,10 +99,6 @@ class CompareAnswer(Envelope):
 @record
 class SizeAnswer(Chances, Answer, Envelope):
     """Clusters that do the job: the front of cost against time, those that matter, and what they are likely to keep."""
-
-    ranges: tuple[CandidateRange, ...] = result(
-        "", "Ranges", "The cheapest, its ties, the fastest and the best value, with the ranges of their figures."
-    )
 
 
 @record
@@ -496,7 +491,6 @@ def size_answer(
         scenario=dict(question),
         findings=by_severity(findings),
         permalink="/size?" + _several(question),
-        ranges=tuple(ranges_of(answer, question, catalog)) if answer.complete else (),
         **vars(answer),
         **vars(chances(question, answer, catalog)),
     )

@@ -1,7 +1,6 @@
 """What readers paste of their benchmarks, and what it says of their cluster."""
 
 import json
-import time
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from app.studies import own_sweep as own_sweep_module
 from app.studies.benchmark_output import MOST_ROWS, PORT, read
 from app.studies.own_sweep import MOST_OUTPUTS, NEXT_DOCUMENT, CalibrateQuestion, own_sweep
 from app.units import percent
+from tests.timing import seconds
 
 CATALOG = load_catalog()
 SIZES = [2**power for power in range(3, 34)]
@@ -134,10 +134,11 @@ def test_outputs_beyond_the_most_are_said_and_left_out():
     ],
     ids=["objects", "settings", "numbers", "ranks", "words", "lines"],
 )
-def test_a_hostile_megabyte_is_refused_in_less_than_a_second(text):
-    start = time.process_time()
+def test_a_hostile_megabyte_is_refused_in_ten_times_what_an_honest_one_takes(text):
     found, problem = read(text)
-    assert time.process_time() - start < 1
+    honest = output("all-reduce", 2)
+    honest *= 1_000_000 // len(honest)
+    assert seconds(lambda: read(text)) < 10 * seconds(lambda: read(honest))
     assert not found
     assert problem.endswith(".")
 
@@ -220,12 +221,11 @@ def test_no_text_breaks_the_reader(text):
     assert bool(found) != bool(problem)
 
 
-def test_a_megabyte_is_read_in_less_than_a_second():
+def test_a_megabyte_is_read_in_time_in_proportion():
     text = output("all-reduce", 2)
-    text = text * (1_000_000 // len(text))
-    start = time.process_time()
+    some, text = text * (125_000 // len(text)), text * (1_000_000 // len(text))
     found, _ = read(text)
-    assert time.process_time() - start < 1
+    assert seconds(lambda: read(text)) < 24 * seconds(lambda: read(some), times=3)
     assert sum(len(one.rows) for one in found) <= MOST_ROWS
 
 
