@@ -1,6 +1,7 @@
 """The training job of a plan: the best way to spread it, its step, its memory and what bounds it."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ class Job:
         """Whether there is a configuration, and it fits the memory."""
         return self.chosen is not None and self.memory.fits is True
 
-    @property
+    @cached_property
     def storage(self) -> Storage[Draws]:
         """What the run asks of the storage."""
         tokens = self.setup.request.model.training_tokens
