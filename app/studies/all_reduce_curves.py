@@ -126,7 +126,7 @@ def all_reduce_shares(scenario: Scenario, catalog: Catalog, message: float) -> C
     sizes = message_sizes(plan_message)
     times = all_reduce_times(communication.of_scenario(scenario, catalog), sizes, sampling=TYPICAL)
     moving = times.best.bandwidth_share
-    half = sizes[np.flatnonzero(moving >= 0.5)[:1]]
+    half = sizes[moving >= 0.5]
     title = f"From {show(float(half[0]), 'B', 2)} on, most of the time moves bytes." if half.size else ""
     return Curve(
         key="all_reduce_shares",

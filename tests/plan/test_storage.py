@@ -82,3 +82,11 @@ def test_how_each_figure_came_about_uses_the_numbers_of_the_plan():
         assert band.typical in [term.value for term in explained.terms]
     terms = {term.symbol: term.value for term in answer.explanations["storage.checkpoint_interval"].terms}
     assert terms["τ"] == pytest.approx(np.sqrt(2 * terms["δ"] / terms["λ"]))
+
+
+def test_storage_that_is_bought_names_the_source_of_its_price():
+    found = plan(storage_capacity="5 PB", price_storage="$400,000")
+    bought = {line.role: line for line in found.cluster.bill_of_materials}["storage"]
+    assert bought.cost.typical == pytest.approx(5 * 400_000)  # by the petabyte
+    published = {line.role: line for line in plan(storage_capacity="5 PB").cluster.bill_of_materials}["storage"]
+    assert published.cost.sources == ("ai-journal-storage-2026",)

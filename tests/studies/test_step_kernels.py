@@ -48,6 +48,9 @@ def test_the_ridge_of_an_h100_lies_where_its_two_roofs_meet() -> None:
     by_name = {kernel.name: kernel for kernel in found.kernels}
     assert by_name["Elementwise"].intensity == pytest.approx(0.5)  # one operation for two bytes
     assert by_name["Feed-forward in"].intensity > found.ridge
+    # Of 8,192 tokens, half of them before each: 2 · 8,192 · 64 heads · 128 operations a token; queries, keys, values
+    # and what comes back are 2 · (64 + 8) · 128 numbers of two bytes.
+    assert by_name["Attention"].intensity == pytest.approx(2 * 8192 * 64 * 128 / (2 * 2 * (64 + 8) * 128), rel=0.01)
 
 
 def test_the_products_do_the_work_of_the_model() -> None:

@@ -143,3 +143,15 @@ def test_a_long_sweep_is_asked_for_as_it_is_read() -> None:
     rows = parallel_sweep.sweep(grid, load_catalog(), executor)
     assert [next(rows)["gpus"], next(rows)["gpus"]] == [0, 1]
     assert len(executor.asked) == parallel_sweep.AHEAD + 1
+
+
+@pytest.mark.parametrize(
+    ("base", "workloads", "served"),
+    [({}, [], False), ({"workload": "serving"}, [], True), ({}, ["training", "serving"], True)],
+)
+def test_a_grid_any_of_whose_points_serves_has_columns_of_serving(
+    base: dict[str, str], workloads: list[str], served: bool
+) -> None:
+    grid = Grid(base=base, grid={"gpus": [64], **({"workload": workloads} if workloads else {})})
+    assert ("serving.users" in grid.results) is served
+    assert ("training.step_time" in grid.results) is not served
