@@ -44,7 +44,7 @@ expect.set_options(timeout=20_000)
 
 # The same examples on every machine: new ones are looked for by `make fuzz`, and what it finds becomes a test.
 # How long one example takes says more of the machine than of the code; what has to be quick has a test that times it.
-hypothesis.settings.register_profile("tests", deadline=None, derandomize=True, max_examples=40)
+hypothesis.settings.register_profile("tests", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.load_profile("tests")
 
 
