@@ -502,22 +502,22 @@ def best_of(
     """
     if any(search.fixed.single for search in searches):
         return [_single(search, budget * _capacity(search)) for search in searches]
-    known: dict[tuple[Job, GpuRates, int], tuple[_Grid, _Fitting]] = {}
-    found: list[tuple[_Grid, _Fitting]] = []
+    by_job: dict[tuple[Job, GpuRates, int], tuple[_Grid, _Fitting]] = {}
+    fitted: list[tuple[_Grid, _Fitting]] = []
     for search in searches:
         key = search.job, search.gpu, search.gpus
-        if key not in known:
+        if key not in by_job:
             grid = _grid(search)
-            known[key] = grid, _fitting(search, grid, budget * _capacity(search))
-        found.append(known[key])
+            by_job[key] = grid, _fitting(search, grid, budget * _capacity(search))
+        fitted.append(by_job[key])
     if timed:
-        times = _times(_Field.of(searches, found), quickest)
+        times = _times(_Field.of(searches, fitted), quickest)
     else:
-        counts = [len(fitting.memory) for _, fitting in found]
+        counts = [len(fitting.memory) for _, fitting in fitted]
         times = [(np.arange(count), np.full(count, np.nan)) for count in counts]
     return [
         _result(search, *each, *timing, quickest)
-        for search, each, timing in zip(searches, found, times, strict=True)
+        for search, each, timing in zip(searches, fitted, times, strict=True)
     ]  # fmt: skip
 
 
@@ -553,7 +553,7 @@ def _single(search: Search, limit: float) -> SearchResult:
     e, b = fixed.expert or 1, fixed.micro_batch or 1
     spans = e * fixed.ranks_of_expert(t)
     _, whole, even, rounds, spread = _division(search.gpus, int(job.global_batch), t, p, c, spans, b)
-    known = bool(_stages(search.shape, [p], fixed))
+    staged = bool(_stages(search.shape, [p], fixed))
     settings = {
         "tensor": float(t),
         "pipeline": float(p),
@@ -565,13 +565,13 @@ def _single(search: Search, limit: float) -> SearchResult:
         "sequence_parallel": float(t > 1 and bool(fixed.sequence_parallel)),
     }
     parallelism = search.parallelism(settings, fixed.recompute or 0)
-    divides = bool(known and (rounds if v > 1 else even) and spread)
+    divides = bool(staged and (rounds if v > 1 else even) and spread)
     size = np.nan
     if divides:
         size = float(training_memory.memory(search.shape, job, parallelism, search.software, search.calibration).total)
     fits = size <= limit
     return SearchResult(
-        enumerated=int(known and whole),
+        enumerated=int(staged and whole),
         divisible=int(divides),
         feasible=int(fits),
         evaluated=0,
@@ -662,18 +662,14 @@ def _memory_tables(search: Search, grid: _Grid) -> tuple[Numbers, Numbers]:
     )
 
 
-VARIANTS = 2 * 3
-"""In how many ways a layer runs: by recomputation, and by whether the micro-batches of several chunks alternate [1]."""
-
-
 @dataclass(frozen=True)
 class _Field:
     """What fits in some searches, and what its steps are put together from: equal layers and states are timed once.
 
     Attributes:
         searches: what is searched, alike but for numbers [1].
-        one: the searches as one, whose numbers are columns where they differ.
-        found: the grid of each, and what fits [1].
+        merged: the searches as one, whose numbers are columns where they differ.
+        fitted: the grid of each, and what fits [1].
         layer: of each, the place of a candidate's layer in `layers` and `heads` [1].
         layers, heads: time of a layer, and of the output head, for one micro-batch [s].
         state: of each, the place of a candidate's state in `between` [1].
@@ -681,8 +677,8 @@ class _Field:
     """
 
     searches: Sequence[Search]
-    one: Search
-    found: Sequence[tuple[_Grid, _Fitting]]
+    merged: Search
+    fitted: Sequence[tuple[_Grid, _Fitting]]
     layer: Sequence[Whole]
     layers: Numbers
     heads: Numbers
@@ -690,20 +686,20 @@ class _Field:
     between: _Between
 
     @classmethod
-    def of(cls, searches: Sequence[Search], found: Sequence[tuple[_Grid, _Fitting]]) -> _Field:
+    def of(cls, searches: Sequence[Search], fitted: Sequence[tuple[_Grid, _Fitting]]) -> _Field:
         """Layers and states of all that fits, timed."""
-        one = _as_one(searches)
-        kinds, layer = _numbered([_distinct_layers(searches[0], *each) for each in found])
-        layers, heads = _layer_times(one, [grid for grid, _ in found], kinds)
+        merged = _as_one(searches)
+        kinds, layer = _numbered([_distinct_layers(searches[0], *each) for each in fitted])
+        layers, heads = _layer_times(merged, [grid for grid, _ in fitted], kinds)
         kept, state = _numbered([
-            _distinct(fitting.candidates.state, len(grid.sharding)) for grid, fitting in found
+            _distinct(fitting.candidates.state, len(grid.sharding)) for grid, fitting in fitted
         ])  # fmt: skip
-        between = _Between.of(one, [grid for grid, _ in found], kept)
-        return cls(searches, one, found, layer, layers, heads, state, between)
+        between = _Between.of(merged, [grid for grid, _ in fitted], kept)
+        return cls(searches, merged, fitted, layer, layers, heads, state, between)
 
     def least(self, place: int) -> Numbers:
         """What the candidates of a search take at least, by their layers alone [s]."""
-        (grid, fitting), search = self.found[place], self.searches[place]
+        (grid, fitting), search = self.fitted[place], self.searches[place]
         rounds = step.least_time(1.0, search.shape, search.job, search.parallelism(grid.busy))
         return grid.runs(rounds)[fitting.candidates.run] * self.layers[self.layer[place]]
 
@@ -737,7 +733,7 @@ class _Field:
         parts = [
             grid.columns(fitting.candidates.at(places))
             | {"recompute": fitting.recompute[places], "layer": layer[places], "state": state[places]}
-            for (grid, fitting), layer, state, places in zip(self.found, self.layer, self.state, chosen, strict=True)
+            for (grid, fitting), layer, state, places in zip(self.fitted, self.layer, self.state, chosen, strict=True)
         ]
         columns: dict[str, NDArray[Any]] = _all_of(parts)
         columns["owner"] = np.repeat(np.arange(len(chosen)), [len(places) for places in chosen])
@@ -745,7 +741,7 @@ class _Field:
         for start in range(0, len(columns["owner"]), ROWS_AT_ONCE):
             block = {name: column[start : start + ROWS_AT_ONCE] for name, column in columns.items()}
             layer, state, recompute = (block.pop(name) for name in ("layer", "state", "recompute"))
-            search = _of_owners(self.one, block.pop("owner"), linked)
+            search = _of_owners(self.merged, block.pop("owner"), linked)
             times.append(np.asarray(time(search, search.parallelism(block, recompute), layer, state)))
         return np.split(np.concatenate(times), list(accumulate(len(places) for places in chosen))[:-1])
 
@@ -764,12 +760,14 @@ def _as_one(searches: Sequence[Search]) -> Search:
     )
 
 
-def _of_owners(one: Search, owners: Whole, linked: bool = True) -> Search:
+def _of_owners(merged: Search, owners: Whole, linked: bool = True) -> Search:
     """The search that each row belongs to; without its links where nothing is sent."""
-    if not isinstance(one.gpus, np.ndarray):
-        return one
-    links = link_rows(one.links, owners) if linked else one.links
-    return replace(one, job=rows_of(one.job, owners), gpu=rows_of(one.gpu, owners), links=links, gpus=one.gpus[owners])
+    if not isinstance(merged.gpus, np.ndarray):
+        return merged
+    links = link_rows(merged.links, owners) if linked else merged.links
+    return replace(
+        merged, job=rows_of(merged.job, owners), gpu=rows_of(merged.gpu, owners), links=links, gpus=merged.gpus[owners]
+    )
 
 
 def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -798,11 +796,11 @@ def _distinct_layers(search: Search, grid: _Grid, fitting: _Fitting) -> tuple[Wh
     return _distinct(key, len(grid.layers["tensor"]) * VARIANTS)
 
 
-def _layer_times(one: Search, grids: Sequence[_Grid], kinds: Sequence[Whole]) -> tuple[Numbers, Numbers]:
+def _layer_times(merged: Search, grids: Sequence[_Grid], kinds: Sequence[Whole]) -> tuple[Numbers, Numbers]:
     """Time of some layers of each grid, and of the output head beside each, for one micro-batch [s]."""
     parts = [_rows(grid.layers, kind // VARIANTS) for grid, kind in zip(grids, kinds, strict=True)]
     columns, variant = _all_of(parts), _joined(kinds) % VARIANTS
-    search = _of_owners(one, np.repeat(np.arange(len(grids)), [len(kind) for kind in kinds]))
+    search = _of_owners(merged, np.repeat(np.arange(len(grids)), [len(kind) for kind in kinds]))
     columns["virtual_pipeline"] = np.where(variant < 3, 1.0, 2.0)
     shape, job, gpu, software, cal = search.shape, search.job, search.gpu, search.software, search.calibration
     parallelism = search.parallelism(columns, variant % 3)
@@ -832,13 +830,13 @@ class _Between:
     network: Numbers
 
     @classmethod
-    def of(cls, one: Search, grids: Sequence[_Grid], kept: Sequence[Whole]) -> _Between:
+    def of(cls, merged: Search, grids: Sequence[_Grid], kept: Sequence[Whole]) -> _Between:
         """Those of some states of each grid."""
         columns = _all_of([
             {name: _table(column, grid.kept)[states] for name, column in grid.kept.items()}
             for grid, states in zip(grids, kept, strict=True)
         ])  # fmt: skip
-        search = _of_owners(one, np.repeat(np.arange(len(grids)), [len(states) for states in kept]))
+        search = _of_owners(merged, np.repeat(np.arange(len(grids)), [len(states) for states in kept]))
         states, cal = search.parallelism(columns), search.calibration
         if search.fixed.sharding is None:  # among several replicas nobody shares nothing
             states = replace(states, sharding=maximum(states.sharding, float(OPTIMIZER)))
@@ -846,8 +844,8 @@ class _Between:
             search.shape, search.job, states, search.software, search.links, cal.bucket
         )  # fmt: skip
 
-        def together(*found: Exchange) -> Numbers:
-            return _table(sum(traffic.beside_computation(one, cal) for one in found), columns)
+        def together(*parts: Exchange) -> Numbers:
+            return _table(sum(traffic.beside_computation(part, cal) for part in parts), columns)
 
         far, network = exchanges.stage_place(states, search.links)
         return cls(
@@ -878,15 +876,15 @@ def _times(field: _Field, quickest: int | None) -> list[tuple[Whole, Numbers]]:
     times the best step found among the most promising, the rest is not worked out; nor, where only the quickest are
     asked for, what takes longer than as many others without anything exchanged.
     """
-    counts = [len(fitting.memory) for _, fitting in field.found]
+    counts = [len(fitting.memory) for _, fitting in field.fitted]
     times = [np.full(count, np.nan) for count in counts]
     first = FIRST_BATCH if quickest is None else max(PROMISING, 2 * quickest)
     # Few candidates are all timed: nothing bounds them.
     least = [field.least(place) if count > first else np.empty(0) for place, count in enumerate(counts)]
 
     def clock(chosen: Sequence[Whole]) -> None:
-        for time, places, found in zip(times, chosen, field.clock(chosen), strict=True):
-            time[places] = found
+        for time, places, values in zip(times, chosen, field.clock(chosen), strict=True):
+            time[places] = values
 
     if quickest is None:
         clock([_lowest(bounds, first) for bounds in least])
