@@ -150,6 +150,12 @@ def _build(files: Files) -> Catalog:
     return catalog
 
 
+def architecture_group(constants: Constants, gpu: Gpu, name: str) -> str:
+    """The group that holds a GPU's constant: its own, its architecture's, or that of all others."""
+    groups = (f"gpu-{gpu.key}", f"architecture-{gpu.architecture}", "architecture-other")
+    return next(group for group in groups if name in constants.get(group, {}))
+
+
 def estimates(catalog: Catalog) -> Iterator[Estimate]:
     """Every estimate in the catalogue."""
     for kind in ENTRIES:

@@ -129,11 +129,10 @@ def _serving(
 ) -> Plan:
     """The plan of a cluster that serves: of a training step it says nothing."""
     cluster = network.cluster
-    cost = total_cost(cluster, network, network.prices, no_job.NOTHING.values)
+    cost = total_cost(cluster, network, network.prices, no_job.NO_TIME)
     served = serve(scenario, network, cost.owned, catalog)
     stages = network, reduction, cost, served
-    parts = no_job.TRAINING, no_job.MEMORY, no_job.STORAGE, no_job.BOTTLENECK, cost.costs, served.serving
-    training, memory, storage, bottleneck, costs, serving = fold(parts)
+    costs, serving = fold((cost.costs, served.serving))
     hardware = _hardware(cost.owned)
     findings = by_severity(chain(of_question(cluster, scenario, catalog), *(part.findings for part in stages)))
     told = explain_network(network), explain_reduction(reduction), explain_cost(cost)
@@ -147,10 +146,10 @@ def _serving(
         cluster=hardware.cluster,
         fabric=hardware.fabric,
         all_reduce=_all_reduce(reduction),
-        training=training,
-        memory=memory,
-        storage=storage,
-        bottleneck=bottleneck,
+        training=no_job.TRAINING,
+        memory=no_job.MEMORY,
+        storage=no_job.STORAGE,
+        bottleneck=no_job.BOTTLENECK,
         costs=costs,
         recommendation=None,
         explanations=_told(*told) if "explanations" in include else {},

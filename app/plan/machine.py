@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from app.catalog.entries import Gpu, ScaleUp
 from app.catalog.estimate import Estimate
-from app.catalog.load import Catalog
+from app.catalog.load import Catalog, architecture_group
 from app.catalog.sampling import TYPICAL, Sampled, Sampling
 from app.formulas import tail
 from app.formulas.arrays import Array
@@ -233,9 +233,8 @@ def hardware_kind(system: CollectiveSystem, sampling: Sampling, catalog: Catalog
 
 
 def of_gpu(catalog: Catalog, gpu: Gpu, name: str) -> Estimate:
-    """A constant of serving's kernels: of the GPU, else of its architecture, else of those between."""
-    groups = (f"gpu-{gpu.key}", f"architecture-{gpu.architecture}", "architecture-other")
-    return next(catalog.serving[group][name] for group in groups if name in catalog.serving.get(group, {}))
+    """A constant of serving's kernels on a GPU."""
+    return catalog.serving[architecture_group(catalog.serving, gpu, name)][name]
 
 
 def _graph_kernels(constants: Sampled, card: Gpu, line: Array, catalog: Catalog) -> dict[str, Array]:

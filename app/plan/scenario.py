@@ -676,6 +676,12 @@ class PriceRequest(Request):
     )
 
 
+def _of_pool(title: str, pool: str) -> Any:
+    """A degree of parallelism of one pool alone."""
+    meaning = f"Of a replica of the pool for {pool}. Blank: as all replicas, else the best."
+    return _field("serving", f"{title}, {pool}", meaning)
+
+
 class ServingRequest(Request):
     """Who asks for what, how soon it must come, and what answers."""
 
@@ -738,49 +744,17 @@ class ServingRequest(Request):
     prefill_gpus: Size | None = _field(
         "serving", "GPUs for prompts", "Of the pool that computes prompts alone. Blank: what serves most."
     )
-    prefill_tensor_parallel: Degree | None = _field(
-        "serving",
-        "Tensor parallel, prompts",
-        "Of a replica of the pool for prompts. Blank: as all replicas, else the best.",
-    )
-    prefill_attention_data_parallel: Degree | None = _field(
-        "serving",
-        "Attention data parallel, prompts",
-        "Of a replica of the pool for prompts. Blank: as all replicas, else the best.",
-    )
-    prefill_expert_parallel: Degree | None = _field(
-        "serving",
-        "Expert parallel, prompts",
-        "Of a replica of the pool for prompts. Blank: as all replicas, else the best.",
-    )
-    prefill_pipeline_parallel: Degree | None = _field(
-        "serving",
-        "Pipeline parallel, prompts",
-        "Of a replica of the pool for prompts. Blank: as all replicas, else the best.",
-    )
+    prefill_tensor_parallel: Degree | None = _of_pool("Tensor parallel", "prompts")
+    prefill_attention_data_parallel: Degree | None = _of_pool("Attention data parallel", "prompts")
+    prefill_expert_parallel: Degree | None = _of_pool("Expert parallel", "prompts")
+    prefill_pipeline_parallel: Degree | None = _of_pool("Pipeline parallel", "prompts")
     decode_gpus: Size | None = _field(
         "serving", "GPUs for answers", "Of the pool that computes answers alone. Blank: what serves most."
     )
-    decode_tensor_parallel: Degree | None = _field(
-        "serving",
-        "Tensor parallel, answers",
-        "Of a replica of the pool for answers. Blank: as all replicas, else the best.",
-    )
-    decode_attention_data_parallel: Degree | None = _field(
-        "serving",
-        "Attention data parallel, answers",
-        "Of a replica of the pool for answers. Blank: as all replicas, else the best.",
-    )
-    decode_expert_parallel: Degree | None = _field(
-        "serving",
-        "Expert parallel, answers",
-        "Of a replica of the pool for answers. Blank: as all replicas, else the best.",
-    )
-    decode_pipeline_parallel: Degree | None = _field(
-        "serving",
-        "Pipeline parallel, answers",
-        "Of a replica of the pool for answers. Blank: as all replicas, else the best.",
-    )
+    decode_tensor_parallel: Degree | None = _of_pool("Tensor parallel", "answers")
+    decode_attention_data_parallel: Degree | None = _of_pool("Attention data parallel", "answers")
+    decode_expert_parallel: Degree | None = _of_pool("Expert parallel", "answers")
+    decode_pipeline_parallel: Degree | None = _of_pool("Pipeline parallel", "answers")
     max_sequences: Annotated[int, Field(ge=1, le=1_000_000)] | None = _field(
         "serving", "Most sequences", "That one attention rank runs at a time. Blank: the engine's own."
     )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from app.catalog.load import Catalog
 from app.plan.all_reduce import time_all_reduce
 from app.plan.band import nan_is_an_answer
-from app.plan.job.job import fabric_on, job_on
+from app.plan.cluster import Cluster
+from app.plan.communication import Communication
+from app.plan.job.inputs import JobRequest
+from app.plan.job.job import fabric_on, plan_job
 from app.plan.network import network_of
 from app.plan.result import Parallelism
 from app.plan.scenario import NetworkRequest, Scenario
@@ -56,25 +60,36 @@ def bad_parts(scenario: Scenario, catalog: Catalog, message: float, chosen: Para
     """What each of `QUESTIONS` does to a plan's all-reduce [B], and to its step with the parallelism that it chose."""
     fixed = with_parallelism(scenario, chosen) if chosen else scenario
 
-    def times(fields: Mapping[str, object]) -> tuple[float | None, float | None]:
+    def times(fields: Mapping[str, object]) -> Times:
         variant = fixed.model_copy(update=SOUND | dict(fields))
         network = network_of(variant, catalog)
-        reduced = time_all_reduce(fabric_on(network, variant, catalog), message).all_reduce.time.typical
-        step = job_on(network, variant, catalog).training.step_time.typical if chosen else float("nan")
-        return _known(reduced), _known(step)
+        return times_on(fabric_on(network, variant, catalog), network.cluster, variant, catalog, message, bool(chosen))
 
     sound = times({})
     rows = []
     for question, fields in QUESTIONS:
         bad = times(fields)
-        (all_reduce, step), (slower, longer) = bad, map(_over, bad, sound)
-        rows.append(BadPart(question, fields, all_reduce, slower, step, longer))
+        factors = bad.over(sound)
+        rows.append(BadPart(question, fields, bad.all_reduce, factors.all_reduce, bad.step, factors.step))
     return tuple(rows)
 
 
-def _known(time: float) -> float | None:
-    return time if time == time else None
+class Times(NamedTuple):
+    """All-reduce and step of a plan [s], or their factors [1]; ``None`` where nothing runs."""
+
+    all_reduce: float | None = None
+    step: float | None = None
+
+    def over(self, sound: Times) -> Times:
+        """How many times as long as on a cluster whose parts are all sound."""
+        return Times(*(now / before if now and before else None for now, before in zip(self, sound, strict=True)))
 
 
-def _over(bad: float | None, sound: float | None) -> float | None:
-    return bad / sound if bad and sound else None
+def times_on(
+    fabric: Communication, cluster: Cluster, scenario: Scenario, catalog: Catalog, message: float, runs: bool
+) -> Times:
+    """The times of a message [B], and of a step where the scenario's parallelism is one that runs, on some links."""
+    reduced = time_all_reduce(fabric, message).all_reduce.time.typical
+    request = JobRequest.of(scenario, catalog)
+    step = plan_job(cluster, fabric, request, catalog, 1).training.step_time.typical if runs else float("nan")
+    return Times(*(time if time == time else None for time in (reduced, step)))

@@ -10,15 +10,13 @@ import numpy as np
 from app.catalog.load import Catalog
 from app.formulas.fabric.failures import links_of_a_switch, taper_without
 from app.formulas.fabric.placement import PINNED, Pattern, Site, Tier, crossing_share, tiers_of
-from app.plan.all_reduce import time_all_reduce
 from app.plan.band import Draws, nan_is_an_answer
 from app.plan.bill_of_materials import PricedDesign
 from app.plan.communication import Communication, communication
-from app.plan.job.inputs import JobRequest
-from app.plan.job.job import plan_job
 from app.plan.network import Network, fabric_of, network_of
 from app.plan.result import Parallelism
 from app.plan.scenario import CollectiveRequest, NetworkRequest, Scenario
+from app.studies.bad_parts import Times, times_on
 from app.studies.scaling import with_parallelism
 
 PATTERNS: tuple[Pattern, Pattern] = ("ring", "exchange")
@@ -84,27 +82,18 @@ def failed_parts(
         return ()
     fixed = with_parallelism(scenario, chosen) if chosen else scenario
 
-    def times(failure: _Failure) -> tuple[float, float]:
+    def times(failure: _Failure) -> Times:
         fabric = _fabric(failure, network, fixed, catalog)
-        reduced = time_all_reduce(fabric, message).all_reduce.time.typical
-        if not chosen:
-            return reduced, float("nan")
-        job = plan_job(network.cluster, fabric, JobRequest.of(fixed, catalog), catalog, 1)
-        return reduced, job.training.step_time.typical
+        return times_on(fabric, network.cluster, fixed, catalog, message, bool(chosen))
 
     sound = times(_Failure("", "", ""))
     each = fabric_of(network, Draws(np.asarray(1.0))).bisection_per_gpu.typical
     rows = []
     for failure in failures:
-        now = times(failure) if failure.rate_left > 0 else (float("nan"), float("nan"))
-        factors = [_known(after / before) for after, before in zip(now, sound, strict=True)]
+        now = times(failure) if failure.rate_left > 0 else Times()
         left = each * failure.bisection_left
-        rows.append(FailedPart(failure.key, failure.part, failure.effect, left, *map(_known, now), *factors))
+        rows.append(FailedPart(failure.key, failure.part, failure.effect, left, *now, *now.over(sound)))
     return tuple(rows)
-
-
-def _known(value: float) -> float | None:
-    return value if value == value else None
 
 
 def _failures(network: Network) -> Iterator[_Failure]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from app.catalog.load import Catalog
+from app.catalog.load import Catalog, architecture_group
 from app.formulas import transformer
 from app.formulas.arrays import Array
 from app.formulas.training import memory
@@ -122,7 +122,7 @@ def batch(rows: Sequence[Row], catalog: Catalog) -> Batch:
     count = {name: sum(row.group == name for row in rows) for name in {row.group for row in rows}}
     groups = {}
     for entry in fields(step_constants.Kernels):
-        names = [step_constants.architecture_group(catalog, setup.cluster.gpu, entry.name) for setup in setups]
+        names = [architecture_group(catalog.training, setup.cluster.gpu, entry.name) for setup in setups]
         unique = tuple(dict.fromkeys(names))
         groups[entry.name] = unique, np.array([unique.index(name) for name in names], np.intp)
     return Batch(

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.catalog.entries import Gpu
 from app.catalog.estimate import Estimate
-from app.catalog.load import Catalog
+from app.catalog.load import Catalog, architecture_group
 from app.formulas.arrays import Array
 from app.formulas.training import arguments
 from app.formulas.transformer import Shape
@@ -17,12 +17,6 @@ from app.plan.scenario import SoftwareRequest
 
 Sampling = Callable[[str, str], Array]
 """A constant by group and name: its typical value, its draws, or something a fit is trying."""
-
-
-def architecture_group(catalog: Catalog, gpu: Gpu, name: str) -> str:
-    """The group that holds a GPU's kernel constant: its own, its architecture's, or the common one."""
-    groups = (f"gpu-{gpu.key}", f"architecture-{gpu.architecture}", "architecture-other")
-    return next(group for group in groups if name in catalog.training.get(group, {}))
 
 
 @dataclass(frozen=True)
@@ -39,7 +33,10 @@ class Kernels:
 def kernels(catalog: Catalog, gpu: Gpu, read: Sampling) -> Kernels:
     """The kernel constants of one GPU."""
     return Kernels(
-        **{entry.name: read(architecture_group(catalog, gpu, entry.name), entry.name) for entry in fields(Kernels)}
+        **{
+            entry.name: read(architecture_group(catalog.training, gpu, entry.name), entry.name)
+            for entry in fields(Kernels)
+        }
     )
 
 
@@ -135,7 +132,7 @@ def calibration(read: Sampling, kernel: Kernels, conditions: Conditions) -> argu
 
 def measured(catalog: Catalog, gpu: Gpu) -> bool:
     """Whether published step times of the GPU's architecture went into its constants."""
-    group = architecture_group(catalog, gpu, "products")
+    group = architecture_group(catalog.training, gpu, "products")
     return catalog.training[group]["products"].status in ("calibrated", "measured")
 
 
@@ -205,7 +202,7 @@ def card(catalog: Catalog, gpu: Gpu, precision: str, read: Callable[[Estimate], 
     measured on, a card with w times the watts for each FLOP/s of its peak runs w^x as near to that peak, within limits.
     """
     wide, linear, _ = peaks(gpu, precision)
-    usual = read(catalog.training[architecture_group(catalog, gpu, "watts")]["watts"])
+    usual = read(catalog.training[architecture_group(catalog.training, gpu, "watts")]["watts"])
     power = catalog.training["power"]
     share = read(gpu.power) / (read(wide) / TERA) / usual
     multiprocessors = gpu.multiprocessors or catalog.training["products"]["multiprocessors"].typical
@@ -331,12 +328,12 @@ def _stack_of(
     )
     trait["gathers_tokens"] = float(request.dispatcher == "all-gather")
     trait["dispatch_bytes"] = 1.0 if request.dispatch_precision == "fp8" else 2.0
-    fused_since = catalog.training[architecture_group(catalog, gpu, "fused_experts")]["fused_experts"].typical
+    fused_since = catalog.training[architecture_group(catalog.training, gpu, "fused_experts")]["fused_experts"].typical
     trait["fused_experts"] = float(trait["fp8_weights"] > 0 and low and trait["release"] >= fused_since)
     trait["untuned"] = float(request.regime in ("recipe", "functional"))
     if experts and request.graphs == "partial":
         trait["graphs"] = 0.0
-    trait["flash"] *= catalog.training[architecture_group(catalog, gpu, "flash")]["flash"].typical
+    trait["flash"] *= catalog.training[architecture_group(catalog.training, gpu, "flash")]["flash"].typical
     if experts and biases:
         trait["fused"] = 0.0
     if trait["release"] >= maturity["fused_loss"].typical:
@@ -354,4 +351,4 @@ def weight_bytes(catalog: Catalog, gpu: Gpu, precision: str, stack: Stack) -> fl
     """
     if precision != "fp8" or peaks(gpu, precision)[2] != 1 or not stack.fp8_weights > 0:
         return 2.0
-    return catalog.training[architecture_group(catalog, gpu, "fp8_weight")]["fp8_weight"].typical
+    return catalog.training[architecture_group(catalog.training, gpu, "fp8_weight")]["fp8_weight"].typical

@@ -4,22 +4,22 @@ from dataclasses import fields
 
 import numpy as np
 
-from app.plan.band import Draws
 from app.plan.result import Bottleneck, Memory, Storage, Training
 
-NOTHING = Draws(np.full(1, np.nan))
+NO_TIME = np.full(1, np.nan)
+"""What a run takes that there is none of [s]."""
 
-TRAINING: Training[Draws] = Training(
+TRAINING: Training = Training(
     parallelism=None,
     searched=0,
     feasible=0,
-    step_time=NOTHING,
-    time_to_train=NOTHING,
+    step_time=None,
+    time_to_train=None,
     parts=(),
     groups=(),
-    mfu=NOTHING,
-    hfu=NOTHING,
-    tokens_per_second=NOTHING,
+    mfu=None,
+    hfu=None,
+    tokens_per_second=None,
     steps=0.0,
     availability=np.nan,
     straggler=np.nan,
@@ -28,10 +28,10 @@ TRAINING: Training[Draws] = Training(
     flops_per_token=0.0,
     alternatives=(),
     cloud=(),
-    productive_time=NOTHING,
-    campaign_time=NOTHING,
+    productive_time=None,
+    campaign_time=None,
     range_rests_on=(),
 )
-MEMORY: Memory[Draws] = Memory(parts=(), total=NOTHING, capacity=NOTHING, headroom=NOTHING, fits=None)
-STORAGE: Storage[Draws] = Storage(**{entry.name: NOTHING for entry in fields(Storage)})
-BOTTLENECK: Bottleneck[Draws] = Bottleneck(resource=None, share=None, what_if=())
+MEMORY: Memory = Memory(parts=(), total=None, capacity=None, headroom=None, fits=None)
+STORAGE: Storage = Storage(**{entry.name: None for entry in fields(Storage)})
+BOTTLENECK: Bottleneck = Bottleneck(resource=None, share=None, what_if=())

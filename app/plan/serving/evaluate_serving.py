@@ -239,13 +239,12 @@ def _pool_does_not_fit(plan: ServingPlan, pool: PoolName) -> Finding | None:
     if not np.size(layout.tensor):
         text = f"No replica of the parallelism that is asked for has room in the {gpus:,} GPUs of the pool for {what}."
         return Finding("error", "pool-does-not-fit", text, pool_fields(pool), "Leave its parallelism blank.")
-    room = inputs.constants.memory_share * inputs.gpu.memory_capacity - inputs.constants.reserved_memory
     least = float(np.min(np.asarray(serving_weights(inputs.model, layout))))
-    if least < room:
+    if least < inputs.room:
         return None
     text = (
         f"The weights take {show(least, 'B')} of each GPU of the pool for {what} at least, and the engine leaves "
-        f"{show(float(room), 'B')}."
+        f"{show(float(inputs.room), 'B')}."
     )
     return Finding("error", "pool-does-not-fit", text, pool_fields(pool), "Give it more GPUs, or fewer bits a weight.")
 
@@ -254,14 +253,13 @@ def does_not_fit(plan: ServingPlan) -> Finding:
     """The model does not fit, and what would make it fit."""
     it, inputs = plan.setting, plan.inputs
     need = model_bytes(plan)
-    share, reserved = inputs.constants.memory_share * inputs.gpu.memory_capacity, inputs.constants.reserved_memory
-    room = float(share - reserved)
+    room = float(inputs.room)
     if room <= 0:
         return Finding(
             "error",
             "serving-does-not-fit",
-            f"The engine may take {show(float(share), 'B')} of a GPU's memory, and activations, graphs and libraries "
-            f"need {show(float(reserved), 'B')} before any weight.",
+            f"The engine may take {show(float(inputs.taken), 'B')} of a GPU's memory, and activations, graphs and "
+            f"libraries need {show(float(inputs.constants.reserved_memory), 'B')} before any weight.",
             ("memory_share", "gpu"),
             "Let the engine take more of the memory, or use GPUs that have more.",
         )

@@ -151,7 +151,7 @@ def memory_of(operation: Operation, measured: Measured) -> ServingMemory[Draws]:
         weights=drawn(serving_weights(inputs.model, layout)),
         kv_cache=drawn(used),
         other=drawn(inputs.constants.reserved_memory),
-        capacity=drawn(inputs.constants.memory_share * inputs.gpu.memory_capacity),
+        capacity=drawn(inputs.taken),
         sequences=drawn(held),
     )
 

@@ -248,6 +248,16 @@ class ServingInputs:
     constants: ServingConstants
     used: tuple[Estimate, ...]
 
+    @property
+    def taken(self) -> Array:
+        """What the engine takes of a GPU's memory [B]."""
+        return self.constants.memory_share * self.gpu.memory_capacity
+
+    @property
+    def room(self) -> Array:
+        """What is left of that for weights, keys and values [B]."""
+        return self.taken - self.constants.reserved_memory
+
 
 def years_of(it: Setting) -> float:
     """How much younger the engine's release is than those that its constants are of [years]."""

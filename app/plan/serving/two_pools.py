@@ -98,9 +98,8 @@ def prompts_of(it: Setting, inputs: ServingInputs, limits: Limits) -> Prompts:
     rate, time = prompt_pool(inputs.model, gpu, layout, inputs.load, inputs.constants)
     size = np.asarray(layout.gpus)
     sent = np.asarray(transfer_time(transfer_bytes(inputs.model, inputs.load), link_between(it, inputs) * size))
-    room = inputs.constants.memory_share * inputs.gpu.memory_capacity - inputs.constants.reserved_memory
     first = np.asarray(inputs.constants.first_token_time + 1.5 * np.asarray(time) + sent)
-    possible = (np.asarray(serving_weights(inputs.model, layout)) < room) & (first <= limits.first_token)
+    possible = (np.asarray(serving_weights(inputs.model, layout)) < inputs.room) & (first <= limits.first_token)
     return Prompts(layout, np.asarray(rate), np.asarray(time), possible)
 
 

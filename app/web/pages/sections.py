@@ -60,8 +60,6 @@ SECTIONS: Mapping[str, Section] = {
     "share": Section("Share and export", here=True),
     "sources": Section("Sources"),
 }
-DRAWN = tuple(name for section in SECTIONS.values() if section.here for name in section.charts)
-"""The charts of the planner."""
 
 
 def absent(plan: Plan) -> frozenset[str]:
