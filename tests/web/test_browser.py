@@ -389,6 +389,7 @@ def test_no_words_of_a_chart_cover_others_on_a_phone(page: Page, server: str) ->
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(server + "/")
     page.evaluate("for (const fold of document.querySelectorAll('details.section')) fold.open = true")
+    expect(page.locator("details.section .unfolded[data-from], details.section .unfolded > a")).to_have_count(0)
     covered = page.evaluate(
         """() => [...document.querySelectorAll("figure.chart")].flatMap((chart) => {
           const words = [...chart.querySelectorAll("svg text")].filter((text) => text.getClientRects().length);

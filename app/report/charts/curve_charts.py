@@ -349,13 +349,16 @@ def roofline(gpu_roofline: Roofline) -> go.Figure:
         )
     ]
     for place, kernel in enumerate(kernels):
-        at = math.log10(kernel.intensity), math.log10(kernel.rate)
-        number = annotation(f"{place + 1}", *at, "center", "middle", bgcolor=CLEAR)
         row = 15 * (len(kernels) - 1 - place) + 4
         said = annotation(
             f"{place + 1}  {kernel.name}", 1, 0, "right", "bottom", xref="paper", yref="paper", yshift=row
         )
-        notes += [number, said | {"bgcolor": CLEAR}]
+        notes.append(said | {"bgcolor": CLEAR})
+    for crowd in _crowds(kernels):
+        left = min(math.log10(kernels[place].intensity) for place in crowd)
+        middle = math.fsum(math.log10(kernels[place].rate) for place in crowd) / len(crowd)
+        numbers = ", ".join(f"{place + 1}" for place in crowd)
+        notes.append(annotation(numbers, left, middle, "right", "middle", xshift=-18))
     held = math.fsum(kernel.time for kernel in kernels if kernel.intensity < gpu_roofline.ridge) / whole
     title = f"Memory is the roof of {style.share(held)} of the kernels' time, arithmetic of the rest"
     return figure(
@@ -367,6 +370,18 @@ def roofline(gpu_roofline: Roofline) -> go.Figure:
         y=style.logarithmic("FLOP/s", y_low, y_high, "FLOP/s"),
         annotations=notes,
     )
+
+
+def _crowds(kernels: Sequence[Kernel]) -> list[list[int]]:
+    """Places of the kernels by what they stand beside: circles that cover each other have one label."""
+    crowds: list[list[int]] = []
+    for place in sorted(range(len(kernels)), key=lambda place: kernels[place].intensity):
+        near = crowds and kernels[place].intensity < 10 ** (2 / 3) * kernels[crowds[-1][-1]].intensity
+        if near:
+            crowds[-1].append(place)
+        else:
+            crowds.append([place])
+    return [sorted(crowd) for crowd in crowds]
 
 
 def _kernel(kernel: Kernel, share: float, roof: float) -> Values:
@@ -389,8 +404,8 @@ def _kernel(kernel: Kernel, share: float, roof: float) -> Values:
 
 def _per_byte(low: float, high: float) -> Values:
     """The axis of operations for each byte, with marks at powers of ten."""
-    powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
-    spots = [(10.0**power, f"{10.0**power:,g}") for power in powers]
+    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
+    spots = [(10.0**power, f"{10.0**power:,g}") for power in range(first, last + 1, 1 + (last - first) // 4)]
     return titled("FLOP for each byte", type="log", range=[math.log10(low), math.log10(high)], **marked(spots))
 
 
