@@ -495,7 +495,7 @@ def test_nothing_moves_while_a_page_arrives(browser: Browser, server: str) -> No
     """On a narrow page the form stands below the answer, wherever in the document what has come so far ends."""
     context = browser.new_context(viewport={"width": 390, "height": 844})
     page = context.new_page()
-    for address in ("/", "/size?model=llama-3-8b&training_tokens=1T&gpu=h100-sxm", "/cost"):
+    for address in ("/", "/size?model=llama-3-8b&training_tokens=1T&gpu=h100-sxm", "/cost", "/serve", "/serve/size"):
         page.goto(server + address)
         order = page.evaluate("[...document.querySelectorAll('#headline, #scenario, #sections')].map(part => part.id)")
         tops = [page.locator(f"#{name}").bounding_box()["y"] for name in order]

@@ -70,6 +70,14 @@ def test_the_permalink_opens(client: TestClient) -> None:
     assert client.get(answer["permalink"]).status_code == 200
 
 
+@pytest.mark.parametrize("address", ["/serve", "/serve/size"])
+def test_the_answer_stands_before_its_form(client: TestClient, address: str) -> None:
+    page = client.get(address).text
+    places = [page.index(f'id="{part}"') for part in ("headline", "scenario", "sections")]
+    assert places == sorted(places)
+    assert '<a class="skip" href="#scenario">' in page
+
+
 def test_a_wrong_field_stands_beside_its_message(client: TestClient) -> None:
     page = client.get("/serve?tpot_limit=soon")
     assert page.status_code == 422
