@@ -117,7 +117,7 @@ def variant(scenario: Scenario, catalog: Catalog) -> ServingVariant:
     owned = ownership(cluster, network, network.prices)
     plan = plan_serving(setting(scenario, cluster, network, catalog), catalog)
     second = float(np.ravel(per_gpu_time(owned.total, scenario.gpus, owned.rates.lifetime.draws(), 1.0))[0])
-    priced, served = isfinite(second), plan.operation
+    priced, served = isfinite(second), None if network.unbuildable else plan.operation
     measured = evaluate_operation(plan, served, catalog) if served else None
     rate = float(measured.requests[0]) * scenario.output_tokens / scenario.gpus if measured else None
     return ServingVariant(
@@ -131,7 +131,7 @@ def variant(scenario: Scenario, catalog: Catalog) -> ServingVariant:
         interactivity=1 / float(measured.time_per_token[0]) if measured else None,
         ttft=float(measured.first_token[0]) if measured else None,
         per_million_output_tokens=float(cost_of_tokens(second, rate, MILLION)) if rate and priced else None,
-        front=front_of(plan, second if priced else None),
+        front=() if network.unbuildable else front_of(plan, second if priced else None),
         query=scenario.query(),
     )
 

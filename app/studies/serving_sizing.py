@@ -175,7 +175,9 @@ def smallest_and_quickest(
     for place in dict.fromkeys((cheapest, quickest)):
         row, column = divmod(place, kept.shape[1])
         replicas = ceil(float(needed[row, column] / size[row, 0]))
-        yield priced(asked, cluster, tried, (row, column), replicas, catalog)
+        candidate = priced(asked, cluster, tried, (row, column), replicas, catalog)
+        if candidate:
+            yield candidate
 
 
 REPLICA = 16
@@ -197,13 +199,15 @@ def served_share(question: ServingQuestion, tried: Tried) -> Floats:
 
 def priced(
     asked: ServingQuestion, cluster: Cluster, tried: Tried, place: tuple[int, int], replicas: int, catalog: Catalog
-) -> ServingCandidate:
-    """One cluster with its network, priced."""
+) -> ServingCandidate | None:
+    """One cluster with its network, priced; ``None`` where the network cannot be built."""
     layout = tried.at(place[0])
     each = cluster.gpus_per_node
     gpus = ceil(replicas * int(layout.gpus) / each) * each
     own = asked.model_copy(update={"gpus": gpus})
     network = network_of(own, catalog)
+    if network.unbuildable:
+        return None
     owned = ownership(network.cluster, network, network.prices)
     requests = float(tried.requests[place]) * float(layout.gpus)
     answer = float(tried.concurrency[place]) / requests

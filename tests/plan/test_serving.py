@@ -72,6 +72,17 @@ def test_a_limit_that_nothing_keeps_is_a_finding() -> None:
     assert answer.serving.front
 
 
+def test_what_joins_the_gpus_cannot_be_built_so_nothing_is_served() -> None:
+    # 512 nodes of 8 NICs; two tiers of 64 ports carry 256
+    answer = evaluated(gpus=4096, tiers=2)
+    serving = answer.serving
+    assert "too-many-hosts" in [one.code for one in answer.findings]
+    assert [serving.users, serving.tpot, serving.costs.per_million_output_tokens, serving.parallelism] == [None] * 4
+    assert serving.front == ()
+    assert answer.findings[0].message in answer.verdict
+    assert evaluated(gpus=4096, tiers=3).serving.users is not None
+
+
 def test_formats_of_a_checkpoint() -> None:
     # NVFP4: 4 bits, and 8 of a scale for each 16 weights; gpt-oss keeps attention in BF16
     assert WEIGHT_BYTES["nvfp4"] == 0.5625

@@ -47,6 +47,11 @@ def test_experts_over_two_nodes_feel_the_network_and_most_of_all_tcp() -> None:
     assert rates["infiniband-xdr"] >= rates["infiniband-ndr"] >= rates["roce-400"] > 1.5 * rates["tcp-400"]
 
 
+def test_a_cluster_whose_network_cannot_be_built_serves_nothing() -> None:
+    this, *_ = serving_domains(Scenario(**ASKED | {"gpus": 4096, "tiers": 2}), CATALOG).domains
+    assert (this.throughput, this.per_million_output_tokens, this.parallelism, this.front) == (None, None, None, ())
+
+
 def test_one_node_has_no_network_to_compare() -> None:
     assert serving_domains(Scenario(**ASKED | {"gpus": 8}), CATALOG).networks == ()
 

@@ -48,6 +48,21 @@ def test_a_tighter_limit_and_more_users_need_no_fewer_gpus() -> None:
     assert few < many
 
 
+def test_a_cluster_whose_network_cannot_be_built_is_no_candidate() -> None:
+    asked = {"gpu": ["h100-sxm"], "tpot_limit": "30 ms", "users": 20_000, "topology": "fat-tree"}
+
+    def unbuildable(gpus: int, scale_out: str) -> bool:
+        question = ServingQuestion(gpus=gpus, scale_out=scale_out, topology="fat-tree", tiers=1)
+        return network_of(question, CATALOG).unbuildable
+
+    every, of_one_tier = (
+        {(one.gpus, one.scale_out) for one in sized(**asked | more).candidates} for more in ({}, {"tiers": 1})
+    )
+    refused = {one for one in every if unbuildable(*one)}
+    assert refused  # no switch has ports for all NICs
+    assert of_one_tier == every - refused
+
+
 def test_headroom_is_left() -> None:
     asked = {"request_rate": "100 /s", "tpot_limit": "40 ms"}
     tight, spare = (sized(headroom=share, **asked).fewest_gpus.gpus for share in (1.0, 0.5))

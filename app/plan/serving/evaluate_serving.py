@@ -1,7 +1,7 @@
 """One question about serving on its network in; what the cluster answers, with findings, out."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,10 @@ class Served:
     serving: Serving[Draws]
     findings: tuple[Finding, ...]
 
+    def on_no_network(self) -> "Served":
+        """Nothing: what would join the GPUs cannot be built."""
+        return replace(self, serving=replace(nothing_served(self.plan), front=()))
+
 
 def serve(scenario: Scenario, network: Network, owned: Ownership, catalog: Catalog) -> Served:
     """What a cluster serves: how many users, how soon, on which layout, at what cost, and what limits it."""
@@ -56,7 +60,8 @@ def serve(scenario: Scenario, network: Network, owned: Ownership, catalog: Catal
     operation = plan.operation
     serving = serving_of(plan, operation, owned, catalog) if operation else nothing_served(plan)
     findings = *shape_findings(scenario.part(ModelRequest), catalog), *serving_findings(plan, catalog)
-    return Served(plan, serving, findings)
+    served = Served(plan, serving, findings)
+    return served.on_no_network() if network.unbuildable else served
 
 
 def chosen(plan: ServingPlan) -> dict[str, Any]:
