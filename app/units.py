@@ -269,8 +269,9 @@ def _scale(value: float, unit: str) -> tuple[float, str]:
     for threshold, name in _SHOWN[unit]:
         if abs(value) >= threshold * 0.9995:
             return (_WORTH.get(name, 10**3 if name.startswith("K") else threshold), name)
-    threshold, name = _SHOWN[unit][-1]
-    return (threshold, name)
+    if not value and unit == "s":
+        return 1.0, "s"
+    return _SHOWN[unit][-1]
 
 
 def _digits(value: float, digits: int) -> str:
@@ -304,8 +305,8 @@ def show(value: float | None, unit: str, digits: int = 3) -> str:
     ('175\u202fdays', '$6,100', '–', '400\u202fGb/s')
     >>> show(16384, "1"), show(1020.5, "1"), show(15e12, "1")
     ('16,384', '1,020', '15\u202fT')
-    >>> show(1.61, "USD/h"), show(2.02e6, "USD/year")
-    ('$1.61/h', '$2.02\u202fM/year')
+    >>> show(1.61, "USD/h"), show(2.02e6, "USD/year"), show(0, "s")
+    ('$1.61/h', '$2.02\u202fM/year', '0\u202fs')
     """
     if value is None or not math.isfinite(value):
         return "–"

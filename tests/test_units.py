@@ -92,7 +92,7 @@ def test_numbers_that_are_not_finite_are_refused(value: float) -> None:
         (13.4e6, "USD", "$13.4\u202fM"),
         (2.95 / 3600, "USD/s", "$2.95/h"),
         (0.08 / 3.6e6, "USD/J", "$0.08/kWh"),
-        (0.0, "s", "0\u202fns"),
+        (0.0, "s", "0\u202fs"),
         (math.nan, "s", "–"),
         (None, "s", "–"),
     ],

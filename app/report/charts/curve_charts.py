@@ -173,7 +173,7 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
     data = [trace for series in drawn for trace in _traces(series, curve, crowded)]
     x_scale = math.log10 if curve.x_logarithmic else float
     notes = _names(
-        drawn,
+        drawn if len(drawn) > 1 else [],  # a single line is what the title is about
         curve.marks,
         lambda x: (x_scale(x) - x_scale(x_low)) / (x_scale(x_high) - x_scale(x_low) or 1.0),
         lambda y: (scale(y) - scale(low)) / (scale(high) - scale(low)),
