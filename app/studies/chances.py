@@ -61,10 +61,13 @@ class Chances:
         "", "Chances", "Clusters near the limits with their ranges and chances, cheapest first."
     )
     safest: Likely | None = result(
-        "", "Safest", "The cheapest of them that keeps each limit in nine cases of ten; null where none does."
+        "",
+        "Safest",
+        "The cheapest of them, without a deadline the soonest, that keeps each limit in nine cases of ten; null where "
+        "none does.",
     )
     sooner: Sooner | None = result(
-        "", "A week sooner", "What at least a week less costs; null where nothing saves one."
+        "", "A week sooner", "What at least a week less costs; null without a deadline, and where nothing saves one."
     )
 
 
@@ -72,8 +75,10 @@ class Chances:
 def chances(question: Question, answer: Answer, catalog: Catalog) -> Chances:
     """The chances of the clusters that a reader of this answer chooses among."""
     likely = tuple(fold(_likely(question, candidate, catalog)) for candidate in _near(question, answer))
-    safest = next((cluster for cluster in likely if cluster.least >= SAFE), None)
-    return Chances(likely, safest, _sooner(answer))
+    safe = [cluster for cluster in likely if cluster.least >= SAFE]
+    if not answer.deadline:
+        safe.sort(key=lambda cluster: cluster.time_to_train.typical)
+    return Chances(likely, safe[0] if safe else None, _sooner(answer))
 
 
 def nearest_misses(answer: Answer) -> tuple[Candidate, ...]:
@@ -130,7 +135,7 @@ def _likely(question: Question, candidate: Candidate, catalog: Catalog) -> Likel
 
 def _sooner(answer: Answer) -> Sooner | None:
     """The front is cheapest first, so the first that saves a week is the cheapest that does."""
-    best = answer.cheapest
+    best = answer.cheapest if answer.deadline else None
     saves = ((candidate, best.time_to_train - candidate.time_to_train) for candidate in answer.front) if best else ()
     sooner = next(((candidate, saved) for candidate, saved in saves if saved >= WEEK), None)
     if best is None or sooner is None:

@@ -30,6 +30,12 @@ Key = tuple[str, str, int]
 """GPU, network and number of GPUs."""
 NEAREST = 5
 """Kinds of cluster that are looked at closely for each limit: those that come nearest to it."""
+STEPS = range(1, 6)
+"""Steps by which clusters beside the best are tried: a node or rack each, of many a share."""
+STEP = 0.08
+"""That share of its nodes or racks."""
+CLOSE = 1.1
+"""GPUs whose best cluster costs, or takes, so many times the least at most are looked at beside it too."""
 ABOUT = 2
 """Whole nodes or racks more and fewer than the number looked for that are tried as well."""
 WAYS = 300
@@ -163,6 +169,11 @@ class Answer:
     complete: bool = result("", "Complete", "Whether all clusters were tried; false where time ran out.")
     message: str = result("", "Message", "Why no cluster meets the limits, and by how much; blank where one does.")
 
+    @property
+    def best(self) -> Candidate | None:
+        """What to buy: by a date the cheapest, without one the soonest that the money or the power allows."""
+        return self.cheapest if self.deadline else self.fastest
+
 
 @nan_is_an_answer
 def size(
@@ -171,7 +182,8 @@ def size(
     """Try clusters of every candidate GPU and network, in whole nodes or racks.
 
     First in sizes that double; then, for every limit, the clusters that by the line between two sizes come nearest to
-    meeting it at least cost or soonest, a node or rack at a time. What is named is the plan of its scenario.
+    meeting it at least cost or soonest, a node or rack at a time; then those beside the best that keep the limits with
+    more to spare. What is named is the plan of its scenario.
 
     Tries no more after ``seconds``, or once it is ``stopped``, and says so in ``complete``.
     """
@@ -188,6 +200,8 @@ def size(
     for wide in (0, ABOUT):
         looked_at |= dict.fromkeys(_worth_a_look(question, search.tried))
         search.exactly(_beside(question, catalog, looked_at, wide))
+    search.settle()
+    search.exactly(_safer(question, catalog, search.tried))
     search.settle()
     feasible = [candidate for candidate in search.tried.values() if candidate]
     meeting = [candidate for candidate in feasible if candidate.meets]
@@ -213,6 +227,28 @@ def _beside(question: Question, catalog: Catalog, keys: Iterable[Key], wide: int
         unit = _unit(catalog, gpu)
         for more in range(-wide, wide + 1):
             yield gpu, scale_out, min((gpus // unit + more) * unit, question.gpus // unit * unit)
+
+
+def _safer(question: Question, catalog: Catalog, tried: Mapping[Key, Candidate | None]) -> Iterator[Key]:
+    """Clusters with more to spare than the best, of every GPU whose own is close to it.
+
+    By a date the cheapest is best and larger ones are safer; without one the soonest is, and smaller ones are.
+    """
+    dated = "deadline" in question.limits
+
+    def worth(one: Candidate) -> float:
+        return one.cost if dated else one.time_to_train
+
+    best: dict[str, Candidate] = {}
+    for one in sorted((one for one in tried.values() if one and one.meets), key=worth):
+        best.setdefault(one.gpu, one)
+    close = [one for one in best.values() if worth(one) <= worth(next(iter(best.values()))) * CLOSE]
+    for one in close:
+        unit = _unit(catalog, one.gpu)
+        units = one.gpus // unit
+        for step in STEPS:
+            more = max(step, round(units * STEP * step))
+            yield one.gpu, one.scale_out, min(units + more if dated else units - more, question.gpus // unit) * unit
 
 
 def _unit(catalog: Catalog, gpu: str) -> int:

@@ -62,6 +62,33 @@ def test_the_safest_is_the_cheapest_that_keeps_each_limit_in_nine_of_ten(found: 
     assert 1 < len(found.chances) <= MOST
 
 
+def test_what_is_safe_costs_about_as_much_more_as_the_time_may_take() -> None:
+    # Sizes that double leave nothing between 1.0 and 2 times the cheapest; a range of +20 % asks for about 1.2 times.
+    asked = question(deadline="60 days", model="llama-3-70b", gpus=2048, scale_out=["roce-400"])
+    answer = size(asked, CATALOG, seconds=60)
+    found = chances(asked, answer, CATALOG)
+    assert answer.cheapest is not None
+    assert found.safest is not None
+    likely = next(one for one in found.chances if one.query == answer.cheapest.query)
+    spread = likely.time_to_train.high / likely.time_to_train.typical
+    assert 1 < found.safest.gpus / answer.cheapest.gpus < 1.1 * spread
+
+
+def test_without_a_date_the_soonest_that_the_money_allows_is_best() -> None:
+    asked = question(budget="$20M", scale_out=["roce-400"])
+    answer = size(asked, CATALOG, seconds=60)
+    found = chances(asked, answer, CATALOG)
+    assert answer.best == answer.fastest
+    assert answer.fastest is not None
+    assert answer.fastest.cost > 0.95 * 20e6
+    assert found.sooner is None
+    assert found.safest is not None
+    assert 0.75 * answer.fastest.gpus <= found.safest.gpus < answer.fastest.gpus
+    assert all(
+        one.least < SAFE for one in found.chances if one.time_to_train.typical < found.safest.time_to_train.typical
+    )
+
+
 def test_a_week_sooner_is_bought_from_the_cheapest_of_the_front_that_saves_one(answer: Answer, found: Chances) -> None:
     assert answer.cheapest is not None
     quicker = [one for one in answer.front if one.time_to_train <= answer.cheapest.time_to_train - WEEK]

@@ -187,10 +187,11 @@ def test_the_best_value_has_the_least_product_of_time_and_cost(answer: Answer) -
 
 
 def test_clusters_double_from_one_node_and_are_tried_finely_where_a_limit_is_crossed() -> None:
-    # 8, 16, … 1,024 GPUs: eight sizes on InfiniBand and on RoCE. The deadline lies between the two largest.
+    # 8, 16, … 1,024 GPUs: eight sizes on InfiniBand and on RoCE, and beside the best, of one node, 3, 5 and 6 nodes. The
+    # deadline lies between the two largest.
     asked = {"gpu": ["h100-sxm"], "gpus": 1500}
     without = size(question(**asked, deadline="100 years"), load_catalog(), seconds=60)
-    assert without.considered == 2 * 8
+    assert without.considered == 2 * 8 + 3
     assert max(point.gpus for point in without.front) == 1024
     days = sorted(point.time_to_train for point in without.front)
     between = size(question(**asked, deadline=f"{(days[0] + days[1]) / 2} s"), load_catalog(), seconds=60)
@@ -235,11 +236,11 @@ def test_sizing_and_the_plan_say_the_same_of_the_two_networks() -> None:
 
 
 def test_a_rack_is_the_smallest_cluster_where_racks_are_sold() -> None:
-    # 72 GPUs of a rack, then two racks.
+    # 72 GPUs of a rack, two racks, and the third that 256 GPUs allow beside the best.
     asked = {"gpu": ["gb200"], "gpus": 256, "scale_out": ["infiniband-ndr"], "deadline": "100 years"}
     found = size(question(**asked), load_catalog(), seconds=60)
-    assert found.considered == 2
-    assert {point.gpus for point in found.front} <= {72, 144}
+    assert found.considered == 3
+    assert {point.gpus for point in found.front} <= {72, 144, 216}
 
 
 @pytest.mark.parametrize("kind", ["capital", "rental", "run"])

@@ -513,7 +513,7 @@ def _cross(cluster: Likely) -> Iterator[Values]:
 
 def _picks(answer: Answer) -> Iterator[Values]:
     """The names of the clusters that are picked."""
-    chosen = {"cheapest": answer.cheapest, "soonest": answer.fastest}
+    chosen = {"cheapest": answer.cheapest if answer.deadline else None, "soonest": answer.fastest}
     for index, (name, cluster) in enumerate(chosen.items()):
         if cluster is not None:
             x, y = math.log10(cluster.time_to_train), math.log10(cluster.cost)
@@ -534,11 +534,12 @@ def _limit_names(deadline: float | None, budget: float | None) -> Iterator[Value
 
 def _pareto_title(answer: Answer, texts: Sequence[str], catalog: Catalog) -> str:
     """Which cluster to take, or how far the choice reaches."""
-    best = answer.cheapest
+    best = answer.best
     if answer.message or best is None:
         return answer.message or f"The choice reaches from {texts[0]} to {texts[-1]}"
     outcome = f"{show(best.time_to_train, 's', 2)}, {show(best.cost, 'USD', 2)}"
-    return f"Cheapest that meets the limits: {_cluster(best, catalog)}, {outcome}"
+    which = "Cheapest" if answer.deadline else "Soonest"
+    return f"{which} that meets the limits: {_cluster(best, catalog)}, {outcome}"
 
 
 def _cluster(candidate: Candidate, catalog: Catalog) -> str:

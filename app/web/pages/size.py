@@ -81,19 +81,20 @@ def _chance_columns(answer: SizeAnswer) -> dict[str, str]:
 
 def _picks(answer: SizeAnswer) -> Iterator[tuple[str, Likely | Candidate, str]]:
     """What to choose among: a title, a cluster, and why it stands there."""
-    if answer.cheapest:
+    if answer.cheapest and answer.deadline:
         yield "Cheapest", answer.cheapest, "least money of those that meet every limit"
     if answer.fastest:
         yield "Soonest", answer.fastest, "least time of those that meet every limit"
     if answer.safest:
-        yield "Safest", answer.safest, "cheapest that keeps each limit in nine cases of ten"
+        best = "cheapest" if answer.deadline else "soonest"
+        yield "Safest", answer.safest, f"{best} that keeps each limit in nine cases of ten"
     for candidate in nearest_misses(answer):
         yield "Nearest miss", candidate, f"misses only the {form.title(candidate.misses[0], Question).lower()}"
 
 
 def _sized_in_a_sentence(question: Question, answer: Answer, catalog: Catalog) -> str:
     """The answer as one would say it."""
-    best = answer.cheapest
+    best, how = answer.best, "cheapest" if answer.deadline else "soonest"
     if best is None:
         return answer.message
     usual = f" within the usual {show(USUAL_DEADLINE, 's')}"
@@ -101,7 +102,7 @@ def _sized_in_a_sentence(question: Question, answer: Answer, catalog: Catalog) -
     model = model_name(question.part(ModelRequest), catalog)
     return (
         f"{best.gpus:,} {catalog.gpus[best.gpu].name} on {catalog.scale_out[best.scale_out].name} train {model} "
-        f"cheapest{limits}: {show(best.time_to_train, 's')} for {show(best.cost, 'USD')}."
+        f"{how}{limits}: {show(best.time_to_train, 's')} for {show(best.cost, 'USD')}."
     )
 
 
