@@ -187,7 +187,7 @@ def test_the_best_value_has_the_least_product_of_time_and_cost(answer: Answer) -
 
 
 def test_clusters_double_from_one_node_and_are_tried_finely_where_a_limit_is_crossed() -> None:
-    # 8, 16, … 1,024 GPUs: eight sizes on InfiniBand and on RoCE, and beside the best, of one node, 3, 5 and 6 nodes. The
+    # 8, 16, … 1,024 GPUs: eight sizes on InfiniBand and on RoCE, and beside the best, of one node, 3, 5 and 6. The
     # deadline lies between the two largest.
     asked = {"gpu": ["h100-sxm"], "gpus": 1500}
     without = size(question(**asked, deadline="100 years"), load_catalog(), seconds=60)
