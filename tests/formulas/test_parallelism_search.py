@@ -194,3 +194,26 @@ def test_what_fits_is_known_without_timing_it():
     for name in ("enumerated", "divisible", "feasible", "smallest_memory", "smallest"):
         assert getattr(timed, name) == getattr(untimed, name)
     assert np.isnan(untimed.time).all()
+
+
+def test_what_gpus_share_is_not_what_tells_them_apart():
+    # the same number of GPUs, with more memory, a smaller domain (tensor parallelism of 8 at most), a higher peak
+    job, fixed = Job(2048.0, 512.0), FixedDegrees(largest_tensor=2)
+    changes = {"memory_capacity": 340e9}, {"scale_up_domain": 2.0}, {"linear_peak": 624e12}
+    roomy, domain, fast = (replace(A100, **change) for change in changes)
+    cramped = replace(CAL, context_memory=CAL.context_memory + 40e9)
+    asked = [
+        *(Search(GPT, job, gpu, SOFT, CAL, LINKS, 512) for gpu in (A100, roomy, domain, fast)),
+        Search(GPT, job, A100, SOFT, cramped, LINKS, 512),
+        Search(GPT, job, A100, SOFT, CAL, LINKS, 512, fixed),
+        Search(GPT, replace(job, global_batch=256.0), A100, SOFT, CAL, LINKS, 512),
+        Search(GPT, job, A100, SOFT, CAL, LINKS, 256),
+    ]
+    together = [best(search, timed=False) for search in asked]
+    for search, shared in zip(asked, together, strict=True):
+        parallelism_search._enumerated.cache_clear()
+        alone = best(search, timed=False)
+        assert (alone.feasible, alone.divisible, alone.smallest) == (shared.feasible, shared.divisible, shared.smallest)
+        assert np.array_equal(alone.memory, shared.memory)
+    assert together[0].feasible == together[3].feasible
+    assert len({found.feasible for found in together}) == len(asked) - 1

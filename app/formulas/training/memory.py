@@ -49,7 +49,9 @@ def memory(shape: Shape, job: Job, parallelism: Parallelism, software: Software,
     [0.64, 1.28, 3.84, 0.32, 1.2, 0.0, 7.28]
     """
     weights, gradients, optimizer = states(shape, job, parallelism, software)
-    activations, logits, buffers = activity(shape, job, parallelism, software, calibration)
+    activations, logits, buffers = activity(
+        shape, job, parallelism, software, calibration.context_memory, calibration.fragmentation
+    )
     total = (weights + gradients + optimizer) + (activations + logits + buffers)
     return Memory(weights, gradients, optimizer, activations, logits, buffers, total)
 
@@ -122,7 +124,7 @@ def kept_bytes(shape: Shape, job: Job, parallelism: Parallelism, software: Softw
 
 
 def activity(
-    shape: Shape, job: Job, parallelism: Parallelism, software: Software, calibration: Calibration
+    shape: Shape, job: Job, parallelism: Parallelism, software: Software, context: Array, fragmentation: Array
 ) -> tuple[Array, Array, Array]:
     """Activations, logits and buffers of the fullest GPU, the second half of its memory.
 
@@ -132,13 +134,18 @@ def activity(
     *Buffers*: the CUDA context, communication buffers and the allocator's fragmentation. Neither the experts' degree
     nor the sharding changes them.
 
+    Args:
+        shape, job, parallelism, software: the model, a step of it, how it is spread, and the stack.
+        context: bytes outside the allocator [B].
+        fragmentation: share by which reserved memory exceeds allocated memory [1].
+
     Returns:
         Activations, logits, buffers [B].
 
     Source: Korthikanti et al., 2022, table 2 and section 4.2.3.
 
-    >>> from app.formulas.training.examples import JOB, LOSSLESS, MODEL
-    >>> sizes = activity(MODEL, JOB, Parallelism(recompute=1.0), Software(), LOSSLESS)
+    >>> from app.formulas.training.examples import JOB, MODEL
+    >>> sizes = activity(MODEL, JOB, Parallelism(recompute=1.0), Software(), context=0, fragmentation=0)
     >>> [round(float(size) / 1e6) for size in sizes]  # ten inputs of 2 MB and a layer of 32 MB; 12 · 100,000 · 1,000
     [52, 1200, 0]
     """
@@ -154,5 +161,5 @@ def activity(
     logits = tokens * shape.vocabulary / t * software.logit_bytes
     # The last stage holds the logits but only one micro-batch in flight.
     last = where(p > 1, maximum(logits - tokens * (alive - 1) * layers, 0.0), logits)
-    buffers = calibration.context_memory + calibration.fragmentation * (activations + last)
+    buffers = context + fragmentation * (activations + last)
     return activations, last, buffers

@@ -120,6 +120,35 @@ class FixedDegrees:
         """GPUs over which each expert is cut [1]."""
         return self.expert_tensor or (tensor if self.cut_experts else 1)
 
+    def spread(self, gpus: Counts, settings: Mapping[str, Array], recompute: Array | Whole = 0) -> Parallelism:
+        """Configurations of all GPUs; what a formula does not read may be left out of the settings.
+
+        Args:
+            gpus: GPUs that train [1].
+            settings: degrees and the like, by the names of `Parallelism`.
+            recompute: 0 none, 1 selective, 2 full.
+        """
+        configurations = Parallelism(**settings)
+        data = gpus / (configurations.tensor * configurations.pipeline * configurations.context)
+        replicas, group = data * configurations.context, self.sharding_group
+        columns: dict[str, Array] = {
+            **settings,
+            "data": data,
+            "sharding_group": replicas if group is None else minimum(float(group), replicas),
+            "expert_tensor": self.ranks_of_expert(configurations.tensor) * 1.0,
+            "recompute": (recompute == 2) * 1.0 if self.recomputed is None else self.recomputed,
+            "recompute_core": (recompute == 1) * 1.0,
+            "bubble": self.bubble,
+            "stages_first": float(self.stages_first),
+            "context_exchange": self.context_exchange,
+            "causal_balance": float(self.causal_balance),
+        }
+        if self.bidirectional:
+            columns["bidirectional"] = where(configurations.pipeline > 1, 1.0, 0.0)
+        if self.chunks:
+            columns["deepest"], columns["beside_head"] = _laid_out(self.chunks, configurations.pipeline)
+        return Parallelism(**columns)
+
 
 @dataclass(frozen=True)
 class SearchResult:
@@ -192,33 +221,35 @@ class Search:
     gpus: Counts
     fixed: FixedDegrees = FixedDegrees()
 
-    def parallelism(self, settings: Mapping[str, Array], recompute: Array | Whole = 0) -> Parallelism:
-        """Configurations of all GPUs; what a formula does not read may be left out of the settings.
+    @property
+    def space(self) -> _Space:
+        """What can be tried, whatever the GPU's rates and the links."""
+        most = self.fixed.largest_tensor or max(int(self.gpu.scale_up_domain), 1) * 4
+        context, fragmentation = self.calibration.context_memory, self.calibration.fragmentation
+        return _Space(self.shape, self.job, self.software, self.gpus, self.fixed, most, context, fragmentation)
 
-        Args:
-            settings: degrees and the like, by the names of `Parallelism`.
-            recompute: 0 none, 1 selective, 2 full.
-        """
-        configurations = Parallelism(**settings)
-        data = self.gpus / (configurations.tensor * configurations.pipeline * configurations.context)
-        replicas, group = data * configurations.context, self.fixed.sharding_group
-        columns: dict[str, Array] = {
-            **settings,
-            "data": data,
-            "sharding_group": replicas if group is None else minimum(float(group), replicas),
-            "expert_tensor": self.fixed.ranks_of_expert(configurations.tensor) * 1.0,
-            "recompute": (recompute == 2) * 1.0 if self.fixed.recomputed is None else self.fixed.recomputed,
-            "recompute_core": (recompute == 1) * 1.0,
-            "bubble": self.fixed.bubble,
-            "stages_first": float(self.fixed.stages_first),
-            "context_exchange": self.fixed.context_exchange,
-            "causal_balance": float(self.fixed.causal_balance),
-        }
-        if self.fixed.bidirectional:
-            columns["bidirectional"] = where(configurations.pipeline > 1, 1.0, 0.0)
-        if self.fixed.chunks:
-            columns["deepest"], columns["beside_head"] = _laid_out(self.fixed.chunks, configurations.pipeline)
-        return Parallelism(**columns)
+    def parallelism(self, settings: Mapping[str, Array], recompute: Array | Whole = 0) -> Parallelism:
+        """Configurations of all GPUs: see `FixedDegrees.spread`."""
+        return self.fixed.spread(self.gpus, settings, recompute)
+
+
+class _Space(NamedTuple):
+    """What a search can try, and what decides how much memory each takes; GPUs and networks share it.
+
+    Attributes:
+        shape, job, software, gpus, fixed: as in `Search`.
+        largest_tensor: highest tensor-parallel degree tried [1].
+        context, fragmentation: of the memory, as in `app.formulas.training.memory.activity`.
+    """
+
+    shape: Shape
+    job: Job
+    software: Software
+    gpus: Counts
+    fixed: FixedDegrees
+    largest_tensor: int
+    context: Array
+    fragmentation: Array
 
 
 def _laid_out(chunks: Sequence[int], pipeline: Array) -> tuple[Array, Array]:
@@ -258,20 +289,20 @@ def _choices(fixed: int | None, options: Sequence[int]) -> list[int]:
     return list(options) if fixed is None else [fixed]
 
 
-def _degrees(search: Search) -> dict[str, list[int]]:
+def _degrees(space: _Space) -> dict[str, list[int]]:
     """Candidate values of each setting, before they are combined."""
-    shape, job, gpus, fixed = search.shape, search.job, search.gpus, search.fixed
+    shape, job, gpus, fixed = space.shape, space.job, space.gpus, space.fixed
     heads, kv_heads, experts = int(shape.heads), int(shape.kv_heads), int(shape.experts)
     sequence, batch = int(job.sequence_length), int(job.global_batch)
-    most = fixed.largest_tensor or max(int(search.gpu.scale_up_domain), 1) * 4
     tensor = [
-        t for t in divisors(heads) if gpus % t == 0 and t <= most and (kv_heads % t == 0 or t % max(kv_heads, 1) == 0)
-    ]
+        t for t in divisors(heads)
+        if gpus % t == 0 and t <= space.largest_tensor and (kv_heads % t == 0 or t % max(kv_heads, 1) == 0)
+    ]  # fmt: skip
     pipeline = [p for p in divisors(gpus) if p <= int(shape.depth) and (p == 1 or not (fixed.bidirectional and p % 2))]
     context = [c for c in divisors(gpus) if sequence % (2 * c) == 0 and sequence // c >= SHORTEST_SHARE] or [1]
     if fixed.context_exchange == ALL_TO_ALL:
         context = [c for c in context if heads % c == 0]
-    stack = search.software
+    stack = space.software
     selective = float(stack.flash) < 1 or float(stack.selective_linear) > 0 or float(stack.selective_modules) > 0
     return {
         "tensor": _choices(fixed.tensor, tensor),
@@ -425,9 +456,9 @@ def _table(values: Array, axes: Mapping[str, Numbers]) -> Numbers:
     return table.ravel() if table.shape == whole else np.broadcast_to(table, whole).ravel()
 
 
-def _grid(search: Search) -> _Grid:
-    shape, job, fixed = search.shape, search.job, search.fixed
-    lists = _degrees(search)
+def _grid(space: _Space) -> _Grid:
+    shape, job, fixed = space.shape, space.job, space.fixed
+    lists = _degrees(space)
     stages = np.array(_stages(shape, lists["pipeline"], fixed), np.int64).reshape(-1, 2)
     p, kind = np.unique(stages[:, 0], return_inverse=True)
     t, c, e, b = (np.array(lists[name], np.int64) for name in ("tensor", "context", "expert", "micro_batch"))
@@ -436,7 +467,7 @@ def _grid(search: Search) -> _Grid:
 
     across = t[:, None, None], p[:, None, None, None], c[:, None]
     spans = e * fixed.ranks_of_expert(across[0])
-    data, whole, even, rounds, spread = _division(search.gpus, int(job.global_batch), *across, spans, b)
+    data, whole, even, rounds, spread = _division(space.gpus, int(job.global_batch), *across, spans, b)
     divides = np.where((stages[:, 1] > 1)[:, None, None, None], rounds[kind], even[kind])[:, :, :, None]
     divides = divides & spread[kind][..., None]
     divisible = int(np.count_nonzero(divides)) * variants
@@ -507,8 +538,7 @@ def best_of(
     for search in searches:
         key = search.job, search.gpu, search.gpus
         if key not in by_job:
-            grid = _grid(search)
-            by_job[key] = grid, _fitting(search, grid, budget * _capacity(search))
+            by_job[key] = _fitting(search, budget * _capacity(search))
         fitted.append(by_job[key])
     if timed:
         times = _times(_Field.of(searches, fitted), quickest)
@@ -602,9 +632,9 @@ class _Fitting:
     smallest: Parallelism | None
 
 
-def _fitting(search: Search, grid: _Grid, limit: float) -> _Fitting:
+def _fitting(search: Search, limit: float) -> tuple[_Grid, _Fitting]:
     """The candidates that fit. The least recomputation is the quickest: more is only for what does not fit yet."""
-    states, activity = _memory_tables(search, grid)
+    grid, states, activity = _enumerated(search.space)
     some = grid.at(np.flatnonzero(grid.divides & (states[:, grid.kind, ..., None] <= limit)))
     left, kept = np.arange(len(some.run)), []
     for level, busy in zip(grid.recompute, activity, strict=True):
@@ -625,9 +655,9 @@ def _fitting(search: Search, grid: _Grid, limit: float) -> _Fitting:
     else:
         frugal, levels, size = _frugal(grid, states, activity)
     if not len(size):
-        return _Fitting(candidates, recompute, memory, np.nan, None)
+        return grid, _Fitting(candidates, recompute, memory, np.nan, None)
     smallest = row(search.parallelism(grid.columns(frugal), levels), 0)
-    return _Fitting(candidates, recompute, memory, float(size[0]), smallest)
+    return grid, _Fitting(candidates, recompute, memory, float(size[0]), smallest)
 
 
 def _superfluous(grid: _Grid, some: _Candidates, fits: Flags) -> Flags:
@@ -648,15 +678,21 @@ def _frugal(grid: _Grid, states: Numbers, activity: Numbers) -> tuple[_Candidate
     return some.at(place), np.array(grid.recompute)[level], sizes[level, place]
 
 
-def _memory_tables(search: Search, grid: _Grid) -> tuple[Numbers, Numbers]:
-    """Memory of states, with their axes, and of activations: by recomputation, then as a table of stages and layers."""
-    shape, job, software = search.shape, search.job, search.software
-    states = sum(training_memory.states(shape, job, search.parallelism(grid.kept), software))
+@lru_cache(maxsize=16)
+def _enumerated(space: _Space) -> tuple[_Grid, Numbers, Numbers]:
+    """Candidates, memory of their states, with its axes, and of their activations: by recomputation, then as a table of
+    stages and layers.
+
+    Kept: it takes a third of a search, and a study asks about equal numbers of other GPUs and on other networks.
+    """
+    grid, shape, job, software = _grid(space), space.shape, space.job, space.software
+    states = sum(training_memory.states(shape, job, space.fixed.spread(space.gpus, grid.kept), software))
     levels = np.array(grid.recompute)[:, *[None] * 5]
-    busy = search.parallelism(grid.busy, levels)
-    activity = sum(training_memory.activity(shape, job, busy, software, search.calibration))
+    busy = space.fixed.spread(space.gpus, grid.busy, levels)
+    activity = sum(training_memory.activity(shape, job, busy, software, space.context, space.fragmentation))
     _, stages, tensor, context, _, micro_batches = grid.divides.shape
     return (
+        grid,
         np.broadcast_to(states, np.broadcast(*grid.kept.values()).shape),
         np.broadcast_to(activity, (len(levels), stages, tensor, context, 1, micro_batches)),
     )
