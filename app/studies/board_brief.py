@@ -91,6 +91,7 @@ class Brief:
     plan: Plan
     lines: tuple[Line, ...]
     time_chance: float | None
+    calendar_chance: float | None
     money_chance: float | None
     alternatives: tuple[Alternative, ...]
     risks: tuple[Risk, ...]
@@ -104,6 +105,7 @@ def brief(question: BriefQuestion, catalog: Catalog) -> Brief:
         plan=plan,
         lines=tuple(capital_lines(plan)),
         time_chance=chance(drawn.training.time_to_train, question.deadline),
+        calendar_chance=chance(drawn.training.campaign_time, question.deadline),
         money_chance=chance(drawn.costs.capital, question.budget),
         alternatives=tuple(_alternatives(scenario, plan, catalog)),
         risks=tuple(_risks(scenario, plan, catalog)),

@@ -14,6 +14,8 @@ from app.units import parse
 
 MOST = 10
 """Clusters whose chances are worked out: each is a plan with its ranges."""
+ALIKE = 1.04
+"""Clusters of the front whose costs are closer than so many times tell a reader the same."""
 SAFE = 0.9
 """The chance of each limit from which on a cluster is called safe."""
 WEEK = parse("7 days", "s")
@@ -28,19 +30,28 @@ class Likely(Generic[Q]):
     gpus: int = result("1", "GPUs", "GPUs of the cluster.")
     query: str = result("", "Query", "Its scenario as a query string.")
     time_to_train: Q = result("s", "Time to train", "Time of the run.", formula="training.time_to_train")
+    campaign_time: Q = result(
+        "s",
+        "Calendar time",
+        "Time from start to end, with ramp-up, evaluation, restarts and bad nodes.",
+        formula="training.campaign_time",
+    )
     capital: Q = result("USD", "Capital", "Nodes, networks and the building they need, bought.")
     rental: Q = result("USD", "Rent of the run", "GPU-hours of the run at the rent of one.", formula="costs.rental")
     run: Q = result("USD", "Owned cost of the run", "The run's share of the lifetime's total.", formula="costs.run")
     cost: Q = result("USD", "Cost", "The one of the three costs that the budget is for.")
     power: Q = result("W", "Power", "Power to provide for nodes and networks at their maximum, IT load alone.")
     by_deadline: float | None = result("1", "By the date", "Chance that the run takes no longer.", share=True)
+    by_calendar: float | None = result(
+        "1", "By the calendar", "Chance that it takes no longer from start to end.", share=True
+    )
     in_budget: float | None = result("1", "In budget", "Chance that it costs no more.", share=True)
     in_power: float | None = result("1", "In power", "Chance that it draws no more.", share=True)
 
     @property
     def least(self) -> float:
-        """The chance of the limit that it is least likely to keep."""
-        return min((odds for odds in (self.by_deadline, self.in_budget, self.in_power) if odds is not None), default=1)
+        """The chance of the limit that it is least likely to keep; a date is one on the calendar."""
+        return min((odds for odds in (self.by_calendar, self.in_budget, self.in_power) if odds is not None), default=1)
 
 
 @record
@@ -63,8 +74,8 @@ class Chances:
     safest: Likely | None = result(
         "",
         "Safest",
-        "The cheapest of them, without a deadline the soonest, that keeps each limit in nine cases of ten; null where "
-        "none does.",
+        "The cheapest of them, without a deadline the soonest, that keeps each limit in nine cases of ten, a deadline "
+        "by the calendar; null where none does.",
     )
     sooner: Sooner | None = result(
         "", "A week sooner", "What at least a week less costs; null without a deadline, and where nothing saves one."
@@ -102,7 +113,8 @@ def _near(question: Question, answer: Answer) -> list[Candidate]:
     for candidate in sorted(answer.front, key=lambda candidate: _distance(question, candidate)):
         if len(kept) >= MOST:
             break
-        kept.setdefault(candidate.query, candidate)
+        if all(max(candidate.cost, other.cost) > ALIKE * min(candidate.cost, other.cost) for other in kept.values()):
+            kept[candidate.query] = candidate
     return sorted(kept.values(), key=lambda candidate: candidate.cost)
 
 
@@ -115,7 +127,8 @@ def _distance(question: Question, candidate: Candidate) -> float:
 
 def _likely(question: Question, candidate: Candidate, catalog: Catalog) -> Likely[Draws]:
     drawn = stages(question.scenario(candidate.gpu, candidate.scale_out, candidate.gpus), catalog)
-    time, power = drawn.training.time_to_train, drawn.cluster.power
+    time, calendar = drawn.training.time_to_train, drawn.training.campaign_time
+    power, deadline = drawn.cluster.power, question.limits.get("deadline")
     spent = {"capital": drawn.costs.capital, "rental": drawn.costs.rental, "run": drawn.costs.per_run}
     cost = spent[question.budget_kind]
     return Likely(
@@ -124,10 +137,12 @@ def _likely(question: Question, candidate: Candidate, catalog: Catalog) -> Likel
         gpus=candidate.gpus,
         query=candidate.query,
         time_to_train=time,
+        campaign_time=calendar,
         **spent,
         cost=cost,
         power=power,
-        by_deadline=chance(time, question.limits.get("deadline")),
+        by_deadline=chance(time, deadline),
+        by_calendar=chance(calendar, deadline),
         in_budget=chance(cost, question.budget),
         in_power=chance(power, question.power_limit),
     )

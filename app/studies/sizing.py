@@ -32,7 +32,7 @@ NEAREST = 5
 """Kinds of cluster that are looked at closely for each limit: those that come nearest to it."""
 STEPS = range(1, 6)
 """Steps by which clusters beside the best are tried: a node or rack each, of many a share."""
-STEP = 0.08
+STEP = 0.12
 """That share of its nodes or racks."""
 CLOSE = 1.1
 """GPUs whose best cluster costs, or takes, so many times the least at most are looked at beside it too."""

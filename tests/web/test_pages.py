@@ -490,7 +490,7 @@ def test_the_brief_holds_the_ask_the_chances_and_a_line_to_sign(client: TestClie
 
 
 def test_a_brief_without_limits_says_so(client: TestClient) -> None:
-    assert get(client, "/brief").text().count("no limit given") == 2
+    assert get(client, "/brief").text().count("no limit given") == 3
     assert client.get("/brief?budget=many").status_code == 422
 
 
@@ -498,12 +498,13 @@ def test_sizing_says_how_likely_each_limit_is_kept(client: TestClient) -> None:
     asked = "?model=llama-3-8b&training_tokens=1T&gpu=h100-sxm&gpus=1024&deadline=30+days&budget=$40M"
     answer = client.get(f"/api/v1/size{asked}").json()
     safest = answer["safest"]
-    assert min(safest["by_deadline"], safest["in_budget"]) >= 0.9
+    assert min(safest["by_calendar"], safest["in_budget"]) >= 0.9
     assert safest["in_power"] is None  # no limit of power was given
     headline = "".join(Page(client.get(f"/size{asked}").text).by_id["headline"])
     assert "Safest" in headline
     assert f"{safest['gpus']:,} × H100 SXM" in headline
     assert f"{templating.odds(safest['by_deadline'])} by the date" in headline
+    assert f"{templating.odds(safest['by_calendar'])} by the calendar" in headline
     assert f"{templating.odds(safest['in_budget'])} in budget" in headline
     assert "in power" not in headline
 
