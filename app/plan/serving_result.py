@@ -84,6 +84,12 @@ class ServingBottleneck:
         "", "Bottleneck", "The resource that gains most when doubled.", words="resource", show=("comparison",)
     )
     share: float = result("1", "Share", "What doubling it gains.", share=True)
+    pool: str = result(
+        "",
+        "Pool",
+        "Which of two pools that makes quickest: prefill or decode; blank where one does both.",
+        words="pool",
+    )
     what_if: tuple[Doubled, ...] = result("", "What if", "Each resource doubled.", table="serving_what_if")
 
 

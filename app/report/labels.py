@@ -61,6 +61,7 @@ VOCABULARIES: Mapping[str, Mapping[str, str]] = {
         "sink": "Attention sinks",
         "linear": "Linear attention",
     },
+    "pool": {"prefill": "Prompts", "decode": "Answers"},
     "way": WAYS,
     "order": ORDERS,
     "range": RANGE,

@@ -729,6 +729,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     ("serving", "serving.transfer_bytes", (r"V = L κ_1 s_i",)),
     ("serving", "serving.transfer_time", (r"T = \frac{V}{B}",)),
+    ("serving", "serving.prompts_carried", (r"r = \frac{n B}{V}",)),
     (
         "serving",
         "serving.prompt_pool",
@@ -1097,6 +1098,7 @@ TITLES = {
     "serving.pools_rate": "Two pools in the ratio that keeps both busy",
     "serving.transfer_bytes": "Keys and values between pools",
     "serving.transfer_time": "Time to send them",
+    "serving.prompts_carried": "Prompts that the network between pools carries",
     "serving.cost_of_tokens": "Cost and energy of tokens",
     "serving.break_even_load": "Load at which tokens cost what they do elsewhere",
     "serving.users_served": "Users",

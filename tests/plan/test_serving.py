@@ -103,6 +103,42 @@ def test_two_pools_send_keys_and_values_over_the_network() -> None:
     assert slower.serving.ttft.typical > serving.ttft.typical
 
 
+POOLS = {"gpus": 64, "serving": "disaggregated", "engine": "vllm", "tpot_limit": "30 ms"}
+
+
+def test_the_network_between_pools_carries_no_more_than_it_can() -> None:
+    # 1,024 tokens of Llama 3 70B leave 335.5 MB in 16 bit; at 1 Gb/s a GPU sends 0.3 of them a second
+    slow, fast = (evaluated(network_rate=rate, **POOLS).serving for rate in ("1 Gb/s", "400 Gb/s"))
+    smaller = min(slow.prefill.gpus, slow.decode.gpus)
+    sent = slow.kv_transfer.bytes.typical / slow.kv_transfer.time.typical / slow.prefill.parallelism.gpus
+    assert slow.requests_per_second.typical <= smaller * sent / slow.kv_transfer.bytes.typical * (1 + 1e-6)
+    assert slow.kv_transfer.share_of_network == pytest.approx(1)
+    assert fast.kv_transfer.share_of_network < 0.1
+    assert slow.requests_per_second.typical < 0.2 * fast.requests_per_second.typical
+    assert (slow.bottleneck.resource, slow.bottleneck.pool) == ("scale_out", "")
+    gains = {one.resource: one.gain for one in slow.bottleneck.what_if}
+    assert gains["scale_out"] == pytest.approx(1)
+
+
+def test_the_bottleneck_of_two_pools_is_that_of_the_pair() -> None:
+    # long prompts and short answers are arithmetic, short prompts and long answers are reading
+    reading, computing = (
+        evaluated(input_tokens=prompt, output_tokens=answer, **POOLS).serving
+        for prompt, answer in ((256, 2048), (8000, 100))
+    )
+    assert (reading.bottleneck.resource, reading.bottleneck.pool) == ("memory_bandwidth", "decode")
+    assert (computing.bottleneck.resource, computing.bottleneck.pool) == ("compute", "prefill")
+    # a pool that is too small for its prompts holds up the other: twice its arithmetic is nearly twice the answers
+    small = evaluated(prefill_gpus=8, **POOLS).serving
+    assert (small.bottleneck.resource, small.bottleneck.pool) == ("compute", "prefill")
+    assert small.bottleneck.share > 0.9
+    for serving, tokens in ((reading, 2048), (computing, 100), (small, 1024)):
+        one = serving.bottleneck.what_if[0]
+        now = one.output_tokens_per_second_per_gpu / (1 + one.gain) * 64 / tokens
+        assert now == pytest.approx(serving.requests_per_second.typical, rel=0.02)
+    assert evaluated(gpus=8, tpot_limit="40 ms").serving.bottleneck.pool == ""
+
+
 def test_the_taper_reaches_what_the_pools_send() -> None:
     asked = {"gpus": 1024, "serving": "disaggregated", "engine": "vllm", "tpot_limit": "30 ms"}
     even, tapered = (evaluated(oversubscription=taper, **asked).serving.kv_transfer for taper in (1, 8))

@@ -43,6 +43,25 @@ def transfer_time(volume: Array, rate: Array) -> Array:
     return volume / rate
 
 
+def prompts_carried(gpus: Array, rate: Array, volume: Array) -> Array:
+    """Prompts a second whose keys and values the smaller of two pools sends or takes, n·B/V.
+
+    Args:
+        gpus: GPUs of the smaller pool, n [1].
+        rate: what one GPU sends or takes, B [B/s].
+        volume: bytes of one prompt, V [B].
+
+    Returns:
+        Rate [1/s].
+
+    Source: Zhong et al., "DistServe", 2024, section 3.3.
+
+    >>> prompts_carried(gpus=8, rate=5e10, volume=1e9)
+    400.0
+    """
+    return gpus * rate / volume
+
+
 def prompt_pool(
     model: ServedModel, gpu: ServingRates, layout: Layout, load: ServingLoad, constants: ServingConstants
 ) -> tuple[Array, Array]:

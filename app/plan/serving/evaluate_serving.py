@@ -115,7 +115,7 @@ def serving_of(plan: ServingPlan, operation: Operation, owned: Ownership, catalo
         parts=parts_of(plan, operation, measured, catalog),
         memory=memory_of(operation, measured),
         kv_transfer=transfer_of(plan, operation, measured, catalog),
-        bottleneck=bottleneck_of(plan, operation),
+        bottleneck=bottleneck_of(plan, operation, catalog),
         costs=costs,
         front=front_of(plan, gpu_second),
         alternatives=alternatives_of(plan, operation),

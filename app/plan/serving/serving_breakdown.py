@@ -11,14 +11,14 @@ from app.catalog.sampling import DRAWS
 from app.formulas.arrays import Array
 from app.formulas.serving.batching import SteadyState, steady_state
 from app.formulas.serving.decode import StepBatch, step_parts
-from app.formulas.serving.disaggregation import prompt_pool, transfer_bytes, transfer_time
+from app.formulas.serving.disaggregation import prompt_pool, prompts_carried, transfer_bytes, transfer_time
 from app.formulas.serving.kv_cache import sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.plan.band import Draws
 from app.plan.serving.serving_inputs import ServingInputs, on_network, residual, serving_inputs
 from app.plan.serving.serving_plan import ServingPlan
-from app.plan.serving.serving_search import NAMES, Limits, envelope, try_layouts, up_to_limits
-from app.plan.serving.two_pools import Operation, link_between
+from app.plan.serving.serving_search import NAMES, envelope, try_layouts, up_to_limits
+from app.plan.serving.two_pools import POOLS, Operation, link_between, links_between, rates_of_pools
 from app.plan.serving_result import (
     CacheTransfer,
     Doubled,
@@ -66,10 +66,10 @@ def evaluate_operation(plan: ServingPlan, operation: Operation, catalog: Catalog
         sent = transfer_time(volume, link_between(it, inputs) * float(pool.layout.gpus))
         first = np.asarray(inputs.constants.first_token_time + 1.5 * np.asarray(time) + sent + state.decode.total)
         answers = operation.concurrency * operation.workers / (state.time_per_token * load.output_tokens)
-        requests = np.minimum(
-            np.asarray(answers) * catalog.serving["pools"]["answers"].typical,
-            np.asarray(rate) * pool.workers * catalog.serving["pools"]["prompts"].typical,
-        )
+        shares = catalog.serving["pools"]
+        supply = np.asarray(rate) * pool.workers * shares["prompts"].typical
+        carried = prompts_carried(smaller_pool(operation), links_between(it, inputs), volume)
+        requests = np.minimum(np.asarray(answers) * shares["answers"].typical, np.minimum(supply, np.asarray(carried)))
     ones = np.ones(np.shape(DRAWS(inputs.used[0])))
     return Measured(state, first * ones, np.asarray(state.time_per_token) * ones, requests * ones, inputs)
 
@@ -167,14 +167,19 @@ def transfer_of(
     ones = np.ones_like(measured.requests)
     volume = transfer_bytes(inputs.model, inputs.load)
     link = link_between(it, inputs)
-    smaller = min(pool.workers * int(pool.layout.gpus), operation.workers * int(operation.layout.gpus))
-    traffic = measured.requests * volume / smaller
+    traffic = measured.requests * volume / smaller_pool(operation)
     return CacheTransfer(
         bytes=Draws(np.asarray(volume) * ones, inputs.used),
         time=Draws(np.asarray(transfer_time(volume, link * float(pool.layout.gpus))) * ones, inputs.used),
         rate=Draws(traffic, inputs.used, residual("throughput", it, catalog)),
         share_of_network=float(traffic[0] / link),
     )
+
+
+def smaller_pool(operation: Operation) -> int:
+    """GPUs of the smaller of two pools."""
+    prefill, decode = pools_of(operation)
+    return min(pool.gpus for pool in (prefill, decode) if pool)
 
 
 # What limits it ------------------------------------------------------------------------------------------------------
@@ -190,22 +195,32 @@ DOUBLED: Mapping[ServingResource, tuple[str, ...]] = {
 HOST = ("layer_time", "expert_layer_time", "latent_layer_time", "step_time", "sequence_time", "first_token_time")
 
 
-def bottleneck_of(plan: ServingPlan, operation: Operation) -> ServingBottleneck:
-    """What twice as much of each resource gains at the same limits, with the layout that was chosen."""
-    it, alone = plan.setting, operation.prompts is not None
-    limits = Limits(np.inf, plan.limits.time_per_token) if alone else plan.limits
+def bottleneck_of(plan: ServingPlan, operation: Operation, catalog: Catalog) -> ServingBottleneck:
+    """What twice as much of each resource gains at the same limits, with the layouts that were chosen."""
     changed = one_doubled_each(plan.inputs)
-    layout = Layout(**{name: np.array([[getattr(operation.layout, name)]]) for name in NAMES})
-    tried = up_to_limits(try_layouts(it, changed, layout, alone), limits, it, changed, alone)
-    now, *doubled = np.where(tried.within(limits), tried.requests, 0.0).max(axis=1)
-    tokens = it.question.output_tokens * operation.gpus / it.question.gpus
+    of_pools: tuple[Floats, ...] = ()
+    if operation.prompts:
+        of_pools = rates_of_pools(plan.setting, changed, operation.prompts, operation.layout, plan.limits, catalog)
+    now, *doubled = of_pools[0] if of_pools else rates_of_one_pool(plan, changed, operation)
+    tokens = plan.setting.question.output_tokens / plan.setting.question.gpus
     doubled = [max(now, then) for then in doubled]  # a load that keeps the limits keeps them with more of anything
     what_if = tuple(
         Doubled(resource, 2.0, float(then * tokens), float(then / now - 1) if now else 0.0)
         for resource, then in zip(DOUBLED, doubled, strict=True)
     )
     worst = max(what_if, key=lambda doubled_resource: doubled_resource.gain)
-    return ServingBottleneck(worst.resource, worst.gain, what_if)
+    quicker = [rates[1 + what_if.index(worst)] / rates[0] for rates in of_pools[1:]]
+    pool = POOLS[int(np.argmax(quicker))] if max(quicker, default=1.0) > 1 else ""
+    return ServingBottleneck(worst.resource, worst.gain, pool, what_if)
+
+
+def rates_of_one_pool(plan: ServingPlan, changed: ServingInputs, operation: Operation) -> Floats:
+    """What replicas of the layout answer a second at most within the limits, for each row of the inputs."""
+    it, limits = plan.setting, plan.limits
+    layout = Layout(**{name: np.array([[getattr(operation.layout, name)]]) for name in NAMES})
+    tried = up_to_limits(try_layouts(it, changed, layout), limits, it, changed)
+    most: Floats = np.where(tried.within(limits), tried.requests, 0.0).max(axis=1)
+    return most * operation.gpus
 
 
 def one_doubled_each(inputs: ServingInputs) -> ServingInputs:

@@ -6,12 +6,29 @@ from typing import Literal
 import numpy as np
 
 from app.catalog.load import Catalog
-from app.formulas.serving.disaggregation import pools_rate, prompt_pool, transfer_bytes, transfer_time
+from app.formulas.arrays import Array
+from app.formulas.serving.disaggregation import (
+    pools_rate,
+    prompt_pool,
+    prompts_carried,
+    transfer_bytes,
+    transfer_time,
+)
 from app.formulas.serving.kv_cache import serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_inputs import ServingInputs, Setting, on_network
-from app.plan.serving.serving_search import FIELDS, NAMES, Floats, Limits, Tried, layouts, try_all, up_to_limits
+from app.plan.serving.serving_search import (
+    FIELDS,
+    NAMES,
+    Floats,
+    Limits,
+    Tried,
+    layouts,
+    try_all,
+    try_layouts,
+    up_to_limits,
+)
 
 PoolName = Literal["prefill", "decode"]
 POOLS: tuple[PoolName, ...] = ("prefill", "decode")
@@ -125,10 +142,12 @@ def two_pools(
     rate, taken = float(rates[place, 0]), int(prompts.size[place, 0])
     given = np.asarray(answers.layout.gpus)
     each = answers.requests * given * shares["answers"].typical
-    counts, workers, requests = shared_out(question, (rate, taken), each, given)
+    sent = float(prompts_carried(1.0, link_between(it, inputs), transfer_bytes(inputs.model, inputs.load)))
+    counts, workers, supply = shared_out(question, (rate, taken), each, given, sent)
+    requests = np.minimum(supply, workers * each)
     if in_flight is not None:  # no more prompts come than answers end
         kept = kept & (answers.concurrency * workers >= in_flight * (1 - 1e-9)) & (requests > 0)
-        kept &= counts * rate >= in_flight * each / answers.concurrency
+        kept &= supply >= in_flight * each / answers.concurrency
         worth = -answers.time_per_token
     else:
         kept, worth = kept & (requests > 0), requests
@@ -159,37 +178,70 @@ def operation_at(
 
 
 def shared_out(
-    question: Scenario, prompts: tuple[float, int], each: Floats, given: Floats
+    question: Scenario, prompts: tuple[Array, int], each: Floats, given: Array, sent: Array
 ) -> tuple[Floats, Floats, Floats]:
-    """Replicas for prompts, for answers, and requests a second of both, for every layout and load of the answers.
+    """Replicas for prompts, for answers, and the prompts a second that reach them, for every load of the answers.
+
+    In the ratio that keeps both busy, or in halves where it is the network that holds them up.
 
     Args:
         question: how many GPUs there are, and how many a pool has where that is given.
         prompts: requests a second and GPUs of one replica for prompts.
         each: requests a second of one replica for answers.
         given: its GPUs.
+        sent: prompts a second whose keys and values one GPU sends or takes.
     """
     rate, taken = prompts
     gpus = float(question.gpus)
     ideal = gpus * np.asarray(pools_rate(rate / taken, each / given)) / rate
     best = [np.zeros_like(each)] * 3
-    for step in (0, 1):
-        counts = np.maximum(np.floor(ideal) + step, 1.0)
+    for replicas in (np.floor(ideal), np.floor(ideal) + 1, np.floor(gpus / 2 / taken)):
+        counts = np.maximum(replicas, 1.0) * np.ones_like(each)
         if question.prefill_gpus is not None:
             counts = np.full_like(each, question.prefill_gpus // taken)
         elif question.decode_gpus is not None:
             counts = np.full_like(each, (question.gpus - question.decode_gpus) // taken)
         left = gpus - counts * taken if question.decode_gpus is None else float(question.decode_gpus)
         workers = np.maximum(np.floor(left / given), 0.0)
-        requests = np.minimum(counts * rate, workers * each)
-        better = requests > best[2]
-        best = [np.where(better, new, old) for new, old in zip((counts, workers, requests), best, strict=True)]
+        supply = np.minimum(counts * rate, np.minimum(counts * taken, workers * given) * sent)
+        better = np.minimum(supply, workers * each) > np.minimum(best[2], best[1] * each)
+        best = [np.where(better, new, old) for new, old in zip((counts, workers, supply), best, strict=True)]
     return best[0], best[1], best[2]
 
 
 def link_between(it: Setting, inputs: ServingInputs) -> float:
+    """What one GPU sends to the other pool, by typical values [B/s]."""
+    return float(np.ravel(np.asarray(links_between(it, inputs)))[0])
+
+
+def links_between(it: Setting, inputs: ServingInputs) -> Array:
     """What one GPU sends to the other pool: over the scale-up link where the cluster is one domain [B/s]."""
     if it.question.gpus <= it.cluster.domain:
-        return float(np.ravel(inputs.gpu.scale_up)[0])
+        return inputs.gpu.scale_up
     everyone = Layout(tensor=float(it.question.gpus))
-    return float(np.ravel(on_network(inputs.gpu, it.site, everyone).scale_out)[0])
+    return on_network(inputs.gpu, it.site, everyone).scale_out
+
+
+def rates_of_pools(
+    it: Setting, inputs: ServingInputs, pool: PromptPool, layout: Layout, limits: Limits, catalog: Catalog
+) -> tuple[Floats, Floats, Floats]:
+    """What two pools of given layouts answer a second at most, the GPUs shared out between them anew.
+
+    Inputs may be in rows, as of a machine with more of something.
+
+    Returns:
+        Requests a second of the cluster, then those of one replica for prompts and of one for answers, for each row.
+    """
+    shares = catalog.serving["pools"]
+    gpu = on_network(inputs.gpu, it.site, pool.layout)
+    rate, _ = prompt_pool(inputs.model, gpu, pool.layout, inputs.load, inputs.constants)
+    along = Layout(**{name: np.array([[getattr(layout, name)]]) for name in NAMES})
+    of_answers = Limits(np.inf, limits.time_per_token)
+    answers = up_to_limits(try_layouts(it, inputs, along, alone=True), of_answers, it, inputs, alone=True)
+    kept = answers.within(of_answers)
+    rates = np.asarray(rate) * shares["prompts"].typical
+    each = answers.requests * layout.gpus * shares["answers"].typical
+    sent = prompts_carried(1.0, links_between(it, inputs), transfer_bytes(inputs.model, inputs.load))
+    _, workers, supply = shared_out(it.question, (rates, int(pool.layout.gpus)), each, layout.gpus, sent)
+    most: Floats = np.where(kept, np.minimum(supply, workers * each), 0.0).max(axis=1)
+    return most, np.broadcast_to(rates[:, 0], most.shape), np.where(kept, each, 0.0).max(axis=1)
