@@ -1,7 +1,8 @@
 """The bill of materials: how many of each part a design needs, and what they cost and draw."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,8 @@ from app.formulas import costs
 from app.formulas.arrays import Array, where
 from app.formulas.fabric import design as fabric_design
 from app.formulas.fabric import layouts
-from app.formulas.fabric.cabling import Cabling, Counts
+from app.formulas.fabric.cabling import Cabling, Counts, Floor
+from app.formulas.records import but
 from app.plan.cables import Inside, Medium, floor_of, inside_of, lane_of, media, switch_cage
 from app.plan.cluster import Cluster
 from app.plan.prices import Contained, PaidPart, PriceList
@@ -173,7 +175,7 @@ class Cages:
         How many links share a cage of the node is known for the node's own adapters; with others each has its own.
         """
         cages = cages_of(choice, catalog, cluster.platform.key, cluster.scale_out.key, request.planes)
-        return replace(cages, wanted=request.media) if request.media else cages
+        return but(cages, wanted=request.media) if request.media else cages
 
     def at(self, tier: str) -> tuple[tuple[float, int], Inside | None]:
         """The cage at one end of a link, and the optics where they are inside the box."""
@@ -339,7 +341,17 @@ def laid_out(
 ) -> Cabling:
     """A design with its racks on the floor."""
     floor = floor_of(catalog, cluster.platform.nodes_per_rack)
-    return Cabling(counted(design, cluster, request), floor, choice.spine.rack_units or 1)
+    return _laid_out(counted(design, cluster, request), floor, choice.spine.rack_units or 1)
+
+
+@lru_cache(maxsize=16)
+def _laid_out(counts: Counts, floor: Floor, rack_units: int) -> Cabling:
+    """The same by its numbers.
+
+    Kept: a plan lays out a design where it chooses it and where it prices it, and another network often has the same
+    racks and switches: finding the longest links and their lengths takes 0.3 ms each time.
+    """
+    return Cabling(counts, floor, rack_units)
 
 
 def build(

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from app.catalog.load import Catalog
 from app.formulas.arrays import Array, any_, where
 from app.formulas.fabric import layouts, tree
 from app.formulas.fabric.cabling import Floor
+from app.formulas.records import but
 from app.plan.bill_of_materials import LEVELS, Cages, Carried, cages_of, laid_out, media_of, part_counts, price_of
 from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
@@ -284,7 +285,7 @@ def offers(
     """
     best: dict[Any, tuple[int, LinkPrices]] = {}
     for place, choice in enumerate(choices):
-        cages = replace(cages_of(choice, prices.catalog, platform, scale_out, planes), wanted=wanted)
+        cages = but(cages_of(choice, prices.catalog, platform, scale_out, planes), wanted=wanted)
         least = (_link(cages, level, 0.0, prices, nothing=0.0) for level in LEVELS)
         offer = LinkPrices(_box(choice.leaf, prices), _box(choice.spine, prices), *least)
         boxes = (choice.leaf.switches_per_box, choice.spine.switches_per_box, choice.spine.rack_units)

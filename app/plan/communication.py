@@ -1,7 +1,7 @@
 """The one object that times transfers: a cluster and its designed network, as collectives and the step see them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from app.formulas.collectives.group_times import Links
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, Selection, choose
 from app.formulas.fabric.placement import PINNED, Site, network_share
+from app.formulas.records import but
 from app.formulas.tail import collective_wait, links_left
 from app.plan.cluster import Cluster
 from app.plan.machine import (
@@ -128,7 +129,7 @@ class Communication:
             return _own_machine(self, sampling)
         system = self.system
         if system.domain == self.gpus:  # cut to the cluster's size; a larger one fills it further
-            system = replace(system, domain=self.full_domain)
+            system = but(system, domain=self.full_domain)
         return _machine(self, system, np.asarray(gpus, float), sampling)
 
     def waiting(self, ranks: Array, sampling: Sampling = DRAWS) -> Array:
@@ -196,7 +197,7 @@ def _machine(fabric: Communication, system: CollectiveSystem, gpus: Floats, samp
     above = max(fabric.hops - 1, 0) * sampling(switch) if switch else 0.0
     leaf_domains = fabric.site.leaf / fabric.site.domain
     payload = sampling(fabric.catalog.collectives["packets"]["payload"])
-    return replace(
+    return but(
         built,
         scale_out_hop=sampling(latency),
         far_hop=above,
@@ -210,7 +211,7 @@ def _tapered(built: Machine, site: Site) -> Machine:
     if not site.matters and not site.rails_apart:
         return built
     everyone = [(1.0, built.ranks_per_domain * built.domains)]
-    return replace(
+    return but(
         built,
         ring_network=network_share(everyone, "ring", site, built.exits),
         tree_network=network_share(everyone, "tree", site, built.exits),
@@ -240,7 +241,7 @@ def _links(fabric: Communication, sampling: Sampling) -> Links:
         inside_rate=alone.scale_up_rate,
         inside_hop=alone.scale_up_hop,
         domain=float(domain),
-        library=replace(fabric.calibration(sampling), peer_overhead=0.0),
+        library=but(fabric.calibration(sampling), peer_overhead=0.0),
         site=fabric.site,
         ideal=fabric.ideal,
     )
@@ -320,7 +321,7 @@ def _degraded(transport: Transport, request: NetworkRequest, site: Site) -> Tran
     if request.degraded_link == BETWEEN_SWITCHES:
         return transport
     links = 1.0 if site.balancing in PINNED else site.planes
-    return replace(transport, left=float(links_left(links, request.link_rate_left)), loss=request.link_loss / links)
+    return but(transport, left=float(links_left(links, request.link_rate_left)), loss=request.link_loss / links)
 
 
 def of_scenario(scenario: Scenario, catalog: Catalog) -> Communication:
@@ -354,7 +355,7 @@ def _as_measured(built: Machine, efficiency: float) -> Machine:
     across = np.asarray(built.domains) > 1
     inside = np.where(across, 1.0, efficiency)
     most = np.maximum(built.scale_out_line, built.scale_out_rate)
-    return replace(
+    return but(
         built,
         scale_out_rate=np.minimum(built.scale_out_rate * np.where(across, efficiency, 1.0), most),
         scale_up_rate=built.scale_up_rate * inside,

@@ -1,7 +1,6 @@
 """The place where hardware and maths meet: a scenario and the catalogue in, one frozen plan, or a part of one, out."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from math import isnan
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 
 from app import __version__
 from app.catalog.load import Catalog
+from app.formulas.records import but
 from app.plan import result, summary
 from app.plan.all_reduce import Reduction, time_all_reduce
 from app.plan.all_reduce import explanations as explain_reduction
@@ -82,7 +82,7 @@ def _training(
         job = job.unfinished()
     cost = total_cost(cluster, network, network.prices, job.training.time_to_train.values)
     hardware = _hardware(cost.owned)
-    training = replace(
+    training = but(
         job.training,
         alternatives=training_job.alternatives(job) if "alternatives" in include else (),
         cloud=training_job.configurations(job) if "cloud" in include else (),
@@ -121,7 +121,7 @@ def _training(
         if "explanations" in include
         else {},
     )
-    return replace(plan, verdict=summary.verdict(plan, cluster, scenario.part(ModelRequest), catalog))
+    return but(plan, verdict=summary.verdict(plan, cluster, scenario.part(ModelRequest), catalog))
 
 
 def _serving(
@@ -169,7 +169,7 @@ def _erring(costs: Costs[Draws], job: training_job.Job) -> Costs[Draws]:
     """Costs whose run is as uncertain as the time that it takes."""
     error = job.training.time_to_train.residual
     of_the_run = ("per_run", "rental", "carbon_per_run")
-    return replace(costs, **{name: getattr(costs, name)._replace(residual=error) for name in of_the_run})
+    return but(costs, **{name: getattr(costs, name)._replace(residual=error) for name in of_the_run})
 
 
 @nan_is_an_answer

@@ -5,7 +5,7 @@ and accuracy report alike.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -20,6 +20,7 @@ from app.formulas import tail
 from app.formulas.arrays import Array
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import Calibration
+from app.formulas.records import but
 from app.plan.cluster import Cluster
 from app.plan.scenario import NetworkRequest
 
@@ -141,10 +142,10 @@ def machine(
     ranks = np.asarray(system.gpus_per_node * np.asarray(nodes, float))
     inside = np.minimum(kind.machine.ranks_per_domain, ranks)
     domains = np.ceil(ranks / inside)
-    joined = replace(kind.machine, ranks_per_domain=inside, domains=domains)
+    joined = but(kind.machine, ranks_per_domain=inside, domains=domains)
     if kind.across is None:
         return joined
-    return replace(
+    return but(
         joined,
         scale_up_rate=np.where(domains > 1, kind.across.rate, joined.scale_up_rate),
         scale_up_hop=np.where(domains > 1, kind.across.hop, joined.scale_up_hop),
@@ -348,7 +349,7 @@ def _through_slot(transport: Transport, card: Gpu, catalog: Catalog) -> Transpor
     rate = transport.rate.typical if isinstance(transport.rate, Estimate) else float(np.max(transport.rate))
     if rate <= max(slot.typical, nic_share):
         return transport
-    return replace(
+    return but(
         transport,
         rate=slot if slot.typical >= nic_share else server.nic_rate.times(nic_share / server.nic_rate.typical),
     )

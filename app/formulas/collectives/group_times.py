@@ -8,7 +8,7 @@ the ideal profile the textbook's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -18,6 +18,7 @@ from app.formulas.collectives import ideal
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, exchange_transfer, shortest
 from app.formulas.fabric.placement import Axis, Site, group_size, members, network_share
+from app.formulas.records import but
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ class Group:
 
     def over_one_card(self) -> Group:
         """The same where a ring leaves each domain over the network card of one GPU."""
-        return replace(self, machine=self.machine.but(exits=1.0), lines={})
+        return but(self, machine=self.machine.but(exits=1.0), lines={})
 
 
 def group_of(links: Links, axes: Sequence[Axis], exchanging: bool = True) -> Group:
@@ -246,5 +247,5 @@ def exchange_time(group: Group, inside: Array, across: Array) -> Array:
     form = "all-to-all"
     if form not in group.lines:
         group.lines[form] = ALGORITHMS_OF[form](m, group.library)
-    line = replace(group.lines[form]["ring"], rate=1.0)
+    line = but(group.lines[form]["ring"], rate=1.0)
     return shortest(form, transfer, m, group.library, {"ring": line})

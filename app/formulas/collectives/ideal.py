@@ -1,10 +1,11 @@
 """Collectives by the textbook: α–β forms, lower bounds, and the forms on a cluster's own links."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from app.formulas.arrays import Array
+from app.formulas.records import but
 
 ALGORITHMS = ("ring", "tree", "nvls", "nvls-tree", "collnet", "one-shot", "two-shot")
 PROTOCOLS = ("ll", "ll128", "simple")
@@ -410,8 +411,8 @@ class Machine:
     leaf_domains: Array = np.inf
 
     def but(self, **changes: Array) -> "Machine":
-        """The same with other links; in half the time of ``dataclasses.replace``, some 25 times a plan."""
-        return Machine(**{**vars(self), **changes})
+        """The same with other links."""
+        return but(self, **changes)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -512,7 +513,7 @@ def ideal_all_gather_time(message: Array, machine: Machine) -> Array:
     >>> round(float(ideal_all_gather_time(16.0, pair)), 2)  # 7/8 · 16 B at 7 B/s beside 1/2 · 2 B at 1 B/s, in chunks
     2.0
     """
-    summing = replace(machine, multicast_rate=0.0, in_network_reduction=0.0)
+    summing = but(machine, multicast_rate=0.0, in_network_reduction=0.0)
     times = ideal_all_reduce_times(message, summing)
     return np.fmin(times["ring"], times["hierarchical"]) / 2
 
@@ -532,7 +533,7 @@ def ideal_all_to_all_time(message: Array, machine: Machine) -> Array:
 
     >>> from dataclasses import replace
     >>> pair = Machine(8, 2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, scale_up_line=7.0, scale_out_line=1.0)
-    >>> float(ideal_all_to_all_time(16.0, pair)), float(ideal_all_to_all_time(16.0, replace(pair, rails_apart=1.0)))
+    >>> float(ideal_all_to_all_time(16.0, pair)), float(ideal_all_to_all_time(16.0, pair.but(rails_apart=1.0)))
     (8.0, 9.0)
     """
     g, domains = np.asarray(machine.ranks_per_domain, float), np.asarray(machine.domains, float)

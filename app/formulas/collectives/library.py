@@ -14,7 +14,7 @@ one scale-up domain [1], M domains [1].
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 
 import numpy as np
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.collectives.graph_kernels import GraphKernels, one_shot, two_shot
 from app.formulas.collectives.ideal import ALGORITHMS, PROTOCOLS, Machine, bus_factor
+from app.formulas.records import but
 
 
 @dataclass(frozen=True)
@@ -494,7 +495,7 @@ def _at_site(
     if not (any_(slower != 1) or any_(fuller != 1)):
         return lines
     return {
-        name: replace(line, latency=slower * line.latency, fill=fuller * line.fill, cap=fuller * line.cap)
+        name: but(line, latency=slower * line.latency, fill=fuller * line.fill, cap=fuller * line.cap)
         for name, line in lines.items()
     }
 

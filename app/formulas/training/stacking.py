@@ -6,7 +6,7 @@ Source: Railyard.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from app.formulas.arrays import Array
 from app.formulas.collectives.group_times import Links
 from app.formulas.collectives.ideal import Machine
 from app.formulas.fabric.placement import PINNED
+from app.formulas.records import but
 from app.formulas.training.arguments import GpuRates, Job, Parallelism
 
 Part = TypeVar("Part", GpuRates, Job, Machine, Parallelism)
@@ -34,7 +35,7 @@ def alike(links: Links, exchanging: bool) -> Hashable:
         What has to be the same [1].
 
     >>> from app.formulas.training.examples import LINKS
-    >>> alike(LINKS, True) == alike(replace(LINKS, domain=4.0), True)
+    >>> alike(LINKS, True) == alike(but(LINKS, domain=4.0), True)
     True
     """
     site = links.site
@@ -59,7 +60,7 @@ def stacked_links(links: Sequence[Links]) -> Links:
     """The same of links that are `alike`, each number in its own unit [s, B/s, 1].
 
     >>> from app.formulas.training.examples import LINKS
-    >>> stacked_links([LINKS, replace(LINKS, domain=4.0)]).domain
+    >>> stacked_links([LINKS, but(LINKS, domain=4.0)]).domain
     array([8., 4.])
     """
     return _links(links, _column)
@@ -78,7 +79,7 @@ def link_rows(links: Links, places: Places) -> Links:
     """The same of links, each number in its own unit [s, B/s, 1].
 
     >>> from app.formulas.training.examples import LINKS
-    >>> link_rows(stacked_links([LINKS, replace(LINKS, domain=4.0)]), np.array([1, 1])).domain
+    >>> link_rows(stacked_links([LINKS, but(LINKS, domain=4.0)]), np.array([1, 1])).domain
     array([4., 4.])
     """
     return _links([links], lambda values: _taken(values[0], places))
@@ -96,7 +97,7 @@ def _links(links: Sequence[Links], column: Callable[[Sequence[Any]], Any]) -> Li
     )  # fmt: skip
     places = {name: column([getattr(site, name) for site in sites]) for name in ("gpus", "domain", "leaf", "pod")}
     machines = [vars(each.machine) for each in links]
-    return replace(
+    return but(
         first,
         machine=Machine(**{name: column([machine[name] for machine in machines]) for name in machines[0]}),
         inside_rate=column([each.inside_rate for each in links]),

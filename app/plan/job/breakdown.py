@@ -1,6 +1,6 @@
 """What a step and its memory are made of, what doubling a resource would save, and how each number came about."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array, any_
 from app.formulas.collectives.group_times import Links
+from app.formulas.records import but
 from app.formulas.training import arguments, groups, memory
 from app.formulas.training import step as training_step
 from app.formulas.training.exchanges import Exchange, Exchanges, exchanges
@@ -128,13 +129,13 @@ def _kept_what_ifs(
     links: Links,
 ) -> _WhatIfs:
     """Kept: it takes 1 ms, a third of a job whose layout is given, and neither batch, tokens nor prices change it."""
-    hardware = replace(
+    hardware = but(
         gpu,
         matrix_peak=gpu.matrix_peak * BETTER["compute"],
         linear_peak=gpu.linear_peak * BETTER["compute"],
         memory_bandwidth=gpu.memory_bandwidth * BETTER["memory_bandwidth"],
     )
-    better, spread = _quicker(calibration), replace(par, bubble=par.bubble / BETTER["bubble"])
+    better, spread = _quicker(calibration), but(par, bubble=par.bubble / BETTER["bubble"])
     exchanged = exchanges(shape, job, par, software, _better(links), calibration.bucket).each(_each)
     layer_and_pieces = training_step.layer_and_pieces(shape, job, hardware, spread, software, better, exchanged)
     return _WhatIfs(hardware, spread, better, exchanged, *layer_and_pieces)
@@ -154,7 +155,7 @@ def _better(links: Links) -> Links:
         latency_factor=m.latency_factor / slow,
         **({name: getattr(m, name) / slow for name in IDEAL_HOPS} if links.ideal else {}),
     )
-    return replace(links, machine=machine, inside_rate=links.inside_rate * up)
+    return but(links, machine=machine, inside_rate=links.inside_rate * up)
 
 
 IDEAL_HOPS = ("scale_up_hop", "scale_out_hop", "far_hop")
@@ -178,7 +179,7 @@ def _quicker(cal: arguments.Calibration) -> arguments.Calibration:
     quicker: dict[str, Floats] = {name: getattr(cal, name) / BETTER["overhead"] for name in OVERHEADS}
     for values in quicker.values():
         values.flags.writeable = False
-    return replace(cal, **quicker)
+    return but(cal, **quicker)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from app.formulas.arrays import Array
 from app.formulas.collectives.group_times import Links
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import Calibration as Library
+from app.formulas.records import but
 from app.formulas.training import arguments, parallelism_search
 from app.formulas.training.exchanges import Exchanges, exchanges
 from app.formulas.transformer import Shape
@@ -164,11 +165,11 @@ class StepInputs:
 
     def on(self, fabric: Communication) -> "StepInputs":
         """The typical inputs on another network of the same GPUs."""
-        return replace(self, links=first_links(fabric.links(TYPICAL)))
+        return but(self, links=first_links(fabric.links(TYPICAL)))
 
     def with_batch(self, batch: int) -> "StepInputs":
         """The same with other sequences in a step."""
-        return replace(self, job=replace(self.job, global_batch=float(batch)))
+        return but(self, job=but(self.job, global_batch=float(batch)))
 
 
 def _first(part: Part) -> Part:
@@ -193,7 +194,7 @@ def _first_constants(constants: arguments.Calibration) -> arguments.Calibration:
 @lru_cache(maxsize=128)
 def first_links(links: Links) -> Links:
     """The typical links. Kept: one for a cluster, whatever the job."""
-    return replace(
+    return but(
         links,
         machine=_first(links.machine),
         inside_rate=_number(links.inside_rate),
@@ -257,7 +258,7 @@ def imbalance(request: SoftwareRequest, catalog: Catalog) -> float:
 
 def _scheduled(software: arguments.Software, schedule: str | None) -> arguments.Software:
     """The stack under a schedule: DualPipe runs the experts' exchange of one micro-batch beside another's layers."""
-    return replace(software, overlap_expert=1.0, staged_expert=0.0) if schedule == "dualpipe" else software
+    return but(software, overlap_expert=1.0, staged_expert=0.0) if schedule == "dualpipe" else software
 
 
 def step_inputs(
@@ -272,7 +273,7 @@ def step_inputs(
     rates, further = _rates(constants, float(cluster.domain)), _Reader(catalog, drawn, {})
     half, offload = precision == "fp16", request.software.offload or ""
     if offload not in ("", "none"):
-        rates = replace(rates, **to_host(catalog, cluster.gpu, further.read))
+        rates = but(rates, **to_host(catalog, cluster.gpu, further.read))
     estimates = {**constants.used, **further.used}
     inputs = StepInputs(
         shape=model,
@@ -357,11 +358,11 @@ class JobSetup:
 
     def with_batch(self, batch: int) -> "JobSetup":
         """The same job with other sequences in a step."""
-        return replace(self, request=replace(self.request, batch=batch), inputs=self.inputs.with_batch(batch))
+        return but(self, request=but(self.request, batch=batch), inputs=self.inputs.with_batch(batch))
 
     def fixed_as(self, parallelism: ParallelismRequest) -> parallelism_search.FixedDegrees:
         """What another request for the same job, on the same stack, fixes of the parallelism."""
-        return fixed_degrees(replace(self.request, parallelism=parallelism), self.inputs.shape, self.catalog)
+        return fixed_degrees(but(self.request, parallelism=parallelism), self.inputs.shape, self.catalog)
 
     @property
     def asked(self) -> parallelism_search.Search:

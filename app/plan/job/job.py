@@ -1,6 +1,6 @@
 """The training job of a plan: the best way to spread it, its step, its memory and what bounds it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from app.catalog.load import Catalog
 from app.formulas import transformer
+from app.formulas.records import but
 from app.formulas.training import arguments, compute, parallelism_search
 from app.formulas.training.goodput import campaign_time, time_to_train
 from app.plan.band import Draws
@@ -68,7 +69,7 @@ class Job:
     def unfinished(self) -> "Job":
         """The same job on a cluster that cannot be built: it takes no time that could be said."""
         never = Draws(np.full_like(self.training.time_to_train.values, np.nan))
-        return replace(self, training=replace(self.training, time_to_train=never))
+        return but(self, training=but(self.training, time_to_train=never))
 
     @property
     def shape_fields(self) -> dict[str, Any]:
@@ -110,12 +111,12 @@ def plan_job(
     training = _training(setup, drawn, chosen, timing, error, checkpoints)
     if not memory.fits:
         never = Draws(np.full(timing.time[0].shape, np.nan))
-        training = replace(training, time_to_train=never, productive_time=never, campaign_time=never)
+        training = but(training, time_to_train=never, productive_time=never, campaign_time=never)
     return Job(
         setup=setup,
         search=search,
         chosen=chosen,
-        training=replace(
+        training=but(
             training,
             searched=search.enumerated,
             feasible=search.feasible,

@@ -1,7 +1,7 @@
 """How long a run takes, and nothing else of it: what studies that ask about hundreds of clusters need of a job."""
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from app.formulas import transformer
 from app.formulas.arrays import Array, any_
 from app.formulas.collectives.group_times import Links
+from app.formulas.records import but
 from app.formulas.training import arguments, parallelism_search
 from app.formulas.training import step as training_step
 from app.formulas.training.exchanges import exchanges
@@ -146,7 +147,7 @@ def _structure(inputs: StepInputs, ways: arguments.Parallelism) -> Hashable:
 def _stacked(inputs: Sequence[StepInputs], rows: Sequence[int]) -> StepInputs:
     """One job whose numbers are columns: those of each of some jobs on so many rows."""
     owners = np.repeat(np.arange(len(inputs)), rows)
-    return replace(
+    return but(
         inputs[0],
         job=rows_of(stacked([each.job for each in inputs]), owners),
         hardware=rows_of(stacked([each.hardware for each in inputs]), owners),
