@@ -103,10 +103,12 @@ def test_a_question_takes_several_candidates() -> None:
     [
         ("attention_kernel", ["Unfused", "Flash (open kernel)", "TE fused (Transformer Engine)", "SDPA (PyTorch)"]),
         ("dispatcher", ["All-to-all", "All-gather", "DeepEP", "HybridEP"]),
+        ("congestion_control", ["ECN", "Own", "None"]),
+        ("media", ["Copper", "AEC", "AOC", "Fibre", "LRO", "LPO"]),
         ("offload", ["None", "Activations", "Optimizer", "Activations and optimizer"]),
     ],
 )
-def test_the_choices_of_the_software_are_in_words(name: str, labels: list[str]) -> None:
+def test_choices_are_in_words(name: str, labels: list[str]) -> None:
     automatic, *choices = [option.label for _, options in control(name).options for option in options]
     assert automatic == "Automatic"
     assert choices == labels

@@ -431,7 +431,7 @@ def pareto(
     if not front:
         return nothing("No cluster of those tried does this job.", subtitle)
     near = [cluster for cluster in likely if cluster.time_to_train and cluster.cost]
-    (x_low, x_high), (y_low, y_high) = _around(front, near, deadline, budget)
+    (x_low, x_high), (y_low, y_high) = _around(answer.best or front[-1], front, near, deadline, budget)
     shown = [
         cluster for cluster in front if x_low <= cluster.time_to_train <= x_high and y_low <= cluster.cost <= y_high
     ] or front
@@ -473,15 +473,22 @@ def pareto(
 
 
 def _around(
-    front: Sequence[Candidate], near: Sequence[Likely], deadline: float | None, budget: float | None
+    best: Candidate,
+    front: Sequence[Candidate],
+    near: Sequence[Likely],
+    deadline: float | None,
+    budget: float | None,
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The ends of both axes: what lies near the limits, with its ranges; all of the front where there is no limit."""
+    """The ends of both axes: what lies near the limits, of one not given near the best, with its ranges.
+
+    All of the front where there is no limit of time or money.
+    """
     times, money = [cluster.time_to_train for cluster in front], [cluster.cost for cluster in front]
     if near and (deadline or budget):
         x, y = [cluster.time_to_train for cluster in near], [cluster.cost for cluster in near]
         times = [end for band in x if band for end in (band.low, band.high)] + ([deadline] if deadline else [])
         money = [end for band in y if band for end in (band.low, band.high)] + ([budget] if budget else [])
-        within = ((deadline or times[0], times), (budget or money[0], money))
+        within = ((deadline or best.time_to_train, times), (budget or best.cost, money))
         times, money = ([end for end in ends if limit / ROOM <= end <= limit * ROOM] for limit, ends in within)
     return (min(times) / 1.1, max(times) * 1.1), (min(money) / 1.15, max(money) * 1.15)
 
