@@ -20,7 +20,7 @@ class Files:
     overrides: Path | None
     kinds: tuple[str, ...]
     base: tuple[str, ...]
-    own: tuple[str, ...]
+    overriding: tuple[str, ...]
 
     @classmethod
     def read(cls, folder: Path, overrides: Path | None, kinds: Sequence[str]) -> "Files":
@@ -36,7 +36,7 @@ class Files:
         """All texts, each followed by what is laid over it."""
         for number, text in enumerate(self.base):
             yield text
-            yield self.own[number] if self.own else ""
+            yield self.overriding[number] if self.overriding else ""
 
     def tables(self, kind: str, *, overriding: bool = False) -> Mapping[str, Any]:
         """The tables of one file, or of the operator's own."""
@@ -56,7 +56,7 @@ class Files:
         return CatalogError(f"{at}: {place[0]}: {reason}" if place else f"{at}: {reason}")
 
     def _text_of(self, kind: str, overriding: bool) -> str:
-        texts = self.own if overriding else self.base
+        texts = self.overriding if overriding else self.base
         return texts[self.kinds.index(kind)] if texts else ""
 
 

@@ -73,7 +73,7 @@ def all_reduce_over_sizes(scenario: Scenario, catalog: Catalog, message: float, 
         series=_by_algorithm(times, sizes, factor, quantity),
         y_logarithmic=factor is None,
         ceiling=_wire(cluster, sizes) if quantity == "bus_bandwidth" else None,
-        own=(plan_message, _own(times.best, factor, np.flatnonzero(sizes == plan_message)[0]))
+        plan_point=(plan_message, _own(times.best, factor, np.flatnonzero(sizes == plan_message)[0]))
         if plan_message == message
         else None,
         marks=tuple(Mark(start, NAMES.get(way, way)) for start, _, way in stretches[1:]),
@@ -115,7 +115,7 @@ def all_reduce_over_gpus(scenario: Scenario, catalog: Catalog, message: float, q
         y_unit=unit,
         series=_by_algorithm(times, counts, factor, quantity),
         y_logarithmic=factor is None,
-        own=(float(cluster.gpus), _own(times.best, factor, place[0])) if place.size else None,
+        plan_point=(float(cluster.gpus), _own(times.best, factor, place[0])) if place.size else None,
         marks=tuple(Mark(start, NAMES.get(way, way)) for start, _, way in stretches[1:]),
     )
 
@@ -141,7 +141,7 @@ def all_reduce_shares(scenario: Scenario, catalog: Catalog, message: float) -> C
             _exact("Moving bytes", "quickest", sizes, moving, strong=True),
             _exact("Latency, fill", "muted", sizes, 1 - moving, dash="dash"),
         ),
-        own=(plan_message, float(moving[np.flatnonzero(sizes == plan_message)[0]]))
+        plan_point=(plan_message, float(moving[np.flatnonzero(sizes == plan_message)[0]]))
         if plan_message == message
         else None,
     )
@@ -203,7 +203,7 @@ def all_reduce_by_network(
         y_name=name,
         y_unit=unit,
         series=tuple(finite),
-        own=mine if plan_message == message else None,
+        plan_point=mine if plan_message == message else None,
     )
 
 

@@ -60,12 +60,12 @@ def read(text: str) -> tuple[list[Output], str]:
         outputs, problem = _of_json(text)
     else:
         outputs, problem = list(_of_text(text)), ""
-    found = [output for output in outputs if output.rows]
-    if not found and not problem:
+    with_rows = [output for output in outputs if output.rows]
+    if not with_rows and not problem:
         problem = (
             "No line of results was found. Paste what all_reduce_perf or another test printed, with sizes and times."
         )
-    return found, problem
+    return with_rows, problem
 
 
 # Text ----------------------------------------------------------------------------------------------------------------
@@ -175,10 +175,10 @@ def _of_json(text: str) -> tuple[list[Output], str]:
         if isinstance(node, list):
             stack.extend((child, above) for child in reversed(node))
         elif isinstance(node, dict):
-            own = _plain_keys(node)
-            known = {**above, **_settings(own)}
-            count += _json_row(own, known, outputs)
-            stack.extend((v, known) for v in reversed(list(node.values())) if isinstance(v, dict | list))
+            fields = _plain_keys(node)
+            settings = {**above, **_settings(fields)}
+            count += _json_row(fields, settings, outputs)
+            stack.extend((v, settings) for v in reversed(list(node.values())) if isinstance(v, dict | list))
     return list(outputs.values()), ""
 
 
@@ -198,19 +198,19 @@ def _letters(name: str) -> str:
     return re.sub(r"[^a-z]", "", name.lower())
 
 
-def _settings(own: Mapping[str, object]) -> dict[str, object]:
+def _settings(fields: Mapping[str, object]) -> dict[str, object]:
     """What an object says of the rows below it: its own plain values, and those of a header or config beside them.
 
     A list of devices, each with its rank and host, says how many there are of both; a command line, what was run.
     """
-    found: dict[str, object] = {}
-    for value in own.values():
+    settings: dict[str, object] = {}
+    for value in fields.values():
         if isinstance(value, dict) and not {"time", "timeus"} & value.keys():
             below = _plain_keys(value)
-            found |= {name: below[name] for name in (*NAMED, *RANKS, *NODES, *EACH_NODE) if name in below}
+            settings |= {name: below[name] for name in (*NAMED, *RANKS, *NODES, *EACH_NODE) if name in below}
         elif isinstance(value, list) and value:
-            found |= _listed(value)
-    return found | {name: value for name, value in own.items() if not isinstance(value, dict | list)}
+            settings |= _listed(value)
+    return settings | {name: value for name, value in fields.items() if not isinstance(value, dict | list)}
 
 
 def _listed(values: list[object]) -> dict[str, object]:
@@ -232,35 +232,37 @@ def _lined(lines: list[str]) -> bool:
 
 
 def _json_row(
-    own: Mapping[str, object], known: Mapping[str, object], outputs: dict[tuple[str, int, int], Output]
+    fields: Mapping[str, object], settings: Mapping[str, object], outputs: dict[tuple[str, int, int], Output]
 ) -> int:
     """Put an object that is a row to its table."""
-    placed = own.get("outofplace")
+    placed = fields.get("outofplace")
     time = (
         placed.get("time", placed.get("time_us"))
         if isinstance(placed, dict)
-        else _first(own, "time", "timeus", "latencyus")
+        else _first(fields, "time", "timeus", "latencyus")
     )
-    size = _first(own, "size", "bytes", "sizebytes", "messagesize")
+    size = _first(fields, "size", "bytes", "sizebytes", "messagesize")
     row = (
         _kept(size, time)
-        if size is not None and time is not None and own.get("inplace") not in (1, True, "1")
+        if size is not None and time is not None and fields.get("inplace") not in (1, True, "1")
         else None
     )
     if row is None:
         return 0
-    collective = next(filter(None, (_collective(str(known[name])) for name in NAMED if name in known)), "all-reduce")
-    ranks, nodes = _whole(known, *RANKS), _whole(known, *NODES)
-    place = collective, ranks or nodes * _whole(known, *EACH_NODE), nodes
+    collective = next(
+        filter(None, (_collective(str(settings[name])) for name in NAMED if name in settings)), "all-reduce"
+    )
+    ranks, nodes = _whole(settings, *RANKS), _whole(settings, *NODES)
+    place = collective, ranks or nodes * _whole(settings, *EACH_NODE), nodes
     outputs.setdefault(place, Output(*place)).rows.append(row)
     return 1
 
 
-def _first(own: Mapping[str, object], *names: str) -> object:
-    return next((own[name] for name in names if name in own), None)
+def _first(fields: Mapping[str, object], *names: str) -> object:
+    return next((fields[name] for name in names if name in fields), None)
 
 
-def _whole(known: Mapping[str, object], *names: str) -> int:
+def _whole(settings: Mapping[str, object], *names: str) -> int:
     """The first of some values that is a count, else 0."""
-    values = (known[name] for name in names if name in known)
-    return next((value for value in values if type(value) is int and 0 < value <= 1_000_000), 0)
+    counts = (settings[name] for name in names if name in settings)
+    return next((value for value in counts if type(value) is int and 0 < value <= 1_000_000), 0)

@@ -53,7 +53,7 @@ class Curve:
     series: tuple[Series, ...]
     x_logarithmic: bool = True
     y_logarithmic: bool = True
-    own: tuple[float, float] | None = None
+    plan_point: tuple[float, float] | None = None
     marks: tuple[Mark, ...] = ()
     ceiling: Series | None = None
 

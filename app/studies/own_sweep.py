@@ -135,8 +135,8 @@ def _outputs(text: str) -> tuple[list[Output], list[Finding]]:
     outputs: list[Output] = []
     findings, several = [], len(documents) > 1
     for number, document in enumerate(documents[:MOST_OUTPUTS], start=1):
-        found, problem = read(document)
-        outputs += found
+        of_document, problem = read(document)
+        outputs += of_document
         if problem and several:
             which = f"Output {number} of {len(documents)}: {problem}"
             findings.append(Finding("warning", "unread-document", which, ("text",)))
@@ -156,30 +156,30 @@ def _error(ratios: Sequence[float]) -> float | None:
 
 def _part(output: Output, scenario: Scenario, catalog: Catalog) -> _Part | Finding:
     """An output on as many GPUs and nodes as it names; the scenario's where it names none."""
-    asked: dict[str, object] = {"graphs": None}
+    changes: dict[str, object] = {"graphs": None}
     if output.ranks > 1:
-        asked["gpus"] = output.ranks
+        changes["gpus"] = output.ranks
         if output.hosts or output.ranks <= communication.of_scenario(scenario, catalog).system.gpus_per_node:
-            asked["gpus_per_node"] = -(-output.ranks // max(output.hosts, 1))
+            changes["gpus_per_node"] = -(-output.ranks // max(output.hosts, 1))
     try:
-        fields = scenario.model_dump() | asked
-        own = Scenario.model_validate(fields, context={"catalog": catalog})
+        fields = scenario.model_dump() | changes
+        ran_on = Scenario.model_validate(fields, context={"catalog": catalog})
     except ValidationError:
         return _unplaced(output.collective, output.ranks)
-    fabric = communication.of_scenario(own, catalog)
+    fabric = communication.of_scenario(ran_on, catalog)
     messages, times = (np.array(column) for column in zip(*output.rows, strict=True))
     if output.collective == PORT:
         large = messages >= units.parse("64 KiB", "B")
         if np.any(large):
             rate = fabric.scale_out.port_rate.typical
-            return _Part(own, fabric, PortSweep(rate, messages[large], times[large]))
+            return _Part(ran_on, fabric, PortSweep(rate, messages[large], times[large]))
         text = "ib_write_bw was run with small messages alone, which say nothing of a port's bandwidth."
         return Finding("note", "small-port-messages", text, ("text",))
     collective, machine = output.collective or "all-reduce", fabric.machine(TYPICAL)
-    forced = own.algorithm or "", own.protocol or ""
+    forced = ran_on.algorithm or "", ran_on.protocol or ""
     sweep = Sweep(machine, fabric.calibration(TYPICAL), collective, *forced, messages, times)
     runs = fabric.gpus > 1 and bool(np.all(np.isfinite(sweep.predicted(1.0, 1.0, 1.0))))
-    return _Part(own, fabric, sweep) if runs else _unplaced(collective, fabric.gpus)
+    return _Part(ran_on, fabric, sweep) if runs else _unplaced(collective, fabric.gpus)
 
 
 def _unplaced(collective: str, gpus: int) -> Finding:
@@ -241,10 +241,10 @@ def _unusual(rows: Sequence[SweepRow]) -> Iterator[Finding]:
         yield Finding("note", "more-rows-fit-no-model", f"{len(odd) - 5} more rows fit no model.", ("text",))
 
 
-def curve(found: OwnSweep, collective: str, gpus: int) -> Curve:
+def curve(sweep: OwnSweep, collective: str, gpus: int) -> Curve:
     """Bus bandwidth of one collective on so many GPUs: measured, usual and calibrated."""
     rows = sorted(
-        (row for row in found.rows if (row.collective, row.gpus) == (collective, gpus)), key=lambda row: row.message
+        (row for row in sweep.rows if (row.collective, row.gpus) == (collective, gpus)), key=lambda row: row.message
     )
     sizes = np.array([row.message for row in rows])
     carried = sizes * float(bus_factor(collective, gpus))
@@ -257,7 +257,7 @@ def curve(found: OwnSweep, collective: str, gpus: int) -> Curve:
         )
         return Series(name, look, sizes, typical, low, high, strong=strong)
 
-    before, after = (units.percent(error or 0.0) for error in (found.usual_error, found.calibrated_error))
+    before, after = (units.percent(error or 0.0) for error in (sweep.usual_error, sweep.calibrated_error))
     return Curve(
         key=f"{collective}-{gpus}",
         title=f"Half of all rows are {before} off as usual, {after} when calibrated: {collective} over {gpus} GPUs.",

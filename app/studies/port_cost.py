@@ -325,7 +325,7 @@ def cost_per_port(scenario: Scenario, catalog: Catalog, ports: Sequence[PortCurv
         y_unit="USD",
         y_logarithmic=False,
         series=tuple(lines),
-        own=mine,
+        plan_point=mine,
         marks=marks,
     )
 

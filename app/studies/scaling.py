@@ -91,7 +91,7 @@ def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
         y_unit="%",
         y_logarithmic=False,
         series=tuple(lines),
-        own=mine,
+        plan_point=mine,
     )
 
 
@@ -119,5 +119,5 @@ def tail(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
         x_logarithmic=False,
         y_logarithmic=False,
         series=(line,),
-        own=(float(spreads[place]), float(typical_times[place])),
+        plan_point=(float(spreads[place]), float(typical_times[place])),
     )

@@ -113,59 +113,59 @@ def size_serving(question: ServeSizeQuestion, catalog: Catalog) -> ServeSizing:
     """The smallest clusters of every candidate that carry the load: the one that costs least, and the quickest."""
     check_keys(question, catalog)
     catalog = catalog.typical_only()
-    found: list[ServingCandidate] = []
+    feasible: list[ServingCandidate] = []
     considered = 0
     for gpu, domain in product(question.gpu, question.scale_up_domain or (None,)):
         considered += len(question.scale_out)
-        found += candidates(question, gpu, domain, catalog)
-    known = sorted(found, key=lambda one: (_cost(one), one.tpot))
+        feasible += candidates(question, gpu, domain, catalog)
+    by_cost = sorted(feasible, key=lambda candidate: (_cost(candidate), candidate.tpot))
     return ServeSizing(
-        front=front(known, lambda one: one.tpot),
-        cheapest=known[0] if known else None,
-        fewest_gpus=min(known, key=lambda one: (one.gpus, _cost(one)), default=None),
-        lowest_latency=min(known, key=lambda one: (one.tpot, _cost(one)), default=None),
-        candidates=tuple(known),
+        front=front(by_cost, lambda candidate: candidate.tpot),
+        cheapest=by_cost[0] if by_cost else None,
+        fewest_gpus=min(by_cost, key=lambda candidate: (candidate.gpus, _cost(candidate)), default=None),
+        lowest_latency=min(by_cost, key=lambda candidate: (candidate.tpot, _cost(candidate)), default=None),
+        candidates=tuple(by_cost),
         considered=considered,
         message=""
-        if known
+        if by_cost
         else f"No cluster of up to {question.gpus:,} GPUs carries the load within the limits. Allow more time, or more "
         "GPUs.",
     )
 
 
-def _cost(one: ServingCandidate) -> float:
-    return one.per_hour if one.per_hour is not None else float("inf")
+def _cost(candidate: ServingCandidate) -> float:
+    return candidate.per_hour if candidate.per_hour is not None else float("inf")
 
 
 def candidates(
     question: ServeSizeQuestion, gpu: str, domain: int | None, catalog: Catalog
 ) -> Iterator[ServingCandidate]:
     """The clusters of one GPU, for each network in turn."""
-    known: Tried | None = None
+    tried: Tried | None = None
     for scale_out in question.scale_out:
-        asked = question.candidate(gpu, scale_out, domain, question.gpus)
-        cluster = resolve(asked.part(ClusterRequest), asked.part(NetworkRequest), catalog)
-        it = setting(asked, cluster, None, catalog)
+        largest_question = question.candidate(gpu, scale_out, domain, question.gpus)
+        cluster = resolve(largest_question.part(ClusterRequest), largest_question.part(NetworkRequest), catalog)
+        it = setting(largest_question, cluster, None, catalog)
         inputs = serving_inputs(it, catalog)
         largest = min(max(cluster.domain, REPLICA), question.gpus)
-        if known is None:
-            limits = limits_of(asked, catalog.serving["tails"])
-            known = up_to_limits(try_all(it, inputs, largest), limits, it, inputs, rounds=1)
+        if tried is None:
+            limits = limits_of(largest_question, catalog.serving["tails"])
+            tried = up_to_limits(try_all(it, inputs, largest), limits, it, inputs, rounds=1)
         else:
-            known = on_another_network(known, it, inputs)
-        yield from smallest_and_quickest(asked, cluster, known, catalog)
+            tried = on_another_network(tried, it, inputs)
+        yield from smallest_and_quickest(largest_question, cluster, tried, catalog)
 
 
 def smallest_and_quickest(
-    asked: ServingQuestion, cluster: Cluster, tried: Tried, catalog: Catalog
+    question: ServingQuestion, cluster: Cluster, tried: Tried, catalog: Catalog
 ) -> Iterator[ServingCandidate]:
     """The cluster of one GPU and network that needs the fewest GPUs, and the one whose users get tokens quickest."""
-    limits = limits_of(asked, catalog.serving["tails"])
-    share = served_share(asked, tried)
+    limits = limits_of(question, catalog.serving["tails"])
+    share = served_share(question, tried)
     size = np.asarray(tried.layout.gpus)
-    needed = np.ceil(1 / np.maximum(share * asked.headroom, 1e-12)) * size
+    needed = np.ceil(1 / np.maximum(share * question.headroom, 1e-12)) * size
     kept = tried.within(limits)
-    kept &= needed <= asked.gpus
+    kept &= needed <= question.gpus
     if not kept.any():
         return
     least = np.where(kept, needed, np.inf)
@@ -175,7 +175,7 @@ def smallest_and_quickest(
     for place in dict.fromkeys((cheapest, quickest)):
         row, column = divmod(place, kept.shape[1])
         replicas = ceil(float(needed[row, column] / size[row, 0]))
-        candidate = priced(asked, cluster, tried, (row, column), replicas, catalog)
+        candidate = priced(question, cluster, tried, (row, column), replicas, catalog)
         if candidate:
             yield candidate
 
@@ -198,28 +198,28 @@ def served_share(question: ServingQuestion, tried: Tried) -> Floats:
 
 
 def priced(
-    asked: ServingQuestion, cluster: Cluster, tried: Tried, place: tuple[int, int], replicas: int, catalog: Catalog
+    question: ServingQuestion, cluster: Cluster, tried: Tried, place: tuple[int, int], replicas: int, catalog: Catalog
 ) -> ServingCandidate | None:
     """One cluster with its network, priced; ``None`` where the network cannot be built."""
     layout = tried.at(place[0])
     each = cluster.gpus_per_node
     gpus = ceil(replicas * int(layout.gpus) / each) * each
-    own = asked.model_copy(update={"gpus": gpus})
-    network = network_of(own, catalog)
+    sized = question.model_copy(update={"gpus": gpus})
+    network = network_of(sized, catalog)
     if network.unbuildable:
         return None
     owned = ownership(network.cluster, network, network.prices)
     requests = float(tried.requests[place]) * float(layout.gpus)
     answer = float(tried.concurrency[place]) / requests
-    carried = float(served_share(asked, tried)[place]) * replicas
+    carried = float(served_share(question, tried)[place]) * replicas
     rate = requests * replicas / carried
     second = float(np.ravel(np.asarray(per_gpu_time(owned.total, 1, owned.rates.lifetime.draws(), 1.0)))[0])
     capital = float(owned.capital.values.flat[0])
-    tokens = rate * asked.output_tokens
-    known = isfinite(second)
+    tokens = rate * question.output_tokens
+    priceable = isfinite(second)
     return ServingCandidate(
-        gpu=asked.gpu,
-        scale_out=asked.scale_out,
+        gpu=question.gpu,
+        scale_out=question.scale_out,
         scale_up_domain=network.cluster.domain,
         gpus=gpus,
         replicas=replicas,
@@ -228,10 +228,10 @@ def priced(
         ttft=float(tried.first_token[place]),
         interactivity=1 / float(tried.time_per_token[place]),
         requests_per_second=rate,
-        users=float(users_served(rate, answer, asked.think_time)),
+        users=float(users_served(rate, answer, question.think_time)),
         capital=capital if isfinite(capital) else None,
-        per_hour=HOUR * second if known else None,
-        per_million_output_tokens=float(cost_of_tokens(second, tokens, MILLION)) if known else None,
+        per_hour=HOUR * second if priceable else None,
+        per_million_output_tokens=float(cost_of_tokens(second, tokens, MILLION)) if priceable else None,
         power=float(owned.power.flat[0]),
-        query=own.query(),
+        query=sized.query(),
     )

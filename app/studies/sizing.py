@@ -97,8 +97,8 @@ class Question(Scenario):
     def limits(self) -> dict[str, float]:
         """The limits in force: those given, or the usual deadline where none is."""
         given = {"deadline": self.deadline, "budget": self.budget, "power_limit": self.power_limit}
-        known = {name: limit for name, limit in given.items() if limit is not None}
-        return known or {"deadline": USUAL_DEADLINE}
+        limits = {name: limit for name, limit in given.items() if limit is not None}
+        return limits or {"deadline": USUAL_DEADLINE}
 
     def scenario(self, gpu: str, scale_out: str, gpus: int) -> Scenario:
         """One candidate as a scenario of its own."""
@@ -193,8 +193,8 @@ def size(
     search = _Search(question, catalog, lambda: monotonic() < until and not stopped())
     pairs = list(_pairs(question, catalog))
     for gpu in question.gpu:
-        search.double(gpu, [scale_out for one, scale_out in pairs if one == gpu])
-    if not any(one and one.meets for one in search.tried.values()):
+        search.double(gpu, [scale_out for its_gpu, scale_out in pairs if its_gpu == gpu])
+    if not any(candidate and candidate.meets for candidate in search.tried.values()):
         search.exactly(_soonest_at_most(question, catalog, search.tried))
     looked_at: dict[Key, None] = {}
     for wide in (0, ABOUT):
@@ -210,8 +210,8 @@ def size(
         front=_front(feasible),
         cheapest=cheapest[0] if cheapest else None,
         ties=cheapest[1:],
-        fastest=min(meeting, key=lambda one: (one.time_to_train, one.cost), default=None),
-        best_value=min(meeting, key=lambda one: one.cost * one.time_to_train, default=None),
+        fastest=min(meeting, key=lambda candidate: (candidate.time_to_train, candidate.cost), default=None),
+        best_value=min(meeting, key=lambda candidate: candidate.cost * candidate.time_to_train, default=None),
         break_even=tuple(_break_even(catalog, gpu, feasible) for gpu in question.gpu),
         considered=len(search.tried),
         feasible=len(feasible),
@@ -270,29 +270,29 @@ class _Search:
 
     def double(self, gpu: str, networks: Sequence[str]) -> None:
         """Sizes that double."""
-        asked = self.plain, gpu, tuple(networks), self.question.gpus, self.catalog
+        arguments = self.plain, gpu, tuple(networks), self.question.gpus, self.catalog
         try:
-            line = _doubling(*asked, _Watch(self.go_on)) if networks else {}
+            line = _doubling(*arguments, _Watch(self.go_on)) if networks else {}
         except _CutOffError as cut:
-            line = cut.found
-        for key, found in line.items():
-            self.tried[key] = found and _candidate(self.question, key, found)
-            if found is None or found.exact:
+            line = cut.outcomes
+        for key, outcome in line.items():
+            self.tried[key] = outcome and _candidate(self.question, key, outcome)
+            if outcome is None or outcome.exact:
                 self.exact.add(key)
 
     def exactly(self, keys: Iterable[Key]) -> None:
         """Try some clusters as their plans are made."""
         wanted = [key for key in dict.fromkeys(keys) if key[2] >= 1 and key not in self.exact]
-        found: dict[Key, _Found | None] = {}
+        outcomes: dict[Key, _Outcome | None] = {}
         for gpu in dict.fromkeys(gpu for gpu, *_ in wanted):
             if self.go_on():
-                own = tuple(key for key in wanted if key[0] == gpu)
-                found |= zip(own, _found(self.plain, own, self.catalog), strict=True)
+                keys_of_gpu = tuple(key for key in wanted if key[0] == gpu)
+                outcomes |= zip(keys_of_gpu, _outcomes(self.plain, keys_of_gpu, self.catalog), strict=True)
         for key in wanted:
-            if key in found:
-                one = found[key]
+            if key in outcomes:
+                outcome = outcomes[key]
                 self.exact.add(key)
-                self.tried[key] = one and _candidate(self.question, key, one)
+                self.tried[key] = outcome and _candidate(self.question, key, outcome)
 
     def settle(self) -> None:
         """Plan what would be named, until all that is named is a plan."""
@@ -300,15 +300,18 @@ class _Search:
             feasible = [candidate for candidate in self.tried.values() if candidate]
             meeting = [candidate for candidate in feasible if candidate.meets]
             named = [*_front(feasible), *_cheapest(meeting)]
-            for key in (lambda one: one.time_to_train, lambda one: one.cost * one.time_to_train):
+            for key in (
+                lambda candidate: candidate.time_to_train,
+                lambda candidate: candidate.cost * candidate.time_to_train,
+            ):
                 named += sorted(meeting, key=key)[:1]
-            open_ones = {(one.gpu, one.scale_out, one.gpus) for one in named} - self.exact
-            if not open_ones:
+            unplanned = {(candidate.gpu, candidate.scale_out, candidate.gpus) for candidate in named} - self.exact
+            if not unplanned:
                 return
-            self.exactly(sorted(open_ones))
+            self.exactly(sorted(unplanned))
 
 
-class _Found(NamedTuple):
+class _Outcome(NamedTuple):
     """What a cluster takes and costs, whatever the limits; not exact where another network's ways to run stand for its
     own.
     """
@@ -332,14 +335,14 @@ class _Watch:
 class _CutOffError(TimeoutError):
     """Time ran out; what was found until then."""
 
-    def __init__(self, found: Mapping[Key, _Found | None]) -> None:
-        self.found = found
+    def __init__(self, outcomes: Mapping[Key, _Outcome | None]) -> None:
+        self.outcomes = outcomes
 
 
 @lru_cache(maxsize=64)
 def _doubling(
     plain: Scenario, gpu: str, networks: tuple[str, ...], most: int, catalog: Catalog, watch: _Watch
-) -> Mapping[Key, _Found | None]:
+) -> Mapping[Key, _Outcome | None]:
     """Clusters of one GPU in sizes that double.
 
     The parallelism is searched on the cheapest network and timed on the others. Kept: a question with other limits asks
@@ -353,31 +356,31 @@ def _doubling(
             break
         keys = [(gpu, scale_out, gpus) for scale_out in networks]
         built = {key: network_of(_scenario(plain, key), catalog) for key in keys}
-        lines.append(dict(sorted(built.items(), key=lambda one: (isnan(one[1].cost[0]), one[1].cost[0]))))
+        lines.append(dict(sorted(built.items(), key=lambda item: (isnan(item[1].cost[0]), item[1].cost[0]))))
     firsts = [next(iter(line.items())) for line in lines]
     searched = ways_to_run([_setup(_scenario(plain, key), catalog, network) for key, network in firsts], WAYS)
-    found: dict[Key, _Found | None] = {
+    outcomes: dict[Key, _Outcome | None] = {
         (gpu, scale_out, gpus): None for gpus in sizes[: len(lines)] for scale_out in networks
     }
     others: list[tuple[Key, Network, Ways, StepInputs]] = []
     for line, ways in zip(lines, searched, strict=True):
         if ways:
             (first, network), *later = line.items()
-            found[first] = _priced(network, ways, ways.step_time, exact=True)
+            outcomes[first] = _priced(network, ways, ways.step_time, exact=True)
             fabrics = (
                 (key, built, training_job.fabric_on(built, _scenario(plain, key), catalog)) for key, built in later
             )
             others += [(key, built, ways, ways.setup.inputs.on(fabric)) for key, built, fabric in fabrics]
     times = quickest_times([inputs for *_, inputs in others], [ways.parallelism for _, _, ways, _ in others])
     for (key, network, ways, _), time in zip(others, times, strict=True):
-        found[key] = _priced(network, ways, time, exact=False)
+        outcomes[key] = _priced(network, ways, time, exact=False)
     if len(lines) < len(sizes):
-        raise _CutOffError(found)
-    return found
+        raise _CutOffError(outcomes)
+    return outcomes
 
 
 @lru_cache(maxsize=64)
-def _found(plain: Scenario, keys: tuple[Key, ...], catalog: Catalog) -> list[_Found | None]:
+def _outcomes(plain: Scenario, keys: tuple[Key, ...], catalog: Catalog) -> list[_Outcome | None]:
     """Clusters as their plans are made. Kept: see `_doubling`."""
     scenarios = [_scenario(plain, key) for key in keys]
     networks = [network_of(scenario, catalog) for scenario in scenarios]
@@ -400,7 +403,7 @@ def _setup(scenario: Scenario, catalog: Catalog, network: Network) -> JobSetup:
     return JobSetup.of(network.cluster, request, catalog, step_inputs(network.cluster, fabric, request, catalog))
 
 
-def _priced(network: Network, ways: Ways, step_time: float, exact: bool) -> _Found | None:
+def _priced(network: Network, ways: Ways, step_time: float, exact: bool) -> _Outcome | None:
     """What a run on a cluster takes and costs, by the time of a step; ``None`` where it cannot be built or finish."""
     seconds = ways.time_to_train(step_time)
     if not seconds > 0 or network.unbuildable:
@@ -408,7 +411,7 @@ def _priced(network: Network, ways: Ways, step_time: float, exact: bool) -> _Fou
     priced = total_cost(network.cluster, network, network.prices, np.array([seconds]))
     costs = priced.costs
     capital, rental, run = (each.typical for each in (costs.capital, costs.rental, costs.per_run))
-    return _Found(seconds, capital, rental, run, float(priced.owned.power[0]), ways.quickest, exact)
+    return _Outcome(seconds, capital, rental, run, float(priced.owned.power[0]), ways.quickest, exact)
 
 
 def _worth_a_look(question: Question, tried: Mapping[Key, Candidate | None]) -> Iterator[Key]:
@@ -421,7 +424,7 @@ def _worth_a_look(question: Question, tried: Mapping[Key, Candidate | None]) -> 
             lines.setdefault((candidate.gpu, candidate.scale_out), []).append(candidate)
     crossings: list[tuple[float, float, str, str, int]] = []
     for (gpu, scale_out), line in lines.items():
-        line.sort(key=lambda one: one.gpus)
+        line.sort(key=lambda candidate: candidate.gpus)
         for fewer, more in itertools.pairwise(line):
             for limit, name in _measured(question).items():
                 low, high = getattr(fewer, name), getattr(more, name)
@@ -432,18 +435,21 @@ def _worth_a_look(question: Question, tried: Mapping[Key, Candidate | None]) -> 
                         fewer.time_to_train * (more.time_to_train / fewer.time_to_train) ** share,
                         gpu, scale_out, round(fewer.gpus * (more.gpus / fewer.gpus) ** share),
                     ))  # fmt: skip
-    best = sorted(crossings)[:NEAREST] + sorted(crossings, key=lambda one: one[1])[:NEAREST]
-    yield from dict.fromkeys(one[2:] for one in best)
+    best = sorted(crossings)[:NEAREST] + sorted(crossings, key=lambda crossing: crossing[1])[:NEAREST]
+    yield from dict.fromkeys(crossing[2:] for crossing in best)
 
 
 def _soonest_at_most(question: Question, catalog: Catalog, tried: Mapping[Key, Candidate | None]) -> Iterator[Key]:
     """The largest clusters allowed, of the GPUs and networks that are nearest to being in time."""
-    largest = {(one.gpu, one.scale_out): one for one in sorted(filter(None, tried.values()), key=lambda one: one.gpus)}
-    late = [one for one in largest.values() if "deadline" in one.misses]
-    for one in sorted(late, key=lambda one: one.time_to_train * one.gpus)[:NEAREST]:
-        unit = _unit(catalog, one.gpu)
-        if question.gpus // unit * unit > one.gpus:
-            yield one.gpu, one.scale_out, question.gpus // unit * unit
+    largest = {
+        (candidate.gpu, candidate.scale_out): candidate
+        for candidate in sorted(filter(None, tried.values()), key=lambda candidate: candidate.gpus)
+    }
+    late = [candidate for candidate in largest.values() if "deadline" in candidate.misses]
+    for candidate in sorted(late, key=lambda candidate: candidate.time_to_train * candidate.gpus)[:NEAREST]:
+        unit = _unit(catalog, candidate.gpu)
+        if question.gpus // unit * unit > candidate.gpus:
+            yield candidate.gpu, candidate.scale_out, question.gpus // unit * unit
 
 
 def _measured(question: Question) -> dict[float, str]:
@@ -459,27 +465,27 @@ def _pairs(question: Question, catalog: Catalog) -> Iterator[tuple[str, str]]:
             continue
         rate = catalog.platforms[catalog.gpus[gpu].platform].nic_rate.typical
         for family in ("infiniband", "roce"):
-            own = [entry for entry in catalog.scale_out.values() if entry.family == family]
-            if own:
-                yield gpu, min(own, key=lambda entry: abs(entry.port_rate.typical / rate - 1)).key
+            of_family = [entry for entry in catalog.scale_out.values() if entry.family == family]
+            if of_family:
+                yield gpu, min(of_family, key=lambda entry: abs(entry.port_rate.typical / rate - 1)).key
 
 
-def _candidate(question: Question, key: Key, found: _Found) -> Candidate | None:
+def _candidate(question: Question, key: Key, outcome: _Outcome) -> Candidate | None:
     """A cluster held against the limits; ``None`` where nobody knows its cost."""
-    cost = {"capital": found.capital, "rental": found.rental, "run": found.run}[question.budget_kind]
+    cost = {"capital": outcome.capital, "rental": outcome.rental, "run": outcome.run}[question.budget_kind]
     if not cost > 0:
         return None
-    reached = {"deadline": found.time, "budget": cost, "power_limit": found.power}
+    reached = {"deadline": outcome.time, "budget": cost, "power_limit": outcome.power}
     misses = tuple(name for name, limit in question.limits.items() if reached[name] > limit)
     return Candidate(
         *key,
-        time_to_train=found.time,
-        capital=found.capital,
-        rental=found.rental,
-        run=found.run,
-        power=found.power,
+        time_to_train=outcome.time,
+        capital=outcome.capital,
+        rental=outcome.rental,
+        run=outcome.run,
+        power=outcome.power,
         cost=cost,
-        parallelism=found.parallelism,
+        parallelism=outcome.parallelism,
         meets=not misses,
         misses=misses,
         query=question.scenario(*key).query(),
@@ -489,31 +495,38 @@ def _candidate(question: Question, key: Key, found: _Found) -> Candidate | None:
 def _cheapest(meeting: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """The cheapest that meets all limits, and of other GPUs and networks those that cost the same."""
     best: dict[tuple[str, str], Candidate] = {}
-    for one in sorted(meeting, key=lambda one: (one.cost, one.time_to_train)):
-        best.setdefault((one.gpu, one.scale_out), one)
+    for candidate in sorted(meeting, key=lambda candidate: (candidate.cost, candidate.time_to_train)):
+        best.setdefault((candidate.gpu, candidate.scale_out), candidate)
     first = next(iter(best.values()), None)
-    return tuple(one for one in best.values() if first and one.cost < first.cost * (1 + TIE))
+    return tuple(candidate for candidate in best.values() if first and candidate.cost < first.cost * (1 + TIE))
 
 
 def _front(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Those that no other beats in both time and cost, cheapest first, each with what the next dollar buys."""
-    cheapest_first = sorted(candidates, key=lambda one: (one.cost, one.time_to_train))
-    kept = front(cheapest_first, lambda one: one.time_to_train)
-    return tuple(one if after is None else _before(one, after) for one, after in itertools.zip_longest(kept, kept[1:]))
+    cheapest_first = sorted(candidates, key=lambda candidate: (candidate.cost, candidate.time_to_train))
+    kept = front(cheapest_first, lambda candidate: candidate.time_to_train)
+    return tuple(
+        candidate if following is None else _before(candidate, following)
+        for candidate, following in itertools.zip_longest(kept, kept[1:])
+    )
 
 
-def _before(one: Candidate, after: Candidate) -> Candidate:
+def _before(point: Candidate, following: Candidate) -> Candidate:
     """A point of the front with what the next one costs more, and saves."""
-    more, saved = after.cost - one.cost, one.time_to_train - after.time_to_train
-    return replace(one, next_dollar=saved / more if more else None, next_cost=more, next_time=saved)
+    more, saved = following.cost - point.cost, point.time_to_train - following.time_to_train
+    return replace(point, next_dollar=saved / more if more else None, next_cost=more, next_time=saved)
 
 
 def _break_even(catalog: Catalog, gpu: str, candidates: Sequence[Candidate]) -> BreakEven:
     """Compare the run's cost over the two families at each size both were tried."""
     family = {key: entry.family for key, entry in catalog.scale_out.items()}
-    own = [one for one in candidates if one.gpu == gpu]
-    infiniband = {one.gpus: one for one in own if family[one.scale_out] == "infiniband"}
-    ethernet = {one.gpus: one for one in own if family[one.scale_out] in ("roce", "spectrum-x", "ultra-ethernet")}
+    of_gpu = [candidate for candidate in candidates if candidate.gpu == gpu]
+    infiniband = {candidate.gpus: candidate for candidate in of_gpu if family[candidate.scale_out] == "infiniband"}
+    ethernet = {
+        candidate.gpus: candidate
+        for candidate in of_gpu
+        if family[candidate.scale_out] in ("roce", "spectrum-x", "ultra-ethernet")
+    }
     points = tuple(
         (gpus, ethernet[gpus].run / infiniband[gpus].run) for gpus in sorted(infiniband.keys() & ethernet.keys())
     )
@@ -526,8 +539,8 @@ def _break_even(catalog: Catalog, gpu: str, candidates: Sequence[Candidate]) -> 
     agrees, rule = rule_of_thumb(points[-1][0], best, tie, catalog) if best else (True, "")
     return BreakEven(
         gpu=gpu,
-        infiniband=next((one.scale_out for one in infiniband.values()), ""),
-        ethernet=next((one.scale_out for one in ethernet.values()), ""),
+        infiniband=next((candidate.scale_out for candidate in infiniband.values()), ""),
+        ethernet=next((candidate.scale_out for candidate in ethernet.values()), ""),
         gpus=paying[0] if paying else None,
         points=points,
         tie=tie,
@@ -544,7 +557,7 @@ def _message(question: Question, feasible: Sequence[Candidate], meeting: Sequenc
         return (
             f"No cluster of up to {question.gpus:,} GPUs can run the model as asked. Allow more GPUs, or another GPU."
         )
-    quickest = min(one.time_to_train for one in feasible)
+    quickest = min(candidate.time_to_train for candidate in feasible)
     deadline = question.limits.get("deadline")
     if deadline and quickest > deadline:
         short = quickest / deadline
@@ -558,9 +571,9 @@ def _nearest(question: Question, feasible: Sequence[Candidate]) -> str:
     ways = []
     for name in question.limits:
         field, unit = shown[name]
-        others = [one for one in feasible if set(one.misses) <= {name}]
+        others = [candidate for candidate in feasible if set(candidate.misses) <= {name}]
         if others:
-            least = min(others, key=lambda one: getattr(one, field))
+            least = min(others, key=lambda candidate: getattr(candidate, field))
             title = type(question).model_fields[name].title or name
             ways.append(f"a {title.lower()} of {units.show(getattr(least, field), unit)}")
     return f"Allow {' or '.join(ways)}." if ways else "Raise the budget or the power limit, or move the deadline."

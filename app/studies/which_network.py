@@ -192,7 +192,7 @@ def break_even(scenario: Scenario, catalog: Catalog) -> Curve | None:
         x_logarithmic=False,
         y_logarithmic=False,
         series=(line,),
-        own=(runs.slower, 1.0),
+        plan_point=(runs.slower, 1.0),
         marks=(Mark(untuned, f"{names[1]} untuned"),) if untuned is not None else (),
     )
 

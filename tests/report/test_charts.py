@@ -205,15 +205,15 @@ def test_meanings_differ_without_colour_too():
 def test_the_own_case_lies_on_its_curve_and_equals_the_plan(real):
     message = real.all_reduce.message
     curve = all_reduce_curves.all_reduce_over_sizes(Scenario(), CATALOG, message)
-    assert curve.own == (message, pytest.approx(real.all_reduce.time.typical, rel=1e-12))
+    assert curve.plan_point == (message, pytest.approx(real.all_reduce.time.typical, rel=1e-12))
     figure = curve_charts.all_reduce_curves(curve)
     point = figure.data[-1]
-    assert (point.x[0], point.y[0]) == curve.own
+    assert (point.x[0], point.y[0]) == curve.plan_point
     quickest = next(trace for trace in figure.data if trace.name == "Quickest")
-    assert quickest.y[list(quickest.x).index(message)] == curve.own[1]
+    assert quickest.y[list(quickest.x).index(message)] == curve.plan_point[1]
     table = report_tables.curve_table(curve)
     row = next(row for row in table.rows if row[0] == message)
-    assert row[-1].typical == curve.own[1]
+    assert row[-1].typical == curve.plan_point[1]
 
 
 def line(name: str, *heights: float) -> studies_curve.Series:

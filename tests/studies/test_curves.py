@@ -30,15 +30,15 @@ def at(series: curve.Series, x: float) -> float:
 def test_all_reduce_curves_pass_through_the_plan(plan, swept, quantity: str):
     curve = swept(DEFAULT, CATALOG, plan.all_reduce.message, quantity)
     wanted = getattr(plan.all_reduce, quantity).typical
-    assert curve.own[1] == pytest.approx(wanted, rel=1e-12)
+    assert curve.plan_point[1] == pytest.approx(wanted, rel=1e-12)
     quickest = next(series for series in curve.series if series.name == "Quickest")
-    assert at(quickest, curve.own[0]) == curve.own[1]
+    assert at(quickest, curve.plan_point[0]) == curve.plan_point[1]
 
 
 def test_the_band_of_a_curve_is_the_band_of_the_plan(plan):
     curve = all_reduce_curves.all_reduce_over_sizes(DEFAULT, CATALOG, plan.all_reduce.message)
     quickest = next(series for series in curve.series if series.name == "Quickest")
-    place = np.flatnonzero(quickest.x == curve.own[0])[0]
+    place = np.flatnonzero(quickest.x == curve.plan_point[0])[0]
     band = plan.all_reduce.time
     assert (quickest.low[place], quickest.high[place]) == pytest.approx((band.low, band.high), rel=1e-9)
 
@@ -83,7 +83,7 @@ def test_one_gpu_has_curves_without_lines():
 def test_scaling_passes_through_the_plan_and_never_gains(plan):
     curve = scaling.scaling(DEFAULT, CATALOG, plan.training.parallelism)
     weak, strong = curve.series
-    assert curve.own[0] == 1024
+    assert curve.plan_point[0] == 1024
     assert at(weak, 1024) == pytest.approx(at(strong, 1024), rel=2e-2)
     first = weak.x[np.flatnonzero(np.isfinite(weak.typical))[0]]
     rate = plan.training.tokens_per_second.typical / 1024
@@ -104,13 +104,13 @@ def test_scaling_passes_through_the_plan_and_never_gains(plan):
 
 def test_tail_passes_through_the_plan_and_rises_with_the_spread(plan):
     curve = scaling.tail(DEFAULT, CATALOG, plan.training.parallelism)
-    assert curve.own == (DEFAULT.jitter, pytest.approx(plan.training.step_time.typical, rel=1e-9))
+    assert curve.plan_point == (DEFAULT.jitter, pytest.approx(plan.training.step_time.typical, rel=1e-9))
     assert np.all(np.diff(curve.series[0].typical) > 0)
 
 
 def test_cost_per_port_passes_through_the_plan(plan):
     curve = port_cost.cost_per_port(DEFAULT, CATALOG)
-    assert curve.own == (1024.0, pytest.approx(plan.fabric.cost_per_host_port.typical, rel=1e-9))
+    assert curve.plan_point == (1024.0, pytest.approx(plan.fabric.cost_per_host_port.typical, rel=1e-9))
     families = {series.look for series in curve.series}
     assert {"infiniband", "roce"} <= families
     assert min(series.x[0] for series in curve.series) <= 16
@@ -194,7 +194,7 @@ def test_growing_clusters_are_held_against_the_smallest():
     assert f"keeps {percent(line.typical[-1] / line.typical[0])} of the bus bandwidth of 8 GPUs" in rates.title
     assert np.allclose(line.typical, 2 * (line.x - 1) / line.x * 1e9 / swept.series[-1].typical)
     odd = all_reduce_curves.all_reduce_over_gpus(Scenario(gpus=1001), CATALOG, 1e9)
-    assert odd.own is None  # 1,001 GPUs are no whole nodes
+    assert odd.plan_point is None  # 1,001 GPUs are no whole nodes
 
 
 def test_the_share_that_moves_bytes_passes_half_where_the_title_says(plan):
@@ -202,7 +202,7 @@ def test_the_share_that_moves_bytes_passes_half_where_the_title_says(plan):
     moving = swept.series[0]
     half = next(x for x, share in zip(moving.x, moving.typical, strict=True) if share >= 0.5)
     assert swept.title == f"From {show(half, 'B', 2)} on, most of the time moves bytes."
-    assert swept.own == (plan.all_reduce.message, pytest.approx(plan.all_reduce.bandwidth_share))
+    assert swept.plan_point == (plan.all_reduce.message, pytest.approx(plan.all_reduce.bandwidth_share))
 
 
 def test_networks_beside_the_plans_own_have_the_nearest_rate_of_their_family():
@@ -228,7 +228,7 @@ def test_the_fastest_network_is_named_with_how_much_faster_it_is_than_the_slowes
         ratio = by(ends[order[0]], ends[order[-1]])
         assert ratio > 1
         assert f"{order[0]} is {ratio:.1f} times as fast as {order[-1]}" in swept.title
-        assert swept.own[0] == 1e9
+        assert swept.plan_point[0] == 1e9
     inside = all_reduce_curves.all_reduce_by_network(Scenario(gpus=8, model="llama-3-8b"), CATALOG, 1e9)
     (line,) = inside.series
     assert line.name.endswith("8 GPUs")
@@ -259,7 +259,7 @@ def test_scaling_adds_replicas_by_powers_of_two_up_to_four_times_the_plan(plan):
     expected = sorted({count for count in counts if 8 <= count <= 4096} | {1024})
     assert weak.x.tolist() == strong.x.tolist() == expected
     kept = at(weak, 1024) if swept.series[-1] is weak else at(strong, 1024)
-    assert swept.own == (1024, kept)
+    assert swept.plan_point == (1024, kept)
     first = next(int(x) for x, y in zip(strong.x, strong.typical, strict=True) if np.isfinite(y))
     assert swept.title == f"On 1,024 GPUs each does {percent(kept)} of the work it does on {first:,}."
     assert (weak.strong, strong.strong) == (True, False)
@@ -274,7 +274,7 @@ def test_the_tail_costs_what_the_title_says_at_one_per_cent(plan):
     assert line.name == "128 nodes"
     assert np.all(line.low <= line.typical)
     jittery = scaling.tail(Scenario(jitter=0.033), CATALOG, plan.training.parallelism)
-    assert jittery.own[0] == 0.033
+    assert jittery.plan_point[0] == 0.033
 
 
 # Cost of ports, figure by figure

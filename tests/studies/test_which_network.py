@@ -50,7 +50,7 @@ def test_the_curve_passes_through_where_it_turns():
     said = evaluate(Scenario(**JOB), CATALOG).recommendation
     (line,) = curve.series
     assert np.interp(said.slower_allowed, line.x, line.typical) == pytest.approx(1.0)
-    assert np.interp(curve.own[0], line.x, line.typical) == pytest.approx(1 + said.dearer_allowed, rel=1e-3)
+    assert np.interp(curve.plan_point[0], line.x, line.typical) == pytest.approx(1 + said.dearer_allowed, rel=1e-3)
     assert (line.low <= line.typical).all()
     assert (line.typical <= line.high).all()
     assert [mark.text for mark in curve.marks] == ["RoCE 400 untuned"]

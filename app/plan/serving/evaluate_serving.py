@@ -191,7 +191,9 @@ def serving_findings(plan: ServingPlan, catalog: Catalog) -> Iterator[Finding]:
     elif plan.operation is None:
         if not any(finding.severity == "error" for finding in of_pools):
             yield limits_missed(plan)
-    elif plan.asked is not None and plan.operation.concurrency * plan.operation.workers < plan.asked * (1 - 1e-6):
+    elif plan.requested is not None and plan.operation.concurrency * plan.operation.workers < plan.requested * (
+        1 - 1e-6
+    ):
         yield Finding("warning", "load-too-large", "The cluster holds fewer requests in flight than are asked for.")
     if it.question.engine is None:
         yield Finding(

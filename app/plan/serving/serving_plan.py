@@ -22,7 +22,7 @@ class ServingPlan:
     limits: Limits
     tried: Tried
     operation: Operation | None
-    asked: float | None
+    requested: float | None
     """Requests in flight on the whole cluster that were asked for; ``None``: as many as the limits leave."""
 
 

@@ -179,8 +179,8 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
         lambda y: (scale(y) - scale(low)) / (scale(high) - scale(low)),
         height - 76.0,
     )
-    if curve.own is not None:
-        x, y = curve.own
+    if curve.plan_point is not None:
+        x, y = curve.plan_point
         data.append(own_point(x, y))
         place = (x_scale(x) - x_scale(x_low)) / (x_scale(x_high) - x_scale(x_low) or 1.0)
         notes.append(own_label("your plan", x_scale(x), scale(y), place))

@@ -35,7 +35,7 @@ def serving_front(serving: Serving, look: str, limit: float | None = None) -> go
             y_name="Output tokens a second of a GPU",
             y_unit="1/s",
             series=(_series(front, serving, look),) if front else (),
-            own=_own(serving),
+            plan_point=_own(serving),
             marks=(Mark(1 / limit, f"limit {show(limit, 's')} a token"),) if limit else (),
         ),
         height=400,

@@ -78,7 +78,7 @@ def _planner(
     request: Request, bound: form.BoundForm, scenario: Scenario, answer: Plan, catalog: Catalog
 ) -> Mapping[str, Any]:
     shown = tuple(
-        key for key, section in sections.SECTIONS.items() if section.here and key not in sections.absent(answer)
+        key for key, section in sections.SECTIONS.items() if section.in_page and key not in sections.absent(answer)
     )
     values = sections.values_of(request, shown, scenario, answer, catalog)
     return {

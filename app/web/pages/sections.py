@@ -35,29 +35,29 @@ class Section:
     title: str
     charts: tuple[str, ...] = ()
     part: str = ""
-    here: bool = False
+    in_page: bool = False
     open: bool = False
     page: str = ""
     """The address of its page, where that is not a section's."""
 
 
 SECTIONS: Mapping[str, Section] = {
-    "cost": Section("Cost", ("capital",), "costs", here=True, open=True),
-    "training": Section("Training", ("step-parts",), "training", here=True, open=True),
-    "timeline": Section("One step in time", ("overlap", "timeline"), here=True),
+    "cost": Section("Cost", ("capital",), "costs", in_page=True, open=True),
+    "training": Section("Training", ("step-parts",), "training", in_page=True, open=True),
+    "timeline": Section("One step in time", ("overlap", "timeline"), in_page=True),
     "roofline": Section("Roofline of the step", ("roofline",)),
-    "bottleneck": Section("What would help", ("what-if",), "bottleneck", here=True),
+    "bottleneck": Section("What would help", ("what-if",), "bottleneck", in_page=True),
     "parallelism": Section("How the model is run", part="training"),
     "scaling": Section("How it scales", page="/curves"),
-    "memory": Section("Memory", ("memory",), "memory", here=True),
+    "memory": Section("Memory", ("memory",), "memory", in_page=True),
     "storage": Section("Storage and checkpoints", part="storage"),
     "all-reduce": Section("All-reduce", ("all-reduce-curves", "all-reduce"), "all_reduce"),
     "fabric": Section("Fabric", part="fabric"),
-    "bisection": Section("Bisection", ("bisection",), here=True),
-    "power": Section("Power and racks", ("power",), "cluster", here=True),
+    "bisection": Section("Bisection", ("bisection",), in_page=True),
+    "power": Section("Power and racks", ("power",), "cluster", in_page=True),
     "sensitivity": Section("Sensitivity", ("tornado",)),
     "acceptance": Section("Acceptance sheet", page="/acceptance"),
-    "share": Section("Share and export", here=True),
+    "share": Section("Share and export", in_page=True),
     "sources": Section("Sources"),
 }
 
