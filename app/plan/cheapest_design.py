@@ -367,9 +367,9 @@ def _parts(
     """Price of the parts of a design, or an array of them, whose links of each level are of some media [USD]."""
     managers = request.management_links * request.planes
     total: Array = 0.0
-    for (role, key), many in part_counts(choice, cages, design, cluster.nodes, 0, managers, runs).items():
-        if role != "NIC" and any_(many > 0):
-            _, _, price = price_of(role, key, choice, None, cluster.scale_out.family, prices)
+    for (role, key), many in part_counts(choice, cages, design, cluster.nodes, managers, runs).items():
+        if any_(many > 0):
+            _, _, price = price_of(role, key, choice, prices)
             total = total + where(many > 0, many * (price.typical if price else np.inf), 0.0)
     return total
 

@@ -50,7 +50,9 @@ class Rates(NamedTuple):
     """What a year's cost rests on besides capital and power."""
 
 
+@lru_cache(maxsize=64)
 def _rates(prices: PriceList, platform: str, gpus_per_node: int, gpu: str) -> Rates:
+    """What money is reckoned with on nodes of one kind. Kept: clusters of all sizes share it."""
     node, electricity = prices.node(prices.catalog.platforms[platform], gpus_per_node), prices.electricity()
     storage = prices.storage() if "storage_capacity" in prices.given else None
     pue, support, infrastructure = (prices.rate(name) for name in ("pue", "support", "infrastructure"))
@@ -120,6 +122,10 @@ class Ownership:
     def per_run(self, time: Array) -> Array:
         """What a run of some length costs on a cluster of one's own [USD]."""
         return costs.run(self.total, self.rates.lifetime.draws(), time)
+
+    def rental(self, time: Array) -> Array:
+        """What a run of some length costs on GPUs that are rented [USD]."""
+        return costs.rental(self.cluster.gpus, draws_or_nan(self.rates.rent), time)
 
     def network_per_run(self, time: Array) -> Array:
         """What of that its network costs, with its support, for as long as the cluster is kept [USD]."""
@@ -250,7 +256,7 @@ def _costs(owned: Ownership, time_to_train: Floats) -> Costs[Draws]:
         total=drawn(owned.total, *spent),
         per_gpu_hour=drawn(costs.per_gpu_time(owned.total, cluster.gpus, lifetime, HOUR), *spent),
         per_run=drawn(owned.per_run(time_to_train), *spent),
-        rental=drawn(costs.rental(cluster.gpus, draws_or_nan(rates.rent), time_to_train), *_known(rates.rent)),
+        rental=drawn(owned.rental(time_to_train), *_known(rates.rent)),
         capital_parts=(
             CostLine("nodes", drawn(owned.nodes, *_known(rates.node))),
             CostLine("fabric", drawn(network.cost, *network.used)),

@@ -13,6 +13,7 @@ from app import units
 from app.catalog.estimate import N_DRAWS, Estimate
 from app.catalog.load import Catalog
 from app.formulas import costs
+from app.formulas.arrays import Array
 from app.formulas.fabric import layouts
 from app.plan.band import interval
 from app.plan.bill_of_materials import (
@@ -248,16 +249,14 @@ def _cost(
         cages,
         design,
         size,
-        size * cluster.nics_per_node,
         np.full(len(nodes), float(request.management_links * request.planes)),
         carried,
     )
-    nic = cluster.nic.key if cluster.nic else None
+    bill: list[tuple[Array, Estimate | None]] = [(size * cluster.nics_per_node, adapter_price(cluster, prices).price)]
+    bill += [(many, price_of(role, key, choice, prices)[2]) for (role, key), many in needed.items()]
     whole = np.zeros((len(nodes), N_DRAWS))
-    for (role, key), many in needed.items():
+    for many, price in bill:
         if np.any(many):
-            *_, price = price_of(role, key, choice, nic, cluster.scale_out.family, prices)
-            price = adapter_price(cluster, prices).price if role == "NIC" else price
             whole = whole + costs.line(np.asarray(many)[:, None], draws_or_nan(price))
             if price:
                 used[price.key] = price

@@ -21,7 +21,7 @@ from app.plan.network import Network, network_of
 from app.plan.recommendation import TIE, rule_of_thumb
 from app.plan.result import Parallelism
 from app.plan.scenario import Count, GpuKey, ScaleOutKey, Scenario, Usual, about, check_keys
-from app.plan.total_cost import total_cost
+from app.plan.total_cost import ownership
 from app.studies.front import front
 from app.units import Dollars, Seconds, Watts
 
@@ -408,10 +408,10 @@ def _priced(network: Network, ways: Ways, step_time: float, exact: bool) -> _Out
     seconds = ways.time_to_train(step_time)
     if not seconds > 0 or network.unbuildable:
         return None
-    priced = total_cost(network.cluster, network, network.prices, np.array([seconds]))
-    costs = priced.costs
-    capital, rental, run = (each.typical for each in (costs.capital, costs.rental, costs.per_run))
-    return _Outcome(seconds, capital, rental, run, float(priced.owned.power[0]), ways.quickest, exact)
+    owned = ownership(network.cluster, network, network.prices)
+    drawn = owned.capital.values, owned.rental(seconds), owned.per_run(seconds), owned.power
+    capital, rental, run, power = (float(np.ravel(values)[0]) for values in drawn)
+    return _Outcome(seconds, capital, rental, run, power, ways.quickest, exact)
 
 
 def _worth_a_look(question: Question, tried: Mapping[Key, Candidate | None]) -> Iterator[Key]:

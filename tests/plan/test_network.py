@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
+from app.plan import bill_of_materials
 from app.plan.band import fold
-from app.plan.network import fabric_of, network_of
+from app.plan.network import design_network, fabric_of, network_of
 from app.plan.scenario import Scenario
 from app.plan.total_cost import cluster_of, ownership, total_cost
 from app.studies.port_cost import by_size, generations, sizes
@@ -724,3 +725,36 @@ def test_what_serves_two_links_is_bought_whole(wish, pieces):
     built = designed(**wish, nics_per_node=1, topology="fat-tree", model="llama-3-8b").built
     found = {line.role: line.quantity for line in built.parts}
     assert {role: found[role] for role in pieces} == pieces
+
+
+def test_what_servers_of_equal_ports_share_is_what_each_has_alone():
+    # cables and switches are kept for servers of other GPUs; their cards, cages and racks are their own
+    common = {"gpus": 512, "scale_out": "infiniband-ndr", "oversubscription": 2}
+    asked = [
+        *({"gpu": gpu} for gpu in ("h100-sxm", "h200-sxm", "mi300x", "gb200")),
+        {"platform": "dgx-h100"},
+        {"topology": "fat-tree"},
+        {"planes": 2},
+        {"media": "fibre"},
+        {"management_links": 4},
+        {"price_nic": 1000},
+        {"price_book": "rule-of-thumb"},
+        {"price_cable": 10},
+        {"storage_network": True},
+    ]
+    together = [designed(**common | wish) for wish in asked]
+    seen = set()
+    for wish, shared in zip(asked, together, strict=True):
+        for kept in (design_network, bill_of_materials._cabled, bill_of_materials.cages_of):
+            kept.cache_clear()
+        alone = designed(**common | wish)
+        bought = [
+            [(line.role, line.part, line.quantity, line.price) for line in one.built.parts] for one in (alone, shared)
+        ]
+        assert bought[0] == bought[1]
+        assert alone.built.media == shared.built.media
+        assert alone.built.counts == shared.built.counts
+        for name in ("cost", "power", "typical_power", "stock"):
+            assert np.array_equal(getattr(alone.built, name), getattr(shared.built, name)), (name, wish)
+        seen.add(alone.built.cost[0])
+    assert len(seen) > len(asked) // 2
