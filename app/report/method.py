@@ -686,7 +686,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "serving",
         "serving.experts_time",
         (
-            r"T = \frac{A X w_x}{η B} ⊕ \frac{2 X (T k σ_e / e + A m_x)}{η_c P}",
+            r"T = \frac{A X w_x}{η B} ⊕ \frac{2 X (T k σ_e / e + A m_x)}{η_c P} (1 + \frac{f_h t_e}{f_e})",
             r"A = \frac{E}{e} x, \text{  } σ_e = 1 + (σ - 1) (1 - \frac{1}{e})",
         ),
     ),
@@ -705,10 +705,20 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "serving",
+        "serving.elementwise_time",
+        (r"T = \frac{2 m ζ}{η_b B} (8 h + \frac{3 f}{t})",),
+    ),
+    (
+        "serving",
+        "serving.stage_time",
+        (r"T = λ + \frac{b}{B}",),
+    ),
+    (
+        "serving",
         "serving.step_parts",
         (
-            r"T_{step} = \frac{T_{layers}}{p} + T_{head} + \frac{h_{step}}{\sqrt{p}} + β h_{seq}",
-            r"T_{layers} = Σ (T_{products} + T_{attention} + T_{experts} + T_{exchange} + ℓ)",
+            r"T_{step} = \frac{T_{layers}}{p} + T_{head} + T_{stages} + \frac{h_{step}}{\sqrt{p}} + β h_{seq}",
+            r"T_{layers} = Σ (T_{products} + T_{attention} + T_{experts} + T_{exchange} + T_{elementwise} + ℓ)",
         ),
     ),
     ("serving", "serving.prompt_tokens_of_a_step", (r"τ = min(max(1, \frac{β}{s_o}) s_i, \text{budget})",)),
@@ -1092,6 +1102,8 @@ TITLES = {
     "serving.experts_time": "Routed experts",
     "serving.layer_all_reduce_time": "All-reduce of a layer",
     "serving.dispatch_time": "Tokens to their experts and back",
+    "serving.elementwise_time": "Work between products",
+    "serving.stage_time": "From stage to stage of a pipeline",
     "serving.step_parts": "One step of an engine",
     "serving.steady_state": "Continuous batching: time per token, time to first token",
     "serving.prompt_pool": "A pool for prompts",

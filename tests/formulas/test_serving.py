@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
 from app.formulas.serving.batching import steady_state
-from app.formulas.serving.decode import StepBatch, step_parts
+from app.formulas.serving.decode import StepBatch, elementwise_time, experts_time, stage_time, step_parts
 from app.formulas.serving.disaggregation import pools_rate, transfer_bytes, transfer_time
 from app.formulas.serving.kv_cache import sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingLoad
@@ -46,6 +46,38 @@ def test_the_cache_of_an_8k_prompt_over_400_gb_s(model: ServedModel, megabytes: 
     volume = transfer_bytes(model, PROMPT)
     assert float(volume) / 1e6 == pytest.approx(megabytes, rel=1e-3)
     assert 1e3 * float(transfer_time(volume, 400e9 / 8)) == pytest.approx(milliseconds, rel=1e-3)
+
+
+def test_between_products_a_layer_of_llama_3_70b_moves_303_kb_a_token() -> None:
+    # 2 bytes · (8 · 8,192 + 3 · 28,672) = 303,104; a thousand tokens at 1 TB/s
+    moving = replace(LOSSLESS, elementwise_traffic=1)
+    assert 1e6 * float(elementwise_time(1000.0, LLAMA, GPU, Layout(), moving)) == pytest.approx(303.104)
+    # eight GPUs share the feed-forward block, and each norms the whole state: 2 · (65,536 + 10,752)
+    shared = float(elementwise_time(1000.0, LLAMA, GPU, Layout(tensor=8), moving))
+    assert 1e6 * shared == pytest.approx(152.576)
+    # eight experts of 2,048 in place of the block of DeepSeek-V3: 2 · (8 · 7,168 + 3 · 16,384)
+    assert 1e6 * float(elementwise_time(1000.0, DEEPSEEK, GPU, Layout(), moving)) == pytest.approx(212.992)
+
+
+def test_an_expert_as_wide_as_the_half_width_is_computed_at_half_the_rate() -> None:
+    # DeepSeek-V3's experts are 2,048 wide; cut in four, a quarter of that: five times the work for four times the width
+    whole, narrow = LOSSLESS, replace(LOSSLESS, expert_half_width=2048.0)
+    many = 1e9  # tokens, so that reading the weights is nothing beside
+    assert float(experts_time(many, DEEPSEEK, GPU, Layout(), narrow)) == pytest.approx(
+        2 * float(experts_time(many, DEEPSEEK, GPU, Layout(), whole))
+    )
+    cut = Layout(tensor=4)
+    assert float(experts_time(many, DEEPSEEK, GPU, cut, narrow)) == pytest.approx(
+        5 * float(experts_time(many, DEEPSEEK, GPU, cut, whole))
+    )
+
+
+def test_stages_send_over_the_network_where_the_replica_leaves_its_domain() -> None:
+    # 16 MB at 100 GB/s inside a domain of 8, at 10 GB/s and with 20 µs of network beyond it
+    slow = replace(LOSSLESS, network_latency=20e-6)
+    assert 1e6 * float(stage_time(16e6, GPU, Layout(pipeline=8), slow)) == pytest.approx(160)
+    assert 1e6 * float(stage_time(16e6, GPU, Layout(tensor=8, pipeline=2), slow)) == pytest.approx(1620)
+    assert float(stage_time(16e6, GPU, Layout(tensor=8), slow)) == 0
 
 
 def test_one_sequence_alone_is_bound_by_reading_the_weights() -> None:

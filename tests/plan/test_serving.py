@@ -128,10 +128,10 @@ def test_the_bottleneck_of_two_pools_is_that_of_the_pair() -> None:
     )
     assert (reading.bottleneck.resource, reading.bottleneck.pool) == ("memory_bandwidth", "decode")
     assert (computing.bottleneck.resource, computing.bottleneck.pool) == ("compute", "prefill")
-    # a pool that is too small for its prompts holds up the other: twice its arithmetic is nearly twice the answers
+    # a pool that is too small for its prompts holds up the other: most of twice its arithmetic is answers
     small = evaluated(prefill_gpus=8, **POOLS).serving
     assert (small.bottleneck.resource, small.bottleneck.pool) == ("compute", "prefill")
-    assert small.bottleneck.share > 0.9
+    assert small.bottleneck.share > 0.8
     for serving, tokens in ((reading, 2048), (computing, 100), (small, 1024)):
         one = serving.bottleneck.what_if[0]
         now = one.output_tokens_per_second_per_gpu / (1 + one.gain) * 64 / tokens

@@ -77,11 +77,11 @@ def test_a_row_of_another_file_needs_little(tmp_path: Path) -> None:
 
 def test_sources_left_out_are_predicted_within_the_promised_error_and_band() -> None:
     core = json.loads(serving_runs.LEFT_OUT.read_text())["core"]
-    assert core["tpot"]["median"] < 0.11
-    assert core["tpot"]["mean"] < 0.15
-    assert core["tpot"]["p90"] < 0.30
+    assert core["tpot"]["median"] < 0.10
+    assert core["tpot"]["mean"] < 0.125
+    assert core["tpot"]["p90"] < 0.26
     assert core["ttft"]["median"] < 0.27
-    assert core["throughput"]["median"] < 0.13
+    assert core["throughput"]["median"] < 0.10
     for name in ("tpot", "throughput", "ttft"):
         assert 0.75 <= core[name]["coverage"] <= 0.90
-    assert core["tpot"]["width"] < 0.25
+        assert core[name]["width"] < (0.25 if name != "ttft" else 0.8)

@@ -51,7 +51,9 @@ class StepParts:
         experts: routed experts [s].
         all_reduce: all-reduces of tensor parallelism [s].
         dispatch: tokens to their experts and back [s].
-        launches: launches, norms and activations [s].
+        stages: activations on their way to the next stage of a pipeline [s].
+        elementwise: norms, rotations, activations, quantising [s].
+        launches: launches of kernels [s].
         host: scheduling, sampling, text [s].
     """
 
@@ -61,6 +63,8 @@ class StepParts:
     experts: Array
     all_reduce: Array
     dispatch: Array
+    stages: Array
+    elementwise: Array
     launches: Array
     host: Array
 
@@ -74,6 +78,8 @@ class StepParts:
             + self.experts
             + self.all_reduce
             + self.dispatch
+            + self.stages
+            + self.elementwise
             + self.launches
             + self.host
         )
@@ -194,9 +200,10 @@ def experts_time(
 ) -> Array:
     """Time of one layer's routed experts: reading those that are chosen, under the work of the fullest GPU.
 
-    A·X·w_x/(η·B) ⊕ 2·X·(T·k/e·σ + A·m_x)/(η_c·P), A = E/e·(1 - (1 - k/E)^T), with T = a·m tokens of all attention
-    ranks; an expert's last tile is filled up, which costs m_x tokens. Where experts are cut and not dealt out (e = 1),
-    every GPU has the same work; the more they are dealt out, the more of σ is felt: 1 + (σ - 1)·(1 - 1/e).
+    A·X·w_x/(η·B) ⊕ 2·X·(T·k/e·σ + A·m_x)·(1 + f_h·t_e/f_e)/(η_c·P), A = E/e·(1 - (1 - k/E)^T), with T = a·m tokens of
+    all attention ranks; an expert's last tile is filled up, which costs m_x tokens, and a narrow slice of an expert
+    fills few tiles: half the rate at a width of f_h. Where experts are cut and not dealt out (e = 1), every GPU has the
+    same work; the more they are dealt out, the more of σ is felt: 1 + (σ - 1)·(1 - 1/e).
 
     Returns:
         Time [s].
@@ -211,7 +218,8 @@ def experts_time(
     together = layout.attention_data * tokens
     share = touched_experts(shape.experts, shape.experts_per_token, constants.expert_spread * together)
     expert_read = model.expert_bytes / (constants.expert_memory * gpu.memory_bandwidth)
-    work = 2 / (constants.expert_compute * gpu.expert_peak)
+    narrow = 1 + constants.expert_half_width * layout.expert_tensor / maximum(shape.expert_ffn_hidden, 1.0)
+    work = narrow * (2 / (constants.expert_compute * gpu.expert_peak))
     touched = weights.experts * share
     uneven = 1 + (constants.expert_imbalance - 1) * (1 - 1 / layout.expert)
     copies = together * (shape.experts_per_token * uneven / layout.expert)
@@ -280,13 +288,68 @@ def dispatch_time(
     return where(layout.attention_data > 1, start + sending, 0.0)
 
 
+def elementwise_time(
+    tokens: Array, model: ServedModel, gpu: ServingRates, layout: Layout, constants: ServingConstants
+) -> Array:
+    """Time of one layer's work between its products: its tokens pass through memory several times in 16 bit.
+
+    2·m·(8·h + 3·f/t)·ζ/(η_b·B): each of two norms reads the state and what is added to it and writes both, the
+    activation reads two of the feed-forward block's width and writes one; k·f_e of experts in its place. ζ is what
+    rotations, scales and quantising add.
+
+    Args:
+        tokens: tokens that pass through the layer, m [1].
+        model, gpu, layout, constants: what computes it.
+
+    Returns:
+        Time [s].
+
+    Source: Ivanov et al., "Data movement is all you need", 2021, section 3; ζ is fitted to operating points.
+
+    >>> from dataclasses import replace
+    >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
+    >>> moving = replace(LOSSLESS, elementwise_traffic=1)
+    >>> round(1e6 * float(elementwise_time(1000.0, MODEL, GPU, Layout(), moving)), 3)  # 1000·2·(8,000 + 12,000) bytes
+    40.0
+    """
+    shape = model.shape
+    width = where(shape.experts > 0, shape.experts_per_token * shape.expert_ffn_hidden, shape.ffn_hidden)
+    volume = 2 * tokens * (8 * shape.hidden + 3 * width / layout.tensor)
+    return volume * (constants.elementwise_traffic / (constants.memory * gpu.memory_bandwidth))
+
+
+def stage_time(message: Array, gpu: ServingRates, layout: Layout, constants: ServingConstants) -> Array:
+    """Time to send the activations of a step to the next stage of a pipeline, λ + b/B.
+
+    Over the scale-up link where the replica stays inside its domain, else over the network and with its latency.
+
+    Args:
+        message: bytes of the activations, b [B].
+        gpu: its links.
+        layout: how many stages there are, and how large the replica is.
+        constants: λ, and what the network adds.
+
+    Returns:
+        Time; nothing without stages [s].
+
+    Source: Huang et al., "GPipe", 2019, section 2; Hockney's model of a message.
+
+    >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS
+    >>> round(1e6 * float(stage_time(1e6, GPU, Layout(pipeline=4), LOSSLESS)), 3)  # 1 MB at 100 GB/s
+    10.0
+    """
+    beyond = where(layout.gpus > gpu.domain, constants.network_latency * gpu.network_hop, 0.0)
+    time = constants.reduce_latency + beyond + message / gpu.link_rate(layout.gpus)
+    return where(layout.pipeline > 1, time, 0.0)
+
+
 def step_parts(
     batch: StepBatch, model: ServedModel, gpu: ServingRates, layout: Layout, constants: ServingConstants
 ) -> StepParts:
     """What one step of an attention rank takes, by cause, over the layers of one pipeline stage.
 
-    Σ over layers of products, attention, experts, two all-reduces or a dispatch, and launches, over p stages; then the
-    output head and the host: h_step/√p and h_seq for each sequence.
+    Σ over layers of products, attention, experts, two all-reduces or a dispatch, elementwise work and launches, over p
+    stages; then the output head, the way to the next stage, and the host: h_step/√p and h_seq for each sequence.
 
     Returns:
         Times [s].
@@ -303,7 +366,8 @@ def step_parts(
     tokens = sequences * batch.tokens_each + batch.prompt_tokens
     depth, routed = shape.layers, shape.expert_layers
     stage = constants.correction / layout.pipeline
-    reduce = layer_all_reduce_time(2 * shape.hidden * tokens, layout.tensor, gpu, constants)
+    state = 2 * shape.hidden * tokens
+    reduce = layer_all_reduce_time(state, layout.tensor, gpu, constants)
     apart = where(layout.attention_data > 1, 1.0, 0.0)
     products = depth * dense_time(weights.attention, tokens, model, gpu, constants)
     products = products + (depth - routed) * dense_time(weights.dense, tokens, model, gpu, constants)
@@ -331,6 +395,8 @@ def step_parts(
         experts=stage * experts,
         all_reduce=stage * (2 * depth - routed * apart) * reduce,
         dispatch=stage * dispatch,
+        stages=constants.correction * stage_time(state, gpu, layout, constants),
+        elementwise=stage * depth * elementwise_time(tokens, model, gpu, layout, constants),
         launches=stage * launches,
         host=constants.correction
         * (constants.step_time / np.sqrt(layout.pipeline) + constants.sequence_time * sequences),

@@ -139,6 +139,8 @@ class ServingConstants:
         expert_imbalance: tokens of the fullest GPU over the mean, σ [1].
         expert_tile: tokens that filling up an expert's last tile costs, m_x [1].
         expert_spread: tokens that choose experts independently, of all tokens [1].
+        expert_half_width: width of an expert's slice at which grouped products reach half their rate, f_h [1].
+        elementwise_traffic: what norms, rotations, activations and quantising move, over the least they can [1].
         kv_memory: share of the memory bandwidth that keys and values are read at [1].
         attention_compute: share of the 16-bit peak of decoding attention [1].
         latent_compute: the same of latent attention in its absorbed form [1].
@@ -151,7 +153,7 @@ class ServingConstants:
         network_latency: what a transfer between domains adds [s].
         dispatch_latency: time of the smallest dispatch or combine of tokens, λ_a [s].
         dispatch_rate: share of the link that they reach, ε_a [1].
-        layer_time: launches, norms and activations of a layer that no product hides [s].
+        layer_time: launches of a layer that no product hides [s].
         expert_layer_time: what routing adds in a layer of experts [s].
         latent_layer_time: what latent attention adds [s].
         step_time: time of the host for each step [s].
@@ -174,6 +176,8 @@ class ServingConstants:
     expert_imbalance: Array
     expert_tile: Array
     expert_spread: Array
+    expert_half_width: Array
+    elementwise_traffic: Array
     kv_memory: Array
     attention_compute: Array
     latent_compute: Array

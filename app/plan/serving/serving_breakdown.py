@@ -33,7 +33,10 @@ from app.plan.serving_result import (
 )
 
 Floats = NDArray[np.float64]
-PART_NAMES = ("products", "attention", "prompts", "experts", "all_reduce", "dispatch", "launches", "host")
+PART_NAMES = (
+    "products", "attention", "prompts", "experts", "all_reduce", "dispatch", "stages", "elementwise", "launches",
+    "host",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +120,14 @@ def parts_of(
 
 def bound_by(name: str, phase: str, operation: Operation, inputs: ServingInputs) -> ServingResource:
     """What a part of a step is bound by."""
-    fixed: Mapping[str, ServingResource] = {"launches": "host", "host": "host", "prompts": "compute"}
+    fixed: Mapping[str, ServingResource] = {
+        "launches": "host", "host": "host", "prompts": "compute", "elementwise": "memory_bandwidth",
+    }  # fmt: skip
     if name in fixed:
         return fixed[name]
-    group = operation.layout.tensor if name == "all_reduce" else operation.layout.expert
-    domain = inputs.gpu.domain
-    if name in ("all_reduce", "dispatch"):
+    layout, domain = operation.layout, inputs.gpu.domain
+    groups = {"all_reduce": layout.tensor, "dispatch": layout.expert, "stages": layout.gpus}
+    if group := groups.get(name):
         return "scale_up" if np.all(np.asarray(group) <= domain) else "scale_out"
     if phase == "prompt":
         return "compute"

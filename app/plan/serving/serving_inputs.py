@@ -169,14 +169,16 @@ def estimates(it: Setting, catalog: Catalog) -> dict[str, Estimate]:
 
 OF_GPU = (
     "memory", "expert_memory", "kernel_share", "kv_memory", "attention_compute", "prompt_attention",
-    "reduce_latency", "reduce_doubling", "one_shot", "two_shot", "two_shot_latency",
+    "launch_share", "reduce_latency", "reduce_doubling", "one_shot", "two_shot", "two_shot_latency",
 )  # fmt: skip
 SHARED = {
     "relative_expert_compute": ("experts", "compute"),
     "expert_imbalance": ("experts", "imbalance"),
     "expert_tile": ("experts", "tile"),
     "expert_spread": ("experts", "spread"),
+    "expert_half_width": ("experts", "half_width"),
     "expert_layer_time": ("experts", "layer_time"),
+    "elementwise_traffic": ("elementwise", "traffic"),
     "latent_compute": ("attention", "latent_compute"),
     "latent_layer_time": ("attention", "latent_layer_time"),
     "lean_layer": ("attention", "lean_layer"),
@@ -216,6 +218,7 @@ def serving_constants(take: Callable[[str], Array], years: Array, lean: Array) -
         lean: 1 for models with attention sinks, whose layers have fewer kernels, else 0.
     """
     gain = take("yearly_gain") ** years
+    launches = gain * take("launch_share")
     share = take("kernel_share")
     plain = {name: take(name) for name in PLAIN}
     return ServingConstants(
@@ -224,9 +227,9 @@ def serving_constants(take: Callable[[str], Array], years: Array, lean: Array) -
         expert_compute=take("expert_compute") * share * take("relative_expert_compute"),
         half_tokens=take("dense_half"),
         reduce_latency=take("reduce_latency") * take("reduce_scale"),
-        layer_time=take("layer_time") * gain * (1 - lean + lean * take("lean_layer")),
-        expert_layer_time=take("expert_layer_time") * gain,
-        latent_layer_time=take("latent_layer_time") * gain,
+        layer_time=take("layer_time") * launches * (1 - lean + lean * take("lean_layer")),
+        expert_layer_time=take("expert_layer_time") * launches,
+        latent_layer_time=take("latent_layer_time") * launches,
         step_time=take("step_time") * gain,
     )
 
