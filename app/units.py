@@ -328,6 +328,8 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     ('5\u202fs', '130\u202fms (13–290)')
     >>> show_range(290e3, 432e3, float("nan"), "s")  # some draws never end
     '5\u202fdays (3.4–∞)'
+    >>> show_range(-6e9, 4e9, 13e9, "B")
+    '4\u202fGB (−6–13)'
     """
     if typical is None or low is None or high is None or not math.isfinite(typical):
         return "–"
@@ -337,7 +339,7 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     main, *ends = _in_step(*(value / worth for value in (typical, low, high)))
     if main == ends[0] == ends[1]:
         return show(typical, unit)
-    return f"{_dress(main, unit, name)} ({'–'.join(ends)})"
+    return f"{_dress(main, unit, name)} ({'–'.join(end.replace('-', MINUS) for end in ends)})"
 
 
 def _in_step(typical: float, low: float, high: float) -> tuple[str, ...]:

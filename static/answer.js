@@ -119,6 +119,9 @@ function syncHead(fresh) {
   if (twin) document.querySelector('link[rel="alternate"]')?.setAttribute("href", twin.getAttribute("href"));
 }
 
+const askedIn = (root) => [...root.querySelectorAll("#controls .field")].map((field) => field.querySelector("[id]")?.id).join();
+const asksTheSame = (fresh) => askedIn(fresh) === askedIn(document);
+
 export async function go(address, { push = true } = {}) {
   const sent = document.activeElement?.value;
   const answer = await ask(address);
@@ -133,7 +136,8 @@ export async function go(address, { push = true } = {}) {
   syncHead(fresh);
   document.getElementById("errors")?.remove();
   const errors = fresh.getElementById("errors");
-  syncFields(fresh, sent);
+  if (asksTheSame(fresh)) syncFields(fresh, sent);
+  else swap("controls", fresh); // One plan more or less to compare.
   const before = readFigures(document);
   if (!errors) remember(document);
   const kept = errors && keepLast("");

@@ -20,7 +20,7 @@ from app.formulas.arrays import Array, maximum, minimum, where
 
 
 def per(amount: Array, count: Array) -> Array:
-    """An amount shared out evenly, C/n [USD]; ``nan`` where there is nobody to share it.
+    """What comes of an amount on each of n things, C/n [USD]; ``nan`` where there are none.
 
     >>> float(per(6.0e6, 1000)), float(per(1.0, 0))
     (6000.0, nan)

@@ -35,6 +35,16 @@ RANGE = {
     "natural": "Natural routing",
     "layout": "A layout by the model, not one that was timed",
 }
+HARDWARE = {
+    "nvlink-switch": "NVLink switch, one domain",
+    "nvlink-switch-rdma": "NVLink and RDMA",
+    "nvlink-switch-other": "NVLink and other networks",
+    "nvlink-mesh": "NVLink mesh",
+    "infinity-fabric": "Infinity Fabric, one node",
+    "infinity-fabric-network": "Infinity Fabric and a network",
+    "pcie": "PCIe",
+}
+"""Classes of hardware that collectives were measured on."""
 SITUATIONS: Mapping[str, str] = {
     "own": "As planned",
     "untuned": "Nobody to tune Ethernet",
@@ -65,6 +75,7 @@ VOCABULARIES: Mapping[str, Mapping[str, str]] = {
     "way": WAYS,
     "order": ORDERS,
     "range": RANGE,
+    "hardware": HARDWARE,
 }
 """By the names that results declare, see `app.plan.band.Declaration`; what a vocabulary lacks is said by `named`."""
 

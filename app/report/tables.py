@@ -17,14 +17,15 @@ from app.catalog.load import Catalog
 from app.plan.band import Band, Declaration, declaration, record, result
 from app.plan.declarations import READING, is_quantity, part_of, results, view
 from app.plan.result import AllReduce, BillLine, Fabric, Plan
-from app.report.labels import in_words, named
+from app.report.labels import HARDWARE, in_words, named
 from app.studies.curve import Curve
 from app.studies.nccl_tests import Result
 from app.studies.sensitivity import Sensitivity
 from app.studies.step_kernels import Roofline
 from app.studies.step_timeline import NAMES, timeline
+from app.validation.citations import Citation, citations, names
 
-Cell = str | int | float | bool | Band | None
+Cell = str | int | float | bool | Band | Citation | None
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class Table:
             for column, cell in zip(self.columns, row, strict=True):
                 if isinstance(cell, Band):
                     cells += [cell.low, cell.typical, cell.high]
+                elif isinstance(cell, Citation):
+                    cells.append(cell.address or cell.text)
                 else:
                     cells += [None] * 3 if column.band else [cell]
             yield cells
@@ -412,9 +415,9 @@ def accuracy_tables(
             },
         ),
         _errors("collectives_by_band", "Collectives by message size", collectives["by_band"]),
-        _errors("collectives_by_class", "Collectives by class of hardware", collectives["by_class"]),
+        _errors("collectives_by_class", "Collectives by class of hardware", _named(collectives["by_class"], HARDWARE)),
         _errors("collectives_by_collective", "By collective", collectives["by_collective"]),
-        _errors("collectives_by_run", "Collectives by run", collectives["by_run"]),
+        _errors("collectives_by_run", "Collectives by run", collectives["by_run"], citations("collectives", "run")),
         _errors(
             "training",
             "Training steps",
@@ -429,7 +432,7 @@ def accuracy_tables(
                 "Memory of one GPU": training["memory"],
             },
         ),
-        _errors("training_by_group", "Training steps by source", training["by_group"]),
+        _by_source("training_by_group", "Training steps by source", training["by_group"]),
         _errors("training_by_stack", "Training steps by software", training["by_stack"]),
         _errors("training_by_gpu", "Training steps by GPU", training["by_gpu"]),
         _errors("training_by_regime", "Training steps by how well they were tuned", training["by_regime"]),
@@ -514,7 +517,7 @@ def _cluster_figures(figures: Sequence[Report]) -> Table:
 def _ledger(scores: Sequence[Report]) -> Table:
     """What was predicted of each new source before it was fitted."""
     kinds = (("dense", "dense"), ("moe", "mixtures of experts"))
-    groups = {f"{score['source']}, {words}": score[kind] for score in scores for kind, words in kinds}
+    groups = {f"{names()[score['source']]}, {words}": score[kind] for score in scores for kind, words in kinds}
     return _errors("ledger", "New sources, scored before any constant was fitted to them", groups)
 
 
@@ -542,9 +545,14 @@ def _left_out(collectives: Report, training: Report) -> Iterator[Table]:
             **bands,
         },
     )
-    yield _errors("left_out_by_class", "By class of hardware, left out", collectives["by_class"])
-    yield _errors("left_out_by_cell", "All-reduce by class and size, left out", reduce["by_cell"])
-    yield _errors("left_out_by_system", "Collectives by system, left out", collectives["by_system"])
+    yield _errors("left_out_by_class", "By class of hardware, left out", _named(collectives["by_class"], HARDWARE))
+    yield _errors("left_out_by_cell", "All-reduce by class and size, left out", _cells(reduce["by_cell"]))
+    yield _errors(
+        "left_out_by_system",
+        "Collectives by system, left out",
+        collectives["by_system"],
+        citations("collectives", "system"),
+    )
     yield _errors(
         "left_out_training",
         "Training steps of sources left out of the fit",
@@ -559,10 +567,27 @@ def _left_out(collectives: Report, training: Report) -> Iterator[Table]:
         },
     )
     for key, words in LEFT_OUT_BY.items():
-        yield _errors(f"left_out_{key}", f"{words}, left out", training[key])
+        table = _by_source if key == "by_group" else _errors
+        yield table(f"left_out_{key}", f"{words}, left out", training[key])
 
 
-def _errors(key: str, title: str, groups: Mapping[str, Report]) -> Table:
+def _by_source(key: str, title: str, groups: Mapping[str, Report]) -> Table:
+    """Errors of training steps by source, each with what it is called and where it is."""
+    cited = {name: citations("training", "group")[group] for group, name in names().items()}
+    return _errors(key, title, _named(groups, names()), cited)
+
+
+def _named(groups: Mapping[str, Report], words: Mapping[str, str]) -> dict[str, Report]:
+    return {words.get(group, group): errors for group, errors in groups.items()}
+
+
+def _cells(groups: Mapping[str, Report]) -> dict[str, Report]:
+    """Groups by class of hardware and size of message, as "pcie, small", in words."""
+    parts = {group: group.partition(", ") for group in groups}
+    return {HARDWARE.get(kind, kind) + comma + size: groups[group] for group, (kind, comma, size) in parts.items()}
+
+
+def _errors(key: str, title: str, groups: Mapping[str, Report], cited: Mapping[str, Citation] | None = None) -> Table:
     columns = (
         Column("group", "Group"),
         Column("count", "Rows", "1"),
@@ -572,9 +597,16 @@ def _errors(key: str, title: str, groups: Mapping[str, Report]) -> Table:
         Column("bias", "Bias", share=True),
         Column("coverage", "Inside the range", share=True),
     )
-    names = [column.key for column in columns[1:]]
-    rows = tuple((group, *(errors.get(name) for name in names)) for group, errors in groups.items() if errors["count"])
-    return Table(key, title, columns, rows, "Errors are |predicted ÷ measured − 1|; ranges should hold four of five.")
+    measures = [column.key for column in columns[1:]]
+    rows = tuple(
+        (group, *(errors.get(measure) for measure in measures), *((cited.get(group),) if cited else ()))
+        for group, errors in groups.items()
+        if errors["count"]
+    )
+    sources = (Column("source", "Source"),) if cited else ()
+    return Table(
+        key, title, columns + sources, rows, "Errors are |predicted ÷ measured − 1|; ranges should hold four of five."
+    )
 
 
 def _designs(fabric: Report) -> Table:

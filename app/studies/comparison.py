@@ -30,6 +30,11 @@ class Difference:
     )
     cause: str = result("", "Cause", "Where the largest change comes from; blank where that is not known.")
 
+    @property
+    def furthest(self) -> int:
+        """The place of the plan that differs most from the first, whose change has the cause."""
+        return _furthest(self.changes)
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -70,10 +75,19 @@ def _differs(change: float | None) -> bool:
 def _difference(path: str, declared: Declaration, values: tuple[Any, ...], plans: Sequence[Plan]) -> Difference:
     """One result of every plan."""
     changes = tuple(_change(values[0], value) for value in values)
-    numbered = [(abs(change), index) for index, change in enumerate(changes) if change is not None]
-    largest = max(numbered, default=(0.0, 0))[1]
-    cause = _cause(path, declared, plans[0], plans[largest]) if largest else ""
+    furthest = _furthest(changes)
+    cause = _cause(path, declared, plans[0], plans[furthest]) if furthest else ""
     return Difference(path, declared.label, declared.unit, values, changes, cause)
+
+
+def _furthest(changes: Sequence[float | None]) -> int:
+    """The place of the largest change; 0, the first plan's, where none has a number.
+
+    >>> _furthest((0.0, -0.2, None, 0.1))
+    1
+    """
+    numbered = [(abs(change), place) for place, change in enumerate(changes) if change is not None]
+    return max(numbered, default=(0.0, 0))[1]
 
 
 def _change(first: Any, other: Any) -> float | None:

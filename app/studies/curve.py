@@ -64,8 +64,11 @@ PROPER = {"infiniband": "InfiniBand", "roce": "RoCE", "spectrum": "Spectrum", "t
 def short(key: str) -> str:
     """The key of a network as a short name for the end of a line.
 
-    >>> short("infiniband-ndr"), short("roce-400"), short("spectrum-x-800")
-    ('InfiniBand NDR', 'RoCE 400', 'Spectrum-X 800')
+    >>> short("infiniband-ndr200"), short("roce-400"), short("spectrum-x-800")
+    ('InfiniBand NDR200', 'RoCE 400', 'Spectrum-X 800')
     """
-    words = [PROPER.get(word, word.upper() if len(word) < 4 else word.capitalize()) for word in key.split("-")]
+    words = [
+        PROPER.get(word, word.upper() if len(word) < 4 or word[-1].isdigit() else word.capitalize())
+        for word in key.split("-")
+    ]
     return " ".join(words).replace("Spectrum X", "Spectrum-X")

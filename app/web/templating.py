@@ -142,6 +142,18 @@ class Notes:
         """The id of the note that lists these sources."""
         return f"note-{self.prefix}{self.groups.setdefault(sources, len(self.groups) + 1)}"
 
+    def documents(self) -> list[str]:
+        """The sources of all notes, each once.
+
+        >>> Notes(groups={("a", "b"): 1, ("b", "c"): 2}).documents()
+        ['a', 'b', 'c']
+        """
+        return list(dict.fromkeys(key for sources in self.groups for key in sources))
+
+    def document(self, key: str) -> str:
+        """The id of a source in that list."""
+        return f"document-{self.prefix}{key}"
+
 
 @cache
 def environment() -> Environment:

@@ -116,6 +116,7 @@ def test_every_number_shows_its_sources(page: Page, server: str) -> None:
     row = page.locator("tr", has_text="QM9700").first
     row.locator("a.figure").first.click()
     expect(page.locator("li:target")).to_be_visible()
+    page.locator("li:target a").first.click()
     expect(page.locator("li:target a").first).to_have_attribute("href", re.compile("/catalog#source-"))
 
 
@@ -144,11 +145,15 @@ def test_compare_three_fabrics(planner: Page) -> None:
     table = planner.get_by_role("group", name="Comparison")
     for network in ("InfiniBand NDR 400", "RoCE on 400 Gb/s Ethernet", "TCP on 400 Gb/s Ethernet"):
         expect(table.locator("thead")).to_contain_text(network)
+    planner.get_by_text("Change the plans").click()
     planner.get_by_label("Plan C: GPUs").fill("512")
     planner.get_by_label("Plan C: GPUs").press("Tab")
     expect(table.locator("thead")).to_contain_text("512 × H100 SXM")
     planner.get_by_role("link", name="Remove C").click()
     expect(table.locator("thead")).not_to_contain_text("TCP")
+    expect(planner.get_by_label("Plan C: GPUs")).to_have_count(0)
+    planner.get_by_role("link", name="Add a plan").click()
+    expect(planner.get_by_label("Plan C: GPUs")).to_be_visible()
 
 
 def test_share_a_link_and_get_the_same_page(planner: Page, browser: Browser, server: str) -> None:
@@ -318,6 +323,7 @@ def test_without_scripts_errors_stand_beside_their_fields(plain: Page, server: s
 
 def test_without_scripts_plans_are_compared_and_clusters_found(plain: Page, server: str) -> None:
     plain.goto(server + "/compare?b.gpus=512")
+    plain.get_by_text("Change the plans").click()
     plain.get_by_label("Plan B: Network").select_option("tcp-400")
     plain.get_by_role("button", name="Update the comparison").click()
     expect(plain.get_by_role("group", name="Comparison")).to_contain_text("TCP on 400 Gb/s Ethernet")

@@ -355,6 +355,11 @@ def test_a_comparison_puts_what_differs_first_with_its_cause(client: TestClient)
     for difference in compared["differences"]:
         assert difference["title"] in text
         assert difference["cause"] in text
+    ids = (attributes.get("id", "") for _, attributes in page.elements)
+    documents = [name for name in ids if name.startswith("document-")]
+    assert len(documents) == len(set(documents)) > 10  # each source once
+    assert "and its run costs" in page.text("verdict")
+    assert "C data parallel: +" in text  # the plan that a cause is of
 
 
 def test_fields_without_a_letter_hold_for_every_plan(client: TestClient) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from plotly import graph_objects as go
 
 from app.report.charts.style import MUTED, Values, figure, logarithmic, nothing, style_of
+from app.report.labels import HARDWARE
 from app.units import percent, show
 from app.validation.collective_runs import Prediction as CollectivePrediction
 from app.validation.training_runs import Prediction as StepPrediction
@@ -42,15 +43,16 @@ class Scatter:
     tolerance: float = 0.1
 
 
-CLASS_NAMES = {
-    "nvlink-switch": ("NVLink switch, one domain", "nvlink"),
-    "nvlink-switch-rdma": ("NVLink and RDMA", "infiniband"),
-    "nvlink-switch-other": ("NVLink and other networks", "roce"),
-    "nvlink-mesh": ("NVLink mesh", "accent"),
-    "infinity-fabric": ("Infinity Fabric, one node", "money"),
-    "infinity-fabric-network": ("Infinity Fabric and a network", "compute"),
-    "pcie": ("PCIe", "pcie"),
+LOOKS = {
+    "nvlink-switch": "nvlink",
+    "nvlink-switch-rdma": "infiniband",
+    "nvlink-switch-other": "roce",
+    "nvlink-mesh": "accent",
+    "infinity-fabric": "money",
+    "infinity-fabric-network": "compute",
+    "pcie": "pcie",
 }
+"""What classes of hardware look like."""
 
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon")
@@ -63,12 +65,12 @@ def collective_scatter(predicted: Sequence[CollectivePrediction], report: Mappin
         prediction for prediction in predicted if not prediction.row.weak and prediction.row.library in ("nccl", "rccl")
     ]
     groups = []
-    for key, (name, look) in CLASS_NAMES.items():
+    for key, look in LOOKS.items():
         members = [prediction for prediction in good if prediction.group == key and np.isfinite(prediction.time)]
         if members:
             labels = tuple(f"{prediction.row.run}, {show(prediction.row.message, 'B')}" for prediction in members)
             groups.append(
-                _group(name, look, [(prediction.row.time, prediction.time) for prediction in members], labels)
+                _group(HARDWARE[key], look, [(prediction.row.time, prediction.time) for prediction in members], labels)
             )
     overall = report["all_reduce"]["overall"]
     return Scatter(

@@ -1,6 +1,6 @@
 """Plans side by side, as a page."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -146,6 +146,7 @@ def _comparison(
         "controls": list(zip(*shown, strict=True)),
         "hidden": [(name, value) for name, value in pairs if name not in visible and value.strip()],
         "errors": errors,
+        "told": _told(columns),
         "more": _side_by_side(request, [*scenarios, scenarios[-1]])
         if compared and len(scenarios) < len(LETTERS)
         else "",
@@ -153,6 +154,16 @@ def _comparison(
         **(results_of(compared.plans[0]) if compared else {}),
     }
     return page(request, "compare.html", values, status=200 if compared else 422)
+
+
+def _told(columns: Sequence[ComparedPlan]) -> Mapping[tuple[str, str], str]:
+    """What plans have to say, severity and sentences, each once, with the letters of the plans that say it."""
+    told: dict[tuple[str, str], str] = {}
+    for column in columns:
+        for finding in column.plan.findings:
+            said = finding.severity, f"{finding.message} {finding.suggestion}".strip()
+            told[said] = f"{told[said]}, {column.letter.upper()}" if said in told else column.letter.upper()
+    return told
 
 
 def _difference_in_a_sentence(compared: comparison.Comparison) -> str:
@@ -179,7 +190,7 @@ def _run(rows: Rows, place: int) -> str:
         return IN_PART
     pace = "takes as long" if abs(slower) < comparison.ALIKE else f"takes {more_or_less(slower, 'longer', 'less time')}"
     price = f"costs {more_or_less(dearer, 'more', 'less')}" if abs(dearer) > comparison.ALIKE else "costs as much"
-    return f"{pace} and {price}"
+    return f"{pace} and its run {price}"
 
 
 def _tokens(rows: Rows, place: int) -> str:

@@ -169,6 +169,7 @@ def _fabrics(request: Request, bound: form.BoundForm) -> Response:
         "cluster": plan.cluster,
         "hardware": cluster,
         "switch": switch,
+        "topology": form.shown("topology", part.topology, loaded),
         "drawing": drawing.draw(part, plan.cluster, switch, cluster.scale_up.name) if part.shape else None,
         "findings": plan.findings,
         "failed": failed_parts(scenario, loaded, whole.all_reduce.message, whole.training.parallelism),

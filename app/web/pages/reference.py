@@ -107,14 +107,16 @@ def _accuracy(loaded: Catalog) -> Mapping[str, Any]:
     held = answers.accuracy(loaded)
     left_out = orjson.loads((MEASUREMENTS / "left_out.json").read_bytes())
     serving_left_out = orjson.loads(serving_runs.LEFT_OUT.read_bytes())
+    training = {**held.training, "by_gpu": _cards(held.training["by_gpu"], loaded)}
+    left_out["training"]["by_gpu"] = _cards(left_out["training"]["by_gpu"], loaded)
     return {
         "collectives": held.collectives,
-        "training": held.training,
+        "training": training,
         "fabric": held.fabric,
         "clusters": held.clusters,
         "left_out": left_out,
         "serving": serving_left_out,
-        "tables": tables.accuracy_tables(held.collectives, held.training, held.fabric, left_out, held.ledger)
+        "tables": tables.accuracy_tables(held.collectives, training, held.fabric, left_out, held.ledger)
         | tables.serving_tables(held.serving, serving_left_out)
         | tables.cluster_tables(held.clusters),
         "figures": {
@@ -124,6 +126,11 @@ def _accuracy(loaded: Catalog) -> Mapping[str, Any]:
             "training": accuracy_charts.accuracy(accuracy_charts.training_scatter(held.training_runs, held.training)),
         },
     }
+
+
+def _cards(groups: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
+    """Groups by GPU under the GPUs' names."""
+    return {catalog.gpus[key].name if key in catalog.gpus else key: errors for key, errors in groups.items()}
 
 
 # Acceptance sheet ----------------------------------------------------------------------------------------------------
