@@ -18,8 +18,9 @@ KINDS = {"svg": "image/svg+xml", "csv": "text/csv; charset=utf-8", "json": JSON}
 
 
 @router.get("/chart/{name}.{ending}")
-async def chart(request: Request, name: str, ending: str) -> Response:
+async def chart(request: Request) -> Response:
     """One chart of a plan as SVG, its numbers as CSV, or the figure as Plotly takes it."""
+    name, ending = request.path_params["name"], request.path_params["ending"]
     if ending not in KINDS:
         raise ProblemError(404, "A chart comes as .svg, .csv and .json; the browser makes a PNG of it, on the page.")
     if name not in named_charts.NAMES:

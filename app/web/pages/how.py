@@ -55,8 +55,9 @@ class Constant:
 
 
 @router.get("/how/{path}")
-async def how(request: Request, path: str) -> Response:
+async def how(request: Request) -> Response:
     """One result: what it is, its formula with this plan's numbers, what it rests on, and what moves it."""
+    path = request.path_params["path"]
     catalog = request.app.state.catalog
     fields = requests.query(request.scope["query_string"].decode("latin-1"))
     scenario = requests.validate(Scenario, fields, catalog, strict=False)

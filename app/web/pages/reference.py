@@ -53,8 +53,9 @@ async def catalogue(request: Request) -> Response:
 
 
 @router.get("/catalog/{kind}/{key}")
-async def entry(request: Request, kind: str, key: str) -> Response:
+async def entry(request: Request) -> Response:
     """One entry with every constant, its range and its source."""
+    kind, key = request.path_params["kind"], request.path_params["key"]
     loaded: Catalog = request.app.state.catalog
     if kind not in catalog_listing.TITLES or kind == "sources" or key not in loaded.kind(kind):
         raise ProblemError(404, "The catalogue has no such entry. /catalog lists all.")
@@ -225,8 +226,9 @@ def _too_many(cables: int, most: int) -> ProblemError:
 
 
 @router.get("/export/{name}.{ending}")
-async def export(request: Request, name: str, ending: str) -> Response:
+async def export(request: Request) -> Response:
     """A whole plan, or one of its tables, as CSV, XLSX or JSON."""
+    name, ending = request.path_params["name"], request.path_params["ending"]
     if ending not in ("csv", "xlsx", "json"):
         raise ProblemError(404, "There are files that end in .csv, .xlsx and .json.")
     scenario, loaded = _scenario(request), _catalog(request)

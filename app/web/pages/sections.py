@@ -114,8 +114,9 @@ def found(plan: Plan, figures: Mapping[str, Any]) -> dict[str, str]:
 
 
 @router.get("/plan/{key}")
-async def plan_section(request: Request, key: str) -> Response:
+async def plan_section(request: Request) -> Response:
     """One section of a plan, with its tables, formulas and sources."""
+    key = request.path_params["key"]
     catalog: Catalog = request.app.state.catalog
     if key not in SECTIONS or SECTIONS[key].page:
         raise ProblemError(404, f"A plan has no section of that name. There are {', '.join(SECTIONS)}.")
