@@ -91,6 +91,11 @@ def test_without_a_date_the_soonest_that_the_money_allows_is_best() -> None:
     assert all(
         one.least < SAFE for one in found.chances if one.time_to_train.typical < found.safest.time_to_train.typical
     )
+    figure = pareto(answer, CATALOG, answer.deadline, asked.budget, found.chances)
+    points = next(trace for trace in figure.data if trace.mode == "lines+markers")
+    low, high = (10**end for end in figure.layout.xaxis.range)
+    assert answer.fastest.time_to_train in points.x
+    assert all(low < x < high for x in points.x)
 
 
 def test_a_week_sooner_is_bought_from_the_cheapest_of_the_front_that_saves_one(answer: Answer, found: Chances) -> None:
