@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Literal
 
-import numpy as np
 from pydantic import ConfigDict, Field
 
 from app.catalog.load import Catalog
-from app.plan.band import Band, Draws
+from app.plan.band import Band
 from app.plan.evaluate import evaluate
 from app.plan.recommendation import counterpart
 from app.plan.result import Plan
 from app.plan.scenario import Scenario, another_network
 from app.studies.front import ALIKE
+from app.studies.odds import chance
 from app.studies.sensitivity import sensitivity
 from app.studies.stages import stages
 from app.units import Dollars, Seconds, parse, percent, show
 
-WIDTH = NormalDist().inv_cdf(0.9)
-"""Standard deviations from the middle to either end of an 80 % range."""
 RISKS = 3
 
 
@@ -110,21 +106,6 @@ def brief(question: BriefQuestion, catalog: Catalog) -> Brief:
         alternatives=tuple(_alternatives(scenario, plan, catalog)),
         risks=tuple(_risks(scenario, plan, catalog)),
     )
-
-
-def chance(value: Draws, limit: float | None) -> float | None:
-    """How likely a result keeps a limit: over its draws, each spread by the model's own error.
-
-    >>> chance(Draws(np.array([2.0, 1.0, 2.0, 3.0, 4.0])), 2.5)
-    0.5
-    """
-    draws = value.values.ravel()[1:]
-    if limit is None or not np.isfinite(draws).any():
-        return None
-    if not value.residual:
-        return float(np.mean(draws <= limit))
-    error = NormalDist(0.0, value.residual / WIDTH)
-    return math.fsum(error.cdf(math.log(limit / draw)) for draw in draws if draw > 0) / len(draws)
 
 
 def capital_lines(plan: Plan) -> Iterator[Line]:

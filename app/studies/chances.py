@@ -7,17 +7,15 @@ from typing import Generic
 
 from app.catalog.load import Catalog
 from app.plan.band import Draws, Q, fold, nan_is_an_answer, record, result
-from app.studies.board_brief import chance
+from app.studies.odds import SAFE, chance
 from app.studies.sizing import Answer, Candidate, Question
 from app.studies.stages import stages
 from app.units import parse
 
 MOST = 10
 """Clusters whose chances are worked out: each is a plan with its ranges."""
-ALIKE = 1.04
+ALIKE = 1.02
 """Clusters of the front whose costs are closer than so many times tell a reader the same."""
-SAFE = 0.9
-"""The chance of each limit from which on a cluster is called safe."""
 WEEK = parse("7 days", "s")
 
 

@@ -1,10 +1,10 @@
 """The inverse question: which cluster trains this model by this date for this money?"""
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from math import isnan, log
 from time import monotonic
 from typing import Annotated, Literal, NamedTuple
 
@@ -23,6 +23,8 @@ from app.plan.result import Parallelism
 from app.plan.scenario import Count, GpuKey, ScaleOutKey, Scenario, Usual, about, check_keys
 from app.plan.total_cost import ownership
 from app.studies.front import front
+from app.studies.odds import safe_limit
+from app.studies.stages import stages
 from app.units import Dollars, Seconds, Watts
 
 Kind = Literal["capital", "rental", "run"]
@@ -30,10 +32,8 @@ Key = tuple[str, str, int]
 """GPU, network and number of GPUs."""
 NEAREST = 5
 """Kinds of cluster that are looked at closely for each limit: those that come nearest to it."""
-STEPS = range(1, 6)
-"""Steps by which clusters beside the best are tried: a node or rack each, of many a share."""
-STEP = 0.12
-"""That share of its nodes or racks."""
+STEPS = (0.25, 0.5, 0.75, 1.0, 1.25)
+"""Clusters beside the best are tried at these shares of the way to what is safe, on the logarithm."""
 CLOSE = 1.1
 """GPUs whose best cluster costs, or takes, so many times the least at most are looked at beside it too."""
 ABOUT = 2
@@ -188,7 +188,7 @@ def size(
     Tries no more after ``seconds``, or once it is ``stopped``, and says so in ``complete``.
     """
     check_keys(question, catalog)
-    catalog = catalog.typical_only()
+    whole_catalog, catalog = catalog, catalog.typical_only()
     until = monotonic() + seconds
     search = _Search(question, catalog, lambda: monotonic() < until and not stopped())
     pairs = list(_pairs(question, catalog))
@@ -201,7 +201,7 @@ def size(
         looked_at |= dict.fromkeys(_worth_a_look(question, search.tried))
         search.exactly(_beside(question, catalog, looked_at, wide))
     search.settle()
-    search.exactly(_safer(question, catalog, search.tried))
+    search.exactly(_safer(question, whole_catalog, search.tried))
     search.settle()
     feasible = [candidate for candidate in search.tried.values() if candidate]
     meeting = [candidate for candidate in feasible if candidate.meets]
@@ -230,7 +230,7 @@ def _beside(question: Question, catalog: Catalog, keys: Iterable[Key], wide: int
 
 
 def _safer(question: Question, catalog: Catalog, tried: Mapping[Key, Candidate | None]) -> Iterator[Key]:
-    """Clusters with more to spare than the best, of every GPU whose own is close to it.
+    """Clusters with more to spare than the best, of every GPU whose own is close to it, up to what should be safe.
 
     By a date the cheapest is best and larger ones are safer; without one the soonest is, and smaller ones are.
     """
@@ -245,10 +245,26 @@ def _safer(question: Question, catalog: Catalog, tried: Mapping[Key, Candidate |
     close = [one for one in best.values() if worth(one) <= worth(next(iter(best.values()))) * CLOSE]
     for one in close:
         unit = _unit(catalog, one.gpu)
-        units = one.gpus // unit
-        for step in STEPS:
-            more = max(step, round(units * STEP * step))
-            yield one.gpu, one.scale_out, min(units + more if dated else units - more, question.gpus // unit) * unit
+        units, times = one.gpus // unit, _over(question, one, catalog)
+        for number, share in enumerate(STEPS, 1):
+            more = max(round(units * times**share), units + number)
+            fewer = min(round(units / times**share), units - number)
+            yield one.gpu, one.scale_out, min(more if dated else fewer, question.gpus // unit) * unit
+
+
+def _over(question: Question, best: Candidate, catalog: Catalog) -> float:
+    """How many times over its limits a cluster is in one case of ten: by the calendar, or without a date in money and
+    power.
+    """
+    drawn = stages(question.scenario(best.gpu, best.scale_out, best.gpus), catalog)
+    if deadline := question.limits.get("deadline"):
+        over = [safe_limit(drawn.training.campaign_time) / deadline]
+    else:
+        spent = {"capital": drawn.costs.capital, "rental": drawn.costs.rental, "run": drawn.costs.per_run}
+        limits = (spent[question.budget_kind], question.budget), (drawn.cluster.power, question.power_limit)
+        over = [safe_limit(value) / limit for value, limit in limits if limit]
+    known = [times for times in over if math.isfinite(times)]
+    return max(1.0, *known) if known else 1.0
 
 
 def _unit(catalog: Catalog, gpu: str) -> int:
@@ -356,7 +372,7 @@ def _doubling(
             break
         keys = [(gpu, scale_out, gpus) for scale_out in networks]
         built = {key: network_of(_scenario(plain, key), catalog) for key in keys}
-        lines.append(dict(sorted(built.items(), key=lambda item: (isnan(item[1].cost[0]), item[1].cost[0]))))
+        lines.append(dict(sorted(built.items(), key=lambda item: (math.isnan(item[1].cost[0]), item[1].cost[0]))))
     firsts = [next(iter(line.items())) for line in lines]
     searched = ways_to_run([_setup(_scenario(plain, key), catalog, network) for key, network in firsts], WAYS)
     outcomes: dict[Key, _Outcome | None] = {
@@ -429,7 +445,7 @@ def _worth_a_look(question: Question, tried: Mapping[Key, Candidate | None]) -> 
             for limit, name in _measured(question).items():
                 low, high = getattr(fewer, name), getattr(more, name)
                 if min(low, high) < limit < max(low, high):
-                    share = log(limit / low) / log(high / low)
+                    share = math.log(limit / low) / math.log(high / low)
                     crossings.append((
                         fewer.cost * (more.cost / fewer.cost) ** share,
                         fewer.time_to_train * (more.time_to_train / fewer.time_to_train) ** share,

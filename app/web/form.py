@@ -68,8 +68,6 @@ LABELS = {
     "flowlet": "Enhanced hashing or flowlets",
     "adaptive": "Adaptive routing",
     "spraying": "Packet spraying",
-    "pfc": "PFC",
-    "ecn": "ECN",
     "aec": "AEC",
     "aoc": "AOC",
     "lpo": "LPO",

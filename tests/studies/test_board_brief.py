@@ -5,7 +5,8 @@ import pytest
 
 from app.catalog.load import load_catalog
 from app.plan.band import Draws
-from app.studies.board_brief import BriefQuestion, brief, chance
+from app.studies.board_brief import BriefQuestion, brief
+from app.studies.odds import chance
 
 CATALOG = load_catalog()
 WAY = {"tensor_parallel": 4, "pipeline_parallel": 2, "micro_batch": 1}

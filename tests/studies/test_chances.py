@@ -6,7 +6,8 @@ from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
 from app.report.charts.curve_charts import pareto
 from app.studies.board_brief import BriefQuestion, brief
-from app.studies.chances import MOST, SAFE, WEEK, Chances, chances, nearest_misses
+from app.studies.chances import MOST, WEEK, Chances, chances, nearest_misses
+from app.studies.odds import SAFE
 from app.studies.sizing import Answer, Question, size
 
 CATALOG = load_catalog()

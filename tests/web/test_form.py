@@ -103,7 +103,7 @@ def test_a_question_takes_several_candidates() -> None:
     [
         ("attention_kernel", ["Unfused", "Flash (open kernel)", "TE fused (Transformer Engine)", "SDPA (PyTorch)"]),
         ("dispatcher", ["All-to-all", "All-gather", "DeepEP", "HybridEP"]),
-        ("congestion_control", ["ECN", "Own", "None"]),
+        ("congestion_control", ["ECN", "The network’s own", "None"]),
         ("media", ["Copper", "AEC", "AOC", "Fibre", "LRO", "LPO"]),
         ("offload", ["None", "Activations", "Optimizer", "Activations and optimizer"]),
     ],
