@@ -20,7 +20,7 @@ from app.formulas.records import but
 from app.plan.cables import Inside, Medium, floor_of, inside_of, lane_of, media, switch_cage
 from app.plan.cluster import Cluster
 from app.plan.prices import Contained, PaidPart, PriceList
-from app.plan.scenario import NetworkRequest
+from app.plan.scenario import FabricRequest
 from app.plan.switches import SwitchPair
 
 Floats = NDArray[np.float64]
@@ -169,7 +169,7 @@ class Cages:
     """The kind of cables or modules that is wished."""
 
     @staticmethod
-    def of(choice: SwitchPair, cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> "Cages":
+    def of(choice: SwitchPair, cluster: Cluster, request: FabricRequest, catalog: Catalog) -> "Cages":
         """The cages of a choice of switches and a kind of node.
 
         How many links share a cage of the node is known for the node's own adapters; with others each has its own.
@@ -306,7 +306,7 @@ def price_of(role: str, key: str, choice: SwitchPair, prices: PriceList) -> tupl
     return optic.name, key, prices.optic(optic)
 
 
-def counted(design: layouts.Design, cluster: Cluster, request: NetworkRequest) -> Counts:
+def counted(design: layouts.Design, cluster: Cluster, request: FabricRequest) -> Counts:
     """A design in plain numbers."""
     return Counts(
         layout=layouts.LAYOUTS.index(request.topology),
@@ -332,7 +332,7 @@ def counted(design: layouts.Design, cluster: Cluster, request: NetworkRequest) -
 
 
 def laid_out(
-    design: layouts.Design, choice: SwitchPair, cluster: Cluster, request: NetworkRequest, catalog: Catalog
+    design: layouts.Design, choice: SwitchPair, cluster: Cluster, request: FabricRequest, catalog: Catalog
 ) -> Cabling:
     """A design with its racks on the floor."""
     floor = floor_of(catalog, cluster.platform.nodes_per_rack)
@@ -351,7 +351,7 @@ def _laid_out(counts: Counts, floor: Floor, rack_units: int) -> Cabling:
 
 def build(
     cluster: Cluster,
-    request: NetworkRequest,
+    request: FabricRequest,
     prices: PriceList,
     choice: SwitchPair,
     design: layouts.Design,

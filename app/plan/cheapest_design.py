@@ -19,7 +19,7 @@ from app.plan.bill_of_materials import LEVELS, Cages, Carried, cages_of, laid_ou
 from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
-from app.plan.scenario import NetworkRequest
+from app.plan.scenario import FabricRequest
 from app.plan.switches import SwitchPair, designed
 
 Floats = NDArray[np.float64]
@@ -85,7 +85,7 @@ class _Hosts:
 
 
 def choose(
-    choices: tuple[SwitchPair, ...], cluster: Cluster, request: NetworkRequest, prices: PriceList
+    choices: tuple[SwitchPair, ...], cluster: Cluster, request: FabricRequest, prices: PriceList
 ) -> tuple[SwitchPair, layouts.Design]:
     """The switches to build and their design: the cheapest by its parts that works.
 
@@ -95,12 +95,12 @@ def choose(
     cage = Cages.of(choices[0], cluster, request, prices.catalog).node
     rack, network = cluster.platform.nodes_per_rack, cluster.scale_out.key
     hosts = _Hosts(cluster.nodes, cluster.nics_per_node, rack, cage, network, cluster)
-    return _chosen(choices, hosts, request, prices)
+    return _chosen(choices, hosts, request.fabric, prices)
 
 
 @lru_cache(maxsize=1024)
 def _chosen(
-    choices: tuple[SwitchPair, ...], hosts: _Hosts, request: NetworkRequest, prices: PriceList
+    choices: tuple[SwitchPair, ...], hosts: _Hosts, request: FabricRequest, prices: PriceList
 ) -> tuple[SwitchPair, layouts.Design]:
     """See `choose`. Kept: it takes 5 ms, and servers of several GPUs have the same ports."""
     cluster = hosts.cluster
@@ -139,7 +139,7 @@ class _Fabrics:
     """What switches of so many ports can be built to, by the size of their leaves, and how long its cables are."""
 
     def __init__(
-        self, choice: SwitchPair, wanted: tuple[Leaves, ...], cluster: Cluster, request: NetworkRequest
+        self, choice: SwitchPair, wanted: tuple[Leaves, ...], cluster: Cluster, request: FabricRequest
     ) -> None:
         self.cluster = cluster
         self.request = request
@@ -181,7 +181,7 @@ class _Fabrics:
 
 
 def _by_leaves(
-    choice: SwitchPair, wanted: tuple[Leaves, ...], cluster: Cluster, request: NetworkRequest
+    choice: SwitchPair, wanted: tuple[Leaves, ...], cluster: Cluster, request: FabricRequest
 ) -> tuple[layouts.Design, list[slice]]:
     """The fabrics that can be built, an array of them or the only one, and where those of equal leaves are."""
     if len(wanted) == 1:
@@ -216,7 +216,7 @@ def _unpriced(
     choices: Sequence[SwitchPair],
     priced: Sequence[_Priced],
     cluster: Cluster,
-    request: NetworkRequest,
+    request: FabricRequest,
 ) -> tuple[SwitchPair, layouts.Design]:
     """Where no price tells: the design of fewest switches, or the one that comes nearest to being one."""
     if priced:
@@ -226,7 +226,7 @@ def _unpriced(
     return min(plain, key=lambda pair: (int(pair[1].reason), -pair[0].radix))
 
 
-def _leaves_tried(radix: int, cluster: Cluster, request: NetworkRequest) -> tuple[Leaves, ...]:
+def _leaves_tried(radix: int, cluster: Cluster, request: FabricRequest) -> tuple[Leaves, ...]:
     """Hosts of a leaf and its uplinks that are tried, the taper's own first.
 
     Without a taper as few units as there can be, whole or with their hosts shared out evenly. With one, every unit that
@@ -321,7 +321,7 @@ def _link(cages: Cages, level: str, length: float, prices: PriceList, nothing: f
 
 
 def parts_cost(
-    choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: NetworkRequest, prices: PriceList
+    choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: FabricRequest, prices: PriceList
 ) -> float:
     """Price of a design's switches, modules and cables as they would be bought [USD]; infinite where one has none.
 
@@ -336,7 +336,7 @@ def _cost_of(
     lengths: Mapping[str, float],
     choice: SwitchPair,
     cluster: Cluster,
-    request: NetworkRequest,
+    request: FabricRequest,
     prices: PriceList,
 ) -> float:
     """Price of a design's parts where its longest links of each level are so long [USD]; see `parts_cost`."""
@@ -348,7 +348,7 @@ def _cost_of(
 
 
 def longest(
-    design: layouts.Design, choice: SwitchPair, cluster: Cluster, request: NetworkRequest, catalog: Catalog
+    design: layouts.Design, choice: SwitchPair, cluster: Cluster, request: FabricRequest, catalog: Catalog
 ) -> dict[str, float]:
     """The longest link of each level that a design has [m]."""
     cabling = laid_out(design, choice, cluster, request, catalog)
@@ -361,7 +361,7 @@ def _parts(
     cages: Cages,
     runs: Carried,
     cluster: Cluster,
-    request: NetworkRequest,
+    request: FabricRequest,
     prices: PriceList,
 ) -> Array:
     """Price of the parts of a design, or an array of them, whose links of each level are of some media [USD]."""
@@ -375,7 +375,7 @@ def _parts(
 
 
 def lower_bound(
-    choice: SwitchPair, offer: LinkPrices, cluster: Cluster, request: NetworkRequest, prices: PriceList
+    choice: SwitchPair, offer: LinkPrices, cluster: Cluster, request: FabricRequest, prices: PriceList
 ) -> float:
     """The least that a choice of switches can cost [USD].
 

@@ -7,7 +7,7 @@ from typing import Any
 from app.catalog.entries import Gpu, Nic, Platform, ScaleOut, ScaleUp
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
-from app.plan.scenario import ClusterRequest, NetworkRequest, Scenario, check_keys
+from app.plan.scenario import ClusterRequest, FabricRequest, NetworkRequest, Scenario, check_keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +92,16 @@ def look_up(scenario: Scenario, catalog: Catalog) -> Cluster:
     return resolve(scenario.part(ClusterRequest), scenario.part(NetworkRequest), catalog)
 
 
+def resolve(request: ClusterRequest, network: FabricRequest, catalog: Catalog) -> Cluster:
+    """Fill the blanks of a request with the platform's own values."""
+    return _resolved(request, network.scale_out, network.nics_per_node, network.network_rate, catalog)
+
+
 @lru_cache(maxsize=256)
-def resolve(request: ClusterRequest, network: NetworkRequest, catalog: Catalog) -> Cluster:
-    """Fill the blanks of a request with the platform's own values.
+def _resolved(
+    request: ClusterRequest, network: str, nics_per_node: int | None, network_rate: float | None, catalog: Catalog
+) -> Cluster:
+    """The same from what a cluster's nodes have of the network.
 
     Kept: one cluster for equal requests is what keeps networks, 0.7 ms each.
     """
@@ -106,9 +113,9 @@ def resolve(request: ClusterRequest, network: NetworkRequest, catalog: Catalog) 
     domain = request.scale_up_domain or (platform.scale_up_domain if own_link else _reach(platform, scale_up))
     if request.scale_up_domain is None and request.gpus_per_node and platform.scale_up_domain <= platform.gpus_per_node:
         domain = min(domain, gpus_per_node)
-    scale_out = catalog.scale_out[network.scale_out]
-    nics = platform.nics_per_node if network.nics_per_node is None else network.nics_per_node
-    if network.nics_per_node is None and gpus_per_node < platform.gpus_per_node:
+    scale_out = catalog.scale_out[network]
+    nics = platform.nics_per_node if nics_per_node is None else nics_per_node
+    if nics_per_node is None and gpus_per_node < platform.gpus_per_node:
         nics = -(-nics * gpus_per_node // platform.gpus_per_node)
     return Cluster(
         request=request,
@@ -125,7 +132,7 @@ def resolve(request: ClusterRequest, network: NetworkRequest, catalog: Catalog) 
         nodes=-(-request.gpus // gpus_per_node),
         nics_per_node=nics,
         pcie=catalog.scale_up[platform.pcie],
-        network_rate=network.network_rate,
+        network_rate=network_rate,
     )
 
 

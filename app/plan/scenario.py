@@ -242,8 +242,8 @@ class ClusterRequest(Request):
     )
 
 
-class NetworkRequest(Request):
-    """What joins the nodes."""
+class FabricRequest(Request):
+    """What a network is built to: its switches and cables follow from this, whatever runs on them and how."""
 
     scale_out: ScaleOutKey = _field("network", "Network", "InfiniBand or Ethernet generation.", "infiniband-ndr")
     topology: Topology = _field("network", "Topology", "How leaves and spines are wired.", "rail-optimized")
@@ -285,6 +285,17 @@ class NetworkRequest(Request):
     management_links: Count = _field(
         "network", "Fabric-manager links", "Leaf ports that the fabric manager takes.", 0, ge=0, le=1024
     )
+
+    @property
+    def fabric(self) -> "FabricRequest":
+        """This alone, of a request that says more: requests that agree in it share their fabrics."""
+        part: FabricRequest = _part(FabricRequest, _values_of(FabricRequest)(vars(self)))
+        return part
+
+
+class NetworkRequest(FabricRequest):
+    """What joins the nodes."""
+
     load_balancing: Literal["hashing", "flowlet", "adaptive", "spraying"] | None = _field(
         "network",
         "Load balancing",

@@ -14,7 +14,7 @@ from app.catalog.load import load_catalog
 from app.plan import bill_of_materials
 from app.plan.band import fold
 from app.plan.network import design_network, fabric_of, network_of
-from app.plan.scenario import Scenario
+from app.plan.scenario import FabricRequest, NetworkRequest, Scenario
 from app.plan.total_cost import cluster_of, ownership, total_cost
 from app.studies.port_cost import by_size, generations, sizes
 
@@ -758,3 +758,20 @@ def test_what_servers_of_equal_ports_share_is_what_each_has_alone():
             assert np.array_equal(getattr(alone.built, name), getattr(shared.built, name)), (name, wish)
         seen.add(alone.built.cost[0])
     assert len(seen) > len(asked) // 2
+
+
+def test_a_network_that_is_used_otherwise_is_not_designed_again():
+    others = {
+        "load_balancing": "spraying", "placement": "scattered", "in_network_reduction": True, "gpudirect": False,
+        "tuned": False, "flow_control": "none", "congestion_control": "none", "jitter": 0.2, "slow_node": 0.1,
+        "degraded_link": "leaf-spine", "link_rate_left": 0.5, "link_loss": 0.01, "storage_network": True,
+        "management_network": True,
+    }  # fmt: skip
+    assert others.keys() == NetworkRequest.model_fields.keys() - FabricRequest.model_fields.keys()
+    plain = designed(gpus=512)
+    for name, value in others.items():
+        other = designed(gpus=512, **{name: value})
+        assert other.built.design is plain.built.design, name
+        assert other.cluster is plain.cluster, name
+        assert np.array_equal(other.cost, plain.cost), name
+    assert designed(gpus=512, minimum_spines=16).built.design is not plain.built.design
