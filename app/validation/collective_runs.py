@@ -313,19 +313,36 @@ def priors(other: bool = False) -> tuple[Prior, ...]:
     return tuple(prior for prior in all_priors if prior.other == other)
 
 
+NUDGE = 1e-4
+"""By how much the logarithm of a constant is moved for a slope."""
+
+
+def _logarithms(
+    rows: Sequence[Measured], catalog: Catalog, theta: NDArray[np.float64], settled: Mapping[str, Array] | None = None
+) -> NDArray[np.float64]:
+    """Logarithm of each row's predicted time: at some constants, then with each of them moved by `NUDGE`."""
+    unknowns = priors(other=settled is not None)
+    moves = np.vstack([np.zeros(len(unknowns)), NUDGE * np.eye(len(unknowns))])
+    factors: dict[str, Array] = dict(settled or {})
+    factors |= {prior.key: prior.typical * np.exp(theta[i] + moves[:, i]) for i, prior in enumerate(unknowns)}
+    return np.log(predict(rows, catalog, Sampling(fitted=factors)))
+
+
 def fit(
     rows: Sequence[Measured],
     catalog: Catalog,
     start: NDArray[np.float64] | None = None,
     steps: int = 12,
     settled: Mapping[str, Array] | None = None,
+    at_start: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Logarithm of each constant over its prior that fits the rows best.
 
     The constants are those of the all-reduce; with those ``settled`` they are those that other collectives add.
 
     Robust least squares on log(predicted/measured), with a Gaussian prior on the logarithm of each constant, by damped
-    Gauss-Newton steps. All perturbed constants are evaluated in one call: they are the last axis.
+    Gauss-Newton steps. All perturbed constants are evaluated in one call: they are the last axis. What is predicted
+    ``at_start`` (see `_logarithms`) may be given.
     """
     unknowns = priors(other=settled is not None)
     spread = np.array([prior.spread for prior in unknowns])
@@ -334,24 +351,22 @@ def fit(
         counts[row.system] = counts.get(row.system, 0) + 1
     weight = np.array([2 * counts[row.system] ** -CROWDING for row in rows])
     measured = np.log([row.time for row in rows])
-    step = 1e-4
 
-    moves = np.vstack([np.zeros(len(unknowns)), step * np.eye(len(unknowns))])
-
-    def residuals(theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        factors: dict[str, Array] = dict(settled or {})
-        factors |= {prior.key: prior.typical * np.exp(theta[i] + moves[:, i]) for i, prior in enumerate(unknowns)}
-        off = np.log(predict(rows, catalog, Sampling(fitted=factors))) - measured[:, None]
+    def residuals(
+        theta: NDArray[np.float64], logarithms: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        predicted = _logarithms(rows, catalog, theta, settled) if logarithms is None else logarithms
+        off = predicted - measured[:, None]
         relative = (off[:, 0] / TOLERANCE) ** 2
         loss = np.sqrt(np.log1p(relative))
         value = np.concatenate([weight * loss * np.sign(off[:, 0]), theta / spread])
         gain = np.where(loss > 1e-9, np.sqrt(relative) / (1 + relative) / np.maximum(loss, 1e-9), 1.0) / TOLERANCE
-        jacobian = (weight * gain)[:, None] * (off[:, 1:] - off[:, :1]) / step
+        jacobian = (weight * gain)[:, None] * (off[:, 1:] - off[:, :1]) / NUDGE
         return value, np.vstack([jacobian, np.diag(1 / spread)])
 
     theta = np.zeros(len(unknowns)) if start is None else start.copy()
     damping = 1e-3
-    value, jacobian = residuals(theta)
+    value, jacobian = residuals(theta, at_start)
     cost = float(value @ value)
     for _ in range(steps):
         normal = jacobian.T @ jacobian
@@ -425,6 +440,12 @@ def _fit_of_all(rows: tuple[Measured, ...], catalog: Catalog) -> NDArray[np.floa
 
 
 @lru_cache(maxsize=2)
+def _at_fit_of_all(rows: tuple[Measured, ...], catalog: Catalog) -> NDArray[np.float64]:
+    """What is predicted there. Kept: the fits without one system all begin there, and it is a third of their work."""
+    return _logarithms(rows, catalog, _fit_of_all(rows, catalog))
+
+
+@lru_cache(maxsize=2)
 def _other_fit_of_all(
     reduces: tuple[Measured, ...], besides: tuple[Measured, ...], catalog: Catalog
 ) -> NDArray[np.float64]:
@@ -438,8 +459,11 @@ def _constants_without(
 ) -> dict[str, Array]:
     """All constants, fitted to the all-reduces, and then to the other collectives, of every system but one."""
     whole = _fit_of_all(reduces, catalog)
+    kept = np.array([row.system != system for row in reduces])
     rest = [row for row in reduces if row.system != system]
-    values = constants(fit(rest, catalog, start=whole, steps=6) if len(rest) < len(reduces) else whole)
+    at_start = _at_fit_of_all(reduces, catalog)[kept]
+    fewer = len(rest) < len(reduces)
+    values = constants(fit(rest, catalog, start=whole, steps=6, at_start=at_start) if fewer else whole)
     if besides:
         rest = [row for row in besides if row.system != system]
         beside_whole = _other_fit_of_all(reduces, besides, catalog)

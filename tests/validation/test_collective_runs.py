@@ -189,6 +189,17 @@ def test_constants_of_other_collectives_do_not_move_the_all_reduce():
     )
 
 
+def test_a_fit_that_is_told_what_is_predicted_at_its_start_finds_the_same():
+    rows, _ = accuracy.read(accuracy.MEASUREMENTS, CATALOG)
+    some = accuracy.fitted(rows)[::40]
+    start = np.full(len(accuracy.priors()), 0.05)
+    told = accuracy.fit(some, CATALOG, start, 1, at_start=accuracy._logarithms(some, CATALOG, start))
+    assert np.array_equal(told, accuracy.fit(some, CATALOG, start, 1))
+    assert not np.array_equal(
+        told, accuracy.fit(some, CATALOG, start, 1, at_start=np.zeros((len(some), 1 + len(start))))
+    )
+
+
 def test_the_catalogue_holds_what_the_fit_finds(report, left_out):
     # In the sample the error is smaller than left out, or the catalogue's constants are stale.
     assert report["all_reduce"]["overall"]["median"] <= left_out["all_reduce"]["overall"]["median"]
