@@ -7,115 +7,14 @@ drawn each; thousands are summarised in the same grammar.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from math import ceil, cos, pi, sin, sqrt
 from typing import NamedTuple
 
 from app.plan.result import Cluster, Fabric, FabricShape
+from app.report import direct_drawing
+from app.report.drawn_parts import HIGH, LEFT, RIGHT, ROW, TOP, WIDTH, Box, Canvas, Drawing, Way, mark_free, plural
 from app.units import show
 
-WIDTH = 1000.0
-LEFT, RIGHT = 205.0, 985.0
-ROW, HIGH, TOP = 112.0, 30.0, 26.0
-LETTER = 6.6
-"""About the width of a letter of 12 px."""
 FEW_UNITS, FEW_NODES, FEW_BOXES, FEW_PAIRS = 4, 8, 16, 64
-THINNEST, WIDEST = 0.8, 9.0
-MOST_TICKS = 8
-
-
-@dataclass(frozen=True)
-class Box:
-    """A rectangle with words in it. ``kind`` is node, leaf, spine, core, or unit for the frame of a group."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    kind: str
-    text: str = ""
-
-    @property
-    def middle(self) -> float:
-        return self.x + self.width / 2
-
-    @property
-    def baseline(self) -> float:
-        return self.y + self.height / 2 + 4
-
-
-@dataclass(frozen=True)
-class Stroke:
-    """A bundle of links. ``kind`` is its network's colour: infiniband, ethernet or scale-up."""
-
-    x1: float
-    y1: float
-    x2: float
-    y2: float
-    width: float
-    kind: str
-
-
-@dataclass(frozen=True)
-class Label:
-    """Words. ``kind`` is tier, note or link."""
-
-    x: float
-    y: float
-    text: str
-    anchor: str = "start"
-    kind: str = "note"
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A spare port."""
-
-    x: float
-    y: float
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """Everything to print, back to front: frames and strokes, then boxes, ticks and words."""
-
-    width: float
-    height: float
-    title: str
-    description: str
-    frames: tuple[Box, ...]
-    strokes: tuple[Stroke, ...]
-    boxes: tuple[Box, ...]
-    ticks: tuple[Tick, ...]
-    labels: tuple[Label, ...]
-
-
-@dataclass
-class _Canvas:
-    """Collects parts; only this module writes to it."""
-
-    frames: list[Box]
-    strokes: list[Stroke]
-    boxes: list[Box]
-    ticks: list[Tick]
-    labels: list[Label]
-    heaviest: float
-    family: str
-
-    def bundle(self, x1: float, y1: float, x2: float, y2: float, bandwidth: float, kind: str = "") -> None:
-        share = bandwidth / self.heaviest if self.heaviest else 0.0
-        width = THINNEST + (WIDEST - THINNEST) * min(share, 1.0)
-        self.strokes.append(Stroke(x1, y1, x2, y2, round(width, 2), kind or self.family))
-
-    def box(self, x: float, y: float, width: float, kind: str, *texts: str, height: float = HIGH) -> Box:
-        """A box with the longest of some texts that fits."""
-        fitting = [text for text in texts if len(text) * LETTER <= width - 4]
-        box = Box(round(x, 1), y, round(width, 1), height, kind, max(fitting, key=len, default=""))
-        self.boxes.append(box)
-        return box
-
-    def words(self, x: float, y: float, text: str, anchor: str = "start", kind: str = "note") -> None:
-        self.labels.append(Label(round(x, 1), y, text, anchor, kind))
 
 
 def draw(fabric: Fabric, cluster: Cluster, switch: str, scale_up: str = "") -> Drawing | None:
@@ -130,7 +29,11 @@ def draw(fabric: Fabric, cluster: Cluster, switch: str, scale_up: str = "") -> D
     if shape is None:
         return None
     direct = shape.peers > 0
-    drawn = _direct(fabric, cluster, shape, switch) if direct else _tree(fabric, cluster, shape, switch, scale_up)
+    drawn = (
+        direct_drawing.drawn(fabric, cluster, shape, switch)
+        if direct
+        else _tree(fabric, cluster, shape, switch, scale_up)
+    )
     canvas, height = drawn
     return Drawing(
         width=WIDTH,
@@ -142,17 +45,8 @@ def draw(fabric: Fabric, cluster: Cluster, switch: str, scale_up: str = "") -> D
         boxes=tuple(canvas.boxes),
         ticks=tuple(canvas.ticks),
         labels=tuple(canvas.labels),
+        ways=tuple(Way(f"way-{key.replace(' ', '-')}", key, tuple(strokes)) for key, strokes in canvas.ways.items()),
     )
-
-
-def _plural(count: int, word: str) -> str:
-    """A count and its word.
-
-    >>> _plural(1, "leaf"), _plural(1024, "node"), _plural(2, "leaf")
-    ('1 leaf', '1,024 nodes', '2 leaves')
-    """
-    words = {"leaf": "leaves", "switch": "switches"}
-    return f"{count:,} {word if count == 1 else words.get(word, word + 's')}"
 
 
 def _topology(fabric: Fabric) -> str:
@@ -160,38 +54,38 @@ def _topology(fabric: Fabric) -> str:
 
 
 def _title(fabric: Fabric, shape: FabricShape) -> str:
-    nodes = _plural(shape.nodes, "node")
+    nodes = plural(shape.nodes, "node")
     if shape.peers:
-        return f"{nodes} on {_plural(shape.leaves, 'switch')} in a {_topology(fabric)}, approximate"
+        return f"{nodes} on {plural(shape.leaves, 'switch')} in a {_topology(fabric)}, approximate"
     if fabric.tiers == 1:
-        return f"{nodes} on {_plural(shape.leaves, 'switch')} of one tier"
+        return f"{nodes} on {plural(shape.leaves, 'switch')} of one tier"
     taper = shape.oversubscription * shape.spine_oversubscription
     kept = "non-blocking" if taper < 1.01 else f"tapered {taper:.3g} : 1"
-    units = f"{_plural(shape.units, 'unit')} of {shape.nodes_per_unit} nodes" if shape.by_rail else nodes
+    units = f"{plural(shape.units, 'unit')} of {shape.nodes_per_unit} nodes" if shape.by_rail else nodes
     return f"{units} under {fabric.tiers} tiers of switches, {kept}"
 
 
 def _description(fabric: Fabric, cluster: Cluster, shape: FabricShape, switch: str) -> Iterator[str]:
     if fabric.planes > 1:
         yield f"One of {fabric.planes} equal planes."
-    yield f"{_plural(shape.nodes, 'node')} of {cluster.gpus_per_node} GPUs, each with {_plural(shape.rails, 'link')}"
-    yield f"of {show(shape.host_rate, 'b/s')} to {_plural(shape.leaves, 'leaf')} ({switch})."
+    yield f"{plural(shape.nodes, 'node')} of {cluster.gpus_per_node} GPUs, each with {plural(shape.rails, 'link')}"
+    yield f"of {show(shape.host_rate, 'b/s')} to {plural(shape.leaves, 'leaf')} ({switch})."
     if shape.spines:
         yield f"Each leaf has {shape.leaf_up} links of {show(shape.uplink_rate, 'b/s')} up"
-        yield f"to {_plural(shape.spines, 'spine')}."
+        yield f"to {plural(shape.spines, 'spine')}."
     if shape.cores:
-        yield f"Each spine has {shape.spine_up} links up to {_plural(shape.cores + shape.super_cores, 'core')}."
+        yield f"Each spine has {shape.spine_up} links up to {plural(shape.cores + shape.super_cores, 'core')}."
     if shape.peers:
-        yield f"{_plural(shape.peers, 'link')} join the switches."
+        yield f"{plural(shape.peers, 'link')} join the switches."
 
 
 # A tree of tiers ------------------------------------------------------------------------------------------------------
 
 
-def _tree(fabric: Fabric, cluster: Cluster, shape: FabricShape, switch: str, scale_up: str) -> tuple[_Canvas, float]:
+def _tree(fabric: Fabric, cluster: Cluster, shape: FabricShape, switch: str, scale_up: str) -> tuple[Canvas, float]:
     per_leaf = min(shape.nodes_per_unit, shape.nodes) if shape.by_rail else shape.leaf_down
     heaviest = max(per_leaf * shape.host_rate, shape.leaf_up * shape.uplink_rate)
-    canvas = _Canvas([], [], [], [], [], heaviest, shape.family)
+    canvas = Canvas([], [], [], [], [], heaviest, shape.family)
     upper = [
         (name, many)
         for name, many in (("super-core", shape.super_cores), ("core", shape.cores), ("spine", shape.spines))
@@ -211,7 +105,8 @@ def _tree(fabric: Fabric, cluster: Cluster, shape: FabricShape, switch: str, sca
             canvas.words(x + width / 2, leaf_y + HIGH / 2 + 4, f"… {hidden:,} more", "middle")
             canvas.words(x + width / 2, node_y + HIGH / 2 + 4, "as beside", "middle")
             continue
-        _unit(canvas, cluster, shape, unit, _Column(x, width, leaf_y, node_y), bars.get("spine"))
+        _unit(canvas, cluster, shape, unit, Column(x, width, leaf_y, node_y), bars.get("spine"))
+    _longest_way(canvas, list(bars.values()), leaf_y, node_y)
 
     for row in range(1, len(upper)):
         above, below = bars[upper[row - 1][0]], bars[upper[row][0]]
@@ -219,11 +114,11 @@ def _tree(fabric: Fabric, cluster: Cluster, shape: FabricShape, switch: str, sca
         _between(canvas, above, below, links, shape.uplink_rate)
 
     _row_words(canvas, fabric, shape, switch, upper, leaf_y)
-    canvas.words(0, node_y + 14, _plural(shape.nodes, "node"), kind="tier")
+    canvas.words(0, node_y + 14, plural(shape.nodes, "node"), kind="tier")
     inside = f"{cluster.gpus_per_node} GPUs each" + (f" on {scale_up}" if scale_up else "")
     canvas.words(0, node_y + 30, inside, kind="scale-up")
     if shape.management_links:
-        canvas.words(0, node_y + 46, f"{_plural(shape.management_links, 'fabric-manager link')}")
+        canvas.words(0, node_y + 46, f"{plural(shape.management_links, 'fabric-manager link')}")
     if fabric.planes > 1:
         canvas.words(0, 12, f"Plane 1 of {fabric.planes}; the others are the same")
     return canvas, node_y + HIGH + 40
@@ -240,7 +135,7 @@ def _columns(units: int) -> list[int | None]:
     return [0, 1, None, units - 1]
 
 
-def _bar(canvas: _Canvas, name: str, many: int, y: float, shape: FabricShape) -> Box:
+def _bar(canvas: Canvas, name: str, many: int, y: float, shape: FabricShape) -> Box:
     """A tier above the leaves: a frame with its switches, or with their number."""
     frame = Box(LEFT, y - 8, RIGHT - LEFT, HIGH + 16, "unit")
     canvas.frames.append(frame)
@@ -257,11 +152,11 @@ def _bar(canvas: _Canvas, name: str, many: int, y: float, shape: FabricShape) ->
         for place in range(many):
             canvas.box(start + place * width + 2, y, width - 4, kind, f"{name} {place + 1}", f"{place + 1}")
     else:
-        canvas.box(LEFT + 8, y, RIGHT - LEFT - 16, kind, _plural(many, name))
+        canvas.box(LEFT + 8, y, RIGHT - LEFT - 16, kind, plural(many, name))
     return frame
 
 
-class _Column(NamedTuple):
+class Column(NamedTuple):
     """Where a group of nodes stands: its left edge and width, the rows of its leaves and of its nodes."""
 
     x: float
@@ -270,9 +165,7 @@ class _Column(NamedTuple):
     node_y: float
 
 
-def _unit(
-    canvas: _Canvas, cluster: Cluster, shape: FabricShape, unit: int, column: _Column, spines: Box | None
-) -> None:
+def _unit(canvas: Canvas, cluster: Cluster, shape: FabricShape, unit: int, column: Column, spines: Box | None) -> None:
     """One group of nodes with its leaves, and the strokes between them and up; the first says what they are."""
     x, width, leaf_y, node_y = column
     nodes = min(shape.nodes_per_unit, shape.nodes - unit * shape.nodes_per_unit) if shape.by_rail else shape.nodes
@@ -284,7 +177,7 @@ def _unit(
     each = min((width - 12) / max(many, 1), 90.0)
     whole = each < 12 or many > FEW_BOXES
     if whole:
-        leaves = [canvas.box(x + 6, leaf_y, width - 12, "leaf", _plural(many, "leaf"), f"{many}")]
+        leaves = [canvas.box(x + 6, leaf_y, width - 12, "leaf", plural(many, "leaf"), f"{many}")]
     else:
         start = x + (width - each * many) / 2
         word = "rail" if shape.by_rail else "leaf"
@@ -304,6 +197,10 @@ def _unit(
         if spines is not None:
             up = shape.leaf_up * shape.uplink_rate
             canvas.bundle(leaf.middle, leaf_y, leaf.middle, spines.y + spines.height, up)
+    if shape.by_rail and not whole:
+        top = spines.y + spines.height if spines else leaf_y
+        for rail, leaf in enumerate(leaves, 1):
+            canvas.follow(f"rail {rail}", (leaf.middle, node_y), (leaf.middle, top))
     if unit == 0:
         per_leaf = nodes if shape.by_rail else min(shape.leaf_down, shape.nodes * shape.rails)
         rate = show(shape.host_rate, "b/s")
@@ -313,6 +210,18 @@ def _unit(
             canvas.words(0, leaf_y - 38, links + _each_spine(shape), kind="link")
 
 
+def _longest_way(canvas: Canvas, bars: list[Box], leaf_y: float, node_y: float) -> None:
+    """From a node under the first leaf drawn to one under the last: up to the highest tier and down again."""
+    leaves = [box.middle for box in canvas.boxes if box.kind == "leaf"]
+    if not bars or len(leaves) < 2:
+        return
+    top = min(bar.y + bar.height - 12 for bar in bars)
+    first, last = leaves[0], leaves[-1]
+    canvas.follow(
+        "longest", (first, node_y), (first, leaf_y), (first, top), (last, top), (last, leaf_y), (last, node_y)
+    )
+
+
 def _each_spine(shape: FabricShape) -> str:
     spines = shape.spines // shape.rails if shape.rail_spines else shape.spines
     if shape.cores or not spines or shape.leaf_up % spines:
@@ -320,7 +229,7 @@ def _each_spine(shape: FabricShape) -> str:
     return f", {shape.leaf_up // spines} to a spine"
 
 
-def _nodes(canvas: _Canvas, cluster: Cluster, nodes: int, x: float, width: float, y: float) -> Iterator[Box]:
+def _nodes(canvas: Canvas, cluster: Cluster, nodes: int, x: float, width: float, y: float) -> Iterator[Box]:
     """The nodes of a unit: each where they are few, one block where they are many."""
     gpus = cluster.gpus_per_node
     if 0 < nodes <= FEW_NODES:
@@ -334,7 +243,7 @@ def _nodes(canvas: _Canvas, cluster: Cluster, nodes: int, x: float, width: float
     yield block
 
 
-def _between(canvas: _Canvas, above: Box, below: Box, links: int, rate: float) -> None:
+def _between(canvas: Canvas, above: Box, below: Box, links: int, rate: float) -> None:
     """Bundles from one bar to the next."""
     strokes = 8
     for place in range(strokes):
@@ -345,16 +254,16 @@ def _between(canvas: _Canvas, above: Box, below: Box, links: int, rate: float) -
 
 
 def _row_words(
-    canvas: _Canvas, fabric: Fabric, shape: FabricShape, switch: str, upper: list[tuple[str, int]], leaf_y: float
+    canvas: Canvas, fabric: Fabric, shape: FabricShape, switch: str, upper: list[tuple[str, int]], leaf_y: float
 ) -> None:
     """What stands left of each row: how many, free ports, and the taper where it happens."""
     tiers = {"super-core": "super_core", "core": "core", "spine": "spine"}
     for row, (name, many) in enumerate(upper):
         y = TOP + ROW * row
-        canvas.words(0, y + 14, _plural(many, name), kind="tier")
-        _free(canvas, fabric.ports_free.get(tiers[name], 0), y + 30)
-    canvas.words(0, leaf_y + 14, _plural(shape.leaves, "leaf"), kind="tier")
-    _free(canvas, fabric.ports_free.get("leaf", 0), leaf_y + 30)
+        canvas.words(0, y + 14, plural(many, name), kind="tier")
+        mark_free(canvas, fabric.ports_free.get(tiers[name], 0), y + 30)
+    canvas.words(0, leaf_y + 14, plural(shape.leaves, "leaf"), kind="tier")
+    mark_free(canvas, fabric.ports_free.get("leaf", 0), leaf_y + 30)
     canvas.words(0, leaf_y + 46, switch)
     if shape.spines:
         text = f"{shape.oversubscription:.3g} : 1 down to up"
@@ -363,73 +272,3 @@ def _row_words(
         text = f"{shape.spine_oversubscription:.3g} : 1 down to up"
         kind = "taper" if shape.spine_oversubscription > 1.01 else "note"
         canvas.words(0, leaf_y - ROW - 22, text, kind=kind)
-
-
-def _free(canvas: _Canvas, ports: int, y: float) -> None:
-    """Spare ports of a row: hollow ticks, and their number."""
-    ticks = min(ports, MOST_TICKS)
-    for place in range(ticks):
-        canvas.ticks.append(Tick(2.0 + place * 9, y - 8))
-    canvas.words(ticks * 9 + (6 if ticks else 0), y, f"{ports:,} ports free" if ports else "no port free")
-
-
-# Topologies without tiers ---------------------------------------------------------------------------------------------
-
-
-def _direct(fabric: Fabric, cluster: Cluster, shape: FabricShape, switch: str) -> tuple[_Canvas, float]:
-    """Switches as a ring or a grid, with the links of the topology between those shown."""
-    heaviest = max(shape.leaf_down * shape.host_rate, shape.uplink_rate)
-    canvas = _Canvas([], [], [], [], [], heaviest, shape.family)
-    height = 380.0
-    grid = fabric.topology.startswith("torus")
-    word = "group" if fabric.topology == "dragonfly" else "switch"
-    many = shape.units if fabric.topology == "dragonfly" else shape.leaves
-    shown = min(many, 25 if grid else 12)
-    places = list(_grid(shown) if grid else _ring(shown))
-    links = 2 * shape.peers / max(shape.leaves, 1)
-    pairs = list(_neighbours(places, grid))
-    each = links * shape.uplink_rate * shown / max(2 * len(pairs), 1)
-    for first, other in pairs:
-        canvas.bundle(*places[first], *places[other], min(each, heaviest))
-    for place, (x, y) in enumerate(places):
-        canvas.box(x - 26, y - 13, 52, "leaf", f"{word} {place + 1}", f"{place + 1}", height=26)
-    left = many - shown
-    canvas.words(0, 40, _plural(shape.leaves, "switch"), kind="tier")
-    canvas.words(0, 58, switch)
-    canvas.words(0, 76, f"{_plural(shape.peers, 'link')} between them", kind="link")
-    canvas.words(0, 94, f"{shape.leaf_down} hosts at a switch, at most")
-    _free(canvas, fabric.ports_free.get("leaf", 0), 112)
-    canvas.words(0, 148, _plural(shape.nodes, "node"), kind="tier")
-    canvas.words(0, 166, f"{cluster.gpus_per_node} GPUs each", kind="scale-up")
-    if left > 0:
-        text = f"{_plural(left, word)} more, not drawn"
-        canvas.words((LEFT + RIGHT) / 2, height - 8, text, "middle")
-    return canvas, height
-
-
-def _ring(count: int) -> Iterator[tuple[float, float]]:
-    middle, radius = (LEFT + RIGHT) / 2, 150.0
-    for place in range(count):
-        angle = 2 * pi * place / count - pi / 2
-        yield round(middle + 2 * radius * cos(angle), 1), round(180 + radius * sin(angle), 1)
-
-
-def _grid(count: int) -> Iterator[tuple[float, float]]:
-    columns = max(ceil(sqrt(count)), 1)
-    step_x, step_y = min((RIGHT - LEFT) / columns, 140.0), 64.0
-    start = (LEFT + RIGHT - step_x * (columns - 1)) / 2
-    for place in range(count):
-        yield round(start + place % columns * step_x, 1), 40 + place // columns * step_y
-
-
-def _neighbours(places: list[tuple[float, float]], grid: bool) -> Iterator[tuple[int, int]]:
-    columns = max(ceil(sqrt(len(places))), 1)
-    for index in range(len(places)):
-        if grid:
-            if (index + 1) % columns and index + 1 < len(places):
-                yield index, index + 1
-            if index + columns < len(places):
-                yield index, index + columns
-        else:
-            for other in range(index + 1, len(places)):
-                yield index, other

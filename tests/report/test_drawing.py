@@ -1,6 +1,8 @@
 """The drawing of a fabric: everything has a place inside it, and says what the plan says."""
 
 import re
+from itertools import combinations
+from math import prod
 from pathlib import Path
 
 import jinja2
@@ -74,6 +76,35 @@ def test_a_taper_shows_where_it_happens_as_thinner_strokes():
     assert any(label.kind == "taper" and "2 : 1" in label.text for label in half.labels)
 
 
+@pytest.mark.parametrize(
+    ("topology", "sides", "backs"),
+    [("torus-2d", (6, 6), 12), ("torus-3d", (4, 3, 3), 3)],  # a way back for each row of a plane; one an axis in space
+)
+def test_a_torus_has_its_axes_and_closes_its_rings(topology, sides, backs):
+    drawing = drawn(topology=topology)  # 36 switches
+    assert sum(box.kind == "leaf" for box in drawing.boxes) == prod(sides)
+    assert sum(stroke.bend != 0 for stroke in drawing.strokes) == backs
+    rows = sum(prod(sides) // side * (side - 1) for side in sides)
+    assert sum(stroke.bend == 0 for stroke in drawing.strokes) == rows
+    spots = [(box.x, box.y) for box in drawing.boxes]
+    assert not [1 for (x, y), (u, v) in combinations(spots, 2) if abs(x - u) < 30 and abs(y - v) < 18]  # none covered
+
+
+def test_a_dragonfly_has_groups_that_are_joined_in_and_among_themselves():
+    drawing = drawn(topology="dragonfly")  # two groups of 32 switches, eight of each drawn
+    assert len(drawing.frames) == 2
+    assert len(drawing.strokes) == 1 + 2 * 8 * 7 // 2
+    assert any("2 groups of 32 switches" in label.text for label in drawing.labels)
+
+
+def test_a_rail_and_the_longest_way_can_be_followed():
+    ways = {way.name: way for way in drawn().ways}
+    assert list(ways) == [*(f"rail {rail}" for rail in range(1, 9)), "longest"]
+    assert len({stroke.x1 for stroke in ways["rail 3"].strokes}) == 4  # its leaf in each of four units
+    assert [stroke.x1 == stroke.x2 for stroke in ways["longest"].strokes] == [True, True, False, True, True]
+    assert not drawn(topology="torus-3d").ways
+
+
 def test_spare_ports_are_hollow_ticks():
     assert not drawn().ticks
     assert drawn(gpus=1016, management_links=4, nodes_per_unit=32).ticks
@@ -91,7 +122,7 @@ def test_the_template_prints_it_with_a_title_for_those_who_cannot_see_it():
     )
     drawing = drawn(gpus=1024)
     svg = str(environment.get_template("_drawing.html").module.drawing_of(drawing))
-    assert svg.count("<line") == len(drawing.strokes)
+    assert svg.count("<path class=") == len(drawing.strokes)
     assert re.search(r'<svg[^>]*role="img"[^>]*aria-labelledby', svg)
     assert f">{drawing.title}</title>" in svg
     assert "style=" not in svg

@@ -262,6 +262,11 @@ def test_a_spine_fails_and_the_step_is_read(keyboard: Keyboard, within: Check) -
     expect(row).to_contain_text("30 of 32 links up")
     expect(row).to_contain_text("14.11")
     within(3)
+    page.locator(".fabric-drawing a[href='#fails-leaf']").first.click()
+    expect(page).to_have_url(re.compile("#fails-leaf$"))
+    page.get_by_role("link", name="rail 3", exact=True).click()
+    expect(page.locator("#way-rail-3")).to_be_visible()
+    expect(page.locator("#way-longest")).to_be_hidden()
 
 
 @pytest.mark.parametrize(

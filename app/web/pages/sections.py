@@ -18,6 +18,7 @@ from app.plan.scenario import PriceRequest, Scenario
 from app.report import drawing
 from app.report import tables as report_tables
 from app.report.charts import named_charts, plan_charts
+from app.report.drawn_parts import Drawing
 from app.units import show
 from app.web import form, requests
 from app.web.heavy_queue import compute, is_heavy
@@ -178,7 +179,7 @@ def prices_in_force(scenario: Scenario, plan: Plan, catalog: Catalog) -> dict[st
     return prices.in_force(platform, plan.cluster.gpus_per_node, scenario.gpu, switch)
 
 
-def fabric_drawing(plan: Plan, catalog: Catalog) -> drawing.Drawing | None:
+def fabric_drawing(plan: Plan, catalog: Catalog) -> Drawing | None:
     """The drawing of a plan's network."""
     switch = catalog.switches.get(plan.fabric.switch)
     scale_up = catalog.scale_up[plan.scenario["scale_up"]].name
