@@ -133,9 +133,9 @@ def try_all(it: Setting, inputs: ServingInputs, gpus: int, alone: bool = False) 
 
 
 def on_another_network(tried: Tried, it: Setting, inputs: ServingInputs) -> Tried:
-    """The same where another network joins the domains: layouts that stay inside one are as quick as they were."""
+    """The same where another network joins the domains: replicas that stay inside one are as quick as they were."""
     layout = tried.layout
-    crossing = np.ravel(np.asarray(layout.tensor * layout.attention_data)) > it.cluster.domain
+    crossing = np.ravel(np.asarray(layout.gpus)) > it.cluster.domain
     if not crossing.any():
         return tried
     some = Layout(**{name: np.asarray(getattr(layout, name))[crossing] for name in NAMES})
