@@ -72,7 +72,7 @@ class Server:
                 command, cwd=ROOT, env=environment | variables, stdout=out, stderr=subprocess.STDOUT
             )
 
-    def url(self, seconds: float = 30) -> str:
+    def url(self, seconds: float = PATIENCE) -> str:
         """Its address, once it serves."""
         if self.address:
             return self.address
