@@ -56,11 +56,11 @@ def kept() -> dict[str, Any]:
     return found
 
 
-def asked(queries: Iterable[str]) -> tuple[str, Answers]:
-    """The model version in force, and today's figures of these scenarios."""
+def asked(queries: Iterable[str], overrides: Path | None = None) -> tuple[str, Answers]:
+    """The model version in force, and today's figures of these scenarios, with an operator's overrides if given."""
     answers: Answers = {}
     version = ""
-    with TestClient(create_app(Settings(access_log=False, overrides=None))) as client:
+    with TestClient(create_app(Settings(access_log=False, overrides=overrides))) as client:
         for query in queries:
             answer = client.get(f"/api/v1/plan?{query}").raise_for_status().json()
             version = answer["model_version"]

@@ -1,6 +1,6 @@
 """The machine of the collectives: each constant of the catalogue where it belongs, and nothing else."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,14 @@ def test_a_mesh_of_older_nvlink_has_peers_and_no_sums():
     assert (made.multicast_rate, made.base_latency) == (0, constant("nvlink", "base_latency_to_2"))
     assert made.fill_one_domain == made.fill
     assert made.mesh_peers == (7 if link.links >= 7 else link.links // 2)  # two of the six links go to each of three
+
+
+def test_an_amd_node_whose_links_nobody_counted_has_one_peer():
+    key = CATALOG.gpus["mi300x"].scale_up
+    uncounted = CATALOG.scale_up[key].model_copy(update={"links": None})
+    catalog = replace(CATALOG, scale_up={**CATALOG.scale_up, key: uncounted})
+    fabric = communication.of_scenario(Scenario(gpu="mi300x", gpus=64), catalog)
+    assert hardware_kind(fabric.system, TYPICAL, catalog).machine.mesh_peers == 1
 
 
 def test_a_rack_is_one_domain_with_exits():

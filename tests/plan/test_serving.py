@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,9 +10,11 @@ from hypothesis import strategies as st
 from app.catalog.load import load_catalog
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
+from app.plan.scenario import Scenario
 from app.plan.serving.serving_inputs import WEIGHT_BYTES, formats, serving_inputs, setting
 from app.plan.serving.serving_plan import plan_serving, plan_with
 from app.plan.serving.serving_request import ServingQuestion
+from app.plan.serving.two_pools import shared_out
 
 CATALOG = load_catalog()
 
@@ -185,6 +188,14 @@ def test_a_million_tokens_cost_what_the_gpus_cost_meanwhile() -> None:
     rate = answer.serving.output_tokens_per_second_per_gpu.typical
     # 3.60 dollars an hour are 0.001 a second
     assert answer.serving.costs.rental.typical == pytest.approx(1e6 * 0.001 / rate)
+
+
+def test_a_pool_of_given_size_leaves_the_rest_to_the_other() -> None:
+    # 64 GPUs without the 48 for answers are two replicas of 8 for prompts: 2 · 2 requests/s. Six for answers take 6/s.
+    counts, workers, supply = shared_out(
+        Scenario(gpus=64, decode_gpus=48), (2.0, 8), np.array([1.0]), np.array([8.0]), np.array([np.inf])
+    )
+    assert (counts[0], workers[0], supply[0]) == (2, 6, 4)
 
 
 def test_the_front_falls() -> None:

@@ -4,6 +4,7 @@ import re
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -90,21 +91,22 @@ def test_the_document_allows_what_people_type(client: TestClient, name: str) -> 
 # Small runs of the searches -------------------------------------------------------------------------------------------
 
 
-def test_a_sample_of_hostile_requests_breaks_nothing(tmp_path: Path) -> None:
-    running = Server(tmp_path / "log", RAILYARD_TIME_LIMIT="30")
-    try:  # other tests' servers take their share
-        told = list(hostile.attack(running, seed=7, requests=80, limit=8.0, own_limit=30.0))
-    finally:
-        running.stop()
-    assert "80 requests, seed 7" in "".join(told)
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that nobody else asks."""
+    running = Server(tmp_path_factory.mktemp("attacked") / "log", RAILYARD_TIME_LIMIT="30")
+    yield running
+    running.stop()
 
 
-def test_clients_who_ask_for_much_and_leave_take_nothing_from_others(tmp_path: Path) -> None:
-    running = Server(tmp_path / "log", RAILYARD_TIME_LIMIT="30")
-    try:
-        told = list(hostile.siege(running, times=2, limit=3.0))  # other tests' servers take their share
-    finally:
-        running.stop()
+def test_a_sample_of_hostile_requests_breaks_nothing(attacked: Server) -> None:
+    # Other tests' servers take their share. None of these asks for /accuracy, which takes ten seconds to make.
+    told = list(hostile.attack(attacked, seed=11, requests=80, limit=8.0, own_limit=30.0))
+    assert "80 requests, seed 11" in "".join(told)
+
+
+def test_clients_who_ask_for_much_and_leave_take_nothing_from_others(attacked: Server) -> None:
+    told = list(hostile.siege(attacked, times=2, limit=3.0))  # other tests' servers take their share
     assert "18 clients who left" in told[0]
 
 
