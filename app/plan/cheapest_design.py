@@ -260,13 +260,13 @@ def _leaves_tried(radix: int, cluster: Cluster, request: FabricRequest) -> tuple
     return tuple(tried)
 
 
-def _hosts_by_unit(cluster: Cluster, request: NetworkRequest) -> int:
+def _hosts_by_unit(cluster: Cluster, request: FabricRequest) -> int:
     """Places that the units of a fabric share out: those of nodes by rail, else those of links."""
     rails, links = max(cluster.nics_per_node, 1), request.management_links
     return cluster.nodes + -(-links // rails) if request.topology in BY_RAIL else cluster.nodes * rails + links
 
 
-def _even(radix: int, hosts: int, request: NetworkRequest) -> tuple[int, int]:
+def _even(radix: int, hosts: int, request: FabricRequest) -> tuple[int, int]:
     """Hosts of a leaf without a taper: where as few units as there can be share them out evenly, and of a whole one."""
     whole = max(int(layouts.down_ports(radix, 1.0)), 1)
     wished = request.nodes_per_unit if request.topology in BY_RAIL else None
