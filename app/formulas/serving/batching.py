@@ -79,7 +79,7 @@ def steps_with_prompts(sequences: Array, tokens: Array, ranks: Array, load: Serv
     return 1 - (1 - minimum(rank_share, 1 - 1e-9)) ** (ranks**exponent)
 
 
-def without_and_with_prompts(
+def _without_and_with_prompts(
     batch: StepBatch, model: ServedModel, gpu: ServingRates, layout: Layout, constants: ServingConstants
 ) -> tuple[StepParts, StepParts]:
     """Parts of a step that only decodes, and of one that takes prompts too.
@@ -93,7 +93,8 @@ def without_and_with_prompts(
 
     >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
     >>> batch = StepBatch(1.0, 1000.0, 0.0, 1000.0)
-    >>> [round(1e6 * float(parts.prompts)) for parts in without_and_with_prompts(batch, MODEL, GPU, Layout(), LOSSLESS)]
+    >>> both = _without_and_with_prompts(batch, MODEL, GPU, Layout(), LOSSLESS)
+    >>> [round(1e6 * float(parts.prompts)) for parts in both]
     [0, 20]
     """
     tokens = batch.prompt_tokens
@@ -138,7 +139,7 @@ def steady_state(
         sequences = resident * decoding
         tokens = prompt_tokens_of_a_step(sequences * speed, load)
         batch = StepBatch(sequences, tokens, load.context, load.prompt, each)
-        decode, mixed = without_and_with_prompts(batch, model, gpu, layout, constants)
+        decode, mixed = _without_and_with_prompts(batch, model, gpu, layout, constants)
         share = steps_with_prompts(sequences * speed, tokens, layout.attention_data, load, constants.synchronisation)
         added = maximum(mixed.total - decode.total, 0.0)
         whole = added + decode.total
