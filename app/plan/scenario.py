@@ -790,6 +790,13 @@ class ServingRequest(Request):
         "Of a million output tokens elsewhere, such as $2. Blank: none.",
         usual=Usual.read("$0.05", "$2", "$100", "USD"),
     )
+    tuned_kernels: bool = _field(
+        "serving",
+        "Kernels tuned for the load",
+        "Quantising is fused and each product tuned for its size, as in submissions to benchmarks; else as engines are "
+        "released.",
+        False,
+    )
     arrivals: Arrivals = _field(
         "serving",
         "Arrivals",

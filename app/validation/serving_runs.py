@@ -52,6 +52,8 @@ EVERY = 4
 """Of so many draws one makes the bands of a report, the typical values among them: of all they would take seconds."""
 FIRST_TOKEN_WEIGHT = 0.35
 """Residuals of the first token count so much: it scatters by 50 % where the same configuration is measured again."""
+NOT_OF_ALL = ("correction", "tuned_kernels")
+"""Constants that some questions alone have; one for the others."""
 Floats = NDArray[np.float64]
 Record = TypeVar("Record", Shape, ServingRates, ServingLoad, Layout, ServingConstants)
 
@@ -111,7 +113,7 @@ def points(rows: Sequence[ServingRow], catalog: Catalog) -> Points:
     estimates_by_row = [estimates(row_setting, catalog) for row_setting in settings]
     taken = {}
     names = dict.fromkeys(name for row_estimates in estimates_by_row for name in row_estimates)
-    for name in names | {"correction": None}:
+    for name in names | dict.fromkeys(NOT_OF_ALL):
         mine = [row_estimates.get(name) for row_estimates in estimates_by_row]
         unique = tuple(dict.fromkeys(mine))
         place = {estimate: index for index, estimate in enumerate(unique)}

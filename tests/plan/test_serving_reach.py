@@ -58,6 +58,7 @@ REACH: dict[str, tuple[dict, object, str]] = {
     "accepted_tokens": ({}, 1.5, LOAD),
     "headroom": ({}, 0.5, ""),  # how large a cluster must be
     "token_price": ({}, 2.0, "saved"),
+    "tuned_kernels": ({}, True, LOAD),
     "arrivals": ({}, "waves", LOAD),
     "workload": ({}, "training", "verdict"),
 }

@@ -49,6 +49,13 @@ def test_choices_by_prediction_lose_little_and_keep_most_limits(report: dict) ->
     assert made["kept"] > 0.92
 
 
+def test_submissions_to_benchmarks_have_tuned_kernels_and_no_fitted_row_has() -> None:
+    rows, _ = serving_rows.read(serving_runs.MEASUREMENTS, CATALOG)
+    assert {row.searched for row in rows if row.question.tuned_kernels} == {True}
+    assert not any(row.question.tuned_kernels for row in rows if row.layout and row.tier == "core")
+    assert "serving.kernels.tuned" not in serving_runs.priors()
+
+
 def test_the_planner_gives_the_number_of_the_report() -> None:
     rows, _ = serving_rows.read(serving_runs.MEASUREMENTS, CATALOG)
     some = [row for row in rows if row.layout and row.tier == "core" and not row.offline][::97]

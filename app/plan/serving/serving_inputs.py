@@ -161,6 +161,8 @@ def estimates(it: Setting, catalog: Catalog) -> dict[str, Estimate]:
         "attention_peak": gpu.bf16 or gpu.fp16,
         "scale_up": it.cluster.scale_up.bandwidth,
     }
+    if it.question.tuned_kernels:
+        by_name["tuned_kernels"] = catalog.serving["kernels"]["tuned"]
     if isinstance(it.cluster.rate_per_gpu, Estimate):
         by_name["scale_out"] = it.cluster.rate_per_gpu
     cell = catalog.serving["correction"].get(f"{engine.key}-{it.family}-{gpu.architecture}")
@@ -219,7 +221,7 @@ def serving_constants(take: Callable[[str], Array], years: Array, lean: Array) -
     """
     gain = take("yearly_gain") ** years
     launches = gain * take("launch_share")
-    share = take("kernel_share")
+    share = take("kernel_share") * take("tuned_kernels")
     plain = {name: take(name) for name in PLAIN}
     return ServingConstants(
         **plain,
