@@ -40,7 +40,7 @@ document.addEventListener("click", (event) => {
     openDrawer(result);
     return;
   }
-  const url = new URL(link.href);
+  const url = new URL(link.getAttribute("href"), location.href);
   if ("copy" in link.dataset) {
     event.preventDefault();
     copy(link.href, link.dataset.copy, link);

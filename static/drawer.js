@@ -18,7 +18,7 @@ const place = (path) => `${document.querySelector(".brand").getAttribute("href")
 // The result that a link explains, where this page has room for a drawer.
 export function resultOf(link) {
   const start = new URL(place(""), location.href).pathname;
-  const { pathname } = new URL(link.href);
+  const { pathname } = new URL(link.getAttribute("href"), location.href);
   return document.querySelector(".planner") && pathname.startsWith(start) ? pathname.slice(start.length) : "";
 }
 
