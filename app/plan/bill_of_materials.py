@@ -200,9 +200,12 @@ class Cages:
         return media(prices, length, near, far, (near_inside, far_inside), fastest, self.wanted)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=1024)
 def cages_of(choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str, planes: int) -> Cages:
-    """The cages of a choice of switches and the adapters of a platform. Kept: every size of a cluster has the same."""
+    """The cages of a choice of switches and the adapters of a platform.
+
+    Kept: it takes 5 µs, and a plan asks seventeen times, whatever the size of its cluster.
+    """
     cage_links = catalog.operations["node_cage_links"]
     port = catalog.scale_out[scale_out].port_rate.typical
     usual_rate = port == catalog.platforms[platform].nic_rate.typical

@@ -50,9 +50,9 @@ class Rates(NamedTuple):
     """What a year's cost rests on besides capital and power."""
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def _rates(prices: PriceList, platform: str, gpus_per_node: int, gpu: str) -> Rates:
-    """What money is reckoned with on nodes of one kind. Kept: clusters of all sizes share it."""
+    """Those in force for a node and its GPU. Kept: it takes 20 µs, twice a plan, whatever the size of its cluster."""
     node, electricity = prices.node(prices.catalog.platforms[platform], gpus_per_node), prices.electricity()
     storage = prices.storage() if "storage_capacity" in prices.given else None
     pue, support, infrastructure = (prices.rate(name) for name in ("pue", "support", "infrastructure"))
@@ -247,29 +247,29 @@ def _costs(owned: Ownership, time_to_train: Floats) -> Costs[Draws]:
     run_by = rates.run_at + owned.power_sources
     spent = (*capital.used, *run_by, rates.lifetime)
 
-    def drawn(values: Array, *used: Estimate) -> Draws:
+    def drawn(values: Array, used: tuple[Estimate, ...]) -> Draws:
         return Draws(np.asarray(values), used=used)
 
     return Costs(
         capital=capital,
-        operating=drawn(owned.operating, *run_by, *capital.used),
-        total=drawn(owned.total, *spent),
-        per_gpu_hour=drawn(costs.per_gpu_time(owned.total, cluster.gpus, lifetime, HOUR), *spent),
-        per_run=drawn(owned.per_run(time_to_train), *spent),
-        rental=drawn(owned.rental(time_to_train), *_known(rates.rent)),
+        operating=drawn(owned.operating, (*run_by, *capital.used)),
+        total=drawn(owned.total, spent),
+        per_gpu_hour=drawn(costs.per_gpu_time(owned.total, cluster.gpus, lifetime, HOUR), spent),
+        per_run=drawn(owned.per_run(time_to_train), spent),
+        rental=drawn(owned.rental(time_to_train), _known(rates.rent)),
         capital_parts=(
-            CostLine("nodes", drawn(owned.nodes, *_known(rates.node))),
-            CostLine("fabric", drawn(network.cost, *network.used)),
+            CostLine("nodes", drawn(owned.nodes, _known(rates.node))),
+            CostLine("fabric", drawn(network.cost, network.used)),
             *(
-                CostLine(f"{auxiliary.role} network", drawn(auxiliary.cost, *auxiliary.used))
+                CostLine(f"{auxiliary.role} network", drawn(auxiliary.cost, auxiliary.used))
                 for auxiliary in network.auxiliary
             ),
             *_beside(owned),
-            CostLine("infrastructure", drawn(owned.building, rates.infrastructure, *owned.power_sources)),
+            CostLine("infrastructure", drawn(owned.building, (rates.infrastructure, *owned.power_sources))),
         ),
         operating_parts=(
             RunningCostLine("energy", energy),
-            RunningCostLine("support", drawn(rates.support.draws() * owned.equipment, rates.support, *capital.used)),
+            RunningCostLine("support", drawn(rates.support.draws() * owned.equipment, (rates.support, *capital.used))),
         ),
         energy=energy,
         **_carbon(owned, facility, time_to_train),

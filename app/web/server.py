@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import gc
 import logging
 import os
 import signal
@@ -53,6 +54,7 @@ def serve(host: str | None = None, port: int | None = None) -> int:
         ),
         app,
     )
+    gc.freeze()  # what the start made stays: the collector need not look through it, 0.03 s each time
     try:
         server.run()
     except KeyboardInterrupt:

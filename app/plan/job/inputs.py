@@ -239,6 +239,15 @@ def _constants(catalog: Catalog, gpu: str, precision: str, conditions: Condition
     return _Constants(calibrated, card_rates, read.used)
 
 
+@lru_cache(maxsize=128)
+def _rests_on(
+    fabric: Communication | None, constants: _Constants, further: tuple[Estimate, ...]
+) -> tuple[Estimate, ...]:
+    """The estimates that a step rests on, or what a GPU does by itself. Kept: every job on a cluster shares them."""
+    used = *(fabric.used() if fabric else ()), *constants.used.values(), *further
+    return tuple({estimate.key: estimate for estimate in used}.values())
+
+
 def conditions_of(gpu: Gpu, precision: str, stack: Stack, fabric: Communication) -> Conditions:
     """What the constants of the step depend on besides the GPU's architecture."""
     return Conditions(
@@ -274,7 +283,7 @@ def step_inputs(
     half, offload = precision == "fp16", request.software.offload or ""
     if offload not in ("", "none"):
         rates = but(rates, **to_host(catalog, cluster.gpu, further.read))
-    estimates = {**constants.used, **further.used}
+    further_used = tuple(further.used.values())
     inputs = StepInputs(
         shape=model,
         job=arguments.Job(
@@ -294,8 +303,8 @@ def step_inputs(
         calibration=constants.calibration,
         conditions=conditions,
         links=fabric.links(DRAWS if drawn else TYPICAL),
-        used=tuple(({estimate.key: estimate for estimate in fabric.used()} | estimates).values()),
-        card=tuple(estimates.values()),
+        used=_rests_on(fabric, constants, further_used),
+        card=_rests_on(None, constants, further_used),
     )
     return inputs if drawn else inputs.typical
 

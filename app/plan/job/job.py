@@ -142,7 +142,7 @@ def _training(
     flops = float(transformer.training_flops(model, drawn.job.sequence_length, drawn.job.causal))
     again = 0.0 if chosen is None else compute.repeated_work(model, drawn.job, chosen, drawn.software)
     mfu = flops * request.tokens / (time * gpus * drawn.hardware.linear_peak)
-    share, interrupted = checkpoints.progress, checkpoints.used
+    share, of_the_run = checkpoints.progress, (*used, *checkpoints.used)
     run = np.asarray(time_to_train(request.steps, time, share))
     overhead, extended = campaign_overhead(request.operation, setup.catalog)
     exposed = {name: float(part[0]) for name, _, part in timing.parts}
@@ -159,11 +159,9 @@ def _training(
         mfu=Draws(mfu, used=used, residual=error, most=1.0),
         hfu=Draws(mfu * (1 + again / flops), used=used, residual=error, most=1.0),
         tokens_per_second=Draws(request.tokens / time, used=used, residual=error),
-        time_to_train=Draws(run, used=(*used, *interrupted), residual=error),
+        time_to_train=Draws(run, used=of_the_run, residual=error),
         productive_time=Draws(request.steps * time, used=used, residual=error),
-        campaign_time=Draws(
-            np.asarray(campaign_time(run, overhead)), used=(*used, *interrupted, *extended), residual=error
-        ),
+        campaign_time=Draws(np.asarray(campaign_time(run, overhead)), used=(*of_the_run, *extended), residual=error),
         steps=request.steps,
         availability=float(np.ravel(share)[0]),
         straggler=1.0 if chosen is None else float(1 + timing.straggler[0]),
@@ -214,7 +212,7 @@ def time_on(job: Job, cluster: Cluster, fabric: Communication) -> float:
     if job.chosen is None or not job.runs:
         return float("nan")
     setup = job.setup
-    inputs = step_inputs(cluster, fabric, setup.request, setup.catalog)
+    inputs = setup.inputs.on(fabric)
     search = job.search
     if len(search.time) > 1:
         (step,) = quickest_times([inputs], [parallelism_search.rows(search.parallelism, slice(WAYS))])

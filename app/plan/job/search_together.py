@@ -14,6 +14,8 @@ AT_ONCE = 16
 
 def search_all(setups: Sequence[JobSetup], quickest: int | None) -> list[SearchResult]:
     """The search of each job: those on links of one structure, of one model and GPU, are one call."""
+    if len(setups) == 1:
+        return [setups[0].search(quickest=quickest)]
     groups: dict[Hashable, list[int]] = {}
     for place, setup in enumerate(setups):
         groups.setdefault(_structure(setup), []).append(place)

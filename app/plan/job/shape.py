@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from app.catalog.entries import Model
@@ -59,6 +60,12 @@ def dense_layers(model: Model, layers: float) -> float:
     return model.dense_layers + max(layers - model.dense_layers, 0.0) * (1 - 1 / model.moe_every)
 
 
+@lru_cache(maxsize=128)
+def _listed(catalog: Catalog, model: str) -> Shape:
+    """The shape of a catalogue model. Kept: 30 numbers take 15 µs, and a plan asks for them four times."""
+    return shape_of(catalog.models[model])
+
+
 def shape(request: ModelRequest, catalog: Catalog) -> Shape:
     """The shape that is asked for: a catalogue model with the fields given beside it, or one of its own."""
     given = {name: value for name in SHAPE if (value := getattr(request, name)) is not None}
@@ -66,7 +73,7 @@ def shape(request: ModelRequest, catalog: Catalog) -> Shape:
     numbers = {names.get(name, name): float(value) for name, value in given.items()}
     if request.model in catalog.models:
         model = catalog.models[request.model]
-        listed = shape_of(model)
+        listed = _listed(catalog, request.model)
         if not numbers:
             return listed
         if numbers.get("experts") or "layers" in numbers:
