@@ -249,7 +249,11 @@ def time_all_reduce(fabric: Communication, message: float) -> Reduction:
     times = all_reduce_times(fabric, message)
     algorithm, share = str(times.names.item()), times.best.share
     shown = times.each if fabric.gpus > 1 else ()
-    best, *others = _speeds((times.best, *shown), message, fabric.gpus, times.used)
+    timed = shown if any(each is times.best for each in shown) else (times.best, *shown)
+    speeds = {
+        id(each): speed for each, speed in zip(timed, _speeds(timed, message, fabric.gpus, times.used), strict=True)
+    }
+    best = speeds[id(times.best)]
     return Reduction(
         fabric=fabric,
         times=times,
@@ -264,7 +268,7 @@ def time_all_reduce(fabric: Communication, message: float) -> Reduction:
             all_to_all_time=_all_to_all(fabric, message, times.used),
             latency_share=None if share is None else 1 - share,
             bandwidth_share=share,
-            alternatives=tuple(_timing(timed, speed) for timed, speed in zip(shown, others, strict=True)),
+            alternatives=tuple(_timing(each, speeds[id(each)]) for each in shown),
             reason=_reason(times, algorithm, fabric),
             library_choice=_library_choice(times.machine, algorithm, fabric, message),
         ),

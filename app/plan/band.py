@@ -176,7 +176,11 @@ def _collect(part: Any, unit: str, draws: dict[tuple[int, str], Draws]) -> None:
             _collect(inner, unit, draws)
     else:
         for name, field_unit in _quantity_fields(kind):
-            _collect(getattr(part, name), field_unit, draws)
+            value = getattr(part, name)
+            if type(value) is Draws:  # as most are: without a call of their own
+                draws[id(value), field_unit] = value
+            else:
+                _collect(value, field_unit, draws)
 
 
 def _rebuilt(part: Any, unit: str, bands: Mapping[tuple[int, str], Band | None]) -> Any:
@@ -189,7 +193,7 @@ def _rebuilt(part: Any, unit: str, bands: Mapping[tuple[int, str], Band | None])
     folded = {}
     for name, field_unit in _quantity_fields(kind):
         value = getattr(part, name)
-        band = _rebuilt(value, field_unit, bands)
+        band = bands[id(value), field_unit] if type(value) is Draws else _rebuilt(value, field_unit, bands)
         if band is not value:
             folded[name] = band
     if not folded:
