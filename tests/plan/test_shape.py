@@ -48,7 +48,9 @@ def test_fields_beside_a_size_change_the_shape_and_are_told_where_the_size_is_mi
     plan = plan_of(model="100B", layers=40)
     assert plan.scenario["layers"] == 40
     assert plan.scenario["hidden"] == 10240
-    assert [finding.code for finding in plan.findings if finding.severity == "warning"] == ["other-size"]
+    (other_size,) = (finding for finding in plan.findings if finding.severity == "warning")
+    assert other_size.code == "other-size"
+    assert other_size.fields == ("parameters", "layers")  # and not the fields of the shape that are blank
 
 
 def test_a_plan_by_size_asked_again_is_the_same() -> None:
