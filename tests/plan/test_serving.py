@@ -156,6 +156,15 @@ def test_the_bottleneck_of_two_pools_is_that_of_the_pair() -> None:
     assert evaluated(gpus=8, tpot_limit="40 ms").serving.bottleneck.pool == ""
 
 
+def test_a_pool_for_answers_has_no_prompts_and_prompts_cost_their_pool() -> None:
+    serving = evaluated(**POOLS).serving
+    step = sum(part.time.typical for part in serving.parts if part.phase == "answer")
+    assert serving.tpot.typical == pytest.approx(serving.parallelism.pipeline_parallel * step)
+    costs = serving.costs
+    of_prompts = costs.per_million_input_tokens.typical * 1024 / (costs.per_million_output_tokens.typical * 1024)
+    assert of_prompts == pytest.approx(serving.prefill.gpus / serving.gpus)
+
+
 def test_the_taper_reaches_what_the_pools_send() -> None:
     asked = {"gpus": 1024, "serving": "disaggregated", "engine": "vllm", "tpot_limit": "30 ms"}
     even, tapered = (evaluated(oversubscription=taper, **asked).serving.kv_transfer for taper in (1, 8))

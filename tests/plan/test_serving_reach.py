@@ -66,7 +66,7 @@ REACH: dict[str, tuple[dict, object, str]] = {
 
 @cache
 def results(asked: frozenset[tuple[str, object]]) -> dict[str, object]:
-    """The typical value of each result that a row of the table can name."""
+    """The typical value of each result that a row of the table can name, to nine digits."""
     plan = evaluate(Scenario(**dict(asked)), CATALOG, include=())
     serving = plan.serving
     if serving is None:
@@ -82,7 +82,7 @@ def results(asked: frozenset[tuple[str, object]]) -> dict[str, object]:
         "weights": memory.weights,
         "cache": memory.kv_cache,
     }
-    return {name: band.typical if band else None for name, band in bands.items()} | {
+    return {name: float(f"{band.typical:.9g}") if band else None for name, band in bands.items()} | {
         "layout": serving.parallelism,
         "pools": (serving.prefill, serving.decode),
     }

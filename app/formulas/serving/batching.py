@@ -79,6 +79,48 @@ def steps_with_prompts(sequences: Array, tokens: Array, ranks: Array, load: Serv
     return 1 - (1 - minimum(rank_share, 1 - 1e-9)) ** (ranks**exponent)
 
 
+def _tokens_each(load: ServingLoad, constants: ServingConstants) -> Array:
+    """Tokens of a decoding sequence in a step: its last, and those drafted, of which a share is accepted.
+
+    1 + α/accepted.
+
+    Returns:
+        Tokens [1].
+
+    Source: Leviathan et al., "Fast inference from transformers via speculative decoding", 2023.
+
+    >>> from app.formulas.serving.serving_examples import LOSSLESS
+    >>> load = ServingLoad(input_tokens=1, output_tokens=1, concurrency=1, token_budget=1, accepted_tokens=1.5)
+    >>> _tokens_each(load, replace(LOSSLESS, acceptance=0.75))
+    3.0
+    """
+    return 1 + load.accepted_tokens / constants.acceptance
+
+
+def answers_alone(
+    model: ServedModel, gpu: ServingRates, layout: Layout, load: ServingLoad, constants: ServingConstants
+) -> tuple[Array, StepParts]:
+    """Time per token of a replica whose prompts another pool computes: all C sequences decode in every step.
+
+    TPOT = p·t_dec/(1 + α) with C/(a·p) sequences of an attention rank.
+
+    Returns:
+        Time per token, and the parts of a step [s].
+
+    Source: Zhong et al., "DistServe", 2024, section 3.2.
+
+    >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
+    >>> load = ServingLoad(input_tokens=1, output_tokens=1e6, concurrency=1, token_budget=8192)
+    >>> time, _ = answers_alone(MODEL, GPU, Layout(), load, LOSSLESS)
+    >>> round(1e6 * float(time))  # 500 µs of weights, 10 GB of keys at 1 TB/s
+    10500
+    """
+    sequences = load.concurrency / (layout.attention_data * layout.pipeline)
+    batch = StepBatch(sequences, 0.0, load.context, load.prompt, _tokens_each(load, constants))
+    decode = step_parts(batch, model, gpu, layout, constants)
+    return layout.pipeline * decode.total / (1 + load.accepted_tokens), decode
+
+
 def _without_and_with_prompts(
     batch: StepBatch, model: ServedModel, gpu: ServingRates, layout: Layout, constants: ServingConstants
 ) -> tuple[StepParts, StepParts]:
@@ -132,7 +174,7 @@ def steady_state(
     10500
     """
     speed = 1 + load.accepted_tokens
-    each = 1 + load.accepted_tokens / constants.acceptance
+    each = _tokens_each(load, constants)
     resident = load.concurrency / (layout.attention_data * layout.pipeline)
     decoding: Array = 1.0
     for _ in range(ROUNDS):

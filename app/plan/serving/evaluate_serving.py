@@ -132,7 +132,7 @@ def costs_of(
     output = measured.requests * question.output_tokens / question.gpus
     entered = measured.requests * question.input_tokens / question.gpus
     used = (*measured.inputs.used, *owned.capital.used, *rates.run_at)
-    prompts = np.minimum(np.asarray(measured.state.utilisation), 1.0)
+    prompts = np.minimum(np.asarray(measured.prompt_share), 1.0)
     answers = np.asarray(cost_of_tokens(second, output, MILLION))
     elsewhere = np.nan if question.token_price is None else question.token_price
     costs = ServingCosts(

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS
 from app.formulas.arrays import Array
-from app.formulas.serving.batching import SteadyState, steady_state
-from app.formulas.serving.decode import StepBatch, step_parts
+from app.formulas.serving.batching import answers_alone, steady_state
+from app.formulas.serving.decode import StepBatch, StepParts, step_parts
 from app.formulas.serving.disaggregation import prompt_pool, prompts_carried, transfer_bytes, transfer_time
 from app.formulas.serving.kv_cache import sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout
@@ -18,7 +18,7 @@ from app.plan.band import Draws
 from app.plan.serving.serving_inputs import ServingInputs, on_network, residual, serving_inputs
 from app.plan.serving.serving_plan import ServingPlan
 from app.plan.serving.serving_search import NAMES, envelope, try_layouts, up_to_limits
-from app.plan.serving.two_pools import POOLS, Operation, link_between, links_between, rates_of_pools
+from app.plan.serving.two_pools import POOLS, Operation, PromptPool, link_between, links_between, rates_of_pools
 from app.plan.serving_result import (
     CacheTransfer,
     Doubled,
@@ -41,9 +41,18 @@ PART_NAMES = (
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The chosen operation with draws on the last axis."""
+    """The chosen operation with draws on the last axis.
 
-    state: SteadyState
+    Attributes:
+        decode: parts of a step of all sequences [s].
+        prompt_share: share of the GPUs' time that prompts take [1].
+        first_token, time_per_token: [s].
+        requests: answers of the whole cluster [1/s].
+        inputs: what the formulas took.
+    """
+
+    decode: StepParts
+    prompt_share: Array
     first_token: Floats
     time_per_token: Floats
     requests: Floats
@@ -52,29 +61,49 @@ class Measured:
 
 def evaluate_operation(plan: ServingPlan, operation: Operation, catalog: Catalog) -> Measured:
     """The times and rates of what was chosen, under the draws of all constants."""
-    it, inputs = plan.setting, serving_inputs(plan.setting, catalog, DRAWS)
-    load = replace(inputs.load, concurrency=operation.concurrency)
-    constants = inputs.constants
-    if operation.prompts:
-        constants = replace(constants, interference=0.0, queueing=0.0)
-    gpu = on_network(inputs.gpu, it.site, operation.layout)
-    state = steady_state(inputs.model, gpu, operation.layout, load, constants)
-    requests = np.asarray(state.requests) * operation.workers
-    first = np.asarray(state.first_token)
-    if operation.prompts:
-        pool = operation.prompts
-        gpu = on_network(inputs.gpu, it.site, pool.layout)
-        rate, time = prompt_pool(inputs.model, gpu, pool.layout, inputs.load, inputs.constants)
-        volume = transfer_bytes(inputs.model, inputs.load)
-        sent = transfer_time(volume, link_between(it, inputs) * float(pool.layout.gpus))
-        first = np.asarray(inputs.constants.first_token_time + 1.5 * np.asarray(time) + sent + state.decode.total)
-        answers = operation.concurrency * operation.workers / (state.time_per_token * load.output_tokens)
-        shares = catalog.serving["pools"]
-        supply = np.asarray(rate) * pool.workers * shares["prompts"].typical
-        carried = prompts_carried(smaller_pool(operation), links_between(it, inputs), volume)
-        requests = np.minimum(np.asarray(answers) * shares["answers"].typical, np.minimum(supply, np.asarray(carried)))
+    inputs = serving_inputs(plan.setting, catalog, DRAWS)
     ones = np.ones(np.shape(DRAWS(inputs.used[0])))
-    return Measured(state, first * ones, np.asarray(state.time_per_token) * ones, requests * ones, inputs)
+    if operation.prompts:
+        return _of_two_pools(plan, operation, operation.prompts, inputs, catalog)
+    load = replace(inputs.load, concurrency=operation.concurrency)
+    gpu = on_network(inputs.gpu, plan.setting.site, operation.layout)
+    state = steady_state(inputs.model, gpu, operation.layout, load, inputs.constants)
+    return Measured(
+        decode=state.decode,
+        prompt_share=state.utilisation,
+        first_token=state.first_token * ones,
+        time_per_token=state.time_per_token * ones,
+        requests=state.requests * operation.workers * ones,
+        inputs=inputs,
+    )
+
+
+def _of_two_pools(
+    plan: ServingPlan, operation: Operation, pool: PromptPool, inputs: ServingInputs, catalog: Catalog
+) -> Measured:
+    """The same of a pool for prompts and one for answers, and of the network between them."""
+    it, shares = plan.setting, catalog.serving["pools"]
+    load = replace(inputs.load, concurrency=operation.concurrency)
+    gpu = on_network(inputs.gpu, it.site, operation.layout)
+    per_token, decode = answers_alone(inputs.model, gpu, operation.layout, load, inputs.constants)
+    gpu = on_network(inputs.gpu, it.site, pool.layout)
+    rate, time = prompt_pool(inputs.model, gpu, pool.layout, inputs.load, inputs.constants)
+    volume = transfer_bytes(inputs.model, inputs.load)
+    sent = transfer_time(volume, link_between(it, inputs) * float(pool.layout.gpus))
+    first = inputs.constants.first_token_time + 1.5 * np.asarray(time) + sent + decode.total
+    answers = operation.concurrency * operation.workers / (np.asarray(per_token) * load.output_tokens)
+    supply = np.asarray(rate) * pool.workers * shares["prompts"].typical
+    carried = prompts_carried(smaller_pool(operation), links_between(it, inputs), volume)
+    requests = np.minimum(answers * shares["answers"].typical, np.minimum(supply, np.asarray(carried)))
+    ones = np.ones(np.shape(DRAWS(inputs.used[0])))
+    return Measured(
+        decode=decode,
+        prompt_share=pool.workers * float(pool.layout.gpus) / operation.gpus,
+        first_token=first * ones,
+        time_per_token=per_token * ones,
+        requests=requests * ones,
+        inputs=inputs,
+    )
 
 
 def layout_result(layout: Layout) -> ServingLayout:
@@ -109,7 +138,7 @@ def parts_of(
     batch = StepBatch(0.0, inputs.load.prompt, 0.0, inputs.load.prompt)
     prompt = step_parts(batch, inputs.model, inputs.gpu, operation.layout, inputs.constants)
     serving_parts = []
-    for phase, parts in (("answer", measured.state.decode), ("prompt", prompt)):
+    for phase, parts in (("answer", measured.decode), ("prompt", prompt)):
         for name in PART_NAMES:
             time = np.asarray(getattr(parts, name)) * np.ones_like(measured.requests)
             if time.flat[0] > 0:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from app.catalog.estimate import Estimate
 from app.formulas.arrays import Array
-from app.formulas.serving.batching import steady_state
+from app.formulas.serving.batching import answers_alone, steady_state
 from app.formulas.serving.kv_cache import sequences_held
 from app.formulas.serving.serving_arguments import Layout, ServedModel
 from app.plan.scenario import Scenario
@@ -163,16 +163,19 @@ def try_layouts(it: Setting, inputs: ServingInputs, layout: Layout, alone: bool 
 def timed(
     it: Setting, inputs: ServingInputs, layout: Layout, concurrency: Floats, alone: bool
 ) -> tuple[Floats, Floats, Floats]:
-    """Time per token, time to first token [s] and requests a second and GPU of replicas with so much in flight."""
+    """Time per token, time to first token [s] and requests a second and GPU of replicas with so much in flight.
+
+    Of answers alone the first token is that of their first step.
+    """
     gpu = on_network(inputs.gpu, it.site, layout)
     load = replace(inputs.load, concurrency=concurrency)
-    constants = replace(inputs.constants, interference=0.0, queueing=0.0) if alone else inputs.constants
-    state = steady_state(inputs.model, gpu, layout, load, constants)
     size = np.asarray(layout.gpus)
-    requests = np.asarray(state.requests) / size
     if alone:
-        requests = concurrency / (np.asarray(state.time_per_token) * load.output_tokens) / size
-    return np.asarray(state.time_per_token), np.asarray(state.first_token), requests
+        alone_time, _ = answers_alone(inputs.model, gpu, layout, load, inputs.constants)
+        per_token = np.asarray(alone_time)
+        return per_token, per_token, concurrency / (per_token * load.output_tokens) / size
+    state = steady_state(inputs.model, gpu, layout, load, inputs.constants)
+    return np.asarray(state.time_per_token), np.asarray(state.first_token), np.asarray(state.requests) / size
 
 
 BACK_OFF = (1.0, 0.995, 0.98)
