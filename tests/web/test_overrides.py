@@ -14,6 +14,7 @@ from app.plan.scenario import Key, Scenario
 from app.web import settings
 from app.web.application import create_app
 from tests.added_gpu import GPU, SOURCE
+from tests.conftest import PATIENCE
 
 CHEAPER = """
 [market.prices.node-h100]
@@ -28,7 +29,7 @@ source = "own-datasheet"
 
 
 def service(overrides: Path | None = None) -> TestClient:
-    return TestClient(create_app(settings.Settings(access_log=False, overrides=overrides)))
+    return TestClient(create_app(settings.Settings(access_log=False, overrides=overrides, time_limit=PATIENCE)))
 
 
 @pytest.fixture(scope="module")
