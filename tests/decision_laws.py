@@ -24,6 +24,7 @@ from app.plan.scenario import Scenario
 from app.plan.total_cost import cluster_of, ownership
 from app.studies.comparison import compare
 from app.studies.sizing import Question, size
+from app.studies.sweep import RESULTS, Grid, sweep
 from tests.laws import Asked, Law, NoPlanError
 
 CATALOG = load_catalog()
@@ -384,6 +385,22 @@ def what_sizing_names_is_its_plan(asked: Asked) -> None:
                 assert off < 1e-6, f"{name} of {one.gpus}: {promised}, opened {band.typical}"
 
 
+def a_row_of_a_sweep_is_its_plan(asked: Asked) -> None:
+    """A row among those of another size, another jitter and another price has the figures of its plan alone."""
+    own = {"gpus": asked["gpus"], "jitter": asked.get("jitter", Scenario.model_fields["jitter"].default)}
+    plan = plan_of({**asked, **own, "price_node": 2e5})
+    base = {name: value for name, value in asked.items() if name not in {*own, "price_node"}}
+    varied = {"jitter": [0.3, own["jitter"]], "gpus": [2 * own["gpus"], own["gpus"]], "price_node": [1e5, 2e5]}
+    *_, row = sweep(Grid(base=base, grid=varied), CATALOG)
+    assert {name: row[name] for name in own} == own
+    for name in RESULTS:
+        alone, found = typical(plan, name), row[name]
+        if alone is None or found is None:
+            assert alone is found, f"{name}: {found} in the row, {alone} alone"
+        else:
+            assert abs(found - alone) <= NEAR * abs(alone), f"{name}: {found} in the row, {alone} alone"
+
+
 LAWS: tuple[Law, ...] = (
     ranges_are_in_order,
     more_gpus_cost_no_less,
@@ -393,4 +410,5 @@ LAWS: tuple[Law, ...] = (
     advice_does_what_it_says,
     the_rival_is_what_it_was_said_to_be,
     what_sizing_names_is_its_plan,
+    a_row_of_a_sweep_is_its_plan,
 )

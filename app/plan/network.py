@@ -333,8 +333,11 @@ def _of_controls(network: Network) -> Iterator[Finding]:
 # Results --------------------------------------------------------------------------------------------------------------
 
 
-def fabric_of(network: Network, capital: Draws) -> Fabric[Draws]:
-    """The network as every reader gets it; ``capital`` is what the whole cluster costs to buy [USD]."""
+def fabric_of(network: Network, capital: Draws, listed: bool = True) -> Fabric[Draws]:
+    """The network as every reader gets it; ``capital`` is what the whole cluster costs to buy [USD].
+
+    Unless they are ``listed``, bill, latency and published designs are left out: half the time, much of it for cables.
+    """
     cluster, request, built = network.cluster, network.request, network.built
     design, counts = (built.design, built.counts) if built else (None, None)
     rate = cluster.scale_out.port_rate
@@ -361,7 +364,7 @@ def fabric_of(network: Network, capital: Draws) -> Fabric[Draws]:
         ports_free=_ports_free(design),
         largest_cluster=_largest(design, cluster.gpus_per_node),
         hops=network.hops if built else None,
-        latency=_latency(network),
+        latency=_latency(network) if listed else Draws(UNKNOWN),
         cost=spent(network.cost),
         cost_per_host_port=spent(costs.per(network.cost, hosts)),
         cost_per_switch_port=spent(costs.per(network.cost, ports)),
@@ -372,8 +375,8 @@ def fabric_of(network: Network, capital: Draws) -> Fabric[Draws]:
         switch_ports=built.switch_ports if built else None,
         power=Draws(network.power, used=network.power_sources),
         typical_power=Draws(network.typical_power, used=network.power_sources),
-        bill_of_materials=tuple(_bill(network)),
-        matches=_matches(built, cluster) if built else (),
+        bill_of_materials=tuple(_bill(network)) if listed else (),
+        matches=_matches(built, cluster) if built and listed else (),
         networks=tuple(_other(auxiliary, network.prices.catalog) for auxiliary in network.auxiliary),
         shape=_shape(built, cluster, request) if built else None,
         cages=built.cages_used() if built else {},

@@ -168,7 +168,7 @@ Answered = tuple[Mapping[str, Sequence[Any]], tuple[Finding, ...]]
 @nan_is_an_answer
 def _of_stages(scenario: Scenario, catalog: Catalog, names: Sequence[str], prices: Mapping[str, Floats]) -> Answered:
     """Typical values of some results of network, job and costs, nothing where one cannot be computed; the findings."""
-    answered = stages(scenario, catalog, prices)
+    answered = stages(scenario, catalog, prices, listed=False)
     points = len(next(iter(prices.values()), (0,)))
     values: dict[str, list[float | None]] = {}
     for path in names:

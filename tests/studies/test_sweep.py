@@ -155,3 +155,15 @@ def test_a_grid_any_of_whose_points_serves_has_columns_of_serving(
     grid = Grid(base=base, grid={"gpus": [64], **({"workload": workloads} if workloads else {})})
     assert ("serving.users" in grid.results) is served
     assert ("training.step_time" in grid.results) is not served
+
+
+def test_a_row_without_a_network_has_no_time_of_the_run() -> None:
+    # two tiers of tapered units of four nodes do not join 1,024 nodes; a step says how the GPUs would do
+    asked = {"gpu": "b300-sxm", "model": "deepseek-v3", "nodes_per_unit": 4, "nics_per_node": 1, "oversubscription": 2}
+    asked |= {"tiers": 2, "scale_out": "tcp-100"}
+    large = next(sweep(Grid(base=asked, grid={"gpus": [8192]}), load_catalog()))
+    alone = evaluate(Scenario(**asked, gpus=8192), load_catalog())
+    assert alone.training.time_to_train is None
+    assert alone.training.step_time is not None
+    assert large["training.step_time"] == pytest.approx(alone.training.step_time.typical)
+    assert [large[name] for name in ("training.time_to_train", "costs.per_run", "costs.rental")] == [None] * 3

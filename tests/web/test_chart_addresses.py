@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -16,6 +17,18 @@ def test_every_chart_has_an_address(client: TestClient, name: str) -> None:
     assert picture.status_code == 200
     assert picture.headers["content-type"] == "image/svg+xml"
     assert ElementTree.fromstring(picture.text).find("{*}title") is not None
+
+
+@pytest.mark.parametrize("page", ["/all-reduce?gpus=64", "/fabric?gpus=64", "/accuracy"])
+def test_charts_of_other_pages_lead_to_their_addresses(client: TestClient, page: str) -> None:
+    html = client.get(page).text
+    assert html.count('<figure class="chart"') == html.count("data-figure=") > 1
+    assert '<script type="application/json"' not in html  # what Plotly takes comes when it is asked for
+    address = re.findall(r'data-figure="([^"]+)"', html)[-1].replace("&amp;", "&")
+    assert client.get(address).json()["data"]
+    rows = list(csv.reader(io.StringIO(client.get(address.replace(".json", ".csv")).text)))
+    assert len(rows) > 2
+    assert len(set(map(len, rows))) == 1
 
 
 def test_picture_numbers_and_specification_are_of_one_plan(client: TestClient) -> None:
