@@ -317,6 +317,10 @@ class Decisions(TypedDict):
     choices: Annotated[int, Declaration("1", "Choices", "Choices under a limit on the time per token.")]
     loss: Annotated[float | None, Declaration("1", "Loss", "Share of the best throughput lost, on average.")]
     kept: Annotated[float | None, Declaration("1", "Kept", "Share of the limits that are kept within a tenth.")]
+    refused: Annotated[
+        float | None, Declaration("1", "Refused", "Share of the choices whose best is predicted over the limit.")
+    ]
+    loss_otherwise: Annotated[float | None, Declaration("1", "Loss otherwise", "Loss of the other choices.")]
 
 
 class ServingAccuracy(TypedDict):

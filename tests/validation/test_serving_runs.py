@@ -47,6 +47,35 @@ def test_choices_by_prediction_lose_little_and_keep_most_limits(report: dict) ->
     assert made["choices"] > 500
     assert made["loss"] < 0.12
     assert made["kept"] > 0.92
+    # little is lost by choosing a wrong layout or load: nearly all where the best lies right at the limit
+    assert made["loss_otherwise"] < 0.03
+    assert made["refused"] < 0.35
+
+
+def test_a_choice_loses_by_refusing_the_best_or_by_taking_another() -> None:
+    rows, _ = serving_rows.read(serving_runs.MEASUREMENTS, CATALOG)
+    row = next(row for row in rows if row.layout and row.tier == "core" and row.time_per_token > 0)
+    speeds = ((0.010, 100.0), (0.020, 200.0), (0.030, 300.0), (0.040, 400.0))
+
+    def made(guesses: tuple[float, ...], rates: tuple[float, ...]) -> dict:
+        return serving_runs.decisions(
+            [
+                serving_runs.ServingPrediction(
+                    replace(row, time_per_token=time, throughput=speed), "", (guess,) * 3, (1.0,) * 3, (rate,) * 3
+                )
+                for (time, speed), guess, rate in zip(speeds, guesses, rates, strict=True)
+            ]
+        )
+
+    right = made((0.010, 0.020, 0.030, 0.040), (1, 2, 3, 4))
+    assert (right["loss"], right["kept"], right["refused"], right["loss_otherwise"]) == (0, 1, 0, 0)
+    # limits from 13 to 40 ms: the last of ten lies at the slowest, which is predicted over it, 300 in place of 400
+    slow = made((0.010, 0.020, 0.030, 0.0401), (1, 2, 3, 4))
+    assert (slow["refused"], slow["loss"], slow["loss_otherwise"]) == pytest.approx((0.1, 0.025, 0))
+    # the first always looks best: nothing is refused, and 1 - 1/2, 1 - 1/3, 1 - 1/4 are lost under 3, 3 and 1 limits
+    wrong = made((0.010, 0.020, 0.030, 0.040), (9, 2, 3, 4))
+    assert wrong["refused"] == 0
+    assert wrong["loss"] == wrong["loss_otherwise"] == pytest.approx((3 * 1 / 2 + 3 * 2 / 3 + 3 / 4) / 10)
 
 
 def test_submissions_to_benchmarks_have_tuned_kernels_and_no_fitted_row_has() -> None:
