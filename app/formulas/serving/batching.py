@@ -183,19 +183,21 @@ def steady_state(
         batch = StepBatch(sequences, tokens, load.context, load.prompt, each)
         decode, mixed = _without_and_with_prompts(batch, model, gpu, layout, constants)
         share = steps_with_prompts(sequences * speed, tokens, layout.attention_data, load, constants.synchronisation)
-        added = maximum(mixed.total - decode.total, 0.0)
-        whole = added + decode.total
+        decode_time = decode.total
+        added = maximum(mixed.total - decode_time, 0.0)
+        whole = added + decode_time
         if any_(load.prompts_alone > 0):
             prompts = step_parts(replace(batch, sequences=0.0), model, gpu, layout, constants)
-            added = where(load.prompts_alone > 0, prompts.total, added)
-            whole = where(load.prompts_alone > 0, prompts.total, whole)
-        step = decode.total + constants.interference * share * added
+            prompts_time = prompts.total
+            added = where(load.prompts_alone > 0, prompts_time, added)
+            whole = where(load.prompts_alone > 0, prompts_time, whole)
+        step = decode_time + constants.interference * share * added
         per_token = layout.pipeline * step / speed
         prompt = whole * (load.prompt / tokens)
         busy = minimum(share * whole / step, 0.95)
         queue = constants.queueing * busy / (2 * (1.1 - busy)) * prompt
         burst = 1 + load.burst * maximum(load.concurrency / layout.attention_data - 1, 0.0) / 2
-        outside = where(load.in_process > 0, 0.0, constants.first_token_time + decode.total / 2 + queue)
+        outside = where(load.in_process > 0, 0.0, constants.first_token_time + decode_time / 2 + queue)
         first = outside + layout.pipeline * prompt * burst
         answer = per_token * maximum(load.output_tokens - 1, 0.0)
         decoding = maximum(answer / (first + answer), 0.05)
