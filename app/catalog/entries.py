@@ -142,7 +142,11 @@ class ScaleUp(Entry):
 
 
 class ScaleOut(Entry):
-    """A network generation. ``port_rate`` is one port, one direction."""
+    """A network generation. ``port_rate`` is one port, one direction.
+
+    ``library_hop`` is what a hop takes with a collective's library, over the same with the family's first adapters of
+    that rate.
+    """
 
     family: NetworkFamily
     transport: str
@@ -151,6 +155,7 @@ class ScaleOut(Entry):
     lane_rate: InBandwidth | None = None
     switch_latency: InSeconds | None = None
     end_to_end_latency: InSeconds | None = None
+    library_hop: InNumber | None = None
     switches: tuple[SwitchRef, ...] = ()
     nic: NicRef | None = None
     address_limit: InNumber | None = None

@@ -35,6 +35,7 @@ class Transport:
     Attributes:
         family: of the generation, such as infiniband or roce.
         rate: line rate of one GPU's share of the ports, one direction [B/s].
+        hop: a hop over the same with the family's first adapters of that rate [1].
         gpudirect: RDMA straight to GPU memory.
         tuned: an Ethernet with flow or congestion control.
         drops: full queues drop packets now and then, as congestion control alone lets them.
@@ -45,6 +46,7 @@ class Transport:
 
     family: str
     rate: float | Estimate
+    hop: float | Estimate = 1.0
     gpudirect: bool = True
     tuned: bool = True
     drops: bool = False
@@ -92,6 +94,7 @@ def transport_of(cluster: Cluster, request: NetworkRequest) -> Transport:
     return Transport(
         family=scale_out.family,
         rate=cluster.rate_per_gpu,
+        hop=scale_out.library_hop or 1.0,
         gpudirect=request.gpudirect,
         tuned=not flow == congestion == "none",
         drops=scale_out.family in PAUSED and flow == "none" != congestion,
@@ -143,6 +146,9 @@ def machine(
     inside = np.minimum(kind.machine.ranks_per_domain, ranks)
     domains = np.ceil(ranks / inside)
     joined = but(kind.machine, ranks_per_domain=inside, domains=domains)
+    if kind.node_wait is not None:
+        wait = np.where((domains <= 1) & (np.asarray(nodes) > 1), kind.node_wait, 0.0)
+        joined = but(joined, scale_up_hop=joined.scale_up_hop + wait, hop_wait=wait)
     if kind.across is None:
         return joined
     return but(
@@ -176,11 +182,13 @@ class HardwareKind:
     Attributes:
         machine: one domain, full.
         across: the link inside a domain when others take part, where it is another then.
+        node_wait: what each hop of a domain takes longer with several nodes in it, where it joins any [s].
         used: the estimates it rests on.
     """
 
     machine: Machine
     across: Hop | None
+    node_wait: Array | None
     used: tuple[Estimate, ...]
 
 
@@ -230,7 +238,8 @@ def hardware_kind(system: CollectiveSystem, sampling: Sampling, catalog: Catalog
     for value in vars(one_domain).values():
         if isinstance(value, np.ndarray):
             value.flags.writeable = False
-    return HardwareKind(one_domain, inside.across, tuple(constants.used))
+    node_wait = (constants("library", "chain_across") - 1) * inside.hop if node.wide else None
+    return HardwareKind(one_domain, inside.across, node_wait, tuple(constants.used))
 
 
 def of_gpu(catalog: Catalog, gpu: Gpu, name: str) -> Estimate:
@@ -363,6 +372,8 @@ def _scale_out(constants: Sampled, transport: Transport, host: Array | None) -> 
     hop = constants(group, "hop")
     if group in ("efa", "gpudirect-tcp"):
         hop = np.where(np.asarray(line) < constants(group, "fast_from"), hop, constants(group, "hop_fast"))
+    if isinstance(transport.hop, Estimate):
+        hop = hop * constants.take(transport.hop)
     rate = line * transport.left * constants(group, "efficiency")
     if group == "tcp":
         rate = np.minimum(rate, constants("tcp", "rate_per_gpu"))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from app import units
-from app.catalog.entries import Platform
+from app.catalog.entries import Gpu
 from app.catalog.load import Catalog
 from app.catalog.sampling import Sampling
 from app.formulas.arrays import Array
@@ -48,6 +48,9 @@ ALIASES = {
     "collnetdirect": "collnet", "collnetchain": "collnet", "sharp": "collnet",
 }  # fmt: skip
 """Other names for the same thing. Send-receive moves a message one hop, like a broadcast."""
+
+BUILT_IN = ("efa",)
+"""Families whose adapters a cloud builds into its servers."""
 
 ONE_PROCESS = re.compile(
     r"\b(?:single|one|1)[ -]process\b"
@@ -185,7 +188,7 @@ def _question(gpu: str, collective: str, texts: tuple[str, ...], catalog: Catalo
     scale_up, wiring, algorithm = (_word(cells, name) for name in ("scale_up", "scale_up_wiring", "algorithm"))
     if not algorithm and nodes == 1 and NO_MULTICAST.search(cells["note"]):
         algorithm = "ring"  # what is left to a node for large messages
-    network = _network(cells, gpus_per_node, platform, catalog)
+    network = _network(cells, gpus_per_node, catalog.gpus[gpu], catalog)
     if isinstance(network, str):
         return network
     settings = network | {
@@ -219,13 +222,13 @@ def _as_run(question: Scenario, forced: Mapping[str, str], collective: str, cata
     return question
 
 
-def _network(
-    cells: Mapping[str, str], gpus_per_node: int, platform: Platform, catalog: Catalog
-) -> dict[str, Any] | str:
+def _network(cells: Mapping[str, str], gpus_per_node: int, card: Gpu, catalog: Catalog) -> dict[str, Any] | str:
     """The network of a row: the generation of its family whose ports give a GPU its rate, in about the usual number.
 
-    Where none gives it exactly, the nearest stands, and the rate of a GPU is asked for as such.
+    Where none gives it exactly, the nearest stands, and the rate of a GPU is asked for as such. Adapters that come with
+    the server are no younger than its GPUs.
     """
+    platform = catalog.platforms[card.platform]
     named = _word(cells, "scale_out")
     families = {entry.family for entry in catalog.scale_out.values()}
     if named == "omni-path":
@@ -240,6 +243,8 @@ def _network(
         for key, entry in catalog.scale_out.items()
         if entry.family == family
     }
+    if family in BUILT_IN and card.year:
+        ports = {key: count for key, count in ports.items() if (catalog.scale_out[key].year or 0) <= card.year} or ports
     exact = {key: count for key, count in ports.items() if count >= 1 and abs(count - round(count)) < 1e-9}
     candidates = exact or ports
     generation = min(candidates, key=lambda key: abs(np.log(candidates[key] / usual)))

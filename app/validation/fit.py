@@ -105,7 +105,7 @@ def fit_collectives(save: bool) -> None:
         text = with_typical(text, group, name, written)
     for name, value in residuals(left_out, catalog).items():
         print(f"residual {name:40} {value:.3f}")
-        text = with_typical(text, "residual", name, f"{np.ceil(100 * value) / 100:.2f}")
+        text = with_typical(text, "residual", name, f"{np.ceil(1000 * value) / 1000:.3f}")
     report = collective_runs.summary(left_out, [], leave_one_out=True)
     print(collective_runs.text(report))
     if save:

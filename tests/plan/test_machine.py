@@ -71,6 +71,17 @@ def test_a_rack_is_one_domain_with_exits():
     assert made.multicast_rate == pytest.approx(rate * constant("nvlink", "multicast_5") * 4 / 7)
 
 
+def test_hops_of_a_rack_are_longer_once_they_lead_to_other_nodes():
+    fabric = communication.of_scenario(Scenario(model="llama-3-8b", gpu="gb200", gpus=576), CATALOG)
+    made = machine(fabric.system, np.array([[1.0], [2.0], [18.0], [36.0]]), TYPICAL, CATALOG)
+    hop = constant("nvlink", "hop_from_5")
+    added = hop * (constant("library", "chain_across") - 1)
+    # A tray of 4 by itself; trays of one rack; two racks, for which the library's own factor stands.
+    np.testing.assert_allclose(made.scale_up_hop.ravel(), [hop, hop + added, hop + added, hop])
+    np.testing.assert_allclose(made.hop_wait.ravel(), [0, added, added, 0])
+    assert np.ravel(made.domains).tolist() == [1, 1, 1, 2]
+
+
 def test_infinity_fabric_is_a_mesh_with_longer_hops_between_nodes():
     made = kind(gpu="mi300x", gpus=64).machine
     link = CATALOG.scale_up[CATALOG.gpus["mi300x"].scale_up]
@@ -138,7 +149,10 @@ def test_a_network_delivers_a_share_of_its_line_rate(asked: dict[str, Any], grou
 def test_the_faster_generations_of_efa_have_hops_of_their_own(scale_out: str):
     made = kind(gpus=64, scale_out=scale_out).machine
     slow = made.scale_out_line < constant("efa", "fast_from")
-    assert made.scale_out_hop == constant("efa", "hop" if slow else "hop_fast")
+    generation = CATALOG.scale_out[scale_out].library_hop
+    share = generation.typical if generation else 1
+    assert made.scale_out_hop == pytest.approx(constant("efa", "hop" if slow else "hop_fast") * share)
+    assert (share < 1) == (scale_out != "efa-100")
 
 
 def test_sockets_carry_no_more_than_a_processor_copies():

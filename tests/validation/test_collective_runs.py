@@ -70,6 +70,10 @@ def test_a_row_of_the_report_is_a_question_that_anybody_can_put():
     [
         # 8 V100 share one interface of 100 Gb/s; an H100 node of A3 High has 4 of 200 Gb/s.
         ({"gpu": "v100-sxm", "scale_out": "efa", "gbps_per_gpu": 12.5}, ("efa-100", 1, None)),
+        # 400 Gb/s a GPU: P5 has 32 interfaces of 100, P5en 16 of 200, P6-B200 8 of 400.
+        ({"gpu": "h100-sxm", "scale_out": "efa", "gbps_per_gpu": 400}, ("efa-100", 32, None)),
+        ({"gpu": "h200-sxm", "scale_out": "efa", "gbps_per_gpu": 400}, ("efa-200", 16, None)),
+        ({"gpu": "b200-sxm", "scale_out": "efa", "gbps_per_gpu": 400}, ("efa-400", 8, None)),
         ({"gpu": "h100-sxm", "scale_out": "gpudirect-tcpx", "gbps_per_gpu": 100}, ("gpudirect-tcp", 4, None)),
         ({"gpu": "a100-sxm", "scale_out": "infiniband"}, ("infiniband-hdr", 8, None)),
         ({"gpu": "h200-sxm", "scale_out": "roce", "gbps_per_gpu": 33}, ("roce-100", 3, 33e9 / 8)),  # 264 Gb/s
@@ -132,14 +136,14 @@ def test_statistics_of_three_known_predictions():
 def test_systems_left_out_are_predicted_within_the_promised_error(left_out):
     reduce = left_out["all_reduce"]
     assert reduce["overall"]["count"] == 1193
-    assert reduce["overall"]["median"] <= 0.08
-    assert reduce["overall"]["p90"] <= 0.34
+    assert reduce["overall"]["median"] <= 0.075
+    assert reduce["overall"]["p90"] <= 0.32
     assert reduce["median_of_systems"] <= 0.08
 
 
 def test_nvlink_switch_nodes_left_out_are_predicted_more_closely(left_out):
     switched = left_out["all_reduce"]["switched"]
-    assert switched["median"] <= 0.052
+    assert switched["median"] <= 0.05
     assert switched["p90"] <= 0.30
     assert left_out["all_reduce"]["switched_by_band"]["large"]["median"] <= 0.02
 

@@ -358,6 +358,7 @@ class Machine:
         memory_rate: what a GPU's memory sustains [B/s].
         multicast_channels: blocks of a GPU that work on a sum in the scale-up switch [1].
         chunk_cost: what each chunk of such a sum costs besides its own bytes, κ [B].
+        hop_wait: part of a hop inside a domain that the pipeline does not meet [s].
         latency_factor: latency at the site over what such parts usually have [1].
         fill_factor: time that filling the pipeline takes at the site over the usual [1].
         kernel_latency, kernel_doubling: of the kernels that graphs record, λ and μ [s].
@@ -393,6 +394,7 @@ class Machine:
     memory_rate: Array = np.inf
     multicast_channels: Array = 0.0
     chunk_cost: Array = 0.0
+    hop_wait: Array = 0.0
     latency_factor: Array = 1.0
     fill_factor: Array = 1.0
     kernel_latency: Array = 0.0

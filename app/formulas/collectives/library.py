@@ -43,7 +43,7 @@ class Calibration:
         tree_many: tree over more than two domains, share of half the smaller rate [1].
         memory_passes: NVLS tree, how often each byte passes the GPU's memory besides [1].
         multicast_many: NVLS tree over more than two domains, share of half the network [1].
-        chain_across: hop inside a domain when other domains take part, over one when none do [1].
+        chain_across: hop inside a domain when other nodes take part, over one when none do [1].
         ring_hop: network hop of a ring over that of a tree [1].
         mesh_across: ring rate of a mesh when it also leaves the domain, over that within [1].
         pair: two ranks alone, latency and fill over those of a chain of two [1].
@@ -190,14 +190,14 @@ class Paths:
     def pace(self, passes: Array, network: Array) -> Array:
         """What of it lengthens the pipeline [s].
 
-        A small message passes every GPU of a rack, one after the other; the pipeline of a large one has several on the
-        way.
+        A small message passes every GPU of a rack, one after the other, and waits where it enters another node; the
+        pipeline of a large one has several on the way.
         """
-        near = self.latency(passes, network)
+        met = self.latency(passes, network) - passes * self.chain * self.machine.hop_wait * self.pair
         if not any_(self.chain > 7):
-            return near
-        beyond = (1 - self.calibration.rack_pace) * maximum(self.chain - 7, 0.0) * passes * self.hop
-        return near - beyond
+            return met
+        beyond = (1 - self.calibration.rack_pace) * maximum(self.chain - 7, 0.0) * passes
+        return met - beyond * (self.hop - self.machine.hop_wait)
 
     def through(self, passes: Array, crossings: Array, ring: bool = False) -> tuple[Array, Array]:
         """Latency and pace of so many passes through a domain and so many crossings between domains [s].
@@ -557,10 +557,12 @@ def _line_times(
         return {"simple": _tangent(line, transfer, maximum(some_bytes, first))}
     between = minimum(maximum(some_bytes, first), last)
     simple = _tangent(line, transfer, maximum(some_bytes, last))
+    whole_lines = _number(machine.ll128) > 0
+    ll = minimum(_tangent(line, transfer, minimum(some_bytes, first)), LL_COST * simple)
     ll128 = minimum(_tangent(line, transfer, between), LL128_COST * simple)
     times = {
-        "ll": minimum(_tangent(line, transfer, minimum(some_bytes, first)), LL_COST * simple),
-        "ll128": where(_number(machine.ll128) > 0, ll128, np.nan),
+        "ll": where(whole_lines, ll, line.latency + LL_COST * transfer),
+        "ll128": where(whole_lines, ll128, np.nan),
         "simple": simple,
     }
     streamed = _number(machine.streamed) > 0
@@ -708,7 +710,8 @@ def times(collective: str, message: Array, machine: Machine, calibration: Calibr
     Each time is L + X + F: the latency of the algorithm's hops, the bytes at its asymptotic rate, and the filling of
     the pipeline. That curve is concave in the message, so it is the lower envelope of its tangents: a protocol follows
     it in its own stretch and leaves it on the tangent, a straight line of higher latency (LL128, Simple) or lower
-    bandwidth (LL, LL128). Without LL128 the better of the other two bridges the gap.
+    bandwidth (LL, LL128). Without LL128, over PCIe, LL takes L + 2X: its flags travel with the data, and no pipeline
+    fills.
 
     Args:
         collective: one of ``COLLECTIVES``.
