@@ -54,11 +54,28 @@ def chart(name: str, scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart 
     return CURVES[name](scenario, plan, catalog)
 
 
-def _all_reduce(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
-    if plan.all_reduce.time is None or plan.all_reduce.ranks < 2:
+def _all_reduce(study: Callable[..., Curve], *quantity: str) -> Maker:
+    """A chart of the all-reduce over what a study sweeps; ``quantity`` where it is not the time."""
+
+    def make(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
+        if plan.all_reduce.time is None or plan.all_reduce.ranks < 2:
+            return None
+        curve = study(scenario, catalog, plan.all_reduce.message, *quantity)
+        return _curve(curve, curve_charts.all_reduce_curves)
+
+    return make
+
+
+def _algorithms(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
+    part = plan.all_reduce
+    return Chart(plan_charts.algorithms(part), tables.all_reduce_table(part)) if part.alternatives else None
+
+
+def _cost_per_bisection(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
+    if plan.cluster.nodes < 2:
         return None
-    curve = all_reduce_curves.all_reduce_over_sizes(scenario, catalog, plan.all_reduce.message)
-    return _curve(curve, curve_charts.all_reduce_curves)
+    ports = port_cost.by_size(scenario, catalog)
+    return _curve(port_cost.cost_per_bisection(scenario, catalog, ports), curve_charts.lines)
 
 
 def _tornado(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
@@ -97,12 +114,20 @@ def _curve(curve: Curve, draw: Callable[[Curve], go.Figure]) -> Chart | None:
 
 
 CURVES: Mapping[str, Maker] = {
-    "all-reduce-curves": _all_reduce,
+    "all-reduce-curves": _all_reduce(all_reduce_curves.all_reduce_over_sizes),
+    "all-reduce-bus": _all_reduce(all_reduce_curves.all_reduce_over_sizes, "bus_bandwidth"),
+    "all-reduce-bandwidth": _all_reduce(all_reduce_curves.all_reduce_over_sizes, "algorithm_bandwidth"),
+    "all-reduce-shares": _all_reduce(all_reduce_curves.all_reduce_shares),
+    "all-reduce-gpus": _all_reduce(all_reduce_curves.all_reduce_over_gpus),
+    "all-reduce-gpus-bus": _all_reduce(all_reduce_curves.all_reduce_over_gpus, "bus_bandwidth"),
+    "all-reduce-networks": _all_reduce(all_reduce_curves.all_reduce_by_network),
+    "all-reduce-algorithms": _algorithms,
     "tornado": _tornado,
     "roofline": _roofline,
     "scaling": _scaling,
     "tail": _tail,
     "cost-per-port": _cost_per_port,
+    "cost-per-bisection": _cost_per_bisection,
     "which-network": _which_network,
 }
 """Charts that ask for more than the plan."""

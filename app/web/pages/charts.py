@@ -1,5 +1,12 @@
 """Charts by address: the picture, its numbers and its specification."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from plotly import graph_objects as go
+
 from fastapi import APIRouter, Request, Response
 
 from app.plan.evaluate import evaluate
@@ -8,6 +15,7 @@ from app.report import files
 from app.report.charts import named_charts, svg
 from app.web import requests
 from app.web.heavy_queue import compute, is_heavy
+from app.web.pages.reference import measured_figures
 from app.web.pages.shared import PageRoute
 from app.web.problems import ProblemError
 from app.web.responses import JSON, reply
@@ -17,15 +25,34 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 KINDS = {"svg": "image/svg+xml", "csv": "text/csv; charset=utf-8", "json": JSON}
 
 
+MEASURED = ("accuracy-collectives", "accuracy-training")
+"""Charts of measurements, the same for every plan."""
+
+
+def _measured(figure: go.Figure, ending: str) -> str:
+    """Measurements beside their predictions as a picture, as rows, or as Plotly takes them."""
+    if ending == "svg":
+        return svg.document(figure)
+    if ending == "json":
+        return str(figure.to_json())
+    groups = [trace for trace in figure.data if trace.text]
+    rows = ((group.name, *row) for group in groups for row in zip(group.text, group.x, group.y, strict=True))
+    return "".join(files.csv_lines(("group", "run", "measured [s]", "predicted [s]"), rows))
+
+
 @router.get("/chart/{name}.{ending}")
 async def chart(request: Request) -> Response:
     """One chart of a plan as SVG, its numbers as CSV, or the figure as Plotly takes it."""
     name, ending = request.path_params["name"], request.path_params["ending"]
     if ending not in KINDS:
         raise ProblemError(404, "A chart comes as .svg, .csv and .json; the browser makes a PNG of it, on the page.")
-    if name not in named_charts.NAMES:
-        raise ProblemError(404, f"There is no chart of that name. There are {', '.join(named_charts.NAMES)}.")
+    if name not in (*named_charts.NAMES, *MEASURED):
+        names = ", ".join((*named_charts.NAMES, *MEASURED))
+        raise ProblemError(404, f"There is no chart of that name. There are {names}.")
     catalog = request.app.state.catalog
+    if name in MEASURED:
+        figure = await compute(request, lambda _: measured_figures(catalog)[name], heavy=True)
+        return reply(request, _measured(figure, ending).encode(), KINDS[ending])
     fields = requests.query(request.scope["query_string"].decode("latin-1"))
     scenario = requests.validate(Scenario, fields, catalog, strict=False)
 

@@ -129,6 +129,11 @@ def _accuracy(loaded: Catalog) -> Mapping[str, Any]:
     }
 
 
+def measured_figures(catalog: Catalog) -> dict[str, Any]:
+    """The charts of measurements, by the name in their addresses."""
+    return {f"accuracy-{name}": figure for name, figure in _accuracy(catalog)["figures"].items()}
+
+
 def _cards(groups: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
     """Groups by GPU under the GPUs' names."""
     return {catalog.gpus[key].name if key in catalog.gpus else key: errors for key, errors in groups.items()}
