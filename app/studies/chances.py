@@ -7,7 +7,7 @@ from typing import Generic
 
 from app.catalog.load import Catalog
 from app.plan.band import Draws, Q, fold, nan_is_an_answer, record, result
-from app.studies.odds import SAFE, chance
+from app.studies.odds import SAFE, chance, joint_chance
 from app.studies.sizing import Answer, Candidate, Question
 from app.studies.stages import stages
 from app.units import parse
@@ -45,6 +45,12 @@ class Likely(Generic[Q]):
     )
     in_budget: float | None = result("1", "In budget", "Chance that it costs no more.", share=True)
     in_power: float | None = result("1", "In power", "Chance that it draws no more.", share=True)
+    in_all: float | None = result(
+        "1",
+        "All at once",
+        "Chance that it keeps all limits, a deadline by the calendar, where several were given.",
+        share=True,
+    )
 
     @property
     def least(self) -> float:
@@ -143,6 +149,9 @@ def _likely(question: Question, candidate: Candidate, catalog: Catalog) -> Likel
         by_calendar=chance(calendar, deadline),
         in_budget=chance(cost, question.budget),
         in_power=chance(power, question.power_limit),
+        in_all=joint_chance((calendar, deadline), (cost, question.budget), (power, question.power_limit))
+        if len(question.limits) > 1
+        else None,
     )
 
 

@@ -4,6 +4,7 @@ import math
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.plan.band import Draws
 
@@ -26,6 +27,32 @@ def chance(value: Draws, limit: float | None) -> float | None:
         return float(np.mean(draws <= limit))
     error = NormalDist(0.0, value.residual / WIDTH)
     return math.fsum(error.cdf(math.log(limit / draw)) for draw in draws if draw > 0) / len(draws)
+
+
+def joint_chance(*limited: tuple[Draws, float | None]) -> float | None:
+    """How likely results keep their limits all at once; a limit that is not given is kept.
+
+    They come of the same draws, and the model's own error is one for all: a run that is late costs more too.
+
+    >>> slow, dear = Draws(np.array([2.0, 1.0, 3.0, 2.0, 4.0])), Draws(np.array([2.0, 4.0, 1.0, 2.0, 3.0]))
+    >>> chance(slow, 3.0), chance(dear, 3.0), joint_chance((slow, 3.0), (dear, 3.0))
+    (0.75, 0.75, 0.5)
+    """
+    rooms = [_room(value, limit) for value, limit in limited if limit is not None]
+    if not rooms or not all(np.isfinite(value.values.ravel()[1:]).any() for value, _ in limited):
+        return None
+    least = np.minimum.reduce(rooms)
+    return math.fsum(NormalDist().cdf(room) for room in least) / len(least)
+
+
+def _room(value: Draws, limit: float) -> NDArray[np.float64]:
+    """How many deviations of the model's own error each draw is below a limit; infinite where it has none."""
+    draws = value.values.ravel()[1:]
+    if not value.residual:
+        return np.where(draws <= limit, np.inf, -np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rooms = np.log(limit / draws) / (value.residual / WIDTH)
+    return np.where(draws > 0, rooms, -np.inf)
 
 
 def safe_limit(value: Draws) -> float:

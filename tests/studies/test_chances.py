@@ -59,6 +59,14 @@ def test_a_limit_below_the_range_is_unlikely_and_one_above_it_nearly_sure(found:
                 assert odds > 0.85
 
 
+def test_all_limits_at_once_are_no_likelier_than_the_least_likely_and_no_less_than_what_is_left(found: Chances) -> None:
+    """Fréchet's bounds: at most the least of the chances, at least what their misses leave of one."""
+    for one in found.chances:
+        single = (one.by_calendar, one.in_budget, one.in_power)
+        assert 1 - sum(1 - odds for odds in single) - 1e-9 <= one.in_all <= min(single) + 1e-9
+    assert len({round(one.in_all, 3) for one in found.chances}) > 1
+
+
 def test_the_safest_is_the_cheapest_that_keeps_each_limit_in_nine_of_ten(found: Chances) -> None:
     assert found.safest is not None
     assert found.safest.least >= SAFE
@@ -127,4 +135,4 @@ def test_no_limit_has_no_chance() -> None:
     asked = question()  # the usual 90 days
     one = chances(asked, size(asked, CATALOG, seconds=60), CATALOG).chances[0]
     assert one.by_deadline is not None
-    assert (one.in_budget, one.in_power) == (None, None)
+    assert (one.in_budget, one.in_power, one.in_all) == (None, None, None)

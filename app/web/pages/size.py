@@ -31,7 +31,7 @@ QUESTION = {
 }
 
 
-CHANCES = ("by_deadline", "by_calendar", "in_budget", "in_power")
+CHANCES = ("by_deadline", "by_calendar", "in_budget", "in_power", "in_all")
 
 
 @router.get("/size")
