@@ -97,11 +97,11 @@ def designed(
         tiers=request.tiers or 0,
         layout=layouts.LAYOUTS.index(request.topology),
     )
-    asked = fabric._replace(**changes)
-    return design.design(asked) if any(isinstance(number, np.ndarray) for number in asked) else _designed(asked)
+    placed = fabric._replace(**changes)
+    return design.design(placed) if any(isinstance(number, np.ndarray) for number in placed) else _designed(placed)
 
 
 @lru_cache(maxsize=64)
-def _designed(asked: layouts.FabricRequest) -> layouts.Design:
+def _designed(request: layouts.FabricRequest) -> layouts.Design:
     """One fabric. Kept: it takes 0.2 ms, and other networks of a cluster have switches of as many ports."""
-    return design.design(asked)
+    return design.design(request)

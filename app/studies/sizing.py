@@ -236,20 +236,20 @@ def _safer(question: Question, catalog: Catalog, tried: Mapping[Key, Candidate |
     """
     dated = "deadline" in question.limits
 
-    def worth(one: Candidate) -> float:
-        return one.cost if dated else one.time_to_train
+    def worth(candidate: Candidate) -> float:
+        return candidate.cost if dated else candidate.time_to_train
 
     best: dict[str, Candidate] = {}
-    for one in sorted((one for one in tried.values() if one and one.meets), key=worth):
-        best.setdefault(one.gpu, one)
-    close = [one for one in best.values() if worth(one) <= worth(next(iter(best.values()))) * CLOSE]
-    for one in close:
-        unit = _unit(catalog, one.gpu)
-        units, times = one.gpus // unit, _over(question, one, catalog)
+    for candidate in sorted((candidate for candidate in tried.values() if candidate and candidate.meets), key=worth):
+        best.setdefault(candidate.gpu, candidate)
+    close = [candidate for candidate in best.values() if worth(candidate) <= worth(next(iter(best.values()))) * CLOSE]
+    for candidate in close:
+        unit = _unit(catalog, candidate.gpu)
+        units, times = candidate.gpus // unit, _over(question, candidate, catalog)
         for number, share in enumerate(STEPS, 1):
             more = max(round(units * times**share), units + number)
             fewer = min(round(units / times**share), units - number)
-            yield one.gpu, one.scale_out, min(more if dated else fewer, question.gpus // unit) * unit
+            yield candidate.gpu, candidate.scale_out, min(more if dated else fewer, question.gpus // unit) * unit
 
 
 def _over(question: Question, best: Candidate, catalog: Catalog) -> float:
@@ -263,8 +263,8 @@ def _over(question: Question, best: Candidate, catalog: Catalog) -> float:
         spent = {"capital": drawn.costs.capital, "rental": drawn.costs.rental, "run": drawn.costs.per_run}
         limits = (spent[question.budget_kind], question.budget), (drawn.cluster.power, question.power_limit)
         over = [safe_limit(value) / limit for value, limit in limits if limit]
-    known = [times for times in over if math.isfinite(times)]
-    return max(1.0, *known) if known else 1.0
+    finite = [times for times in over if math.isfinite(times)]
+    return max(1.0, *finite) if finite else 1.0
 
 
 def _unit(catalog: Catalog, gpu: str) -> int:

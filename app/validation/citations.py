@@ -42,8 +42,8 @@ def address(cited: str) -> str:
     ('https://github.com/coreweave/nccl-tests/blob/HEAD/README.md', '')
     """
     for pattern, template in ADDRESSES:
-        if found := re.match(pattern, cited):
-            return template.format(**found.groupdict())
+        if match := re.match(pattern, cited):
+            return template.format(**match.groupdict())
     return ""
 
 
