@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
+from app.formulas.fabric import design, layouts
+from app.formulas.fabric.cabling import Cabling, Counts
 from app.plan.cables import floor_of
 
 FLOOR = floor_of(load_catalog(), nodes_per_rack=4)
@@ -28,3 +30,35 @@ def test_the_longest_run_is_the_longest_of_all_pairs(some, others):
 @given(st.integers(0, 300), st.integers(0, 100))
 def test_racks_side_by_side_reach_as_far_as_all_of_them(first, more):
     assert FLOOR.stretch(first, first + more) == FLOOR.extent(np.arange(first, first + more + 1))
+
+
+@given(st.integers(9, 700), st.integers(4, 32), st.sampled_from((0, 4)))
+def test_the_longest_run_of_nodes_wired_by_rail_is_that_of_the_table(nodes, unit_nodes, management_links):
+    request = layouts.FabricRequest(
+        nodes=nodes, rails=8, radix=64, spine_radix=64, nodes_per_unit=unit_nodes, management_links=management_links
+    )
+    built = design.design(request)
+    counts = Counts(
+        layout=layouts.RAIL_OPTIMIZED,
+        nodes=nodes,
+        rails=8,
+        planes=1,
+        tiers=int(built.tiers),
+        units=int(built.units),
+        unit_nodes=int(built.unit_nodes),
+        leaf_down=int(built.leaf_down),
+        leaf_up=int(built.leaf_up),
+        spine_down=int(built.spine_down),
+        spine_up=int(built.spine_up),
+        core_up=int(built.core_up),
+        leaves=int(built.leaf_switches),
+        spines=int(built.spine_switches),
+        cores=int(built.core_switches),
+        super_cores=0,
+        management_links=management_links,
+        peers=0,
+        rail_spines=False,
+    )
+    cabling = Cabling(counts, FLOOR, 1)
+    assert counts.by_rail
+    assert cabling.longest("node_leaf") == max(cabling.node_leaf)

@@ -287,17 +287,21 @@ class Cabling:
             return node - leaf // counts.rails * counts.unit_nodes
         return node * counts.rails + rail - leaf * max(counts.hosts_per_leaf, 1)
 
+    def _rail_ends(self) -> tuple[Integers, Integers, Integers]:
+        """The first of the nodes that share a rack and a unit, its place and that of its leaves, wired by rail."""
+        counts, place = self.counts, self.floor.place
+        nodes = np.arange(0, counts.nodes, gcd(self.floor.nodes_per_rack, counts.unit_nodes))
+        units = place(self.leaf_racks[:: counts.rails])
+        return nodes, place(self.node_rack(nodes)), units[np.minimum(nodes // counts.unit_nodes, counts.units - 1)]
+
     @cached_property
     def node_leaf(self) -> dict[float, int]:
         """Links of each length between nodes and leaves, of all planes, management links among them."""
         counts, place = self.counts, self.floor.place
-        if counts.by_rail:  # as many nodes as share a rack and a unit are alike
-            nodes = np.arange(0, counts.nodes, gcd(self.floor.nodes_per_rack, counts.unit_nodes))
-            alike = _until_next(nodes, counts.nodes)
-            units = place(self.leaf_racks[:: counts.rails])
-            leaf_places = units[np.minimum(nodes // counts.unit_nodes, counts.units - 1)]
-            links = alike * (counts.rails * counts.planes)
-            table = self.floor.links_between(place(self.node_rack(nodes)), leaf_places, links)
+        if counts.by_rail:
+            nodes, node_places, leaf_places = self._rail_ends()
+            links = _until_next(nodes, counts.nodes) * (counts.rails * counts.planes)
+            table = self.floor.links_between(node_places, leaf_places, links)
         else:
             nodes, rails = np.arange(counts.nodes)[:, None], sampled_links(counts.nodes, counts.rails)
             each = np.array(counts.rails // len(rails) * counts.planes)
@@ -391,11 +395,13 @@ class Cabling:
         beside their switches depends on their number, and a larger network is not to have shorter runs.
         """
         counts, floor = self.counts, self.floor
-        if level == "peer" or (level == "node_leaf" and counts.by_rail):
-            return float(max(getattr(self, level)))
+        if level == "peer":
+            return float(max(self.peer))
         if level == "node_leaf":
-            nodes, places = np.arange(counts.nodes), floor.place(self.leaf_racks)
             near = [float(floor.lengths_between(0, 1))] if counts.management_links else []
+            if counts.by_rail:
+                return max([floor.farthest(*self._rail_ends()[1:]), *near])
+            nodes, places = np.arange(counts.nodes), floor.place(self.leaf_racks)
             ends = [places[self.leaf_of(nodes, rail)] for rail in (0, counts.rails - 1)]
             if counts.peers:
                 near.append(float(floor.lengths_between(0, 2)))
