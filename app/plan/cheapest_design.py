@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 BY_RAIL = ("rail-optimized", "rail-only")
 GROUPS_TRIED = 32
 """Numbers of units are tried in steps of this share of as many as there would be without a taper."""
+SIZES_TRIED = 4
+"""Sizes of a leaf from that of even units on: one of a few in a row has as few spines as divide its uplinks."""
 NEAR = 1.01
 """Fabrics that cost so many times the least at most are held against one another, each with its own cables."""
 PRICED_IN_FULL = 6
@@ -240,7 +242,10 @@ def _leaves_tried(radix: int, cluster: Cluster, request: FabricRequest) -> tuple
     hosts = _hosts_by_unit(cluster, request)
     if taper <= 1:
         even, whole = _even(radix, hosts, request)
-        return (Leaves(0, 0, taper), *(Leaves(size, size, taper) for size in range(even, whole)))
+        return (
+            Leaves(0, 0, taper),
+            *(Leaves(size, size, taper) for size in range(even, min(even + SIZES_TRIED, whole))),
+        )
     mosts = [max(int(layouts.down_ports(radix, ratio)), 1) for ratio in (taper, *TAPERS_TRIED) if ratio <= taper]
     most, whole = mosts[0], mosts[1]
     if by_rail and request.nodes_per_unit:
