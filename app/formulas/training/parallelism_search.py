@@ -239,7 +239,8 @@ class _Space(NamedTuple):
     Attributes:
         shape, job, software, gpus, fixed: as in `Search`.
         largest_tensor: highest tensor-parallel degree tried [1].
-        context, fragmentation: of the memory, as in `app.formulas.training.memory.activity`.
+        context: memory that the driver and its libraries take, as in `app.formulas.training.memory.activity` [B].
+        fragmentation: share by which reserved memory exceeds allocated memory, as there [1].
     """
 
     shape: Shape

@@ -94,12 +94,12 @@ class _Box:
 
 def _names(
     drawn: Sequence[Series],
-    marks: Sequence[Mark],
+    written: Sequence[_Box],
     across: Callable[[float], float],
     up: Callable[[float], float],
     height: float,
 ) -> list[Values]:
-    """Names of lines, each beside its line where the others, and what is written at marks, are farthest.
+    """Names of lines, each beside its line where the others, and what is ``written`` there already, are farthest.
 
     ``across`` and ``up`` say which share of the plot's width and height a value is at.
     """
@@ -110,7 +110,7 @@ def _names(
         )
         for series in drawn
     }
-    taken = [box for mark in marks for box in _upright(mark.text, NARROW * across(mark.x), height)]
+    taken = list(written)
     names = []
     for series in sorted(drawn, key=lambda line: not line.strong):
         rooms = list(_rooms(series.name, lines, height, taken))
@@ -124,6 +124,13 @@ def _names(
         note = annotation(series.name, place, room.middle / height, side, xref="paper", yref="paper", bgcolor=CLEAR)
         names.append(note | {"font": {"color": style_of(series.look).colour, "size": 12}})
     return names
+
+
+def _beside(text: str, x: float, y: float) -> _Box:
+    """Room of the name of the planner's own point, see `style.own_label`."""
+    wide = LETTER * len(text) + 8
+    left = x - wide if x > NARROW / 2 else x
+    return _Box(left, left + wide, y + 6 + LINE / 2)
 
 
 def _upright(text: str, left: float, height: float) -> Iterator[_Box]:
@@ -172,18 +179,22 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
     crowded = len(drawn) > 4 and any(series.strong for series in drawn)
     data = [trace for series in drawn for trace in _traces(series, curve, crowded)]
     x_scale = math.log10 if curve.x_logarithmic else float
-    notes = _names(
-        drawn if len(drawn) > 1 else [],  # a single line is what the title is about
-        curve.marks,
-        lambda x: (x_scale(x) - x_scale(x_low)) / (x_scale(x_high) - x_scale(x_low) or 1.0),
-        lambda y: (scale(y) - scale(low)) / (scale(high) - scale(low)),
-        height - 76.0,
-    )
+
+    def across(x: float) -> float:
+        return (x_scale(x) - x_scale(x_low)) / (x_scale(x_high) - x_scale(x_low) or 1.0)
+
+    def up(y: float) -> float:
+        return (scale(y) - scale(low)) / (scale(high) - scale(low))
+
+    inner = height - 76.0
+    written = [box for mark in curve.marks for box in _upright(mark.text, NARROW * across(mark.x), inner)]
+    notes = []
     if curve.plan_point is not None:
         x, y = curve.plan_point
         data.append(own_point(x, y))
-        place = (x_scale(x) - x_scale(x_low)) / (x_scale(x_high) - x_scale(x_low) or 1.0)
-        notes.append(own_label("your plan", x_scale(x), scale(y), place))
+        notes.append(own_label("your plan", x_scale(x), scale(y), across(x)))
+        written.append(_beside("your plan", NARROW * across(x), inner * up(y)))
+    notes += _names(drawn, written, across, up, inner) if len(drawn) > 1 else []  # a single line has the title
     notes += [_mark_label(mark, x_scale) for mark in curve.marks]
     return figure(
         curve.title,
