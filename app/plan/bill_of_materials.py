@@ -20,7 +20,7 @@ from app.formulas.records import but
 from app.plan.cables import Inside, Medium, floor_of, inside_of, lane_of, media, switch_cage
 from app.plan.cluster import Cluster
 from app.plan.prices import Contained, PaidPart, PriceList
-from app.plan.scenario import FabricRequest
+from app.plan.scenario import DesignRequest
 from app.plan.switches import SwitchPair
 
 Floats = NDArray[np.float64]
@@ -169,7 +169,7 @@ class Cages:
     """The kind of cables or modules that is wished."""
 
     @staticmethod
-    def of(choice: SwitchPair, cluster: Cluster, request: FabricRequest, catalog: Catalog) -> "Cages":
+    def of(choice: SwitchPair, cluster: Cluster, request: DesignRequest, catalog: Catalog) -> "Cages":
         """The cages of a choice of switches and a kind of node.
 
         How many links share a cage of the node is known for the node's own adapters; with others each has its own.
@@ -309,7 +309,7 @@ def price_of(role: str, key: str, choice: SwitchPair, prices: PriceList) -> tupl
     return optic.name, key, prices.optic(optic)
 
 
-def counted(design: layouts.Design, cluster: Cluster, request: FabricRequest) -> Counts:
+def counted(design: layouts.Design, cluster: Cluster, request: DesignRequest) -> Counts:
     """A design in plain numbers."""
     return Counts(
         layout=layouts.LAYOUTS.index(request.topology),
@@ -335,7 +335,7 @@ def counted(design: layouts.Design, cluster: Cluster, request: FabricRequest) ->
 
 
 def laid_out(
-    design: layouts.Design, choice: SwitchPair, cluster: Cluster, request: FabricRequest, catalog: Catalog
+    design: layouts.Design, choice: SwitchPair, cluster: Cluster, request: DesignRequest, catalog: Catalog
 ) -> Cabling:
     """A design with its racks on the floor."""
     floor = floor_of(catalog, cluster.platform.nodes_per_rack)
@@ -354,7 +354,7 @@ def _laid_out(counts: Counts, floor: Floor, rack_units: int) -> Cabling:
 
 def build(
     cluster: Cluster,
-    request: FabricRequest,
+    request: DesignRequest,
     prices: PriceList,
     choice: SwitchPair,
     design: layouts.Design,
@@ -449,7 +449,7 @@ def _cabled(wanted: _Wanted, cages: Cages, prices: PriceList) -> _Cabled:
     Kept: it takes 0.5 ms, and servers of several GPUs have the same ports.
     """
     choice, catalog = wanted.choice, prices.catalog
-    cabling = Cabling(wanted.counts, floor_of(catalog, wanted.nodes_per_rack), choice.spine.rack_units or 1)
+    cabling = _laid_out(wanted.counts, floor_of(catalog, wanted.nodes_per_rack), choice.spine.rack_units or 1)
     media = {
         level: cages.medium(prices, level, cabling.longest(level))
         for level, links in zip(LEVELS, wanted.links, strict=True)

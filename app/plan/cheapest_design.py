@@ -19,7 +19,7 @@ from app.plan.bill_of_materials import LEVELS, Cages, Carried, cages_of, laid_ou
 from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
-from app.plan.scenario import FabricRequest
+from app.plan.scenario import DesignRequest
 from app.plan.switches import SwitchPair, designed
 
 Floats = NDArray[np.float64]
@@ -87,7 +87,7 @@ class _Hosts:
 
 
 def choose(
-    choices: tuple[SwitchPair, ...], cluster: Cluster, request: FabricRequest, prices: PriceList
+    choices: tuple[SwitchPair, ...], cluster: Cluster, request: DesignRequest, prices: PriceList
 ) -> tuple[SwitchPair, layouts.Design]:
     """The switches to build and their design: the cheapest by its parts that works.
 
@@ -102,7 +102,7 @@ def choose(
 
 @lru_cache(maxsize=1024)
 def _chosen(
-    choices: tuple[SwitchPair, ...], hosts: _Hosts, request: FabricRequest, prices: PriceList
+    choices: tuple[SwitchPair, ...], hosts: _Hosts, request: DesignRequest, prices: PriceList
 ) -> tuple[SwitchPair, layouts.Design]:
     """See `choose`. Kept: it takes 5 ms, and servers of several GPUs have the same ports."""
     cluster = hosts.cluster
@@ -141,7 +141,7 @@ class _Fabrics:
     """What switches of so many ports can be built to, by the size of their leaves, and how long its cables are."""
 
     def __init__(
-        self, choice: SwitchPair, wanted: tuple[Leaves, ...], cluster: Cluster, request: FabricRequest
+        self, choice: SwitchPair, wanted: tuple[Leaves, ...], cluster: Cluster, request: DesignRequest
     ) -> None:
         self.cluster = cluster
         self.request = request
@@ -183,7 +183,7 @@ class _Fabrics:
 
 
 def _by_leaves(
-    choice: SwitchPair, wanted: tuple[Leaves, ...], cluster: Cluster, request: FabricRequest
+    choice: SwitchPair, wanted: tuple[Leaves, ...], cluster: Cluster, request: DesignRequest
 ) -> tuple[layouts.Design, list[slice]]:
     """The fabrics that can be built, an array of them or the only one, and where those of equal leaves are."""
     if len(wanted) == 1:
@@ -218,7 +218,7 @@ def _unpriced(
     choices: Sequence[SwitchPair],
     priced: Sequence[_Priced],
     cluster: Cluster,
-    request: FabricRequest,
+    request: DesignRequest,
 ) -> tuple[SwitchPair, layouts.Design]:
     """Where no price tells: the design of fewest switches, or the one that comes nearest to being one."""
     if priced:
@@ -228,7 +228,7 @@ def _unpriced(
     return min(plain, key=lambda pair: (int(pair[1].reason), -pair[0].radix))
 
 
-def _leaves_tried(radix: int, cluster: Cluster, request: FabricRequest) -> tuple[Leaves, ...]:
+def _leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> tuple[Leaves, ...]:
     """Hosts of a leaf and its uplinks that are tried, the taper's own first.
 
     Without a taper as few units as there can be, whole or with their hosts shared out evenly. With one, every unit that
@@ -265,13 +265,13 @@ def _leaves_tried(radix: int, cluster: Cluster, request: FabricRequest) -> tuple
     return tuple(tried)
 
 
-def _hosts_by_unit(cluster: Cluster, request: FabricRequest) -> int:
+def _hosts_by_unit(cluster: Cluster, request: DesignRequest) -> int:
     """Places that the units of a fabric share out: those of nodes by rail, else those of links."""
     rails, links = max(cluster.nics_per_node, 1), request.management_links
     return cluster.nodes + -(-links // rails) if request.topology in BY_RAIL else cluster.nodes * rails + links
 
 
-def _even(radix: int, hosts: int, request: FabricRequest) -> tuple[int, int]:
+def _even(radix: int, hosts: int, request: DesignRequest) -> tuple[int, int]:
     """Hosts of a leaf without a taper: where as few units as there can be share them out evenly, and of a whole one."""
     whole = max(int(layouts.down_ports(radix, 1.0)), 1)
     wished = request.nodes_per_unit if request.topology in BY_RAIL else None
@@ -326,7 +326,7 @@ def _link(cages: Cages, level: str, length: float, prices: PriceList, nothing: f
 
 
 def parts_cost(
-    choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: FabricRequest, prices: PriceList
+    choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: DesignRequest, prices: PriceList
 ) -> float:
     """Price of a design's switches, modules and cables as they would be bought [USD]; infinite where one has none.
 
@@ -341,7 +341,7 @@ def _cost_of(
     lengths: Mapping[str, float],
     choice: SwitchPair,
     cluster: Cluster,
-    request: FabricRequest,
+    request: DesignRequest,
     prices: PriceList,
 ) -> float:
     """Price of a design's parts where its longest links of each level are so long [USD]; see `parts_cost`."""
@@ -353,7 +353,7 @@ def _cost_of(
 
 
 def longest(
-    design: layouts.Design, choice: SwitchPair, cluster: Cluster, request: FabricRequest, catalog: Catalog
+    design: layouts.Design, choice: SwitchPair, cluster: Cluster, request: DesignRequest, catalog: Catalog
 ) -> dict[str, float]:
     """The longest link of each level that a design has [m]."""
     cabling = laid_out(design, choice, cluster, request, catalog)
@@ -366,7 +366,7 @@ def _parts(
     cages: Cages,
     runs: Carried,
     cluster: Cluster,
-    request: FabricRequest,
+    request: DesignRequest,
     prices: PriceList,
 ) -> Array:
     """Price of the parts of a design, or an array of them, whose links of each level are of some media [USD]."""
@@ -380,7 +380,7 @@ def _parts(
 
 
 def lower_bound(
-    choice: SwitchPair, offer: LinkPrices, cluster: Cluster, request: FabricRequest, prices: PriceList
+    choice: SwitchPair, offer: LinkPrices, cluster: Cluster, request: DesignRequest, prices: PriceList
 ) -> float:
     """The least that a choice of switches can cost [USD].
 

@@ -7,7 +7,7 @@ from typing import Any
 from app.catalog.entries import Gpu, Nic, Platform, ScaleOut, ScaleUp
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
-from app.plan.scenario import ClusterRequest, FabricRequest, NetworkRequest, Scenario, check_keys
+from app.plan.scenario import ClusterRequest, DesignRequest, NetworkRequest, Scenario, check_keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ def look_up(scenario: Scenario, catalog: Catalog) -> Cluster:
     return resolve(scenario.part(ClusterRequest), scenario.part(NetworkRequest), catalog)
 
 
-def resolve(request: ClusterRequest, network: FabricRequest, catalog: Catalog) -> Cluster:
+def resolve(request: ClusterRequest, network: DesignRequest, catalog: Catalog) -> Cluster:
     """Fill the blanks of a request with the platform's own values."""
     return _resolved(request, network.scale_out, network.nics_per_node, network.network_rate, catalog)
 

@@ -242,7 +242,7 @@ class ClusterRequest(Request):
     )
 
 
-class FabricRequest(Request):
+class DesignRequest(Request):
     """What a network is built to: its switches and cables follow from this, whatever runs on them and how."""
 
     scale_out: ScaleOutKey = _field("network", "Network", "InfiniBand or Ethernet generation.", "infiniband-ndr")
@@ -287,13 +287,13 @@ class FabricRequest(Request):
     )
 
     @property
-    def fabric(self) -> "FabricRequest":
+    def fabric(self) -> "DesignRequest":
         """This alone, of a request that says more: requests that agree in it share their fabrics."""
-        part: FabricRequest = _part(FabricRequest, _values_of(FabricRequest)(vars(self)))
+        part: DesignRequest = _part(DesignRequest, _values_of(DesignRequest)(vars(self)))
         return part
 
 
-class NetworkRequest(FabricRequest):
+class NetworkRequest(DesignRequest):
     """What joins the nodes."""
 
     load_balancing: Literal["hashing", "flowlet", "adaptive", "spraying"] | None = _field(

@@ -10,7 +10,7 @@ from app.catalog.entries import Switch
 from app.catalog.load import Catalog
 from app.formulas.fabric import design, layouts
 from app.plan.cluster import Cluster
-from app.plan.scenario import FabricRequest
+from app.plan.scenario import DesignRequest
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ def splits(switch: Switch, rate: float) -> int:
     return max(fitting, default=0)
 
 
-def candidates(cluster: Cluster, request: FabricRequest, catalog: Catalog) -> tuple[SwitchPair, ...]:
+def candidates(cluster: Cluster, request: DesignRequest, catalog: Catalog) -> tuple[SwitchPair, ...]:
     """Leaf and spine switches worth trying, the usual one first."""
     return _candidates(catalog, cluster.scale_out.key, request.planes, request.switch, request.spine_switch)
 
@@ -78,7 +78,7 @@ def _candidates(
 
 
 def designed(
-    ports: tuple[Any, Any], cluster: Cluster, request: FabricRequest, nodes: Any, **changes: Any
+    ports: tuple[Any, Any], cluster: Cluster, request: DesignRequest, nodes: Any, **changes: Any
 ) -> layouts.Design:
     """The fabric of switches of so many ports, at the leaves and above."""
     radix, spine_radix = ports

@@ -107,7 +107,7 @@ class Drawing:
 
 @dataclass
 class Canvas:
-    """Collects parts; only this module writes to it."""
+    """Collects the parts of a drawing."""
 
     frames: list[Box]
     strokes: list[Stroke]

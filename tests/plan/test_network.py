@@ -14,7 +14,7 @@ from app.catalog.load import load_catalog
 from app.plan import bill_of_materials
 from app.plan.band import fold
 from app.plan.network import design_network, fabric_of, network_of
-from app.plan.scenario import FabricRequest, NetworkRequest, Scenario
+from app.plan.scenario import DesignRequest, NetworkRequest, Scenario
 from app.plan.total_cost import cluster_of, ownership, total_cost
 from app.studies.port_cost import by_size, generations, sizes
 
@@ -767,7 +767,7 @@ def test_a_network_that_is_used_otherwise_is_not_designed_again():
         "degraded_link": "leaf-spine", "link_rate_left": 0.5, "link_loss": 0.01, "storage_network": True,
         "management_network": True,
     }  # fmt: skip
-    assert others.keys() == NetworkRequest.model_fields.keys() - FabricRequest.model_fields.keys()
+    assert others.keys() == NetworkRequest.model_fields.keys() - DesignRequest.model_fields.keys()
     plain = designed(gpus=512)
     for name, value in others.items():
         other = designed(gpus=512, **{name: value})
