@@ -450,6 +450,15 @@ def test_an_algorithm_that_cannot_run_is_told_what_it_lacks(asked: dict[str, Any
     assert found.all_reduce.time is None
 
 
+def test_what_keeps_two_nodes_from_their_network_is_said():
+    def copies(**asked: Any) -> bool:
+        return "host-copies" in {finding.code for finding in plan_of(**asked, model="llama-3-8b").findings}
+
+    assert copies(scale_out="tcp-400", gpus=16)
+    assert not copies(scale_out="tcp-400", gpus=8)  # one node sends nothing
+    assert not copies(scale_out="roce-400", gpus=16)
+
+
 def test_sums_in_the_network_are_refused_where_its_switches_cannot_add():
     def said(**asked: Any) -> bool:
         return "no-in-network-reduction" in {finding.code for finding in plan_of(**asked).findings}

@@ -69,6 +69,12 @@ def test_a_share_of_the_memory_that_holds_no_weight_is_a_finding() -> None:
     assert not finding.changes
 
 
+def test_a_replica_may_have_one_sequence_in_flight() -> None:
+    serving = evaluated(max_sequences=1).serving
+    assert serving.users is not None
+    assert serving.concurrency == serving.replicas > 1
+
+
 def test_a_limit_that_nothing_keeps_is_a_finding() -> None:
     answer = evaluated(gpus=64, tpot_limit="1 ms")
     assert "limits-not-kept" in [one.code for one in answer.findings]

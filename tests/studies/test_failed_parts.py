@@ -4,8 +4,9 @@ import pytest
 
 from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
+from app.plan.network import network_of
 from app.plan.scenario import Scenario
-from app.studies.failed_parts import FailedPart, failed_parts, link_loads
+from app.studies.failed_parts import FailedPart, _fabric, _failures, failed_parts, link_loads
 
 CATALOG = load_catalog()
 
@@ -33,6 +34,14 @@ def test_each_leaf_loses_two_of_32_uplinks_with_one_of_16_spines(usual: dict[str
     assert spine.step is not None
     assert usual["link"].step is not None
     assert usual["link"].step < spine.step
+
+
+def test_all_traffic_above_the_leaves_feels_a_spine_that_failed() -> None:
+    asked = scenario()
+    network = network_of(asked, CATALOG)
+    spine = next(failure for failure in _failures(network) if failure.key == "spine")
+    (tier,) = _fabric(spine, network, asked, CATALOG).site.tiers
+    assert (tier.spread, tier.neighbour, tier.uplinks) == (pytest.approx(32 / 30), pytest.approx(32 / 30), 30)
 
 
 def test_a_leaf_of_a_rail_leaves_its_nodes_seven_of_eight_links(usual: dict[str, FailedPart]) -> None:

@@ -53,6 +53,12 @@ def test_two_tiers_that_become_three_give_half_of_each_spine_up():
     assert by_order["pods"].links_moved == 1536  # 2,048 links of 32 cores, of 128 at the end
 
 
+def test_switches_above_the_cores_count_among_them():
+    """32 nodes in four tiers: 8 leaves, 8 spines, 8 cores with 32 links up each, and 4 switches above them."""
+    found = orders(grown(1024, gpus=256, switch="qm9700", tiers=4))
+    assert switches(found["later"]) == (8, 8, 8 + 4)
+
+
 def test_a_pod_of_the_end_needs_no_core_yet():
     """1,024 GPUs are one of eight pods: 32 leaves over 32 spines whose other half stays free."""
     found = orders(grown(8192, gpus=1024, switch="qm9700"))
