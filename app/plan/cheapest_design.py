@@ -26,8 +26,8 @@ Floats = NDArray[np.float64]
 BY_RAIL = ("rail-optimized", "rail-only")
 GROUPS_TRIED = 32
 """Numbers of units are tried in steps of this share of as many as there would be without a taper."""
-SIZES_TRIED = 4
-"""Sizes of a leaf from that of even units on: one of a few in a row has as few spines as divide its uplinks."""
+MORE_UNITS = 2
+"""More units than the fewest that share hosts out: a cluster costs no more than one that needs a unit more."""
 NEAR = 1.01
 """Fabrics that cost so many times the least at most are held against one another, each with its own cables."""
 PRICED_IN_FULL = 6
@@ -231,21 +231,21 @@ def _unpriced(
 def _leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> tuple[Leaves, ...]:
     """Hosts of a leaf and its uplinks that are tried, the taper's own first.
 
-    Without a taper as few units as there can be, whole or with their hosts shared out evenly. With one, every unit that
-    needs as few leaves as the taper allows, as many as there would be without it, or some number between, and from the
-    fewest uplinks that the taper allows to as many half as many more; without tiers, narrower tapers. What a narrower
-    taper may be built of a wider one may be too, so that it never costs more.
+    Without a taper whole leaves, or as few units as there can be and a few more with their hosts shared out evenly.
+    With one, every unit that needs as few leaves as the taper allows, as many as there would be without it, or some
+    number between, and from the fewest uplinks that the taper allows to as many half as many more; without tiers,
+    narrower tapers. What a narrower taper may be built of a wider one may be too, so that it never costs more.
     """
     taper, by_rail = request.oversubscription, request.topology in BY_RAIL
     if not (by_rail or request.topology == "fat-tree"):
         return tuple(Leaves(0, 0, ratio) for ratio in (taper, *(ratio for ratio in TAPERS_TRIED if ratio < taper)))
     hosts = _hosts_by_unit(cluster, request)
     if taper <= 1:
-        even, whole = _even(radix, hosts, request)
-        return (
-            Leaves(0, 0, taper),
-            *(Leaves(size, size, taper) for size in range(even, min(even + SIZES_TRIED, whole))),
-        )
+        whole = max(int(layouts.down_ports(radix, 1.0)), 1)
+        if hosts <= radix or (by_rail and request.nodes_per_unit):
+            return (Leaves(0, 0, taper),)
+        smallest = -(-hosts // (-(-hosts // whole) + MORE_UNITS))
+        return (Leaves(0, 0, taper), *(Leaves(size, size, taper) for size in range(smallest, whole)))
     mosts = [max(int(layouts.down_ports(radix, ratio)), 1) for ratio in (taper, *TAPERS_TRIED) if ratio <= taper]
     most, whole = mosts[0], mosts[1]
     if by_rail and request.nodes_per_unit:
@@ -269,15 +269,6 @@ def _hosts_by_unit(cluster: Cluster, request: DesignRequest) -> int:
     """Places that the units of a fabric share out: those of nodes by rail, else those of links."""
     rails, links = max(cluster.nics_per_node, 1), request.management_links
     return cluster.nodes + -(-links // rails) if request.topology in BY_RAIL else cluster.nodes * rails + links
-
-
-def _even(radix: int, hosts: int, request: DesignRequest) -> tuple[int, int]:
-    """Hosts of a leaf without a taper: where as few units as there can be share them out evenly, and of a whole one."""
-    whole = max(int(layouts.down_ports(radix, 1.0)), 1)
-    wished = request.nodes_per_unit if request.topology in BY_RAIL else None
-    if wished or hosts <= radix:
-        return (size := min(wished or whole, whole)), size
-    return -(-hosts // -(-hosts // whole)), whole
 
 
 @lru_cache(maxsize=1024)
@@ -385,22 +376,19 @@ def lower_bound(
     """The least that a choice of switches can cost [USD].
 
     A host takes a port of a leaf and a link to it. In a tree of more than one switch every leaf has its uplinks, and
-    spines enough for them; where the leaves are more than a spine reaches, cores as well. Where units can only be
-    whole it is known how far their links reach at least.
+    spines enough for them; where the leaves are more than a spine reaches, cores as well. Where the size of
+    a unit is given it is known how far its links reach at least.
     """
     rails, by_rail = cluster.nics_per_node, request.topology == "rail-optimized"
     hosts = cluster.nodes * rails + request.management_links
     if hosts <= choice.radix or not (by_rail or request.topology == "fat-tree"):
         return request.planes * hosts * (offer.leaf / choice.radix + offer.node_leaf)
-    even, whole = _even(choice.radix, _hosts_by_unit(cluster, request), request)
     unit, up = _leaf(choice.radix, request.oversubscription, request.nodes_per_unit or 0 if by_rail else 0)
-    if request.oversubscription <= 1:
-        unit = up = even
     leaves = rails * -(-cluster.nodes // unit) if by_rail else -(-hosts // unit)
+    given = by_rail and request.oversubscription <= 1 and request.nodes_per_unit
     # With a taper leaves may be smaller, and have one uplink less than their hosts would share.
-    links = (
-        leaves * up if request.oversubscription <= 1 else max(int(hosts / request.oversubscription) - leaves, leaves)
-    )
+    even = hosts if request.oversubscription <= 1 else max(int(hosts / request.oversubscription) - leaves, leaves)
+    links = leaves * up if given else even
     above, upper_links = -(-links // choice.spine_radix), 0
     if leaves > choice.spine_radix and not (by_rail and request.spine_policy == "rail"):
         spine_down, spine_up = _spine(choice.spine_radix, request.spine_oversubscription)
@@ -408,7 +396,7 @@ def lower_bound(
         upper_links = spines * spine_up
         above = spines + -(-upper_links // choice.spine_radix)
     near, far = offer.node_leaf, offer.leaf_spine
-    if by_rail and request.oversubscription <= 1 and even == whole and not request.media:
+    if given and not request.media:
         cages, slots = Cages.of(choice, cluster, request, prices.catalog), -(-request.management_links // rails)
         floor = floor_of(prices.catalog, cluster.platform.nodes_per_rack)
         reaches = _reaches(unit, cluster.nodes, cluster.nodes + slots, floor)

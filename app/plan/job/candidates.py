@@ -21,7 +21,9 @@ def configurations(search: parallelism_search.SearchResult, step: float) -> tupl
     count = len(search.time)
     if count == 1:
         return ((step, float(search.memory[0])),)
-    rows = np.unique(np.linspace(0, count - 1, min(count, SCATTER_POINTS)).astype(int)) if count else np.array([], int)
+    timed = np.flatnonzero(np.isfinite(search.time))
+    spread = np.linspace(0, max(len(timed) - 1, 0), min(len(timed), SCATTER_POINTS))
+    rows = timed[np.unique(spread.astype(int))]
     return tuple(zip(search.time[rows].tolist(), search.memory[rows].tolist(), strict=True))
 
 
