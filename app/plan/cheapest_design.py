@@ -239,7 +239,8 @@ def _leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> tuple
     taper, by_rail = request.oversubscription, request.topology in BY_RAIL
     if not (by_rail or request.topology == "fat-tree"):
         return tuple(Leaves(0, 0, ratio) for ratio in (taper, *(ratio for ratio in TAPERS_TRIED if ratio < taper)))
-    hosts = _hosts_by_unit(cluster, request)
+    rails, links = max(cluster.nics_per_node, 1), request.management_links
+    hosts = cluster.nodes + -(-links // rails) if by_rail else cluster.nodes * rails + links
     if taper <= 1:
         whole = max(int(layouts.down_ports(radix, 1.0)), 1)
         if hosts <= radix or (by_rail and request.nodes_per_unit):
@@ -263,12 +264,6 @@ def _leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> tuple
         most_up = min(size, radix - size, least + max(least // 2, 4))
         tried += [Leaves(size, up, taper) for up in range(least, max(most_up, least) + 1)]
     return tuple(tried)
-
-
-def _hosts_by_unit(cluster: Cluster, request: DesignRequest) -> int:
-    """Places that the units of a fabric share out: those of nodes by rail, else those of links."""
-    rails, links = max(cluster.nics_per_node, 1), request.management_links
-    return cluster.nodes + -(-links // rails) if request.topology in BY_RAIL else cluster.nodes * rails + links
 
 
 @lru_cache(maxsize=1024)

@@ -8,8 +8,7 @@ from typing import Generic
 from app.catalog.load import Catalog
 from app.plan.band import Draws, Q, fold, nan_is_an_answer, record, result
 from app.studies.odds import SAFE, chance, joint_chance
-from app.studies.sizing import Answer, Candidate, Question
-from app.studies.stages import stages
+from app.studies.sizing import Answer, Candidate, Question, costs_by_kind, drawn_plan
 from app.units import parse
 
 MOST = 10
@@ -130,10 +129,10 @@ def _distance(question: Question, candidate: Candidate) -> float:
 
 
 def _likely(question: Question, candidate: Candidate, catalog: Catalog) -> Likely[Draws]:
-    drawn = stages(question.scenario(candidate.gpu, candidate.scale_out, candidate.gpus), catalog)
+    drawn = drawn_plan(question, candidate, catalog)
     time, calendar = drawn.training.time_to_train, drawn.training.campaign_time
     power, deadline = drawn.cluster.power, question.limits.get("deadline")
-    spent = {"capital": drawn.costs.capital, "rental": drawn.costs.rental, "run": drawn.costs.per_run}
+    spent = costs_by_kind(drawn)
     cost = spent[question.budget_kind]
     return Likely(
         gpu=candidate.gpu,

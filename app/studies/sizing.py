@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 
 from app import units
 from app.catalog.load import Catalog
-from app.plan.band import nan_is_an_answer, record, result
+from app.plan.band import Draws, nan_is_an_answer, record, result
 from app.plan.job import job as training_job
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, step_inputs
 from app.plan.job.run_time import Ways, quickest_times, ways_to_run
@@ -24,7 +24,7 @@ from app.plan.scenario import Count, GpuKey, ScaleOutKey, Scenario, Usual, about
 from app.plan.total_cost import ownership
 from app.studies.front import front
 from app.studies.odds import safe_limit
-from app.studies.stages import stages
+from app.studies.stages import Stages, stages
 from app.units import Dollars, Seconds, Watts
 
 Kind = Literal["capital", "rental", "run"]
@@ -256,15 +256,25 @@ def _over(question: Question, best: Candidate, catalog: Catalog) -> float:
     """How many times over its limits a cluster is in one case of ten: by the calendar, or without a date in money and
     power.
     """
-    drawn = stages(question.scenario(best.gpu, best.scale_out, best.gpus), catalog)
+    drawn = drawn_plan(question, best, catalog)
     if deadline := question.limits.get("deadline"):
         over = [safe_limit(drawn.training.campaign_time) / deadline]
     else:
-        spent = {"capital": drawn.costs.capital, "rental": drawn.costs.rental, "run": drawn.costs.per_run}
-        limits = (spent[question.budget_kind], question.budget), (drawn.cluster.power, question.power_limit)
+        spent = costs_by_kind(drawn)[question.budget_kind]
+        limits = (spent, question.budget), (drawn.cluster.power, question.power_limit)
         over = [safe_limit(value) / limit for value, limit in limits if limit]
     finite = [times for times in over if math.isfinite(times)]
     return max(1.0, *finite) if finite else 1.0
+
+
+def drawn_plan(question: Question, candidate: Candidate, catalog: Catalog) -> Stages:
+    """The draws of a candidate's plan."""
+    return stages(question.scenario(candidate.gpu, candidate.scale_out, candidate.gpus), catalog)
+
+
+def costs_by_kind(drawn: Stages) -> dict[Kind, Draws]:
+    """The three costs that a budget may be for."""
+    return {"capital": drawn.costs.capital, "rental": drawn.costs.rental, "run": drawn.costs.per_run}
 
 
 def _unit(catalog: Catalog, gpu: str) -> int:
