@@ -20,13 +20,7 @@ def chance(value: Draws, limit: float | None) -> float | None:
     >>> chance(Draws(np.array([2.0, 1.0, 2.0, 3.0, 4.0])), 2.5)
     0.5
     """
-    draws = value.values.ravel()[1:]
-    if limit is None or not np.isfinite(draws).any():
-        return None
-    if not value.residual:
-        return float(np.mean(draws <= limit))
-    error = NormalDist(0.0, value.residual / WIDTH)
-    return math.fsum(error.cdf(math.log(limit / draw)) for draw in draws if draw > 0) / len(draws)
+    return joint_chance((value, limit))
 
 
 def joint_chance(*limited: tuple[Draws, float | None]) -> float | None:
