@@ -90,6 +90,8 @@ class Entry(BaseModel):
 
     key: str = ""
     name: str
+    also: tuple[str, ...] = ()
+    """What people call it besides."""
     source: SourceRef
     status: Status = "shipping"
     year: Annotated[int, Field(ge=1950, le=2100)] | None = None

@@ -1,5 +1,7 @@
-"""What a field and a number of the catalogue are called."""
+"""What a field, a number and an entry of the catalogue are called."""
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from app.catalog.estimate import Estimate
@@ -26,3 +28,51 @@ def input_name(estimate: Estimate, catalog: Catalog) -> str:
     owner = getattr(record, "name", "") or words(entry or field)
     name = words(field) if entry else ""
     return f"{owner}: {name if name[1:2].isupper() else name[:1].lower() + name[1:]}" if name else owner
+
+
+def word_set(name: str) -> frozenset[str]:
+    """The words of a name, however they are joined.
+
+    >>> sorted(word_set("NVIDIA H100-SXM5 80 GB"))
+    ['80gb', 'h100', 'nvidia', 'sxm']
+    """
+    joined = re.sub(r"(\d) (gb|b)\b", r"\1\2", re.sub(r"\bsxm\d", "sxm", name.casefold().replace("-sxm", " sxm")))
+    return frozenset(re.findall(r"[a-z0-9.]+", joined))
+
+
+def plain(name: str) -> str:
+    """A name without what people write now so, now so.
+
+    >>> plain("H100 SXM"), plain("h100-sxm")
+    ('h100sxm', 'h100sxm')
+    """
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
+
+
+def entries_called(text: str, entries: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys of the entries that people may mean: one of that name, or those whose words contain all of the text's.
+
+    Of several, the one that has a short name is meant: "A100 80GB" is the SXM card, of which people say A100.
+    """
+    said = plain(text)
+    if not said:
+        return ()
+    for key, entry in entries.items():
+        if said in map(plain, (key, getattr(entry, "short", ""), *_names(entry))):
+            return (key,)
+    spoken = word_set(text)
+    meant = tuple(key for key, entry in entries.items() if any(spoken <= words for words in _all_words(key, entry)))
+    usual = tuple(key for key in meant if getattr(entries[key], "short", ""))
+    return usual if len(usual) == 1 else meant
+
+
+def _all_words(key: str, entry: Any) -> list[frozenset[str]]:
+    """The words that may be said of an entry: those of each name, with its key's, its vendor's and its memory's."""
+    memory = getattr(entry, "memory_nominal", None)
+    beside = f"{key} {getattr(entry, 'vendor', '')} " + (f"{memory.typical / 1e9:.0f}GB" if memory else "")
+    return [word_set(f"{beside} {name}") for name in _names(entry)]
+
+
+def _names(entry: Any) -> tuple[str, ...]:
+    """What an entry is called."""
+    return entry.name, *getattr(entry, "also", ())

@@ -24,6 +24,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from app import units
 from app.catalog.entries import Ref, marked
 from app.catalog.load import KEY, Catalog
+from app.catalog.names import entries_called
 from app.plan.site_calibration import read_calibration
 from app.units import Bandwidth, Bytes, Dollars, DollarsPerJoule, DollarsPerSecond, Number, PerSecond, Seconds, Watts
 
@@ -75,15 +76,6 @@ class UnknownKeyError(ValueError):
     """A question names what its catalogue does not have. The text names the field, the key and those nearest to it."""
 
 
-def _plain(name: str) -> str:
-    """A name without what people write now so, now so.
-
-    >>> _plain("H100 SXM"), _plain("h100-sxm")
-    ('h100sxm', 'h100sxm')
-    """
-    return "".join(letter for letter in name.casefold() if letter.isalnum())
-
-
 class Key(Ref):
     """Marks a text field as the key of an entry of the catalogue.
 
@@ -112,7 +104,8 @@ class Key(Ref):
                 "of a mixture of experts give the shape.",
                 {"text": key[:40]},
             )
-        near = get_close_matches(key, keys, n=3, cutoff=0.5)
+        meant = () if self.kind in PLAIN else entries_called(key, catalog.kind(self.kind))
+        near = meant[:4] or get_close_matches(key, keys, n=3, cutoff=0.5)
         advice = f"Did you mean {' or '.join(near)}? " if near else ""
         text = key if len(key) <= 40 else key[:40] + "…"
         return PydanticCustomError(
@@ -122,14 +115,11 @@ class Key(Ref):
         )
 
     def called(self, text: str, catalog: Catalog) -> str:
-        """The key of the entry that people call so: by its key, its name or its short name."""
-        if text in self.keys(catalog) or self.kind in PLAIN:
+        """The key of the one entry that people call so; the text where there is none, or more."""
+        if text in self.keys(catalog) or self.kind in PLAIN or (self.kind == "models" and LIKE_A_SIZE.match(text)):
             return text
-        said = _plain(text)
-        for key, entry in catalog.kind(self.kind).items():
-            if said and said in (_plain(key), _plain(entry.name), _plain(getattr(entry, "short", ""))):
-                return key
-        return text
+        meant = entries_called(text, catalog.kind(self.kind))
+        return meant[0] if len(meant) == 1 else text
 
     def _read(self, text: str, info: ValidationInfo) -> str:
         catalog = (info.context or {}).get("catalog")
@@ -232,6 +222,20 @@ class ClusterRequest(Request):
         "Scale-up wiring",
         "Blank: the platform's own. host: through its memory; no-peer-to-peer: also through the network between nodes.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _server_as_gpu(cls, data: Any, info: ValidationInfo) -> Any:
+        """People say DGX H100 or GB200 NVL72 where they are asked for a GPU: a server of one kind of GPU, and it."""
+        catalog = (info.context or {}).get("catalog")
+        if catalog is None or not isinstance(data, dict) or not isinstance(data.get("gpu"), str):
+            return data
+        if data["gpu"] in catalog.gpus or data.get("platform") or entries_called(data["gpu"], catalog.gpus):
+            return data
+        servers = entries_called(data["gpu"], catalog.platforms)
+        if len(servers) != 1 or len(catalog.platforms[servers[0]].gpus) != 1:
+            return data
+        return data | {"gpu": catalog.platforms[servers[0]].gpus[0], "platform": servers[0]}
 
     spare_nodes: Annotated[Count, Field(ge=0, le=100_000)] = _field(
         "cluster",

@@ -98,6 +98,45 @@ def test_an_unknown_key_is_answered_with_its_neighbours() -> None:
     assert "infiniband-ndr" in complaint(scale_out="infiniband")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "key"),
+    [
+        ("gpu", "NVIDIA H100", "h100-sxm"),
+        ("gpu", "H100 SXM5 80GB", "h100-sxm"),
+        ("gpu", "A100-SXM4-40GB", "a100-40g-sxm"),
+        ("gpu", "A100 80 GB", "a100-sxm"),
+        ("gpu", "AMD MI300X", "mi300x"),
+        ("scale_out", "NDR", "infiniband-ndr"),
+        ("scale_out", "RoCE 400", "roce-400"),
+        ("model", "Llama-3.3-70B", "llama-3-70b"),
+        ("model", "DeepSeek R1", "deepseek-v3"),
+        ("model", "Qwen3 235B", "qwen-3-235b-a22b"),
+        ("switch", "QM9700", "qm9700"),
+    ],
+)
+def test_an_entry_is_known_by_what_people_call_it(name: str, text: str, key: str) -> None:
+    assert getattr(Scenario.model_validate({name: text}, context={"catalog": CATALOG}), name) == key
+
+
+@pytest.mark.parametrize(
+    ("text", "gpu", "platform"),
+    [
+        ("GB200 NVL72", "gb200", "gb200-nvl72"),
+        ("DGX H100", "h100-sxm", "dgx-h100"),
+        ("p5.48xlarge", "h100-sxm", "aws-p5"),
+    ],
+)
+def test_a_server_in_the_place_of_a_gpu_means_both(text: str, gpu: str, platform: str) -> None:
+    named = Scenario.model_validate({"gpu": text}, context={"catalog": CATALOG})
+    assert (named.gpu, named.platform) == (gpu, platform)
+    assert "is not in the catalogue" in complaint(gpu=text, platform="hgx-b200")
+
+
+def test_a_name_of_several_entries_is_answered_with_them() -> None:
+    assert "Did you mean mixtral-8x7b or mixtral-8x22b?" in complaint(model="Mixtral")
+    assert "Did you mean spectrum-x-400 or spectrum-x-800?" in complaint(scale_out="Spectrum-X")
+
+
 @pytest.mark.parametrize("name", marked(Scenario, Key))
 def test_a_scenario_that_never_met_a_catalogue_has_its_keys_checked_by_the_one_it_is_evaluated_with(name: str) -> None:
     example = marked(Scenario, Key)[name].example
