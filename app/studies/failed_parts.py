@@ -125,24 +125,24 @@ def _failures(network: Network) -> Iterator[_Failure]:
 def _above(network: Network, built: PricedDesign) -> Iterator[_Failure]:
     """A link and a switch above the leaves: every leaf that they joined has that many links up less."""
     counts, tier = built.counts, _tiers(network, built)[0]
-    leaves = counts.leaves_per_plane // (counts.rails if counts.rail_spines else 1)
-    spine_links = int(links_of_a_switch(counts.spine_down, leaves))
-    for key, part, lost, whole in (
-        ("link", "A link from a leaf to a spine", 1, f"One leaf has {counts.leaf_up - 1} of {counts.leaf_up} links up"),
-        (
-            "spine",
-            "A spine switch",
-            spine_links,
-            f"Each leaf below has {counts.leaf_up - spine_links} of {counts.leaf_up} links up",
-        ),
-    ):
+    ways = counts.planes * (counts.rails if counts.rail_spines else 1)
+    leaves_below = counts.leaves // ways
+    shared_out = -(-counts.leaf_up // (counts.spines // ways))
+    spine_links = int(min(links_of_a_switch(counts.spine_down, leaves_below), shared_out))
+
+    def failure(key: str, part: str, lost: int, leaves_hit: int, which: str) -> _Failure:
         taper = float(taper_without(tier.hosts, counts.leaf_up, lost))
-        before = max(tier.hosts / counts.leaf_up, 1.0)
-        share = before / taper
-        leaves_hit = counts.leaves if key == "spine" else 1
-        yield _Failure(
-            key, part, f"{whole}, {taper:.3g}:1.", taper, lost, 1.0, 1 - (1 - share) * leaves_hit / counts.leaves
-        )
+        share = max(tier.hosts / counts.leaf_up, 1.0) / taper
+        effect = f"{which} {counts.leaf_up - lost} of {counts.leaf_up} links up, {taper:.3g}:1."
+        return _Failure(key, part, effect, taper, lost, 1.0, 1 - (1 - share) * leaves_hit / counts.leaves)
+
+    yield failure("link", "A link from a leaf to a spine", 1, 1, "One leaf has")
+    if spine_links < counts.leaf_up:
+        yield failure("spine", "A spine switch", spine_links, leaves_below, "Each leaf below has")
+    else:
+        left = (ways - 1) / ways
+        lost = "units are cut off" if ways == 1 else f"between units nodes have {ways - 1} of {ways} links"
+        yield _Failure("spine", "A spine switch", f"The only one above its leaves; {lost}.", 1.0, 0, left, left)
 
 
 def _tiers(network: Network, built: PricedDesign) -> tuple[Tier, ...]:

@@ -36,6 +36,27 @@ def test_each_leaf_loses_two_of_32_uplinks_with_one_of_16_spines(usual: dict[str
     assert usual["link"].step < spine.step
 
 
+def test_the_only_spine_of_a_rail_leaves_seven_rails_between_units() -> None:
+    # 512 GPUs: 64 nodes on two leaves a rail, whose 2 × 32 links up fill the one spine of the rail.
+    spine = failed(gpus=512, spine_policy="rail")["spine"]
+    assert spine.effect == "The only one above its leaves; between units nodes have 7 of 8 links."
+    assert spine.bisection == pytest.approx(25e9 * 7 / 8)
+    assert spine.all_reduce_factor == pytest.approx(8 / 7, rel=0.05)
+
+
+def test_a_spine_of_a_rail_takes_from_the_leaves_of_its_rail_alone() -> None:
+    # 1,024 GPUs: two spines a rail, so four of 32 leaves lose half of their links.
+    spine = failed(gpus=1024, spine_policy="rail", tensor_parallel=8, pipeline_parallel=1)["spine"]
+    assert "16 of 32 links up" in spine.effect
+    assert spine.bisection == pytest.approx(25e9 * (1 - 0.5 * 4 / 32))
+
+
+def test_two_spines_share_the_links_of_three_leaves_evenly() -> None:
+    # Nine nodes on three leaves: two spines of 64 ports could take 21 links of a leaf, which has 16 for each.
+    spine = failed(gpus=72, topology="fat-tree", model="llama-3-8b")["spine"]
+    assert "16 of 32 links up" in spine.effect
+
+
 def test_all_traffic_above_the_leaves_feels_a_spine_that_failed() -> None:
     asked = scenario()
     network = network_of(asked, CATALOG)
