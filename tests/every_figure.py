@@ -28,14 +28,22 @@ from app import Scenario, __version__, evaluate, load_catalog
 from app.plan.evaluate import evaluate_all_reduce, evaluate_network
 from app.plan.network import network_of
 from app.plan.serving.serving_request import ServingQuestion
-from app.studies import acceptance, all_reduce_curves, nccl_tests, port_cost, scaling, sensitivity
+from app.plan.total_cost import ownership
+from app.studies import acceptance, all_reduce_curves, nccl_tests, port_cost, scaling, sensitivity, which_network
+from app.studies.bad_parts import bad_parts
 from app.studies.board_brief import BriefQuestion, brief
+from app.studies.buy_or_rent import Terms, against_use, buy_or_rent
+from app.studies.chances import chances, nearest_misses
 from app.studies.comparison import compare
+from app.studies.failed_parts import failed_parts, link_loads
 from app.studies.network_costs import CostQuestion, cost_study
 from app.studies.own_sweep import CalibrateQuestion, own_sweep
 from app.studies.own_sweep import curve as own_sweep_curve
+from app.studies.serving_domains import serving_domains
 from app.studies.serving_sizing import ServeSizeQuestion, size_serving
 from app.studies.sizing import Question, size
+from app.studies.step_kernels import step_roofline
+from app.studies.step_timeline import timeline
 from app.studies.sweep import Grid, sweep
 
 FILE = Path(__file__).parent / "every_figure.json"
@@ -90,6 +98,37 @@ def _own_sweep(question: CalibrateQuestion) -> Iterator[Any]:
         yield own_sweep_curve(found, collective, gpus)
 
 
+def _failing(scenario: Scenario) -> Iterator[Any]:
+    """What bad parts and broken ones leave of a plan, and how full its links are with all of them sound."""
+    plan = evaluate(scenario, CATALOG, ())
+    yield bad_parts(scenario, CATALOG, plan.all_reduce.message, plan.training.parallelism)
+    yield failed_parts(scenario, CATALOG, plan.all_reduce.message, plan.training.parallelism)
+    yield link_loads(scenario, CATALOG)
+
+
+def _step(scenario: Scenario) -> Iterator[Any]:
+    """One step as a timeline, and its kernels below the roof of their GPU."""
+    plan = evaluate(scenario, CATALOG, ())
+    roof = step_roofline(scenario, plan, CATALOG)
+    yield timeline(plan)
+    yield roof
+    yield [roof.roof(kernel) for kernel in roof.kernels] if roof else ()
+
+
+def _likely(question: Question) -> Iterator[Any]:
+    """How likely the clusters of a sizing keep its limits."""
+    found = size(question, CATALOG, PATIENCE)
+    yield chances(question, found, CATALOG)
+    yield nearest_misses(found)
+
+
+def _turning(scenario: Scenario) -> Iterator[Any]:
+    """What is drawn of where the better network turns, and of where owning turns to pay."""
+    network = network_of(scenario, CATALOG)
+    yield which_network.break_even(scenario, CATALOG)
+    yield against_use(buy_or_rent(ownership(network.cluster, network, network.prices), Terms(), CATALOG))
+
+
 KINDS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "plan": lambda asked: evaluate(_as(Scenario, asked), CATALOG),
     "fabric": lambda asked: evaluate_network(_as(Scenario, asked), CATALOG),
@@ -99,8 +138,13 @@ KINDS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "curves": lambda asked: tuple(_curves(_as(Scenario, asked))),
     "ports": lambda asked: tuple(_ports(_as(Scenario, asked))),
     "brief": lambda asked: brief(_as(BriefQuestion, asked), CATALOG),
+    "failing": lambda asked: tuple(_failing(_as(Scenario, asked))),
+    "step": lambda asked: tuple(_step(_as(Scenario, asked))),
+    "turning": lambda asked: tuple(_turning(_as(Scenario, asked))),
     "serve": lambda asked: evaluate(_as(ServingQuestion, asked), CATALOG),
+    "domains": lambda asked: serving_domains(_as(ServingQuestion, asked), CATALOG),
     "size": lambda asked: size(_as(Question, _in_lists(asked)), CATALOG, PATIENCE),
+    "chances": lambda asked: tuple(_likely(_as(Question, _in_lists(asked)))),
     "serve-size": lambda asked: size_serving(_as(ServeSizeQuestion, _in_lists(asked)), CATALOG),
     "cost": lambda asked: cost_study(_as(CostQuestion, asked), CATALOG),
     "compare": lambda asked: compare([Scenario(), _as(Scenario, asked), Scenario(gpus=2048)], CATALOG),

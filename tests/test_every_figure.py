@@ -1,8 +1,11 @@
 """No figure of an answer of any kind moves unnoticed; which are right is for other tests to say."""
 
+from urllib.parse import parse_qsl
+
 import numpy as np
 import pytest
 
+from app import Scenario
 from tests import every_figure
 
 ADVICE = (
@@ -19,6 +22,16 @@ def test_no_figure_moves_unnoticed(kind: str) -> None:
     assert all(every_figure.kept()[question] for question in questions)
     moved = {question: parts for question in questions if (parts := every_figure.moved(question))}
     assert not moved, f"{moved}. {ADVICE}"
+
+
+def test_every_field_of_the_form_and_each_choice_of_it_is_asked_about() -> None:
+    asked = {pair for question in every_figure.kept() for pair in parse_qsl(question.partition("?")[2])}
+    for name, declared in Scenario.model_json_schema()["properties"].items():
+        assert name in {field for field, _ in asked}
+        kinds = (declared, *declared.get("anyOf", ()))
+        boolean = any(kind.get("type") == "boolean" for kind in kinds)
+        choices = {"true", "false"} if boolean else {choice for kind in kinds for choice in kind.get("enum", ())}
+        assert {(name, choice) for choice in choices - {str(declared.get("default")).lower()}} <= asked
 
 
 def test_one_figure_changed_among_thousands_moves_their_sum() -> None:
