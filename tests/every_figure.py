@@ -17,6 +17,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -218,8 +219,9 @@ def sum_of(values: Any) -> float:
     return float(f"{weights @ np.where(np.isnan(values), -1.0, logarithms):.14g}")
 
 
+@cache
 def kept() -> dict[str, Sums]:
-    """What the file holds."""
+    """What the file holds; kept, for each question looks its own answer up."""
     found: dict[str, Sums] = json.loads(FILE.read_text())["answers"]
     return found
 
