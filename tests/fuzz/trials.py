@@ -1,16 +1,17 @@
 """Try mutants on the tests, each in a process forked from one that has collected them.
 
-All tests run once on the code as it is, noting how long each takes and which functions it enters: one that never
-enters the function that a mutant changes cannot notice. Then each mutant takes the place of its function in a fork,
-where the tests that enter it run, those named after its module first and the quick before the slow. What is computed
-while a module is loaded (a constant, a default, a function that no test enters later) cannot be put in afterwards: such
-a mutant gets a tree of its own.
+All tests run once on the code as it is, noting how long each takes and which lines it comes to: one that never comes
+to the statement that a mutant changes cannot notice. Then each mutant takes the place of its function in a fork, where
+the tests that come to it run, those named after its module first and the quick before the slow. What is computed while
+a module is loaded (a constant, a default, a statement that no test comes to later) cannot be put in afterwards: such a
+mutant gets a tree of its own.
 
 `mutation.py` runs this in a copy of the tree, with how many mutants it wants tried and a list of them, pickled, on
 standard input. On standard output stand lines of JSON: the number of a mutant, and the first test that failed and why,
 or nothing.
 """
 
+import ast
 import functools
 import gc
 import json
@@ -27,13 +28,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import CodeType, FrameType, FunctionType
-from typing import Any
+from typing import Any, TypeAlias
 
 import hypothesis
 import pytest
 
 from app.web.responses import PageCache, not_modified
-from tests.fuzz.mutation import FIGURES, REFUSED, Mutant
+from tests.fuzz.mutation import FIGURES, REFUSED, ROOMS, Mutant
 
 TREE = Path.cwd()
 TESTS = (
@@ -53,27 +54,19 @@ PATIENCE = 3
 MEMORY = 8 * 2**30
 """A mutant that asks for more has failed [B]."""
 
-Place = tuple[str, str]
-"""A file, and the outermost function in it that some code belongs to."""
-
-
-def place(code: CodeType) -> Place:
-    """Where code stands.
-
-    >>> place((lambda: [1 for _ in ()]).__code__)[1]
-    '<lambda>'
-    """
-    return code.co_filename, code.co_qualname.partition(".<locals>")[0]
+Lines: TypeAlias = dict[str, dict[int, set[str]]]
+"""Of each file, the tests that come to each line; of tests that share what comes to it, the file that they stand in."""
 
 
 class Watch:
-    """A plug-in of pytest that notes which functions each test enters; nothing is kept from one test to the next."""
+    """A plug-in of pytest that notes which lines each test comes to; nothing is kept from one test to the next."""
 
     def __init__(self, caches: list[Any]) -> None:
         self.caches = caches
-        self.tests: dict[Place, set[str]] = defaultdict(set)
-        """Names of tests; of a file where it is what its tests share that enters a function."""
-        self.now = ""
+        self.tests: Lines = {
+            str(path): defaultdict(set) for room in ROOMS for path in (TREE / "app" / room).rglob("*.py")
+        }
+        self.now: dict[str, set[int]] = {}
         # Pages kept from one test would hide from the next what makes them.
         PageCache.known = lambda _, request: not_modified(request)  # type: ignore[method-assign]
 
@@ -86,19 +79,27 @@ class Watch:
         yield from self._watched(item.nodeid)
 
     def _watched(self, name: str) -> Iterator[None]:
-        self.now = name
+        self.now = {file: set() for file in self.tests}
         for cache in self.caches:
             cache.cache_clear()
-        threading.setprofile(self._note)
-        sys.setprofile(self._note)
+        threading.settrace(self._entered)
+        sys.settrace(self._entered)
         try:
             yield
         finally:
-            sys.setprofile(None)
+            sys.settrace(None)
+            for file, lines in self.now.items():
+                for line in lines:
+                    self.tests[file][line].add(name)
 
-    def _note(self, frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(f"{TREE}/app/"):
-            self.tests[place(frame.f_code)].add(self.now)
+    def _entered(self, frame: FrameType, event: str, argument: object) -> Any:
+        if frame.f_code.co_filename in self.now:
+            return self._came(frame, event, argument)
+        return None
+
+    def _came(self, frame: FrameType, _: str, __: object) -> Any:
+        self.now[frame.f_code.co_filename].add(frame.f_lineno)
+        return self._came
 
 
 class Results:
@@ -123,7 +124,7 @@ class Trials:
         self.functions: dict[str, list[FunctionType]] = defaultdict(list)
         self.caches: list[Any] = []
         self.seconds: dict[str, float] = {}
-        self.tests: dict[Place, set[str]] = {}
+        self.tests: Lines = {}
 
     def pytest_configure(self) -> None:
         """Properties are not refused for being slow beside others, nor is a failure made smaller."""
@@ -156,12 +157,12 @@ class Trials:
             self._try()
         return True
 
-    def _watched(self) -> tuple[str, dict[str, float], dict[Place, set[str]]]:
+    def _watched(self) -> tuple[str, dict[str, float], Lines]:
         caches = [cache for cache in self.caches if not cache.__module__.startswith("app.catalog")]
         watch = Watch(caches)
         self.manager.register(watch)
         results = self._run(self.items)
-        return results.failure, dict(results.seconds), dict(watch.tests)
+        return results.failure, dict(results.seconds), {file: dict(lines) for file, lines in watch.tests.items()}
 
     def _try(self) -> None:
         """Say of as many mutants as are wanted, in their order and one a core at a time, what fails first."""
@@ -183,27 +184,29 @@ class Trials:
             self.say(number, failure)
 
     def _failure(self, mutant: Mutant) -> str:
-        """Put a mutant in its place and run the tests that enter it."""
+        """Put a mutant in its place and run the tests that come to it."""
         near = nearest(mutant.file)
-        names = {name for changed in self._put_in(mutant) for name in self.tests.get(changed, ())}
-        if not names:
+        path = TREE / mutant.file
+        came = self.tests[str(path)]
+        names = {name for line in lines_beside(path.read_text(), mutant.line) for name in came.get(line, ())}
+        if not (names and self._put_in(mutant)):
             return failure_in_a_copy(mutant, near)
         items = [item for item in self.items if names & {item.nodeid, item.nodeid.partition("::")[0]}]
         items.sort(key=lambda item: (*_turn(item.nodeid.partition("::")[0], near), self.seconds[item.nodeid]))
         return self._run(items).failure
 
-    def _put_in(self, mutant: Mutant) -> set[Place]:
-        """The functions that got other code; none where a module would have to be loaded anew."""
+    def _put_in(self, mutant: Mutant) -> bool:
+        """Whether functions got other code; not where a module would have to be loaded anew."""
         path = TREE / mutant.file
         source = path.read_bytes()
         old, new = (compile(text, str(path), "exec") for text in (source, mutant.applied(source)))
         changed = dict(differing(old, new))
-        found = set()
+        found = False
         for function in self.functions[str(path)]:
             if code := changed.get(function.__code__):
                 if len(code.co_freevars) != len(function.__code__.co_freevars):
-                    return set()
-                found.add(place(code))
+                    return False
+                found = True
                 function.__code__ = code
         return found
 
@@ -226,6 +229,22 @@ class Trials:
 def _turn(file: str, near: list[str]) -> tuple[bool, bool]:
     """Tests of the module itself first, figures that are merely kept last."""
     return file in FIGURES, file not in near
+
+
+def lines_beside(source: str, line: int) -> set[int]:
+    """The lines of the innermost statement that a line belongs to, without those of statements inside it.
+
+    >>> source = "def f(x):\\n    if (x or\\n            not x):\\n        return 1\\n"
+    >>> sorted(lines_beside(source, 3)), sorted(lines_beside(source, 4))
+    ([2, 3], [4])
+    """
+    innermost = {
+        number: node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.stmt)
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    return {number for number, node in innermost.items() if node is innermost[line]}
 
 
 def differing(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
