@@ -156,12 +156,29 @@ class _Fabrics:
             lengths = self._lengths(0, choice, prices.catalog)
             only = _cost_of(self.designs, lengths, choice, self.cluster, self.request, prices)
             return [_Priced(only, choice, self.designs, exact=True)]
-        cost = self._cost(choice, prices)
+        cost = self._of_few_switches(self._cost(choice, prices), choice.radix)
         near = np.argsort(cost, kind="stable")[:PRICED_IN_FULL]
         if not np.isfinite(cost[near[0]]):
             near = np.array([np.argmin(self.designs.switches)])
         alone = {group.start for group in self.groups if group.stop - group.start == 1}
         return [_Priced(float(cost[at]), choice, self.designs.at(int(at)), exact=at in alone) for at in near]
+
+    def _of_few_switches(self, cost: Floats, radix: int) -> Floats:
+        """Prices of fabrics [USD]; infinite where the cheapest of a narrower taper needs fewer switches.
+
+        So a wider taper takes no more switches, and no more racks for them, than a narrower one.
+        """
+        designs, most = self.designs, np.inf
+        if self.request.topology not in (*BY_RAIL, "fat-tree"):
+            return cost
+        for taper in TAPERS_TRIED:
+            if taper < self.request.oversubscription:
+                hosts = designs.unit_hosts
+                allowed = (hosts <= layouts.down_ports(radix, taper)) & (designs.switches <= most)
+                allowed &= designs.leaf_up >= tree.uplinks(hosts, 1, taper, radix)
+                cheapest = np.argmin(np.where(allowed, cost, np.inf))
+                most = designs.switches[cheapest] if allowed[cheapest] else most
+        return np.where(designs.switches <= most, cost, np.inf)
 
     def _cost(self, choice: SwitchPair, prices: PriceList) -> Floats:
         """Price of every fabric [USD]; infinite where a part has none."""

@@ -191,6 +191,24 @@ class Network:
         """What the power rests on."""
         return self.built.power_sources if self.built else ()
 
+    @cached_property
+    def for_spares(self) -> tuple[Floats, Floats, Floats]:
+        """What the fabric costs more [USD], and draws more at most and usually [W], with ports for the spare nodes.
+
+        Where no fabric of so many nodes can be built, as much for each as for a node that trains.
+        """
+        own, spares = (self.cost, self.power, self.typical_power), self.cluster.request.spare_nodes
+        if spares and self.built:
+            larger = replace(self.cluster, nodes=self.cluster.nodes + spares)
+            wanted = choose(self.choices, larger, self.request, self.prices)
+            if not findings.refused(wanted[1], larger, self.request, self.prices.catalog):
+                built = build(larger, self.request, self.prices, *wanted)
+                more = zip((built.cost, built.power, built.typical_power), own, strict=True)
+                cost, power, typical_power = (np.maximum(with_them - without, 0.0) for with_them, without in more)
+                return cost, power, typical_power
+        cost, power, typical_power = (values * (spares / max(self.cluster.nodes, 1)) for values in own)
+        return cost, power, typical_power
+
     def fields(self) -> dict[str, object]:
         """What the design fills into a scenario's blanks, by the scenario's names."""
         return {

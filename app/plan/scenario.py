@@ -240,8 +240,8 @@ class ClusterRequest(Request):
     spare_nodes: Annotated[Count, Field(ge=0, le=100_000)] = _field(
         "cluster",
         "Spare nodes",
-        "Nodes that stand by for those that fail: bought, placed and powered beside them, with their share of the "
-        "network. Where the time to restart is blank, failures that find one take two minutes.",
+        "Nodes that stand by for those that fail: bought, placed and powered beside them, with ports of the network. "
+        "Where the time to restart is blank, failures that find one take two minutes.",
         0,
     )
 

@@ -97,7 +97,7 @@ class Ownership:
     nodes: Array
     """Price of all nodes that train [USD]."""
     standing: Array
-    """Price of the spare nodes, with their share of the network [USD]."""
+    """Price of the spare nodes, and of the ports that the network has for them [USD]."""
     storage: Array
     """Price of the storage that is bought [USD]."""
     second_tier: tuple[Line, ...]
@@ -145,7 +145,7 @@ def ownership(cluster: Cluster, network: Network, prices: PriceList) -> Ownershi
     power, typical_power, power_sources = _power(cluster, network, prices.catalog)
     nodes = costs.line(cluster.bought_nodes, draws_or_nan(rates.node))
     spares = cluster.request.spare_nodes
-    standing = spares * (draws_or_nan(rates.node) + costs.per(network.cost, cluster.nodes)) if spares else 0.0
+    standing = costs.line(spares, draws_or_nan(rates.node)) + network.for_spares[0] if spares else 0.0
     storage = costs.line(prices.given.get("storage_capacity", 0.0) / PETABYTE, draws_or_nan(rates.storage))
     storage = storage if rates.storage else 0.0
     second_tier = tuple(_second_tier(cluster, prices))
@@ -349,9 +349,11 @@ def _power(cluster: Cluster, network: Network, catalog: Catalog) -> tuple[Floats
     typical = part * usual
     networks: tuple[Network | AuxiliaryNetwork, ...] = (network, *network.auxiliary)
     for powered in networks:
-        share_of = 1 + cluster.request.spare_nodes / cluster.nodes if powered is network else 1.0
-        most = most + share_of * _where_known(powered.power)
-        typical = typical + share_of * _where_known(powered.typical_power)
+        most = most + _where_known(powered.power)
+        typical = typical + _where_known(powered.typical_power)
+    if cluster.request.spare_nodes:
+        _, power, typical_power = network.for_spares
+        most, typical = most + _where_known(power), typical + _where_known(typical_power)
     drawn_by = (estimate for powered in networks for estimate in powered.power_sources)
     used = (each, platform.typical_power or share, *drawn_by)
     return most, np.minimum(typical, most), used

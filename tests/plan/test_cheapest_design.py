@@ -128,6 +128,17 @@ def test_half_the_uplinks_of_sixteen_v100_nodes_cost_less() -> None:
     assert cost(half) < cost(full)
 
 
+@pytest.mark.parametrize(("taper", "uplinks", "spines"), [(1.0, 32, 16), (1.25, 28, 16), (1.5, 21, 12), (2.0, 16, 8)])
+def test_a_wider_taper_takes_no_more_switches(taper: float, uplinks: int, spines: int) -> None:
+    # Four rails of eight leaves over spines of 64 ports. At 1.25:1 25 uplinks would be cheaper by 0.2 %, but 200 links
+    # divide evenly over 5 spines of a rail, where the 256 of 1:1 take 4; 28 uplinks take 4.
+    found = network(
+        gpu="l40", gpus=2048, scale_out="roce-800", spine_policy="rail", nodes_per_unit=32, oversubscription=taper
+    )
+    assert found.built is not None
+    assert (found.built.counts.leaf_up, found.built.counts.spines) == (uplinks, spines)
+
+
 @pytest.mark.parametrize(("taper", "spines"), [(1.0, 4), (1.25, 4), (2.0, 2)])
 def test_units_that_are_too_large_for_a_leaf_shrink_to_what_a_narrower_taper_has(taper: float, spines: int) -> None:
     # Units of 32 nodes on leaves of 40 ports: 20 at 1 : 1, and no more with a taper, where 26 took 7 spines.

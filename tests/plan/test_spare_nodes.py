@@ -22,16 +22,32 @@ def paid(plan: Plan) -> dict[str, float]:
     return {line.name: line.cost.typical for line in plan.costs.capital_parts if line.cost}
 
 
-def test_spare_nodes_are_bought_with_their_share_of_the_network():
-    bare, spared = plan_of(), plan_of(spare_nodes=6)
-    # 6 nodes at $285,000, and 6/128 of what the network costs.
-    node, fabric = paid(bare)["nodes"] / 128, paid(bare)["fabric"]
-    assert paid(spared)["spare nodes"] == pytest.approx(6 * (node + fabric / 128))
+def test_spare_nodes_are_bought_with_ports_of_the_network():
+    bare, spared, larger = plan_of(), plan_of(spare_nodes=6), plan_of(gpus=134 * 8)
+    # 6 nodes at $285,000, and what the network of 134 nodes costs more than that of 128: a fifth unit.
+    node, ports = paid(bare)["nodes"] / 128, paid(larger)["fabric"] - paid(bare)["fabric"]
+    assert paid(spared)["spare nodes"] == pytest.approx(6 * node + ports)
     assert paid(spared)["nodes"] == paid(bare)["nodes"]
     assert (spared.cluster.nodes, spared.cluster.spare_nodes) == (128, 6)
-    assert spared.cluster.power.typical == pytest.approx(bare.cluster.power.typical * 134 / 128)
+    assert spared.cluster.power.typical == pytest.approx(larger.cluster.power.typical)
     roles = {line.role: line.quantity for line in spared.cluster.bill_of_materials}
     assert roles == {"node": 128, "spare node": 6}
+
+
+def test_spare_nodes_that_no_network_has_ports_for_cost_as_much_as_those_that_train():
+    # 64 nodes fill the one switch of a rail; with a 65th every rail would need a second tier.
+    asked = {"gpus": 512, "topology": "rail-only", "scale_out": "infiniband-ndr", "switch": "qm9700", "tiers": 1}
+    bare, spared = plan_of(**asked), plan_of(**asked, spare_nodes=1)
+    assert paid(spared)["spare nodes"] == pytest.approx(paid(bare)["nodes"] / 64 + paid(bare)["fabric"] / 64)
+
+
+@pytest.mark.parametrize("spares", [1, 8])
+def test_spare_nodes_never_make_the_larger_cluster_the_cheaper_or_cooler_one(spares: int):
+    # Six nodes of a rack on one switch, and twelve on the same: the spare's ports draw 6 W with both.
+    asked = {"gpu": "gb300", "scale_out": "ultra-ethernet-800", "spare_nodes": spares}
+    small, large = (plan_of(**asked, gpus=gpus) for gpus in (24, 48))
+    assert small.cluster.power.typical <= large.cluster.power.typical
+    assert small.costs.capital.typical <= large.costs.capital.typical
 
 
 def test_spare_nodes_shorten_what_failures_cost_until_one_always_stands_by():
