@@ -464,12 +464,14 @@ class Kept:
         dropout: 1 if dropout masks are kept, else 0 [1].
         repeated: 1 if what norms, activation functions and the widening of latent attention give is not kept, since
             it is computed again [1].
+        inner: bytes of what activation functions start from: 2, or 1 where that is kept in 8 bits [B].
     """
 
     element: Array = 2.0
     unfused_attention: Array = 0.0
     dropout: Array = 0.0
     repeated: Array = 0.0
+    inner: Array = 2.0
 
 
 def layer_activations(
@@ -506,7 +508,7 @@ def layer_activations(
     share, element = shape.expert_share, kept.element
     derived = element * (1 - kept.repeated)
     residual = (4 + 2 * derived + 2 * kept.dropout) * shape.hidden / where(sequence_parallel > 0, tensor, 1.0)
-    inner = (2 + 2 * shape.gated) + derived
+    inner = kept.inner * (1 + shape.gated) + derived
     dense = inner * shape.ffn_hidden / tensor
     routed = shape.experts_per_token * (element * shape.hidden / tensor + inner * shape.expert_ffn_hidden / tensor)
     shared = inner * shape.shared_width / tensor

@@ -529,6 +529,9 @@ class SoftwareRequest(Request):
     gradient_bytes: Annotated[Bytes, Field(ge=1, le=8)] | None = _field(
         "software", "Bytes of a gradient", "When it is reduced. Blank: 4, or 2 in FP16."
     )
+    moment_bytes: Annotated[Bytes, Field(ge=1, le=4)] | None = _field(
+        "software", "Bytes of an optimizer moment", "Of each of Adam's two. Blank: 4; 2 where they are kept in BF16."
+    )
     overlap_tensor: bool | None = _field("software", "Hide tensor-parallel traffic", "Blank: as the stack does.")
     overlap_data: bool | None = _field("software", "Hide data-parallel traffic", "Blank: as the stack does.")
     overlap_pipeline: bool | None = _field("software", "Hide pipeline traffic", "Blank: as the stack does.")

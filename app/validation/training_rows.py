@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from app.catalog.entries import Model
-from app.catalog.load import Catalog
+from app.catalog.entries import Gpu, Model
+from app.catalog.load import Catalog, architecture_group
 from app.formulas import transformer
 from app.formulas.training import memory
 from app.plan.cluster import look_up
@@ -281,12 +281,15 @@ def scenario_of(raw: Mapping[str, str], catalog: Catalog) -> Scenario:
     network, model, software, degrees (`degrees_of`), recomputation (`recomputation_of`). Of a stack's dated variants a
     printed version picks the nearest; a date alone may be that of a paper, long after its software.
     """
-    stack, version = raw.get("stack", ""), raw.get("stack_version", "")
+    name, version = raw.get("stack", ""), raw.get("stack_version", "")
     printed = release_of(version, raw.get("source", ""))
     release = number(raw.get("release_date")) or printed
+    stack = calibration.stack_key(catalog, name or version, printed)
+    if release is None:
+        stack, release = undated(stack, catalog.gpus[raw["gpu"]], catalog)
     stated = cluster_of(raw, catalog) | model_of(raw, catalog) | software_of(raw)
     stated |= {
-        "stack": calibration.stack_key(catalog, stack or version, printed),
+        "stack": stack,
         "software_date": release,
         "sequence_length": whole(raw["sequence_length"]),
         "global_batch": whole(raw["global_batch"]),
@@ -296,6 +299,26 @@ def scenario_of(raw: Mapping[str, str], catalog: Catalog) -> Scenario:
     question = Scenario.model_validate(stated)
     question = question.model_copy(update=degrees_of(raw, question, catalog))
     return Scenario.model_validate(vars(question) | recomputation_of(raw, question, catalog))
+
+
+def undated(stack: str, gpu: Gpu, catalog: Catalog) -> tuple[str, float | None]:
+    """The variant of a vendors' stack, and the year of its release, where nobody says which it was.
+
+    Undated software is not the newest: it is taken to be as old as a GPU's first tuned releases, some months after its
+    architecture's launch, or as the stack itself. An open stack, which one laboratory makes or keeps, has its own date.
+
+    >>> from app.catalog.load import load_catalog
+    >>> book = load_catalog()
+    >>> undated("nemo", book.gpus["h100-sxm"], book), undated("internevo", book.gpus["a100-sxm"], book)
+    (('nemo-2024', None), ('internevo', None))
+    """
+    if not calibration.traits(catalog, stack)["vendor"] > 0:
+        return stack, None
+    launched = catalog.training[architecture_group(catalog.training, gpu, "launched")]["launched"].typical
+    day = launched + catalog.training["blanks"]["undated"].typical
+    variant = calibration.stack_key(catalog, stack, day)
+    others = variant != calibration.DEFAULT_STACK
+    return variant, None if others else day
 
 
 def cluster_of(raw: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:

@@ -542,6 +542,30 @@ def test_one_piece_of_the_sequence_each_leaves_the_last_rank_most_attention():
     assert attention(causal_balance=False, attention="full") == attention(attention="full")
 
 
+def test_deepseek_v3_as_published_repeats_norms_and_what_widens_latents_alone():
+    # Its report, section 3.2.3: norms and up-projections are repeated, no whole layers; the step then is 316,000 s a
+    # trillion tokens (180,000 H800 hours on 2,048) over 15,895 steps, 20 s.
+    published = dict(CATALOG.presets["deepseek-v3-run"].scenario)
+    made = draft(**published, moment_bytes=2)
+    assert made.training.parallelism.schedule == "dualpipe"
+    assert made.training.parallelism.recompute == "selective"
+    assert made.runs
+    assert fold(made.training).step_time.low < 19.9 < fold(made.training).step_time.high
+
+
+def test_moments_of_two_bytes_take_a_third_of_the_optimizer_state():
+    wide, narrow = (draft(**LAID, moment_bytes=width).memory for width in (4, 2))
+    state = [next(part for part in memory.parts if part.name == "optimizer").size.typical for memory in (wide, narrow)]
+    assert state[1] / state[0] == pytest.approx(8 / 12)  # master copy 4, and 2 · 4 or 2 · 2
+
+
+@pytest.mark.parametrize(
+    ("stack", "said"), [("megatron-lm-2023", True), ("other", True), ("nemo", False), (None, False)]
+)
+def test_a_stack_that_nobody_measured_is_said_to_be_one(stack: str | None, said: bool):
+    assert ("stack-not-measured" in [finding.code for finding in draft(**LAID, stack=stack).findings]) is said
+
+
 def test_dualpipe_has_a_third_of_the_bubble_and_two_copies_of_the_weights():
     once, both = draft(**LAID, schedule="1f1b"), draft(**LAID, schedule="dualpipe")
     assert both.training.parallelism.schedule == "dualpipe"

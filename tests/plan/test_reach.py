@@ -124,6 +124,7 @@ REACH: dict[str, tuple[dict, object, str]] = {
     "fused": ({}, False, STEP),
     "graphs": ({}, "none", STEP),
     "gradient_bytes": ({}, 2, JOB),
+    "moment_bytes": ({}, 2, JOB),
     "overlap_tensor": ({}, False, STEP),
     "overlap_data": ({}, False, STEP),
     "overlap_pipeline": ({}, False, STEP),

@@ -279,6 +279,20 @@ def test_releases_as_printed():
     assert training_rows.release_of("ROCm v25.6 (Primus)", "") == pytest.approx(2025.458, abs=0.01)
 
 
+def test_software_that_nobody_dates_is_not_the_newest():
+    # Hopper reached developers in 2022.9; of NeMo's variants 2024 comes nearest to some months later.
+    raw = {**BLANK, "gpu": "h100-sxm"}
+    for named, stack, release in (
+        ("", "tuned", 2023.65),
+        ("nemo", "nemo-2024", None),
+        ("internevo", "internevo", None),
+    ):
+        question = training_rows.scenario_of({**raw, "stack": named}, CATALOG)
+        assert (question.stack, question.software_date) == (stack, release and pytest.approx(release))
+    dated = training_rows.scenario_of({**raw, "stack": "", "release_date": "2026.2"}, CATALOG)
+    assert dated.software_date == 2026.2
+
+
 # One path: a published run is a scenario -----------------------------------------------------------------------------
 
 

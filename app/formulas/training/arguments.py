@@ -45,6 +45,7 @@ class Job:
         global_batch: sequences in a step, B [1].
         linear_bytes: bytes of an operand of the linear layers: 2, 1 (FP8) or 0.5 (FP4) [B].
         gradient_bytes: bytes of a gradient when it is reduced: 4 or 2 [B].
+        moment_bytes: bytes of each of Adam's two moments: 4, or 2 where they are kept in 16 bits [B].
         weight_bytes: bytes of a weight that is not sharded: 2, or 1 where FP8 weights alone are kept [B].
         scaled: 1 if the loss is scaled against underflow, as FP16 training does, else 0 [1].
         imbalance: tokens of the busiest rank's experts over the average: 1 if routing is balanced or capped [1].
@@ -56,6 +57,7 @@ class Job:
     global_batch: Array
     linear_bytes: Array = 2.0
     gradient_bytes: Array = 4.0
+    moment_bytes: Array = 4.0
     weight_bytes: Array = 2.0
     scaled: Array = 0.0
     imbalance: Array = 1.0
@@ -206,6 +208,7 @@ class Software:
         selective_memory: share of the activations that it saves (0 in Megatron with a flash kernel) [1].
         selective_modules: it repeats norms, activation functions and the widening of latent attention, and keeps none
             of what they give (Megatron-Core since 2025) [1].
+        selective_low: what repeated activation functions start from is kept in 8 bits where products are in FP8 [1].
         reduces_each: sharded gradients are reduced after every micro-batch, so that no rank holds them whole [1].
         gathered_layers: layers whose sharded parameters are gathered at a time: 2 under FSDP, part of one where each
             module gathers its own [1].
@@ -232,6 +235,7 @@ class Software:
     selective_linear: Array = 0.0
     selective_memory: Array = 0.0
     selective_modules: Array = 0.0
+    selective_low: Array = 0.0
     reduces_each: Array = 0.0
     gathered_layers: Array = 2.0
     logit_bytes: Array = 12.0

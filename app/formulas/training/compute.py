@@ -460,7 +460,8 @@ def optimizer_time(held: Held, job: Job, gpu: GpuRates, parallelism: Parallelism
     its own memory (a gradient and 6 times 4 bytes of state), P·28/B_host memory.
 
     P are the parameters that this GPU updates, after sharding, and o the bytes each needs: a gradient read, a 32-bit
-    master copy and two Adam moments read and written, 16-bit weights written; more where 16-bit gradients are scaled.
+    master copy and two Adam moments read and written, 16-bit weights written; more where 16-bit gradients are scaled,
+    less where moments have 16 bits.
 
     Args:
         held: parameters on this GPU [1].
@@ -485,10 +486,11 @@ def optimizer_time(held: Held, job: Job, gpu: GpuRates, parallelism: Parallelism
     if any_(held.expert > 0):
         expert_sharers = minimum(parallelism.expert_replicas, maximum(sharers, 1))
         updated = updated + held.expert / where(sharded, expert_sharers, 1.0)
-    traffic = calibration.optimizer_traffic + job.scaled * calibration.scaling_traffic
+    lighter = 4 * (4 - job.moment_bytes)
+    traffic = calibration.optimizer_traffic + job.scaled * calibration.scaling_traffic - lighter
     each = traffic / gpu.memory_bandwidth
     if any_(job.offload_optimizer > 0):
-        host_time = (job.gradient_bytes + 2) / gpu.host_rate + 28 / gpu.host_memory
+        host_time = (job.gradient_bytes + 2) / gpu.host_rate + (28 - lighter) / gpu.host_memory
         each = where(job.offload_optimizer > 0, host_time, each)
     return each * updated + calibration.optimizer_overhead
 

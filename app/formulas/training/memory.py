@@ -59,12 +59,12 @@ def memory(shape: Shape, job: Job, parallelism: Parallelism, software: Software,
 def states(shape: Shape, job: Job, parallelism: Parallelism, software: Software) -> tuple[Array, Array, Array]:
     """Weights, gradients and optimizer state of the fullest GPU, the first half of its memory.
 
-    Weights (2 bytes, or 1 in FP8), gradients (4 or 2), and 12 bytes of 32-bit master copy and two Adam moments for each
-    parameter. Sharding divides the optimizer state (1), the gradients (2, where the stack reduces them after each
-    micro-batch: `scatters_gradients`), and everything (3) by its group; a fully sharded model gathers a layer or two at
-    a time. Fed from both ends (DualPipe), a rank holds weights and gradients of two stages, and activations of one
-    micro-batch more. Optimizer state that is offloaded takes nothing. Neither the micro-batch nor the virtual pipeline
-    nor recomputation changes them.
+    Weights (2 bytes, or 1 in FP8), gradients (4 or 2), and 12 bytes of 32-bit master copy and two Adam moments, or 8
+    where the moments have 16 bits, for each parameter. Sharding divides the optimizer state (1), the gradients (2,
+    where the stack reduces them after each micro-batch: `scatters_gradients`), and everything (3) by its group; a fully
+    sharded model gathers a layer or two at a time. Fed from both ends (DualPipe), a rank holds weights and gradients of
+    the two stages that `both_ends` has, and activations of one micro-batch more. Optimizer state that is offloaded
+    takes nothing. Neither the micro-batch nor the virtual pipeline nor recomputation changes them.
 
     Returns:
         Weights, gradients, optimizer state [B].
@@ -77,10 +77,12 @@ def states(shape: Shape, job: Job, parallelism: Parallelism, software: Software)
     [0.64, 1.28, 0.96]
     """
     p, sharding = parallelism.pipeline, parallelism.sharding
-    deep, _ = parallelism.stage_layers(shape.depth)
+    deep, shallow = parallelism.stage_layers(shape.depth)
     held = transformer.held_parameters(
         shape, parallelism.tensor, p, parallelism.expert, parallelism.expert_tensor, deep
     )
+    if any_(parallelism.bidirectional > 0):
+        held = both_ends(held, deep, shallow, parallelism.bidirectional)
     sharers = parallelism.sharers
     expert_sharers = minimum(parallelism.expert_replicas, sharers)
     whole = held.dense + held.expert
@@ -90,9 +92,39 @@ def states(shape: Shape, job: Job, parallelism: Parallelism, software: Software)
     weights = where(sharding > 2, 4 * shared + 2 * gathered, job.weight_bytes * whole)
     few = job.gradient_bytes * where(parallelism.scatters_gradients(software) > 0, shared, whole)
     gradients = where(sharding > 2, 4 * shared + job.gradient_bytes * gathered, few)
-    optimizer = where(sharding > 2, 8 * shared, where(sharding > 0, 12 * shared, 12 * whole))
+    moments = 2 * job.moment_bytes
+    optimizer = where(sharding > 2, moments * shared, (4 + moments) * where(sharding > 0, shared, whole))
     copies = 1 + parallelism.bidirectional
     return copies * weights, copies * gradients, (1 - job.offload_optimizer) * optimizer
+
+
+def both_ends(held: transformer.Held, deep: Array, shallow: Array, bidirectional: Array) -> transformer.Held:
+    """Parameters of one of the two stages that a rank holds where micro-batches enter from both ends, on average.
+
+    The first and the last stage are one rank's, with the two embeddings, and stages between another's. Where layers do
+    not divide, the ends have the stages with fewer: max(⌈L/p⌉·P_layer, ⌊L/p⌋·P_layer + P_embedding).
+
+    Args:
+        held: parameters of the deepest stage and one embedding.
+        deep, shallow: layers on a stage between, and on one of the ends [1].
+        bidirectional: as in `Parallelism` [1].
+
+    Source: DeepSeek-AI, "DeepSeek-V3", 2024, section 3.2.3 (embedding and output head are one rank's).
+
+    >>> held = transformer.Held(dense=4 * 1.0 + 5.0, expert=4 * 2.0, layer=3.0, routed=2.0)  # 4 layers of 3, and 5
+    >>> ends = both_ends(held, 4.0, 3.0, 1.0)  # 3 layers and 5, rather than 4 layers
+    >>> float(ends.dense), float(ends.expert)
+    (8.0, 6.0)
+    """
+    dense_layer = held.layer - held.routed
+    table = held.dense - deep * dense_layer
+    at_ends = shallow * held.layer + table > deep * held.layer
+    dense = where(at_ends, shallow * dense_layer + table, deep * dense_layer)
+    expert = where(at_ends, shallow, deep) * held.routed
+    both = bidirectional > 0
+    return transformer.Held(
+        where(both, dense, held.dense), where(both, expert, held.expert), held.layer, held.routed
+    )  # fmt: skip
 
 
 def kept_bytes(shape: Shape, job: Job, parallelism: Parallelism, software: Software) -> tuple[Array, Array]:
@@ -114,6 +146,7 @@ def kept_bytes(shape: Shape, job: Job, parallelism: Parallelism, software: Softw
         unfused_attention=(1 - software.flash) * (1 - parallelism.recompute_core),
         dropout=software.dropout,
         repeated=parallelism.recompute_core * software.selective_modules,
+        inner=where(job.linear_bytes < 2, 2 - parallelism.recompute_core * software.selective_low, 2.0),
     )
     whole = transformer.layer_activations(
         shape, job.sequence_length, parallelism.tensor, parallelism.sequence_parallel, parallelism.expert_tensor, kept

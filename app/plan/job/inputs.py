@@ -291,6 +291,7 @@ def step_inputs(
             global_batch=float(request.batch),
             linear_bytes=float(np.asarray(conditions.linear_bytes)),
             gradient_bytes=request.software.gradient_bytes or (2.0 if half else stack.gradient_bytes),
+            moment_bytes=request.software.moment_bytes or 4.0,
             weight_bytes=weight_bytes(catalog, cluster.gpu, precision, stack),
             scaled=float(half),
             imbalance=imbalance(request.software, catalog),

@@ -10,7 +10,7 @@ from app.formulas.training import arguments, parallelism_search
 from app.formulas.transformer import parameters
 from app.plan.band import Draws
 from app.plan.job import batch
-from app.plan.job.calibration import PRECISION_BYTES, measured, peaks
+from app.plan.job.calibration import PRECISION_BYTES, measured, peaks, rows_of
 from app.plan.job.inputs import JobSetup, usual_batch
 from app.plan.job.layout import mismatch
 from app.plan.job.shape import shape_findings
@@ -69,6 +69,7 @@ def findings(
             f"Use at most {setup.cluster.domain}.",
             {"tensor_parallel": setup.cluster.domain},
         )
+    yield from _unmeasured_stack(setup)
     if not measured(setup.catalog, gpu):
         yield Finding(
             "note",
@@ -76,6 +77,19 @@ def findings(
             f"No published step time of a GPU like {gpu.name} went into the calibration; the ranges are wider for it.",
             ("gpu",),
         )
+
+
+def _unmeasured_stack(setup: JobSetup) -> Iterator[Finding]:
+    """That nobody has measured a step of the stack that is named."""
+    stack, catalog = setup.request.software.stack, setup.catalog
+    if stack is None or rows_of(catalog, "stack", stack):
+        return
+    yield Finding(
+        "note",
+        "stack-not-measured",
+        f"No published step of the stack {stack} went into the calibration; the ranges are wider for it.",
+        ("stack",),
+    )
 
 
 def _wider_precision(setup: JobSetup) -> Iterator[Finding]:
