@@ -1,9 +1,10 @@
 """The fabric to build: of the switches, unit sizes and uplinks that do what is asked, those whose parts cost least."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,14 +14,14 @@ from app.catalog.entries import Switch
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array, any_, where
 from app.formulas.fabric import layouts, tree
-from app.formulas.fabric.cabling import Floor
+from app.formulas.fabric.cabling import Floor, RailRuns
 from app.formulas.records import but
 from app.plan.bill_of_materials import LEVELS, Cages, Carried, cages_of, laid_out, media_of, part_counts, price_of
 from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
 from app.plan.scenario import DesignRequest
-from app.plan.switches import SwitchPair, designed
+from app.plan.switches import SwitchPair, designed, designed_together, requested
 
 Floats = NDArray[np.float64]
 BY_RAIL = ("rail-optimized", "rail-only")
@@ -85,6 +86,29 @@ class _Hosts:
     scale_out: str
     cluster: Cluster = field(compare=False)
 
+    @staticmethod
+    def of(choice: SwitchPair, cluster: Cluster, request: DesignRequest, catalog: Catalog) -> "_Hosts":
+        """Those of a cluster; its cages are the same for every choice of switches."""
+        cage = Cages.of(choice, cluster, request, catalog).node
+        rack, network = cluster.platform.nodes_per_rack, cluster.scale_out.key
+        return _Hosts(cluster.nodes, cluster.nics_per_node, rack, cage, network, cluster)
+
+
+class _Asked(NamedTuple):
+    """All that the choice of a fabric depends on: clusters that agree in it share their fabrics."""
+
+    choices: tuple[SwitchPair, ...]
+    hosts: _Hosts
+    request: DesignRequest
+    prices: PriceList
+
+
+Chosen = tuple[SwitchPair, layouts.Design]
+_KEPT: dict[_Asked, Chosen] = {}
+"""What was chosen last: it takes 5 ms, and servers of several GPUs have the same ports."""
+_MOST_KEPT = 4096
+_LOCK = Lock()
+
 
 def choose(
     choices: tuple[SwitchPair, ...], cluster: Cluster, request: DesignRequest, prices: PriceList
@@ -94,66 +118,124 @@ def choose(
     Where none has a price, the one with fewest switches; where none works, the one that comes nearest. Switches are
     taken in the order of the least that they can cost, until that is more than the cheapest so far.
     """
-    cage = Cages.of(choices[0], cluster, request, prices.catalog).node
-    rack, network = cluster.platform.nodes_per_rack, cluster.scale_out.key
-    hosts = _Hosts(cluster.nodes, cluster.nics_per_node, rack, cage, network, cluster)
-    return _chosen(choices, hosts, request.fabric, prices)
+    return choose_all([(choices, cluster, request)], prices)[0]
 
 
-@lru_cache(maxsize=1024)
-def _chosen(
-    choices: tuple[SwitchPair, ...], hosts: _Hosts, request: DesignRequest, prices: PriceList
-) -> tuple[SwitchPair, layouts.Design]:
-    """See `choose`. Kept: it takes 5 ms, and servers of several GPUs have the same ports."""
-    cluster = hosts.cluster
-    offered = offers(choices, prices, cluster.platform.key, request.scale_out, request.planes, request.media or "")
-    wanted = {choices[place].ports: _leaves_tried(choices[place].radix, cluster, request) for place, _ in offered}
-    first = choices[offered[0][0]]
-    if len(offered) == 1 and len(wanted[first.ports]) == 1:
-        return first, designed(first.ports, cluster, request, cluster.nodes)
-    best = np.inf
-    fabrics: dict[tuple[int, int], _Fabrics] = {}
-    all_priced: list[_Priced] = []
-    floors = [lower_bound(choices[place], least, cluster, request, prices) for place, least in offered]
-    for floor, (place, _) in sorted(zip(floors, offered, strict=True)):
-        choice = choices[place]
-        if floor > best * NEAR:
-            break
-        if choice.ports not in fabrics:
-            fabrics[choice.ports] = _Fabrics(choice, wanted[choice.ports], cluster, request)
-        priced = fabrics[choice.ports].priced(choice, prices)
-        best = min([best, *(fabric.cost for fabric in priced)])
-        all_priced += priced
-    if not np.isfinite(best):
-        return _unpriced([choices[place] for place, _ in offered], all_priced, cluster, request)
-    near = [fabric for fabric in all_priced if fabric.cost <= best * NEAR]
-    near = sorted(near, key=lambda fabric: fabric.cost)[:PRICED_IN_FULL]
-    if len(near) > 1:
-        full = [
-            fabric.cost if fabric.exact else parts_cost(fabric.choice, fabric.design, cluster, request, prices)
-            for fabric in near
-        ]
-        return near[int(np.argmin(full))][1:3]
-    return near[0][1:3]
+def choose_all(
+    asked: Iterable[tuple[tuple[SwitchPair, ...], Cluster, DesignRequest]], prices: PriceList
+) -> list[Chosen]:
+    """The same for several clusters; designing all that may be built for them takes little longer than for one."""
+    keys = [
+        _Asked(choices, _Hosts.of(choices[0], cluster, request, prices.catalog), request.fabric, prices)
+        for choices, cluster, request in asked
+    ]
+    chosen = {key: _KEPT.get(key) for key in keys}
+    searches = [_Search(*key) for key, kept in chosen.items() if kept is None]
+    requests = [request for search in searches for request in search.requests()]
+    if not searches:
+        return [found for found in map(chosen.__getitem__, keys) if found]
+    designs, begin = designed_together(requests), 0
+    for search in searches:
+        begin = search.take(designs, begin)
+        chosen[search.asked] = found = search.cheapest()
+        with _LOCK:
+            while len(_KEPT) >= _MOST_KEPT:
+                del _KEPT[next(iter(_KEPT))]
+            _KEPT[search.asked] = found
+    return [found for found in map(chosen.__getitem__, keys) if found]
+
+
+class _Search:
+    """The fabrics that can be built for one cluster of one choice of switches or another."""
+
+    def __init__(
+        self, choices: tuple[SwitchPair, ...], hosts: _Hosts, request: DesignRequest, prices: PriceList
+    ) -> None:
+        self.asked = _Asked(choices, hosts, request, prices)
+        self.cluster = hosts.cluster
+        self.offered = offers(
+            choices, prices, self.cluster.platform.key, request.scale_out, request.planes, request.media or ""
+        )
+        self.wanted = {
+            choices[place].ports: _leaves_tried(choices[place].radix, self.cluster, request)
+            for place, _ in self.offered
+        }
+        self.designs: dict[tuple[int, int], layouts.Design] = {}
+
+    def requests(self) -> list[layouts.FabricRequest]:
+        """What to design: for switches of so many ports, leaves of so many hosts and uplinks."""
+        request = self.asked.request
+        made = []
+        for ports, wanted in self.wanted.items():
+            hosts, up, tapers = np.array(wanted).T if len(wanted) > 1 else wanted[0]
+            changes = {"oversubscription": tapers}
+            if len(wanted) > 1:
+                changes["uplinks"] = up
+                if request.topology == "fat-tree":
+                    changes["leaf_hosts"] = hosts
+                elif request.topology in BY_RAIL:
+                    changes["nodes_per_unit"] = np.where(hosts > 0, hosts, request.nodes_per_unit or 0)
+            made.append(requested(ports, self.cluster, request)._replace(**changes))
+        return made
+
+    def take(self, designs: layouts.Design, begin: int) -> int:
+        """Take what was designed of `requests` from so many on; where those of the next one begin."""
+        for ports, wanted in self.wanted.items():
+            end = begin + len(wanted)
+            if designs.reason.shape:
+                self.designs[ports] = designs.at(slice(begin, end) if len(wanted) > 1 else begin)
+            else:
+                self.designs[ports] = designs
+            begin = end
+        return begin
+
+    def cheapest(self) -> Chosen:
+        """See `choose`."""
+        choices, _, request, prices = self.asked
+        first = choices[self.offered[0][0]]
+        if len(self.offered) == 1 and not self.designs[first.ports].reason.shape:
+            return first, self.designs[first.ports]
+        best = np.inf
+        fabrics: dict[tuple[int, int], _Fabrics] = {}
+        all_priced: list[_Priced] = []
+        floors = [lower_bound(choices[place], least, self.cluster, request, prices) for place, least in self.offered]
+        for floor, (place, _) in sorted(zip(floors, self.offered, strict=True)):
+            choice = choices[place]
+            if floor > best * NEAR:
+                break
+            if choice.ports not in fabrics:
+                fabrics[choice.ports] = _Fabrics(self.designs[choice.ports], self.cluster, request)
+            priced = fabrics[choice.ports].priced(choice, prices)
+            best = min([best, *(fabric.cost for fabric in priced)])
+            all_priced += priced
+        if not np.isfinite(best):
+            return _unpriced([choices[place] for place, _ in self.offered], all_priced, self.cluster, request)
+        near = [fabric for fabric in all_priced if fabric.cost <= best * NEAR]
+        near = sorted(near, key=lambda fabric: fabric.cost)[:PRICED_IN_FULL]
+        if len(near) > 1:
+            full = [
+                fabric.cost if fabric.exact else parts_cost(fabric.choice, fabric.design, self.cluster, request, prices)
+                for fabric in near
+            ]
+            return near[int(np.argmin(full))][1:3]
+        return near[0][1:3]
 
 
 class _Fabrics:
     """What switches of so many ports can be built to, by the size of their leaves, and how long its cables are."""
 
-    def __init__(
-        self, choice: SwitchPair, wanted: tuple[Leaves, ...], cluster: Cluster, request: DesignRequest
-    ) -> None:
+    def __init__(self, designs: layouts.Design, cluster: Cluster, request: DesignRequest) -> None:
         self.cluster = cluster
         self.request = request
-        self.lengths: dict[tuple[int, int], dict[str, float]] = {}
-        self.designs, self.groups = _by_leaves(choice, wanted, cluster, request)
+        self.lengths: dict[int, dict[str, Floats]] = {}
+        self.designs, self.groups = _by_leaves(designs)
 
     def priced(self, choice: SwitchPair, prices: PriceList) -> list[_Priced]:
         """The cheapest fabrics: of equal leaves, every link at the length that the one of fewest switches needs."""
         if not self.groups:
             return []
         if not self.designs.leaf_switches.shape:  # one fabric in plain numbers: quicker than as an array of one
-            lengths = self._lengths(0, choice, prices.catalog)
+            lengths = longest(self.designs, choice, self.cluster, self.request, prices.catalog)
             only = _cost_of(self.designs, lengths, choice, self.cluster, self.request, prices)
             return [_Priced(only, choice, self.designs, exact=True)]
         cost = self._of_few_switches(self._cost(choice, prices), choice.radix)
@@ -169,7 +251,7 @@ class _Fabrics:
         So a wider taper takes no more switches, and no more racks for them, than a narrower one.
         """
         designs, most = self.designs, np.inf
-        if self.request.topology not in (*BY_RAIL, "fat-tree"):
+        if self.request.oversubscription <= 1 or self.request.topology not in (*BY_RAIL, "fat-tree"):
             return cost
         for taper in TAPERS_TRIED:
             if taper < self.request.oversubscription:
@@ -183,36 +265,30 @@ class _Fabrics:
     def _cost(self, choice: SwitchPair, prices: PriceList) -> Floats:
         """Price of every fabric [USD]; infinite where a part has none."""
         cages = Cages.of(choice, self.cluster, self.request, prices.catalog)
-        lengths = ((group, self._lengths(place, choice, prices.catalog)) for place, group in enumerate(self.groups))
+        lengths = (
+            (column == length, {level: length})
+            for level, column in self._lengths(choice, prices.catalog).items()
+            for length in dict.fromkeys(column[column > 0].tolist())
+        )
         runs, unreached = media_of(cages, prices, lengths, self.groups[-1].stop)
         cost = _parts(choice, self.designs, cages, runs, self.cluster, self.request, prices)
         return np.asarray(unreached * UNREACHED + cost)
 
-    def _lengths(self, place: int, choice: SwitchPair, catalog: Catalog) -> dict[str, float]:
-        """The longest link of each level, in the fabric of fewest switches of a group [m]."""
-        key = choice.spine.rack_units or 1, place
-        if key not in self.lengths:
-            design, group = self.designs, self.groups[place]
-            if design.leaf_switches.shape:
-                design = design.at(group.start + int(np.argmin(design.switches[group])))
-            self.lengths[key] = longest(design, choice, self.cluster, self.request, catalog)
-        return self.lengths[key]
+    def _lengths(self, choice: SwitchPair, catalog: Catalog) -> dict[str, Floats]:
+        """The longest link of each level of every fabric, in that of fewest switches of its group [m]; 0 for none."""
+        rack_units = choice.spine.rack_units or 1
+        if rack_units not in self.lengths:
+            firsts = [group.start + int(np.argmin(self.designs.switches[group])) for group in self.groups]
+            many = [group.stop - group.start for group in self.groups]
+            columns = longest_of_all(self.designs.at(firsts), choice, self.cluster, self.request, catalog)
+            self.lengths[rack_units] = {level: np.repeat(lengths, many) for level, lengths in columns.items()}
+        return self.lengths[rack_units]
 
 
-def _by_leaves(
-    choice: SwitchPair, wanted: tuple[Leaves, ...], cluster: Cluster, request: DesignRequest
-) -> tuple[layouts.Design, list[slice]]:
+def _by_leaves(designs: layouts.Design) -> tuple[layouts.Design, list[slice]]:
     """The fabrics that can be built, an array of them or the only one, and where those of equal leaves are."""
-    if len(wanted) == 1:
-        only = designed(choice.ports, cluster, request, cluster.nodes, oversubscription=wanted[0].taper)
-        return only, [slice(0, 1)] if only.reason == layouts.BUILT else []
-    hosts, up, tapers = np.array(wanted).T
-    changes = {"oversubscription": tapers, "uplinks": up}
-    if request.topology == "fat-tree":
-        changes["leaf_hosts"] = hosts
-    elif request.topology in BY_RAIL:
-        changes["nodes_per_unit"] = np.where(hosts > 0, hosts, request.nodes_per_unit or 0)
-    designs = designed(choice.ports, cluster, request, cluster.nodes, **changes)
+    if not designs.reason.shape:
+        return designs, [slice(0, 1)] if designs.reason == layouts.BUILT else []
     groups: dict[tuple[float, ...], dict[tuple[float, ...], int]] = {}
     columns = (
         designs.leaf_switches,
@@ -361,6 +437,29 @@ def longest(
     """The longest link of each level that a design has [m]."""
     cabling = laid_out(design, choice, cluster, request, catalog)
     return {level: cabling.longest(level) for level in LEVELS if getattr(design, level) > 0}
+
+
+def longest_of_all(
+    designs: layouts.Design, choice: SwitchPair, cluster: Cluster, request: DesignRequest, catalog: Catalog
+) -> dict[str, Floats]:
+    """The same of an array of designs; 0 where one has no links of a level."""
+    by_rail = request.topology == "rail-only" or (request.topology == "rail-optimized" and (designs.tiers > 1).all())
+    if not by_rail:
+        lengths = [
+            longest(designs.at(place), choice, cluster, request, catalog) for place in range(len(designs.reason))
+        ]
+        return {level: np.array([levels.get(level, 0.0) for levels in lengths]) for level in LEVELS}
+    switches = (
+        designs.leaf_switches,
+        designs.spine_switches,
+        designs.core_switches,
+        designs.super_core_switches,
+    )
+    in_a_plane = tuple(many // request.planes for many in switches)
+    runs = RailRuns.of(cluster.nodes, designs.unit_nodes, cluster.nics_per_node, in_a_plane, request.management_links)
+    floor = floor_of(catalog, cluster.platform.nodes_per_rack)
+    columns = runs.longest(floor, floor.switches_per_rack(choice.spine.rack_units or 1))
+    return {level: np.where(getattr(designs, level) > 0, lengths, 0.0) for level, lengths in columns.items()}
 
 
 def _parts(

@@ -3,7 +3,7 @@
 The planner's switch and tiers are used where given; otherwise the cheapest switch of the generation that works.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import isfinite
@@ -23,7 +23,7 @@ from app.plan.auxiliary_networks import AuxiliaryNetwork, auxiliary_networks
 from app.plan.band import Draws
 from app.plan.bill_of_materials import LEVELS, UNKNOWN, ZERO, PricedDesign, build, draws_or_nan
 from app.plan.cables import Cable, cable_list
-from app.plan.cheapest_design import choose
+from app.plan.cheapest_design import choose, choose_all
 from app.plan.cluster import Cluster, look_up
 from app.plan.machine import CREDITED, PAUSED, Controls, controls, goodput, transport_of
 from app.plan.prices import PriceList
@@ -112,7 +112,7 @@ class Network:
     @property
     def unbuildable(self) -> bool:
         """Whether nodes need a network that cannot be built as asked."""
-        return self.cluster.nodes > 1 and self.cluster.nics_per_node > 0 and self.built is None
+        return _needed(self.cluster) and self.built is None
 
     @property
     def load_balancing(self) -> placement.Balancing:
@@ -264,6 +264,24 @@ def network_of(scenario: Scenario, catalog: Catalog) -> Network:
     return design_network(look_up(scenario, catalog), scenario.part(NetworkRequest), prices)
 
 
+def design_together(scenarios: Iterable[Scenario], catalog: Catalog) -> None:
+    """Design the fabrics of several scenarios at once, so that the network of each finds its own made."""
+    asked: dict[PriceList, list[tuple[tuple[SwitchPair, ...], Cluster, NetworkRequest]]] = {}
+    for scenario in scenarios:
+        cluster, request = look_up(scenario, catalog), scenario.part(NetworkRequest)
+        choices = candidates(cluster, request, catalog)
+        if choices and _needed(cluster):
+            prices = PriceList.of(scenario.part(PriceRequest), catalog)
+            asked.setdefault(prices, []).append((choices, cluster, request))
+    for prices, fabrics in asked.items():
+        choose_all(fabrics, prices)
+
+
+def _needed(cluster: Cluster) -> bool:
+    """Whether there is anything to join."""
+    return cluster.nodes > 1 and cluster.nics_per_node > 0
+
+
 @lru_cache(maxsize=64)
 def design_network(cluster: Cluster, request: NetworkRequest, prices: PriceList) -> Network:
     """Design and price the network of a cluster, and the networks beside it that are switched on.
@@ -271,8 +289,7 @@ def design_network(cluster: Cluster, request: NetworkRequest, prices: PriceList)
     Kept: it takes 0.7 ms, and every job and price of a run on one cluster shares it.
     """
     choices = candidates(cluster, request, prices.catalog)
-    needed = cluster.nodes > 1 and cluster.nics_per_node > 0
-    wanted = choose(choices, cluster, request, prices) if needed and choices else None
+    wanted = choose(choices, cluster, request, prices) if choices and _needed(cluster) else None
     built = None
     if wanted and not findings.refused(wanted[1], cluster, request, prices.catalog):
         built = build(cluster, request, prices, *wanted)

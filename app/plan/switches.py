@@ -1,5 +1,6 @@
 """The switches that a network may be built of, and the fabric that each makes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -78,12 +79,18 @@ def _candidates(
 
 
 def designed(
-    ports: tuple[Any, Any], cluster: Cluster, request: DesignRequest, nodes: Any, **changes: Any
+    ports: tuple[int, int], cluster: Cluster, request: DesignRequest, nodes: Any, **changes: Any
 ) -> layouts.Design:
     """The fabric of switches of so many ports, at the leaves and above."""
+    placed = requested(ports, cluster, request)._replace(nodes=nodes, **changes)
+    return design.design(placed) if any(isinstance(number, np.ndarray) for number in placed) else _designed(placed)
+
+
+def requested(ports: tuple[int, int], cluster: Cluster, request: DesignRequest) -> layouts.FabricRequest:
+    """What is asked of the fabric of a cluster where its switches have so many ports, at the leaves and above."""
     radix, spine_radix = ports
-    fabric = layouts.FabricRequest(
-        nodes=nodes,
+    return layouts.FabricRequest(
+        nodes=cluster.nodes,
         rails=cluster.nics_per_node,
         radix=radix,
         spine_radix=spine_radix,
@@ -97,8 +104,23 @@ def designed(
         tiers=request.tiers or 0,
         layout=layouts.LAYOUTS.index(request.topology),
     )
-    placed = fabric._replace(**changes)
-    return design.design(placed) if any(isinstance(number, np.ndarray) for number in placed) else _designed(placed)
+
+
+def designed_together(requests: Sequence[layouts.FabricRequest]) -> layouts.Design:
+    """The fabrics of several requests, columns or numbers, one after another: designing one takes as long."""
+    if len(requests) == 1 and not requests[0].shape:
+        return _designed(requests[0])
+    many = [request.shape[0] if request.shape else 1 for request in requests]
+    columns: list[Any] = []
+    for values in zip(*requests, strict=True):
+        if any(isinstance(value, np.ndarray) for value in values):
+            pairs = zip(values, many, strict=True)
+            columns.append(np.concatenate([np.broadcast_to(value, rows) for value, rows in pairs]))
+        else:
+            columns.append(values[0] if len(set(values)) == 1 else np.repeat(values, many))
+    if not any(isinstance(column, np.ndarray) for column in columns):
+        columns[0] = np.repeat(columns[0], sum(many))
+    return design.design(layouts.FabricRequest(*columns))
 
 
 @lru_cache(maxsize=64)

@@ -17,7 +17,7 @@ from app.plan.band import Draws, nan_is_an_answer, record, result
 from app.plan.job import job as training_job
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, step_inputs
 from app.plan.job.run_time import Ways, quickest_times, ways_to_run
-from app.plan.network import Network, network_of
+from app.plan.network import Network, design_together, network_of
 from app.plan.recommendation import TIE, rule_of_thumb
 from app.plan.result import Parallelism
 from app.plan.scenario import Count, GpuKey, ScaleOutKey, Scenario, Usual, about, check_keys
@@ -380,6 +380,9 @@ def _doubling(
     for gpus in sizes:
         if not watch.go_on():
             break
+        if not lines:
+            every = itertools.product((gpu,), networks, sizes)
+            design_together((_scenario(plain, key) for key in every), catalog)
         keys = [(gpu, scale_out, gpus) for scale_out in networks]
         built = {key: network_of(_scenario(plain, key), catalog) for key in keys}
         lines.append(dict(sorted(built.items(), key=lambda item: (math.isnan(item[1].cost[0]), item[1].cost[0]))))
@@ -409,6 +412,7 @@ def _doubling(
 def _outcomes(plain: Scenario, keys: tuple[Key, ...], catalog: Catalog) -> list[_Outcome | None]:
     """Clusters as their plans are made. Kept: see `_doubling`."""
     scenarios = [_scenario(plain, key) for key in keys]
+    design_together(scenarios, catalog)
     networks = [network_of(scenario, catalog) for scenario in scenarios]
     setups = [_setup(scenario, catalog, network) for scenario, network in zip(scenarios, networks, strict=True)]
     searched = ways_to_run(setups, 1)

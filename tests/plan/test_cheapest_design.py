@@ -311,3 +311,25 @@ def test_a_network_that_cannot_be_built_has_no_verdict_in_days(asked: dict[str, 
     assert plan.costs.per_run is None
     assert "cannot be joined" in plan.verdict
     assert "days" not in plan.verdict
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [{}, {"topology": "fat-tree"}, {"oversubscription": 2.0}, {"topology": "dragonfly"}, {"spine_policy": "rail"}],
+    ids=str,
+)
+def test_fabrics_that_are_chosen_together_are_those_chosen_alone(wish: dict[str, Any]) -> None:
+    hardware = ("h100-sxm", 2), ("h100-sxm", 17), ("gb200", 130), ("l40s", 64), ("h100-sxm", 600)
+    asked = []
+    for (gpu, nodes), scale_out in itertools.product(hardware, ("infiniband-ndr", "roce-800")):
+        scenario = Scenario(**cluster(gpu, nodes), scale_out=scale_out, **wish)
+        found, request = look_up(scenario, TYPICAL), scenario.part(NetworkRequest)
+        asked.append((candidates(found, request, TYPICAL), found, request))
+    prices = PriceList.of(PriceRequest(), TYPICAL)
+    cheapest_design._KEPT.clear()
+    together = cheapest_design.choose_all(asked, prices)
+    for (choices, found, request), (choice, design) in zip(asked, together, strict=True):
+        cheapest_design._KEPT.clear()
+        alone, its_design = cheapest_design.choose(choices, found, request, prices)
+        assert alone is choice
+        np.testing.assert_array_equal(its_design, design)

@@ -5,15 +5,15 @@ cores stand beside the leaves in the middle of the hall. A cable goes up to the 
 """
 
 from dataclasses import dataclass
-from functools import cached_property
-from math import gcd, isfinite
+from functools import cached_property, reduce
+from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.formulas import costs
-from app.formulas.arrays import maximum, minimum
+from app.formulas.arrays import maximum, minimum, where
 from app.formulas.fabric import layouts
 
 Floats = NDArray[np.float64]
@@ -165,7 +165,7 @@ class Floor:
         """The longest length as sold between pairs of places [m]."""
         return self.lengths[int(self._between(near, far).max())]
 
-    def _diagonals(self, rack: Any) -> tuple[Any, Any]:
+    def diagonals(self, rack: Any) -> tuple[Any, Any]:
         """Where a rack stands on the two diagonals of the floor [m]."""
         row = rack // self.per_row
         along, across = self.pitch * (rack - row * self.per_row), (self.pitch + self.row_pitch) * row
@@ -173,51 +173,146 @@ class Floor:
 
     def extent(self, racks: Integers) -> "Extent":
         """How far some racks reach."""
-        rising, falling = self._diagonals(racks)
+        rising, falling = self.diagonals(racks)
         return Extent(float(rising.min()), float(rising.max()), float(falling.min()), float(falling.max()))
 
-    def stretch(self, first: int, last: int) -> "Extent":
-        """How far racks side by side reach: the first and the last, and the ends of the rows between them."""
-        ends = [first, last]
+    def _ends(self, first: Any, last: Any) -> tuple[Any, ...]:
+        """Of racks side by side the first and the last, and the ends of the rows between them."""
         top, bottom = first // self.per_row, last // self.per_row
-        if bottom > top:
-            ends += [
-                (top + 1) * self.per_row - 1,
-                (top + 1) * self.per_row,
-                bottom * self.per_row - 1,
-                bottom * self.per_row,
-            ]
-        rising, falling = zip(*map(self._diagonals, ends), strict=True)
-        return Extent(min(rising), max(rising), min(falling), max(falling))
+        second, lowest = (top + 1) * self.per_row, bottom * self.per_row
+        return (
+            first,
+            last,
+            minimum(second - 1, last),
+            minimum(second, last),
+            maximum(lowest - 1, first),
+            maximum(lowest, first),
+        )
 
-    def longest_between(self, some: "Extent", others: "Extent") -> float:
+    def stretch(self, first: Any, last: Any) -> "Extent":
+        """How far racks side by side reach."""
+        rising, falling = zip(*map(self.diagonals, self._ends(first, last)), strict=True)
+        return Extent(
+            reduce(minimum, rising), reduce(maximum, rising), reduce(minimum, falling), reduce(maximum, falling)
+        )
+
+    def switches_per_rack(self, rack_units: int) -> int:
+        """Switches of such a height that a rack holds."""
+        return max(1, int(self.network_units // max(rack_units, 1)))
+
+    def row_extent(self, centre: Any, switches: Any, per_rack: int) -> "Extent":
+        """How far the racks around the middle of the hall reach that so many spines or cores fill."""
+        first, last = (network_rack(centre, index, switches, per_rack) for index in (0, switches - 1))
+        return self.stretch(first, last)
+
+    def farthest_beside(self, rack: Any, first: Any, last: Any) -> Any:
+        """Which of the lengths on sale is the longest from a rack to any of others side by side."""
+        place = self.place(rack)
+        between: list[Any] = [self._between(place, self.place(end)) for end in self._ends(first, last)]
+        return reduce(maximum, between)
+
+    def longest_between(self, some: "Extent", others: "Extent") -> Any:
         """The longest length as sold from any of some racks to any of others [m].
 
         Along and across the rows distances add up, so the farthest pair is at the ends of one of the two diagonals.
         """
-        farthest = max(
+        apart: list[Any] = [
             some.highest - others.lowest,
             others.highest - some.lowest,
             some.rightmost - others.leftmost,
             others.rightmost - some.leftmost,
+        ]
+        farthest = maximum(reduce(maximum, apart), 0.0)
+        sold = costs.length_class(
+            costs.cable_length(farthest / self.pitch, self.pitch, self.drop, self.slack), self.lengths
         )
-        length = costs.cable_length(max(farthest, 0.0) / self.pitch, self.pitch, self.drop, self.slack)
-        sold = float(costs.length_class(length, self.lengths))
-        return sold if isfinite(sold) else max(self.lengths)
+        return where(sold == sold, sold, max(self.lengths))
 
 
 class Extent(NamedTuple):
-    """The ends of some racks on the two diagonals of the floor.
+    """The ends of some racks on the two diagonals of the floor, or columns of them.
 
     Attributes:
         lowest, highest: along plus across the rows [m].
         leftmost, rightmost: along less across the rows [m].
     """
 
-    lowest: float
-    highest: float
-    leftmost: float
-    rightmost: float
+    lowest: Any
+    highest: Any
+    leftmost: Any
+    rightmost: Any
+
+
+class RailRuns(NamedTuple):
+    """Designs whose leaves are by rail, and have spines: what their longest links depend on, in columns.
+
+    Attributes:
+        nodes, unit_nodes, units: nodes, nodes of a unit, and units [1].
+        spines, cores, super_cores: switches above the leaves, in one plane [1].
+        middle: the unit whose leaves the others stand beside [1].
+        managed: whether fabric managers have links.
+    """
+
+    nodes: Integers
+    unit_nodes: Integers
+    units: Integers
+    spines: Integers
+    cores: Integers
+    super_cores: Integers
+    middle: Integers
+    managed: bool
+
+    @staticmethod
+    def of(nodes: Any, unit_nodes: Any, rails: int, switches: tuple[Any, ...], management_links: int) -> "RailRuns":
+        """Designs by their nodes, their units, and the switches of each tier in one plane, numbers or columns."""
+        leaves, spines, cores, super_cores = (np.atleast_1d(np.asarray(many, dtype=np.int64)) for many in switches)
+        nodes, unit_nodes = (
+            np.broadcast_to(np.asarray(many, dtype=np.int64), leaves.shape) for many in (nodes, unit_nodes)
+        )
+        return RailRuns(
+            nodes,
+            unit_nodes,
+            -(-leaves // rails),
+            spines,
+            cores,
+            super_cores,
+            leaves // 2 // rails,
+            management_links > 0,
+        )
+
+    def longest(self, floor: Floor, switches_per_rack: int) -> dict[str, Floats]:
+        """The longest link of each level [m]; what it is where a level has no links means nothing.
+
+        A node's is to the rack in the middle of its unit's, a leaf's to the farthest rack of spines in the middle of
+        the hall, whose own are from one end of their racks to the other of those above.
+        """
+        many = np.repeat(np.arange(len(self.units)), self.units)
+        begin = np.cumsum(self.units) - self.units
+        place = np.arange(len(many)) - begin[many]
+        first_node = place * self.unit_nodes[many]
+        first = first_node // floor.nodes_per_rack
+        last_node = np.minimum(first_node + self.unit_nodes[many], self.nodes[many]) - 1
+        last = np.maximum(last_node // floor.nodes_per_rack, first)
+        rack = (first + last) // 2
+        beside = np.where(first_node < self.nodes[many], floor.farthest_beside(rack, first, last), 0)
+        rising, falling = floor.diagonals(rack)
+        leaves = Extent(
+            np.minimum.reduceat(rising, begin),
+            np.maximum.reduceat(rising, begin),
+            np.minimum.reduceat(falling, begin),
+            np.maximum.reduceat(falling, begin),
+        )
+        centre = rack[begin + self.middle]
+        spines, cores, super_cores = (
+            floor.row_extent(centre, above, switches_per_rack) for above in (self.spines, self.cores, self.super_cores)
+        )
+        node_leaf = np.asarray(floor.lengths)[np.maximum.reduceat(beside, begin)]
+        return {
+            "node_leaf": np.maximum(node_leaf, floor.lengths_between(0, 1)) if self.managed else node_leaf,
+            "leaf_spine": floor.longest_between(leaves, spines),
+            "spine_core": floor.longest_between(spines, cores),
+            "core_super_core": floor.longest_between(cores, super_cores),
+        }
 
 
 @dataclass(frozen=True)
@@ -265,12 +360,11 @@ class Cabling:
     @cached_property
     def switches_per_rack(self) -> int:
         """Spines or cores that a rack of switches holds."""
-        return max(1, int(self.floor.network_units // max(self.rack_units, 1)))
+        return self.floor.switches_per_rack(self.rack_units)
 
     def spine_rack(self, index: Any, switches: int) -> Any:
         """Number of the network rack in the middle of the hall that a spine or core stands in."""
-        racks = -(-switches // self.switches_per_rack)
-        return maximum(self.centre + index // self.switches_per_rack - racks // 2, 0)
+        return network_rack(self.centre, index, switches, self.switches_per_rack)
 
     def leaf_of(self, node: Any, rail: Any) -> Any:
         """Leaf within a plane that a host plugs into."""
@@ -397,10 +491,10 @@ class Cabling:
         counts, floor = self.counts, self.floor
         if level == "peer":
             return float(max(self.peer))
+        if counts.by_rail:
+            return self._longest_by_rail[level]
         if level == "node_leaf":
             near = [float(floor.lengths_between(0, 1))] if counts.management_links else []
-            if counts.by_rail:
-                return max([floor.farthest(*self._rail_ends()[1:]), *near])
             nodes, places = np.arange(counts.nodes), floor.place(self.leaf_racks)
             ends = [places[self.leaf_of(nodes, rail)] for rail in (0, counts.rails - 1)]
             if counts.peers:
@@ -411,14 +505,23 @@ class Cabling:
         below, above = {"leaf_spine": (0, spines), "spine_core": (spines, cores), "core_super_core": (cores, tops)}[
             level
         ]
-        leaves = self.leaf_racks[:: counts.rails] if counts.by_rail else self.leaf_racks
-        return floor.longest_between(
-            self.network_row_extent(below) if below else floor.extent(leaves), self.network_row_extent(above)
-        )
+        near_ends = self.network_row_extent(below) if below else floor.extent(self.leaf_racks)
+        return float(floor.longest_between(near_ends, self.network_row_extent(above)))
+
+    @cached_property
+    def _longest_by_rail(self) -> dict[str, float]:
+        """The longest run of each level, wired by rail."""
+        counts = self.counts
+        leaves, above = counts.leaves_per_plane, counts.super_cores // counts.planes
+        runs = RailRuns.of(
+            counts.nodes, counts.unit_nodes, counts.rails,
+            (leaves, counts.spines_per_plane, counts.cores_per_plane, above), counts.management_links,
+        )  # fmt: skip
+        return {level: float(lengths[0]) for level, lengths in runs.longest(self.floor, self.switches_per_rack).items()}
 
     def network_row_extent(self, switches: int) -> Extent:
         """How far the racks in the middle of the hall reach that so many spines or cores fill."""
-        return self.floor.stretch(self.spine_rack(0, switches), self.spine_rack(switches - 1, switches))
+        return self.floor.row_extent(self.centre, switches, self.switches_per_rack)
 
     @cached_property
     def peer(self) -> dict[float, int]:
@@ -488,6 +591,16 @@ class Runs(NamedTuple):
     first: Integers
     boxes: Integers
     rack: Integers
+
+
+def network_rack(centre: Any, index: Any, switches: Any, per_rack: int) -> Any:
+    """Number of the rack that a spine or core stands in, of the racks around one that hold them all.
+
+    >>> [network_rack(8, index, 20, 6) for index in (0, 11, 19)], network_rack(0, 0, 20, 6)
+    ([6, 7, 9], 0)
+    """
+    racks = -(-switches // per_rack)
+    return maximum(centre + index // per_rack - racks // 2, 0)
 
 
 def _runs(racks: Integers, size: int) -> Runs:
