@@ -356,6 +356,42 @@ def _in_step(typical: float, low: float, high: float) -> tuple[str, ...]:
     return tuple(f"{round(value, -power):,.{max(-power, 0)}f}" for value in (typical, low, high))
 
 
+def show_difference(low: float, typical: float, high: float, unit: str) -> str:
+    """Write a difference with its own range; the sign of each number counts, so its ends stand apart by an ellipsis.
+
+    >>> show_difference(-0.93e6, -0.71e6, -0.64e6, "USD"), show_difference(30.0, 30.0, 30.0, "s")
+    ('−$710\u202fK (−930\u202f…\u202f−640)', '+30\u202fs')
+    >>> show_difference(-0.02, 0.0, 0.011, "%"), show_difference(0.2, 1.097, 1.6, "%")
+    ('0\u202f% (−2.0\u202f…\u202f+1.1)', '+110\u202f% (+20\u202f…\u202f+160)')
+    """
+    most = max(abs(value) for value in (low, typical, high))
+    worth, name = (0.01, "%") if unit == "%" else _scale(most, unit)
+    if low == typical == high:
+        return _signed(_dress(_digits(typical / worth, 3), unit, name), typical)
+    width = (high - low) / worth
+    power = max(math.floor(math.log10(width)) - 1, math.floor(math.log10(most / worth)) - 2)
+    main, *ends = (_rounded(value / worth, power) for value in (typical, low, high))
+    return (
+        f"{_signed(_dress(main, unit, name), typical)} "
+        f"({THIN.join((_signed(_dress(ends[0], '', ''), low), '…', _signed(_dress(ends[1], '', ''), high)))})"
+    )
+
+
+def _rounded(value: float, power: int) -> str:
+    """A number to a power of ten; zero without decimals or sign.
+
+    >>> _rounded(-0.04, -1), _rounded(1234.5, 1)
+    ('0', '1,230')
+    """
+    rounded = round(value, -power)
+    return f"{rounded:,.{max(-power, 0)}f}" if rounded else "0"
+
+
+def _signed(text: str, value: float) -> str:
+    """A number's text with a plus where it is more than zero, and says so."""
+    return f"+{text}" if value > 0 and any(digit in text for digit in "123456789") else text
+
+
 def marks(low: float, high: float, unit: str, count: int = 5) -> list[tuple[float, str]]:
     """Round values between two ends for an axis, with their text, all in the unit that suits the upper end.
 

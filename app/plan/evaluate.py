@@ -1,7 +1,8 @@
 """The place where hardware and maths meet: a scenario and the catalogue in, one frozen plan, or a part of one, out."""
 
 from collections.abc import Collection, Mapping
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import chain
 from math import isnan
 from typing import Any, NamedTuple
@@ -24,7 +25,19 @@ from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
 from app.plan.prices import PriceList
 from app.plan.recommendation import recommend
-from app.plan.result import AllReduce, AllReducePlan, Costs, Explanation, Fabric, NetworkPlan, Plan
+from app.plan.result import (
+    AllReduce,
+    AllReducePlan,
+    Bottleneck,
+    Costs,
+    Explanation,
+    Fabric,
+    Memory,
+    NetworkPlan,
+    Plan,
+    Storage,
+    Training,
+)
 from app.plan.scenario import (
     ClusterRequest,
     CollectiveRequest,
@@ -36,6 +49,7 @@ from app.plan.scenario import (
 )
 from app.plan.serving.evaluate_serving import chosen, serve, verdict
 from app.plan.serving.serving_request import ServingQuestion
+from app.plan.serving_result import Serving
 from app.plan.total_cost import Ownership, cluster_of, ownership, total_cost
 from app.plan.total_cost import explain as explain_cost
 
@@ -43,7 +57,6 @@ LONG_PARTS = frozenset({"alternatives", "cloud", "explanations"})
 """What a plan says besides its results: other ways to run the job, many more as dots, how numbers were computed."""
 
 
-@nan_is_an_answer
 def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LONG_PARTS) -> Plan:
     """Answer one scenario: size the fabric, run the model on it, time the reduction, price it all.
 
@@ -54,6 +67,38 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
         catalog: the catalogue.
         include: which of `LONG_PARTS` are made; the others are empty.
     """
+    return evaluate_with_draws(scenario, catalog, include)[0]
+
+
+@dataclass(frozen=True)
+class DrawnPlan:
+    """The results of a plan as draws, its parts named as in the plan."""
+
+    owned: Ownership
+    all_reduce: AllReduce[Draws]
+    costs: Costs[Draws]
+    training: Training[Draws] | None = None
+    memory: Memory[Draws] | None = None
+    storage: Storage[Draws] | None = None
+    bottleneck: Bottleneck[Draws] | None = None
+    serving: Serving[Draws] | None = None
+
+    @cached_property
+    def cluster(self) -> result.Cluster[Draws]:
+        """The cluster."""
+        return cluster_of(self.owned)
+
+    @cached_property
+    def fabric(self) -> Fabric[Draws]:
+        """Its network."""
+        return fabric_of(self.owned.network, self.owned.capital)
+
+
+@nan_is_an_answer
+def evaluate_with_draws(
+    scenario: Scenario, catalog: Catalog, include: Collection[str] = LONG_PARTS
+) -> tuple[Plan, DrawnPlan]:
+    """The same, with the draws that its ranges were folded from: for what is asked of two plans at once."""
     check_keys(scenario, catalog)
     prices = PriceList.of(scenario.part(PriceRequest), catalog)
     cluster = resolve(scenario.part(ClusterRequest), scenario.part(NetworkRequest), catalog)
@@ -73,7 +118,7 @@ def _training(
     reduction: Reduction,
     catalog: Catalog,
     include: Collection[str],
-) -> Plan:
+) -> tuple[Plan, DrawnPlan]:
     """The plan of a cluster that trains."""
     cluster = network.cluster
     quickest = training_job.WAYS if {"alternatives", "cloud"}.isdisjoint(include) else None
@@ -89,6 +134,7 @@ def _training(
     )
     stages = network, job, reduction, cost
     parts = training, job.memory, job.storage, job.bottleneck, _erring(cost.costs, job)
+    drawn = DrawnPlan(cost.owned, reduction.all_reduce, parts[-1], *parts[:-1])
     training, memory, storage, bottleneck, costs = fold(parts)
     plan = Plan(
         model_version=__version__,
@@ -121,12 +167,12 @@ def _training(
         if "explanations" in include
         else {},
     )
-    return but(plan, verdict=summary.verdict(plan, cluster, scenario.part(ModelRequest), catalog))
+    return but(plan, verdict=summary.verdict(plan, cluster, scenario.part(ModelRequest), catalog)), drawn
 
 
 def _serving(
     scenario: Scenario, network: Network, reduction: Reduction, catalog: Catalog, include: Collection[str]
-) -> Plan:
+) -> tuple[Plan, DrawnPlan]:
     """The plan of a cluster that serves: of a training step it says nothing."""
     cluster = network.cluster
     cost = total_cost(cluster, network, network.prices, no_job.NO_TIME)
@@ -136,7 +182,7 @@ def _serving(
     hardware = _hardware(cost.owned)
     findings = by_severity(chain(of_question(cluster, scenario, catalog), *(part.findings for part in stages)))
     told = explain_network(network), explain_reduction(reduction), explain_cost(cost)
-    return Plan(
+    plan = Plan(
         model_version=__version__,
         catalog_version=catalog.version,
         scenario=scenario.filled({**cluster.fields(), **network.fields(), **chosen(served.plan)}),
@@ -155,6 +201,7 @@ def _serving(
         explanations=_told(*told) if "explanations" in include else {},
         serving=serving,
     )
+    return plan, DrawnPlan(cost.owned, reduction.all_reduce, cost.costs, serving=served.serving)
 
 
 def _told(*explained: Mapping[str, Explanation]) -> dict[str, Explanation]:

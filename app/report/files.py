@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -47,9 +47,25 @@ def _csv_cell(cell: object) -> object:
     return str(cell).lower() if isinstance(cell, bool) else safe(cell)
 
 
-def table_csv(table: Table, plan: Plan) -> Iterator[str]:
+class Edition(Protocol):
+    """What an answer says of where it comes from, as a plan does."""
+
+    @property
+    def model_version(self) -> str:
+        """Version of the models."""
+
+    @property
+    def catalog_version(self) -> str:
+        """Version of the catalogue."""
+
+    @property
+    def permalink(self) -> str:
+        """Address of the page that shows it."""
+
+
+def table_csv(table: Table, answer: Edition) -> Iterator[str]:
     """One table as CSV, what each row rests on in its last columns: a file stays whole when it is passed on."""
-    edition = (plan.model_version, plan.catalog_version, plan.permalink)
+    edition = (answer.model_version, answer.catalog_version, answer.permalink)
     rows = zip(table.flat(), table.rows, strict=True)
     return csv_lines(
         [*table.headings(), "sources", "model_version", "catalog_version", "permalink"],

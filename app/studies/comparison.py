@@ -6,11 +6,12 @@ from operator import attrgetter
 from typing import Any
 
 from app.catalog.load import Catalog
-from app.plan.band import Band, Declaration, record, result
+from app.plan.band import Band, Declaration, Draws, Quantity, record, result
 from app.plan.declarations import results, value_of, view
-from app.plan.evaluate import evaluate
+from app.plan.evaluate import DrawnPlan, evaluate_with_draws
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
+from app.studies.differences import err_alike, ranges
 from app.units import percent
 
 ALIKE = 5e-4
@@ -28,7 +29,20 @@ class Difference:
     changes: tuple[float | None, ...] = result(
         "1", "Changes", "Relative change from the first plan to each; null where one has no number."
     )
-    cause: str = result("", "Cause", "Where the largest change comes from; blank where that is not known.")
+    differences: tuple[Quantity, ...] = result(
+        "",
+        "Differences",
+        "How far each plan is from the first, in the unit, over draws of what both rest on; null where one has no "
+        "range, and for the first.",
+        default=(),
+    )
+    ratios: tuple[Quantity, ...] = result(
+        "",
+        "Ranges of the changes",
+        "The changes with their ranges over the same draws; null where one has no range, and for the first.",
+        default=(),
+    )
+    cause: str = result("", "Cause", "Where the largest change comes from; blank where that is not known.", default="")
 
     @property
     def furthest(self) -> int:
@@ -46,17 +60,23 @@ class Comparison:
 
 def compare(scenarios: Sequence[Scenario], catalog: Catalog) -> Comparison:
     """Evaluate two to four scenarios and list what differs, with the difference and its cause."""
-    return compare_plans([evaluate(scenario, catalog) for scenario in scenarios])
+    answers = [evaluate_with_draws(scenario, catalog) for scenario in scenarios]
+    return compare_plans([plan for plan, _ in answers], [drawn for _, drawn in answers])
 
 
-def compare_plans(plans: Sequence[Plan]) -> Comparison:
-    """The same of plans: every result for comparison that one of them has, as people read them."""
+def compare_plans(plans: Sequence[Plan], drawn: Sequence[DrawnPlan] = ()) -> Comparison:
+    """The same of plans: every result for comparison that one of them has, as people read them.
+
+    Differences have ranges where the plans come with their draws.
+    """
     shown = {entry.path: entry.declared for plan in plans for entry in view(plan, "comparison")}
     valued = {path: tuple(value_of(plan, path) for plan in plans) for path in shown}
     missing = (None,) * len(plans)
-    rows = [_difference(path, shown[path], values, plans) for path, values in valued.items() if values != missing]
+    rows = [
+        _difference(path, shown[path], values, plans, drawn) for path, values in valued.items() if values != missing
+    ]
     inputs = [
-        Difference(f"scenario.{name}", Scenario.model_fields[name].title or name, "", values, (None,) * len(plans), "")
+        Difference(f"scenario.{name}", Scenario.model_fields[name].title or name, "", values, (None,) * len(plans))
         for name in Scenario.model_fields
         if name != "catalog_version" and len(set(values := tuple(plan.scenario[name] for plan in plans))) > 1
     ]
@@ -72,12 +92,28 @@ def _differs(change: float | None) -> bool:
     return change is None or abs(change) > ALIKE
 
 
-def _difference(path: str, declared: Declaration, values: tuple[Any, ...], plans: Sequence[Plan]) -> Difference:
+def _difference(
+    path: str, declared: Declaration, values: tuple[Any, ...], plans: Sequence[Plan], drawn: Sequence[DrawnPlan]
+) -> Difference:
     """One result of every plan."""
     changes = tuple(_change(values[0], value) for value in values)
     furthest = _furthest(changes)
     cause = _cause(path, declared, plans[0], plans[furthest]) if furthest else ""
-    return Difference(path, declared.label, declared.unit, values, changes, cause)
+    ranges = [_ranges(path, declared.unit, plans, drawn, place) for place in range(len(plans))]
+    absolute, relative = zip(*(each or (None, None) for each in ranges), strict=True)
+    return Difference(path, declared.label, declared.unit, values, changes, absolute, relative, cause)
+
+
+def _ranges(
+    path: str, unit: str, plans: Sequence[Plan], drawn: Sequence[DrawnPlan], place: int
+) -> tuple[Band, Band] | None:
+    """How far a result of a plan is from the first plan's, absolute and relative, where both are drawn."""
+    if not place or not drawn:
+        return None
+    first, other = (value_of(drawn[at], path) for at in (0, place))
+    if not (isinstance(first, Draws) and isinstance(other, Draws)):
+        return None
+    return ranges(first, other, err_alike(path, plans[0], plans[place]), unit)
 
 
 def _furthest(changes: Sequence[float | None]) -> int:

@@ -21,8 +21,9 @@ from app.plan.band import Band
 from app.plan.scenario import Scenario
 from app.report.charts import svg
 from app.report.labels import capitalize_first, in_words, lower_first, words
+from app.studies.differences import is_unclear
 from app.units import percent as show_percent
-from app.units import show, show_range
+from app.units import show, show_difference, show_range
 from app.web import assets
 from app.web.responses import HTML, PageCache, reply
 
@@ -104,6 +105,27 @@ def change(value: float | None) -> str:
     return "" if not value else ("+" if value > 0 else "−") + percent(abs(value))
 
 
+def difference(absolute: Band, relative: Band, share: bool = False) -> str:
+    """How far a result is from the first plan's: by how much and by which share of it, or that nobody can tell.
+
+    >>> difference(Band(-1.2e6, -0.8e6, -0.7e6, "USD"), Band(-0.02, -0.015, -0.012, "1"))
+    '−$0.80\u202fM (−1.20\u202f…\u202f−0.70), −1.5\u202f%'
+    >>> difference(Band(-60.0, 20.0, 80.0, "s"), Band(-0.001, 0.002, 0.004, "1"))
+    'no clear difference (−0.10\u202f…\u202f+0.40\u202f%)'
+    """
+    if is_unclear(relative):
+        ends = show_difference(relative.low, relative.typical, relative.high, "%").partition("(")[2]
+        return f"no clear difference ({ends.removesuffix(')')}\u202f%)"
+    if share:
+        low, typical, high = (end * 100 for end in (absolute.low, absolute.typical, absolute.high))
+        number, _, ends = show_difference(low, typical, high, "1").partition(" ")
+        return f"{number} points {ends}".rstrip()
+    rate = absolute.unit == "1/s"
+    text = show_difference(absolute.low, absolute.typical, absolute.high, "1" if rate else absolute.unit)
+    text += " /s" if rate else ""
+    return f"{text}, {change(relative.typical)}"
+
+
 def plain_band(value: Band | None) -> str:
     """A band as a bare number, for where the unit stands beside it.
 
@@ -175,6 +197,7 @@ def environment() -> Environment:
         "count": count,
         "odds": odds,
         "change": change,
+        "difference": difference,
         "words": words,
         "in_words": in_words,
         "capitalize_first": capitalize_first,

@@ -31,6 +31,22 @@ def test_charts_of_other_pages_lead_to_their_addresses(client: TestClient, page:
     assert len(set(map(len, rows))) == 1
 
 
+def test_a_comparison_is_a_chart_of_money_and_time(client: TestClient) -> None:
+    query = "a.gpus=512&b.gpus=1024&c.gpus=8&c.model=llama-3-405b"
+    html = client.get(f"/compare?{query}").text
+    assert re.search(r'data-figure="/chart/compare\.json\?[^"]*c\.gpus=8', html)
+    rows = list(csv.reader(io.StringIO(client.get(f"/chart/compare.csv?{query}").text)))
+    assert [row[0] for row in rows[1:]] == ["A", "B", "C"]
+    assert rows[3][2:5] == ["", "", ""]  # C does not fit: it has no time
+    figure = client.get(f"/chart/compare.json?{query}").json()
+    points = [trace for trace in figure["data"] if trace["mode"] == "markers"]
+    assert [point["marker"]["symbol"] for point in points] == ["circle", "square"]
+    assert [point["x"][0] for point in points] == [pytest.approx(float(row[3])) for row in rows[1:3]]
+    assert figure["layout"]["title"]["text"] == "B is the soonest; A is the cheapest to buy."
+    assert "polygon" in client.get(f"/chart/compare.svg?{query}").text
+    assert client.get("/chart/compare.svg?b.gpus=many").json()["errors"][0]["pointer"] == "#/b.gpus"
+
+
 def test_picture_numbers_and_specification_are_of_one_plan(client: TestClient) -> None:
     query = "?gpus=512&scale_out=roce-400"
     capital = client.get(f"/api/v1/plan{query}").json()["costs"]["capital_parts"]

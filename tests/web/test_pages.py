@@ -15,7 +15,7 @@ from app.plan import declarations
 from app.plan.band import Band
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario, group_of
-from app.units import show
+from app.units import show, show_difference
 from app.web import responses, settings, templating
 from app.web.application import create_app
 from app.web.pages.sections import SECTIONS
@@ -358,13 +358,20 @@ def test_a_comparison_puts_what_differs_first_with_its_cause(client: TestClient)
     ids = (attributes.get("id", "") for _, attributes in page.elements)
     documents = [name for name in ids if name.startswith("document-")]
     assert len(documents) == len(set(documents)) > 10  # each source once
-    assert "and its run costs" in page.text("verdict")
+    assert "less to buy, and its run" in page.text("verdict")
+    assert "no clear difference (−" in text
+    capital = next(row for row in compared["differences"] if row["field"] == "costs.capital")
+    assert capital["differences"][0] is None
+    assert capital["differences"][1]["high"] < 0  # RoCE costs less to buy at any prices of the day
+    band = capital["differences"][1]
+    said = show_difference(band["low"], band["typical"], band["high"], "USD")
+    assert f"{said}, {templating.change(capital['changes'][1])}" in text  # page and API say the same
     assert "C data parallel: +" in text  # the plan that a cause is of
 
 
 def test_fields_without_a_letter_hold_for_every_plan(client: TestClient) -> None:
     text = get(client, "/compare?gpus=512").text()
-    assert text.count("512 × H100 SXM") == 2
+    assert text.count("512 × H100 SXM") == 4  # a heading and a point of the chart each
     assert "RoCE" in text
     text = get(client, "/compare?gpus=512&b.gpus=256").text()
     assert "512 × H100 SXM" in text

@@ -290,14 +290,16 @@ def memory_of(setup: JobSetup, inputs: StepInputs, par: arguments.Parallelism | 
     )
 
 
-@lru_cache(maxsize=64)
-def erring(width: int, error: float) -> Floats:
+@lru_cache(maxsize=128)
+def erring(width: int, error: float, key: str = "residual") -> Floats:
     """The model's own relative error as draws, none for the first: for what is no product, such as a difference.
+
+    Errors of different keys are independent.
 
     Kept: it takes 25 µs, the same for every plan of a stack.
     """
     most = float(np.exp(error * Z95 / Z90)) if width > 1 else 1.0
-    draws = Estimate(1.0, "1", "", low=1 / most, high=most, key="residual").draws() if most > 1 else np.ones(width)
+    draws = Estimate(1.0, "1", "", low=1 / most, high=most, key=key).draws() if most > 1 else np.ones(width)
     draws.flags.writeable = False
     return draws
 

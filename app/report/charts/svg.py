@@ -35,6 +35,12 @@ HATCHES = {
     "x": "M-1 8L8 -1M-1 -1L8 8",
     ".": "M2 3.5h2",
 }
+POLYGONS = {
+    "square": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+    "triangle-up": ((0, -1.2), (1.1, 0.9), (-1.1, 0.9)),
+    "diamond": ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)),
+}
+"""Corners of a point that is no circle, about its middle."""
 LEGEND_ROW = 20.0
 BASELINE = {"bottom": -5.0, "middle": 4.5, "top": 12.0}
 ANCHORS = {"left": "start", "center": "middle", "right": "end"}
@@ -370,11 +376,16 @@ def _points(plot: Plot, trace: Mapping[str, Any]) -> Iterator[str]:
         symbol = symbols if isinstance(symbols, str) else symbols[index]
         fill = ("var(--chart-paper)", paint) if symbol.endswith("open") else (paint, "var(--chart-paper)")
         said = str(words[index] if index < len(words) else trace.get("name", "")).replace("<br>", ": ")
-        yield (
-            f'<circle cx="{_percent(plot.across(x))}" cy="{_length(plot.down(y))}" '
-            f'r="{_length(marker["size"] / 2)}" fill="{fill[0]}" '
-            f'stroke="{fill[1]}" stroke-width="2"><title>{said}</title></circle>'
-        )
+        place, half = (_percent(plot.across(x)), _length(plot.down(y))), marker["size"] / 2
+        look = f'fill="{fill[0]}" stroke="{fill[1]}" stroke-width="2"'
+        if symbol in POLYGONS:
+            corners = " ".join(f"{_length(across * half)},{_length(up * half)}" for across, up in POLYGONS[symbol])
+            yield (
+                f'<svg x="{place[0]}" y="{place[1]}" overflow="visible"><polygon points="{corners}" {look}>'
+                f"<title>{said}</title></polygon></svg>"
+            )
+        else:
+            yield (f'<circle cx="{place[0]}" cy="{place[1]}" r="{_length(half)}" {look}><title>{said}</title></circle>')
 
 
 def _line(plot: Plot, shape: Mapping[str, Any]) -> str:

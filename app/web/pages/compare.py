@@ -9,15 +9,19 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
 from app.catalog.load import Catalog
+from app.plan.band import Band
 from app.plan.recommendation import counterpart
 from app.plan.result import Plan
 from app.plan.scenario import Scenario, another_network
+from app.report.charts import comparison_charts
 from app.studies import comparison
+from app.studies.differences import is_unclear
+from app.units import show_range
 from app.web import form
 from app.web.heavy_queue import compute
 from app.web.pages import shared
 from app.web.pages.shared import PageRoute, Slice, results_of, slices
-from app.web.templating import page, percent
+from app.web.templating import difference, page, percent_band
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -69,20 +73,27 @@ async def compare_plans(request: Request) -> Response:
 def _compare(request: Request) -> Response:
     pairs = request.query_params.multi_items()
     catalog: Catalog = request.app.state.catalog
+    pairs, bound_forms = bound_plans(request, pairs, catalog)
+    typed = [(name, value) for name, value in pairs if value.strip()]
+    if len(typed) < len(pairs):
+        return RedirectResponse(shared.address(request, "/compare", urlencode(_pruned(typed))), 303)
+    return _comparison(request, pairs, bound_forms, catalog)
+
+
+def bound_plans(
+    request: Request, pairs: list[tuple[str, str]], catalog: Catalog
+) -> tuple[list[tuple[str, str]], list[form.BoundForm]]:
+    """The fields by letter and the plans they ask for; without letters, the plan asked for beside its usual rival."""
     common = [(name, value) for name, value in pairs if not _lettered(name)]
     if len(common) == len(pairs) and (start := form.bind(common, catalog).scenario) is not None:
         rival = counterpart(catalog.scale_out[start.scale_out], catalog)
         address = _against(request, start, [another_network(rival.key)] if rival else [{}])
         pairs, common = parse_qsl(address.partition("?")[2]), []
     last = max((name[0] for name, _ in pairs if _lettered(name)), default="b")
-    bound_forms = [
+    return pairs, [
         form.bind([*common, *((name[2:], value) for name, value in pairs if name.startswith(f"{letter}."))], catalog)
         for letter in LETTERS[: max(2, LETTERS.index(last) + 1)]
     ]
-    typed = [(name, value) for name, value in pairs if value.strip()]
-    if len(typed) < len(pairs):
-        return RedirectResponse(shared.address(request, "/compare", urlencode(_pruned(typed))), 303)
-    return _comparison(request, pairs, bound_forms, catalog)
 
 
 LETTERS = "abcd"
@@ -140,7 +151,11 @@ def _comparison(
     values: dict[str, Any] = {
         "comparison": compared,
         "alike": comparison.ALIKE,
-        "verdict": _difference_in_a_sentence(compared) if compared else "",
+        "verdict": _difference_in_a_sentence(compared, _named_by_what_differs(compared, catalog)) if compared else "",
+        "figure": comparison_charts.money_and_time(compared, [column.headline for column in columns])
+        if compared
+        else None,
+        "query_text": urlencode(pairs),
         "columns": columns,
         "letters": letters,
         "controls": list(zip(*shown, strict=True)),
@@ -166,12 +181,15 @@ def _told(columns: Sequence[ComparedPlan]) -> Mapping[tuple[str, str], str]:
     return told
 
 
-def _difference_in_a_sentence(compared: comparison.Comparison) -> str:
-    """What the comparison comes to: time and money of the run, or tokens and their cost, against the first plan."""
+def _difference_in_a_sentence(compared: comparison.Comparison, names: Sequence[str]) -> str:
+    """What the comparison comes to: time and money, or requests and what tokens cost, against the first plan."""
     rows = {row.field: row for row in (*compared.differences, *compared.same)}
     serves = all(plan.serving is not None for plan in compared.plans)
     said = _tokens if serves else _run
-    parts = [f"{LETTERS[place].upper()} {said(rows, place)}" for place in range(1, len(compared.plans))]
+    parts = [
+        f"{LETTERS[place].upper()}{f' ({names[place]})' if names[place] else ''} {said(rows, place)}"
+        for place in range(1, len(compared.plans))
+    ]
     return "Against plan A: " + "; ".join(parts) + "."
 
 
@@ -179,42 +197,76 @@ Rows = Mapping[str, comparison.Difference]
 IN_PART = "cannot be compared in full"
 
 
-def _change(rows: Rows, field: str, place: int) -> float | None:
-    return rows[field].changes[place] if field in rows else None
+def _moved(rows: Rows, field: str, place: int) -> tuple[Band, Band] | None:
+    """How far a plan's result is from the first's, absolute and relative; ``None`` where one has none."""
+    if field not in rows or not rows[field].ratios:
+        return None
+    absolute, relative = rows[field].differences[place], rows[field].ratios[place]
+    return (absolute, relative) if absolute and relative else None
 
 
 def _run(rows: Rows, place: int) -> str:
-    """How time and money of a plan's run differ from the first's."""
-    slower, dearer = (_change(rows, field, place) for field in ("training.time_to_train", "costs.per_run"))
-    if slower is None or dearer is None:
+    """How time, capital and the run's cost of a plan differ from the first's."""
+    fields = "training.time_to_train", "costs.capital", "costs.per_run"
+    time, capital, run = (_moved(rows, field, place) for field in fields)
+    if time is None or run is None or capital is None:
         return IN_PART
-    pace = "takes as long" if abs(slower) < comparison.ALIKE else f"takes {more_or_less(slower, 'longer', 'less time')}"
-    price = f"costs {more_or_less(dearer, 'more', 'less')}" if abs(dearer) > comparison.ALIKE else "costs as much"
-    return f"{pace} and its run {price}"
+    pace = in_words(time[1], time[1], ("takes", "longer", "less time"), "as long")
+    bought = in_words(*capital, ("costs", "more", "less"), "as much")
+    used = in_words(*run, ("its run", "more", "less"), "as much")
+    return f"{pace}, {bought} to buy, and {used}"
 
 
 def _tokens(rows: Rows, place: int) -> str:
     """How a plan's requests a second and the cost of its tokens differ from the first's."""
     fields = "serving.requests_per_second", "serving.costs.per_million_output_tokens"
-    more, dearer = (_change(rows, field, place) for field in fields)
+    more, dearer = (_moved(rows, field, place) for field in fields)
     if more is None:
         return IN_PART
-    pace = (
-        f"answers {more_or_less(more, 'more', 'fewer')} requests" if abs(more) > comparison.ALIKE else "answers as many"
-    )
+    pace = in_words(more[1], more[1], ("answers", "more requests", "fewer requests"), "as many")
     if dearer is None:
         return pace
-    price = f"cost {more_or_less(dearer, 'more', 'less')}" if abs(dearer) > comparison.ALIKE else "cost as much"
-    return f"{pace}, and its tokens {price}"
+    return f"{pace}, and its tokens {in_words(dearer[1], dearer[1], ('cost', 'more', 'less'), 'as much')}"
 
 
-def more_or_less(value: float, more: str, less: str) -> str:
-    """A relative change in words.
+def in_words(shown: Band, change: Band, words: tuple[str, str, str], same: str) -> str:
+    """A change with its range: what a plan does, more or less of it, or that nobody can tell.
 
-    >>> more_or_less(-0.012, "more", "less")
-    '1.2\u202f% less'
+    It is ``shown`` in its unit, or as per cent where that is the relative ``change`` itself.
+
+    >>> less = Band(-0.02, -0.012, -0.01, "1")
+    >>> in_words(less, less, ("costs", "more", "less"), "as much")
+    'costs 1.20\u202f% (1.00–2.00) less'
+    >>> in_words(Band(-7e5, -6e5, -5e5, "USD"), less, ("costs", "more", "less"), "as much")
+    'costs $600\u202fK (500–700) less'
+    >>> unclear = Band(-0.01, 0.004, 0.02, "1")
+    >>> in_words(unclear, unclear, ("takes", "longer", "less time"), "as long")
+    'takes about as long (−1.0\u202f…\u202f+2.0\u202f%)'
     """
-    return f"{percent(abs(value))} {more if value > 0 else less}"
+    does, more, less = words
+    if change.low == change.high and abs(change.typical) < comparison.ALIKE:
+        return f"{does} {same}"
+    if is_unclear(change):
+        return f"{does} about {same} ({difference(change, change).partition('(')[2]}"
+    low, high = sorted((abs(shown.low), abs(shown.high)))
+    size = Band(low, abs(shown.typical), high, shown.unit)
+    text = percent_band(size) if shown is change else show_range(size.low, size.typical, size.high, size.unit)
+    return f"{does} {text} {more if change.typical > 0 else less}"
+
+
+def _named_by_what_differs(compared: comparison.Comparison, catalog: Catalog) -> list[str]:
+    """Each plan by the first input in which it differs from the first plan; blank where it differs in none."""
+    return [
+        next(
+            (
+                form.shown(row.field.removeprefix("scenario."), row.values[place], catalog)
+                for row in compared.asked
+                if row.values[place] != row.values[0]
+            ),
+            "",
+        )
+        for place in range(len(compared.plans))
+    ]
 
 
 def _side_by_side(request: Request, scenarios: list[Scenario]) -> str:
