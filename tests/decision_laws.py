@@ -386,19 +386,37 @@ def what_sizing_names_is_its_plan(asked: Asked) -> None:
 
 
 def a_row_of_a_sweep_is_its_plan(asked: Asked) -> None:
-    """A row among those of another size, another jitter and another price has the figures of its plan alone."""
-    own = {"gpus": asked["gpus"], "jitter": asked.get("jitter", Scenario.model_fields["jitter"].default)}
-    plan = plan_of({**asked, **own, "price_node": 2e5})
-    base = {name: value for name, value in asked.items() if name not in {*own, "price_node"}}
-    varied = {"jitter": [0.3, own["jitter"]], "gpus": [2 * own["gpus"], own["gpus"]], "price_node": [1e5, 2e5]}
-    *_, row = sweep(Grid(base=base, grid=varied), CATALOG)
-    assert {name: row[name] for name in own} == own
-    for name in RESULTS:
-        alone, found = typical(plan, name), row[name]
-        if alone is None or found is None:
-            assert alone is found, f"{name}: {found} in the row, {alone} alone"
-        else:
-            assert abs(found - alone) <= NEAR * abs(alone), f"{name}: {found} in the row, {alone} alone"
+    """A row among those that have more GPUs, other prices, or are as usual otherwise has the figures of its plan alone.
+
+    Held as it is asked, where the parallelism is searched, and where all of it is given.
+    """
+    given = GIVEN | {"global_batch": 2 * asked["gpus"]}
+    for question in (dict(asked), given | dict(asked)):
+        varied: dict[str, list[Any]] = {"electricity": [2e-8, 3e-8], "gpus": [2 * asked["gpus"], asked["gpus"]]}
+        for name in [name for name in asked if name in OTHERS][:2]:
+            varied[name] = [Scenario.model_fields[name].default, asked[name]]
+        varied["micro_batch"] = [2, 1] if "micro_batch" in question else [None]
+        own = {name: values[-1] for name, values in varied.items()}
+        base = {name: value for name, value in question.items() if name not in own}
+        *_, row = sweep(Grid(base=base, grid=varied), CATALOG)
+        assert {name: row[name] for name in own} == own
+        plan = plan_of({**base, **own})
+        for name in RESULTS:
+            alone, found = typical(plan, name), row[name]
+            if alone is None or found is None:
+                assert alone is found, f"{name}: {found} in the row, {alone} alone, of {own}"
+            else:
+                assert abs(found - alone) <= NEAR * abs(alone), f"{name}: {found} in the row, {alone} alone, of {own}"
+        errors = {finding.message for finding in plan.findings if finding.severity == "error"}
+        of_message = {f.message for f in plan.findings if "algorithm" in f.fields}
+        assert row["error"] in errors or not errors - of_message, f"{row['error']!r} in the row, {errors} alone"
+
+
+GIVEN: Asked = {
+    "tensor_parallel": 1, "pipeline_parallel": 1, "virtual_pipeline": 1, "context_parallel": 1, "expert_parallel": 1,
+    "micro_batch": 1, "sequence_parallel": True, "sharding": "optimizer", "recompute": "none",
+}  # fmt: skip
+"""A parallelism that divides."""
 
 
 LAWS: tuple[Law, ...] = (

@@ -31,7 +31,7 @@ def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def of_question(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
     """What does not fit together, what is not on sale yet, what is far from usual, what a link was made with."""
     yield from _nodes(cluster)
-    yield from _links(cluster, scenario)
+    yield from of_links(cluster, scenario)
     yield from _status(cluster)
     yield from _shape(scenario, catalog)
     yield from unusual_values(cluster, scenario, catalog)
@@ -84,7 +84,8 @@ def _nodes(cluster: Cluster) -> Iterator[Finding]:
         yield Finding("warning", "partial-node", text, ("gpus",), advice, changes)
 
 
-def _links(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
+def of_links(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
+    """What of GPU, server and links does not go together."""
     if cluster.gpu.key not in cluster.platform.gpus:
         yield Finding(
             "warning",

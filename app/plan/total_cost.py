@@ -51,8 +51,13 @@ class Rates(NamedTuple):
 
 
 @lru_cache(maxsize=128)
+def _kept_rates(prices: PriceList, platform: str, gpus_per_node: int, gpu: str) -> Rates:
+    """The rates in force. Kept: it takes 20 µs, twice a plan, whatever the size of its cluster."""
+    return _rates(prices, platform, gpus_per_node, gpu)
+
+
 def _rates(prices: PriceList, platform: str, gpus_per_node: int, gpu: str) -> Rates:
-    """Those in force for a node and its GPU. Kept: it takes 20 µs, twice a plan, whatever the size of its cluster."""
+    """Those in force for a node and its GPU."""
     node, electricity = prices.node(prices.catalog.platforms[platform], gpus_per_node), prices.electricity()
     storage = prices.storage() if "storage_capacity" in prices.given else None
     pue, support, infrastructure = (prices.rate(name) for name in ("pue", "support", "infrastructure"))
@@ -141,7 +146,11 @@ def ownership(cluster: Cluster, network: Network, prices: PriceList) -> Ownershi
 
     Kept: it takes 0.3 ms, and every job on a cluster shares it, as do those that ask whether its rival is better.
     """
-    rates = _rates(prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key)
+    return _owned(network, prices, _kept_rates(prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key))
+
+
+def _owned(network: Network, prices: PriceList, rates: Rates) -> Ownership:
+    cluster = network.cluster
     power, typical_power, power_sources = _power(cluster, network, prices.catalog)
     nodes = costs.line(cluster.bought_nodes, draws_or_nan(rates.node))
     spares = cluster.request.spare_nodes
@@ -185,7 +194,17 @@ class TotalCost:
 
 def total_cost(cluster: Cluster, network: Network, prices: PriceList, time_to_train: Floats) -> TotalCost:
     """Price a cluster, its keep, and the run that lasts ``time_to_train`` [s]."""
-    owned = ownership(cluster, network, prices)
+    return _spent(ownership(cluster, network, prices), time_to_train)
+
+
+def cost_columns(network: Network, columns: Mapping[str, Floats], time_to_train: Floats) -> TotalCost:
+    """The same of a network's cluster at columns of prices, see `PriceList.columns`, and times of a run."""
+    cluster, prices = network.cluster, network.prices.columns(columns)
+    owned = _owned(network, prices, _rates(prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key))
+    return _spent(owned, time_to_train[:, None])
+
+
+def _spent(owned: Ownership, time_to_train: Floats) -> TotalCost:
     return TotalCost(owned, time_to_train, _costs(owned, time_to_train), tuple(_findings(owned)))
 
 
@@ -474,7 +493,7 @@ def _hall_findings(owned: Ownership) -> Iterator[Finding]:
             f"Air carries {units.show(most, 'W')} out of a rack at most, with cooled doors; the servers are air-cooled."
         )
         yield Finding("warning", "beyond-air", text, ("rack_power",), "Take liquid-cooled servers, or fill racks less.")
-    drawn = float(owned.power[0] * owned.rates.pue.typical)
+    drawn = 0.0 if site is None else float(owned.power[0] * owned.rates.pue.typical)
     if site is not None and drawn > site:
         text = f"The site would draw {units.show(drawn, 'W')} at most, {units.show(drawn - site, 'W')} over its limit."
         fits = int(cluster.gpus * site / drawn)

@@ -1,12 +1,7 @@
 """The stages of one plan up to its costs, without ranges: what studies that ask many plans read results of."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
-
-import numpy as np
-from numpy.typing import NDArray
 
 from app.catalog.load import Catalog
 from app.plan import result
@@ -31,24 +26,14 @@ class Stages:
     findings: tuple[Finding, ...]
 
 
-def stages(
-    scenario: Scenario,
-    catalog: Catalog,
-    prices: Mapping[str, NDArray[np.float64]] = MappingProxyType({}),
-    *,
-    listed: bool = True,
-) -> Stages:
-    """Network, job and costs of a scenario; with columns of prices, `OF_NO_DESIGN`, those of each of them in turn.
-
-    Unless they are ``listed``, bills and what else no figure of a sweep rests on are left out.
-    """
+def stages(scenario: Scenario, catalog: Catalog) -> Stages:
+    """Network, job and costs of a scenario."""
     network = network_of(scenario, catalog)
     job = training_job.job_on(network, scenario, catalog)
     if network.unbuildable:
         job = job.unfinished()
-    paid = network.prices.columns(prices) if prices else network.prices
-    cost = total_cost(network.cluster, network, paid, job.training.time_to_train.values)
-    cluster, fabric = (_hardware.__wrapped__ if prices else _hardware)(cost.owned, listed)
+    cost = total_cost(network.cluster, network, network.prices, job.training.time_to_train.values)
+    cluster, fabric = _hardware(cost.owned)
     return Stages(
         cluster=cluster,
         fabric=fabric,
@@ -61,6 +46,6 @@ def stages(
 
 
 @lru_cache(maxsize=32)
-def _hardware(owned: Ownership, listed: bool) -> tuple[result.Cluster[Draws], Fabric[Draws]]:
+def _hardware(owned: Ownership) -> tuple[result.Cluster[Draws], Fabric[Draws]]:
     """The cluster and its network. Kept: it takes 0.8 ms, and every job on a cluster shares it."""
-    return cluster_of(owned), fabric_of(owned.network, owned.capital, listed)
+    return cluster_of(owned), fabric_of(owned.network, owned.capital)

@@ -1,33 +1,29 @@
-"""A grid of scenarios, answered one after the other in constant memory."""
+"""A grid of scenarios, answered some at a time in constant memory."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from itertools import islice, product, takewhile
-from math import isfinite, nan, prod
-from typing import Annotated, Any, NamedTuple
+from itertools import islice, product
+from math import prod
+from time import thread_time
+from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
 from app.catalog.load import Catalog
-from app.plan.band import Band, nan_is_an_answer
+from app.plan.band import Band
 from app.plan.declarations import figures, value_of
 from app.plan.evaluate import evaluate
-from app.plan.prices import OF_NO_DESIGN
-from app.plan.result import Finding, Plan
+from app.plan.result import Plan
 from app.plan.scenario import Scenario
-from app.studies.stages import stages
+from app.studies.plan_columns import COLUMNS, PlanColumns, worst
 
-Floats = NDArray[np.float64]
 SWEPT = tuple(name for name, declared in figures(Plan).items() if "sweep" in declared.show)
 RESULTS = tuple(name for name in SWEPT if not name.startswith("serving."))
 """The results in each row unless others are asked for, by their names in a plan."""
 SERVED = tuple(name for name in SWEPT if not name.startswith(("training.", "memory.")))
 """The same where the workload is serving."""
-STAGED = frozenset(RESULTS)
-"""Results that need no whole plan, only its stages up to the costs, which take a fraction of the time."""
 
 
 def result_name(name: str) -> str:
@@ -81,74 +77,51 @@ class Grid(BaseModel):
         return prod(len(values) for values in self.grid.values())
 
 
-TOGETHER = 1024
-"""Points that are worked out together at most."""
+LEAST, MOST = 16, 4096
+"""Points that are worked out together."""
+AT_ONCE = 0.1
+"""Processor time that they may take before fewer are worked out together, and half of which lets more be [s]."""
 
 
 def sweep(grid: Grid, catalog: Catalog) -> Iterator[dict[str, Any]]:
     """One flat row a scenario: the varied fields, then the typical results, ``error`` where it cannot be answered.
 
-    The last field of the grid varies fastest. Points that differ in prices alone, the last fields, are columns of one
-    plan: only what money it takes is worked out for each.
+    The last field of the grid varies fastest. Points are columns of one plan where the results allow it, see
+    `app.studies.plan_columns`; else each is a plan.
     """
     typical = catalog.typical_only()
-    last = _prices_at_the_end(grid)
-    others = {name: values for name, values in grid.grid.items() if name not in last}
-    prices = [_checked(name, grid.grid[name]) for name in last]
-    for values in product(*others.values()):
-        fields = dict(zip(others, values, strict=True))
-        points = product(*prices)
-        while several := list(islice(points, TOGETHER)):
-            yield from _rows(grid, typical, fields, [dict(zip(last, point, strict=True)) for point in several])
+    if not COLUMNS.issuperset(grid.results) or _serves(vars(grid)):
+        yield from _plans(grid, typical)
+        return
+    together = PlanColumns(grid.base, grid.grid, grid.results, typical)
+    points = product(*(range(len(values)) for values in grid.grid.values()))
+    size = LEAST
+    while several := list(islice(points, size)):
+        begin = thread_time()
+        answered = together.of(np.array(several))
+        took = thread_time() - begin
+        size = max(size // 2, LEAST) if took > AT_ONCE else min(2 * size, MOST) if took < AT_ONCE / 2 else size
+        names = columns(grid)
+        given = (
+            [values[point[place]] for point in several] for place, values in enumerate(grid.grid.values())
+        )  # fmt: skip
+        for values in zip(*given, *(answered[name] for name in names[len(grid.grid) :]), strict=True):
+            yield dict(zip(names, values, strict=True))
 
 
-def _prices_at_the_end(grid: Grid) -> list[str]:
-    """The last fields of a grid, where they are prices alone that no design depends on and results need no more."""
-    if not STAGED.issuperset(grid.results) or _serves(vars(grid)):
-        return []
-    prices = takewhile(lambda name: name in OF_NO_DESIGN and None not in grid.grid[name], reversed(grid.grid))
-    return list(prices)[::-1]
-
-
-class _Price(NamedTuple):
-    """A price as it was given, what it is in base units, and what is wrong with it."""
-
-    given: Any
-    value: float
-    error: str = ""
-
-
-def _checked(name: str, values: Sequence[Any]) -> list[_Price]:
-    """Values of a field that is a price."""
-    reader: TypeAdapter[float] = TypeAdapter(Scenario.model_fields[name].rebuild_annotation())
-    checked = []
-    for value in values:
+def _plans(grid: Grid, catalog: Catalog) -> Iterator[dict[str, Any]]:
+    """The rows of a grid, each the plan of a scenario."""
+    for values in product(*grid.grid.values()):
+        fields = dict(zip(grid.grid, values, strict=True))
         try:
-            checked.append(_Price(value, reader.validate_python(value)))
+            scenario = Scenario.model_validate({**grid.base, **fields}, context={"catalog": catalog})
         except ValidationError as error:
-            checked.append(_Price(value, nan, error.errors()[0]["msg"]))
-    return checked
-
-
-def _rows(
-    grid: Grid, catalog: Catalog, fields: Mapping[str, Any], several: Sequence[Mapping[str, _Price]]
-) -> Iterator[dict[str, Any]]:
-    """The rows of points that have some fields in common and differ in prices."""
-    try:
-        scenario = Scenario.model_validate({**grid.base, **fields}, context={"catalog": catalog})
-    except ValidationError as error:
-        answered: Mapping[str, Sequence[Any]] = {name: [None] * len(several) for name in grid.results}
-        worst = error.errors()[0]["msg"]
-    else:
-        prices = {name: np.array([point[name].value for point in several]) for name in several[0]}
-        staged = STAGED.issuperset(grid.results) and scenario.workload == "training"
-        answer = _of_stages if staged else _of_plan
-        answered, findings = answer(scenario, catalog, grid.results, prices)
-        worst = next((finding.message for finding in findings if finding.severity == "error"), "")
-    for point, values in zip(several, zip(*answered.values(), strict=True), strict=True):
-        given = {**fields, **{name: price.given for name, price in point.items()}}
-        wrong = next((price.error for price in point.values() if price.error), "")
-        yield row(grid, given, {} if wrong else dict(zip(answered, values, strict=True)), wrong or worst)
+            yield row(grid, fields, {}, error.errors()[0]["msg"])
+            continue
+        plan = evaluate(scenario, catalog, include=())
+        results = {path: value_of(plan, path) for path in grid.results}
+        typical = {path: value.typical if isinstance(value, Band) else value for path, value in results.items()}
+        yield row(grid, fields, typical, worst(plan.findings))
 
 
 def row(grid: Grid, fields: Mapping[str, Any], results: Mapping[str, Any], error: str) -> dict[str, Any]:
@@ -159,28 +132,3 @@ def row(grid: Grid, fields: Mapping[str, Any], results: Mapping[str, Any], error
 def columns(grid: Grid) -> list[str]:
     """The columns of a row, in order."""
     return [*grid.grid, *grid.results, "error"]
-
-
-Answered = tuple[Mapping[str, Sequence[Any]], tuple[Finding, ...]]
-"""Of each result, by its name, the value at every point; and the findings."""
-
-
-@nan_is_an_answer
-def _of_stages(scenario: Scenario, catalog: Catalog, names: Sequence[str], prices: Mapping[str, Floats]) -> Answered:
-    """Typical values of some results of network, job and costs, nothing where one cannot be computed; the findings."""
-    answered = stages(scenario, catalog, prices, listed=False)
-    points = len(next(iter(prices.values()), (0,)))
-    values: dict[str, list[float | None]] = {}
-    for path in names:
-        column = np.broadcast_to(np.ravel(value_of(answered, path).values[..., 0]), points).tolist()
-        values[path] = [value if isfinite(value) else None for value in column]
-    return values, answered.findings
-
-
-def _of_plan(scenario: Scenario, catalog: Catalog, names: Sequence[str], _: Mapping[str, Floats]) -> Answered:
-    """The same of any results, words and flags among them, at the one point that has no prices apart."""
-    plan = evaluate(scenario, catalog, include=())
-    values = {path: value_of(plan, path) for path in names}
-    return {
-        path: [value.typical if isinstance(value, Band) else value] for path, value in values.items()
-    }, plan.findings

@@ -1,16 +1,20 @@
 """A grid of scenarios, row by row."""
 
+from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from app.catalog.load import load_catalog
+from app.plan.band import Band
+from app.plan.declarations import value_of
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
-from app.studies import parallel_sweep
+from app.studies import parallel_sweep, plan_columns
 from app.studies.sweep import RESULTS, Grid, columns, sweep
 
 
@@ -167,3 +171,91 @@ def test_a_row_without_a_network_has_no_time_of_the_run() -> None:
     assert alone.training.step_time is not None
     assert large["training.step_time"] == pytest.approx(alone.training.step_time.typical)
     assert [large[name] for name in ("training.time_to_train", "costs.per_run", "costs.rental")] == [None] * 3
+
+
+GIVEN = {
+    "model": "llama-3-8b", "tensor_parallel": 4, "pipeline_parallel": 2, "virtual_pipeline": 1, "context_parallel": 1,
+    "expert_parallel": 1, "micro_batch": 1, "sharding": "optimizer", "recompute": "none", "sequence_parallel": True,
+}  # fmt: skip
+
+
+def _alone(asked: dict[str, Any], results: Sequence[str] = RESULTS) -> dict[str, Any]:
+    """The typical results of a single plan, and its errors."""
+    plan = evaluate(Scenario.model_validate(asked), load_catalog().typical_only(), include=())
+    values = {name: value_of(plan, name) for name in results}
+    typical = {name: value.typical if isinstance(value, Band) else value for name, value in values.items()}
+    return typical | {"errors": [finding.message for finding in plan.findings if finding.severity == "error"]}
+
+
+def _each_row_is_its_plan(base: dict[str, Any], grid: dict[str, list[Any]], results: Sequence[str] = RESULTS) -> None:
+    rows = list(sweep(Grid(base=base, grid=grid, results=list(results)), load_catalog()))
+    for row in rows:
+        alone = _alone({**base, **{name: row[name] for name in grid}}, results)
+        assert {name: row[name] for name in results} == {
+            name: pytest.approx(alone[name], rel=1e-9) if isinstance(alone[name], float) else alone[name]
+            for name in results
+        }
+        assert row["error"] in (alone["errors"] or [""])
+
+
+def test_jobs_in_which_all_is_given_are_columns_of_one() -> None:
+    """Of 16 rows some divide, some fit no memory, some neither; stages are more than GPUs allow in the last."""
+    grid = {"sequence_length": [4096, 131072], "global_batch": [64, 100], "tensor_parallel": [1, 8], "jitter": [0, 0.1]}
+    _each_row_is_its_plan(GIVEN | {"gpus": 128}, grid)
+    rows = list(sweep(Grid(base=GIVEN | {"gpus": 128}, grid=grid), load_catalog()))
+    assert {bool(row["error"]) for row in rows} == {True, False}
+
+
+def test_a_sweep_may_vary_what_is_searched_and_what_is_given_together() -> None:
+    grid = {"micro_batch": [None, 2], "global_batch": [None, 64], "failure_rate": [None, "1e-4 /h"], "pue": [1.1, 1.4]}
+    _each_row_is_its_plan(GIVEN | {"gpus": 64}, grid)
+
+
+def test_hardware_that_varies_slowest_or_fastest_is_each_rows_own() -> None:
+    grid = {
+        "electricity": [2e-8, 3e-8],
+        "gpus": [16, 32],
+        "model": ["llama-3-8b", "13B"],
+        "gpu": ["h100-sxm", "h200-sxm"],
+    }
+    _each_row_is_its_plan(
+        {name: value for name, value in GIVEN.items() if name != "model"} | {"global_batch": 64}, grid
+    )
+
+
+def test_counts_and_words_of_the_hardware_are_columns_too() -> None:
+    names = ("fabric.leaf_switches", "fabric.switch", "fabric.latency", "fabric.share_of_capital", "cluster.racks")
+    _each_row_is_its_plan(GIVEN | {"global_batch": 64}, {"gpus": [64, 512], "price_node": [2e5, 3e5]}, names)
+
+
+def test_what_cannot_be_run_says_so_in_the_words_of_its_plan() -> None:
+    grid = {
+        "gpus": [256, 72],
+        "failure_rate": [0, "1 /h"],
+        "site_power": ["1 MW", "10 kW"],
+        "pipeline_parallel": [2, 64],
+    }
+    base = GIVEN | {"global_batch": 64}
+    errors = [row["error"] for row in sweep(Grid(base=base, grid=grid), load_catalog())]
+    _each_row_is_its_plan(base, grid)
+    for words in ("do not divide", "No parallelism", "makes no progress", "over its limit"):
+        assert any(words in error for error in errors), words
+
+
+def test_fields_that_do_not_go_together_are_rows_with_the_reason() -> None:
+    grid = {"model": ["llama-3-8b", "custom", "no-such"], "parameters": [None, 7e9], "gpus": [64, 0]}
+    rows = list(sweep(Grid(grid=grid), load_catalog()))
+    assert [bool(row["error"]) for row in rows] == [False, True, True, True, False, True, False, True] + [True] * 4
+    assert "greater than" in rows[1]["error"]
+    assert "leave them blank" in rows[2]["error"]
+    assert "not in the catalogue" in rows[8]["error"]
+
+
+def test_a_long_sweep_keeps_no_more_than_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_columns, "MOST_KEPT", 3)
+    together = plan_columns.PlanColumns(GIVEN, {"gpus": [8 * n for n in range(1, 9)]}, RESULTS, load_catalog())
+    few = [together.of(np.array([[place]]))["costs.capital"] for place in range(8)]
+    assert len(together.sites) <= 3
+    assert len(together.jobs) <= 3
+    again = plan_columns.PlanColumns(GIVEN, {"gpus": [8 * n for n in range(1, 9)]}, RESULTS, load_catalog())
+    assert [value for (value,) in few] == again.of(np.arange(8)[:, None])["costs.capital"]

@@ -325,18 +325,23 @@ def _stages(shape: Shape, degrees: Sequence[int], fixed: FixedDegrees) -> list[t
     """
     depth, virtual_pipeline, laid = int(shape.depth), fixed.virtual_pipeline, len(fixed.chunks)
     stages: list[tuple[int, int]] = []
+    if virtual_pipeline is not None:
+        return [(p, virtual_pipeline) for p in degrees if _staged(shape, p, virtual_pipeline, laid)]
     if laid:
-        return [(p, laid // p) for p in degrees if laid % p == 0 and virtual_pipeline in (None, laid // p)]
+        return [(p, laid // p) for p in degrees if laid % p == 0]
     for p in degrees:
-        if virtual_pipeline is not None:
-            stages += (
-                [(p, virtual_pipeline)] if virtual_pipeline == 1 or 1 < p <= (depth + 2) // virtual_pipeline else []
-            )
-            continue
         whole = [d for d in (depth, depth + 2) if p > 1 and d % p == 0][:1]
         chunks = sorted({1, *(v for d in whole for v in divisors(d // p))})
         stages += [(p, v) for v in chunks]
     return stages
+
+
+def _staged(shape: Shape, pipeline: Counts, virtual_pipeline: Counts, laid: int) -> Flags:
+    """Whether so many chunks of a stage that are given can be: see `_stages`; ``laid`` are those of a layout, or 0."""
+    if laid:
+        return (laid % pipeline == 0) & (virtual_pipeline == laid // pipeline)
+    deep_enough = (pipeline > 1) & (pipeline <= (int(shape.depth) + 2) // virtual_pipeline)
+    return (virtual_pipeline == 1) | deep_enough
 
 
 def _division(
@@ -577,40 +582,82 @@ def _result(
     )
 
 
-def _single(search: Search, limit: float) -> SearchResult:
-    """The search where everything is given: all there is to find is whether that divides and fits."""
+@dataclass(frozen=True)
+class Given:
+    """Configurations in which everything is given.
+
+    Attributes:
+        parallelism: the configurations.
+        whole: whether their degrees multiply to the cluster, and their stages have the layers.
+        divides: whether they divide.
+        memory: what the fullest GPU holds where they do [B].
+    """
+
+    parallelism: Parallelism
+    whole: Flags
+    divides: Flags
+    memory: Array
+
+
+def given(search: Search) -> Given:
+    """Whether configurations in which everything is given divide, and their memory.
+
+    Args:
+        search: one search, or several as one: every number of its job, GPU, constants and degrees may be a column.
+
+    Returns:
+        What there is to find where nothing is to be searched for.
+
+    >>> from app.formulas.training.examples import GPU, JOB, LINKS, LOSSLESS, MODEL
+    >>> pairs = FixedDegrees(2, 1, 1, 1, 1, 1, sharding=0, sequence_parallel=False, recompute=0)
+    >>> given(Search(MODEL, JOB, GPU, Software(), LOSSLESS, LINKS, np.array([8, 12]), pairs)).divides
+    array([ True, False])
+    """
     fixed, job = search.fixed, search.job
-    t, p, v, c = fixed.tensor or 1, fixed.pipeline or 1, fixed.virtual_pipeline or 1, fixed.context or 1
-    e, b = fixed.expert or 1, fixed.micro_batch or 1
+    t, p, v, c, e, b = (
+        getattr(fixed, name) for name in ("tensor", "pipeline", "virtual_pipeline", "context", "expert", "micro_batch")
+    )
     spans = e * fixed.ranks_of_expert(t)
-    _, whole, even, rounds, spread = _division(search.gpus, int(job.global_batch), t, p, c, spans, b)
-    staged = bool(_stages(search.shape, [p], fixed))
+    _, whole, even, rounds, spread = _division(search.gpus, _integer(job.global_batch), t, p, c, spans, b)
+    staged = _staged(search.shape, p, v, len(fixed.chunks))
     settings = {
-        "tensor": float(t),
-        "pipeline": float(p),
-        "virtual_pipeline": float(v),
-        "context": float(c),
-        "expert": float(e),
-        "micro_batch": float(b),
+        "tensor": t * 1.0,
+        "pipeline": p * 1.0,
+        "virtual_pipeline": v * 1.0,
+        "context": c * 1.0,
+        "expert": e * 1.0,
+        "micro_batch": b * 1.0,
         "sharding": float(fixed.sharding or NONE),
-        "sequence_parallel": float(t > 1 and bool(fixed.sequence_parallel)),
+        "sequence_parallel": where(t > 1, float(bool(fixed.sequence_parallel)), 0.0),
     }
     parallelism = search.parallelism(settings, fixed.recompute or 0)
-    divides = bool(staged and (rounds if v > 1 else even) and spread)
-    size = np.nan
-    if divides:
-        size = float(training_memory.memory(search.shape, job, parallelism, search.software, search.calibration).total)
+    divides = staged & where(v > 1, rounds, even) & spread
+    size: Array = np.nan
+    if any_(divides):
+        whole_memory = training_memory.memory(search.shape, job, parallelism, search.software, search.calibration)
+        size = where(divides, whole_memory.total, np.nan)
+    return Given(parallelism, staged & whole, divides, size)
+
+
+def _integer(number: Array) -> Counts:
+    return number.astype(np.int64) if isinstance(number, np.ndarray) else int(number)
+
+
+def _single(search: Search, limit: float) -> SearchResult:
+    """The search where everything is given: all there is to find is whether that divides and fits."""
+    only = given(search)
+    size = float(only.memory)
     fits = size <= limit
     return SearchResult(
-        enumerated=int(staged and whole),
-        divisible=int(divides),
+        enumerated=int(only.whole),
+        divisible=int(only.divides),
         feasible=int(fits),
         evaluated=0,
-        parallelism=parallelism,
+        parallelism=only.parallelism,
         time=np.full(int(fits), np.nan),
         memory=np.full(int(fits), size),
         smallest_memory=size,
-        smallest=parallelism if divides else None,
+        smallest=only.parallelism if only.divides else None,
     )
 
 

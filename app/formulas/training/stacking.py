@@ -18,9 +18,9 @@ from app.formulas.collectives.group_times import Links
 from app.formulas.collectives.ideal import Machine
 from app.formulas.fabric.placement import PINNED
 from app.formulas.records import but
-from app.formulas.training.arguments import GpuRates, Job, Parallelism
+from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism
 
-Part = TypeVar("Part", GpuRates, Job, Machine, Parallelism)
+Part = TypeVar("Part", GpuRates, Job, Machine, Parallelism, Calibration)
 Places = NDArray[np.int64]
 
 

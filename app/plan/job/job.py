@@ -8,6 +8,7 @@ import numpy as np
 
 from app.catalog.load import Catalog
 from app.formulas import transformer
+from app.formulas.arrays import Array
 from app.formulas.records import but
 from app.formulas.training import arguments, compute, parallelism_search
 from app.formulas.training.goodput import campaign_time, time_to_train
@@ -141,7 +142,7 @@ def _training(
     used, time = drawn.used, timing.time[0]
     flops = float(transformer.training_flops(model, drawn.job.sequence_length, drawn.job.causal))
     again = 0.0 if chosen is None else compute.repeated_work(model, drawn.job, chosen, drawn.software)
-    mfu = flops * request.tokens / (time * gpus * drawn.hardware.linear_peak)
+    mfu = np.asarray(utilization(flops, request.tokens, time, gpus * drawn.hardware.linear_peak))
     share, of_the_run = checkpoints.progress, (*used, *checkpoints.used)
     run = np.asarray(time_to_train(request.steps, time, share))
     overhead, extended = campaign_overhead(request.operation, setup.catalog)
@@ -169,6 +170,18 @@ def _training(
         active_parameters=float(transformer.active_parameters(model)),
         flops_per_token=flops,
     )
+
+
+def utilization(flops: Array, tokens: Array, time: Array, peak: Array) -> Array:
+    """Share of the arithmetic that the model needs, MFU = F·B·s/(T·n·R).
+
+    Args:
+        flops: model FLOPs of one token, F [FLOP].
+        tokens: of one step, B·s [1].
+        time: of one step, T [s].
+        peak: of all GPUs, n·R [FLOP/s].
+    """
+    return flops * tokens / (time * peak)
 
 
 def job_on(network: Network, scenario: Scenario, catalog: Catalog, quickest: int = WAYS) -> Job:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,9 +45,7 @@ def findings(
         yield Finding(
             "error",
             "does-not-fit",
-            f"The model does not fit: the most frugal way to run it as asked needs {show(least, 'B')} on each GPU of "
-            f"{show(capacity, 'B')} (sold as {show(gpu.memory_nominal.typical, 'B')}), of which {budget:.0%} can be "
-            "filled.",
+            too_large(setup, least),
             ("gpus", "model", "gpu"),
             _roomier(setup.request.parallelism, enough),
             {"gpus": enough} if enough else {},
@@ -89,6 +88,16 @@ def _unmeasured_stack(setup: JobSetup) -> Iterator[Finding]:
         "stack-not-measured",
         f"No published step of the stack {stack} went into the calibration; the ranges are wider for it.",
         ("stack",),
+    )
+
+
+def too_large(setup: JobSetup, least: float) -> str:
+    """That a model does not fit, in words: the most frugal way to run it needs so much of each GPU [B]."""
+    gpu = setup.cluster.gpu
+    return (
+        f"The model does not fit: the most frugal way to run it as asked needs {show(least, 'B')} on each GPU of "
+        f"{show(gpu.memory.typical, 'B')} (sold as {show(gpu.memory_nominal.typical, 'B')}), of which "
+        f"{setup.budget:.0%} can be filled."
     )
 
 
@@ -234,30 +243,49 @@ def _far_from_usual(setup: JobSetup) -> Iterator[Finding]:
 
 
 def does_not_divide(setup: JobSetup) -> Finding:
-    """Why no configuration divides: the first rule that the given numbers break."""
-    parallelism, layers = setup.request.parallelism, int(setup.inputs.shape.layers)
-    t, p = parallelism.tensor_parallel or 1, parallelism.pipeline_parallel or 1
-    c = parallelism.context_parallel or 1
-    gpus, size, b = setup.cluster.gpus, setup.request.batch, parallelism.micro_batch or 1
-    if gpus % (t * p * c):
-        text = f"{t} × {p} × {c} GPUs of a replica do not divide {gpus:,} GPUs."
-        fields_: tuple[str, ...] = ("tensor_parallel", "pipeline_parallel", "context_parallel", "gpus")
-        advice = "Choose degrees whose product divides the GPUs."
-    elif parallelism.pipeline_parallel and p > layers:
-        text = f"{p} pipeline stages are more than the model's {layers} layers."
-        fields_, advice = ("pipeline_parallel",), f"Use at most {layers}."
-    elif gpus // (t * p * c) * b > size and parallelism.tensor_parallel and parallelism.pipeline_parallel:
-        text = f"{gpus // (t * p * c):,} replicas of {b} sequences need more than the global batch of {size:,}."
-        fields_, advice = ("global_batch", "micro_batch"), "Raise the global batch or the degrees."
-    else:
-        text = f"No parallelism divides {gpus:,} GPUs, a global batch of {size:,} and the model's layers and heads."
-        fields_ = ("gpus", "global_batch", "tensor_parallel", "pipeline_parallel", "micro_batch")
+    """Why no configuration divides, and which batch does."""
+    gpus, size, degrees = setup.cluster.gpus, setup.request.batch, setup.request.parallelism
+    given = degrees.tensor_parallel, degrees.pipeline_parallel, degrees.context_parallel, degrees.micro_batch
+    broken = broken_rule(gpus, size, int(setup.inputs.shape.layers), *given)
+    changes, advice = {}, broken.advice
+    if not advice:
         advice = "Use numbers with more common divisors, such as powers of two."
         ((other, search),) = batch.settled([setup])
         if search.feasible:
             advice = f"A global batch of {other.request.batch:,} divides; left blank, the batch follows the GPUs."
-            return Finding("error", "does-not-divide", text, fields_, advice, {"global_batch": other.request.batch})
-    return Finding("error", "does-not-divide", text, fields_, advice)
+            changes = {"global_batch": other.request.batch}
+    return Finding("error", "does-not-divide", broken.text, broken.fields, advice, changes)
+
+
+class BrokenRule(NamedTuple):
+    """A rule that no configuration keeps, in words; the fields it is about; advice, blank where there is none yet."""
+
+    text: str
+    fields: tuple[str, ...]
+    advice: str = ""
+
+
+def broken_rule(
+    gpus: int, size: int, layers: int, tensor: int | None, pipeline: int | None, context: int | None, micro: int | None
+) -> BrokenRule:
+    """The first rule that the given numbers break.
+
+    >>> broken_rule(12, 64, 80, 8, None, None, None).text
+    '8 × 1 × 1 GPUs of a replica do not divide 12 GPUs.'
+    """
+    t, p, c, b = tensor or 1, pipeline or 1, context or 1, micro or 1
+    if gpus % (t * p * c):
+        text = f"{t} × {p} × {c} GPUs of a replica do not divide {gpus:,} GPUs."
+        about = ("tensor_parallel", "pipeline_parallel", "context_parallel", "gpus")
+        return BrokenRule(text, about, "Choose degrees whose product divides the GPUs.")
+    if pipeline and p > layers:
+        text = f"{p} pipeline stages are more than the model's {layers} layers."
+        return BrokenRule(text, ("pipeline_parallel",), f"Use at most {layers}.")
+    if gpus // (t * p * c) * b > size and tensor and pipeline:
+        text = f"{gpus // (t * p * c):,} replicas of {b} sequences need more than the global batch of {size:,}."
+        return BrokenRule(text, ("global_batch", "micro_batch"), "Raise the global batch or the degrees.")
+    text = f"No parallelism divides {gpus:,} GPUs, a global batch of {size:,} and the model's layers and heads."
+    return BrokenRule(text, ("gpus", "global_batch", "tensor_parallel", "pipeline_parallel", "micro_batch"))
 
 
 def _enough(setup: JobSetup) -> int | None:

@@ -1,0 +1,442 @@
+"""Many whole plans as columns: each stage is worked out once for all points that do not differ in what it reads.
+
+A grid's fields reach a plan's stages in turn: the site (cluster and network), the job, the run and the money. Of points
+on equal sites the network is designed once; jobs in which all is given, runs and money are arrays with one number a
+point, by the very functions that a single plan is made of.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from app.catalog.load import Catalog
+from app.formulas import transformer
+from app.formulas.training.goodput import campaign_time, time_to_train
+from app.plan.band import Draws, nan_is_an_answer
+from app.plan.communication import Communication
+from app.plan.declarations import figures, value_of
+from app.plan.findings import of_links
+from app.plan.job.breakdown import campaign_overhead
+from app.plan.job.inputs import JobRequest, JobSetup, step_inputs
+from app.plan.job.job import fabric_on
+from app.plan.job.job_columns import DEGREES, SIZES, JobColumns, given_jobs, is_given, own_number, searched_jobs
+from app.plan.job.job_findings import no_progress
+from app.plan.job.storage import checkpointing
+from app.plan.network import Network, fabric_of, network_of
+from app.plan.prices import OF_NO_DESIGN
+from app.plan.result import Finding, Plan
+from app.plan.scenario import (
+    SHAPE,
+    ClusterRequest,
+    CollectiveRequest,
+    ModelRequest,
+    NetworkRequest,
+    OperationRequest,
+    ParallelismRequest,
+    PriceRequest,
+    Request,
+    Scenario,
+    SoftwareRequest,
+)
+from app.plan.total_cost import TotalCost, cluster_of, cost_columns
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Objects = NDArray[np.object_]
+
+OF_RUNS = (
+    "training.step_time", "training.time_to_train", "training.productive_time", "training.campaign_time",
+    "training.mfu", "training.tokens_per_second", "memory.total",
+)  # fmt: skip
+"""Results of a job that columns have."""
+COLUMNS = frozenset(OF_RUNS) | {
+    name for name in figures(Plan) if name.startswith(("costs.", "cluster.", "fabric."))
+}  # fmt: skip
+"""Results that columns have."""
+
+
+def _names(*kinds: type[Request]) -> set[str]:
+    return {name for kind in kinds for name in kind.model_fields}
+
+
+TOGETHER = frozenset({"model", "parameters", "workload", *SHAPE})
+"""Fields whose values are right or wrong together."""
+COUNTED = (*DEGREES, *SIZES)
+"""Fields of a job that can be columns."""
+OF_SITE = frozenset(
+    _names(ClusterRequest, NetworkRequest, CollectiveRequest, PriceRequest) - OF_NO_DESIGN - {"message"} | {"graphs"}
+)
+OF_JOB = frozenset(
+    _names(ModelRequest, ParallelismRequest, SoftwareRequest) - {"training_tokens", "graphs"} - set(COUNTED)
+)
+OF_RUN = frozenset(_names(OperationRequest))
+MOST_KEPT = 512
+"""Sites and jobs that are kept for later points."""
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Values of a field in turn: what they mean in base units, what is wrong with any of them, which are blank."""
+
+    checked: Sequence[Any]
+    errors: Objects | None
+    blank: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, name: str, given: Sequence[Any], catalog: Catalog) -> "_Values":
+        """Those of a field of a scenario, checked."""
+        entry = Scenario.model_fields[name]
+        reader: TypeAdapter[Any] = TypeAdapter(entry.rebuild_annotation())
+        checked, errors = [], []
+        for value in given:
+            error = ""
+            try:
+                blank = isinstance(value, str) and not value.strip()
+                read = entry.default if blank else reader.validate_python(value, context={"catalog": catalog})
+            except ValidationError as wrong:
+                read, error = entry.default, wrong.errors()[0]["msg"]
+            checked.append(read)
+            errors.append(error)
+        blanks = np.array([value is None for value in checked])
+        return cls(checked, np.array(errors, object) if any(errors) else None, blanks)
+
+    @cached_property
+    def numbers(self) -> Floats:
+        """The same as numbers; none for blanks."""
+        return np.array([0 if value is None else value for value in self.checked])
+
+
+@dataclass(eq=False)
+class _Site:
+    """A cluster, its network and what times its transfers."""
+
+    network: Network
+    fabric: Communication
+    error: str
+    parts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class _Asked:
+    """A job on a site as far as its fields are not counted; of those that are searched, what came of each."""
+
+    site: _Site
+    setup: JobSetup
+    scenario: Scenario
+    given: bool
+    parameters: float
+    found: dict[tuple[int, ...], Any] = field(default_factory=dict)
+    progress: dict[tuple[int, ...], tuple[float, float]] = field(default_factory=dict)
+
+
+class _Rows(NamedTuple):
+    """Some points: of each field the place of its value, the same as a scenario, and the site and the job of each."""
+
+    places: Mapping[str, Whole]
+    kinds: Sequence[Scenario]
+    kind: Whole
+
+
+class _Runs(NamedTuple):
+    """What jobs take: figures by name, and why there are none."""
+
+    figures: Mapping[str, Floats]
+    error: Objects
+
+
+def distinct(columns: Sequence[NDArray[Any]], count: int) -> tuple[Whole, Whole]:
+    """Where each different row of some columns is first, and which of them each of so many rows is.
+
+    >>> distinct([np.array([5, 7, 5, 5]), np.array([0, 0, 0, 1])], 4)
+    (array([0, 3, 1]), array([0, 2, 0, 1]))
+    """
+    code = np.zeros(count, np.int64)
+    for column in columns:
+        code = np.unique(code * (int(column.max()) + 1) + column, return_inverse=True)[1]
+    _, first, which = np.unique(code, return_index=True, return_inverse=True)
+    return first, which
+
+
+class PlanColumns:
+    """A grid's plans, by the place of each of their fields' values.
+
+    What is worked out for some points is kept for later ones, of so many sites and jobs.
+    """
+
+    def __init__(
+        self, base: Mapping[str, Any], grid: Mapping[str, Sequence[Any]], results: Sequence[str], catalog: Catalog
+    ) -> None:
+        self.catalog = catalog
+        self.grid = grid
+        self.results = results
+        self.single = [name for name in grid if name in Scenario.model_fields and name not in TOGETHER]
+        self.together = [name for name in grid if name not in self.single]
+        self.base = {name: value for name, value in base.items() if name not in grid}
+        self.values = {name: _Values.of(name, grid[name], catalog) for name in self.single}
+        of_power = "site_power" in base or "site_power" in grid
+        self.paid = [name for name in self.single if name in OF_NO_DESIGN or (name == "pue" and not of_power)]
+        self.kinds: dict[tuple[int, ...], tuple[Scenario | None, str, int]] = {}
+        self.sites: dict[tuple[int, ...], _Site] = {}
+        self.jobs: dict[tuple[Any, ...], _Asked] = {}
+
+    @nan_is_an_answer
+    def of(self, places: Whole) -> dict[str, list[Any]]:
+        """The results at some points and their errors, as columns.
+
+        Args:
+            places: of each point the place of each field's value, fields in the grid's order.
+        """
+        by_name = dict(zip(self.grid, places.T, strict=True))
+        rows, error = self._checked(by_name, len(places))
+        columns: dict[str, Objects] = {name: np.full(len(places), None, object) for name in self.results}
+        fine = np.flatnonzero(error == "")
+        if len(fine):
+            some = _Rows({name: column[fine] for name, column in by_name.items()}, rows.kinds, rows.kind[fine])
+            answered, error[fine] = self._answered(some)
+            for name, column in answered.items():
+                columns[name][fine] = column
+        return {name: column.tolist() for name, column in columns.items()} | {"error": error.tolist()}
+
+    # What is asked ---------------------------------------------------------------------------------------------------
+
+    def _checked(self, places: Mapping[str, Whole], count: int) -> tuple[_Rows, Objects]:
+        """The points as scenarios, and the first error of each, by the order of fields."""
+        order = {name: rank for rank, name in enumerate(Scenario.model_fields)}
+        first, kind = distinct([places[name] for name in self.together], count)
+        kinds = [self._kind(tuple(int(places[name][row]) for name in self.together)) for row in first]
+        error = np.array([text for _, text, _ in kinds], object)[kind]
+        rank = np.array([rank for _, _, rank in kinds])[kind]
+        for name, values in self.values.items():
+            if values.errors is not None:
+                text = values.errors[places[name]]
+                worse = (text != "") & (order[name] < rank)
+                error[worse], rank[worse] = text[worse], order[name]
+        fallback = Scenario()
+        return _Rows(places, [scenario or fallback for scenario, _, _ in kinds], kind), error
+
+    def _kind(self, key: tuple[int, ...]) -> tuple[Scenario | None, str, int]:
+        """What is asked but for the fields that are checked by themselves, or what is wrong with it and where."""
+        if key not in self.kinds:
+            given = {name: self.grid[name][place] for name, place in zip(self.together, key, strict=True)}
+            try:
+                scenario = Scenario.model_validate({**self.base, **given}, context={"catalog": self.catalog})
+                self.kinds[key] = scenario, "", len(Scenario.model_fields)
+            except ValidationError as wrong:
+                worst = wrong.errors()[0]
+                names = list(Scenario.model_fields)
+                rank = names.index(worst["loc"][0]) if worst["loc"] and worst["loc"][0] in names else len(names) - 1
+                self.kinds[key] = None, worst["msg"], rank
+        return self.kinds[key]
+
+    def _scenario(self, rows: _Rows, row: int, without: Sequence[str] = ()) -> Scenario:
+        """The scenario of a point; some fields blank."""
+        names = (name for name in self.single if name not in without)
+        values = {name: self.values[name].checked[rows.places[name][row]] for name in names}
+        asked: Scenario = rows.kinds[rows.kind[row]].model_copy(update=values)
+        return asked
+
+    def _key(self, rows: _Rows, row: int, names: Sequence[str]) -> tuple[int, ...]:
+        return tuple(int(rows.places[name][row]) for name in names)
+
+    def _alike(self, rows: _Rows, of: Callable[[str], bool]) -> list[str]:
+        """Fields of the grid that decide something."""
+        return [name for name in self.grid if name in self.together or of(name)]
+
+    # What is answered ------------------------------------------------------------------------------------------------
+
+    def _answered(self, rows: _Rows) -> tuple[dict[str, Objects], Objects]:
+        count = len(rows.kind)
+        sites, site = self._sites(rows, count)
+        asked, which = self._asked(rows, sites, site)
+        jobs = self._jobs(rows, asked, which)
+        runs = self._runs(rows, asked, which, jobs)
+        columns = {name: np.full(count, None, object) for name in self.results}
+        for name in columns.keys() & runs.figures.keys():
+            columns[name] = _or_none(runs.figures[name])
+        error = np.array([each.error for each in sites], object)[site]
+        error = np.where(error == "", runs.error, error)
+        time = runs.figures["training.time_to_train"]
+        blanks = [self.values[name].blank[rows.places[name]] for name in self.paid]
+        first, group = distinct([site, *blanks], count)
+        for number, row in enumerate(first):
+            members = np.flatnonzero(group == number) if len(first) > 1 else np.arange(count)
+            paid = {
+                name: self.values[name].numbers[rows.places[name][members]]
+                for name, blank in zip(self.paid, blanks, strict=True)
+                if not blank[row]
+            }
+            cost = cost_columns(sites[site[row]].network, paid, time[members])
+            for name in columns.keys() - runs.figures.keys():
+                columns[name][members] = self._figure(name, sites[site[row]], cost)
+            error[members] = np.where(error[members] == "", worst(cost.findings), error[members])
+        return columns, error
+
+    def _figure(self, name: str, site: _Site, cost: TotalCost) -> Any:
+        """A result of hardware or money, one for all or one of each."""
+        part, _, path = name.partition(".")
+        if part == "costs":
+            return _plain(value_of(cost.costs, path))
+        if name == "fabric.share_of_capital":
+            return _plain(fabric_of(site.network, cost.owned.capital, listed=False).share_of_capital)
+        if part not in site.parts:
+            owned = cost.owned
+            listed = "fabric.latency" in self.results
+            fabric = part == "fabric"
+            site.parts[part] = fabric_of(site.network, owned.capital, listed) if fabric else cluster_of(owned)
+        return _plain(value_of(site.parts[part], path))
+
+    def _sites(self, rows: _Rows, count: int) -> tuple[list[_Site], Whole]:
+        """The different sites of some points, and which each has."""
+        names = self._alike(rows, lambda name: name in OF_SITE and name not in self.paid)
+        first, which = distinct([rows.places[name] for name in names], count)
+        if len(self.sites) + len(first) > MOST_KEPT:
+            self.sites.clear()
+            self.jobs.clear()
+        sites = []
+        for row in first:
+            key = self._key(rows, row, names)
+            if key not in self.sites:
+                scenario = self._scenario(rows, row, self.paid)
+                network = network_of(scenario, self.catalog)
+                fabric = fabric_on(network, scenario, self.catalog)
+                error = worst((*of_links(network.cluster, scenario), *network.findings))
+                self.sites[key] = _Site(network, fabric, error)
+            sites.append(self.sites[key])
+        return sites, which
+
+    def _asked(self, rows: _Rows, sites: Sequence[_Site], site: Whole) -> tuple[list[_Asked], Whole]:
+        """The different jobs, but for what is counted, and which each point has."""
+        names = self._alike(rows, lambda name: name in OF_JOB)
+        counted = [name for name in COUNTED if name in self.values]
+        blanks = [self.values[name].blank[rows.places[name]] for name in counted]
+        first, which = distinct([site, *(rows.places[name] for name in names), *blanks], len(site))
+        if len(self.jobs) + len(first) > MOST_KEPT:
+            self.jobs.clear()
+        asked = []
+        for row in first:
+            on = sites[site[row]]
+            key = (on, *self._key(rows, row, names), *(bool(blank[row]) for blank in blanks))
+            if key not in self.jobs:
+                scenario = self._scenario(rows, row, self.paid)
+                setup = self._setup(on, scenario)
+                parameters = float(transformer.parameters(setup.inputs.shape))
+                self.jobs[key] = _Asked(on, setup, scenario, is_given(setup), parameters)
+            asked.append(self.jobs[key])
+        return asked, which
+
+    def _setup(self, site: _Site, scenario: Scenario) -> JobSetup:
+        request, cluster = JobRequest.of(scenario, self.catalog), site.network.cluster
+        return JobSetup.of(cluster, request, self.catalog, step_inputs(cluster, site.fabric, request, self.catalog))
+
+    def _jobs(self, rows: _Rows, asked: Sequence[_Asked], which: Whole) -> JobColumns:
+        """What each point's job takes."""
+        counted = [name for name in COUNTED if name in self.values]
+        first, job = distinct([which, *(rows.places[name] for name in counted)], len(which))
+        owners = which[first]
+        all_given = np.array([each.given for each in asked])
+        given = all_given[owners]
+        parts, places = [], []
+        if given.any():
+            setups = [each.setup for each in asked if each.given]
+            owner = (np.cumsum(all_given) - 1)[owners[given]]
+            columns = {name: self._counted(name, rows, first[given], setups, owner) for name in counted}
+            parts.append(given_jobs(setups, owner, columns))
+            places.append(np.flatnonzero(given))
+        if not given.all():
+            parts.append(self._searched(rows, [asked[owner] for owner in owners[~given]], first[~given], counted))
+            places.append(np.flatnonzero(~given))
+        return JobColumns.of(parts, places, len(first)).at(job)
+
+    def _counted(self, name: str, rows: _Rows, some: Whole, setups: Sequence[JobSetup], owner: Whole) -> Whole:
+        """A number of some jobs in which all is given: blank, it follows from what else is."""
+        values, places = self.values[name], rows.places[name][some]
+        blank, numbers = values.blank[places], values.numbers.astype(np.int64)[places]
+        return (
+            np.where(blank, np.array([own_number(setup, name) for setup in setups])[owner], numbers)
+            if blank.any()
+            else numbers
+        )
+
+    def _searched(
+        self, rows: _Rows, asked: Sequence[_Asked], first: Sequence[int], counted: Sequence[str]
+    ) -> JobColumns:
+        """The jobs at some points whose parallelism is looked for, those that were not found before in few calls."""
+        for each in asked:
+            if len(each.found) > MOST_KEPT:
+                each.found.clear()
+        keys = [self._key(rows, row, counted) for row in first]
+        missing = [place for place, (each, key) in enumerate(zip(asked, keys, strict=True)) if key not in each.found]
+        if missing:
+            setups = [
+                self._setup(asked[place].site, self._scenario(rows, first[place], self.paid)) for place in missing
+            ]
+            found = searched_jobs(setups)
+            for number, place in enumerate(missing):
+                asked[place].found[keys[place]] = found.at(np.array([number]))
+        answers = [each.found[key] for each, key in zip(asked, keys, strict=True)]
+        return JobColumns.of(answers, [np.array([place]) for place in range(len(answers))], len(answers))
+
+    def _runs(self, rows: _Rows, asked: Sequence[_Asked], which: Whole, jobs: JobColumns) -> _Runs:
+        """The runs made of the jobs' steps."""
+        names = [name for name in self.grid if name in OF_RUN]
+        first, group = distinct([which, *(rows.places[name] for name in names)], len(which))
+        shares = np.array([
+            self._progress(asked[which[row]], rows, row, self._key(rows, row, names)) for row in first
+        ])  # fmt: skip
+        progress, overhead = shares[group].T
+        tokens = self._numbers(rows, "training_tokens", [each.scenario.training_tokens for each in asked], which)
+        steps = tokens / jobs.tokens
+        productive = np.where(jobs.runs, steps * jobs.step_time, np.nan)
+        run = np.where(jobs.runs, time_to_train(steps, jobs.step_time, progress), np.nan)
+        buildable = ~np.array([each.site.network.unbuildable for each in asked])[which]
+        stalled = next(no_progress(0.0)).message
+        figures_ = {
+            "training.step_time": jobs.step_time,
+            "training.time_to_train": np.where(buildable, run, np.nan),
+            "training.productive_time": productive,
+            "training.campaign_time": np.asarray(campaign_time(run, overhead)),
+            "training.mfu": jobs.mfu,
+            "training.tokens_per_second": jobs.tokens / jobs.step_time,
+            "memory.total": jobs.memory,
+        }
+        error = np.where((jobs.error == "") & ~(progress > 0), stalled, jobs.error)
+        return _Runs(figures_, error)
+
+    def _numbers(self, rows: _Rows, name: str, own: Sequence[float], which: Whole) -> Floats:
+        """A field's number at each point."""
+        if name in self.values:
+            return self.values[name].numbers[rows.places[name]]
+        return np.array(own)[which]
+
+    def _progress(self, asked: _Asked, rows: _Rows, row: int, key: tuple[int, ...]) -> tuple[float, float]:
+        """Share of the time that makes progress, and calendar time over that of the run, typically."""
+        if len(asked.progress) > MOST_KEPT:
+            asked.progress.clear()
+        if key not in asked.progress:
+            operation = self._scenario(rows, row, self.paid).part(OperationRequest)
+            cluster = asked.site.network.cluster
+            share = checkpointing(asked.parameters, cluster, operation, self.catalog).progress[0]
+            overhead = np.ravel(campaign_overhead(operation, self.catalog)[0])[0]
+            asked.progress[key] = float(share), float(overhead)
+        return asked.progress[key]
+
+
+def worst(findings: Sequence[Finding]) -> str:
+    """What keeps a plan from being built or run; blank where nothing does."""
+    return next((finding.message for finding in findings if finding.severity == "error"), "")
+
+
+def _or_none(values: Floats) -> Objects:
+    objects = values.astype(object)
+    objects[~np.isfinite(values)] = None
+    return objects
+
+
+def _plain(value: Any) -> Any:
+    """The typical values of a quantity; anything else as it is."""
+    return _or_none(np.ravel(value.values[..., 0])) if isinstance(value, Draws) else value
