@@ -64,7 +64,7 @@ def _names(*kinds: type[Request]) -> set[str]:
     return {name for kind in kinds for name in kind.model_fields}
 
 
-TOGETHER = frozenset({"model", "parameters", "workload", *SHAPE})
+TOGETHER = frozenset({"gpu", "platform", "model", "parameters", "workload", *SHAPE})
 """Fields whose values are right or wrong together."""
 COUNTED = (*DEGREES, *SIZES)
 """Fields of a job that can be columns."""

@@ -39,6 +39,19 @@ def test_a_row_is_the_typical_plan_of_its_scenario() -> None:
     assert row["error"] == ""
 
 
+def test_a_server_may_stand_among_the_gpus_of_a_grid() -> None:
+    grid = Grid(
+        base={"model": "llama-3-8b", "gpus": 144},
+        grid={"gpu": ["GB200 NVL72", "h100-sxm", "DGX H100"]},
+        results=["costs.capital"],
+    )
+    named = Scenario(model="llama-3-8b", gpus=144, gpu="gb200", platform="gb200-nvl72")
+    plans = [evaluate(named, load_catalog()), evaluate(Scenario(model="llama-3-8b", gpus=144), load_catalog())]
+    prices = [row["costs.capital"] for row in sweep(grid, load_catalog())]
+    assert prices[:2] == [pytest.approx(plan.costs.capital.typical) for plan in plans]
+    assert prices[2] > prices[1]  # a DGX costs more than the server that is meant otherwise
+
+
 def test_any_result_of_a_plan_can_be_a_column() -> None:
     names = ("fabric.leaf_switches", "all_reduce.algorithm", "training.parallelism.tensor_parallel", "all_reduce.time")
     grid = Grid(base={"model": "llama-3-8b"}, grid={"gpus": [256]}, results=list(names))
