@@ -250,6 +250,38 @@ def test_no_design_costs_less_than_the_bound_that_spares_it_being_made(**wish: A
         assert cheapest_design.parts_cost(choice, design, hardware, request, prices) <= best * 1.002
 
 
+@pytest.mark.parametrize(
+    ("asked", "counts"),
+    [
+        # 128 nodes on each of 8 rails: 8 × ⌈128 / 32⌉ leaves, 1,024 links down and up, ⌈1,024 / 64⌉ spines.
+        ({}, (32, 16, 1024, 1024, 0)),
+        # Leaves of 42 ports down and 21 up; leaves that are not full may need one uplink less: 1,024 / 2 − 32.
+        ({"oversubscription": 2}, (32, 8, 1024, 480, 0)),
+        # 1,032 hosts on any leaf: ⌈1,032 / 32⌉ and ⌈1,032 / 64⌉.
+        ({"topology": "fat-tree", "management_links": 8}, (33, 17, 1032, 1032, 0)),
+        # Units of 20 leave 12 ports of a leaf unused: 8 × ⌈64 / 20⌉ leaves of 20 links up.
+        ({"gpus": 512, "nodes_per_unit": 20, "media": "fibre"}, (32, 10, 512, 640, 0)),
+        # 512 leaves are more than a spine reaches: 16,384 / 32 spines with as many links up, and half as many cores.
+        ({"gpus": 16384}, (512, 512 + 256, 16384, 16384, 16384)),
+        # Spines of 48 ports down and 16 up: ⌈16,384 / 48⌉ spines, 342 × 16 links up, ⌈5,472 / 64⌉ cores.
+        ({"gpus": 16384, "spine_oversubscription": 3}, (512, 342 + 86, 16384, 16384, 5472)),
+        # A rail of its own has 64 leaves, which a spine reaches.
+        ({"gpus": 16384, "spine_policy": "rail"}, (512, 256, 16384, 16384, 0)),
+        # One switch, or one to each group of a mesh, has its share of ports.
+        ({"gpus": 32}, (0.5, 0, 32, 0, 0)),
+    ],
+    ids=str,
+)
+def test_the_bound_counts_what_no_network_does_without(asked: dict[str, Any], counts: tuple[float, ...]) -> None:
+    scenario = Scenario(**asked)
+    hardware, request = look_up(scenario, TYPICAL), scenario.part(NetworkRequest)
+    prices = PriceList.of(scenario.part(PriceRequest), TYPICAL)
+    choice = next(pair for pair in candidates(hardware, request, TYPICAL) if pair.radix == 64)
+    for kind, count in zip(cheapest_design.LinkPrices._fields, counts, strict=False):
+        a_dollar = cheapest_design.LinkPrices(*(float(kind == other) for other in cheapest_design.LinkPrices._fields))
+        assert cheapest_design.lower_bound(choice, a_dollar, hardware, request, prices) == count, kind
+
+
 def sizes_of_leaves(radix: int, nodes: int, rails: int, request: NetworkRequest) -> list[dict[str, int]]:
     """Leaves without a taper: whole, and of as many hosts and uplinks as share them out over as few units."""
     by_rail = request.topology in ("rail-optimized", "rail-only")
