@@ -49,6 +49,7 @@ TESTS = (
 ELSEWHERE = {"server", "web", "page", "browser", "running", "tmp_path"}
 """Fixtures of tests that ask another process, which has no mutant in it, and of those that write files for one."""
 FLAGS = ("-q", "-p", "no:cacheprovider", "-p", "_hypothesis_pytestplugin", "--hypothesis-seed=0")
+CORES = os.cpu_count() or 1
 PATIENCE = 3
 """A test that takes so many times as long as on the code itself, and half a minute, runs for ever."""
 MEMORY = 8 * 2**30
@@ -58,14 +59,17 @@ Lines: TypeAlias = dict[str, dict[int, set[str]]]
 """Of each file, the tests that come to each line; of tests that share what comes to it, the file that they stand in."""
 
 
+def no_lines() -> Lines:
+    """Of each file of the rooms, nothing yet."""
+    return {str(path): defaultdict(set) for room in ROOMS for path in (TREE / "app" / room).rglob("*.py")}
+
+
 class Watch:
     """A plug-in of pytest that notes which lines each test comes to; nothing is kept from one test to the next."""
 
     def __init__(self, caches: list[Any]) -> None:
         self.caches = caches
-        self.tests: Lines = {
-            str(path): defaultdict(set) for room in ROOMS for path in (TREE / "app" / room).rglob("*.py")
-        }
+        self.tests = no_lines()
         self.now: dict[str, set[int]] = {}
         # Pages kept from one test would hide from the next what makes them.
         PageCache.known = lambda _, request: not_modified(request)  # type: ignore[method-assign]
@@ -124,7 +128,7 @@ class Trials:
         self.functions: dict[str, list[FunctionType]] = defaultdict(list)
         self.caches: list[Any] = []
         self.seconds: dict[str, float] = {}
-        self.tests: Lines = {}
+        self.tests = no_lines()
 
     def pytest_configure(self) -> None:
         """Properties are not refused for being slow beside others, nor is a failure made smaller."""
@@ -149,20 +153,32 @@ class Trials:
                 self.functions[thing.__code__.co_filename].append(thing)
             elif isinstance(thing, functools._lru_cache_wrapper) and f"{thing.__module__}.".startswith("app."):
                 self.caches.append(thing)
-        child, answer = forked(self._watched)
-        failure, self.seconds, self.tests = answer_of(answer)
-        os.waitpid(child, 0)
-        self.say(-1, failure)
+        self.say(-1, failure := self._watch())
         if not failure:
             self._try()
         return True
 
-    def _watched(self) -> tuple[str, dict[str, float], Lines]:
+    def _watch(self) -> str:
+        """Run the tests of each file on one of the cores, and note what they come to; the first failure."""
+        files = [*dict.fromkeys(item.nodeid.partition("::")[0] for item in self.items)]
+        shares = [{*files[core::CORES]} for core in range(CORES)]
+        first = ""
+        for child, answer in [forked(functools.partial(self._watched, share)) for share in shares]:
+            failure, seconds, tests = answer_of(answer)
+            os.waitpid(child, 0)
+            first = first or failure
+            self.seconds |= seconds
+            for file, lines in tests.items():
+                for line, names in lines.items():
+                    self.tests[file][line] |= names
+        return first
+
+    def _watched(self, files: set[str]) -> tuple[str, dict[str, float], Lines]:
         caches = [cache for cache in self.caches if not cache.__module__.startswith("app.catalog")]
         watch = Watch(caches)
         self.manager.register(watch)
-        results = self._run(self.items)
-        return results.failure, dict(results.seconds), {file: dict(lines) for file, lines in watch.tests.items()}
+        results = self._run([item for item in self.items if item.nodeid.partition("::")[0] in files])
+        return results.failure, dict(results.seconds), watch.tests
 
     def _try(self) -> None:
         """Say of as many mutants as are wanted, in their order and one a core at a time, what fails first."""
@@ -170,7 +186,7 @@ class Trials:
         waiting = iter(enumerate(self.mutants))
         tried = 0
         while True:
-            while len(running) < min(os.cpu_count() or 1, self.wanted - tried):
+            while len(running) < min(CORES, self.wanted - tried):
                 number, mutant = next(waiting)
                 child, answer = forked(functools.partial(self._failure, mutant))
                 running[child] = number, answer
@@ -215,7 +231,7 @@ class Trials:
         self.manager.register(results)
         for cache in self.caches:
             cache.cache_clear()
-        for item, following in zip(items, [*items[1:], None], strict=True):
+        for item, following in zip(items, [*items[1:], None], strict=False):
             if self.seconds:
                 used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
                 patience = int(used + 30 + PATIENCE * self.seconds[item.nodeid])
