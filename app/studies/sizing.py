@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from time import monotonic
 from typing import Annotated, Literal, NamedTuple
 
@@ -38,7 +38,7 @@ CLOSE = 1.1
 """GPUs whose best cluster costs, or takes, so many times the least at most are looked at beside it too."""
 ABOUT = 2
 """Whole nodes or racks more and fewer than the number looked for that are tried as well."""
-WAYS = 300
+WAYS = 100
 """Ways to run the job on one network that are timed on the others."""
 USUAL_DEADLINE = units.parse("90 days", "s")
 """The deadline of a question without limits [s]."""
@@ -192,8 +192,7 @@ def size(
     until = monotonic() + seconds
     search = _Search(question, catalog, lambda: monotonic() < until and not stopped())
     pairs = list(_pairs(question, catalog))
-    for gpu in question.gpu:
-        search.double(gpu, [scale_out for its_gpu, scale_out in pairs if its_gpu == gpu])
+    search.double(pairs)
     if not any(candidate and candidate.meets for candidate in search.tried.values()):
         search.exactly(_soonest_at_most(question, catalog, search.tried))
     looked_at: dict[Key, None] = {}
@@ -294,17 +293,25 @@ class _Search:
         self.tried: dict[Key, Candidate | None] = {}
         self.exact: set[Key] = set()
 
-    def double(self, gpu: str, networks: Sequence[str]) -> None:
-        """Sizes that double."""
-        arguments = self.plain, gpu, tuple(networks), self.question.gpus, self.catalog
-        try:
-            line = _doubling(*arguments, _Watch(self.go_on)) if networks else {}
-        except _CutOffError as cut:
-            line = cut.outcomes
-        for key, outcome in line.items():
-            self.tried[key] = outcome and _candidate(self.question, key, outcome)
-            if outcome is None or outcome.exact:
-                self.exact.add(key)
+    def double(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Sizes that double, of GPUs on networks."""
+        most = self.question.gpus
+
+        @cache
+        def design() -> None:
+            every = ((pair, gpus) for pair in pairs for gpus in _doubled(pair[0], most, self.catalog))
+            design_together((_scenario(self.plain, (*pair, gpus)) for pair, gpus in every), self.catalog)
+
+        for gpu in dict.fromkeys(gpu for gpu, _ in pairs):
+            networks = tuple(scale_out for its_gpu, scale_out in pairs if its_gpu == gpu)
+            try:
+                line = _doubling(self.plain, gpu, networks, most, self.catalog, _Watch(self.go_on, design))
+            except _CutOffError as cut:
+                line = cut.outcomes
+            for key, outcome in line.items():
+                self.tried[key] = outcome and _candidate(self.question, key, outcome)
+                if outcome is None or outcome.exact:
+                    self.exact.add(key)
 
     def exactly(self, keys: Iterable[Key]) -> None:
         """Try some clusters as their plans are made."""
@@ -353,9 +360,10 @@ class _Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class _Watch:
-    """Whether anybody still waits; no part of what a cache keeps results by."""
+    """Whether anybody still waits, and what designs all fabrics; no part of what a cache keeps results by."""
 
     go_on: Callable[[], bool] = field(compare=False)
+    design: Callable[[], None] = field(compare=False)
 
 
 class _CutOffError(TimeoutError):
@@ -374,15 +382,12 @@ def _doubling(
     The parallelism is searched on the cheapest network and timed on the others. Kept: a question with other limits asks
     for the same.
     """
-    unit = _unit(catalog, gpu)
-    sizes = [*itertools.takewhile(lambda gpus: gpus <= most, (unit << doubled for doubled in itertools.count()))]
+    sizes = _doubled(gpu, most, catalog)
     lines: list[dict[Key, Network]] = []
     for gpus in sizes:
         if not watch.go_on():
             break
-        if not lines:
-            every = itertools.product((gpu,), networks, sizes)
-            design_together((_scenario(plain, key) for key in every), catalog)
+        watch.design()
         keys = [(gpu, scale_out, gpus) for scale_out in networks]
         built = {key: network_of(_scenario(plain, key), catalog) for key in keys}
         lines.append(dict(sorted(built.items(), key=lambda item: (math.isnan(item[1].cost[0]), item[1].cost[0]))))
@@ -406,6 +411,12 @@ def _doubling(
     if len(lines) < len(sizes):
         raise _CutOffError(outcomes)
     return outcomes
+
+
+def _doubled(gpu: str, most: int, catalog: Catalog) -> list[int]:
+    """Sizes that double from the smallest that is sold on [1]."""
+    sizes = (_unit(catalog, gpu) << doubled for doubled in itertools.count())
+    return [*itertools.takewhile(lambda gpus: gpus <= most, sizes)]
 
 
 @lru_cache(maxsize=64)

@@ -5,7 +5,7 @@ cores stand beside the leaves in the middle of the hall. A cable goes up to the 
 """
 
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from math import gcd
 from typing import Any, NamedTuple
 
@@ -176,25 +176,19 @@ class Floor:
         rising, falling = self.diagonals(racks)
         return Extent(float(rising.min()), float(rising.max()), float(falling.min()), float(falling.max()))
 
-    def _ends(self, first: Any, last: Any) -> tuple[Any, ...]:
-        """Of racks side by side the first and the last, and the ends of the rows between them."""
+    def _ends(self, first: Any, last: Any) -> Integers:
+        """Of racks side by side the first and the last, and the ends of the rows between them, as a first axis."""
         top, bottom = first // self.per_row, last // self.per_row
         second, lowest = (top + 1) * self.per_row, bottom * self.per_row
-        return (
-            first,
-            last,
-            minimum(second - 1, last),
-            minimum(second, last),
-            maximum(lowest - 1, first),
+        return np.array([
+            first, last, minimum(second - 1, last), minimum(second, last), maximum(lowest - 1, first),
             maximum(lowest, first),
-        )
+        ])  # fmt: skip
 
     def stretch(self, first: Any, last: Any) -> "Extent":
         """How far racks side by side reach."""
-        rising, falling = zip(*map(self.diagonals, self._ends(first, last)), strict=True)
-        return Extent(
-            reduce(minimum, rising), reduce(maximum, rising), reduce(minimum, falling), reduce(maximum, falling)
-        )
+        rising, falling = self.diagonals(self._ends(first, last))
+        return Extent(rising.min(axis=0), rising.max(axis=0), falling.min(axis=0), falling.max(axis=0))
 
     def switches_per_rack(self, rack_units: int) -> int:
         """Switches of such a height that a rack holds."""
@@ -207,22 +201,16 @@ class Floor:
 
     def farthest_beside(self, rack: Any, first: Any, last: Any) -> Any:
         """Which of the lengths on sale is the longest from a rack to any of others side by side."""
-        place = self.place(rack)
-        between: list[Any] = [self._between(place, self.place(end)) for end in self._ends(first, last)]
-        return reduce(maximum, between)
+        return self._between(self.place(rack), self.place(self._ends(first, last))).max(axis=0)
 
     def longest_between(self, some: "Extent", others: "Extent") -> Any:
         """The longest length as sold from any of some racks to any of others [m].
 
         Along and across the rows distances add up, so the farthest pair is at the ends of one of the two diagonals.
         """
-        apart: list[Any] = [
-            some.highest - others.lowest,
-            others.highest - some.lowest,
-            some.rightmost - others.leftmost,
-            others.rightmost - some.leftmost,
-        ]
-        farthest = maximum(reduce(maximum, apart), 0.0)
+        rising = maximum(some.highest - others.lowest, others.highest - some.lowest)
+        falling = maximum(some.rightmost - others.leftmost, others.rightmost - some.leftmost)
+        farthest = maximum(maximum(rising, falling), 0.0)
         sold = costs.length_class(
             costs.cable_length(farthest / self.pitch, self.pitch, self.drop, self.slack), self.lengths
         )
@@ -302,17 +290,14 @@ class RailRuns(NamedTuple):
             np.minimum.reduceat(falling, begin),
             np.maximum.reduceat(falling, begin),
         )
-        centre = rack[begin + self.middle]
-        spines, cores, super_cores = (
-            floor.row_extent(centre, above, switches_per_rack) for above in (self.spines, self.cores, self.super_cores)
+        above = np.array([self.spines, self.cores, self.super_cores])
+        rows = floor.row_extent(rack[begin + self.middle], above, switches_per_rack)
+        below = Extent(*(np.concatenate(([end], row[:-1])) for end, row in zip(leaves, rows, strict=True)))
+        runs = dict(
+            zip(("leaf_spine", "spine_core", "core_super_core"), floor.longest_between(below, rows), strict=True)
         )
         node_leaf = np.asarray(floor.lengths)[np.maximum.reduceat(beside, begin)]
-        return {
-            "node_leaf": np.maximum(node_leaf, floor.lengths_between(0, 1)) if self.managed else node_leaf,
-            "leaf_spine": floor.longest_between(leaves, spines),
-            "spine_core": floor.longest_between(spines, cores),
-            "core_super_core": floor.longest_between(cores, super_cores),
-        }
+        return {"node_leaf": np.maximum(node_leaf, floor.lengths_between(0, 1)) if self.managed else node_leaf, **runs}
 
 
 @dataclass(frozen=True)

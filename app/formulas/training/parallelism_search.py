@@ -726,7 +726,7 @@ def _frugal(grid: _Grid, states: Numbers, activity: Numbers) -> tuple[_Candidate
     return some.at(place), np.array(grid.recompute)[level], sizes[level, place]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _enumerated(space: _Space) -> tuple[_Grid, Numbers, Numbers]:
     """Candidates, memory of their states, with its axes, and of their activations: by recomputation, then as a table of
     stages and layers.
