@@ -353,14 +353,13 @@ class PlanColumns:
         return JobColumns.of(parts, places, len(first)).at(job)
 
     def _counted(self, name: str, rows: _Rows, some: Whole, setups: Sequence[JobSetup], owner: Whole) -> Whole:
-        """A number of some jobs in which all is given: blank, it follows from what else is."""
+        """A number of some jobs that are given; where it is blank, what follows from the rest, if anything does."""
         values, places = self.values[name], rows.places[name][some]
         blank, numbers = values.blank[places], values.numbers.astype(np.int64)[places]
-        return (
-            np.where(blank, np.array([own_number(setup, name) for setup in setups])[owner], numbers)
-            if blank.any()
-            else numbers
-        )
+        if not blank.any():
+            return numbers
+        own = np.array([own_number(setup, name) or 0 for setup in setups])
+        return np.where(blank, own[owner], numbers)
 
     def _searched(
         self, rows: _Rows, asked: Sequence[_Asked], first: Sequence[int], counted: Sequence[str]

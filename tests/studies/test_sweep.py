@@ -219,6 +219,21 @@ def test_jobs_in_which_all_is_given_are_columns_of_one() -> None:
     assert {bool(row["error"]) for row in rows} == {True, False}
 
 
+def test_the_few_ways_to_run_jobs_whose_other_degrees_are_given_are_columns_too() -> None:
+    """Of experts, stages' chunks and shares of a sequence each row takes the quickest; some fit no memory."""
+    base = {"model": "mixtral-8x7b", "gpus": 64, "micro_batch": 1, "sharding": "optimizer", "recompute": "none"}
+    grid = {
+        "sequence_length": [4096, 32768],
+        "tensor_parallel": [1, 4],
+        "pipeline_parallel": [2, 4],
+        "context_parallel": [None, 1],
+        "global_batch": [128],
+    }
+    _each_row_is_its_plan(base, grid)
+    errors = [row["error"] for row in sweep(Grid(base=base, grid=grid), load_catalog())]
+    assert {bool(error) for error in errors} == {True, False}
+
+
 def test_a_sweep_may_vary_what_is_searched_and_what_is_given_together() -> None:
     grid = {"micro_batch": [None, 2], "global_batch": [None, 64], "failure_rate": [None, "1e-4 /h"], "pue": [1.1, 1.4]}
     _each_row_is_its_plan(GIVEN | {"gpus": 64}, grid)

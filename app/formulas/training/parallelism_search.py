@@ -112,6 +112,11 @@ class FixedDegrees:
         return None not in settings
 
     @property
+    def few(self) -> bool:
+        """Whether so much is given that `few` configurations are left."""
+        return None not in (self.tensor, self.pipeline, self.micro_batch, self.sharding, self.recompute)
+
+    @property
     def single(self) -> bool:
         """Whether everything is given, so that there is one configuration at most."""
         return self.whole and None not in (self.virtual_pipeline, self.expert, self.sequence_parallel)
@@ -599,6 +604,25 @@ class Given:
     memory: Array
 
 
+def few(search: Search) -> NDArray[np.int64]:
+    """Virtual-pipeline, context and expert degrees that can be tried where all else that is enumerated is given.
+
+    Returns:
+        Three columns, in the order of the search; no row where the stages cannot be [1].
+
+    >>> from app.formulas.training.examples import EXPERTS, GPU, JOB, LINKS, LOSSLESS
+    >>> pairs = FixedDegrees(2, 2, micro_batch=1, sharding=0, recompute=0)
+    >>> few(Search(EXPERTS, JOB, GPU, Software(), LOSSLESS, LINKS, 8, pairs)).T
+    array([[1, 1, 1, 1, 5, 5, 5, 5],
+           [1, 1, 1, 1, 1, 1, 1, 1],
+           [1, 2, 4, 8, 1, 2, 4, 8]])
+    """
+    lists = _degrees(search.space)
+    stages = _stages(search.shape, lists["pipeline"], search.fixed)
+    rows = [(v, c, e) for _, v in stages for c in lists["context"] for e in lists["expert"]]
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
 def given(search: Search) -> Given:
     """Whether configurations in which everything is given divide, and their memory.
 
@@ -628,7 +652,7 @@ def given(search: Search) -> Given:
         "expert": e * 1.0,
         "micro_batch": b * 1.0,
         "sharding": float(fixed.sharding or NONE),
-        "sequence_parallel": where(t > 1, float(bool(fixed.sequence_parallel)), 0.0),
+        "sequence_parallel": where(t > 1, 0.0 if fixed.sequence_parallel is False else 1.0, 0.0),
     }
     parallelism = search.parallelism(settings, fixed.recompute or 0)
     divides = staged & where(v > 1, rounds, even) & spread

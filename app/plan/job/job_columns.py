@@ -84,12 +84,12 @@ class JobColumns:
 
 
 def is_given(setup: JobSetup) -> bool:
-    """Whether nothing of a job is looked for, so that some of its numbers may be columns."""
-    return setup.fixed.single and not setup.fixed.chunks and setup.request.model.global_batch is not None
+    """Whether so much of a job is given that all its configurations are timed, and its numbers may be columns."""
+    return setup.fixed.few and not setup.fixed.chunks and setup.request.model.global_batch is not None
 
 
 def given_jobs(setups: Sequence[JobSetup], owners: Whole, columns: Columns) -> JobColumns:
-    """Jobs in which all is given.
+    """Jobs that are given, see `is_given`.
 
     Jobs of one model and stack on GPUs of any kind and number and on networks of one structure are timed in one call.
 
@@ -118,55 +118,157 @@ def _structure(setup: JobSetup) -> Hashable:
     """What jobs have in common whose other numbers can be columns of one call."""
     n, fixed = setup.inputs, but(setup.fixed, **dict.fromkeys(DEGREES.values()))
     exchanging = float(n.shape.experts) > 0 or setup.fixed.context_exchange != RING
-    return n.shape, n.software, fixed, setup.budget, alike(n.links, exchanging)
+    openness = [own_number(setup, name) is None for name in OPEN]
+    return n.shape, n.software, fixed, setup.budget, alike(n.links, exchanging), *openness, setup.fixed.whole
+
+
+OPEN = ("virtual_pipeline", "context_parallel", "expert_parallel")
+"""Degrees that may be looked for among few, in the order of `parallelism_search.few`."""
+
+
+@dataclass(frozen=True)
+class _Jobs:
+    """Jobs of one structure.
+
+    Attributes:
+        setups: as in `given_jobs`.
+        owners: of each job, which of them it is but for its numbers.
+        numbers: degrees that are given and sizes, by the scenario's names: one for all, or one of each [1].
+    """
+
+    setups: Sequence[JobSetup]
+    owners: Whole
+    numbers: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, setups: Sequence[JobSetup], owners: Whole, columns: Columns) -> "_Jobs":
+        """Jobs some of whose numbers are columns, the others as the setups have them."""
+        names = [name for name in (*DEGREES, *SIZES) if own_number(setups[0], name) is not None]
+        own = {name: [own_number(setup, name) for setup in setups] for name in names if name not in columns}
+        filled = {name: _column(values, owners) for name, values in own.items()}
+        return cls(setups, owners, filled | {name: columns[name] for name in names if name in columns})
+
+    def configurations(self) -> tuple[dict[str, Any], Whole]:
+        """The ways to run each job, by the scenario's names, and which job each is of."""
+        jobs = np.arange(len(self.owners))
+        if len(self.numbers) == len(DEGREES) + len(SIZES):
+            return dict(self.numbers), jobs
+        known: dict[tuple[int, ...], Whole] = {}
+        tables = [self._few(job, known) for job in jobs.tolist()]
+        job = np.repeat(jobs, [len(table) for table in tables])
+        found = dict(zip(OPEN, np.concatenate(tables).T, strict=True))
+        return {name: _at(column, job) for name, column in self.numbers.items()} | found, job
+
+    def _few(self, job: int, known: dict[tuple[int, ...], Whole]) -> Whole:
+        """The degrees that may be tried for a job. Batches alone do not change them."""
+        numbers = self.number_of(job)
+        key = int(self.owners[job]), *(number for name, number in numbers.items() if name != "global_batch")
+        if key not in known:
+            asked = self.setups[self.owners[job]].asked
+            degrees = {DEGREES[name]: number for name, number in numbers.items() if name in DEGREES}
+            sized = but(asked.job, sequence_length=float(numbers["sequence_length"]))
+            known[key] = parallelism_search.few(but(asked, job=sized, fixed=but(asked.fixed, **degrees)))
+        return known[key]
+
+    def number_of(self, job: int) -> dict[str, int]:
+        """The numbers of one job."""
+        return {name: int(_at(column, job)) for name, column in self.numbers.items()}
+
+    def search(self, jobs: Whole, rows: Mapping[str, Any]) -> parallelism_search.Search:
+        """Configurations of some jobs as one search whose numbers are columns where they differ."""
+        return _search(self.setups, self.owners[jobs], rows)
+
+    @property
+    def capacity(self) -> Floats:
+        """Memory of a GPU of each job [B]."""
+        each = [float(np.ravel(setup.inputs.hardware.memory_capacity)[0]) for setup in self.setups]
+        return np.array(each)[self.owners]
 
 
 def _timed(setups: Sequence[JobSetup], owners: Whole, columns: Columns) -> JobColumns:
-    """Jobs of one structure."""
-    own = {name: _column([own_number(setup, name) for setup in setups], owners) for name in (*DEGREES, *SIZES)}
-    rows = {**own, **columns}
-    search = _search(setups, owners, rows)
-    only = parallelism_search.given(search)
-    parallelism, shape, job, gpu = only.parallelism, search.shape, search.job, search.gpu
-    sent = exchanges(shape, job, parallelism, search.software, search.links, search.calibration.bucket)
-    step = training_step.step(shape, job, gpu, parallelism, search.software, search.calibration, sent)
-    divides, count = np.broadcast_to(only.divides, len(owners)), len(owners)
-    time = np.where(divides, step.time, np.nan)
-    memory = np.where(divides, only.memory, np.nan)
-    runs = memory <= gpu.memory_capacity
+    """The quickest configuration of each of some jobs of one structure, in the order and by the rules of the search."""
+    jobs, count = _Jobs.of(setups, owners, columns), len(owners)
+    rows, job = jobs.configurations()
+    only = parallelism_search.given(jobs.search(job, rows))
+    held = np.where(only.divides, only.memory, np.nan) + np.zeros(len(job))
+    smallest = _first(job, np.flatnonzero(~np.isnan(held)), held)
+    tried = _tried(held, smallest, job, jobs)
+    time = np.full(len(job), np.nan)
+    if len(tried):
+        some = {name: _at(column, tried) for name, column in rows.items()}
+        time[tried] = _step_times(jobs.search(job[tried], some), parallelism_search.rows(only.parallelism, tried))
+    best = _first(job, tried, time)
+    memory, step_time = np.full(count, np.nan), np.full(count, np.nan)
+    memory[job[smallest]] = held[smallest]
+    memory[job[best]], step_time[job[best]] = held[best], time[best]
+    runs = np.isin(np.arange(count), job[best]) & (memory <= jobs.capacity)
     error = np.full(count, "", object)
-    for place in np.flatnonzero(~runs):
-        setup = setups[owners[place]]
-        error[place] = (
-            too_large(setup, float(memory[place]))
-            if divides[place]
-            else _broken(setup, {name: int(np.broadcast_to(rows[name], count)[place]) for name in rows})
-        )
-    return JobColumns(
-        batch=np.broadcast_to(job.global_batch, count),
-        sequence_length=np.broadcast_to(job.sequence_length, count),
-        step_time=time,
-        mfu=_mfu(search, time),
-        memory=memory,
-        runs=runs,
-        error=error,
-    )
+    for place in np.flatnonzero(~runs).tolist():
+        error[place] = _refused_by(setups[owners[place]], memory[place], jobs.number_of(place))
+    batches, lengths = (jobs.numbers[name] + np.zeros(count) for name in SIZES)
+    sizes = {name: jobs.numbers[name] for name in SIZES}
+    mfu = _mfu(jobs.search(np.arange(count), sizes), step_time)
+    return JobColumns(batches, lengths, step_time, mfu, memory, runs, error)
 
 
-def own_number(setup: JobSetup, name: str) -> int:
-    """A number that a job in which all is given has of its own, by the scenario's name."""
+def _tried(held: Floats, smallest: Whole, job: Whole, jobs: _Jobs) -> Whole:
+    """Which configurations are timed: those within the share of the memory that one of our own choice may fill.
+
+    Of a job that is given whole, where there is none, those that fit to the brim, else the smallest.
+    """
+    setup, share = jobs.setups[0], held / jobs.capacity[job]
+    timed = share <= setup.budget
+    if setup.fixed.whole:
+        fitting = np.isin(job, job[timed])
+        timed |= ~fitting & (share <= 1)
+        fitting = np.isin(job, job[timed])
+        timed[smallest] |= ~fitting[smallest]
+    return np.flatnonzero(timed)
+
+
+def _first(job: Whole, rows: Whole, values: Floats) -> Whole:
+    """Of some rows, that of each job with the lowest value, the first where several have it."""
+    key = values[rows]
+    order = rows[np.lexsort((np.where(np.isnan(key), np.inf, key), job[rows]))]
+    return order[np.unique(job[order], return_index=True)[1]]
+
+
+def _step_times(search: parallelism_search.Search, parallelism: arguments.Parallelism) -> Floats:
+    """Of configurations, one of each row [s]."""
+    shape, job, software, cal = search.shape, search.job, search.software, search.calibration
+    sent = exchanges(shape, job, parallelism, software, search.links, cal.bucket)
+    return np.asarray(training_step.step(shape, job, search.gpu, parallelism, software, cal, sent).time)
+
+
+def _refused_by(setup: JobSetup, memory: float, numbers: Mapping[str, int]) -> str:
+    """Why a job with these numbers does not run; it needs so much memory, or does not divide."""
+    if not np.isnan(memory):
+        return too_large(setup, memory)
+    names = ("tensor_parallel", "pipeline_parallel", "context_parallel", "micro_batch")
+    degrees = (numbers.get(name) for name in names)
+    return broken_rule(setup.cluster.gpus, numbers["global_batch"], int(setup.inputs.shape.layers), *degrees).text
+
+
+def own_number(setup: JobSetup, name: str) -> int | None:
+    """A number that a job has of its own, by the scenario's name; ``None`` where it is looked for."""
     if name in DEGREES:
-        return int(getattr(setup.fixed, DEGREES[name]))
+        degree: int | None = getattr(setup.fixed, DEGREES[name])
+        return degree
     return int(setup.inputs.job.global_batch if name == "global_batch" else setup.inputs.job.sequence_length)
 
 
-def _column(values: Sequence[int], owners: Whole) -> Any:
+def _column(values: Sequence[Any], owners: Whole) -> Any:
     """The value that all have, or that of each row."""
     return values[0] if len(set(values)) == 1 else np.array(values)[owners]
 
 
+def _at(column: Any, places: Any) -> Any:
+    """What a column has at some places; a number is the same everywhere."""
+    return column[places] if isinstance(column, np.ndarray) else column
+
+
 def _search(setups: Sequence[JobSetup], owners: Whole, rows: Mapping[str, Any]) -> parallelism_search.Search:
-    """Jobs of one structure as one whose numbers are columns where they differ."""
+    """Jobs of one structure as one whose numbers are columns where they differ; degrees are those of the rows."""
     first, inputs = setups[0], [setup.inputs for setup in setups]
     links = inputs[0].links
     if any(n.links is not links for n in inputs):
@@ -180,7 +282,7 @@ def _search(setups: Sequence[JobSetup], owners: Whole, rows: Mapping[str, Any]) 
         calibration=rows_of(stacked([n.calibration for n in inputs]), owners),
         links=links,
         gpus=_column([setup.cluster.gpus for setup in setups], owners),
-        fixed=but(first.fixed, **{name: rows[field] for field, name in DEGREES.items()}),
+        fixed=but(first.fixed, **{name: rows[field] for field, name in DEGREES.items() if field in rows}),
     )
 
 
@@ -189,12 +291,6 @@ def _mfu(search: parallelism_search.Search, time: Floats) -> Floats:
     flops = transformer.training_flops(search.shape, job.sequence_length, job.causal)
     tokens = job.global_batch * job.sequence_length
     return np.asarray(utilization(flops, tokens, time, search.gpus * search.gpu.linear_peak))
-
-
-def _broken(setup: JobSetup, given: Mapping[str, int]) -> str:
-    """Why a configuration does not divide."""
-    degrees = (given[name] for name in ("tensor_parallel", "pipeline_parallel", "context_parallel", "micro_batch"))
-    return broken_rule(setup.cluster.gpus, given["global_batch"], int(setup.inputs.shape.layers), *degrees).text
 
 
 # Where it is searched ------------------------------------------------------------------------------------------------
