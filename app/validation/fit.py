@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.catalog.load import FOLDER, Catalog, load_catalog
-from app.plan.job.calibration import residual
 from app.plan.machine import SIZE_BANDS
 from app.units import show
 from app.validation import collective_runs, ledger, serving_runs, training_runs
@@ -128,8 +127,6 @@ def with_typical(text: str, group: str, name: str, shown: str) -> str:
 
 TRAINING = FOLDER / "training.toml"
 LEAST = 0.02
-WITHIN_STEPS = 0.82
-"""Share of the left-out votes inside a range of the step: a little over four of five, as new sources err more."""
 
 
 def shown(value: float, unit: str) -> str:
@@ -191,7 +188,7 @@ def fit_ranges(save: bool) -> None:
     rows, _ = training_runs.read(training_runs.MEASUREMENTS, book)
     predicted = training_runs.predictions(rows, book, leave_one_out=True)
     text = TRAINING.read_text(encoding="utf-8")
-    for kind, width in step_residuals(predicted, book).items():
+    for kind, width in training_runs.step_residuals(predicted, book).items():
         print(f"residual {kind}: {width:.3f}")
         text = with_numbers(text, "residual", kind, typical=f"{width:.3f}")
     error = np.array([np.log(p.time / p.row.measured) for p in predicted])
@@ -205,43 +202,6 @@ def fit_ranges(save: bool) -> None:
         print(f"left out, {name}: mean {100 * np.mean(np.abs(np.expm1(some))):.2f} %")
     if save:
         TRAINING.write_text(text, encoding="utf-8")
-
-
-def step_residuals(predicted: Sequence[training_runs.Prediction], catalog: Catalog) -> dict[str, float]:
-    """Half-widths that the residuals need, by class: the share `WITHIN_STEPS` of the votes falls inside.
-
-    A cluster of like rows has one vote, shared among them, so that what they err together and each by itself both
-    count. The constants' own ranges make part of the width, and what a row has beyond its class (a stack, card or
-    routing that nobody measured) another. Rows whose spread nobody states tell of that alone.
-    """
-    parts = [training_runs.widths(p.row, catalog) for p in predicted]
-    kinds, unstated = np.array([widths[0].name for widths in parts]), np.array([p.row.unstated for p in predicted])
-    further = [residual(part for part in widths[1:] if part.name != "unstated") for widths in parts]
-    needed = np.array(
-        [_needed(p, residual(widths), added) for p, widths, added in zip(predicted, parts, further, strict=True)]
-    )
-    members = Counter(p.row.cluster for p in predicted)
-    votes = np.array([1 / members[p.row.cluster] for p in predicted])
-
-    def holding(needed: Floats, among: NDArray[np.bool_]) -> float:
-        order = np.argsort(needed[among])
-        share = np.cumsum(votes[among][order]) / votes[among].sum()
-        return float(needed[among][order][np.searchsorted(share, WITHIN_STEPS)])
-
-    result = {kind: holding(needed, (kinds == kind) & ~unstated) for kind in sorted(set(kinds))}
-    class_widths = np.array([result[kind] for kind in kinds])
-    dense = np.array([not p.row.experts for p in predicted])
-    return result | {"unstated": holding(np.sqrt(np.maximum(needed**2 - class_widths**2, 0)), unstated & dense)}
-
-
-def _needed(p: training_runs.Prediction, has: float, further: float) -> float:
-    """What the residual of a row's class has to be for its range to reach the measurement.
-
-    ``has`` is the residual that made its range, ``further`` what adds to its class.
-    """
-    off = np.log(p.row.measured / p.time)
-    reach = np.log(p.high / p.time if off > 0 else p.time / p.low)
-    return float(np.sqrt(max(off**2 - reach**2 + has**2 - further**2, 0.0)))
 
 
 def with_counts(text: str, group: str, counts: Mapping[str, int]) -> str:
@@ -318,6 +278,7 @@ MEASUREMENTS = Path(__file__).parent / "measurements"
 
 STEP_ERRORS = (
     "overall", "identified", "dense", "moe", "dense_clusters", "moe_clusters", "sources",
+    "others_ranges", "others_ranges_dense", "others_ranges_moe", "others_ranges_sources",
     "by_group", "by_stack", "by_gpu", "by_regime", "moe_by_regime", "moe_by_routing",
 )  # fmt: skip
 """What is kept of the errors of steps whose source was left out."""

@@ -1,6 +1,7 @@
 """Predictions held against published measurements: shared statistics and their printing."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import comb
 from typing import Any, TypeVar
 
 import numpy as np
@@ -42,6 +43,18 @@ def statistics(
         figures["coverage"] = float(np.mean((below <= m) & (m <= above)))
         figures["width"] = float(np.median(np.sqrt(above / below) - 1))
     return figures
+
+
+def agrees(held: int, count: int, share: float, tail: float = 0.05) -> bool:
+    """Whether so many of so many agree with a share: neither so few nor so many are rarer than a tail.
+
+    Of n independent rows k are inside with probability C(n, k)·s^k·(1 - s)^(n - k).
+
+    >>> [held for held in range(11) if agrees(held, 10, 0.8)], [held for held in range(4) if agrees(held, 3, 0.8)]
+    ([6, 7, 8, 9, 10], [1, 2, 3])
+    """
+    chances = [comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(count + 1)]
+    return sum(chances[: held + 1]) > tail and sum(chances[held:]) > tail
 
 
 def grouped(

@@ -6,8 +6,9 @@ it. Leaving a source out refits the calibrated constants from their priors on ev
 
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +30,7 @@ from app.plan.job.calibration import Conditions
 from app.plan.scenario import SoftwareRequest
 from app.units import parse
 from app.validation.least_squares import robust_fit
-from app.validation.statistics import Statistics, grouped, statistics, table
+from app.validation.statistics import Statistics, agrees, grouped, statistics, table
 from app.validation.training_rows import MEASUREMENTS, Row, read, setup_of
 
 __all__ = ["MEASUREMENTS", "read"]
@@ -286,6 +287,75 @@ def baseline(data: Batch, rows: Sequence[Row], catalog: Catalog) -> NDArray[np.f
     return times
 
 
+# Ranges ---------------------------------------------------------------------------------------------------------------
+
+WITHIN_STEPS = 0.82
+"""Share of the left-out votes inside a range of the step: a little over four of five, as new sources err more."""
+
+
+def step_residuals(predicted: Sequence[Prediction], catalog: Catalog) -> dict[str, float]:
+    """Half-widths that the residuals need, by class: the share `WITHIN_STEPS` of the votes falls inside.
+
+    A cluster of like rows has one vote, shared among them, so that what they err together and each by itself both
+    count. The constants' own ranges make part of the width, and what a row has beyond its class (a stack, card or
+    routing that nobody measured) another. Rows whose spread nobody states tell of that alone.
+    """
+    parts = [widths(p.row, catalog) for p in predicted]
+    kinds, unstated = np.array([widths[0].name for widths in parts]), np.array([p.row.unstated for p in predicted])
+    further = [step_constants.residual(part for part in widths[1:] if part.name != "unstated") for widths in parts]
+    needed = np.array(
+        [
+            _needed(p, step_constants.residual(widths), added)
+            for p, widths, added in zip(predicted, parts, further, strict=True)
+        ]
+    )
+    members = Counter(p.row.cluster for p in predicted)
+    votes = np.array([1 / members[p.row.cluster] for p in predicted])
+
+    def holding(needed: NDArray[np.float64], among: NDArray[np.bool_]) -> float:
+        order = np.argsort(needed[among])
+        share = np.cumsum(votes[among][order]) / votes[among].sum()
+        return float(needed[among][order][np.searchsorted(share, WITHIN_STEPS)])
+
+    result = {kind: holding(needed, (kinds == kind) & ~unstated) for kind in sorted(set(kinds[~unstated]))}
+    class_widths = np.array([result.get(kind, 0.0) for kind in kinds])
+    dense = np.array([not p.row.experts for p in predicted])
+    if not (unstated & dense).any():
+        return result
+    return result | {"unstated": holding(np.sqrt(np.maximum(needed**2 - class_widths**2, 0)), unstated & dense)}
+
+
+def _needed(p: Prediction, has: float, further: float) -> float:
+    """What the residual of a row's class has to be for its range to reach the measurement.
+
+    ``has`` is the residual that made its range, ``further`` what adds to its class.
+    """
+    off = np.log(p.row.measured / p.time)
+    reach = np.log(p.high / p.time if off > 0 else p.time / p.low)
+    return float(np.sqrt(max(off**2 - reach**2 + has**2 - further**2, 0.0)))
+
+
+def ranges_left_out(predicted: Sequence[Prediction], catalog: Catalog) -> list[Prediction]:
+    """The same with ranges as wide as all other sources need, so that no source has a say in its own."""
+    others_need = {
+        group: step_residuals([p for p in predicted if p.row.group != group], catalog)
+        for group in dict.fromkeys(p.row.group for p in predicted)
+    }
+    return [_widened(p, others_need[p.row.group], catalog) for p in predicted]
+
+
+def _widened(p: Prediction, residuals: Mapping[str, float], catalog: Catalog) -> Prediction:
+    """A prediction whose range has other residuals of its class; what else it rests on stays."""
+    parts = widths(p.row, catalog)
+    others = [replace(part, half_width=residuals.get(part.name, part.half_width)) for part in parts]
+    further = step_constants.residual(others) ** 2 - step_constants.residual(parts) ** 2
+    below, above = (np.sqrt(max(np.log(end / p.time) ** 2 + further, 0.0)) for end in (p.low, p.high))
+    return replace(p, low=float(p.time * np.exp(-below)), high=float(p.time * np.exp(above)))
+
+
+# Scores ---------------------------------------------------------------------------------------------------------------
+
+
 def _score(predicted: Sequence[Prediction]) -> Statistics:
     return statistics(
         [p.time for p in predicted],
@@ -311,6 +381,8 @@ def _infeasible(predicted: Sequence[Prediction]) -> dict[str, float]:
     return {"count": count, "share": count / len(predicted) if predicted else 0.0}
 
 
+FOUR_OF_FIVE = 0.8
+"""Share of measurements that a range is meant to hold."""
 LEAST_INSIDE, MOST_INSIDE = 0.75, 0.88
 """Shares of a source's rows inside the range that four of five come to: wider ranges say less than they could."""
 
@@ -319,11 +391,18 @@ def _sources(by_group: Mapping[str, Statistics]) -> dict[str, int]:
     """Of how many sources the ranges hold enough rows, each source by itself, and of how many neither more.
 
     ``near`` counts a source whose share would be between the two if one row more, or less, were inside: no source of
-    three rows can have four of five of them.
+    three rows can have four of five of them, and ``possible`` counts those that can. ``compatible`` counts a source
+    whose rows inside are not so few, nor so many, that ranges of four in five would leave so few, or so many, in less
+    than one source of twenty.
     """
     inside = [(source["coverage"], 1 / source["count"]) for source in by_group.values()]
+    counts = [(round(source["coverage"] * source["count"]), source["count"]) for source in by_group.values()]
     return {
         "count": len(inside),
+        "possible": sum(
+            any(LEAST_INSIDE <= held / rows <= MOST_INSIDE for held in range(rows + 1)) for _, rows in counts
+        ),
+        "compatible": sum(agrees(held, rows, FOUR_OF_FIVE) for held, rows in counts),
         "enough": sum(share >= LEAST_INSIDE for share, _ in inside),
         "between": sum(LEAST_INSIDE <= share <= MOST_INSIDE for share, _ in inside),
         "near": sum(LEAST_INSIDE - row <= share <= MOST_INSIDE + row for share, row in inside),
@@ -333,13 +412,21 @@ def _sources(by_group: Mapping[str, Statistics]) -> dict[str, int]:
 def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[str, Any]:
     """Predict every row of a file and say how far off, overall and by group."""
     rows, skipped = read(path, catalog)
-    return summary(predictions(rows, catalog, leave_one_out), skipped, leave_one_out)
+    predicted = predictions(rows, catalog, leave_one_out)
+    others = ranges_left_out(predicted, catalog) if leave_one_out else []
+    return summary(predicted, skipped, leave_one_out, others)
 
 
 def summary(
-    predicted: Sequence[Prediction], skipped: Sequence[Mapping[str, str]], leave_one_out: bool
+    predicted: Sequence[Prediction],
+    skipped: Sequence[Mapping[str, str]],
+    leave_one_out: bool,
+    others_ranges: Sequence[Prediction] = (),
 ) -> dict[str, Any]:
-    """The report of predictions already made. ``memory`` counts a source's GB as GiB, as PyTorch prints it."""
+    """The report of predictions already made. ``memory`` counts a source's GB as GiB, as PyTorch prints it.
+
+    ``others_ranges`` are the same predictions with the ranges of `ranges_left_out`.
+    """
     sized = [p for p in predicted if p.row.memory]
     by_group = grouped(predicted, lambda p: p.row.group, _score)
     return {
@@ -357,6 +444,10 @@ def summary(
         "infeasible": _infeasible(predicted),
         "memory": statistics([p.counted_memory for p in sized], [(p.row.memory or 0) * GIB for p in sized]),
         "sources": _sources(by_group),
+        "others_ranges": _score(others_ranges),
+        "others_ranges_dense": _score([p for p in others_ranges if not p.row.experts]),
+        "others_ranges_moe": _score([p for p in others_ranges if p.row.experts]),
+        "others_ranges_sources": _sources(grouped(others_ranges, lambda p: p.row.group, _score)),
         "by_group": by_group,
         "by_stack": grouped(predicted, lambda p: p.row.stack, _score),
         "by_regime": grouped(predicted, lambda p: p.row.regime, _score),
@@ -365,6 +456,17 @@ def summary(
         "by_gpu": grouped(predicted, lambda p: p.row.scenario().gpu, _score),
         "by_run": grouped(predicted, lambda p: p.row.run, _score),
     }
+
+
+OTHERS_RANGES = {"others_ranges": "all", "others_ranges_dense": "dense", "others_ranges_moe": "experts"}
+
+
+def _sources_said(sources: Mapping[str, int]) -> str:
+    return (
+        "Of {count} sources {enough} have at least 75 % of their rows inside the range, {between} 75 to 88 % (which "
+        "{possible} can have, the others have too few rows), {near} so many give or take one row; {compatible} agree "
+        "with four of five, at one in twenty on either side.".format(**sources)
+    )
 
 
 def text(report: Mapping[str, Any]) -> str:
@@ -379,8 +481,13 @@ def text(report: Mapping[str, Any]) -> str:
         f"{report['rows']} rows predicted, {len(report['skipped'])} skipped; {how}.",
         f"{report['infeasible']['count']} of them ({report['infeasible']['share']:.1%}) the planner would refuse: "
         "they need more memory than it allows, or do not divide.",
-        "Of {count} sources {enough} have at least 75 % of their rows inside the range, {between} 75 to 88 %, {near} "
-        "so many give or take one row.".format(**report["sources"]),
+        _sources_said(report["sources"]),
+        "Ranges as wide as all other sources need hold "
+        + ", ".join(f"{report[name]['coverage']:.1%} of {said}" for name, said in OTHERS_RANGES.items())
+        + ". "
+        + _sources_said(report["others_ranges_sources"])
+        if report["leave_one_out"]
+        else "",
         table({name: report[name] for name in names}, "step time"),
         table(report["by_group"], "source"),
         table(report["by_stack"], "stack"),
@@ -389,6 +496,7 @@ def text(report: Mapping[str, Any]) -> str:
         table(report["moe_by_regime"], "regime, experts"),
         table(report["moe_by_routing"], "routing, experts"),
     ]
+    parts = [part for part in parts if part]
     if report["skipped"]:
         parts.append("Skipped:\n" + "\n".join(f"  {entry['run']}: {entry['reason']}" for entry in report["skipped"]))
     return "\n\n".join(parts)

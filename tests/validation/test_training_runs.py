@@ -13,7 +13,7 @@ from app.plan.communication import of_scenario
 from app.plan.evaluate import evaluate
 from app.plan.job.inputs import JobRequest
 from app.plan.job.job import plan_job
-from app.validation import fit, training_rows
+from app.validation import training_rows
 from app.validation import training_runs as accuracy
 
 CATALOG = load_catalog()
@@ -114,14 +114,34 @@ def test_three_of_four_sources_lie_inside_each_by_itself():
     assert (sources["count"], sources["enough"]) == (31, sum(share >= 0.75 for share in shares))
     assert sources["enough"] >= 0.75 * sources["count"]
     assert sources["between"] <= sources["near"]
+    assert sources["compatible"] >= 0.75 * sources["count"]  # ranges of four in five would leave it so
+    assert sources["possible"] == sum(found["count"] > 3 for found in left_out()["by_group"].values())
     assert f"Of 31 sources {sources['enough']} have at least 75 %" in accuracy.text(left_out())
 
 
 def test_sources_of_few_rows_count_as_near_give_or_take_one():
     # 1 of 3, 2 of 3 and 3 of 3 rows inside; 2 or 3 are a row away from four of five. 40 of 40 are not.
     found = {str(share): {"coverage": share, "count": 3} for share in (1 / 3, 2 / 3, 1.0)}
-    assert accuracy._sources(found) == {"count": 3, "enough": 1, "between": 0, "near": 2}
+    assert accuracy._sources(found) == {
+        "count": 3, "enough": 1, "between": 0, "near": 2, "possible": 0, "compatible": 3,
+    }  # fmt: skip
     assert accuracy._sources({"many": {"coverage": 1.0, "count": 40}})["near"] == 0
+
+
+def test_ranges_that_no_source_has_a_say_in_hold_four_of_five_too():
+    found = left_out()
+    for name in ("others_ranges", "others_ranges_dense", "others_ranges_moe"):
+        assert 0.75 <= found[name]["coverage"] <= 0.88
+    assert found["others_ranges_sources"]["compatible"] >= 0.75 * found["others_ranges_sources"]["count"]
+
+
+def test_a_class_that_one_source_alone_is_of_keeps_its_width_without_it(tmp_path):
+    # Both rows of source a are of the class "open"; without it nothing says how wide that class is.
+    rows = [{**BLANK, "gpu": "h100-sxm", "tensor_parallel": "2", "micro_batch": "1", "step_time_s": "9"}]
+    rows = [{**rows[0], "stack": stack, "group": group} for stack, group in (("maxtext", "a"), ("nemo", "b"))]
+    found = predict(tmp_path, rows)
+    alone, unseen = found[0], accuracy.ranges_left_out(found, CATALOG)[0]
+    assert (unseen.low, unseen.high) == (pytest.approx(alone.low), pytest.approx(alone.high))
 
 
 def test_a_stack_that_is_taken_for_another_has_a_wider_range(tmp_path):
@@ -153,7 +173,7 @@ def test_what_is_not_compiled_is_eager_unless_its_kernels_are_fused_by_hand(tmp_
 
 
 def test_residuals_hold_the_share_of_votes_that_they_should():
-    needed = fit.step_residuals(accuracy.predictions(ROWS, CATALOG, leave_one_out=False), CATALOG)
+    needed = accuracy.step_residuals(accuracy.predictions(ROWS, CATALOG, leave_one_out=False), CATALOG)
     table = CATALOG.training["residual"]
     # In-sample errors are smaller than those of sources left out, which the catalogue's residuals hold.
     assert set(needed) == {"dense", "open", "untuned", "experts", "untuned_experts", "unstated"}
