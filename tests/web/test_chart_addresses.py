@@ -19,16 +19,44 @@ def test_every_chart_has_an_address(client: TestClient, name: str) -> None:
     assert ElementTree.fromstring(picture.text).find("{*}title") is not None
 
 
-@pytest.mark.parametrize("page", ["/all-reduce?gpus=64", "/fabric?gpus=64", "/accuracy"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "/all-reduce?gpus=64",
+        "/fabric?gpus=64",
+        "/accuracy",
+        "/cost?gpus=64",
+        "/serve?gpus=64",
+        "/serve/size?gpu=h100-sxm",
+        "/size?gpu=h100-sxm&gpus=64",
+    ],
+)
 def test_charts_of_other_pages_lead_to_their_addresses(client: TestClient, page: str) -> None:
     html = client.get(page).text
-    assert html.count('<figure class="chart"') == html.count("data-figure=") > 1
+    assert html.count('<figure class="chart"') == html.count("data-figure=") > 0
     assert '<script type="application/json"' not in html  # what Plotly takes comes when it is asked for
     address = re.findall(r'data-figure="([^"]+)"', html)[-1].replace("&amp;", "&")
     assert client.get(address).json()["data"]
     rows = list(csv.reader(io.StringIO(client.get(address.replace(".json", ".csv")).text)))
     assert len(rows) > 2
     assert len(set(map(len, rows))) == 1
+
+
+@pytest.mark.parametrize(
+    ("page", "field"), [("/all-reduce", "output"), ("/calibrate", "text")], ids=["all-reduce", "calibrate"]
+)
+def test_a_pasted_measurement_has_an_address_where_it_is_short(client: TestClient, page: str, field: str) -> None:
+    line = "{0} {1} float sum -1 {2} 1 1 0 {2} 1 1 0"
+    text = "\n".join(line.format(2**power, 2**power // 4, 40 + 2**power / 4e5) for power in range(20, 31, 2))
+    html = client.post(page, data={"gpus": "16", field: text}).text
+    address = re.findall(r'data-figure="(/chart/own-[^"]+)"', html)[0].replace("&amp;", "&")
+    names = [trace["name"] for trace in client.get(address).json()["data"] if trace.get("name")]
+    assert any("easured" in name for name in names)
+    rows = list(csv.reader(io.StringIO(client.get(address.replace(".json", ".csv")).text)))
+    assert [float(row[0]) for row in rows[1:]] == [2**power for power in range(20, 31, 2)]
+    long = client.post(page, data={"gpus": "16", field: text + "\n# " + "x" * 8000}).text
+    assert "/chart/own-" not in long
+    assert '<script type="application/json"' in long
 
 
 def test_a_comparison_is_a_chart_of_money_and_time(client: TestClient) -> None:

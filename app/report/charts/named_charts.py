@@ -14,7 +14,7 @@ from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.report import tables
 from app.report.charts import curve_charts, plan_charts
-from app.report.tables import Table
+from app.report.tables import Column, Table
 from app.studies import all_reduce_curves, port_cost, scaling, sensitivity, which_network
 from app.studies.curve import Curve
 from app.studies.step_kernels import step_roofline
@@ -104,6 +104,15 @@ def _cost_per_port(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | 
     return _curve(port_cost.cost_per_port(scenario, catalog), curve_charts.cost_per_port)
 
 
+def _cloud(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
+    if not plan.training.cloud:
+        return None
+    columns = Column("step_time", "Step time", "s"), Column("memory", "Memory of the fullest GPU", "B")
+    return Chart(
+        plan_charts.configurations(plan), Table("cloud", "Ways to run the model", columns, plan.training.cloud)
+    )
+
+
 def _which_network(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
     curve = which_network.break_even(scenario, catalog) if plan.recommendation else None
     return _curve(curve, curve_charts.lines) if curve else None
@@ -129,6 +138,7 @@ CURVES: Mapping[str, Maker] = {
     "cost-per-port": _cost_per_port,
     "cost-per-bisection": _cost_per_bisection,
     "which-network": _which_network,
+    "cloud": _cloud,
 }
 """Charts that ask for more than the plan."""
 NAMES = (*OF_PLAN, *CURVES)

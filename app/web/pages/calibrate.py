@@ -12,6 +12,7 @@ from app.studies.own_sweep import NEXT_DOCUMENT, CalibrateQuestion, curve
 from app.web import form
 from app.web.answers import CalibrateAnswer, calibrate_answer
 from app.web.heavy_queue import Stopped, compute
+from app.web.pages.asked_charts import own_address
 from app.web.pages.shared import PageRoute
 from app.web.requests import posted
 from app.web.templating import page
@@ -63,7 +64,8 @@ def _calibrate(request: Request, pairs: list[tuple[str, str]], pasted: str) -> R
         fields = {name: getattr(bound.scenario, name) for name in type(bound.scenario).model_fields}
         question = CalibrateQuestion.model_construct(**fields, text=pasted)
         answer = calibrate_answer(question, catalog)
-        values |= _shown(answer) | {"sized": _sized(bound.scenario, answer.calibration)}
+        values |= _shown(answer) | {"own_address": own_address([*pairs, ("text", pasted)])}
+        values |= {"sized": _sized(bound.scenario, answer.calibration)}
     return page(request, "calibrate.html", values, scenario=bound.scenario)
 
 

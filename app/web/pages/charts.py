@@ -73,7 +73,8 @@ async def chart(request: Request) -> Response:
 
         def asked(stopped: Stopped) -> Response:
             answer = asked_charts.MAKERS[name](request, stopped)
-            return reply(request, _file(answer.chart, ending, answer), KINDS[ending])
+            tag = None if answer.final else ""
+            return reply(request, _file(answer.chart, ending, answer), KINDS[ending], tag=tag)
 
         return await compute(request, asked, heavy=True)
     fields = requests.query(request.scope["query_string"].decode("latin-1"))

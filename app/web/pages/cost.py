@@ -5,18 +5,16 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from app.catalog.load import Catalog
-from app.plan.network import network_of
 from app.plan.scenario import Scenario
-from app.plan.total_cost import ownership
 from app.report import method, tables
 from app.report.charts import curve_charts
-from app.studies import port_cost, which_network
-from app.studies.buy_or_rent import against_use, buy_or_rent
-from app.studies.network_costs import EDITIONS, SIZES, CostQuestion, networks_of
+from app.studies import which_network
+from app.studies.network_costs import EDITIONS, CostQuestion
 from app.units import show
 from app.web import form
 from app.web.answers import CostAnswer, cost_answer
 from app.web.heavy_queue import Stopped, compute
+from app.web.pages.asked_charts import ports_chart, use_chart
 from app.web.pages.shared import PageRoute, question_of
 from app.web.templating import page
 
@@ -48,26 +46,18 @@ async def costs(request: Request) -> Response:
 
 def _shown(question: CostQuestion, answer: CostAnswer, catalog: Catalog) -> dict[str, Any]:
     scenario = question.scenario()
-    network = network_of(scenario, catalog)
-    owned = ownership(network.cluster, network, network.prices)
-    use = against_use(buy_or_rent(owned, question.terms(), catalog))
-    figures = {"use": curve_charts.lines(use)}
+    charts = {"use": use_chart(question, catalog)}
+    charts |= {edition: ports_chart(question, edition, catalog) for edition in EDITIONS}
+    figures = {key: chart.figure for key, chart in charts.items()}
     by_key = (
         tables.listings(answer)
         | tables.listings(answer.ownership)
         | tables.listings(answer.phases)
-        | {"use": tables.curve_table(use)}
+        | {key: chart.table for key, chart in charts.items()}
     )
     turning = which_network.break_even(scenario, catalog)
     if turning:
         figures["choice"], by_key["choice"] = curve_charts.lines(turning), tables.curve_table(turning)
-    keys = networks_of(scenario, catalog)
-    for edition in EDITIONS:
-        variant = scenario.model_copy(update={"price_book": edition, "nics_included": False})
-        shown = [key for key in keys if key in CHARTED or key == scenario.scale_out]
-        ports = port_cost.by_size(variant, catalog, shown, sorted({*SIZES, network.cluster.gpus}))
-        curve = port_cost.cost_per_port(variant, catalog, ports)
-        figures[edition], by_key[edition] = curve_charts.cost_per_port(curve), tables.curve_table(curve)
     return {
         "answer": answer,
         "figures": figures,
@@ -76,10 +66,6 @@ def _shown(question: CostQuestion, answer: CostAnswer, catalog: Catalog) -> dict
         "verdict": _in_a_sentence(scenario, answer, catalog),
         "editions": {key: catalog.prices[key].name for key in EDITIONS},
     }
-
-
-CHARTED = ("infiniband-ndr", "infiniband-xdr", "roce-400", "roce-800", "spectrum-x-800")
-"""Networks that the charts show besides the planner's own."""
 
 
 def _in_a_sentence(scenario: Scenario, answer: CostAnswer, catalog: Catalog) -> str:

@@ -16,6 +16,7 @@ from app.studies import all_reduce_curves, curve, nccl_tests, port_cost
 from app.studies.failed_parts import failed_parts, link_loads
 from app.web import form
 from app.web.heavy_queue import Stopped, compute, is_heavy
+from app.web.pages.asked_charts import own_address
 from app.web.pages.shared import PageRoute, results_of
 from app.web.requests import posted
 from app.web.templating import page
@@ -92,6 +93,7 @@ def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
         "tables": {name: tables.curve_table(curve) for name, curve in swept.items()}
         | {"algorithms": tables.all_reduce_table(part)},
         "pasted": pasted,
+        "own_address": own_address(pairs),
         **_pasted(pasted, scenario, loaded),
     }
     return page(request, "all_reduce.html", values, scenario=scenario)
