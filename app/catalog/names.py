@@ -7,6 +7,9 @@ from typing import Any
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 
+LONGEST_NAME = 80
+"""Letters beyond which a text is looked for among no names: it would take time, and it is none of them."""
+
 
 def words(field: str) -> str:
     """A field's name as words.
@@ -54,7 +57,7 @@ def entries_called(text: str, entries: Mapping[str, Any]) -> tuple[str, ...]:
 
     Of several, the one that has a short name is meant: "A100 80GB" is the SXM card, of which people say A100.
     """
-    said = plain(text)
+    said = plain(text) if len(text) <= LONGEST_NAME else ""
     if not said:
         return ()
     for key, entry in entries.items():

@@ -24,7 +24,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from app import units
 from app.catalog.entries import Ref, marked
 from app.catalog.load import KEY, Catalog
-from app.catalog.names import entries_called
+from app.catalog.names import LONGEST_NAME, entries_called
 from app.plan.site_calibration import read_calibration
 from app.units import Bandwidth, Bytes, Dollars, DollarsPerJoule, DollarsPerSecond, Number, PerSecond, Seconds, Watts
 
@@ -105,7 +105,7 @@ class Key(Ref):
                 {"text": key[:40]},
             )
         meant = () if self.kind in PLAIN else entries_called(key, catalog.kind(self.kind))
-        near = meant[:4] or get_close_matches(key, keys, n=3, cutoff=0.5)
+        near = meant[:4] or get_close_matches(key[:LONGEST_NAME], keys, n=3, cutoff=0.5)
         advice = f"Did you mean {' or '.join(near)}? " if near else ""
         text = key if len(key) <= 40 else key[:40] + "…"
         return PydanticCustomError(

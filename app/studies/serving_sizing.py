@@ -6,7 +6,7 @@ from math import ceil, isfinite
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from app.catalog.load import Catalog
 from app.formulas.costs import per_gpu_time
@@ -32,7 +32,7 @@ Domain = Annotated[int, Field(ge=1, le=1152)]
 class ServeSizeQuestion(ServingQuestion):
     """Which cluster serves this load? GPUs, networks and domains are lists of candidates; the rest is a scenario's."""
 
-    gpu: Annotated[tuple[GpuKey, ...], Field(min_length=1, max_length=16)] = Field(  # type: ignore[assignment]
+    gpu: Annotated[tuple[GpuKey, ...], FailFast(), Field(min_length=1, max_length=16)] = Field(  # type: ignore[assignment]
         ("h200-sxm", "b200-sxm", "gb200", "mi355x"),
         title="Candidate GPUs",
         description="Keys of accelerators in the catalogue.",
@@ -42,13 +42,13 @@ class ServeSizeQuestion(ServingQuestion):
         4096, ge=1, le=131072, title="At most", description="The largest cluster considered.",
         json_schema_extra={"group": "cluster"},
     )  # fmt: skip
-    scale_up_domain: Annotated[tuple[Domain, ...], Field(max_length=8)] = Field(  # type: ignore[assignment]
+    scale_up_domain: Annotated[tuple[Domain, ...], FailFast(), Field(max_length=8)] = Field(  # type: ignore[assignment]
         (),
         title="Scale-up domains",
         description="GPUs that reach one another over the scale-up link. Blank: each platform's own.",
         json_schema_extra={"group": "cluster"},
     )
-    scale_out: Annotated[tuple[ScaleOutKey, ...], Field(max_length=8)] = Field(  # type: ignore[assignment]
+    scale_out: Annotated[tuple[ScaleOutKey, ...], FailFast(), Field(max_length=8)] = Field(  # type: ignore[assignment]
         ("infiniband-ndr", "roce-400"),
         title="Candidate networks",
         description="Keys of network generations in the catalogue.",

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, FailFast, Field
 
 from app import units
 from app.catalog.load import Catalog
@@ -52,7 +52,7 @@ class Question(Scenario):
     workload: Literal["training"] = Field(
         "training", title="Workload", description="See serve/size for serving.", json_schema_extra=about("serving")
     )
-    gpu: Annotated[tuple[GpuKey, ...], Field(min_length=1, max_length=12)] = Field(  # type: ignore[assignment]
+    gpu: Annotated[tuple[GpuKey, ...], FailFast(), Field(min_length=1, max_length=12)] = Field(  # type: ignore[assignment]
         ("h100-sxm", "h200-sxm", "b200-sxm", "gb200"),
         title="Candidate GPUs",
         description="Keys of accelerators in the catalogue.",
@@ -62,7 +62,7 @@ class Question(Scenario):
         16384, ge=1, le=131072, title="At most", description="The largest cluster considered.",
         json_schema_extra={"group": "cluster"},
     )  # fmt: skip
-    scale_out: Annotated[tuple[ScaleOutKey, ...], Field(max_length=12)] = Field(  # type: ignore[assignment]
+    scale_out: Annotated[tuple[ScaleOutKey, ...], FailFast(), Field(max_length=12)] = Field(  # type: ignore[assignment]
         (),
         title="Candidate networks",
         description="Blank: InfiniBand and RoCE at the rate each GPU's platform has.",

@@ -8,10 +8,11 @@ from time import thread_time
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
 from app.catalog.load import Catalog
+from app.catalog.names import LONGEST_NAME
 from app.plan.band import Band
 from app.plan.declarations import figures, value_of
 from app.plan.evaluate import evaluate
@@ -30,7 +31,7 @@ def result_name(name: str) -> str:
     """The name of a result of a plan."""
     if name in figures(Plan):
         return name
-    near = get_close_matches(name, figures(Plan), n=3, cutoff=0.5)
+    near = get_close_matches(name[:LONGEST_NAME], figures(Plan), n=3, cutoff=0.5)
     advice = f"Did you mean {' or '.join(near)}? " if near else ""
     text = name if len(name) <= 40 else name[:40] + "…"
     raise PydanticCustomError(
@@ -64,12 +65,14 @@ class Grid(BaseModel):
         description="For each field to vary, its values.", min_length=1, max_length=12
     )
 
-    results: Annotated[list[Annotated[str, AfterValidator(result_name)]], BeforeValidator(_in_a_list)] = Field(
-        default_factory=lambda grid: list(SERVED if _serves(grid) else RESULTS),
-        json_schema_extra={"default": list(RESULTS)},
-        description="The results in each row, by their names in a plan: typical values in base units, or words.",
-        min_length=1,
-        max_length=200,
+    results: Annotated[list[Annotated[str, AfterValidator(result_name)]], FailFast(), BeforeValidator(_in_a_list)] = (
+        Field(
+            default_factory=lambda grid: list(SERVED if _serves(grid) else RESULTS),
+            json_schema_extra={"default": list(RESULTS)},
+            description="The results in each row, by their names in a plan: typical values in base units, or words.",
+            min_length=1,
+            max_length=200,
+        )
     )
 
     def points(self) -> int:

@@ -161,14 +161,14 @@ def _pairs(fields: dict[str, Any]) -> list[dict[str, Any]]:
     empty = [name for name, values in axes.items() if not values]
     if empty:
         raise problems.invalid([FieldProblem(pointer=f"#/{empty[0]}", detail="Give at least one value.")])
-    blank = [(name, number) for name, values in axes.items() for number, value in enumerate(values) if value is None]
-    if blank:
-        detail = "Give a value; leave the field out for its default."
-        raise problems.invalid([FieldProblem(pointer=problems.pointer(place), detail=detail) for place in blank[:100]])
     pairs = prod(len(values) for values in axes.values())
     if pairs > MOST_PAIRS:
         detail = f"{pairs:,} pairs of message and gpus; give at most {MOST_PAIRS}."
         raise problems.invalid([FieldProblem(pointer=f"#/{next(iter(axes))}", detail=detail)])
+    blank = [(name, number) for name, values in axes.items() for number, value in enumerate(values) if value is None]
+    if blank:
+        detail = "Give a value; leave the field out for its default."
+        raise problems.invalid([FieldProblem(pointer=problems.pointer(place), detail=detail) for place in blank[:100]])
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
 
@@ -276,6 +276,8 @@ async def sweep_grid(request: Request) -> Response:
 
     A sweep that takes longer than one request may, or has more points, is cut off: its last row says so in `error`.
     """
+    settings: Settings = request.app.state.settings
+    until = monotonic() + settings.time_limit
     given = await requests.json_body(request, requests.address(request))
     loaded: Catalog = request.app.state.catalog
     grid = requests.validate(Grid, given, loaded, strict=True)
@@ -285,8 +287,6 @@ async def sweep_grid(request: Request) -> Response:
         detail = f"The grid has {values:,} values; give at most {MOST_VALUES:,}."
         raise problems.invalid([FieldProblem(pointer="#/grid", detail=detail)])
     await compute(request, partial(_check_values, grid, loaded), heavy=values > LIGHT_VALUES)
-    settings: Settings = request.app.state.settings
-    until = monotonic() + settings.time_limit
     rows = islice(sweep(grid, loaded), settings.max_sweep_points)
     first = await compute(request, lambda _: _batch(rows, until), heavy=True)
     _count(request, "sweep", min(grid.points(), settings.max_sweep_points))

@@ -133,13 +133,19 @@ def _plain(value: object) -> str:
     return f"{value:,.12g}" if isinstance(value, float | int) else str(value)
 
 
+MOST_ADVISED = 10
+"""Unknown fields that are answered with the one nearest to them, which takes a millisecond each."""
+
+
 def from_validation(error: ValidationError, names: Sequence[str] = (), prefix: Sequence[object] = ()) -> ProblemError:
     """What pydantic found wrong, as the 422 problem: one entry a field, at most a hundred."""
     by_pointer: dict[str, FieldProblem] = {}
-    for item in error.errors(include_url=False)[:100]:
+    for number, item in enumerate(error.errors(include_url=False)[:100]):
         place = [part for part in item["loc"] if not _is_branch(part)]
         where = pointer([*prefix, *place])
-        by_pointer.setdefault(where, FieldProblem(pointer=where, detail=advice(item, names)))
+        by_pointer.setdefault(
+            where, FieldProblem(pointer=where, detail=advice(item, names if number < MOST_ADVISED else ()))
+        )
     return invalid(list(by_pointer.values()))
 
 

@@ -14,6 +14,8 @@ from app.web import problems
 from app.web.problems import FieldProblem, ProblemError
 
 MOST_FIELDS = 500
+DEEPEST, LONGEST = 16, 1_000
+"""Lists inside lists of a body, and the values of one: far more than any question has. A sweep's grid is no list."""
 Model = TypeVar("Model", bound=BaseModel)
 Fields = dict[str, Any]
 
@@ -138,7 +140,7 @@ def validate(
         detail = f"More than {MOST_FIELDS} fields. /docs lists all there are."
         raise problems.invalid([FieldProblem(pointer=problems.pointer(place), detail=detail)])
     if strict:
-        fields = {name: _whole(value) for name, value in fields.items()}
+        fields = {name: _whole(value, (*place, name)) for name, value in fields.items()}
         blank = [name for name, value in fields.items() if isinstance(value, str) and not value.strip()]
         if blank:
             raise problems.invalid([FieldProblem(pointer=problems.pointer([*place, n]), detail=_BLANK) for n in blank])
@@ -148,8 +150,11 @@ def validate(
         raise problems.from_validation(error, list(model.model_fields), place) from None
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: Any, place: Sequence[object], deep: int = 0) -> Any:
     """JSON's 512.0 is the whole number 512; a list is a tuple."""
     if isinstance(value, list):
-        return tuple(_whole(item) for item in value)
+        if deep == DEEPEST or len(value) > LONGEST:
+            detail = f"Give at most {LONGEST:,} values." if deep < DEEPEST else f"Lists stand {DEEPEST} deep in others."
+            raise problems.invalid([FieldProblem(pointer=problems.pointer(place), detail=detail)])
+        return tuple(_whole(item, place, deep + 1) for item in value)
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value

@@ -72,18 +72,19 @@ def selection(query: dict[str, Any], answer: type) -> Selection:
     if PARTS.isdisjoint(query):
         return ALL
     names, include = (_names(query.pop(part, ()), part) for part in ("fields", "include"))
-    wrong = [_unknown("include", name, LONG) for name in include if name not in LONG]
+    unknown = [("include", name, tuple(LONG)) for name in include if name not in LONG]
     for name in names:
         tree = _known(answer)
         for step in name.split("."):
             if tree is None:
                 break
             if step not in tree:
-                wrong.append(_unknown("fields", name, _every(answer)))
+                unknown.append(("fields", name, _every(answer)))
                 break
             tree = tree[step]
-    if wrong:
-        raise problems.invalid(wrong[:100])
+    if unknown:
+        wrong = enumerate(unknown[:100])
+        raise problems.invalid([_unknown(*each, advised=number < MOST_ADVISED) for number, each in wrong])
     return Selection(tuple(names), frozenset(include))
 
 
@@ -95,11 +96,30 @@ def _names(texts: tuple[str, ...], field: str) -> list[str]:
     return names
 
 
-def _unknown(field: str, name: str, names: Any) -> FieldProblem:
-    near = get_close_matches(name, names, n=3, cutoff=0.5)
+MOST_ADVISED = 3
+"""Wrong names that are answered with those nearest to them, which takes some milliseconds each."""
+
+
+def _unknown(field: str, name: str, names: tuple[str, ...], *, advised: bool) -> FieldProblem:
+    near = _nearest(name[:60], names) if advised else []
     text = name if len(name) <= 60 else name[:60] + "…"
     advice = f" Did you mean {' or '.join(near)}?" if near else ""
     return FieldProblem(pointer=f"#/{field}", detail=f"This answer has no part “{text}”.{advice}")
+
+
+def _nearest(name: str, names: tuple[str, ...]) -> list[str]:
+    """Of many dotted names those nearest to one: first by their last step, of which there are far fewer.
+
+    >>> _nearest("training.steptime", ("training.step_time", "training.mfu", "training.step_time.low"))
+    ['training.step_time']
+    """
+    last = _last(name)
+    steps = get_close_matches(last, sorted({_last(one) for one in names}), n=3, cutoff=0.5)
+    return get_close_matches(name, [one for one in names if _last(one) in steps], n=3, cutoff=0.5)
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 @cache

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -305,6 +306,43 @@ def test_wrong_bodies_are_pointed_to(client: TestClient, path: str, body: Any, p
     answer = client.post(API + path, json=body)
     assert is_problem(answer, 422)
     assert answer.json()["errors"][0]["pointer"] == pointer
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "pointer"),
+    [
+        ("/plan", b'{"gpus": %s}', "#/gpus"),
+        ("/compare", b'{"scenarios": [{}, {"gpus": %s}]}', "#/scenarios/1/gpus"),
+        ("/sweep", b'{"grid": {"gpus": [%s]}}', "#/grid/gpus/0"),
+    ],
+)
+def test_lists_without_end_are_pointed_to(client: TestClient, path: str, body: bytes, pointer: str) -> None:
+    deep = body % (b"[" * 1000 + b"]" * 1000)
+    answer = client.post(API + path, content=deep, headers={"content-type": "application/json"})
+    assert is_problem(answer, 422)
+    assert answer.json()["errors"][0]["pointer"] == pointer
+
+
+MISSPELT = [f"training.step_timf{number}" for number in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/plan?fields=" + ",".join(MISSPELT), None),
+        ("/size", {"gpu": ["h100-sxmm"] * 100_000}),
+        ("/plan", {"gpu": "x" * 2_000_000}),
+        ("/plan", {"gpus": [1.5] * 400_000}),
+        ("/sweep", {"grid": {"gpus": [8]}, "results": MISSPELT}),
+    ],
+    ids=lambda given: "" if given is None else str(given)[:40],
+)
+def test_looking_for_what_was_meant_takes_no_time(client: TestClient, path: str, body: Any) -> None:
+    """They are read on the event loop, where nobody else is answered meanwhile; they took up to two minutes."""
+    began = time.process_time()
+    answer = client.get(API + path) if body is None else client.post(API + path, json=body)
+    assert is_problem(answer, 422)
+    assert time.process_time() - began < 0.6  # 0.1 here, of which most is making the request
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"gpus": NaN}', '{"gpus": 1e999}', "[" * 5000, "\xff", '{"gpus": 1}{}'])
