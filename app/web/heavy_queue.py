@@ -26,6 +26,8 @@ QUICK_HOSTS = 2**14
 """Ports that nodes have on a fabric up to which a plan without a search takes a few milliseconds."""
 LIGHT_HOSTS = 2**18
 """Ports beyond which a fabric takes as long as many others: it waits its turn."""
+LIGHT_CURVE = 2**16
+"""Ports beyond which a page that shows how its fabric grows, up to that size, waits its turn."""
 LIGHT_PAIRS = 16
 """Pairs of message and GPUs beyond which an all-reduce answer waits its turn."""
 LIGHT_VALUES = 1_000
@@ -33,26 +35,28 @@ LIGHT_VALUES = 1_000
 
 
 class HeavyQueue:
-    """Where questions compute: heavy ones in threads of their own, only so many at a time; the others in one beside.
+    """Where questions compute: heavy ones in threads of their own, only so many at a time; the others in two beside.
 
-    More threads would share the one interpreter, and pay for the sharing. A thread is taken until its work has ended,
-    also where nobody waits for it any more; work that has not begun by then never does.
+    One of these is for the interface, whose light answers take milliseconds, one for pages and files, which take
+    longer. More threads would share the one interpreter, and pay for the sharing. A thread is taken until its work has
+    ended, also where nobody waits for it any more; work that has not begun by then never does.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.heavy = ThreadPoolExecutor(settings.heavy_workers, "heavy")
         self.light = ThreadPoolExecutor(1, "light")
+        self.pages = ThreadPoolExecutor(1, "pages")
         self.most = settings.heavy_workers + settings.heavy_queue
         self.inside = 0
         self.streams = asyncio.Semaphore(1)
 
-    async def run(self, work: Callable[[], T], *, heavy: bool) -> T:
+    async def run(self, work: Callable[[], T], *, heavy: bool, page: bool = False) -> T:
         """Work in a thread; a heavy question is refused at once when too many wait already."""
         if heavy and self.inside >= self.most:
             raise ProblemError(
                 503, "Too many large questions at once. Ask again in a few seconds.", headers={"retry-after": "5"}
             )
-        return await (self.slot(work) if heavy else _in_thread(self.light, work))
+        return await (self.slot(work) if heavy else _in_thread(self.pages if page else self.light, work))
 
     async def slot(self, work: Callable[[], T]) -> T:
         """Work on a heavy question that has been let in: it waits its turn however many others do."""
@@ -63,13 +67,13 @@ class HeavyQueue:
             self.inside -= 1
 
     async def stream(self, parts: Iterator[str]) -> AsyncIterator[bytes]:
-        """A long file in parts of a few milliseconds each. Files take turns, beside the light questions.
+        """A long file in parts of a few milliseconds each. Files take turns, beside the pages.
 
         Nothing is taken while the client reads, and nothing is made once it has left.
         """
         while True:
             async with self.streams:
-                part = await _in_thread(self.light, partial(next, parts, ""))
+                part = await _in_thread(self.pages, partial(next, parts, ""))
             if not part:
                 return
             yield part.encode()
@@ -87,7 +91,8 @@ async def compute(request: Request, work: Callable[[Stopped], T], *, heavy: bool
     queue: HeavyQueue = request.app.state.heavy_queue
     seconds: float = request.app.state.settings.time_limit
     stopped = Event()
-    answer = asyncio.ensure_future(queue.run(partial(work, stopped.is_set), heavy=heavy))
+    page = "/api/" not in request.scope["path"]
+    answer = asyncio.ensure_future(queue.run(partial(work, stopped.is_set), heavy=heavy, page=page))
     leaving = asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait({answer, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -120,9 +125,9 @@ def hosts(scenario: Scenario, loaded: Catalog) -> int:
     return hardware.nodes * max(hardware.nics_per_node, 1)
 
 
-def is_heavy(scenario: Scenario, loaded: Catalog) -> bool:
-    """Whether what is asked about one scenario must wait its turn."""
-    return hosts(scenario, loaded) > LIGHT_HOSTS
+def is_heavy(scenario: Scenario, loaded: Catalog, most: int = LIGHT_HOSTS) -> bool:
+    """Whether what is asked about one scenario, which is light up to so many ports, must wait its turn."""
+    return hosts(scenario, loaded) > most
 
 
 def quick(scenario: Scenario, loaded: Catalog) -> bool:

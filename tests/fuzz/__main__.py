@@ -8,9 +8,16 @@ import argparse
 import sys
 import time
 
-from tests.fuzz import contract, decisions, hostile, laws, mutation
+from tests.fuzz import contract, decisions, duress, hostile, laws, mutation
 
-SEARCHES = {"contract": contract, "decisions": decisions, "hostile": hostile, "laws": laws, "mutation": mutation}
+SEARCHES = {
+    "contract": contract,
+    "decisions": decisions,
+    "duress": duress,
+    "hostile": hostile,
+    "laws": laws,
+    "mutation": mutation,
+}
 
 parser = argparse.ArgumentParser(prog="make fuzz ARGS=…", description=__doc__)
 parser.add_argument("names", nargs="*", choices=[*SEARCHES, []], help="which searches (default: all)")
@@ -20,6 +27,8 @@ parser.add_argument("--operation", action="append", help="contract: only this op
 parser.add_argument("--requests", type=int, default=20_000, help="hostile: how many requests (default: 20,000)")
 parser.add_argument("--mutants", type=int, default=60, help="mutation: how many mutants (default: 60)")
 parser.add_argument("--plans", type=int, default=2_000, help="decisions, laws: how many random plans (default: 2,000)")
+parser.add_argument("--seconds", type=float, default=60, help="duress: how long each kind lasts (default: 60)")
+parser.add_argument("--kind", action="append", help="duress: only this kind of client; may repeat")
 options = parser.parse_args()
 
 failed = False

@@ -266,7 +266,7 @@ def test_others_are_answered_while_a_question_is_computed(
         return await computing
 
     assert run_apart(both()).status == 422
-    assert threads[0].startswith(("heavy", "light"))
+    assert threads[0].startswith(("heavy", "light", "pages"))
 
 
 def test_a_size_stops_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:

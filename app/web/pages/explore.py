@@ -15,7 +15,7 @@ from app.report.charts import curve_charts, plan_charts
 from app.studies import all_reduce_curves, curve, nccl_tests, port_cost
 from app.studies.failed_parts import failed_parts, link_loads
 from app.web import form
-from app.web.heavy_queue import Stopped, compute, is_heavy
+from app.web.heavy_queue import LIGHT_CURVE, Stopped, compute, is_heavy
 from app.web.pages.asked_charts import own_address
 from app.web.pages.shared import PageRoute, results_of
 from app.web.requests import posted
@@ -51,6 +51,10 @@ EXPLORED = (
 )  # fmt: skip
 
 
+LIGHT_PASTE = 50_000
+"""Bytes of a pasted output beyond which reading it waits its turn."""
+
+
 @router.get("/all-reduce")
 async def explore(request: Request) -> Response:
     """Time and bandwidth of an all-reduce, swept over everything that matters."""
@@ -65,7 +69,7 @@ async def paste(request: Request) -> Response:
     def work(_: Stopped) -> Response:
         return _explorer(request, posted(body, request.headers.get("content-type", "")))
 
-    return await compute(request, work)
+    return await compute(request, work, heavy=len(body) > LIGHT_PASTE)
 
 
 def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
@@ -147,7 +151,7 @@ async def fabrics(request: Request) -> Response:
     """The fabric: drawing, counts, cut in half, what it costs and how that grows."""
     catalog: Catalog = request.app.state.catalog
     bound = form.bind(request.query_params.multi_items(), catalog)
-    heavy = bound.scenario is not None and is_heavy(bound.scenario, catalog)
+    heavy = bound.scenario is not None and is_heavy(bound.scenario, catalog, LIGHT_CURVE)
     return await compute(request, lambda _: _fabrics(request, bound), heavy=heavy)
 
 
