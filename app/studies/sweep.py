@@ -86,18 +86,23 @@ AT_ONCE = 0.1
 """Processor time that they may take before fewer are worked out together, and half of which lets more be [s]."""
 
 
-def sweep(grid: Grid, catalog: Catalog) -> Iterator[dict[str, Any]]:
+def sweep(grid: Grid, catalog: Catalog, first: int = 0) -> Iterator[dict[str, Any]]:
     """One flat row a scenario: the varied fields, then the typical results, ``error`` where it cannot be answered.
 
     The last field of the grid varies fastest. Points are columns of one plan where the results allow it, see
     `app.studies.plan_columns`; else each is a plan.
+
+    Args:
+        grid: the base scenario, the values that fields take in turn, and the results of each row.
+        catalog: what all scenarios are looked up in.
+        first: the first row that is wanted, counted from 0.
     """
     typical = catalog.typical_only()
     if not COLUMNS.issuperset(grid.results) or _serves(vars(grid)):
-        yield from _plans(grid, typical)
+        yield from _plans(grid, typical, first)
         return
     together = PlanColumns(grid.base, grid.grid, grid.results, typical)
-    points = product(*(range(len(values)) for values in grid.grid.values()))
+    points = islice(product(*(range(len(values)) for values in grid.grid.values())), first, None)
     size = LEAST
     while several := list(islice(points, size)):
         begin = thread_time()
@@ -112,9 +117,9 @@ def sweep(grid: Grid, catalog: Catalog) -> Iterator[dict[str, Any]]:
             yield dict(zip(names, values, strict=True))
 
 
-def _plans(grid: Grid, catalog: Catalog) -> Iterator[dict[str, Any]]:
+def _plans(grid: Grid, catalog: Catalog, first: int) -> Iterator[dict[str, Any]]:
     """The rows of a grid, each the plan of a scenario."""
-    for values in product(*grid.grid.values()):
+    for values in islice(product(*grid.grid.values()), first, None):
         fields = dict(zip(grid.grid, values, strict=True))
         try:
             scenario = Scenario.model_validate({**grid.base, **fields}, context={"catalog": catalog})

@@ -28,7 +28,7 @@ from app.studies.own_sweep import CalibrateQuestion
 from app.studies.serving_sizing import ServeSizeQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import Grid, columns, row, sweep
-from app.web import answers, problems, requests
+from app.web import answers, problems, requests, sweep_cursor
 from app.web.answer_schemas import Schema
 from app.web.heavy_queue import LIGHT_PAIRS, LIGHT_VALUES, HeavyQueue, Stopped, compute, is_heavy, quick
 from app.web.openapi import MOST_PAIRS, MOST_VALUES, Operation
@@ -274,11 +274,14 @@ async def serve_size(request: Request) -> Response:
 async def sweep_grid(request: Request) -> Response:
     """One row for each point of a grid over any fields, as NDJSON, or as CSV for who accepts text/csv.
 
-    A sweep that takes longer than one request may, or has more points, is cut off: its last row says so in `error`.
+    A sweep that takes longer than one request may, or has more points, is cut off: its last row says so in `error`,
+    and names the `cursor` that asks for the rest. Where the connection broke, that is the header `x-sweep-cursor`, to
+    whose number, up to the dash, the rows that came are added.
     """
     settings: Settings = request.app.state.settings
     until = monotonic() + settings.time_limit
     given = await requests.json_body(request, requests.address(request))
+    cursor = given.pop("cursor", None)
     loaded: Catalog = request.app.state.catalog
     grid = requests.validate(Grid, given, loaded, strict=True)
     requests.validate(Scenario, grid.base, loaded, strict=True, place=("base",))
@@ -286,18 +289,23 @@ async def sweep_grid(request: Request) -> Response:
     if values > MOST_VALUES:
         detail = f"The grid has {values:,} values; give at most {MOST_VALUES:,}."
         raise problems.invalid([FieldProblem(pointer="#/grid", detail=detail)])
-    await compute(request, partial(_check_values, grid, loaded), heavy=values > LIGHT_VALUES)
-    rows = islice(sweep(grid, loaded), settings.max_sweep_points)
+    begin = sweep_cursor.read(cursor, grid, loaded)
+    if not begin:  # of a sweep that goes on they were checked before
+        await compute(request, partial(_check_values, grid, loaded), heavy=values > LIGHT_VALUES)
+    rows = islice(sweep(grid, loaded, begin), settings.max_sweep_points)
     first = await compute(request, lambda _: _batch(rows, until), heavy=True)
-    _count(request, "sweep", min(grid.points(), settings.max_sweep_points))
+    _count(request, "sweep", min(grid.points() - begin, settings.max_sweep_points))
     headers = {
         "cache-control": "no-store",
         "x-model-version": __version__,
         "x-catalog-version": loaded.version,
+        "x-sweep-cursor": sweep_cursor.written(begin, grid, loaded),
     }
     as_csv = "text/csv" in request.headers.get("accept", "")
     kind = "text/csv; charset=utf-8" if as_csv else "application/x-ndjson"
-    lines = _lines(grid, _batches(first, rows, request.app.state.heavy_queue, until), settings, as_csv)
+    batches = _batches(first, rows, request.app.state.heavy_queue, until)
+    rest = partial(_rest, grid, loaded, settings, begin)
+    lines = _lines(columns(grid), batches, rest, as_csv)
     return StreamingResponse(lines, headers=headers, media_type=kind)
 
 
@@ -334,20 +342,33 @@ async def _batches(first: Rows, rows: Iterator[dict[str, Any]], queue: HeavyQueu
             return
 
 
-async def _lines(grid: Grid, batches: AsyncIterator[Rows], settings: Settings, as_csv: bool) -> AsyncIterator[bytes]:
+async def _lines(
+    names: list[str], batches: AsyncIterator[Rows], rest: Callable[[int], Rows], as_csv: bool
+) -> AsyncIterator[bytes]:
     """The rows of a sweep as they are written, with a last one that says where it was cut off."""
-    points, done = grid.points(), 0
+    done = 0
     if as_csv:
-        yield _csv_line(columns(grid))
+        yield _csv_line(names)
     async for batch in batches:
         done += len(batch)
         yield b"".join(_csv_line(list(record.values())) if as_csv else to_json(record) + b"\n" for record in batch)
-    if done < points:
-        most = done >= settings.max_sweep_points
-        limit = "at the most points of one request" if most else f"after {settings.time_limit:g} s"
-        text = f"Cut off {limit}: {done:,} of {points:,} points are above. Ask for the rest."
-        last = row(grid, dict.fromkeys(grid.grid), {}, text)
-        yield _csv_line(list(last.values())) if as_csv else to_json(last) + b"\n"
+    for last in rest(done):
+        yield _csv_line([last[name] for name in names]) if as_csv else to_json(last) + b"\n"
+
+
+def _rest(grid: Grid, loaded: Catalog, settings: Settings, begin: int, done: int) -> Rows:
+    """The row below so many others, that says where a sweep was cut off and how it goes on; none if it was not."""
+    points, following = grid.points(), begin + done
+    if following >= points:
+        return []
+    most = done >= settings.max_sweep_points
+    limit = "at the most points of one request" if most else f"after {settings.time_limit:g} s"
+    cursor = sweep_cursor.written(following, grid, loaded)
+    text = (
+        f"Cut off {limit}: {done:,} of {points - begin:,} points are above. "
+        f"Ask for the rest with “cursor”: “{cursor}” beside “grid”."
+    )
+    return [{**row(grid, dict.fromkeys(grid.grid), {}, text), "cursor": cursor}]
 
 
 def _batch(rows: Iterator[dict[str, Any]], until: float) -> Rows:
@@ -448,7 +469,8 @@ ROWS: Mapping[str, Schema] = {
     | {
         "x-row": {
             "type": "object",
-            "description": "The varied fields, the typical results, and error where there is none.",
+            "description": "The varied fields, the typical results, and error where there is none; cursor in a last "
+            "row that says where the sweep was cut off.",
         }
     },
     "text/csv": TEXT,

@@ -26,6 +26,7 @@ from app.studies.own_sweep import CalibrateQuestion
 from app.studies.serving_sizing import ServeSizeQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import RESULTS, Grid
+from app.web import sweep_cursor
 from app.web.answer_schemas import AnswerSchemas, Schema
 from app.web.problems import MEDIA_TYPE, Problem
 from app.web.responses import JSON
@@ -374,7 +375,15 @@ def _grid(scenario: Mapping[str, Schema]) -> Schema:
         "description": Grid.model_fields["results"].description,
     }
     base = _reference("schemas", "Scenario")
-    return _object(Grid, {"base": base, "grid": axes, "results": columns}) | {"required": ["grid"]}
+    cursor = {
+        "type": "string",
+        "pattern": sweep_cursor.PATTERN,
+        "maxLength": 40,
+        "examples": ["3242-5d41402abc4b"],
+        "description": "Where a sweep that was cut off goes on: as its last row says, everything else as it was.",
+    }
+    properties = {"base": base, "grid": axes, "results": columns, "cursor": cursor}
+    return _object(Grid, properties) | {"required": ["grid"]}
 
 
 def _object(model: type[BaseModel] | None, properties: Mapping[str, Schema]) -> Schema:

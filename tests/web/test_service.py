@@ -167,6 +167,59 @@ def test_a_sweep_is_cut_off_at_the_most_points_and_says_so() -> None:
     assert len(whole.text.splitlines()) == 10
 
 
+GOES_ON = {"grid": {"gpus": [64, 128, 256], "price_node": [2e5, 3e5], "planes": [1, 2]}}
+
+
+@pytest.mark.parametrize("results", [["costs.capital", "fabric.power"], ["costs.capital", "bottleneck.resource"]])
+def test_a_sweep_goes_on_where_it_was_cut_off(results: list[str]) -> None:
+    asked = GOES_ON | {"results": results}
+    with made() as large:
+        whole = [json.loads(line) for line in large.post("/api/v1/sweep", json=asked).text.splitlines()]
+    rows: list[dict[str, Any]] = []
+    with made(max_sweep_points=5) as small:
+        answer = small.post("/api/v1/sweep", json=asked)
+        while len(rows) < len(whole):
+            some = [json.loads(line) for line in answer.text.splitlines()]
+            rows += [row for row in some if "cursor" not in row]
+            if "cursor" in some[-1]:
+                assert f"“{some[-1]['cursor']}”" in some[-1]["error"]
+                answer = small.post("/api/v1/sweep", json=asked | {"cursor": some[-1]["cursor"]})
+    assert rows == whole
+    assert len(rows) == 12
+    assert "cursor" not in some[-1]
+
+
+def test_a_sweep_goes_on_where_its_connection_broke(client: TestClient) -> None:
+    answer = client.post("/api/v1/sweep", json=GOES_ON, headers={"accept": "text/csv"})
+    number, dash, digest = answer.headers["x-sweep-cursor"].partition("-")
+    assert number == "0"
+    rest = GOES_ON | {"cursor": f"7{dash}{digest}"}
+    again = client.post("/api/v1/sweep", json=rest, headers={"accept": "text/csv"})
+    assert again.text.splitlines() == [answer.text.splitlines()[0], *answer.text.splitlines()[8:]]
+    assert again.headers["x-sweep-cursor"] == rest["cursor"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"cursor": "rest"}, "is no cursor"),
+        ({"cursor": 7}, "is no cursor"),
+        ({"grid": {"gpus": [64, 128, 257], "price_node": [2e5, 3e5], "planes": [1, 2]}}, "another sweep"),
+        ({"base": {"model": "llama-3-8b"}}, "another sweep"),
+        ({"results": ["costs.capital"]}, "another sweep"),
+    ],
+)
+def test_a_cursor_is_of_one_sweep(client: TestClient, changed: dict[str, Any], words: str) -> None:
+    cursor = client.post("/api/v1/sweep", json=GOES_ON).headers["x-sweep-cursor"]
+    answer = client.post("/api/v1/sweep", json=GOES_ON | {"cursor": "4" + cursor[1:]} | changed)
+    assert answer.status_code == 422
+    (wrong,) = answer.json()["errors"]
+    assert wrong["pointer"] == "#/cursor"
+    assert words in wrong["detail"]
+    beyond = client.post("/api/v1/sweep", json=GOES_ON | {"cursor": "12" + cursor[1:]})
+    assert "There is no row 12: the grid has 12" in beyond.text
+
+
 def run_apart(coroutine: Coroutine[Any, Any, Any]) -> Any:
     """What a coroutine returns; the browser tests leave an event loop in this thread."""
     with ThreadPoolExecutor(1) as apart:
