@@ -1,6 +1,7 @@
 """Stopping and replacing replicas: what a client sees of it."""
 
 import asyncio
+import json
 import re
 import signal
 import socket
@@ -14,6 +15,7 @@ import httpx
 import pytest
 import uvicorn
 import yaml
+from starlette.testclient import TestClient
 
 from app.web import server as web_server
 from app.web.application import create_app
@@ -205,3 +207,20 @@ def test_the_time_to_stop_is_granted() -> None:
     pod = deployment["spec"]["template"]["spec"]
     own = {one["name"]: one["value"] for one in pod["containers"][0]["env"]}
     assert pod["terminationGracePeriodSeconds"] > float(own["RAILYARD_SHUTDOWN_DRAIN"]) + defaults.shutdown_grace + 2
+
+
+METRIC = re.compile(r"\b(?:railyard|process)_[a-z_]+")
+
+
+def test_dashboard_and_alerts_watch_what_is_measured() -> None:
+    with TestClient(create_app(Settings(access_log=False))) as client:
+        client.get("/")
+        measured = set(METRIC.findall(client.get("/metrics").text))
+    panels = json.loads((ROOT / "deploy/grafana.json").read_text())["panels"]
+    (group,) = yaml.safe_load((ROOT / "deploy/alerts.yaml").read_text())["groups"]
+    asked = [target["expr"] for panel in panels for target in panel["targets"]]
+    asked += [rule["expr"] for rule in group["rules"]]
+    watched = {name for expression in asked for name in METRIC.findall(expression)}
+    assert watched <= measured
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert all({"summary", "description"} <= rule["annotations"].keys() for rule in group["rules"])

@@ -233,6 +233,8 @@ async def size(request: Request) -> Response:
 
     def work(stopped: Stopped) -> Response:
         answer = answers.size_answer(question, loaded, share_of(until), stopped)
+        if not answer.complete:
+            request.app.state.metrics.cut_off.labels("size").inc()
         return reply(request, _json(request, answer, selected), tag=None if answer.complete else "")
 
     return await compute(request, work, heavy=True)
@@ -294,7 +296,6 @@ async def sweep_grid(request: Request) -> Response:
         await compute(request, partial(_check_values, grid, loaded), heavy=values > LIGHT_VALUES)
     rows = islice(sweep(grid, loaded, begin), settings.max_sweep_points)
     first = await compute(request, lambda _: _batch(rows, until), heavy=True)
-    _count(request, "sweep", min(grid.points() - begin, settings.max_sweep_points))
     headers = {
         "cache-control": "no-store",
         "x-model-version": __version__,
@@ -303,8 +304,13 @@ async def sweep_grid(request: Request) -> Response:
     }
     as_csv = "text/csv" in request.headers.get("accept", "")
     kind = "text/csv; charset=utf-8" if as_csv else "application/x-ndjson"
-    batches = _batches(first, rows, request.app.state.heavy_queue, until)
-    rest = partial(_rest, grid, loaded, settings, begin)
+    batches = _counted(request, _batches(first, rows, request.app.state.heavy_queue, until))
+
+    def rest(done: int) -> Rows:
+        last = _rest(grid, loaded, settings, begin, done)
+        request.app.state.metrics.cut_off.labels("sweep").inc(len(last))
+        return last
+
     lines = _lines(columns(grid), batches, rest, as_csv)
     return StreamingResponse(lines, headers=headers, media_type=kind)
 
@@ -340,6 +346,13 @@ async def _batches(first: Rows, rows: Iterator[dict[str, Any]], queue: HeavyQueu
                 batch = await queue.slot(partial(_batch, rows, until))
         except TimeoutError:
             return
+
+
+async def _counted(request: Request, batches: AsyncIterator[Rows]) -> AsyncIterator[Rows]:
+    """Rows, counted when they are there: of a sweep that ends early those that were asked for are none."""
+    async for batch in batches:
+        _count(request, "sweep", len(batch))
+        yield batch
 
 
 async def _lines(

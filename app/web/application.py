@@ -63,6 +63,8 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     app.state.catalog = catalog
     app.state.page_cache = responses.PageCache()
     app.state.heavy_queue = heavy_queue.HeavyQueue(options)
+    versions = {"version": __version__, "catalog_version": catalog.version, "overrides": str(options.overrides or "")}
+    metrics.describe(versions, app.state.heavy_queue.inside)
     # Routes are tried in this order: programs ask most often, and for answers that take least.
     app.router.routes += api.operations
     for page in (

@@ -43,28 +43,24 @@ class HeavyQueue:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.heavy = ThreadPoolExecutor(settings.heavy_workers, "heavy")
-        self.light = ThreadPoolExecutor(1, "light")
-        self.pages = ThreadPoolExecutor(1, "pages")
+        threads = {"heavy": settings.heavy_workers, "light": 1, "pages": 1}
+        self.threads = {kind: ThreadPoolExecutor(number, kind) for kind, number in threads.items()}
+        self.inside = dict.fromkeys(threads, 0)
+        """How many questions of each kind compute or wait."""
         self.most = settings.heavy_workers + settings.heavy_queue
-        self.inside = 0
         self.streams = asyncio.Semaphore(1)
 
     async def run(self, work: Callable[[], T], *, heavy: bool, page: bool = False) -> T:
         """Work in a thread; a heavy question is refused at once when too many wait already."""
-        if heavy and self.inside >= self.most:
+        if heavy and self.inside["heavy"] >= self.most:
             raise ProblemError(
                 503, "Too many large questions at once. Ask again in a few seconds.", headers={"retry-after": "5"}
             )
-        return await (self.slot(work) if heavy else _in_thread(self.pages if page else self.light, work))
+        return await self._in_thread("heavy" if heavy else "pages" if page else "light", work)
 
     async def slot(self, work: Callable[[], T]) -> T:
         """Work on a heavy question that has been let in: it waits its turn however many others do."""
-        self.inside += 1
-        try:
-            return await _in_thread(self.heavy, work)
-        finally:
-            self.inside -= 1
+        return await self._in_thread("heavy", work)
 
     async def stream(self, parts: Iterator[str]) -> AsyncIterator[bytes]:
         """A long file in parts of a few milliseconds each. Files take turns, beside the pages.
@@ -73,14 +69,17 @@ class HeavyQueue:
         """
         while True:
             async with self.streams:
-                part = await _in_thread(self.pages, partial(next, parts, ""))
+                part = await self._in_thread("pages", partial(next, parts, ""))
             if not part:
                 return
             yield part.encode()
 
-
-async def _in_thread(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(threads, work)
+    async def _in_thread(self, kind: str, work: Callable[[], T]) -> T:
+        self.inside[kind] += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.threads[kind], work)
+        finally:
+            self.inside[kind] -= 1
 
 
 async def compute(request: Request, work: Callable[[Stopped], T], *, heavy: bool = False) -> T:

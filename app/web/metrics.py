@@ -1,6 +1,9 @@
 """The counters behind /metrics."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from collections.abc import Mapping
+from functools import partial
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 
 class Metrics:
@@ -22,6 +25,9 @@ class Metrics:
         self.evaluations = Counter(
             "railyard_evaluations_total", "Scenarios evaluated", ("endpoint",), registry=registry
         )
+        self.cut_off = Counter(
+            "railyard_cut_off_total", "Answers that end where their time or size did", ("endpoint",), registry=registry
+        )
         self.errors = Counter("railyard_errors_total", "Requests that failed on our side", registry=registry)
         self.connections = Gauge("railyard_connections", "Open connections", registry=registry)
         self.connections_closed = Counter(
@@ -31,6 +37,15 @@ class Metrics:
             registry=registry,
         )
         self._pairs: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def describe(self, versions: Mapping[str, str], inside: Mapping[str, int]) -> None:
+        """What serves, and how many questions of each kind compute or wait, which is looked up when it is asked for."""
+        Info("railyard", "What serves", registry=self.registry).info(dict(versions))
+        queue = Gauge(
+            "railyard_questions", "Questions that compute or wait for their turn", ("kind",), registry=self.registry
+        )
+        for kind in inside:
+            queue.labels(kind).set_function(partial(inside.__getitem__, kind))
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one answer."""

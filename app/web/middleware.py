@@ -100,6 +100,8 @@ class RequestMiddleware:
                     "query": scope["query_string"][:1000].decode("latin-1"),
                     "status": exchange.status,
                     "ms": round(seconds * 1e3, 2),
+                    "bytes": exchange.sent,
+                    "client": (scope.get("client") or ("",))[0],
                 }
                 log.info("request", extra={"fields": fields})
 
@@ -116,6 +118,7 @@ class _Exchange:
         self.status = 500
         self.started = False
         self.received = 0
+        self.sent = 0
         self.length = 0
         given = b""
         for name, value in scope["headers"]:
@@ -169,6 +172,7 @@ class _Exchange:
             ]
             await self._send(message)
         elif not self.head:
+            self.sent += len(message.get("body", b""))
             await self._send(message)
         elif not message.get("more_body", False):
             await self._send({"type": "http.response.body", "body": b""})

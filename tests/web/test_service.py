@@ -18,6 +18,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from app import __version__
 from app.web import answers, assets, heavy_queue, settings
 from app.web.application import create_app
 from app.web.problems import ProblemError
@@ -53,6 +54,8 @@ def test_metrics_count_requests_evaluations_and_errors(client: TestClient) -> No
     assert re.search(r'railyard_requests_total\{method="GET",route="/api/v1/plan",status="422"\} [1-9]', text)
     assert re.search(r'railyard_request_seconds_bucket\{le="\+Inf",route="/api/v1/all-reduce"\} [1-9]', text)
     assert re.search(r'railyard_evaluations_total\{endpoint="all-reduce"\} [1-9]', text)
+    assert re.search(rf'railyard_info\{{catalog_version="[^"]+",overrides="",version="{__version__}"\}} 1', text)
+    assert 'railyard_questions{kind="light"} 0' in text
     assert "railyard_errors_total" in text
     assert "process_resident_memory_bytes" in text
 
@@ -358,11 +361,11 @@ def test_what_waits_its_turn_is_never_begun_when_its_client_leaves(monkeypatch: 
         visit = Visit(app, "/api/v1/size")
         asking = asyncio.create_task(visit.ask())
         await asyncio.sleep(0.2)
-        assert app.state.heavy_queue.inside == 2
+        assert app.state.heavy_queue.inside["heavy"] == 2
         visit.gone.set()
         await asyncio.wait([asking], timeout=1)
         assert asking.done()
-        assert app.state.heavy_queue.inside == 1
+        assert app.state.heavy_queue.inside["heavy"] == 1
         done.set()
         await occupied
         await app.state.heavy_queue.run(lambda: None, heavy=True)  # whatever waited before has had its turn
@@ -402,7 +405,7 @@ def test_who_does_not_read_a_stream_keeps_nobody_waiting() -> None:
         await asyncio.gather(*(one.begun.wait() for one in streams))
         others = ("/api/v1/plan?gpus=64", "/export/capital.csv?gpus=64", "/export/cables.csv?gpus=64")
         found = [(await asyncio.wait_for(Visit(app, other).ask(), 10)).status for other in others]
-        assert app.state.heavy_queue.inside == 0
+        assert app.state.heavy_queue.inside["heavy"] == 0
         for one in streams:
             one.gone.set()
         await asyncio.wait(asking, timeout=5)
