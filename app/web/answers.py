@@ -259,6 +259,8 @@ class SourcesInside(TypedDict):
     """Of how many sources the ranges hold four of five rows, each source by itself."""
 
     count: Annotated[int, Declaration("1", "Sources", "Sources that were predicted.")]
+    possible: Annotated[int, Declaration("1", "Possible", "With so many rows that 75 to 88 % of them can be inside.")]
+    compatible: Annotated[int, Declaration("1", "Compatible", "That agree with four of five, one in twenty each side.")]
     enough: Annotated[int, Declaration("1", "Enough", "With at least 75 % of their rows inside the range.")]
     between: Annotated[int, Declaration("1", "Between", "With 75 to 88 % of them inside.")]
     near: Annotated[int, Declaration("1", "Near", "With 75 to 88 %, give or take one row.")]
@@ -281,6 +283,17 @@ class TrainingAccuracy(TypedDict):
     infeasible: Annotated[Infeasible, Declaration("", "Infeasible", "Runs that the planner would refuse.")]
     memory: Annotated[Statistics, Declaration("", "Memory", "Memory of a GPU, where the source prints it.")]
     sources: Annotated[SourcesInside, Declaration("", "Sources inside", "Sources whose rows the ranges hold.")]
+    others_ranges: Annotated[
+        Statistics,
+        Declaration("", "Ranges of others", "With ranges as wide as all other sources need; left out alone."),
+    ]
+    others_ranges_dense: Annotated[Statistics, Declaration("", "Ranges of others, dense", "The same of dense models.")]
+    others_ranges_moe: Annotated[
+        Statistics, Declaration("", "Ranges of others, experts", "The same of mixtures of experts.")
+    ]
+    others_ranges_sources: Annotated[
+        SourcesInside, Declaration("", "Sources inside ranges of others", "Sources whose rows those ranges hold.")
+    ]
     by_group: Annotated[Mapping[str, Statistics], Declaration("", "By source", "Each group of sources.")]
     by_stack: Annotated[Mapping[str, Statistics], Declaration("", "By stack", "Each software stack.")]
     by_regime: Annotated[Mapping[str, Statistics], Declaration("", "By regime", "How well runs were tuned.")]
