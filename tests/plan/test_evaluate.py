@@ -115,6 +115,30 @@ def test_the_verdict_says_what_where_how_long_for_how_much_and_why(default: Plan
         assert word in default.verdict
 
 
+@pytest.mark.parametrize(
+    ("asked", "begins", "ends"),
+    [
+        ({"gpus": 400_000}, "400,000 H100 SXM on InfiniBand NDR 400 cannot be joined", "say what to change."),
+        ({"gpus": 8, "model": "llama-3-405b"}, "8 H100 SXM cannot train Llama 3.1 405B", "say what to change."),
+        ({"gpus": 64, "nics_per_node": 0}, "64 H100 SXM on InfiniBand NDR 400 cannot train", "say what to change."),
+        ({"gpus": 8}, "8 H100 SXM train", "of the networks NVLink 4 comes first: doubling it would save 2\u202f%."),
+        ({"gpus": 64}, "64 H100 SXM on InfiniBand NDR 400 train", "doubling a network would save less than 1\u202f%."),
+        (
+            {"gpus": 64, "scale_out": "tcp-100"},
+            "64 H100 SXM on TCP on 100 Gb/s Ethernet train",
+            "of the networks TCP on 100 Gb/s Ethernet comes first: doubling it would save 8\u202f%.",
+        ),
+    ],
+    ids=str,
+)
+def test_the_verdict_of_what_cannot_run_and_of_what_the_networks_would_save(
+    asked: dict[str, Any], begins: str, ends: str
+) -> None:
+    verdict = evaluate(Scenario(**{"model": "llama-3-8b", **asked}), CATALOG, ()).verdict
+    assert verdict.startswith(begins)
+    assert verdict.endswith(ends)
+
+
 def test_the_resolved_scenario_has_no_blanks_that_the_plan_filled(default: Plan) -> None:
     for name in ("platform", "gpus_per_node", "scale_up", "switch", "tiers", "layers", "tensor_parallel", "message"):
         assert default.scenario[name] is not None, name

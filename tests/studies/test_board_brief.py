@@ -55,7 +55,8 @@ def test_two_other_plans_say_what_speaks_for_and_against_them() -> None:
     assert "scale_out=roce-400" in network.query
     assert size.name == "512 GPUs"
     assert size.why.startswith("It takes 49")  # twice the GPUs, half the time but for more stragglers
-    assert "more to buy" in size.why
+    assert size.why.endswith("more to buy.")
+    assert network.why.endswith("less to buy, which is less than the prices are known to.")
 
 
 def test_a_plan_that_cannot_run_is_said_to_be_none() -> None:

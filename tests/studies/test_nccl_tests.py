@@ -179,7 +179,9 @@ def test_the_curve_of_what_was_measured_runs_from_small_to_large():
     result = nccl_tests.compare(
         nccl_tests.read(output({size: 2 * time for size, time in times.items()})), Scenario(), CATALOG
     )
-    expected, measured = nccl_tests.measured(result).series
+    drawn = nccl_tests.measured(result)
+    assert drawn.title == result.verdict
+    expected, measured = drawn.series
     assert (expected.strong, measured.strong) == (True, False)
     assert expected.x.tolist() == measured.x.tolist() == [2**20, 2**30]
     for x, rate, low, high, actual in zip(

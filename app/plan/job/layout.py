@@ -71,6 +71,8 @@ def mismatch(text: str, layers: int, pipeline: int | None, virtual_pipeline: int
     'it has 4 layers, and the model 5'
     >>> mismatch("Et*2|t*2L", 4, 4, 1)
     'it has 2 chunks, and 4 stages of 1 chunk are 4'
+    >>> mismatch("Et|t|tL", 3, 2, None), mismatch("Et|t|tL", 3, None, 2), mismatch("Et|t|tL", 3, 3, None)
+    ('its 3 chunks do not divide into 2', 'its 3 chunks do not divide into 2', '')
     """
     try:
         layout = read_layout(text)
