@@ -240,7 +240,9 @@ class _Fabrics:
             return [_Priced(only, choice, self.designs, exact=True)]
         cost = self._of_few_switches(self._cost(choice, prices), choice.radix)
         near = np.argsort(cost, kind="stable")[:PRICED_IN_FULL]
-        if not np.isfinite(cost[near[0]]):
+        if np.isfinite(cost[near[0]]):
+            near = near[cost[near] <= cost[near[0]] * NEAR]
+        else:
             near = np.array([np.argmin(self.designs.switches)])
         alone = {group.start for group in self.groups if group.stop - group.start == 1}
         return [_Priced(float(cost[at]), choice, self.designs.at(int(at)), exact=at in alone) for at in near]
@@ -492,8 +494,10 @@ def lower_bound(
     """
     rails, by_rail = cluster.nics_per_node, request.topology == "rail-optimized"
     hosts = cluster.nodes * rails + request.management_links
-    if hosts <= choice.radix or not (by_rail or request.topology == "fat-tree"):
+    if not (by_rail or request.topology == "fat-tree"):
         return request.planes * hosts * (offer.leaf / choice.radix + offer.node_leaf)
+    if hosts <= choice.radix:
+        return request.planes * (offer.leaf + hosts * offer.node_leaf)
     unit, up = _leaf(choice.radix, request.oversubscription, request.nodes_per_unit or 0 if by_rail else 0)
     leaves = rails * -(-cluster.nodes // unit) if by_rail else -(-hosts // unit)
     given = by_rail and request.oversubscription <= 1 and request.nodes_per_unit
