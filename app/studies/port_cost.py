@@ -25,7 +25,7 @@ from app.plan.bill_of_materials import (
     price_of,
     spare_cost,
 )
-from app.plan.cheapest_design import choose, longest
+from app.plan.cheapest_design import choose_all, longest
 from app.plan.cluster import Cluster, look_up
 from app.plan.findings import addresses
 from app.plan.prices import PriceList
@@ -198,9 +198,9 @@ def _chosen(
     designs: dict[int, tuple[SwitchPair, layouts.Design]],
 ) -> tuple[layouts.Design, NDArray[np.int64]]:
     """The design of every size, and which choice it is; ``designs`` keeps what was chosen for a number of nodes."""
-    for many in nodes.tolist():
-        if many not in designs:
-            designs[many] = choose(choices, replace(cluster, nodes=many), request, prices)
+    missing = [many for many in dict.fromkeys(nodes.tolist()) if many not in designs]
+    clusters = ((choices, replace(cluster, nodes=many), request) for many in missing)
+    designs |= zip(missing, choose_all(clusters, prices), strict=True)
     chosen = [designs[many] for many in nodes.tolist()]
     best = np.array([choices.index(choice) for choice, _ in chosen])
     return layouts.Design(*map(np.array, zip(*(design for _, design in chosen), strict=True))), best
