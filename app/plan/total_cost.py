@@ -197,10 +197,12 @@ def total_cost(cluster: Cluster, network: Network, prices: PriceList, time_to_tr
     return _spent(ownership(cluster, network, prices), time_to_train)
 
 
-def cost_columns(network: Network, columns: Mapping[str, Floats], time_to_train: Floats) -> TotalCost:
-    """The same of a network's cluster at columns of prices, see `PriceList.columns`, and times of a run."""
-    cluster, prices = network.cluster, network.prices.columns(columns)
-    owned = _owned(network, prices, _rates(prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key))
+def cost_columns(
+    network: Network, prices: PriceList, columns: Mapping[str, Floats], time_to_train: Floats
+) -> TotalCost:
+    """The same of a network's cluster with columns of prices, see `PriceList.columns`, and of times of a run."""
+    cluster, several = network.cluster, prices.columns(columns)
+    owned = _owned(network, several, _rates(several, cluster.platform.key, cluster.whole_node, cluster.gpu.key))
     return _spent(owned, time_to_train[:, None])
 
 

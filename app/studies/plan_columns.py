@@ -5,7 +5,7 @@ on equal sites the network is designed once; jobs in which all is given, runs an
 point, by the very functions that a single plan is made of.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -27,8 +27,8 @@ from app.plan.job.job import fabric_on
 from app.plan.job.job_columns import DEGREES, SIZES, JobColumns, given_jobs, is_given, own_number, searched_jobs
 from app.plan.job.job_findings import no_progress
 from app.plan.job.storage import checkpointing
-from app.plan.network import Network, fabric_of, network_of
-from app.plan.prices import OF_NO_DESIGN
+from app.plan.network import Network, design_together, fabric_of, network_of
+from app.plan.prices import OF_NO_DESIGN, PriceList
 from app.plan.result import Finding, Plan
 from app.plan.scenario import (
     SHAPE,
@@ -68,9 +68,15 @@ TOGETHER = frozenset({"gpu", "platform", "model", "parameters", "workload", *SHA
 """Fields whose values are right or wrong together."""
 COUNTED = (*DEGREES, *SIZES)
 """Fields of a job that can be columns."""
-OF_SITE = frozenset(
-    _names(ClusterRequest, NetworkRequest, CollectiveRequest, PriceRequest) - OF_NO_DESIGN - {"message"} | {"graphs"}
-)
+OF_MONEY = frozenset({"pue", "region", "storage_capacity", "site_power", "rack_power"})
+"""Fields that no network depends on, and that are no columns of prices."""
+OF_TRAFFIC = frozenset({
+    "load_balancing", "placement", "tuned", "in_network_reduction", "flow_control", "congestion_control", "jitter",
+    "slow_node", "degraded_link", "link_rate_left", "link_loss",
+})  # fmt: skip
+"""Fields of a network that change nothing of what is bought."""
+OF_HARDWARE = frozenset(_names(ClusterRequest, NetworkRequest, PriceRequest) - OF_TRAFFIC - OF_NO_DESIGN)
+OF_SITE = (OF_HARDWARE - OF_MONEY | OF_TRAFFIC | _names(CollectiveRequest) | {"graphs"}) - {"message"}
 OF_JOB = frozenset(
     _names(ModelRequest, ParallelismRequest, SoftwareRequest) - {"training_tokens", "graphs"} - set(COUNTED)
 )
@@ -118,6 +124,14 @@ class _Site:
     network: Network
     fabric: Communication
     error: str
+
+
+@dataclass(eq=False)
+class _Hardware:
+    """What is bought, and at which prices but for those that are columns; results that no column changes."""
+
+    network: Network
+    prices: PriceList
     parts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -181,7 +195,9 @@ class PlanColumns:
         of_power = "site_power" in base or "site_power" in grid
         self.paid = [name for name in self.single if name in OF_NO_DESIGN or (name == "pue" and not of_power)]
         self.kinds: dict[tuple[int, ...], tuple[Scenario | None, str, int]] = {}
+        self.blank = [*self.paid, *(name for name in self.single if name in OF_MONEY)]
         self.sites: dict[tuple[int, ...], _Site] = {}
+        self.hardware: dict[tuple[int, ...], _Hardware] = {}
         self.jobs: dict[tuple[Any, ...], _Asked] = {}
 
     @nan_is_an_answer
@@ -261,53 +277,73 @@ class PlanColumns:
         error = np.array([each.error for each in sites], object)[site]
         error = np.where(error == "", runs.error, error)
         time = runs.figures["training.time_to_train"]
-        blanks = [self.values[name].blank[rows.places[name]] for name in self.paid]
-        first, group = distinct([site, *blanks], count)
-        for number, row in enumerate(first):
-            members = np.flatnonzero(group == number) if len(first) > 1 else np.arange(count)
-            paid = {
-                name: self.values[name].numbers[rows.places[name][members]]
-                for name, blank in zip(self.paid, blanks, strict=True)
-                if not blank[row]
-            }
-            cost = cost_columns(sites[site[row]].network, paid, time[members])
-            for name in columns.keys() - runs.figures.keys():
-                columns[name][members] = self._figure(name, sites[site[row]], cost)
-            error[members] = np.where(error[members] == "", worst(cost.findings), error[members])
+        asked_for = [name for name in columns if name not in runs.figures]
+        for members, hardware, paid in self._bought(rows, sites, site):
+            cost = cost_columns(hardware.network, hardware.prices, paid, time[members])
+            for name in asked_for:
+                columns[name][members] = self._figure(name, hardware, cost)
+            if failed := worst(cost.findings):
+                error[members] = np.where(error[members] == "", failed, error[members])
         return columns, error
 
-    def _figure(self, name: str, site: _Site, cost: TotalCost) -> Any:
+    def _bought(
+        self, rows: _Rows, sites: Sequence[_Site], site: Whole
+    ) -> Iterator[tuple[Whole, _Hardware, dict[str, Floats]]]:
+        """Points on equal hardware with the same prices blank: which they are, and the others' prices."""
+        names = self._alike(rows, lambda name: name in OF_HARDWARE and name not in self.paid)
+        blanks = {name: self.values[name].blank[rows.places[name]] for name in self.paid}
+        first, group = distinct([*(rows.places[name] for name in names), *blanks.values()], len(site))
+        if len(self.hardware) + len(first) > MOST_KEPT:
+            self.hardware.clear()
+        order = np.argsort(group, kind="stable")
+        ends = np.cumsum(np.bincount(group))
+        for row, members in zip(first, np.split(order, ends[:-1]), strict=True):
+            key = self._key(rows, row, names)
+            if key not in self.hardware:
+                prices = PriceList.of(self._scenario(rows, row, self.paid).part(PriceRequest), self.catalog)
+                self.hardware[key] = _Hardware(sites[site[row]].network, prices)
+            paid = {
+                name: self.values[name].numbers[rows.places[name][members]]
+                for name, blank in blanks.items()
+                if not blank[row]
+            }
+            yield members, self.hardware[key], paid
+
+    def _figure(self, name: str, hardware: _Hardware, cost: TotalCost) -> Any:
         """A result of hardware or money, one for all or one of each."""
         part, _, path = name.partition(".")
         if part == "costs":
             return _plain(value_of(cost.costs, path))
+        capital = cost.owned.capital
         if name == "fabric.share_of_capital":
-            return _plain(fabric_of(site.network, cost.owned.capital, listed=False).share_of_capital)
-        if part not in site.parts:
-            owned = cost.owned
+            return _plain(fabric_of(hardware.network, capital, listed=False).share_of_capital)
+        if part not in hardware.parts:
             listed = "fabric.latency" in self.results
             fabric = part == "fabric"
-            site.parts[part] = fabric_of(site.network, owned.capital, listed) if fabric else cluster_of(owned)
-        return _plain(value_of(site.parts[part], path))
+            hardware.parts[part] = fabric_of(hardware.network, capital, listed) if fabric else cluster_of(cost.owned)
+        return _plain(value_of(hardware.parts[part], path))
 
     def _sites(self, rows: _Rows, count: int) -> tuple[list[_Site], Whole]:
         """The different sites of some points, and which each has."""
-        names = self._alike(rows, lambda name: name in OF_SITE and name not in self.paid)
+        names = self._alike(rows, lambda name: name in OF_SITE)
         first, which = distinct([rows.places[name] for name in names], count)
         if len(self.sites) + len(first) > MOST_KEPT:
             self.sites.clear()
             self.jobs.clear()
-        sites = []
-        for row in first:
-            key = self._key(rows, row, names)
-            if key not in self.sites:
-                scenario = self._scenario(rows, row, self.paid)
-                network = network_of(scenario, self.catalog)
-                fabric = fabric_on(network, scenario, self.catalog)
-                error = worst((*of_links(network.cluster, scenario), *network.findings))
-                self.sites[key] = _Site(network, fabric, error)
-            sites.append(self.sites[key])
-        return sites, which
+        keys = [self._key(rows, row, names) for row in first]
+        missing = {
+            key: self._scenario(rows, row, self.blank)
+            for key, row in zip(keys, first, strict=True)
+            if key not in self.sites
+        }
+        design_together(missing.values(), self.catalog)
+        self.sites |= {key: self._site(scenario) for key, scenario in missing.items()}
+        return [self.sites[key] for key in keys], which
+
+    def _site(self, scenario: Scenario) -> _Site:
+        network = network_of(scenario, self.catalog)
+        fabric = fabric_on(network, scenario, self.catalog)
+        return _Site(network, fabric, worst((*of_links(network.cluster, scenario), *network.findings)))
 
     def _asked(self, rows: _Rows, sites: Sequence[_Site], site: Whole) -> tuple[list[_Asked], Whole]:
         """The different jobs, but for what is counted, and which each point has."""
