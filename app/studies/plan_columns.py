@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from app.catalog.load import Catalog
 from app.formulas import transformer
 from app.formulas.training.goodput import campaign_time, time_to_train
+from app.plan.all_reduce import time_all_reduce
 from app.plan.band import Draws, nan_is_an_answer
 from app.plan.communication import Communication
 from app.plan.declarations import figures, value_of
@@ -24,8 +25,9 @@ from app.plan.findings import of_links
 from app.plan.job.breakdown import campaign_overhead
 from app.plan.job.inputs import JobRequest, JobSetup, step_inputs
 from app.plan.job.job import fabric_on
-from app.plan.job.job_columns import DEGREES, SIZES, JobColumns, given_jobs, is_given, own_number, searched_jobs
+from app.plan.job.job_columns import DEGREES, NAMED, SIZES, JobColumns, given_jobs, is_given, own_number, searched_jobs
 from app.plan.job.job_findings import no_progress
+from app.plan.job.shape import usual_message
 from app.plan.job.storage import checkpointing
 from app.plan.network import Network, design_together, fabric_of, network_of
 from app.plan.prices import OF_NO_DESIGN, PriceList
@@ -54,8 +56,10 @@ OF_RUNS = (
     "training.mfu", "training.tokens_per_second", "memory.total",
 )  # fmt: skip
 """Results of a job that columns have."""
-COLUMNS = frozenset(OF_RUNS) | {
-    name for name in figures(Plan) if name.startswith(("costs.", "cluster.", "fabric."))
+DEGREES_FOUND = tuple(f"training.parallelism.{name}" for name in NAMED)
+"""Results that say how a job is spread."""
+COLUMNS = frozenset((*OF_RUNS, *DEGREES_FOUND)) | {
+    name for name in figures(Plan) if name.startswith(("costs.", "cluster.", "fabric.", "all_reduce."))
 }  # fmt: skip
 """Results that columns have."""
 
@@ -157,9 +161,10 @@ class _Rows(NamedTuple):
 
 
 class _Runs(NamedTuple):
-    """What jobs take: figures by name, and why there are none."""
+    """What jobs take: results by name, the time of the run [s], and why there are none."""
 
-    figures: Mapping[str, Floats]
+    results: Mapping[str, Objects]
+    time: Floats
     error: Objects
 
 
@@ -272,19 +277,31 @@ class PlanColumns:
         jobs = self._jobs(rows, asked, which)
         runs = self._runs(rows, asked, which, jobs)
         columns = {name: np.full(count, None, object) for name in self.results}
-        for name in columns.keys() & runs.figures.keys():
-            columns[name] = _or_none(runs.figures[name])
-        error = np.array([each.error for each in sites], object)[site]
-        error = np.where(error == "", runs.error, error)
-        time = runs.figures["training.time_to_train"]
-        asked_for = [name for name in columns if name not in runs.figures]
+        columns.update({name: runs.results[name] for name in columns.keys() & runs.results.keys()})
+        error = _earlier(np.array([each.error for each in sites], object)[site], runs.error)
+        if reduced := [name for name in columns if name.startswith("all_reduce.")]:
+            error = _earlier(error, self._reduce(rows, sites, site, {name: columns[name] for name in reduced}))
+        asked_for = [name for name in columns if name not in runs.results and name not in reduced]
         for members, hardware, paid in self._bought(rows, sites, site):
-            cost = cost_columns(hardware.network, hardware.prices, paid, time[members])
+            cost = cost_columns(hardware.network, hardware.prices, paid, runs.time[members])
             for name in asked_for:
                 columns[name][members] = self._figure(name, hardware, cost)
-            if failed := worst(cost.findings):
-                error[members] = np.where(error[members] == "", failed, error[members])
+            error[members] = _earlier(error[members], worst(cost.findings))
         return columns, error
+
+    def _reduce(self, rows: _Rows, sites: Sequence[_Site], site: Whole, columns: Mapping[str, Objects]) -> Objects:
+        """Fill in the results of the all-reduce; why there are none."""
+        names = self._alike(rows, lambda name: name == "message")
+        first, group = distinct([site, *(rows.places[name] for name in names)], len(site))
+        errors = []
+        for number, row in enumerate(first):
+            scenario = self._scenario(rows, row, self.blank)
+            message = scenario.message or usual_message(scenario.part(ModelRequest), self.catalog)
+            reduction = time_all_reduce(sites[site[row]].fabric, message)
+            for name, column in columns.items():
+                column[group == number] = _plain(value_of(reduction.all_reduce, name.partition(".")[2]))
+            errors.append(worst(reduction.findings))
+        return np.array(errors, object)[group]
 
     def _bought(
         self, rows: _Rows, sites: Sequence[_Site], site: Whole
@@ -430,9 +447,10 @@ class PlanColumns:
         run = np.where(jobs.runs, time_to_train(steps, jobs.step_time, progress), np.nan)
         buildable = ~np.array([each.site.network.unbuildable for each in asked])[which]
         stalled = next(no_progress(0.0)).message
-        figures_ = {
+        whole = np.where(buildable, run, np.nan)
+        results = {
             "training.step_time": jobs.step_time,
-            "training.time_to_train": np.where(buildable, run, np.nan),
+            "training.time_to_train": whole,
             "training.productive_time": productive,
             "training.campaign_time": np.asarray(campaign_time(run, overhead)),
             "training.mfu": jobs.mfu,
@@ -440,7 +458,12 @@ class PlanColumns:
             "memory.total": jobs.memory,
         }
         error = np.where((jobs.error == "") & ~(progress > 0), stalled, jobs.error)
-        return _Runs(figures_, error)
+        degrees = {
+            name: np.array([None if number != number else round(number) for number in column], object)
+            for name, column in zip(DEGREES_FOUND, jobs.degrees.T.tolist(), strict=True)
+            if name in self.results
+        }
+        return _Runs({name: _or_none(column) for name, column in results.items()} | degrees, whole, error)
 
     def _numbers(self, rows: _Rows, name: str, own: Sequence[float], which: Whole) -> Floats:
         """A field's number at each point."""
@@ -464,6 +487,11 @@ class PlanColumns:
 def worst(findings: Sequence[Finding]) -> str:
     """What keeps a plan from being built or run; blank where nothing does."""
     return next((finding.message for finding in findings if finding.severity == "error"), "")
+
+
+def _earlier(first: Objects, second: Any) -> Objects:
+    """Of two errors of each point the first that there is."""
+    return np.where(first == "", second, first)
 
 
 def _or_none(values: Floats) -> Objects:

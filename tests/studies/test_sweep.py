@@ -256,6 +256,19 @@ def test_counts_and_words_of_the_hardware_are_columns_too() -> None:
     _each_row_is_its_plan(GIVEN | {"global_batch": 64}, {"gpus": [64, 512], "price_node": [2e5, 3e5]}, names)
 
 
+def test_every_result_that_columns_have_is_that_of_the_plan() -> None:
+    """Searched and given, of a message or the usual one, with an algorithm that there is not."""
+    grid = {"message": [None, "1 GB"], "micro_batch": [None, 1], "algorithm": [None, "hierarchical"], "gpus": [64]}
+    base = {"model": "llama-3-8b", "global_batch": 128, "tensor_parallel": 2, "pipeline_parallel": 2}
+    _each_row_is_its_plan(base | {"sharding": "optimizer", "recompute": "none"}, grid, sorted(plan_columns.COLUMNS))
+
+
+def test_other_results_are_read_from_whole_plans() -> None:
+    names = ("bottleneck.resource", "training.parallelism.sharding", "memory.fits", "costs.capital")
+    assert not plan_columns.COLUMNS.issuperset(names)
+    _each_row_is_its_plan({"model": "llama-3-8b"}, {"gpus": [64, 128], "scale_out": ["infiniband-ndr"]}, names)
+
+
 def test_what_cannot_be_run_says_so_in_the_words_of_its_plan() -> None:
     grid = {
         "gpus": [256, 72],

@@ -37,6 +37,18 @@ SIZES = ("global_batch", "sequence_length")
 """The others."""
 
 
+NAMED = {
+    "tensor_parallel": "tensor",
+    "pipeline_parallel": "pipeline",
+    "virtual_pipeline": "virtual_pipeline",
+    "context_parallel": "context",
+    "expert_parallel": "expert",
+    "data_parallel": "data",
+    "micro_batch": "micro_batch",
+}
+"""What columns say of a configuration, by its names on the wire."""
+
+
 @dataclass(frozen=True, eq=False)
 class JobColumns:
     """One of each a job; NaN where it cannot be computed.
@@ -47,6 +59,7 @@ class JobColumns:
         step_time: of the quickest configuration that fits, or the one that was given whole and does not [s].
         mfu: share of the arithmetic that the model needs [1].
         memory: of the fullest GPU, in that configuration or in the most frugal one [B].
+        degrees: of that configuration, a row of `NAMED` [1].
         runs: whether there is a configuration, and it fits.
         error: why it does not run; blank where it does.
     """
@@ -56,6 +69,7 @@ class JobColumns:
     step_time: Floats
     mfu: Floats
     memory: Floats
+    degrees: Floats
     runs: NDArray[np.bool_]
     error: NDArray[np.object_]
 
@@ -74,7 +88,7 @@ class JobColumns:
         whole: dict[str, NDArray[Any]] = {}
         for entry in fields(cls):
             columns = [getattr(part, entry.name) for part in parts]
-            whole[entry.name] = np.empty(count, columns[0].dtype)
+            whole[entry.name] = np.empty((count, *columns[0].shape[1:]), columns[0].dtype)
             for column, some in zip(columns, places, strict=True):
                 whole[entry.name][some] = column
         return cls(**whole)
@@ -201,6 +215,8 @@ def _timed(setups: Sequence[JobSetup], owners: Whole, columns: Columns) -> JobCo
     memory, step_time = np.full(count, np.nan), np.full(count, np.nan)
     memory[job[smallest]] = held[smallest]
     memory[job[best]], step_time[job[best]] = held[best], time[best]
+    degrees = np.full((count, len(NAMED)), np.nan)
+    degrees[job[best]] = _degrees_of(parallelism_search.rows(only.parallelism, best), len(best))
     runs = np.isin(np.arange(count), job[best]) & (memory <= jobs.capacity)
     error = np.full(count, "", object)
     for place in np.flatnonzero(~runs).tolist():
@@ -208,7 +224,12 @@ def _timed(setups: Sequence[JobSetup], owners: Whole, columns: Columns) -> JobCo
     batches, lengths = (jobs.numbers[name] + np.zeros(count) for name in SIZES)
     sizes = {name: jobs.numbers[name] for name in SIZES}
     mfu = _mfu(jobs.search(np.arange(count), sizes), step_time)
-    return JobColumns(batches, lengths, step_time, mfu, memory, runs, error)
+    return JobColumns(batches, lengths, step_time, mfu, memory, degrees, runs, error)
+
+
+def _degrees_of(parallelism: arguments.Parallelism, count: int) -> Floats:
+    """What columns say of so many configurations [1]."""
+    return np.array([np.broadcast_to(getattr(parallelism, name), count) for name in NAMED.values()]).T
 
 
 def _tried(held: Floats, smallest: Whole, job: Whole, jobs: _Jobs) -> Whole:
@@ -315,12 +336,17 @@ def _searched(setups: Sequence[JobSetup]) -> JobColumns:
     capacity = np.array([float(np.ravel(setup.inputs.hardware.memory_capacity)[0]) for setup in setups])
     memory = np.array([search.memory[0] if len(search.memory) else search.smallest_memory for _, search in jobs])
     runs = np.isin(np.arange(len(jobs)), found) & (memory <= capacity)
+    degrees = np.full((len(jobs), len(NAMED)), np.nan)
+    for place, way in enumerate(chosen):
+        if way is not None:
+            degrees[place] = _degrees_of(way, 1)
     return JobColumns(
         batch=np.array([float(setup.request.batch) for setup, _ in jobs]),
         sequence_length=np.array([setup.inputs.job.sequence_length for setup, _ in jobs]),
         step_time=time,
         mfu=np.array([_mfu(setup.asked, each) for (setup, _), each in zip(jobs, time, strict=True)]),
         memory=memory,
+        degrees=degrees,
         runs=runs,
         error=np.array(["" if fine else _refused(*job) for job, fine in zip(jobs, runs, strict=True)], object),
     )
