@@ -56,7 +56,7 @@ document.addEventListener("click", (event) => {
   }
 });
 
-let shown = "";
+let shown = location.pathname + location.search;
 addEventListener("popstate", () => {
   syncDrawer();
   if (location.pathname + location.search !== shown && live()) go(location.href, { push: false });
@@ -95,7 +95,8 @@ document.addEventListener("pinned", traceFromPin);
 foldRows(document);
 const scenario = document.getElementById("scenario");
 if (scenario && matchMedia("(min-width: 64rem)").matches) scenario.open = true;
-dress(document);
-traceFromPin();
+const later = window.requestIdleCallback ?? setTimeout;
+later(() => dress(document));
+later(traceFromPin);
 if (location.hash) follow(location.hash);
 else document.getElementById("errors")?.focus();

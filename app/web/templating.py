@@ -245,7 +245,6 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
         "suffix": suffix,
         "link": link,
         "asset": lambda name: assets.url(name, root),
-        "modules": assets.imported("app.js"),
         "navigation": [(to, root + to + queries.get(to, ""), name, to == path) for to, name in NAVIGATION],
         "catalog": request.app.state.catalog,
         "notes": Notes(),
