@@ -122,7 +122,8 @@ function syncHead(fresh) {
 const askedIn = (root) => [...root.querySelectorAll("#controls .field")].map((field) => field.querySelector("[id]")?.id).join();
 const asksTheSame = (fresh) => askedIn(fresh) === askedIn(document);
 
-export async function go(address, { push = true } = {}) {
+// ``write`` says how the address is kept: with an entry of its own in the history, or in place of the last.
+export async function go(address, { write = "pushState" } = {}) {
   const sent = document.activeElement?.value;
   const answer = await ask(address);
   if (!answer) return;
@@ -132,7 +133,7 @@ export async function go(address, { push = true } = {}) {
     location.assign(address);
     return;
   }
-  if (response.ok && push && response.url !== location.href) history.pushState(null, "", response.url);
+  if (response.ok && write && response.url !== location.href) history[write](null, "", response.url);
   syncHead(fresh);
   document.getElementById("errors")?.remove();
   const errors = fresh.getElementById("errors");

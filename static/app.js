@@ -12,7 +12,15 @@ import { openPlans } from "./plans.js";
 
 document.addEventListener("change", (event) => {
   const form = event.target.closest?.("form[data-live]");
-  if (form) go(addressOf(form));
+  if (form && event.target.type !== "search") go(addressOf(form));
+});
+
+// A search follows what is typed; the address moves without an entry in the history for each letter.
+let typing = 0;
+document.addEventListener("input", ({ target }) => {
+  const form = target.matches('input[type="search"]') && target.closest("form[data-live]");
+  clearTimeout(typing);
+  if (form) typing = setTimeout(() => go(addressOf(form), { write: "replaceState" }), 150);
 });
 
 document.addEventListener("submit", (event) => {
@@ -59,7 +67,7 @@ document.addEventListener("click", (event) => {
 let shown = location.pathname + location.search;
 addEventListener("popstate", () => {
   syncDrawer();
-  if (location.pathname + location.search !== shown && live()) go(location.href, { push: false });
+  if (location.pathname + location.search !== shown && live()) go(location.href, { write: "" });
   else follow(location.hash);
 });
 

@@ -205,7 +205,9 @@ class Request(BaseModel):
 class ClusterRequest(Request):
     """Which GPUs, how many, in which servers."""
 
-    gpu: GpuKey = _field("cluster", "GPU", "Key of an accelerator in the catalogue.", "h100-sxm")
+    gpu: GpuKey = _field(
+        "cluster", "GPU", "The accelerator: its name, as in the list, or its key in the catalogue.", "h100-sxm"
+    )
     gpus: Count = _field("cluster", "GPUs", "How many GPUs train the model.", 1024, ge=1, le=1_000_000)
     platform: PlatformKey | None = _field("cluster", "Server", "Blank: the GPU's usual platform.")
     gpus_per_node: Count | None = _field("cluster", "GPUs per node", "Blank: the platform's own.", ge=1, le=576)

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
 
+from app.catalog.entries import Source
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog, estimates_of
 from app.catalog.names import words
@@ -108,6 +109,11 @@ class Kind:
     entries: tuple[EntryView, ...]
     columns: tuple[tuple[str, str], ...]
 
+    @property
+    def count(self) -> int:
+        """How many entries there are."""
+        return len(self.entries)
+
 
 def constant(name: str, estimate: Estimate, catalog: Catalog, *, ports: bool = False) -> Constant:
     """One estimate as text; rates of ports in bits."""
@@ -186,6 +192,32 @@ def kind(name: str, catalog: Catalog) -> Kind:
         for entry in entries:
             columns |= {field: value.name for field, value in entry.constants.items()}
     return Kind(name, TITLES[name], entries, tuple(columns.items()))
+
+
+def matching(kinds: Iterable[Kind], sought: str) -> tuple[Kind, ...]:
+    """The entries that hold every word that is sought, in their name, key, kind, status, year or note."""
+    wanted = sought.casefold().split()
+
+    def holds(listed_kind: Kind, entry: EntryView) -> bool:
+        said = (listed_kind.title, entry.name, entry.key, entry.status, entry.year, entry.note)
+        constants = (constant.name for constant in entry.constants.values()) if listed_kind.key in CONSTANTS else ()
+        return all(word in " ".join((*said, *constants)).casefold() for word in wanted)
+
+    kept = (
+        replace(listed_kind, entries=tuple(entry for entry in listed_kind.entries if holds(listed_kind, entry)))
+        for listed_kind in kinds
+    )
+    return tuple(listed_kind for listed_kind in kept if listed_kind.entries)
+
+
+def matching_sources(catalog: Catalog, sought: str) -> dict[str, Source]:
+    """The documents that hold every word that is sought, in their title, publisher, key or note."""
+    wanted = sought.casefold().split()
+    return {
+        key: document
+        for key, document in catalog.sources.items()
+        if all(word in f"{key} {document.title} {document.publisher} {document.note}".casefold() for word in wanted)
+    }
 
 
 def cited(kinds: Iterable[Kind]) -> Mapping[str, int]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from app.catalog.load import Catalog
+
 MEASUREMENTS = Path(__file__).parent / "measurements"
 REPOSITORY = r"(?P<repository>[\w.-]+/[\w.-]+)"
 ADDRESSES = (
@@ -51,6 +53,26 @@ def address(cited: str) -> str:
 def names() -> Mapping[str, str]:
     """The sources of training steps by group, in words."""
     return tomllib.loads((MEASUREMENTS / "names.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _serving_names() -> Mapping[str, str]:
+    return tomllib.loads((MEASUREMENTS / "serving_names.toml").read_text(encoding="utf-8"))
+
+
+def measured_by(source: str, catalog: Catalog) -> str:
+    """Who measured an operating point of serving, and of which model.
+
+    >>> from app.catalog.load import load_catalog
+    >>> measured_by("inferencex/llama-3-70b/h100-sxm", load_catalog())
+    'InferenceX, Llama 3 70B on H100 SXM'
+    >>> measured_by("mlperf-inference/v5.1", load_catalog())
+    'MLPerf Inference, v5.1'
+    """
+    who, *of = source.split("/")
+    known = {key: entry.name for entries in (catalog.models, catalog.gpus) for key, entry in entries.items()}
+    what = " on ".join(known.get(part, part) for part in of)
+    return ", ".join(filter(None, (_serving_names().get(who, who), what)))
 
 
 @cache

@@ -24,6 +24,7 @@ from app.report.labels import capitalize_first, in_words, lower_first, words
 from app.studies.differences import is_unclear
 from app.units import percent as show_percent
 from app.units import show, show_difference, show_range
+from app.validation.citations import measured_by
 from app.web import assets
 from app.web.responses import HTML, PageCache, reply
 
@@ -198,6 +199,7 @@ def environment() -> Environment:
         "odds": odds,
         "change": change,
         "difference": difference,
+        "measured_by": measured_by,
         "words": words,
         "in_words": in_words,
         "capitalize_first": capitalize_first,

@@ -266,3 +266,18 @@ def test_unknown_files_and_wrong_input_are_problems(client):
 def test_a_download_has_a_telling_name(client):
     header = client.get("/export/plan.xlsx").headers["content-disposition"]
     assert header == 'attachment; filename="railyard-1024-h100-sxm-infiniband-ndr-plan.xlsx"'
+
+
+def test_the_catalogue_is_searched_without_javascript(client):
+    whole, found, nothing = (client.get(f"/catalog{query}").text for query in ("", "?q=B200+GPU", "?q=no+such+thing"))
+    assert '<form class="search noprint" action="/catalog" method="get"' in whole
+    names = re.findall(r'<a href="/catalog/gpus/([\w-]+)">', found)
+    assert "b200-sxm" in names
+    assert all("b200" in name for name in names)
+    assert "/catalog/switches/" not in found
+    assert 'value="B200 GPU"' in found
+    assert "0 entries and 0 sources hold “no such thing”." in text(nothing)
+    assert "&lt;b&gt;" in client.get("/catalog?q=<b>").text
+    anchors = set(re.findall(r'id="(source-[^"]+)"', found))
+    here = set(re.findall(r'href="#(source-[^"]+)"', found))
+    assert here <= anchors  # a source that the search left out is linked on the whole page

@@ -6,6 +6,9 @@ from urllib.parse import urlencode
 import pytest
 from starlette.testclient import TestClient
 
+from app.catalog.load import load_catalog
+from app.validation.citations import measured_by
+
 API = "/api/v1/serve"
 
 
@@ -137,7 +140,7 @@ def test_the_nearest_measurements_stand_beside_the_answer(client: TestClient) ->
     nearest = answer["serving"]["nearest"]
     assert nearest
     page = client.get("/serve?gpus=8&model=llama-3-70b&engine=vllm").text
-    assert all(one["source"] in page for one in nearest)
+    assert all(measured_by(one["source"], load_catalog()) in page for one in nearest)
 
 
 # A plan whose workload is serving ------------------------------------------------------------------------------------

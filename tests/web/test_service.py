@@ -678,3 +678,16 @@ def test_swagger_ui_is_drawn_without_internet(server: str, page: Any) -> None:
     page.get_by_role("button", name="Execute").click()
     page.get_by_text('"H100 SXM"').first.wait_for(timeout=20_000)
     assert said == []
+
+
+def test_the_script_of_pages_holds_the_modules_it_imports_each_once_and_in_order() -> None:
+    script = assets.assets()["app.js"].content.decode()
+    assert not re.search(r"^(import|export) ", script, re.M)
+    modules = re.findall(r"^const (\w+)Module = ", script, re.M)
+    assert len(modules) == len(set(modules)) > 10
+    assert modules[-1] == "app"
+    for used in re.finditer(r"^const \{[^}]+\} = (\w+)Module;$", script, re.M):
+        assert script.index(f"const {used[1]}Module = ") < used.start()
+    for name in modules:
+        source = (assets.FOLDER / f"{name}.js").read_text("utf-8")
+        assert all(other in modules for other in re.findall(r'from "\./(\w+)\.js"', source))

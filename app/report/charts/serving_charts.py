@@ -20,9 +20,10 @@ from app.studies.curve import Curve, Floats, Mark, Series
 from app.studies.serving_domains import ServingDomains
 from app.studies.serving_sizing import ServeSizing
 from app.units import show
+from app.validation.citations import measured_by
 
 
-def serving_front(serving: Serving, look: str, limit: float | None = None) -> go.Figure:
+def serving_front(serving: Serving, look: str, catalog: Catalog, limit: float | None = None) -> go.Figure:
     """What a GPU gives against what a user gets, with its range; ``limit`` is the time per token allowed [s]."""
     front = serving.front
     drawn = lines(
@@ -41,18 +42,18 @@ def serving_front(serving: Serving, look: str, limit: float | None = None) -> go
         height=400,
     )
     if serving.front and serving.nearest:
-        drawn.add_trace(_dots(serving.nearest))
+        drawn.add_trace(_dots(serving.nearest, catalog))
     return drawn
 
 
-def _dots(nearest: Sequence[NearestPoint]) -> Values:
+def _dots(nearest: Sequence[NearestPoint], catalog: Catalog) -> Values:
     """Published measurements, as open points."""
     return {
         "type": "scatter",
         "mode": "markers",
         "x": [1 / point.measured for point in nearest],
         "y": [point.throughput for point in nearest],
-        "text": [plain(f"{point.source}: measured") for point in nearest],
+        "text": [plain(f"{measured_by(point.source, catalog)}: measured") for point in nearest],
         "marker": {"size": 8, "color": MUTED, "symbol": "circle-open"},
         "hovertemplate": "%{text}<extra></extra>",
         "showlegend": False,

@@ -132,7 +132,7 @@ def _front(request: Request, _stopped: Stopped) -> Asked:
     serving = plan_answer(question, catalog, include=()).serving
     if serving is None:
         return _asked(request, "/serve", None)
-    figure = serving_charts.serving_front(serving, question.scale_out, question.tpot_limit)
+    figure = serving_charts.serving_front(serving, question.scale_out, catalog, question.tpot_limit)
     return _asked(request, "/serve", Chart(figure, tables.listings(serving)["serving_front"]))
 
 

@@ -40,16 +40,26 @@ CSV, XLSX = "text/csv; charset=utf-8", "application/vnd.openxmlformats-officedoc
 # Catalogue -----------------------------------------------------------------------------------------------------------
 
 
-def _listing(catalog: Catalog) -> Mapping[str, Any]:
-    """The whole catalogue as text."""
+def _listing(catalog: Catalog, sought: str) -> Mapping[str, Any]:
+    """The catalogue as text: all of it, or what is sought."""
     kinds = [catalog_listing.kind(name, catalog) for name in catalog_listing.TITLES if name != "sources"]
-    return {"kinds": kinds, "cited": catalog_listing.cited(kinds)}
+    return {
+        "kinds": catalog_listing.matching(kinds, sought),
+        "sources": catalog_listing.matching_sources(catalog, sought),
+        "cited": catalog_listing.cited(kinds),
+        "sought": sought,
+    }
+
+
+LONGEST_SEARCH = 100
 
 
 @router.get("/catalog")
 async def catalogue(request: Request) -> Response:
-    """Every entry and every source."""
-    return await compute(request, lambda _: page(request, "catalog.html", _listing(request.app.state.catalog)))
+    """Every entry and every source, or those that hold the words of ``q``."""
+    sought = request.query_params.get("q", "").strip()[:LONGEST_SEARCH]
+    catalog: Catalog = request.app.state.catalog
+    return await compute(request, lambda _: page(request, "catalog.html", _listing(catalog, sought)))
 
 
 @router.get("/catalog/{kind}/{key}")

@@ -62,7 +62,7 @@ def _content(request: Request, bound: form.BoundForm, plan: Plan | None) -> dict
     if plan and plan.serving and question:
         domains = serving_domains(question, catalog)
         shown |= {
-            "figure": serving_charts.serving_front(plan.serving, question.scale_out, question.tpot_limit),
+            "figure": serving_charts.serving_front(plan.serving, question.scale_out, catalog, question.tpot_limit),
             "beside": domains,
             "domains_figure": serving_charts.domains(domains, catalog),
             "as_plan": Scenario.model_construct(**vars(question)).query(),
