@@ -527,3 +527,12 @@ def test_a_published_run_says_under_its_verdict_what_was_published(client: TestC
     assert "DeepSeek-V3" in said
     assert "2.66\u202fM GPU hours" in said  # table 1 of the paper: 2,664 K for the pre-training
     assert "published" not in Page(client.get("/").text).by_id
+
+
+def test_inputs_are_printed_in_words(client: TestClient) -> None:
+    inputs = (
+        client.get("/plan/sources?load_balancing=adaptive").text.partition("every input")[2].partition("</details>")[0]
+    )
+    assert "<dt>Training tokens</dt><dd>15\u202fT</dd>" in inputs
+    assert "<dt>Load balancing</dt><dd>Adaptive routing</dd>" in inputs
+    assert not re.search(r"e\+1|_|infiniband-ndr", inputs)

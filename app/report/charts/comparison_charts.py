@@ -57,19 +57,7 @@ def money_and_time(compared: Comparison, names: Sequence[str]) -> go.Figure:
     x_low, x_high = _reach([bands[0] for _, bands in places])
     y_low, y_high = _reach([bands[1] for _, bands in places])
     data = [trace for place, bands in places for trace in _point(place, *bands, names[place])]
-    notes = [
-        annotation(
-            "ABCD"[place],
-            math.log10(bands[0].typical),
-            math.log10(bands[1].typical),
-            "left",
-            "bottom",
-            xshift=8,
-            yshift=5 + 13 * _covered(places[:row], bands),
-            bgcolor=CLEAR,
-        )
-        for row, (place, bands) in enumerate(places)
-    ]
+    notes = [_letter(place, *bands, SIDES[_covered(places[:row], bands)]) for row, (place, bands) in enumerate(places)]
     return figure(
         sentence(_title(compared, axes)),
         subtitle,
@@ -100,6 +88,16 @@ def money_and_time_table(compared: Comparison, names: Sequence[str]) -> Table:
 def _reach(bands: Sequence[Band]) -> tuple[float, float]:
     """The ends of an axis: all ranges, with air."""
     return min(band.low for band in bands) / APART, max(band.high for band in bands) * APART
+
+
+SIDES = (("left", "bottom", 8, 5), ("right", "bottom", -8, 5), ("left", "top", 8, -5), ("right", "top", -8, -5))
+"""Where a letter stands about its point: its anchors and how far it is shifted; the next place for the next plan."""
+
+
+def _letter(place: int, across: Band, up: Band, side: tuple[str, str, int, int]) -> Values:
+    """The letter of a plan beside its point."""
+    x, y = math.log10(across.typical), math.log10(up.typical)
+    return annotation("ABCD"[place], x, y, *side[:2], bgcolor=CLEAR, xshift=side[2], yshift=side[3])
 
 
 def _covered(before: Sequence[tuple[int, tuple[Band, Band]]], bands: tuple[Band, Band]) -> int:
@@ -135,12 +133,16 @@ def _title(compared: Comparison, axes: _Axes) -> str:
     able = [place for place, plan in enumerate(compared.plans) if axes.bands(plan)]
     quick = _first(rows[axes.across], able, most=serves)
     cheap = _first(rows[axes.up], able)
-    words = ("answers most requests", "the cheapest tokens") if serves else ("is the soonest", "the cheapest to buy")
-    pace = f"{quick} {words[0]}" if quick else f"No plan clearly {words[0]}"
-    money = f"{cheap} {'has' if serves else 'is'} {words[1]}" if cheap else f"none clearly has {words[1]}"
+    pace, money = (
+        ("answers the most requests", "has the cheapest tokens")
+        if serves
+        else ("is the soonest", "is the cheapest to buy")
+    )
     if quick and quick == cheap:
-        return f"{quick} {words[0]} and {'has' if serves else 'is'} {words[1]}"
-    return f"{pace}; {money if serves or cheap else 'none is clearly the cheapest to buy'}"
+        return f"{quick} {pace} and {money}"
+    first = f"{quick} {pace}" if quick else f"Nobody can tell which plan {pace}"
+    second = f"{cheap} {money}" if cheap else f"nobody can tell which {money}"
+    return f"{first}; {second}"
 
 
 def _first(row: Difference, able: Sequence[int], *, most: bool = False) -> str:

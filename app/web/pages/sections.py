@@ -167,9 +167,20 @@ def values_of(
     }
     if "parallelism" in keys and plan.training.cloud:
         figures["cloud"] = plan_charts.configurations(plan)
+    if "sources" in keys:
+        values["inputs_in_words"] = _inputs_in_words(plan, catalog)
     if "fabric" in keys:
         values["drawing"] = fabric_drawing(plan, catalog)
     return values
+
+
+def _inputs_in_words(plan: Plan, catalog: Catalog) -> list[tuple[str, str]]:
+    """Every input of a plan that has a value, as people call and write it; files have the names on the wire."""
+    return [
+        (form.title(name), form.shown(name, value, catalog))
+        for name, value in plan.scenario.items()
+        if value is not None and name in Scenario.model_fields
+    ]
 
 
 def prices_in_force(scenario: Scenario, plan: Plan, catalog: Catalog) -> dict[str, Estimate]:
