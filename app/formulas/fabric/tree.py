@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.fabric.layouts import (
@@ -69,28 +69,27 @@ def smallest_divisor(number: Array, least: Array) -> Array:
     >>> int(smallest_divisor(32, 12)), int(smallest_divisor(72, 32))
     (16, 36)
     """
-    return _for_each(_divisor_from, number, least)
+    divisors = _all_divisors(number)
+    chosen: Array = np.where(divisors >= _apart(least), divisors, divisors[..., -1:]).min(axis=-1)
+    return chosen
 
 
-def _divisor_from(number: int, least: Array) -> Array:
-    divisors = _divisors(number) or (number,)
-    if isinstance(least, np.ndarray):
-        chosen: Array = np.array(divisors)[np.minimum(np.searchsorted(divisors, least), len(divisors) - 1)]
-        return chosen
-    return divisors[min(bisect_left(divisors, least), len(divisors) - 1)]
+def _all_divisors(number: Array) -> NDArray[np.int64]:
+    """The divisors of each number on a last axis, smallest first; the number itself again where others have more.
+
+    >>> _all_divisors(np.array([4, 6])).tolist()
+    [[1, 2, 4, 4], [1, 2, 3, 6]]
+    """
+    distinct, place = np.unique(np.asarray(number, dtype=np.int64), return_inverse=True)
+    several = [_divisors(one) or (one,) for one in distinct.tolist()]
+    most = max(map(len, several), default=1)
+    table = np.array([divisors + divisors[-1:] * (most - len(divisors)) for divisors in several], dtype=np.int64)
+    return table.reshape(-1, most)[place.reshape(np.shape(number))]
 
 
-def _for_each(function: Callable[..., Array], number: Array, *others: Array) -> Array:
-    """A function of one whole number and of arrays, called once for each distinct number: there are few of them."""
-    if not isinstance(number, np.ndarray):
-        return function(int(number), *others)
-    number, *arrays = np.broadcast_arrays(number, *others)
-    values: Any = np.zeros(number.shape, dtype=np.int64)
-    for distinct in np.unique(number).tolist():
-        rows = number == distinct
-        values[rows] = function(distinct, *(array[rows] for array in arrays))
-    whole_numbers: Array = values
-    return whole_numbers
+def _apart(values: Array) -> NDArray[np.float64]:
+    """Values with one more axis, the last."""
+    return np.asarray(values)[..., None]
 
 
 def uplinks(hosts: Array, hosts_per_port: Array, oversubscription: Array, radix: Array) -> Array:
@@ -309,7 +308,7 @@ def _upper(request: FabricRequest, tiers: Array, leaves: _Leaves, down: Array, u
     balanced = (pod_leaves * pods == tree_leaves) & (pod_spines * spine_up % maximum(cores, 1) == 0)
     joined = (tiers >= 3) & logical_not(separate)
     if any_(joined):
-        even = _for_each(_even_groups, leaves.up, leaves.switches, spines, spine_up, cores) != 0
+        even = _even_groups(leaves.up, leaves.switches, spines, spine_up, cores)
         balanced = where(joined, even, balanced)
     return _Upper(
         spines=spines,
@@ -322,17 +321,17 @@ def _upper(request: FabricRequest, tiers: Array, leaves: _Leaves, down: Array, u
     )
 
 
-def _even_groups(leaf_up: int, leaves: Array, spines: Array, spine_up: Array, cores: Array) -> Booleans:
+def _even_groups(leaf_up: Array, leaves: Array, spines: Array, spine_up: Array, cores: Array) -> Booleans:
     """Whether three tiers divide into equal groups of leaves and spines that each reach every core alike.
 
     A group has s spines, s a divisor of a leaf's uplinks; the groups share the leaves evenly, and the links up of a
     group divide by the cores.
     """
-    even: Booleans = False
-    for size in _divisors(leaf_up):
-        groups = maximum(spines // size, 1)
-        shared = (spines % size == 0) & (leaves % groups == 0)
-        even = even | (shared & (size * spine_up % maximum(cores, 1) == 0))
+    sizes = np.maximum(_all_divisors(leaf_up), 1)
+    leaves, spines, spine_up, cores = map(_apart, (leaves, spines, spine_up, cores))
+    groups = np.maximum(spines // sizes, 1)
+    shared = (spines % sizes == 0) & (leaves % groups == 0)
+    even: Booleans = (shared & (sizes * spine_up % np.maximum(cores, 1) == 0)).any(axis=-1)
     return even
 
 
