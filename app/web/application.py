@@ -88,7 +88,15 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     _operations(app)
     app.openapi = partial(openapi.document, api.operations, options.root_path)  # type: ignore[method-assign]
     _errors(app)
-    # Last added is outermost: the edge sees everything, also what the layers inside it answer by themselves.
+    _layers(app, options)
+    return app
+
+
+def _layers(app: FastAPI, options: settings.Settings) -> None:
+    """What stands around the routes.
+
+    Last added is outermost: the edge sees everything, also what the layers inside it answer by themselves.
+    """
     if options.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -97,8 +105,7 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
             allow_headers=["content-type", "if-none-match", "x-request-id"],
             expose_headers=["etag", "x-request-id"],
         )
-    app.add_middleware(RequestMiddleware, settings=options, metrics=metrics)
-    return app
+    app.add_middleware(RequestMiddleware, settings=options, metrics=app.state.metrics)
 
 
 @asynccontextmanager
