@@ -225,7 +225,7 @@ def against_use(comparison: BuyOrRent[Draws]) -> Curve:
         values = hour[None, :] + np.zeros((len(USE), 1)) if way.way == "on-demand" else hour[None, :] / USE[:, None]
         if not np.isfinite(values[:, 0]).any():
             continue
-        ends = np.quantile(values[:, 1:], (0.1, 0.9), axis=-1) if values.shape[-1] > 1 else (values[:, 0],) * 2
+        ends = np.quantile(values[:, 1:], (0.1, 0.9), axis=1) if values.shape[1] > 1 else (values[:, 0],) * 2
         series.append(
             Series(
                 WAYS[way.way],

@@ -67,7 +67,7 @@ def sensitivity(
     logs = {key: np.log(np.maximum(estimate.draws(), 1e-300) / estimate.typical) for key, estimate in inputs.items()}
     # Prices swing further up than down: a slope for each side.
     columns = [side for row in logs.values() for side in (np.minimum(row, 0), np.maximum(row, 0))]
-    slopes, *_ = np.linalg.lstsq(np.stack(columns, axis=-1), values - values[0], rcond=None)
+    slopes, *_ = np.linalg.lstsq(np.stack(columns, axis=1), values - values[0], rcond=None)
     swings = []
     for index, (key, estimate) in enumerate(inputs.items()):
         ends = (slopes[2 * index] * np.quantile(logs[key], 0.1), slopes[2 * index + 1] * np.quantile(logs[key], 0.9))

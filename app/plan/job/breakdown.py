@@ -229,7 +229,7 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
         row[:] = value
     parts = tuple(
         (name, resource, row)
-        for (name, resource, _), row, most in zip(named, table, table.max(axis=-1).tolist(), strict=True)
+        for (name, resource, _), row, most in zip(named, table, table.max(axis=1).tolist(), strict=True)
         if most > 0
     )
     sums = dict.fromkeys(RESOURCES, 0.0)

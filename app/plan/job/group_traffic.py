@@ -62,7 +62,7 @@ def _bandwidth(links: Links, axes: list[Axis], name: str, crosses: bool) -> floa
     """What the slowest link on the way leaves a GPU of a group [B/s]."""
     m = group_of(links, axes).machine
     if not crosses:
-        wires = minimum((m.ranks_per_domain - 1) / maximum(m.mesh_peers, 1.0), 1.0) if m.mesh_peers > 0 else 1.0
+        wires = minimum((m.ranks_per_domain - 1) / maximum(m.mesh_peers, 1.0), 1.0)
         return float(wires * (m.scale_up_line if links.ideal else m.scale_up_rate))
     share = m.exchange_network if name == "expert_parallel" else m.ring_network
     return float((m.scale_out_line if links.ideal else m.scale_out_rate) * share)

@@ -295,7 +295,7 @@ def _enough(setup: JobSetup) -> int | None:
         gpus = cluster.gpus * times
         if gpus > 1_000_000 or gpus > setup.request.batch * cluster.gpus_per_node * layers:
             return None
-        job = replace(setup, cluster=replace(cluster, gpus=gpus, nodes=-(-gpus // cluster.gpus_per_node)))
+        job = replace(setup, cluster=replace(cluster, gpus=gpus))
         if setup.request.model.global_batch is None:
             job = job.with_batch(max(round(setup.request.batch / gpus), 1) * gpus)
         if job.search(timed=False).feasible:
