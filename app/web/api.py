@@ -480,13 +480,14 @@ TEXT: Schema = {"schema": {"type": "string"}}
 ROWS: Mapping[str, Schema] = {
     "application/x-ndjson": TEXT
     | {
+        "example": '{"gpus":512,"costs.capital":32800000.0,"error":""}\n',
         "x-row": {
             "type": "object",
             "description": "The varied fields, the typical results, and error where there is none; cursor in a last "
             "row that says where the sweep was cut off.",
-        }
+        },
     },
-    "text/csv": TEXT,
+    "text/csv": TEXT | {"example": "gpus,costs.capital,error\r\n512,32800000.0,\r\n"},
 }
 GET, POST, BOTH = ("GET",), ("POST",), ("GET", "POST")
 operations = (

@@ -26,7 +26,7 @@ from app.studies.own_sweep import CalibrateQuestion
 from app.studies.serving_sizing import ServeSizeQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import RESULTS, Grid
-from app.web import sweep_cursor
+from app.web import problems, sweep_cursor
 from app.web.answer_schemas import AnswerSchemas, Schema
 from app.web.problems import MEDIA_TYPE, Problem
 from app.web.responses import JSON
@@ -120,7 +120,10 @@ MOST_VALUES = 100_000
 """Values in the grid of a sweep."""
 PATH_PARAMETERS: Mapping[str, Schema] = {
     "kind": {"description": "A kind of entry.", "schema": {"type": "string", "enum": list(KINDS)}},
-    "key": {"description": "Key of an entry of that kind.", "schema": {"type": "string", "examples": ["h100-sxm"]}},
+    "key": {
+        "description": "Key of an entry of that kind.",
+        "schema": {"type": "string", "maxLength": 200, "examples": ["h100-sxm"]},
+    },
 }
 SELECTION: Mapping[str, Schema] = {
     "fields": {
@@ -142,6 +145,17 @@ SELECTION: Mapping[str, Schema] = {
         "explode": False,
     },
 }
+REFUSED = {
+    400: "The body is not JSON: unexpected end of data: line 1 column 9 (char 8).",
+    404: "There is no such entry. /api/v1/catalog/gpus lists all.",
+    413: "The body is larger than 2,097,152 bytes. Send fewer values, in several requests.",
+    414: "The query is longer than 16,384 bytes. Send the scenario as a POST body.",
+    415: "Send JSON, and say so: content-type: application/json.",
+    422: units.WHOLE.advice,
+    500: "Something broke on our side. Name the request id to your operator: the log has it.",
+    503: "Too many large questions at once. Ask again in a few seconds.",
+}
+"""What a refusal of each status may say."""
 REFUSALS = {"GET": (414, 422, 500, 503), "POST": (400, 413, 415, 422, 500, 503)}
 
 
@@ -202,6 +216,10 @@ def document(operations: Sequence[Operation], root_path: str = "") -> Schema:
     schemas: dict[str, Schema] = {}
     parameters: dict[str, Schema] = {}
     questions = _questions(schemas, parameters)
+    in_queries = {each.question for each in operations if "GET" in each.asked_by}
+    asked = {
+        name for title, question in questions.items() if title in in_queries for name in question.parameters.values()
+    }
     paths: dict[str, Schema] = {}
     for operation in operations:
         for method in operation.asked_by:
@@ -222,11 +240,11 @@ def document(operations: Sequence[Operation], root_path: str = "") -> Schema:
         "paths": paths,
         "components": {
             "schemas": schemas | answers.components | _problem(),
-            "parameters": parameters | dict(SELECTION),
+            "parameters": {name: parameters[name] for name in parameters if name in asked} | dict(SELECTION),
             "headers": {
                 "ETag": {"schema": {"type": "string"}, "description": "Made of the question and the versions."}
             },
-            "responses": {_named(status): _refusal(status) for status in (400, 404, 413, 414, 415, 422, 500, 503)}
+            "responses": {_named(status): _refusal(status) for status in REFUSED}
             | {_named(304): {"description": "The answer is the one you have (If-None-Match)."}},
         },
     }
@@ -281,7 +299,17 @@ def _named(status: int) -> str:
 
 
 def _refusal(status: int) -> Schema:
-    content = {MEDIA_TYPE: {"schema": _reference("schemas", "Problem")}}
+    detail = REFUSED[status]
+    wrong: Schema = {"errors": [{"pointer": "#/gpus", "detail": detail}]} if status == 422 else {}
+    example = {
+        "type": problems.INVALID if wrong else "about:blank",
+        "title": "Invalid input" if wrong else HTTPStatus(status).phrase,
+        "status": status,
+        "detail": f"gpus: {detail}" if wrong else detail,
+        "instance": "/api/v1/plan",
+        "request_id": "9f86d081884c7d65",
+    }
+    content = {MEDIA_TYPE: {"schema": _reference("schemas", "Problem"), "example": example | wrong}}
     return {"description": HTTPStatus(status).phrase, "content": content}
 
 

@@ -761,6 +761,39 @@ def test_a_question_has_one_schema_for_query_and_body(client: TestClient) -> Non
     assert (fields, include) == ("fields", "include")
 
 
+def test_the_document_keeps_the_rules_that_linters_have(client: TestClient) -> None:
+    """Of Spectral's rules and OWASP's those that matter to who generates a client or checks requests by it."""
+    document = client.get("/openapi.json").json()
+    asked = [one for path in document["paths"].values() for one in path.values()]
+    assert len({one["operationId"] for one in asked}) == len(asked)
+    assert {tag for one in asked for tag in one["tags"]} == {tag["name"] for tag in document["tags"]}
+    assert all({"200", "422", "500"} <= one["responses"].keys() for one in asked)
+    parts = list(_parts(document))
+    references = {part["$ref"] for part in parts if "$ref" in part}
+    components = {f"#/components/{kind}/{name}" for kind, several in document["components"].items() for name in several}
+    assert references == components
+    for name, schema in document["components"]["schemas"].items():
+        if name.startswith("field.") or name in ("Grid", "Comparison"):
+            for part in _parts(schema):
+                kinds = part.get("type", ())
+                bounded = {"enum", "const", "maxLength"} & part.keys() or part.get("pattern", "").endswith("}$")
+                assert "string" not in kinds or bounded, (name, part)
+                assert kinds != "array" or "maxItems" in part, (name, part)
+    problem = {**document, "$ref": "#/components/schemas/Problem"}
+    for status, refusal in document["components"]["responses"].items():
+        for content in refusal.get("content", {}).values():
+            assert jsonschema.Draft202012Validator(problem).is_valid(content["example"]), status
+
+
+def _parts(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every object inside an object of JSON, and itself."""
+    inner: Iterable[Any] = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    if isinstance(schema, dict):
+        yield schema
+    for each in inner:
+        yield from _parts(each)
+
+
 @pytest.mark.parametrize(
     ("operation", "name"), [(operation, name) for operation, found in openapi.EXAMPLES.items() for name in found]
 )
