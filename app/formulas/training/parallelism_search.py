@@ -53,8 +53,10 @@ FIRST_BATCH = 4_000
 """Configurations timed first when there are many, those with the quickest layers."""
 PRUNE_FACTOR = 2.0
 """Times the best step beyond which a configuration is not timed to the end."""
-PROMISING = 800
-"""Configurations timed first where only the quickest are wanted: those with the quickest stages."""
+PROMISING = 200
+"""Configurations timed first at least where only the quickest are wanted: those with the quickest stages."""
+PROMISING_EACH = 4
+"""As many for each that is wanted."""
 POOL = 4
 """Times as many among which these are looked for: those with the quickest layers."""
 ROUNDING = 1e-9
@@ -986,7 +988,7 @@ def _times(field: _Field, quickest: int | None) -> list[tuple[Whole, Numbers]]:
     """
     counts = [len(fitting.memory) for _, fitting in field.fitted]
     times = [np.full(count, np.nan) for count in counts]
-    first = FIRST_BATCH if quickest is None else max(PROMISING, 2 * quickest)
+    first = FIRST_BATCH if quickest is None else max(PROMISING, PROMISING_EACH * quickest)
     # Few candidates are all timed: nothing bounds them.
     least = [field.least(place) if count > first else np.empty(0) for place, count in enumerate(counts)]
 
