@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import isfinite
 from typing import NamedTuple
 
@@ -116,7 +116,7 @@ class Ownership:
     total: Array
     """Cost of buying the cluster and keeping it for its life [USD]."""
 
-    @property
+    @cached_property
     def capital(self) -> Draws:
         """Price of nodes, networks and building [USD]."""
         beside = (price for auxiliary in self.network.auxiliary for price in auxiliary.used)

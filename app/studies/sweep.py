@@ -80,8 +80,8 @@ class Grid(BaseModel):
         return prod(len(values) for values in self.grid.values())
 
 
-LEAST, MOST = 16, 4096
-"""Points that are worked out together."""
+FIRST, MOST = 8, 4096
+"""Points that are worked out together: in the beginning, and at most."""
 AT_ONCE = 0.1
 """Processor time that they may take before fewer are worked out together, and half of which lets more be [s]."""
 
@@ -103,12 +103,12 @@ def sweep(grid: Grid, catalog: Catalog, first: int = 0) -> Iterator[dict[str, An
         return
     together = PlanColumns(grid.base, grid.grid, grid.results, typical)
     points = islice(product(*(range(len(values)) for values in grid.grid.values())), first, None)
-    size = LEAST
+    size = FIRST
     while several := list(islice(points, size)):
         begin = thread_time()
         answered = together.of(np.array(several))
         took = thread_time() - begin
-        size = max(size // 2, LEAST) if took > AT_ONCE else min(2 * size, MOST) if took < AT_ONCE / 2 else size
+        size = max(size // 2, 1) if took > AT_ONCE else min(2 * size, MOST) if took < AT_ONCE / 2 else size
         names = columns(grid)
         given = (
             [values[point[place]] for point in several] for place, values in enumerate(grid.grid.values())
