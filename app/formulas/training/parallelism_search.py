@@ -116,7 +116,7 @@ class FixedDegrees:
     @property
     def few(self) -> bool:
         """Whether so much is given that `few` configurations are left."""
-        return None not in (self.tensor, self.pipeline, self.micro_batch, self.sharding, self.recompute)
+        return None not in (self.tensor, self.pipeline, self.micro_batch)
 
     @property
     def single(self) -> bool:
@@ -607,22 +607,38 @@ class Given:
 
 
 def few(search: Search) -> NDArray[np.int64]:
-    """Virtual-pipeline, context and expert degrees that can be tried where all else that is enumerated is given.
+    """What can be tried where tensor and pipeline degree and micro-batch are given.
 
     Returns:
-        Three columns, in the order of the search; no row where the stages cannot be [1].
+        Columns of virtual-pipeline, context and expert degree, sharding and recomputation, in the order of the search;
+        no row where the stages cannot be [1].
 
     >>> from app.formulas.training.examples import EXPERTS, GPU, JOB, LINKS, LOSSLESS
     >>> pairs = FixedDegrees(2, 2, micro_batch=1, sharding=0, recompute=0)
-    >>> few(Search(EXPERTS, JOB, GPU, Software(), LOSSLESS, LINKS, 8, pairs)).T
+    >>> few(Search(EXPERTS, JOB, GPU, Software(), LOSSLESS, LINKS, 8, pairs)).T[:3]
     array([[1, 1, 1, 1, 5, 5, 5, 5],
            [1, 1, 1, 1, 1, 1, 1, 1],
            [1, 2, 4, 8, 1, 2, 4, 8]])
     """
-    lists = _degrees(search.space)
-    stages = _stages(search.shape, lists["pipeline"], search.fixed)
-    rows = [(v, c, e) for _, v in stages for c in lists["context"] for e in lists["expert"]]
-    return np.array(rows, np.int64).reshape(-1, 3)
+    lists, fixed = _degrees(search.space), search.fixed
+    stages = _stages(search.shape, lists["pipeline"], fixed)
+    kinds = [fixed.sharding] if fixed.sharding is not None else [kind for kind in lists["sharding"] if kind > NONE]
+
+    def shared(kind: int, context: int) -> list[int]:
+        """A kind of sharding as it is among so many replicas: nothing can be shared by one."""
+        several = search.gpus // (lists["tensor"][0] * lists["pipeline"][0] * context) * context > 1
+        return [kind] if several or fixed.sharding is not None else [NONE] if kind == OPTIMIZER else []
+
+    rows = [
+        (v, c, e, sharding, level)
+        for level in sorted(lists["recompute"])
+        for kind in kinds
+        for _, v in stages
+        for c in lists["context"]
+        for sharding in shared(kind, c)
+        for e in lists["expert"]
+    ]
+    return np.array(rows, np.int64).reshape(-1, 5)
 
 
 def given(search: Search) -> Given:
@@ -640,9 +656,8 @@ def given(search: Search) -> Given:
     array([ True, False])
     """
     fixed, job = search.fixed, search.job
-    t, p, v, c, e, b = (
-        getattr(fixed, name) for name in ("tensor", "pipeline", "virtual_pipeline", "context", "expert", "micro_batch")
-    )
+    degrees = "tensor", "pipeline", "virtual_pipeline", "context", "expert", "micro_batch", "sharding", "recompute"
+    t, p, v, c, e, b, sharding, recompute = (getattr(fixed, name) for name in degrees)
     spans = e * fixed.ranks_of_expert(t)
     _, whole, even, rounds, spread = _division(search.gpus, _integer(job.global_batch), t, p, c, spans, b)
     staged = _staged(search.shape, p, v, len(fixed.chunks))
@@ -653,10 +668,10 @@ def given(search: Search) -> Given:
         "context": c * 1.0,
         "expert": e * 1.0,
         "micro_batch": b * 1.0,
-        "sharding": float(fixed.sharding or NONE),
+        "sharding": sharding * 1.0,
         "sequence_parallel": where(t > 1, 0.0 if fixed.sequence_parallel is False else 1.0, 0.0),
     }
-    parallelism = search.parallelism(settings, fixed.recompute or 0)
+    parallelism = search.parallelism(settings, recompute)
     divides = staged & where(v > 1, rounds, even) & spread
     size: Array = np.nan
     if any_(divides):

@@ -120,24 +120,34 @@ def given_jobs(setups: Sequence[JobSetup], owners: Whole, columns: Columns) -> J
         number = np.full(len(setups), -1)
         number[members] = np.arange(len(members))
         rows = np.flatnonzero(number[owners] >= 0) if len(groups) > 1 else np.arange(len(owners))
-        for start in range(0, len(rows), ROWS_AT_ONCE):
-            block = rows[start : start + ROWS_AT_ONCE]
+        many = ROWS_AT_ONCE if _is_one(setups[members[0]]) else JOBS_AT_ONCE
+        for start in range(0, len(rows), many):
+            block = rows[start : start + many]
             some = {name: column[block] for name, column in columns.items()}
             parts.append(_timed([setups[place] for place in members], number[owners[block]], some))
             places.append(block)
     return JobColumns.of(parts, places, len(owners))
 
 
+def _is_one(setup: JobSetup) -> bool:
+    """Whether a job can be run in one way."""
+    return all(getattr(setup.fixed, name) is not None for name in OPEN)
+
+
 def _structure(setup: JobSetup) -> Hashable:
     """What jobs have in common whose other numbers can be columns of one call."""
     n, fixed = setup.inputs, but(setup.fixed, **dict.fromkeys(DEGREES.values()))
     exchanging = float(n.shape.experts) > 0 or setup.fixed.context_exchange != RING
-    openness = [own_number(setup, name) is None for name in OPEN]
+    openness = [getattr(setup.fixed, name) is None for name in OPEN]
     return n.shape, n.software, fixed, setup.budget, alike(n.links, exchanging), *openness, setup.fixed.whole
 
 
-OPEN = ("virtual_pipeline", "context_parallel", "expert_parallel")
-"""Degrees that may be looked for among few, in the order of `parallelism_search.few`."""
+OPEN = ("virtual_pipeline", "context", "expert", "sharding", "recompute")
+"""What may be looked for among few, in the order of `parallelism_search.few`."""
+
+
+JOBS_AT_ONCE = 32
+"""Jobs whose few ways are timed in one pass: their arrays stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -163,15 +173,17 @@ class _Jobs:
         return cls(setups, owners, filled | {name: columns[name] for name in names if name in columns})
 
     def configurations(self) -> tuple[dict[str, Any], Whole]:
-        """The ways to run each job, by the scenario's names, and which job each is of."""
-        jobs = np.arange(len(self.owners))
-        if len(self.numbers) == len(DEGREES) + len(SIZES):
-            return dict(self.numbers), jobs
+        """The ways to run each job, as degrees are fixed, with its sizes; and which job each is of."""
+        jobs, fixed = np.arange(len(self.owners)), self.setups[0].fixed
+        numbers = {DEGREES.get(name, name): column for name, column in self.numbers.items()}
+        if _is_one(self.setups[0]):
+            return numbers, jobs
         known: dict[tuple[int, ...], Whole] = {}
         tables = [self._few(job, known) for job in jobs.tolist()]
         job = np.repeat(jobs, [len(table) for table in tables])
-        found = dict(zip(OPEN, np.concatenate(tables).T, strict=True))
-        return {name: _at(column, job) for name, column in self.numbers.items()} | found, job
+        tried = zip(OPEN, np.concatenate(tables).T, strict=True)
+        found = {name: column for name, column in tried if getattr(fixed, name) is None}
+        return {name: _at(column, job) for name, column in numbers.items()} | found, job
 
     def _few(self, job: int, known: dict[tuple[int, ...], Whole]) -> Whole:
         """The degrees that may be tried for a job. Batches alone do not change them."""
@@ -303,7 +315,7 @@ def _search(setups: Sequence[JobSetup], owners: Whole, rows: Mapping[str, Any]) 
         calibration=rows_of(stacked([n.calibration for n in inputs]), owners),
         links=links,
         gpus=_column([setup.cluster.gpus for setup in setups], owners),
-        fixed=but(first.fixed, **{name: rows[field] for field, name in DEGREES.items() if field in rows}),
+        fixed=but(first.fixed, **{name: column for name, column in rows.items() if name not in SIZES}),
     )
 
 
