@@ -41,6 +41,20 @@ def slowest_of(count: Array) -> Array:
     return where(count > 1, deviate, 0.0)
 
 
+def deviations(ranks: Array) -> Array:
+    """Standard deviations by which the slowest node lies above their mean, Z(n); each 8 GPUs are one of the n [1].
+
+    Args:
+        ranks: GPUs [1].
+
+    Source: :func:`slowest_of`.
+
+    >>> round(float(deviations(1024.0)), 2), float(deviations(8.0))
+    (2.59, 0.0)
+    """
+    return slowest_of(maximum(ranks / NODE, 1.0))
+
+
 def wait(spread: Array, ranks: Array, slow: Array) -> Array:
     """What everybody waits for the slowest, max(ς·Z(n), ε).
 
@@ -57,7 +71,7 @@ def wait(spread: Array, ranks: Array, slow: Array) -> Array:
     >>> round(float(wait(0.01, 1024.0, 0.0)), 4), float(wait(0.01, 1024.0, 0.1))
     (0.0259, 0.1)
     """
-    return maximum(spread * slowest_of(maximum(ranks / NODE, 1.0)), slow)
+    return maximum(spread * deviations(ranks), slow)
 
 
 def collective_wait(usual: Array, spread: Array, ranks: Array, slow: Array) -> Array:

@@ -305,6 +305,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("fabric", "fabric.degraded_share", (r"φ = min(1, \frac{f q}{max(N / u, 1)}), \text{  } N = q h",)),
     # The tail
     ("tail", "tail.slowest_of", (r"Z(n) = Φ^{-1}(\frac{n - 0.375}{n + 0.25})",)),
+    ("tail", "tail.deviations", (r"Z(max(\frac{n}{8}, 1))",)),
     ("tail", "tail.wait", (r"w = max(ς Z(n), ε)",)),
     ("tail", "tail.collective_wait", (r"\frac{T}{T_{fitted}} = \frac{1 + w}{1 + w_0}",)),
     ("tail", "tail.links_left", (r"\frac{k - 1 + f}{k}",)),
@@ -621,6 +622,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (r"T_{step} = T(\text{layer}, \text{head}, \text{bubble}, \text{data}, \text{optimizer})",),
     ),
     ("training", "training.least_time", (r"T_{step} ≥ m ⌈\frac{L}{p}⌉ T_{layer}",)),
+    ("training", "training.state_of", (r"P, T_{optimizer} = o P / B_{memory}, Z(n)",)),
     ("training", "training.undisturbed_time", (r"T_{step} ≥ m T_{stage} + T_{bubble}",)),
     (
         "training",
@@ -989,6 +991,7 @@ TITLES = {
     "fabric.slot_use": "What network and storage ask of a GPU's PCIe link",
     "fabric.degraded_share": "What a bad link leaves flows that are bound to it",
     "tail.slowest_of": "The slowest of many",
+    "tail.deviations": "How far the slowest node lies above the mean",
     "tail.wait": "Waiting for the slowest",
     "tail.collective_wait": "A collective among slow nodes",
     "tail.links_left": "Links, one of them slow",
@@ -1083,6 +1086,7 @@ TITLES = {
     "collectives.ideal_lower_bound": "Lower bound on a plan's cluster",
     "collectives.library_times": "What NCCL's own tables would choose",
     "training.least_time": "The least a step can take",
+    "training.state_of": "What neither batch nor micro-batch changes",
     "training.undisturbed_time": "A step that sends nothing beyond its layers",
     "training.repeated_work": "Work that is done twice",
     "training.checkpoint_size": "Bytes of a checkpoint",

@@ -1,11 +1,14 @@
-"""Parallelism search: whole configurations a second, enumerated and timed."""
+"""Parallelism search: whole configurations a second, enumerated and timed, and a plan that leaves it open."""
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
-from app.catalog.load import load_catalog
+from app.catalog.load import Catalog, load_catalog
+from app.formulas.training import parallelism_search
 from app.plan.cluster import look_up
 from app.plan.communication import of_scenario
+from app.plan.evaluate import evaluate
 from app.plan.job.inputs import JobRequest, JobSetup, step_inputs
 from app.plan.job.job import plan_job
 from app.plan.scenario import Scenario
@@ -22,6 +25,7 @@ CASES = {
     },
 }  # fmt: skip
 SECONDS = 1.0
+PLANS = 12
 
 
 def run() -> Iterator[str]:
@@ -34,7 +38,8 @@ def run() -> Iterator[str]:
         rounds, began = 0, time.perf_counter()
         while time.perf_counter() - began < SECONDS:
             inputs = step_inputs(hardware, fabric, request, book)
-            found = JobSetup.of(hardware, request, book, inputs).search()
+            setup = JobSetup.of(hardware, request, book, inputs)
+            found = parallelism_search.best(setup.asked, setup.budget)
             rounds += 1
         each = (time.perf_counter() - began) / rounds
         draft = time.perf_counter()
@@ -43,5 +48,19 @@ def run() -> Iterator[str]:
         yield (
             f"{name}: {1e3 * each:.1f} ms; {found.enumerated:,} enumerated ({found.enumerated / each:,.0f}/s), "
             f"{found.divisible:,} divide, {found.feasible:,} fit, {found.evaluated:,} timed "
-            f"({found.evaluated / each:,.0f}/s); with the plan's draws {1e3 * draft:.1f} ms"
+            f"({found.evaluated / each:,.0f}/s); with the plan's draws {1e3 * draft:.1f} ms; a plan of processor time: "
+            f"of a job not asked before {_plan(asked, book, 'global_batch'):.1f} ms, of another run length "
+            f"{_plan(asked, book, 'training_tokens'):.1f} ms"
         )
+
+
+def _plan(asked: dict[str, Any], book: Catalog, changed: str) -> float:
+    """Least processor time of plans on a known cluster that differ in one field, the parallelism open [ms]."""
+    start = getattr(Scenario(**asked), changed) or 2048
+    times = []
+    for place in range(PLANS):
+        scenario = Scenario(**(asked | {changed: start * (place + 2)}))
+        began = time.process_time()
+        evaluate(scenario, book, include=())
+        times.append(time.process_time() - began)
+    return 1e3 * min(times[1:])

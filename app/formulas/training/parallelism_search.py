@@ -28,14 +28,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from app.formulas import tail
 from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.collectives.group_times import Links, pair_of, send_time
 from app.formulas.training import exchanges, step, traffic
 from app.formulas.training import memory as training_memory
 from app.formulas.training.arguments import ALL_TO_ALL, RING, Calibration, GpuRates, Job, Parallelism, Software
-from app.formulas.training.exchanges import Exchange, StepExchanges
+from app.formulas.training.exchanges import Exchange, LayerExchanges, StepExchanges
 from app.formulas.training.stacking import link_rows, rows_of, stacked, stacked_links
-from app.formulas.transformer import Shape
+from app.formulas.transformer import Held, Shape
 
 Whole = NDArray[np.int64]
 Numbers = NDArray[np.float64]
@@ -410,6 +411,10 @@ class _Grid:
         layers = {name: column for name, column in self.open_layers.items() if name != "expert"}
         return {name: column[:, *[None] * 4] for name, column in self.stages.items()} | layers
 
+    def by_stage(self, values: Numbers) -> Numbers:
+        """Values of each state, for each of its stages, beside an axis for the micro-batch."""
+        return values[:, self.kind, ..., None]
+
     def runs(self, values: Array) -> Numbers:
         """Values by stage and layer, written out for each `run`."""
         return np.broadcast_to(values, self.divides.shape[1:]).ravel()
@@ -724,20 +729,19 @@ class _Fitting:
 def _fitting(search: Search, limit: float) -> tuple[_Grid, _Fitting]:
     """The candidates that fit. The least recomputation is the quickest: more is only for what does not fit yet."""
     grid, states, activity = _enumerated(search.space)
-    some = grid.at(np.flatnonzero(grid.divides & (states[:, grid.kind, ..., None] <= limit)))
-    left, kept = np.arange(len(some.run)), []
+    held = grid.by_stage(states)
+    left, kept, size = grid.divides & (held <= limit), [], np.empty(grid.divides.shape)
     for level, busy in zip(grid.recompute, activity, strict=True):
-        size = states.ravel()[some.state[left]] + grid.runs(busy)[some.run[left]]
-        fits = size <= limit
-        later = ~fits
+        np.add(held, busy, out=size)  # one large array, in place: fresh memory takes longer than the sum
+        fits = left & (size <= limit)
+        left &= ~fits
         if grid.spare:
-            superfluous = _superfluous(grid, some.at(left), fits)
-            fits, later = fits & ~superfluous, later & ~superfluous
-        fitting = left[fits]
-        kept.append((fitting, np.full(len(fitting), level), size[fits]))
-        left = left[later]
+            superfluous = _superfluous(grid, states.shape, fits)
+            fits, left = fits & ~superfluous, left & ~superfluous
+        places = np.flatnonzero(fits)
+        kept.append((places, np.full(len(places), level), size.ravel()[places]))
     places, recompute, memory = (np.concatenate(column) for column in zip(*kept, strict=True))
-    candidates = some.at(places)
+    candidates = grid.at(places)
     if len(memory):
         least = np.argmin(memory, keepdims=True)
         frugal, levels, size = candidates.at(least), recompute[least], memory[least]
@@ -749,11 +753,10 @@ def _fitting(search: Search, limit: float) -> tuple[_Grid, _Fitting]:
     return grid, _Fitting(candidates, recompute, memory, float(size[0]), smallest)
 
 
-def _superfluous(grid: _Grid, some: _Candidates, fits: Flags) -> Flags:
+def _superfluous(grid: _Grid, states: tuple[int, ...], fits: Flags) -> Flags:
     """Marks sharded gradients, which cost time, where what shards the optimizer state alone fits."""
-    sharding, shared = grid.sharding[some.state], np.zeros(grid.divides[0].size, bool)
-    shared[some.run[fits & (sharding == OPTIMIZER)]] = True
-    return (sharding == GRADIENTS) & shared[some.run]
+    sharding = grid.by_stage(np.broadcast_to(grid.kept["sharding"], states))
+    return (sharding == GRADIENTS) & np.any(fits & (sharding == OPTIMIZER), axis=0)
 
 
 def _frugal(grid: _Grid, states: Numbers, activity: Numbers) -> tuple[_Candidates, Whole, Numbers]:
@@ -797,6 +800,7 @@ class _Field:
         fitted: the grid of each, and what fits [1].
         layer: of each, the place of a candidate's layer in `layers` and `heads` [1].
         layers, heads: time of a layer, and of the output head, for one micro-batch [s].
+        sends: which of the different volumes between stages each of these layers has [1].
         state: of each, the place of a candidate's state in `between` [1].
         between: what is exchanged beyond a layer.
     """
@@ -807,6 +811,7 @@ class _Field:
     layer: Sequence[Whole]
     layers: Numbers
     heads: Numbers
+    sends: Whole
     state: Sequence[Whole]
     between: _Between
 
@@ -815,12 +820,12 @@ class _Field:
         """Layers and states of all that fits, timed."""
         merged = _as_one(searches)
         kinds, layer = _numbered([_distinct_layers(searches[0], *each) for each in fitted])
-        layers, heads = _layer_times(merged, [grid for grid, _ in fitted], kinds)
+        layers, heads, sends = _layer_times(merged, [grid for grid, _ in fitted], kinds)
         kept, state = _numbered([
             _distinct(fitting.candidates.state, len(grid.sharding)) for grid, fitting in fitted
         ])  # fmt: skip
         between = _Between.of(merged, [grid for grid, _ in fitted], kept)
-        return cls(searches, merged, fitted, layer, layers, heads, state, between)
+        return cls(searches, merged, fitted, layer, layers, heads, sends, state, between)
 
     def least(self, place: int) -> Numbers:
         """What the candidates of a search take at least, by their layers alone [s]."""
@@ -841,8 +846,8 @@ class _Field:
         """The step times of some candidates of each search [s]."""
 
         def time(search: Search, parallelism: Parallelism, layer: Whole, state: Whole) -> Array:
-            sent = self.between.rows(search, parallelism, state)
-            pieces = step.Pieces(self.layers[layer], self.heads[layer], sent)
+            sent = self.between.rows(search, parallelism, self.sends[layer], state)
+            pieces = step.Pieces(self.layers[layer], self.heads[layer], sent, self.between.state(search, state))
             rest = search.gpu, parallelism, search.software, search.calibration
             return step.assemble(pieces, search.shape, search.job, *rest).time
 
@@ -862,13 +867,14 @@ class _Field:
         ]
         columns: dict[str, NDArray[Any]] = _all_of(parts)
         columns["owner"] = np.repeat(np.arange(len(chosen)), [len(places) for places in chosen])
-        times = [np.empty(0)]
-        for start in range(0, len(columns["owner"]), ROWS_AT_ONCE):
-            block = {name: column[start : start + ROWS_AT_ONCE] for name, column in columns.items()}
+        times = np.empty(len(columns["owner"]))
+        for start in range(0, len(times), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            block = {name: column[rows] for name, column in columns.items()}
             layer, state, recompute = (block.pop(name) for name in ("layer", "state", "recompute"))
             search = _of_owners(self.merged, block.pop("owner"), linked)
-            times.append(np.asarray(time(search, search.parallelism(block, recompute), layer, state)))
-        return np.split(np.concatenate(times), list(accumulate(len(places) for places in chosen))[:-1])
+            times[rows] = time(search, search.parallelism(block, recompute), layer, state)
+        return np.split(times, list(accumulate(len(places) for places in chosen))[:-1])
 
 
 def _as_one(searches: Sequence[Search]) -> Search:
@@ -921,17 +927,48 @@ def _distinct_layers(search: Search, grid: _Grid, fitting: _Fitting) -> tuple[Wh
     return _distinct(key, len(grid.layers["tensor"]) * VARIANTS)
 
 
-def _layer_times(merged: Search, grids: Sequence[_Grid], kinds: Sequence[Whole]) -> tuple[Numbers, Numbers]:
-    """Time of some layers of each grid, and of the output head beside each, for one micro-batch [s]."""
-    parts = [_rows(grid.layers, kind // VARIANTS) for grid, kind in zip(grids, kinds, strict=True)]
-    columns, variant = _all_of(parts), _joined(kinds) % VARIANTS
-    search = _of_owners(merged, np.repeat(np.arange(len(grids)), [len(kind) for kind in kinds]))
+def _layer_times(merged: Search, grids: Sequence[_Grid], kinds: Sequence[Whole]) -> tuple[Numbers, Numbers, Whole]:
+    """Time of some layers of each grid, and of the output head beside each, for one micro-batch [s].
+
+    Beside them, which of the different volumes that stages send one another each has. What a layer exchanges, and the
+    head, are the same however it is run: they are worked out once for all its variants.
+    """
+    settings, variants = _numbered([
+        _distinct(kind // VARIANTS, len(grid.layers["tensor"])) for grid, kind in zip(grids, kinds, strict=True)
+    ])  # fmt: skip
+    owners = np.repeat(np.arange(len(grids)), [len(places) for places in settings])
+    columns = _all_of([_rows(grid.layers, places) for grid, places in zip(grids, settings, strict=True)])
+    each, search = _joined(variants), _of_owners(merged, owners)
+    shape, software, cal, once = search.shape, search.software, search.calibration, search.parallelism(columns)
+    sent = exchanges.layer_exchanges(shape, search.job, once, software, search.links)
+    heads = _table(step.head_time(shape, search.job, search.gpu, once, cal), columns)
+    every = LayerExchanges(*(
+        Exchange(_table(part.time, columns)[each], _table(part.crosses, columns)[each])
+        for part in (sent.tensor, sent.context, sent.expert)
+    ))  # fmt: skip
+    columns, variant = _rows(columns, each), _joined(kinds) % VARIANTS
     columns["virtual_pipeline"] = np.where(variant < 3, 1.0, 2.0)
-    shape, job, gpu, software, cal = search.shape, search.job, search.gpu, search.software, search.calibration
+    search = _of_owners(merged, owners[each], linked=False)
     parallelism = search.parallelism(columns, variant % 3)
-    sent = exchanges.layer_exchanges(shape, job, parallelism, software, search.links)
-    layers = step.layer(shape, job, gpu, parallelism, software, cal, sent).total
-    return _table(layers, columns), _table(step.head_time(shape, job, gpu, parallelism, cal), columns)
+    layers = step.layer(shape, search.job, search.gpu, parallelism, software, cal, every).total
+    return _table(layers, columns), heads[each], _sends(grids, settings)[each]
+
+
+def _places(far: Numbers, network: Array) -> Whole:
+    """Which of the different places of stages some states have."""
+    place = np.unique(network, return_inverse=True)[1].ravel() if isinstance(network, np.ndarray) else 0
+    return 2 * place + (far > 0)
+
+
+def _sends(grids: Sequence[_Grid], places: Sequence[Whole]) -> Whole:
+    """Which of the different volumes between stages some layers of each grid have: neither experts nor reruns count."""
+    parts, before = [], 0
+    for grid, place in zip(grids, places, strict=True):
+        *_, tensor, context, experts, micro_batches = grid.divides.shape
+        group, last = _divided(place, experts * micro_batches)
+        parts.append(before + group * micro_batches + last % micro_batches)
+        before += tensor * context * micro_batches
+    return _joined(parts)
 
 
 def _all_of(parts: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
@@ -946,6 +983,9 @@ class _Between:
     Attributes:
         gather, flat_gather, data: dense parameters and experts together, beside computation [s].
         far, network: between stages, as `exchanges.stage_place` has it [1].
+        places: which of the different places of stages each has [1].
+        dense, expert, layer: parameters on a GPU, as `transformer.Held` has them [1].
+        optimizer: time of updating them [s].
     """
 
     gather: Numbers
@@ -953,6 +993,11 @@ class _Between:
     data: Numbers
     far: Numbers
     network: Numbers
+    places: Whole
+    dense: Numbers
+    expert: Numbers
+    layer: Numbers
+    optimizer: Numbers
 
     @classmethod
     def of(cls, merged: Search, grids: Sequence[_Grid], kept: Sequence[Whole]) -> _Between:
@@ -963,6 +1008,7 @@ class _Between:
         ])  # fmt: skip
         search = _of_owners(merged, np.repeat(np.arange(len(grids)), [len(states) for states in kept]))
         states, cal = search.parallelism(columns), search.calibration
+        known = step.state_of(search.shape, search.job, search.gpu, states, cal, 1.0)
         if search.fixed.sharding is None:  # among several replicas nobody shares nothing
             states = replace(states, sharding=maximum(states.sharding, float(OPTIMIZER)))
         alone = exchanges.replica_exchanges(
@@ -979,15 +1025,30 @@ class _Between:
             data=together(alone.data, alone.expert_data),
             far=_table(far, columns),
             network=_table(network, columns),
+            places=_places(_table(far, columns), network),
+            dense=_table(known.held.dense, columns),
+            expert=_table(known.held.expert, columns),
+            layer=_table(known.held.layer, columns),
+            optimizer=_table(known.optimizer, columns),
         )
 
-    def rows(self, search: Search, parallelism: Parallelism, state: Whole) -> StepExchanges:
-        """Those of some candidates, by the states that they have."""
-        sharded, far = parallelism.sharding == PARAMETERS, self.far[state]
-        volume = exchanges.pipeline_volume(search.shape, search.job, parallelism)
-        send = send_time(pair_of(search.links, far, self.network[state]), volume)
+    def state(self, search: Search, state: Whole) -> step.State:
+        """What some candidates hold and how long they take to update it, by the states that they have."""
+        held = Held(self.dense[state], self.expert[state], self.layer[state])
+        return step.State(held, self.optimizer[state], tail.deviations(search.gpus))
+
+    def rows(self, search: Search, parallelism: Parallelism, sends: Whole, state: Whole) -> StepExchanges:
+        """Those of some candidates, by the states that they have; equal sends between stages are timed once."""
+        sharded = parallelism.sharding == PARAMETERS
+        key = sends * (int(self.places.max()) + 1) + self.places[state]
+        distinct, place = _distinct(key, int(key.max()) + 1)
+        first = np.empty(len(distinct), np.int64)
+        first[place] = np.arange(len(place))
+        some, volume = state[first], np.asarray(exchanges.pipeline_volume(search.shape, search.job, parallelism))
+        links = link_rows(search.links, first) if isinstance(search.gpus, np.ndarray) else search.links
+        send = np.asarray(send_time(pair_of(links, self.far[some], self.network[some]), volume[first]))
         return StepExchanges(
-            pipeline=Exchange(send, far),
+            pipeline=Exchange(send[place], self.far[state]),
             gather=Exchange(where(sharded, self.gather[state], 0.0)),
             flat_gather=Exchange(where(sharded, self.flat_gather[state], 0.0)),
             data=Exchange(where(sharded, 0.0, self.data[state])),

@@ -119,6 +119,45 @@ def head_time(shape: Shape, job: Job, gpu: GpuRates, parallelism: Parallelism, c
 
 
 @dataclass(frozen=True)
+class State:
+    """What of a step depends on neither the batch nor the micro-batch.
+
+    Attributes:
+        held: parameters on a GPU [1].
+        optimizer: time of updating them [s].
+        deviations: standard deviations by which the slowest node lies above the mean [1].
+    """
+
+    held: transformer.Held
+    optimizer: Array
+    deviations: Array
+
+
+def state_of(
+    shape: Shape, job: Job, gpu: GpuRates, parallelism: Parallelism, calibration: Calibration, ranks: Array
+) -> State:
+    """What of a step depends on neither the batch nor the micro-batch.
+
+    Args:
+        shape, job, gpu, parallelism, calibration: the arguments of a step.
+        ranks: GPUs in use [1].
+
+    Source: :func:`compute.optimizer_time`, :func:`app.formulas.tail.deviations`.
+
+    >>> from app.formulas.training.examples import GPU, JOB, LOSSLESS, MODEL
+    >>> state = state_of(MODEL, JOB, GPU, Parallelism(), LOSSLESS, 1.0)
+    >>> round(float(state.held.dense) / 1e6), round(1e3 * float(state.optimizer)), float(state.deviations)
+    (320, 16, 0.0)
+    """
+    deep, _ = parallelism.stage_layers(shape.depth)
+    held = transformer.held_parameters(
+        shape, parallelism.tensor, parallelism.pipeline, parallelism.expert, parallelism.expert_tensor, deep
+    )
+    optimizer = compute.optimizer_time(held, job, gpu, parallelism, calibration)
+    return State(held, optimizer, tail.deviations(ranks))
+
+
+@dataclass(frozen=True)
 class Pieces:
     """What a step is put together from.
 
@@ -126,11 +165,13 @@ class Pieces:
         layer: time of one layer and micro-batch, `Layer.total` [s].
         head: time of the output head for one micro-batch [s].
         exchanges: what is exchanged beyond a layer.
+        state: what depends on neither batch nor micro-batch, where it is known already.
     """
 
     layer: Array
     head: Array
     exchanges: StepExchanges
+    state: State | None = None
 
 
 @dataclass(frozen=True)
@@ -225,7 +266,7 @@ def bubble_time(layer_time: Array, send: Array, depth: Array, parallelism: Paral
     return waits * (depth / p * layer_time + send)
 
 
-def straggler_time(time: Array, work: Array, parallelism: Parallelism, calibration: Calibration) -> Array:
+def straggler_time(time: Array, work: Array, deviations: Array, calibration: Calibration) -> Array:
     """Time that a step waits for the slowest of its nodes, max((ς₁·T + ς₂·√T)·Z(n), ε·W).
 
     Each node's step spreads about its mean, in part in proportion to it, in part as the end of a random walk of many
@@ -236,24 +277,25 @@ def straggler_time(time: Array, work: Array, parallelism: Parallelism, calibrati
     Args:
         time: the step where all are equally fast, T [s].
         work: what of it one node works, W [s].
-        parallelism, calibration: the arguments of a step.
+        deviations: those of the slowest node above the mean, Z(n) [1].
+        calibration: constants of the step.
 
     Returns:
         Time [s].
 
-    Source: :func:`app.formulas.tail.wait`; the spreads are fitted to step times; the slow node agrees with a
+    Source: as for :func:`app.formulas.tail.wait`; the spreads are fitted to step times; the slow node agrees with a
     simulation of the pipeline.
 
     >>> from dataclasses import replace
     >>> from app.formulas.training.examples import LOSSLESS
     >>> slower = replace(LOSSLESS, straggler=0.01, straggler_walk=0.1)
-    >>> round(float(straggler_time(100.0, 90.0, Parallelism(data=1024.0), slower)), 2)  # (1 + 1) s · 2.586
+    >>> round(float(straggler_time(100.0, 90.0, tail.deviations(1024.0), slower)), 2)  # (1 + 1) s · 2.586
     5.17
-    >>> float(straggler_time(100.0, 90.0, Parallelism(data=1024.0), replace(slower, slow_node=0.1)))  # 0.1 · 90 s
+    >>> float(straggler_time(100.0, 90.0, tail.deviations(1024.0), replace(slower, slow_node=0.1)))  # 0.1 · 90 s
     9.0
     """
     spread: Array = calibration.straggler * time + calibration.straggler_walk * np.sqrt(time)
-    return tail.wait(spread, parallelism.ranks, calibration.slow_node * work)
+    return maximum(spread * deviations, calibration.slow_node * work)
 
 
 def _offload_time(
@@ -298,9 +340,8 @@ def assemble(
     """
     depth, micro_batches = shape.depth, parallelism.micro_batches(job)
     deep, _ = parallelism.stage_layers(depth)
-    held = transformer.held_parameters(
-        shape, parallelism.tensor, parallelism.pipeline, parallelism.expert, parallelism.expert_tensor, deep
-    )
+    state = pieces.state or state_of(shape, job, gpu, parallelism, calibration, parallelism.ranks)
+    held, optimizer = state.held, state.optimizer
     exchanges, rest = pieces.exchanges, (parallelism, software, calibration)
     added = compute.accumulation_time(held, job, gpu, *rest)
     gathers = traffic.parameter_gather_time(pieces.layer, job, *rest, exchanges)
@@ -311,9 +352,8 @@ def assemble(
     send = traffic.pipeline_parallel_time(*rest, exchanges.pipeline)
     bubble = bubble_time(layer_time, send, depth, parallelism)
     data = traffic.data_parallel_time(stage, held, job, *rest, exchanges)
-    optimizer = compute.optimizer_time(held, job, gpu, parallelism, calibration)
     steady = micro_batches * (stage + send) + bubble + data + optimizer
-    straggler = straggler_time(steady, micro_batches * stage + optimizer, parallelism, calibration)
+    straggler = straggler_time(steady, micro_batches * stage + optimizer, state.deviations, calibration)
     return Step(
         time=steady + straggler,
         layers=micro_batches * deep,

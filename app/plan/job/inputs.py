@@ -391,7 +391,14 @@ class JobSetup:
         self, budget: float | None = None, timed: bool = True, quickest: int | None = None
     ) -> parallelism_search.SearchResult:
         """Every way to run the job that fills no more than a share of the memory, or so many, quickest first."""
-        return parallelism_search.best(self.asked, self.budget if budget is None else budget, timed, quickest)
+        search = _known_search if quickest is None else _known_quickest
+        return search(self.asked, self.budget if budget is None else budget, timed, quickest)
+
+
+_known_search = lru_cache(maxsize=4)(parallelism_search.best)
+"""Kept: run length, prices and failures change a plan and not its search, half of a plan's time; few, as each holds all
+ways to run a job, some megabytes."""
+_known_quickest = lru_cache(maxsize=32)(parallelism_search.best)
 
 
 def schedule_of(par: arguments.Parallelism) -> str:
