@@ -95,7 +95,7 @@ def _join(
     """A link from a switch to the one whose place on one axis is another."""
     axis, place = step
     other = (*cell[:axis], place, *cell[axis + 1 :])
-    canvas.bundle(*spots[cell], *spots[other], bandwidth, bend=bend)
+    canvas.bundle(spots[cell], spots[other], bandwidth, bend=bend)
 
 
 # Dragonfly and mesh ---------------------------------------------------------------------------------------------------
@@ -108,12 +108,12 @@ def _dragonfly(canvas: Canvas, shape: FabricShape) -> str:
     centres = [CENTRE] if shown == 1 else list(_ring(shown, CENTRE, (190.0 if shown == 2 else 270.0, 140.0), pi))
     width = each * shape.leaf_down * shape.uplink_rate / max(shape.units - 1, 1)
     for first, other in combinations(centres, 2):
-        canvas.bundle(*_edge(first, other, half), *_edge(other, first, half), min(width, canvas.heaviest / shown))
+        canvas.bundle(_edge(first, other, half), _edge(other, first, half), min(width, canvas.heaviest / shown))
     for number, (x, y) in enumerate(centres, 1):
         canvas.frames.append(Box(round(x - half, 1), round(y - half, 1), 2 * half, 2 * half, "unit"))
         dots = list(_ring(size, (x, y), (half - 16, half - 16), -pi / 2))
         for first, other in combinations(dots, 2):
-            canvas.bundle(*first, *other, 0.0)
+            canvas.bundle(first, other, 0.0)
         for left, top in dots:
             canvas.box(left - 5, round(top - 5, 1), 10, "leaf", height=10)
         canvas.words(x, y - half - 5, f"group {number}", "middle", "link")
@@ -136,7 +136,7 @@ def _mesh(canvas: Canvas, shape: FabricShape) -> str:
     places = list(_ring(shown, CENTRE, (300.0, 150.0), -pi / 2))
     each = 2 * shape.peers / max(shape.leaves * (shape.leaves - 1), 1) * shape.uplink_rate
     for first, other in combinations(places, 2):
-        canvas.bundle(*first, *other, each)
+        canvas.bundle(first, other, each)
     for place, (x, y) in enumerate(places, 1):
         canvas.box(x - 26, y - 13, 52, "leaf", f"switch {place}", f"{place}", height=26)
     left = shape.leaves - shown

@@ -191,12 +191,14 @@ def _unit(canvas: Canvas, cluster: Cluster, shape: FabricShape, unit: int, colum
         down = nodes * share if shape.by_rail else min(shape.leaf_down, shape.nodes * shape.rails) * share
         if len(hosts) * len(leaves) <= FEW_PAIRS and len(hosts) > 1:
             for host in hosts:
-                canvas.bundle(host.middle, node_y, leaf.middle, leaf_y + HIGH, shape.host_rate * down / len(hosts))
+                share_of_host = shape.host_rate * down / len(hosts)
+                canvas.bundle((host.middle, node_y), (leaf.middle, leaf_y + HIGH), share_of_host, part="node-link")
         else:
-            canvas.bundle(leaf.middle, node_y, leaf.middle, leaf_y + HIGH, shape.host_rate * down / share)
+            each_leaf = shape.host_rate * down / share
+            canvas.bundle((leaf.middle, node_y), (leaf.middle, leaf_y + HIGH), each_leaf, part="node-link")
         if spines is not None:
             up = shape.leaf_up * shape.uplink_rate
-            canvas.bundle(leaf.middle, leaf_y, leaf.middle, spines.y + spines.height, up)
+            canvas.bundle((leaf.middle, leaf_y), (leaf.middle, spines.y + spines.height), up, part="link")
     if shape.by_rail and not whole:
         top = spines.y + spines.height if spines else leaf_y
         for rail, leaf in enumerate(leaves, 1):
@@ -248,7 +250,7 @@ def _between(canvas: Canvas, above: Box, below: Box, links: int, rate: float) ->
     strokes = 8
     for place in range(strokes):
         x = LEFT + (place + 0.5) * (RIGHT - LEFT) / strokes
-        canvas.bundle(x, below.y, x, above.y + above.height, links * rate)
+        canvas.bundle((x, below.y), (x, above.y + above.height), links * rate)
     if links:
         canvas.words(0, below.y - 38, f"{links} × {show(rate, 'b/s')} up from a spine", kind="link")
 

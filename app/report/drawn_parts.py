@@ -47,6 +47,8 @@ class Stroke:
     kind: str
     bend: float = 0.0
     """How far its middle lies aside of the straight line, to the left of its way."""
+    part: str = ""
+    """What its links are where one of them may fail: node-link or link, as in `app.studies.failed_parts`."""
 
     @property
     def path(self) -> str:
@@ -124,11 +126,18 @@ class Canvas:
         self.ways.setdefault(way, []).extend(strokes)
 
     def bundle(
-        self, x1: float, y1: float, x2: float, y2: float, bandwidth: float, kind: str = "", bend: float = 0.0
+        self,
+        start: tuple[float, float],
+        end: tuple[float, float],
+        bandwidth: float,
+        kind: str = "",
+        *,
+        bend: float = 0.0,
+        part: str = "",
     ) -> None:
         share = bandwidth / self.heaviest if self.heaviest else 0.0
         width = THINNEST + (WIDEST - THINNEST) * min(share, 1.0)
-        self.strokes.append(Stroke(x1, y1, x2, y2, round(width, 2), kind or self.family, bend))
+        self.strokes.append(Stroke(*start, *end, round(width, 2), kind or self.family, bend, part))
 
     def box(self, x: float, y: float, width: float, kind: str, *texts: str, height: float = HIGH) -> Box:
         """A box with the longest of some texts that fits."""

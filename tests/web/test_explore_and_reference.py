@@ -281,3 +281,18 @@ def test_the_catalogue_is_searched_without_javascript(client):
     anchors = set(re.findall(r'id="(source-[^"]+)"', found))
     here = set(re.findall(r'href="#(source-[^"]+)"', found))
     assert here <= anchors  # a source that the search left out is linked on the whole page
+
+
+def test_links_of_the_drawing_lead_to_what_their_failure_costs(client):
+    html = client.get("/fabric?gpus=1024").text
+    for key in ("node-link", "link"):
+        group = re.search(
+            rf'<a href="#fails-{key}" tabindex="-1"><path class="reach" d="([^"]+)"/>(.*?)</a>', html, re.S
+        )
+        assert group is not None
+        strokes = re.findall(r'd="([^"]+)"', group[2])
+        assert group[1] == "".join(strokes)  # what can be hit lies on what is seen
+        assert f'<tr id="fails-{key}">' in html
+    torus = text(client.get("/fabric?gpus=1024&topology=torus-3d").text)
+    assert "no limit: it grows by the switch" in torus
+    assert "– GPUs" not in torus
