@@ -9,9 +9,11 @@ from fastapi import APIRouter, Request, Response
 from app.catalog.load import Catalog
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate, evaluate_all_reduce, evaluate_network
+from app.plan.result import NetworkPlan
 from app.plan.scenario import Scenario
-from app.report import drawing, method, tables
+from app.report import drawing, drawn_parts, method, tables
 from app.report.charts import curve_charts, plan_charts
+from app.report.rack_drawing import RackOf, rack_elevations
 from app.studies import all_reduce_curves, curve, nccl_tests, port_cost
 from app.studies.failed_parts import failed_parts, link_loads
 from app.web import form
@@ -177,6 +179,7 @@ def _fabrics(request: Request, bound: form.BoundForm) -> Response:
         "switch": switch,
         "topology": form.shown("topology", part.topology, loaded),
         "drawing": drawing.draw(part, plan.cluster, switch, cluster.scale_up.name) if part.shape else None,
+        "racks": _elevations(plan, loaded),
         "findings": plan.findings,
         "failed": failed_parts(scenario, loaded, whole.all_reduce.message, whole.training.parallelism),
         "loads": link_loads(scenario, loaded),
@@ -190,3 +193,27 @@ def _fabrics(request: Request, bound: form.BoundForm) -> Response:
         "value_table": tables.curve_table(worth) if worth else None,
     }
     return page(request, "fabric.html", values, scenario=scenario)
+
+
+def _elevations(plan: NetworkPlan, loaded: Catalog) -> drawn_parts.Drawing | None:
+    """A rack of nodes and one of the network's switches; nothing where there are no racks."""
+    cluster, fabric = plan.cluster, plan.fabric
+    platform = loaded.platforms[str(plan.scenario["platform"])]
+    height = int(loaded.operations["racks"]["height"].typical)
+    kinds: list[RackOf] = []
+    if cluster.compute_racks and cluster.rack_power:
+        nodes = -(-(cluster.nodes + cluster.spare_nodes) // cluster.compute_racks)
+        about = [f"{nodes * cluster.gpus_per_node:,} GPUs"]
+        if platform.scale_up_domain > platform.gpus_per_node:
+            about.append("the rest for its own switches, supply and cooling")
+        power = cluster.rack_power.typical
+        kinds.append(
+            RackOf("node", "node", cluster.compute_racks, nodes, platform.rack_units or 0, power, tuple(about))
+        )
+    of_network = cluster.racks - cluster.compute_racks
+    switches = sum(filter(None, (fabric.leaf_switches, fabric.spine_switches, fabric.core_switches)))
+    if of_network and switches and fabric.switch in loaded.switches:
+        entry, count = loaded.switches[fabric.switch], -(-switches // of_network)
+        power = fabric.power.typical * count / switches if fabric.power else float("nan")
+        kinds.append(RackOf("leaf", "switch", of_network, count, entry.rack_units or 0, power, (entry.name,)))
+    return rack_elevations(kinds, height) if kinds else None
