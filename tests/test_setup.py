@@ -63,7 +63,7 @@ def test_the_kubernetes_manifests_fit_their_schemas() -> None:
 
     documents = list(yaml.safe_load_all((ROOT / "deploy/kubernetes.yaml").read_text()))
     assert {one["kind"] for one in documents} >= {"Deployment", "Service", "HorizontalPodAutoscaler"}
-    for one in documents:
+    for one in (*documents, *yaml.safe_load_all((ROOT / "deploy/dask.yaml").read_text())):
         kubernetes_validate.validate(one, kubernetes_validate.latest_version(), strict=True)
 
 
