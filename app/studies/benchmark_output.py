@@ -56,11 +56,11 @@ def read(text: str) -> tuple[list[Output], str]:
     >>> [output.rows for output in read(line)[0]]
     [[(1048576.0, 6e-05)]]
     """
-    if text.lstrip()[:1] in ("{", "["):
-        outputs, problem = _of_json(text)
-    else:
-        outputs, problem = list(_of_text(text)), ""
+    outputs, problem = _of_json(text) if text.lstrip()[:1] in ("{", "[") else ([], "")
     with_rows = [output for output in outputs if output.rows]
+    if not with_rows:  # mpirun's prefix of a line, [1,0], begins as a list of JSON does
+        with_rows = [output for output in _of_text(text) if output.rows]
+        problem = "" if with_rows else problem
     if not with_rows and not problem:
         problem = (
             "No line of results was found. Paste what all_reduce_perf or another test printed, with sizes and times."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,19 +15,11 @@ from app.plan import communication
 from app.plan.all_reduce import all_reduce_times
 from app.plan.band import Band, interval
 from app.plan.scenario import Scenario
+from app.studies import benchmark_output
 from app.studies.curve import Curve, Series
 
-MOST_ROWS = 2000
-LONGEST_LINE = 500
-LARGEST = units.parse("1 PB", "B")
 LARGE = units.parse("32 MiB", "B")
 """From here on bandwidth decides, so that measured over predicted is an efficiency [B]."""
-
-_ROW = re.compile(
-    r"(?<!\d)(?P<size>\d+)\s+\d+\s+(?:float|half|double|bfloat16|u?int\d*|u?char|f8\w*|fp8\w*)\s+\w+\s+(?P<rest>[-\d.eE+\s/NAnaif]+)$"
-)
-_RANK = re.compile(r"#\s+Rank\s+(\d+)\b[^#]*?\bon\s+(\S+)\s+device")
-_NAME = re.compile(r"(all_reduce|all_gather|reduce_scatter|alltoall|broadcast|sendrecv|reduce|gather|scatter)_perf")
 
 
 @dataclass(frozen=True)
@@ -46,7 +37,6 @@ class Output:
     rows: tuple[Measured, ...]
     ranks: int
     hosts: int
-    collective: str
     problem: str = ""
 
 
@@ -77,47 +67,19 @@ class Result:
 
 
 def read(text: str) -> Output:
-    """Read the output of ``all_reduce_perf``; lines may carry a prefix of mpirun or of a scheduler.
+    """The first all-reduce of what a benchmark printed.
 
     >>> line = " 1048576  262144  float  sum  -1  60.0  17.48  32.77  0  59.0  17.77  33.32  0"
     >>> read(line).rows
     (Measured(size=1048576.0, time=6e-05),)
     """
-    rows: list[Measured] = []
-    ranks: set[int] = set()
-    hosts: set[str] = set()
-    for line in text.splitlines():
-        if len(line) > LONGEST_LINE:
-            continue
-        rank = _RANK.search(line)
-        if rank:
-            ranks.add(int(rank[1]))
-            hosts.add(rank[2])
-            continue
-        match = _ROW.search(line.rstrip())
-        if match and len(rows) < MOST_ROWS:
-            time = _time(match["rest"].split())
-            if time is not None and 0 < float(match["size"]) <= LARGEST:
-                rows.append(Measured(float(match["size"]), time))
-    name = _NAME.search(text)
-    collective = name[1] if name else "all_reduce"
-    problem = ""
-    if collective != "all_reduce":
-        problem = f"This is the output of {collective}_perf. Paste that of all_reduce_perf."
-    elif not rows:
-        problem = "No line of results was found. Paste the table that all_reduce_perf prints, with its sizes and times."
-    return Output(tuple(rows), len(ranks), len(hosts), collective, problem)
-
-
-def _time(rest: list[str]) -> float | None:
-    """The out-of-place time of a row [s]: the first number after the root column, which older versions lack."""
-    with_root = len(rest) in (5, 9) and re.fullmatch(r"-?\d+", rest[0]) is not None
-    values = rest[1:] if with_root else rest
-    try:
-        time = units.parse(f"{values[0]} us", "s")
-    except (ValueError, IndexError):
-        return None
-    return time if 0 < time < 1e4 else None
+    outputs, problem = benchmark_output.read(text)
+    for output in outputs:
+        if output.collective in ("", "all-reduce"):
+            return Output(tuple(Measured(*row) for row in output.rows), output.ranks, output.hosts)
+    if outputs:
+        problem = f"This is the output of {outputs[0].collective}. Paste that of all_reduce_perf."
+    return Output((), 0, 0, problem)
 
 
 def compare(output: Output, scenario: Scenario, catalog: Catalog) -> Result:
