@@ -80,6 +80,16 @@ function button(text, action) {
   return made;
 }
 
+const later = window.requestIdleCallback ?? setTimeout;
+
+// What a phone leaves for later, see the style sheet, is laid out a section at a time.
+function settle(sections) {
+  const section = sections.shift();
+  if (!section) return;
+  section.style.contentVisibility = "visible";
+  later(() => settle(sections));
+}
+
 function dress(root) {
   shown = location.pathname + location.search;
   for (const block of root.querySelectorAll("pre[data-copy]:not([data-dressed])")) {
@@ -92,6 +102,7 @@ function dress(root) {
   }
   offerExploring(root);
   showPins();
+  settle([...root.querySelectorAll("main > section, .sections > section")]);
 }
 
 document.addEventListener("answered", () => {
@@ -103,7 +114,6 @@ document.addEventListener("pinned", traceFromPin);
 foldRows(document);
 const scenario = document.getElementById("scenario");
 if (scenario && matchMedia("(min-width: 64rem)").matches) scenario.open = true;
-const later = window.requestIdleCallback ?? setTimeout;
 later(() => dress(document));
 later(traceFromPin);
 if (location.hash) follow(location.hash);

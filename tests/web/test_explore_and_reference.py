@@ -287,7 +287,9 @@ def test_links_of_the_drawing_lead_to_what_their_failure_costs(client):
     html = client.get("/fabric?gpus=1024").text
     for key in ("node-link", "link"):
         group = re.search(
-            rf'<a href="#fails-{key}" tabindex="-1"><path class="reach" d="([^"]+)"/>(.*?)</a>', html, re.S
+            rf'<a href="#fails-{key}" tabindex="-1" aria-label="[^"]+"><path class="reach" d="([^"]+)"/>(.*?)</a>',
+            html,
+            re.S,
         )
         assert group is not None
         strokes = re.findall(r'd="([^"]+)"', group[2])
