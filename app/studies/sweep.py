@@ -83,7 +83,7 @@ class Grid(BaseModel):
 FIRST, MOST = 8, 4096
 """Points that are worked out together: in the beginning, and at most."""
 AT_ONCE = 0.1
-"""Processor time that they may take before fewer are worked out together, and half of which lets more be [s]."""
+"""Processor time that they are to take [s]."""
 
 
 def sweep(grid: Grid, catalog: Catalog, first: int = 0) -> Iterator[dict[str, Any]]:
@@ -108,7 +108,7 @@ def sweep(grid: Grid, catalog: Catalog, first: int = 0) -> Iterator[dict[str, An
         begin = thread_time()
         answered = together.of(np.array(several))
         took = thread_time() - begin
-        size = max(size // 2, 1) if took > AT_ONCE else min(2 * size, MOST) if took < AT_ONCE / 2 else size
+        size = min(max(int(size * AT_ONCE / max(took, AT_ONCE / 1000)), 1), 2 * size, MOST)
         names = columns(grid)
         given = (
             [values[point[place]] for point in several] for place, values in enumerate(grid.grid.values())

@@ -120,12 +120,12 @@ def given_jobs(setups: Sequence[JobSetup], owners: Whole, columns: Columns) -> J
         number = np.full(len(setups), -1)
         number[members] = np.arange(len(members))
         rows = np.flatnonzero(number[owners] >= 0) if len(groups) > 1 else np.arange(len(owners))
-        many = ROWS_AT_ONCE if _is_one(setups[members[0]]) else JOBS_AT_ONCE
-        for start in range(0, len(rows), many):
-            block = rows[start : start + many]
-            some = {name: column[block] for name, column in columns.items()}
-            parts.append(_timed([setups[place] for place in members], number[owners[block]], some))
-            places.append(block)
+        some = {name: column[rows] for name, column in columns.items()}
+        jobs = _Jobs.of([setups[place] for place in members], number[owners[rows]], some)
+        for start in range(0, len(rows), many := jobs.at_once()):
+            block = slice(start, start + many)
+            parts.append(_timed(jobs.at(block)))
+            places.append(rows[block])
     return JobColumns.of(parts, places, len(owners))
 
 
@@ -144,10 +144,6 @@ def _structure(setup: JobSetup) -> Hashable:
 
 OPEN = ("virtual_pipeline", "context", "expert", "sharding", "recompute")
 """What may be looked for among few, in the order of `parallelism_search.few`."""
-
-
-JOBS_AT_ONCE = 32
-"""Jobs whose few ways are timed in one pass: their arrays stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +167,15 @@ class _Jobs:
         own = {name: [own_number(setup, name) for setup in setups] for name in names if name not in columns}
         filled = {name: _column(values, owners) for name, values in own.items()}
         return cls(setups, owners, filled | {name: columns[name] for name in names if name in columns})
+
+    def at(self, some: slice) -> "_Jobs":
+        """Some of the jobs."""
+        return _Jobs(self.setups, self.owners[some], {name: _at(column, some) for name, column in self.numbers.items()})
+
+    def at_once(self) -> int:
+        """How many are timed in one pass: the arrays of their configurations stay in the processor's cache."""
+        ways = 1 if _is_one(self.setups[0]) else len(self._few(0, {}))
+        return max(ROWS_AT_ONCE // max(ways, 1), 1)
 
     def configurations(self) -> tuple[dict[str, Any], Whole]:
         """The ways to run each job, as degrees are fixed, with its sizes; and which job each is of."""
@@ -211,9 +216,9 @@ class _Jobs:
         return np.array(each)[self.owners]
 
 
-def _timed(setups: Sequence[JobSetup], owners: Whole, columns: Columns) -> JobColumns:
+def _timed(jobs: _Jobs) -> JobColumns:
     """The quickest configuration of each of some jobs of one structure, in the order and by the rules of the search."""
-    jobs, count = _Jobs.of(setups, owners, columns), len(owners)
+    count = len(jobs.owners)
     rows, job = jobs.configurations()
     only = parallelism_search.given(jobs.search(job, rows))
     held = np.where(only.divides, only.memory, np.nan) + np.zeros(len(job))
@@ -232,7 +237,7 @@ def _timed(setups: Sequence[JobSetup], owners: Whole, columns: Columns) -> JobCo
     runs = np.isin(np.arange(count), job[best]) & (memory <= jobs.capacity)
     error = np.full(count, "", object)
     for place in np.flatnonzero(~runs).tolist():
-        error[place] = _refused_by(setups[owners[place]], memory[place], jobs.number_of(place))
+        error[place] = _refused_by(jobs.setups[jobs.owners[place]], memory[place], jobs.number_of(place))
     batches, lengths = (jobs.numbers[name] + np.zeros(count) for name in SIZES)
     sizes = {name: jobs.numbers[name] for name in SIZES}
     mfu = _mfu(jobs.search(np.arange(count), sizes), step_time)
