@@ -211,9 +211,19 @@ def test_what_gpus_share_is_not_what_tells_them_apart():
     ]
     together = [best(search, timed=False) for search in asked]
     for search, shared in zip(asked, together, strict=True):
-        parallelism_search._enumerated.cache_clear()
+        parallelism_search._kept.clear()
         alone = best(search, timed=False)
         assert (alone.feasible, alone.divisible, alone.smallest) == (shared.feasible, shared.divisible, shared.smallest)
         assert np.array_equal(alone.memory, shared.memory)
     assert together[0].feasible == together[3].feasible
     assert len({found.feasible for found in together}) == len(asked) - 1
+
+
+def test_what_is_kept_of_searches_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """720,720 sequences are divided by 240 numbers: 64 searches of a sizing held 270 MB."""
+    monkeypatch.setattr(parallelism_search, "MOST_KEPT", 300_000)
+    for gpus in (512, 1024, 2048, 4096):
+        best(Search(GPT, Job(2048.0, 5040.0), A100, SOFT, CAL, LINKS, gpus), timed=False)
+        held = [activity.nbytes for _, _, activity in parallelism_search._kept.values()]
+        assert sum(held) <= 300_000 or len(held) == 1
+    assert held

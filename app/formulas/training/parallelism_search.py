@@ -19,10 +19,12 @@ What is left out is infeasible or provably not faster:
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -770,13 +772,33 @@ def _frugal(grid: _Grid, states: Numbers, activity: Numbers) -> tuple[_Candidate
     return some.at(place), np.array(grid.recompute)[level], sizes[level, place]
 
 
-@lru_cache(maxsize=64)
-def _enumerated(space: _Space) -> tuple[_Grid, Numbers, Numbers]:
+_Enumerated = tuple[_Grid, Numbers, Numbers]
+MOST_KEPT = 40_000_000
+"""Bytes of enumerations that are kept: those of a batch that much divides, such as 720,720, take 4 MB each."""
+_kept: OrderedDict[_Space, _Enumerated] = OrderedDict()
+_keeping = Lock()
+
+
+def _enumerated(space: _Space) -> _Enumerated:
     """Candidates, memory of their states, with its axes, and of their activations: by recomputation, then as a table of
     stages and layers.
 
     Kept: it takes a third of a search, and a study asks about equal numbers of other GPUs and on other networks.
     """
+    with _keeping:
+        known = _kept.get(space)
+        if known:
+            _kept.move_to_end(space)
+            return known
+    made = _enumerate(space)
+    with _keeping:
+        _kept[space] = made
+        while len(_kept) > 1 and sum(activity.nbytes for _, _, activity in _kept.values()) > MOST_KEPT:
+            _kept.popitem(last=False)
+    return made
+
+
+def _enumerate(space: _Space) -> _Enumerated:
     grid, shape, job, software = _grid(space), space.shape, space.job, space.software
     states = sum(training_memory.states(shape, job, space.fixed.spread(space.gpus, grid.kept), software))
     levels = np.array(grid.recompute)[:, *[None] * 5]
