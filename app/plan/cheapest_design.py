@@ -250,7 +250,7 @@ class _Fabrics:
     def _of_few_switches(self, cost: Floats, radix: int) -> Floats:
         """Prices of fabrics [USD]; infinite where the cheapest of a narrower taper needs fewer switches.
 
-        So a wider taper takes no more switches, and no more racks for them, than a narrower one.
+        So a wider taper takes no more switches, and no more racks for them, than a narrower one, unless it costs more.
         """
         designs, most = self.designs, np.inf
         if self.request.oversubscription <= 1 or self.request.topology not in (*BY_RAIL, "fat-tree"):
@@ -262,7 +262,8 @@ class _Fabrics:
                 allowed &= designs.leaf_up >= tree.uplinks(hosts, 1, taper, radix)
                 cheapest = np.argmin(np.where(allowed, cost, np.inf))
                 most = designs.switches[cheapest] if allowed[cheapest] else most
-        return np.where(designs.switches <= most, cost, np.inf)
+        of_few = np.where(designs.switches <= most, cost, np.inf)
+        return of_few if of_few.min() <= cost.min() * NEAR else cost
 
     def _cost(self, choice: SwitchPair, prices: PriceList) -> Floats:
         """Price of every fabric [USD]; infinite where a part has none."""
@@ -352,7 +353,8 @@ def _leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> tuple
             *range(many, fewest, -max(many // GROUPS_TRIED, 1)),
             *(-(-hosts // leaf_hosts) for leaf_hosts in mosts),
         ]
-        sizes = list(dict.fromkeys([*mosts, *(-(-hosts // group) for group in groups)]))
+        smallest = -(-hosts // (many + MORE_UNITS))
+        sizes = list(dict.fromkeys([*mosts, *(-(-hosts // group) for group in groups), *range(smallest, whole)]))
     tried = [Leaves(0, 0, taper)]
     for size in sizes:
         least = int(tree.uplinks(size, 1, taper, radix))

@@ -139,6 +139,13 @@ def test_a_wider_taper_takes_no_more_switches(taper: float, uplinks: int, spines
     assert (found.built.counts.leaf_up, found.built.counts.spines) == (uplinks, spines)
 
 
+@pytest.mark.parametrize(("gpu", "scale_out"), [("a100-64g-sxm", "tcp-200"), ("gh200", "infiniband-ndr")])
+def test_a_taper_may_be_built_of_the_units_that_are_cheapest_without_one(gpu: str, scale_out: str) -> None:
+    # 144 nodes in five units of 30 or six of 28 cost least at 1:1; at 1.25:1 three to five larger ones cost more.
+    whole, tapered = (network(gpu=gpu, gpus=576, scale_out=scale_out, oversubscription=taper) for taper in (1.0, 1.25))
+    assert cost(tapered) < cost(whole)
+
+
 @pytest.mark.parametrize(("taper", "spines"), [(1.0, 4), (1.25, 4), (2.0, 2)])
 def test_units_that_are_too_large_for_a_leaf_shrink_to_what_a_narrower_taper_has(taper: float, spines: int) -> None:
     # Units of 32 nodes on leaves of 40 ports: 20 at 1 : 1, and no more with a taper, where 26 took 7 spines.
@@ -267,8 +274,9 @@ def test_no_design_costs_less_than_the_bound_that_spares_it_being_made(**wish: A
         ({"gpus": 16384, "spine_oversubscription": 3}, (512, 342 + 86, 16384, 16384, 5472)),
         # A rail of its own has 64 leaves, which a spine reaches.
         ({"gpus": 16384, "spine_policy": "rail"}, (512, 256, 16384, 16384, 0)),
-        # One switch, or one to each group of a mesh, has its share of ports.
-        ({"gpus": 32}, (0.5, 0, 32, 0, 0)),
+        # One switch, whole; where equals are joined, its share of ports.
+        ({"gpus": 32}, (1, 0, 32, 0, 0)),
+        ({"gpus": 32, "topology": "mesh"}, (0.5, 0, 32, 0, 0)),
     ],
     ids=str,
 )
