@@ -26,8 +26,8 @@ NO_FORMULAS = {
     "fabric.ceil_divide", "fabric.floor_of_ratio", "fabric.logical_not",
     # Choices between formulas that are listed, and collections of what they give.
     "collectives.choose", "collectives.compare", "collectives.shortest", "fabric.design_direct", "fabric.design_tree",
-    "fabric.sampled_links", "training.best", "training.best_of", "training.divisors", "training.layer_axes",
-    "training.row", "training.rows",
+    "fabric.sampled_links", "training.best", "training.best_of", "training.divisors", "training.few",
+    "training.given", "training.layer_axes", "training.row", "training.rows",
     # Machines and jobs side by side.
     "training.alike", "training.link_rows", "training.rows_of", "training.stacked", "training.stacked_links",
 }  # fmt: skip

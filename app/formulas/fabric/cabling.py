@@ -196,7 +196,7 @@ class Floor:
 
     def row_extent(self, centre: Any, switches: Any, per_rack: int) -> "Extent":
         """How far the racks around the middle of the hall reach that so many spines or cores fill."""
-        first, last = (network_rack(centre, index, switches, per_rack) for index in (0, switches - 1))
+        first, last = (_network_rack(centre, index, switches, per_rack) for index in (0, switches - 1))
         return self.stretch(first, last)
 
     def farthest_beside(self, rack: Any, first: Any, last: Any) -> Any:
@@ -349,7 +349,7 @@ class Cabling:
 
     def spine_rack(self, index: Any, switches: int) -> Any:
         """Number of the network rack in the middle of the hall that a spine or core stands in."""
-        return network_rack(self.centre, index, switches, self.switches_per_rack)
+        return _network_rack(self.centre, index, switches, self.switches_per_rack)
 
     def leaf_of(self, node: Any, rail: Any) -> Any:
         """Leaf within a plane that a host plugs into."""
@@ -578,10 +578,10 @@ class Runs(NamedTuple):
     rack: Integers
 
 
-def network_rack(centre: Any, index: Any, switches: Any, per_rack: int) -> Any:
+def _network_rack(centre: Any, index: Any, switches: Any, per_rack: int) -> Any:
     """Number of the rack that a spine or core stands in, of the racks around one that hold them all.
 
-    >>> [network_rack(8, index, 20, 6) for index in (0, 11, 19)], network_rack(0, 0, 20, 6)
+    >>> [_network_rack(8, index, 20, 6) for index in (0, 11, 19)], _network_rack(0, 0, 20, 6)
     ([6, 7, 9], 0)
     """
     racks = -(-switches // per_rack)
