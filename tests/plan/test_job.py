@@ -623,6 +623,11 @@ def test_the_cluster_that_is_called_enough_is_the_first_doubling_on_which_the_jo
         ({"gpus": 60, "tensor_parallel": 8}, "8 × 1 × 1 GPUs of a replica do not divide 60 GPUs", {}),
         ({"gpus": 64, "tensor_parallel": 2, "pipeline_parallel": 3}, "2 × 3 × 1 GPUs", {}),
         (
+            {"gpus": 64, "pipeline_parallel": 64, "virtual_pipeline": 1, "global_batch": 64},
+            "64 pipeline stages are more than the model's 32 layers",
+            {},
+        ),
+        (
             {
                 "gpus": 64,
                 "tensor_parallel": 1,

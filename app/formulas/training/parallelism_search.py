@@ -350,8 +350,8 @@ def _staged(shape: Shape, pipeline: Counts, virtual_pipeline: Counts, laid: int)
     """Whether so many chunks of a stage that are given can be: see `_stages`; ``laid`` are those of a layout, or 0."""
     if laid:
         return (laid % pipeline == 0) & (virtual_pipeline == laid // pipeline)
-    deep_enough = (pipeline > 1) & (pipeline <= (int(shape.depth) + 2) // virtual_pipeline)
-    return (virtual_pipeline == 1) | deep_enough
+    deep_enough = pipeline <= (int(shape.depth) + 2) // virtual_pipeline
+    return ((virtual_pipeline == 1) | (pipeline > 1)) & deep_enough
 
 
 def _division(
