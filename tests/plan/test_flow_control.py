@@ -60,11 +60,16 @@ def test_pauses_alone_keep_the_rate_and_are_said():
     assert "pauses-alone" in codes(**alone)
 
 
-@pytest.mark.parametrize(("scale_out", "flow"), [("infiniband-ndr", "pfc"), ("roce-400", "credits")])
-def test_what_another_network_has_changes_nothing_and_is_said(scale_out, flow):
+@pytest.mark.parametrize(
+    ("scale_out", "flow", "says"),
+    [("infiniband-ndr", "pfc", "has credits and nothing else:"), ("roce-400", "credits", "has no credits:")],
+)
+def test_what_another_network_has_changes_nothing_and_is_said(scale_out, flow, says):
     assert time(scale_out=scale_out, flow_control=flow) == time(scale_out=scale_out)
     assert "flow-control-of-another-network" in codes(scale_out=scale_out, flow_control=flow)
     assert "flow-control-of-another-network" not in codes(scale_out=scale_out)
+    plan = evaluate(Scenario(scale_out=scale_out, flow_control=flow, gpus=64, model="llama-3-8b"), CATALOG, ())
+    assert any(says in finding.message for finding in plan.findings)
 
 
 def test_the_sheet_checks_what_is_set():
