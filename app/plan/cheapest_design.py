@@ -341,8 +341,7 @@ def _leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> tuple
         whole = max(int(layouts.down_ports(radix, 1.0)), 1)
         if hosts <= radix or (by_rail and request.nodes_per_unit):
             return (Leaves(0, 0, taper),)
-        smallest = -(-hosts // (-(-hosts // whole) + MORE_UNITS))
-        return (Leaves(0, 0, taper), *(Leaves(size, size, taper) for size in range(smallest, whole)))
+        return (Leaves(0, 0, taper), *(Leaves(size, size, taper) for size in range(_fewest_hosts(hosts, whole), whole)))
     mosts = [max(int(layouts.down_ports(radix, ratio)), 1) for ratio in (taper, *TAPERS_TRIED) if ratio <= taper]
     most, whole = mosts[0], mosts[1]
     if by_rail and request.nodes_per_unit:
@@ -353,14 +352,27 @@ def _leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> tuple
             *range(many, fewest, -max(many // GROUPS_TRIED, 1)),
             *(-(-hosts // leaf_hosts) for leaf_hosts in mosts),
         ]
-        smallest = -(-hosts // (many + MORE_UNITS))
-        sizes = list(dict.fromkeys([*mosts, *(-(-hosts // group) for group in groups), *range(smallest, whole)]))
+        shared = range(_fewest_hosts(hosts, whole), whole)
+        sizes = list(dict.fromkeys([*mosts, *(-(-hosts // group) for group in groups), *shared]))
     tried = [Leaves(0, 0, taper)]
     for size in sizes:
         least = int(tree.uplinks(size, 1, taper, radix))
         most_up = min(size, radix - size, least + max(least // 2, 4))
         tried += [Leaves(size, up, taper) for up in range(least, max(most_up, least) + 1)]
     return tuple(tried)
+
+
+def _fewest_hosts(hosts: int, whole: int) -> int:
+    """Hosts of the smallest unit that is tried where so many are a whole one.
+
+    As few as in a few units more than there need be; and as few as the next cluster has that needs a unit more, whose
+    fabric would else be one that this cluster was not tried with.
+
+    >>> _fewest_hosts(100, 32), _fewest_hosts(1024, 32), _fewest_hosts(1025, 32)
+    (17, 30, 30)
+    """
+    units = -(-hosts // whole)
+    return min(-(-hosts // (units + MORE_UNITS)), -(-(units * whole + 1) // (units + 1 + MORE_UNITS)))
 
 
 @lru_cache(maxsize=1024)

@@ -187,6 +187,7 @@ def test_of_one_switch_a_wider_taper_takes_no_more_of_them(gpu: str, nodes: int,
 @example(gpu="a100-sxm", nodes=72, scale_out="tcp-100", topology="fat-tree")  # 18 full leaves, 20 share out better
 @example(gpu="a100-64g-sxm", nodes=78, scale_out="slingshot-200", topology="rail-optimized")  # 30 divides
 @example(gpu="mi455x", nodes=128, scale_out="roce-400", topology="rail-optimized")  # 512 GPUs cost more than 516
+@example(gpu="a100-64g-sxm", nodes=1024, scale_out="ultra-ethernet-800", topology="rail-optimized")  # units of 30
 def test_a_node_less_is_never_dearer(gpu: str, nodes: int, scale_out: str, topology: str) -> None:
     """Of trees: in a full mesh one more switch leaves fewer whole links between every two."""
     fewer, more = (
