@@ -161,6 +161,11 @@ def test_one_sweep_of_two_nodes_finds_the_factors_of_the_site():
     assert not findings
 
 
+def test_a_calibration_that_the_question_carries_already_is_none_of_what_is_usual():
+    text = output("all-reduce", 2, (1.4, 0.95, 1.2))
+    assert ask(text, calibration="2~0.05,0.8~0.02,1.5~0.1", measured_efficiency=0.5)[0] == ask(text)[0]
+
+
 @pytest.mark.parametrize(("collective", "nodes"), [("all-reduce", 2), ("all-reduce", 4), ("all-gather", 2)])
 def test_what_one_node_says_helps_with_more_nodes_and_other_collectives(collective, nodes):
     # Nodes whose latency is 1.4 times the usual: calibrated on one, the error on others falls.

@@ -125,7 +125,7 @@ def two_pools(
 ) -> Operation | None:
     """Whole replicas of each pool that answer most, or answer a load soonest; ``None`` where they do not fit."""
     question, shares = it.question, catalog.serving["pools"]
-    if question.gpus < 2 or (question.prefill_gpus or 1) + (question.decode_gpus or 1) > question.gpus:
+    if (question.prefill_gpus or 1) + (question.decode_gpus or 1) > question.gpus:
         return None
     prompts = prompts_of(it, inputs, limits)
     decode = in_pool(it, "decode")
