@@ -27,6 +27,10 @@ Floats = NDArray[np.float64]
 BY_RAIL = ("rail-optimized", "rail-only")
 GROUPS_TRIED = 32
 """Numbers of units are tried in steps of this share of as many as there would be without a taper."""
+SIZES_TRIED = 64
+"""Hosts of a unit are tried in steps of this share of those of a whole one: of switches up to 254 ports all."""
+UPLINKS_TRIED = 32
+"""Uplinks of a leaf are tried in steps of this share of those that may be tried."""
 MORE_UNITS = 2
 """More units than the fewest that share hosts out: a cluster costs no more than one that needs a unit more."""
 NEAR = 1.01
@@ -341,7 +345,7 @@ def _leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> tuple
         whole = max(int(layouts.down_ports(radix, 1.0)), 1)
         if hosts <= radix or (by_rail and request.nodes_per_unit):
             return (Leaves(0, 0, taper),)
-        return (Leaves(0, 0, taper), *(Leaves(size, size, taper) for size in range(_fewest_hosts(hosts, whole), whole)))
+        return (Leaves(0, 0, taper), *(Leaves(size, size, taper) for size in _smaller_units(hosts, whole)))
     mosts = [max(int(layouts.down_ports(radix, ratio)), 1) for ratio in (taper, *TAPERS_TRIED) if ratio <= taper]
     most, whole = mosts[0], mosts[1]
     if by_rail and request.nodes_per_unit:
@@ -352,27 +356,30 @@ def _leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> tuple
             *range(many, fewest, -max(many // GROUPS_TRIED, 1)),
             *(-(-hosts // leaf_hosts) for leaf_hosts in mosts),
         ]
-        shared = range(_fewest_hosts(hosts, whole), whole)
-        sizes = list(dict.fromkeys([*mosts, *(-(-hosts // group) for group in groups), *shared]))
+        even = (-(-hosts // group) for group in groups)
+        sizes = list(dict.fromkeys([*mosts, *even, *_smaller_units(hosts, whole)]))
     tried = [Leaves(0, 0, taper)]
     for size in sizes:
         least = int(tree.uplinks(size, 1, taper, radix))
         most_up = min(size, radix - size, least + max(least // 2, 4))
-        tried += [Leaves(size, up, taper) for up in range(least, max(most_up, least) + 1)]
+        step = max((most_up - least) // UPLINKS_TRIED, 1)
+        tried += [Leaves(size, up, taper) for up in range(least, max(most_up, least) + 1, step)]
     return tuple(tried)
 
 
-def _fewest_hosts(hosts: int, whole: int) -> int:
-    """Hosts of the smallest unit that is tried where so many are a whole one.
+def _smaller_units(hosts: int, whole: int) -> range:
+    """Hosts of the units that are tried besides whole ones, of so many hosts each.
 
-    As few as in a few units more than there need be; and as few as the next cluster has that needs a unit more, whose
-    fabric would else be one that this cluster was not tried with.
+    Down to as few as in a few units more than there need be; and as few as the next cluster has that needs a unit more,
+    whose fabric would else be one that this cluster was not tried with.
 
-    >>> _fewest_hosts(100, 32), _fewest_hosts(1024, 32), _fewest_hosts(1025, 32)
-    (17, 30, 30)
+    >>> [list(_smaller_units(hosts, 32)) for hosts in (1024, 1025)], _smaller_units(2048, 256)
+    ([[30, 31], [30, 31]], range(188, 256, 4))
     """
     units = -(-hosts // whole)
-    return min(-(-hosts // (units + MORE_UNITS)), -(-(units * whole + 1) // (units + 1 + MORE_UNITS)))
+    fewest = min(-(-hosts // (units + MORE_UNITS)), -(-(units * whole + 1) // (units + 1 + MORE_UNITS)))
+    step = max(whole // SIZES_TRIED, 1)
+    return range(whole - step, fewest - 1, -step)[::-1]
 
 
 @lru_cache(maxsize=1024)

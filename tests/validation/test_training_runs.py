@@ -146,7 +146,7 @@ def test_a_class_that_one_source_alone_is_of_keeps_its_width_without_it(tmp_path
 
 def test_a_stack_that_is_taken_for_another_has_a_wider_range(tmp_path):
     # Primus is built on Megatron-LM: its traits are taken, and no step of it was measured under that name.
-    base = {**BLANK, "gpu": "h100-sxm", "tensor_parallel": "2", "micro_batch": "1"}
+    base = {**BLANK, "gpu": "h100-sxm", "tensor_parallel": "2", "micro_batch": "1", "release_date": "2025.5"}
     own, other, unknown = predict(tmp_path, [{**base, "stack": name} for name in ("megatron-lm", "primus", "new")])
     assert own.row.scenario().stack == other.row.scenario().stack == "megatron-lm"
     assert own.time == other.time

@@ -236,7 +236,7 @@ def in_words(shown: Band, change: Band, words: tuple[str, str, str], same: str) 
 
     >>> less = Band(-0.02, -0.012, -0.01, "1")
     >>> in_words(less, less, ("costs", "more", "less"), "as much")
-    'costs 1.20\u202f% (1.00–2.00) less'
+    'costs 1.2\u202f% (1.0–2.0) less'
     >>> in_words(Band(-7e5, -6e5, -5e5, "USD"), less, ("costs", "more", "less"), "as much")
     'costs $600\u202fK (500–700) less'
     >>> unclear = Band(-0.01, 0.004, 0.02, "1")
