@@ -27,9 +27,9 @@ Floats = NDArray[np.float64]
 BY_RAIL = ("rail-optimized", "rail-only")
 GROUPS_TRIED = 32
 """Numbers of units are tried in steps of this share of as many as there would be without a taper."""
-SIZES_TRIED = 64
-"""Hosts of a unit are tried in steps of this share of those of a whole one: of switches up to 254 ports all."""
-UPLINKS_TRIED = 32
+SIZES_TRIED = 128
+"""Hosts of a unit are tried in steps of this share of those of a whole one: of switches up to 510 ports all."""
+UPLINKS_TRIED = 64
 """Uplinks of a leaf are tried in steps of this share of those that may be tried."""
 MORE_UNITS = 2
 """More units than the fewest that share hosts out: a cluster costs no more than one that needs a unit more."""
@@ -374,7 +374,7 @@ def _smaller_units(hosts: int, whole: int) -> range:
     whose fabric would else be one that this cluster was not tried with.
 
     >>> [list(_smaller_units(hosts, 32)) for hosts in (1024, 1025)], _smaller_units(2048, 256)
-    ([[30, 31], [30, 31]], range(188, 256, 4))
+    ([[30, 31], [30, 31]], range(188, 256, 2))
     """
     units = -(-hosts // whole)
     fewest = min(-(-hosts // (units + MORE_UNITS)), -(-(units * whole + 1) // (units + 1 + MORE_UNITS)))
