@@ -1,7 +1,8 @@
 """What a field, a number and an entry of the catalogue are called."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from app.catalog.estimate import Estimate
@@ -67,6 +68,20 @@ def entries_called(text: str, entries: Mapping[str, Any]) -> tuple[str, ...]:
     meant = tuple(key for key, entry in entries.items() if any(spoken <= words for words in _all_words(key, entry)))
     usual = tuple(key for key in meant if getattr(entries[key], "short", ""))
     return usual if len(usual) == 1 else meant
+
+
+def nearest(name: str, names: Iterable[str]) -> list[str]:
+    """The three names that are most like one that there is none of.
+
+    >>> did_you_mean(nearest("h100-sxn", ["h100-sxm", "h200-sxm", "b200"]))
+    'Did you mean h100-sxm or h200-sxm? '
+    """
+    return get_close_matches(name[:LONGEST_NAME], names, n=3, cutoff=0.5)
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """A question that names those that may have been meant, with a space after it; blank where there is none."""
+    return f"Did you mean {' or '.join(names)}? " if names else ""
 
 
 def _all_words(key: str, entry: Any) -> list[frozenset[str]]:

@@ -133,20 +133,18 @@ def choose_all(
         _Asked(choices, _Hosts.of(choices[0], cluster, request, prices.catalog), request.fabric, prices)
         for choices, cluster, request in asked
     ]
-    chosen = {key: _KEPT.get(key) for key in keys}
-    searches = [_Search(*key) for key, kept in chosen.items() if kept is None]
-    requests = [request for search in searches for request in search.requests()]
-    if not searches:
-        return [found for found in map(chosen.__getitem__, keys) if found]
-    designs, begin = designed_together(requests), 0
-    for search in searches:
-        begin = search.take(designs, begin)
-        chosen[search.asked] = found = search.cheapest()
-        with _LOCK:
-            while len(_KEPT) >= _MOST_KEPT:
-                del _KEPT[next(iter(_KEPT))]
-            _KEPT[search.asked] = found
-    return [found for found in map(chosen.__getitem__, keys) if found]
+    chosen = {key: found for key in keys if (found := _KEPT.get(key))}
+    searches = [_Search(*key) for key in dict.fromkeys(keys) if key not in chosen]
+    if searches:
+        designs, begin = designed_together([request for search in searches for request in search.requests()]), 0
+        for search in searches:
+            begin = search.take(designs, begin)
+            chosen[search.asked] = found = search.cheapest()
+            with _LOCK:
+                while len(_KEPT) >= _MOST_KEPT:
+                    del _KEPT[next(iter(_KEPT))]
+                _KEPT[search.asked] = found
+    return [chosen[key] for key in keys]
 
 
 class _Search:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from functools import cache, lru_cache
 from operator import itemgetter
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
@@ -24,7 +23,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from app import units
 from app.catalog.entries import Ref, marked
 from app.catalog.load import KEY, Catalog
-from app.catalog.names import LONGEST_NAME, entries_called
+from app.catalog.names import did_you_mean, entries_called, nearest
 from app.plan.site_calibration import read_calibration
 from app.units import Bandwidth, Bytes, Dollars, DollarsPerJoule, DollarsPerSecond, Number, PerSecond, Seconds, Watts
 
@@ -105,8 +104,7 @@ class Key(Ref):
                 {"text": key[:40]},
             )
         meant = () if self.kind in PLAIN else entries_called(key, catalog.kind(self.kind))
-        near = meant[:4] or get_close_matches(key[:LONGEST_NAME], keys, n=3, cutoff=0.5)
-        advice = f"Did you mean {' or '.join(near)}? " if near else ""
+        advice = did_you_mean(meant[:4] or nearest(key, keys))
         text = key if len(key) <= 40 else key[:40] + "…"
         return PydanticCustomError(
             "unknown_key",

@@ -264,7 +264,7 @@ class PlanColumns:
     def _key(self, rows: _Rows, row: int, names: Sequence[str]) -> tuple[int, ...]:
         return tuple(int(rows.places[name][row]) for name in names)
 
-    def _alike(self, rows: _Rows, of: Callable[[str], bool]) -> list[str]:
+    def _alike(self, of: Callable[[str], bool]) -> list[str]:
         """Fields of the grid that decide something."""
         return [name for name in self.grid if name in self.together or of(name)]
 
@@ -291,7 +291,7 @@ class PlanColumns:
 
     def _reduce(self, rows: _Rows, sites: Sequence[_Site], site: Whole, columns: Mapping[str, Objects]) -> Objects:
         """Fill in the results of the all-reduce; why there are none."""
-        names = self._alike(rows, lambda name: name == "message")
+        names = self._alike(lambda name: name == "message")
         first, group = distinct([site, *(rows.places[name] for name in names)], len(site))
         errors = []
         for number, row in enumerate(first):
@@ -307,7 +307,7 @@ class PlanColumns:
         self, rows: _Rows, sites: Sequence[_Site], site: Whole
     ) -> Iterator[tuple[Whole, _Hardware, dict[str, Floats]]]:
         """Points on equal hardware with the same prices blank: which they are, and the others' prices."""
-        names = self._alike(rows, lambda name: name in OF_HARDWARE and name not in self.paid)
+        names = self._alike(lambda name: name in OF_HARDWARE and name not in self.paid)
         blanks = {name: self.values[name].blank[rows.places[name]] for name in self.paid}
         first, group = distinct([*(rows.places[name] for name in names), *blanks.values()], len(site))
         if len(self.hardware) + len(first) > MOST_KEPT:
@@ -342,7 +342,7 @@ class PlanColumns:
 
     def _sites(self, rows: _Rows, count: int) -> tuple[list[_Site], Whole]:
         """The different sites of some points, and which each has."""
-        names = self._alike(rows, lambda name: name in OF_SITE)
+        names = self._alike(lambda name: name in OF_SITE)
         first, which = distinct([rows.places[name] for name in names], count)
         if len(self.sites) + len(first) > MOST_KEPT:
             self.sites.clear()
@@ -364,7 +364,7 @@ class PlanColumns:
 
     def _asked(self, rows: _Rows, sites: Sequence[_Site], site: Whole) -> tuple[list[_Asked], Whole]:
         """The different jobs, but for what is counted, and which each point has."""
-        names = self._alike(rows, lambda name: name in OF_JOB)
+        names = self._alike(lambda name: name in OF_JOB)
         counted = [name for name in COUNTED if name in self.values]
         blanks = [self.values[name].blank[rows.places[name]] for name in counted]
         first, which = distinct([site, *(rows.places[name] for name in names), *blanks], len(site))

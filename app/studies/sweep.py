@@ -1,7 +1,6 @@
 """A grid of scenarios, answered some at a time in constant memory."""
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from itertools import islice, product
 from math import prod
 from time import thread_time
@@ -12,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fai
 from pydantic_core import PydanticCustomError
 
 from app.catalog.load import Catalog
-from app.catalog.names import LONGEST_NAME
+from app.catalog.names import did_you_mean, nearest
 from app.plan.band import Band
 from app.plan.declarations import figures, value_of
 from app.plan.evaluate import evaluate
@@ -31,8 +30,7 @@ def result_name(name: str) -> str:
     """The name of a result of a plan."""
     if name in figures(Plan):
         return name
-    near = get_close_matches(name[:LONGEST_NAME], figures(Plan), n=3, cutoff=0.5)
-    advice = f"Did you mean {' or '.join(near)}? " if near else ""
+    advice = did_you_mean(nearest(name, figures(Plan)))
     text = name if len(name) <= 40 else name[:40] + "…"
     raise PydanticCustomError(
         "unknown_result",

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from difflib import get_close_matches
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from app.catalog.names import did_you_mean, nearest
 from app.plan.band import Quantity
 from app.web import problems
 from app.web.problems import FieldProblem
@@ -103,8 +103,7 @@ MOST_ADVISED = 3
 def _unknown(field: str, name: str, names: tuple[str, ...], *, advised: bool) -> FieldProblem:
     near = _nearest(name[:60], names) if advised else []
     text = name if len(name) <= 60 else name[:60] + "…"
-    advice = f" Did you mean {' or '.join(near)}?" if near else ""
-    return FieldProblem(pointer=f"#/{field}", detail=f"This answer has no part “{text}”.{advice}")
+    return FieldProblem(pointer=f"#/{field}", detail=f"This answer has no part “{text}”. {did_you_mean(near)}".rstrip())
 
 
 def _nearest(name: str, names: tuple[str, ...]) -> list[str]:
@@ -114,8 +113,8 @@ def _nearest(name: str, names: tuple[str, ...]) -> list[str]:
     ['training.step_time']
     """
     last = _last(name)
-    steps = get_close_matches(last, sorted({_last(one) for one in names}), n=3, cutoff=0.5)
-    return get_close_matches(name, [one for one in names if _last(one) in steps], n=3, cutoff=0.5)
+    steps = nearest(last, sorted({_last(one) for one in names}))
+    return nearest(name, [one for one in names if _last(one) in steps])
 
 
 def _last(name: str) -> str:

@@ -17,7 +17,7 @@ from app.formulas.training.stacking import alike, link_rows, rows_of, stacked, s
 from app.plan.job import batch
 from app.plan.job.inputs import JobSetup
 from app.plan.job.job import utilization
-from app.plan.job.job_findings import broken_rule, too_large
+from app.plan.job.job_findings import broken_rule, rule_broken_by, too_large
 from app.plan.job.run_time import ROWS_AT_ONCE, quickest_times
 
 Floats = NDArray[np.float64]
@@ -384,8 +384,6 @@ def _times(
 
 def _refused(setup: JobSetup, search: parallelism_search.SearchResult) -> str:
     """Why a job does not run."""
-    degrees = setup.request.parallelism
     if search.smallest is not None:
         return too_large(setup, float(search.smallest_memory))
-    given = degrees.tensor_parallel, degrees.pipeline_parallel, degrees.context_parallel, degrees.micro_batch
-    return broken_rule(setup.cluster.gpus, setup.request.batch, int(setup.inputs.shape.layers), *given).text
+    return rule_broken_by(setup).text

@@ -244,9 +244,7 @@ def _far_from_usual(setup: JobSetup) -> Iterator[Finding]:
 
 def does_not_divide(setup: JobSetup) -> Finding:
     """Why no configuration divides, and which batch does."""
-    gpus, size, degrees = setup.cluster.gpus, setup.request.batch, setup.request.parallelism
-    given = degrees.tensor_parallel, degrees.pipeline_parallel, degrees.context_parallel, degrees.micro_batch
-    broken = broken_rule(gpus, size, int(setup.inputs.shape.layers), *given)
+    broken = rule_broken_by(setup)
     changes, advice = {}, broken.advice
     if not advice:
         advice = "Use numbers with more common divisors, such as powers of two."
@@ -263,6 +261,13 @@ class BrokenRule(NamedTuple):
     text: str
     fields: tuple[str, ...]
     advice: str = ""
+
+
+def rule_broken_by(setup: JobSetup) -> BrokenRule:
+    """The first rule that a job as it is asked breaks."""
+    degrees = setup.request.parallelism
+    given = degrees.tensor_parallel, degrees.pipeline_parallel, degrees.context_parallel, degrees.micro_batch
+    return broken_rule(setup.cluster.gpus, setup.request.batch, int(setup.inputs.shape.layers), *given)
 
 
 def broken_rule(
