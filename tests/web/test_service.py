@@ -526,8 +526,7 @@ def test_stopping_finishes_what_is_in_flight(tmp_path: Path) -> None:
     url = running.url()
     found: list[httpx.Response] = []
     grid = {"grid": {"gpus": list(range(8, 808, 8)), "model": ["llama-3-8b"], "tensor_parallel": [8]}}
-    client = httpx.Client(timeout=60)
-    asking = threading.Thread(target=lambda: found.append(client.post(f"{url}/api/v1/sweep", json=grid)))
+    asking = threading.Thread(target=lambda: found.append(httpx.post(f"{url}/api/v1/sweep", json=grid, timeout=60)))
     asking.start()
     until = time.monotonic() + 20
     while 'railyard_questions{kind="heavy"} 1.0' not in httpx.get(f"{url}/metrics").text:
