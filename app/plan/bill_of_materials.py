@@ -335,11 +335,11 @@ def counted(design: layouts.Design, cluster: Cluster, request: DesignRequest) ->
 
 
 def laid_out(
-    design: layouts.Design, choice: SwitchPair, cluster: Cluster, request: DesignRequest, catalog: Catalog
+    design: layouts.Design, height: int, cluster: Cluster, request: DesignRequest, catalog: Catalog
 ) -> Cabling:
-    """A design with its racks on the floor."""
+    """A design with its racks on the floor, whose switches above the leaves are so high [rack units]."""
     floor = floor_of(catalog, cluster.platform.nodes_per_rack)
-    return _laid_out(counted(design, cluster, request), floor, choice.spine.rack_units or 1)
+    return _laid_out(counted(design, cluster, request), floor, height)
 
 
 @lru_cache(maxsize=16)
@@ -449,7 +449,7 @@ def _cabled(wanted: _Wanted, cages: Cages, prices: PriceList) -> _Cabled:
     Kept: it takes 0.5 ms, and servers of several GPUs have the same ports.
     """
     choice, catalog = wanted.choice, prices.catalog
-    cabling = _laid_out(wanted.counts, floor_of(catalog, wanted.nodes_per_rack), choice.spine.rack_units or 1)
+    cabling = _laid_out(wanted.counts, floor_of(catalog, wanted.nodes_per_rack), choice.height)
     media = {
         level: cages.medium(prices, level, cabling.longest(level))
         for level, links in zip(LEVELS, wanted.links, strict=True)

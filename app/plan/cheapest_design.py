@@ -1,7 +1,6 @@
 """The fabric to build: of the switches, unit sizes and uplinks that do what is asked, those whose parts cost least."""
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
@@ -24,6 +23,7 @@ from app.plan.scenario import DesignRequest
 from app.plan.switches import SwitchPair, designed, designed_together, requested
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 BY_RAIL = ("rail-optimized", "rail-only")
 GROUPS_TRIED = 32
 """Numbers of units are tried in steps of this share of as many as there would be without a taper."""
@@ -139,6 +139,8 @@ def choose_all(
         designs, begin = designed_together([request for search in searches for request in search.requests()]), 0
         for search in searches:
             begin = search.take(designs, begin)
+        _measure([search.fabrics for search in searches if search.fabrics])
+        for search in searches:
             chosen[search.asked] = found = search.cheapest()
             with _LOCK:
                 while len(_KEPT) >= _MOST_KEPT:
@@ -162,7 +164,6 @@ class _Search:
             choices[place].ports: _leaves_tried(choices[place].radix, self.cluster, request)
             for place, _ in self.offered
         }
-        self.designs: dict[tuple[int, int], layouts.Design] = {}
 
     def requests(self) -> list[layouts.FabricRequest]:
         """What to design: for switches of so many ports, leaves of so many hosts and uplinks."""
@@ -182,81 +183,152 @@ class _Search:
 
     def take(self, designs: layouts.Design, begin: int) -> int:
         """Take what was designed of `requests` from so many on; where those of the next one begin."""
-        for ports, wanted in self.wanted.items():
-            end = begin + len(wanted)
-            if designs.reason.shape:
-                self.designs[ports] = designs.at(slice(begin, end) if len(wanted) > 1 else begin)
-            else:
-                self.designs[ports] = designs
-            begin = end
-        return begin
+        _, _, request, prices = self.asked
+        end = begin + sum(map(len, self.wanted.values()))
+        designs = (
+            designs.at(slice(begin, end))
+            if designs.reason.shape
+            else layouts.Design(*(np.array([field]) for field in designs))
+        )
+        self.first, self.fabrics = designs.at(0), None
+        if len(self.offered) > 1 or end - begin > 1:
+            heights = {choices.height for choices in self.asked.choices}
+            self.fabrics = _Fabrics(designs, self.wanted, heights, self.cluster, request, prices)
+        return end
 
     def cheapest(self) -> Chosen:
         """See `choose`."""
         choices, _, request, prices = self.asked
-        first = choices[self.offered[0][0]]
-        if len(self.offered) == 1 and not self.designs[first.ports].reason.shape:
-            return first, self.designs[first.ports]
+        fabrics = self.fabrics
+        if fabrics is None:
+            return choices[self.offered[0][0]], self.first
         best = np.inf
-        fabrics: dict[tuple[int, int], _Fabrics] = {}
         all_priced: list[_Priced] = []
-        floors = [lower_bound(choices[place], least, self.cluster, request, prices) for place, least in self.offered]
-        for floor, (place, _) in sorted(zip(floors, self.offered, strict=True)):
-            choice = choices[place]
-            if floor > best * NEAR:
+        for least, place in sorted((fabrics.least(choices[place], offer), place) for place, offer in self.offered):
+            if least > best * NEAR:
                 break
-            if choice.ports not in fabrics:
-                fabrics[choice.ports] = _Fabrics(self.designs[choice.ports], self.cluster, request)
-            priced = fabrics[choice.ports].priced(choice, prices)
+            priced = fabrics.priced(choices[place])
             best = min([best, *(fabric.cost for fabric in priced)])
             all_priced += priced
         if not np.isfinite(best):
-            return _unpriced([choices[place] for place, _ in self.offered], all_priced, self.cluster, request)
+            return self._unpriced(all_priced)
         near = [fabric for fabric in all_priced if fabric.cost <= best * NEAR]
-        near = sorted(near, key=lambda fabric: fabric.cost)[:PRICED_IN_FULL]
-        if len(near) > 1:
-            full = [
-                fabric.cost if fabric.exact else parts_cost(fabric.choice, fabric.design, self.cluster, request, prices)
-                for fabric in near
-            ]
-            return near[int(np.argmin(full))][1:3]
-        return near[0][1:3]
+        near = sorted(near, key=lambda fabric: (fabric.cost, fabric.design.switches))[:PRICED_IN_FULL]
+        if len(near) == 1:
+            return near[0][1:3]
+        full = [
+            fabric.cost if fabric.exact else parts_cost(fabric.choice, fabric.design, self.cluster, request, prices)
+            for fabric in near
+        ]
+        fewest = min(zip(full, [float(fabric.design.switches) for fabric in near], range(len(near)), strict=True))
+        return near[fewest[-1]][1:3]
+
+    def _unpriced(self, priced: Sequence[_Priced]) -> Chosen:
+        """Where no price tells: the design of fewest switches, or the one that comes nearest to being one."""
+        if priced:
+            fewest = min(priced, key=lambda fabric: float(fabric.design.switches))
+            return fewest.choice, fewest.design
+        choices, _, request, _ = self.asked
+        offered = [choices[place] for place, _ in self.offered]
+        plain = [(choice, designed(choice.ports, self.cluster, request, self.cluster.nodes)) for choice in offered]
+        return min(plain, key=lambda pair: (int(pair[1].reason), -pair[0].radix))
 
 
 class _Fabrics:
-    """What switches of so many ports can be built to, by the size of their leaves, and how long its cables are."""
+    """What can be built for a cluster of switches of some ports or others, and how long its cables are.
 
-    def __init__(self, designs: layouts.Design, cluster: Cluster, request: DesignRequest) -> None:
+    Attributes:
+        designs, places: the fabrics, those of equal ports and leaves side by side, and how many were tried before.
+        rows: where those of some ports are.
+        group, firsts: the group of equal leaves that each belongs to, and of each group the fabric of fewest switches.
+        by_rail: of which of these the longest links are found together with others'.
+        lengths: their longest links of each level [m], by the height of the switches above; 0 for none.
+    """
+
+    def __init__(
+        self,
+        designs: layouts.Design,
+        wanted: Mapping[tuple[int, int], Sequence[Leaves]],
+        heights: Collection[int],
+        cluster: Cluster,
+        request: DesignRequest,
+        prices: PriceList,
+    ) -> None:
         self.cluster = cluster
         self.request = request
-        self.lengths: dict[int, dict[str, Floats]] = {}
-        self.designs, self.groups = _by_leaves(designs)
+        self.prices = prices
+        self.floor = floor_of(prices.catalog, cluster.platform.nodes_per_rack)
+        ports = np.repeat(np.arange(len(wanted)), [len(tried) for tried in wanted.values()])
+        self.places, self.group, firsts = _by_leaves(designs, ports)
+        self.designs = designs.at(self.places)
+        self.firsts = self.designs.at(firsts)
+        ends = np.searchsorted(ports[self.places], np.arange(len(wanted) + 1)).tolist()
+        self.rows = {pair: slice(*ends[place : place + 2]) for place, pair in enumerate(wanted)}
+        rails = {"rail-optimized": 1, "rail-only": 0}
+        self.by_rail = self.firsts.tiers > rails.get(request.topology, layouts.MOST_TIERS)
+        levels = [level for level in LEVELS if (getattr(self.firsts, level) > 0).any()]
+        self.lengths = {height: {level: np.zeros(len(firsts)) for level in levels} for height in heights}
+        self._found: set[tuple[int, tuple[int, int]]] = set()
 
-    def priced(self, choice: SwitchPair, prices: PriceList) -> list[_Priced]:
+    def runs(self) -> RailRuns:
+        """What the longest links by rail depend on."""
+        some = self.firsts.at(self.by_rail)
+        above = (some.leaf_switches, some.spine_switches, some.core_switches, some.super_core_switches)
+        switches = tuple(many // self.request.planes for many in above)
+        nodes, rails = self.cluster.nodes, self.cluster.nics_per_node
+        return RailRuns.of(nodes, some.unit_nodes, rails, switches, self.request.management_links)
+
+    def least(self, choice: SwitchPair, offer: LinkPrices) -> float:
+        """The least that a fabric of some switches costs [USD]: no cable and no module is rounded up to a whole one.
+
+        Links that are not by rail are taken to be short: it takes long to find how long they are.
+        """
+        rows, designs, sold = self.rows[choice.ports], self.designs, self.floor.lengths
+        if rows.start == rows.stop:
+            return np.inf
+        cages = Cages.of(choice, self.cluster, self.request, self.prices.catalog)
+        leaves, group = designs.leaf_switches[rows], self.group[rows]
+        above = designs.switches[rows] - leaves
+        total = leaves * offer.leaf + np.where(above > 0, above * offer.spine, 0.0)
+        measured = self.by_rail[group[0] : group[-1] + 1].all()
+        for level, lengths in self.lengths[choice.height].items():
+            price: Array = getattr(offer, level)
+            if measured:
+                price = _link_prices(cages, level, sold, self.prices)[np.searchsorted(sold, lengths[group])]
+            total = total + getattr(designs, level)[rows] * price
+        return float(total.min())
+
+    def priced(self, choice: SwitchPair) -> list[_Priced]:
         """The cheapest fabrics: of equal leaves, every link at the length that the one of fewest switches needs."""
-        if not self.groups:
+        rows = self.rows[choice.ports]
+        many = rows.stop - rows.start
+        if many == 1:  # in plain numbers: quicker than as an array of one
+            design = self.designs.at(rows.start)
+            lengths = {
+                level: float(column[0]) for level, column in self._lengths(choice).items() if getattr(design, level) > 0
+            }
+            only = _cost_of(design, lengths, choice, self.cluster, self.request, self.prices)
+            return [_Priced(only, choice, design, exact=True)]
+        if not many:
             return []
-        if not self.designs.leaf_switches.shape:  # one fabric in plain numbers: quicker than as an array of one
-            lengths = longest(self.designs, choice, self.cluster, self.request, prices.catalog)
-            only = _cost_of(self.designs, lengths, choice, self.cluster, self.request, prices)
-            return [_Priced(only, choice, self.designs, exact=True)]
-        cost = self._of_few_switches(self._cost(choice, prices), choice.radix)
-        near = np.argsort(cost, kind="stable")[:PRICED_IN_FULL]
+        designs = self.designs.at(rows)
+        cost = self._of_few_switches(self._cost(choice, designs), designs, choice.radix)
+        near = np.lexsort((self.places[rows], designs.switches, cost))[:PRICED_IN_FULL]
         if np.isfinite(cost[near[0]]):
             near = near[cost[near] <= cost[near[0]] * NEAR]
         else:
-            near = np.array([np.argmin(self.designs.switches)])
-        alone = {group.start for group in self.groups if group.stop - group.start == 1}
-        return [_Priced(float(cost[at]), choice, self.designs.at(int(at)), exact=at in alone) for at in near]
+            near = np.array([np.argmin(designs.switches)])
+        alone = np.bincount(self.group)[self.group[rows]] == 1
+        return [_Priced(float(cost[at]), choice, designs.at(at), exact=bool(alone[at])) for at in near.tolist()]
 
-    def _of_few_switches(self, cost: Floats, radix: int) -> Floats:
+    def _of_few_switches(self, cost: Floats, designs: layouts.Design, radix: int) -> Floats:
         """Prices of fabrics [USD]; infinite where the cheapest of a narrower taper needs fewer switches.
 
         So a wider taper takes no more switches, and no more racks for them, than a narrower one, unless it costs more.
         """
-        designs, most = self.designs, np.inf
         if self.request.oversubscription <= 1 or self.request.topology not in (*BY_RAIL, "fat-tree"):
             return cost
+        most = np.inf
         for taper in TAPERS_TRIED:
             if taper < self.request.oversubscription:
                 hosts = designs.unit_hosts
@@ -267,63 +339,74 @@ class _Fabrics:
         of_few = np.where(designs.switches <= most, cost, np.inf)
         return of_few if of_few.min() <= cost.min() * NEAR else cost
 
-    def _cost(self, choice: SwitchPair, prices: PriceList) -> Floats:
-        """Price of every fabric [USD]; infinite where a part has none."""
-        cages = Cages.of(choice, self.cluster, self.request, prices.catalog)
+    def _cost(self, choice: SwitchPair, designs: layouts.Design) -> Floats:
+        """Price of every fabric of some switches [USD]; infinite where a part has none."""
+        cages = Cages.of(choice, self.cluster, self.request, self.prices.catalog)
         lengths = (
             (column == length, {level: length})
-            for level, column in self._lengths(choice, prices.catalog).items()
+            for level, column in self._lengths(choice).items()
             for length in dict.fromkeys(column[column > 0].tolist())
         )
-        runs, unreached = media_of(cages, prices, lengths, self.groups[-1].stop)
-        cost = _parts(choice, self.designs, cages, runs, self.cluster, self.request, prices)
+        runs, unreached = media_of(cages, self.prices, lengths, len(designs.reason))
+        cost = _parts(choice, designs, cages, runs, self.cluster, self.request, self.prices)
         return np.asarray(unreached * UNREACHED + cost)
 
-    def _lengths(self, choice: SwitchPair, catalog: Catalog) -> dict[str, Floats]:
-        """The longest link of each level of every fabric, in that of fewest switches of its group [m]; 0 for none."""
-        rack_units = choice.spine.rack_units or 1
-        if rack_units not in self.lengths:
-            firsts = [group.start + int(np.argmin(self.designs.switches[group])) for group in self.groups]
-            many = [group.stop - group.start for group in self.groups]
-            columns = longest_of_all(self.designs.at(firsts), choice, self.cluster, self.request, catalog)
-            self.lengths[rack_units] = {level: np.repeat(lengths, many) for level, lengths in columns.items()}
-        return self.lengths[rack_units]
+    def _lengths(self, choice: SwitchPair) -> dict[str, Floats]:
+        """The longest link of each level of the fabrics of some switches [m], as in that of fewest switches with equal
+        leaves; 0 for none."""
+        group, lengths = self.group[self.rows[choice.ports]], self.lengths[choice.height]
+        if (choice.height, choice.ports) not in self._found:
+            self._found.add((choice.height, choice.ports))
+            for place in range(group[0], group[-1] + 1):
+                if not self.by_rail[place]:
+                    first = self.firsts.at(place)
+                    found = longest(first, choice.height, self.cluster, self.request, self.prices.catalog)
+                    for level, length in found.items():
+                        lengths[level][place] = length
+        return {level: column[group] for level, column in lengths.items()}
 
 
-def _by_leaves(designs: layouts.Design) -> tuple[layouts.Design, list[slice]]:
-    """The fabrics that can be built, an array of them or the only one, and where those of equal leaves are."""
-    if not designs.reason.shape:
-        return designs, [slice(0, 1)] if designs.reason == layouts.BUILT else []
-    groups: dict[tuple[float, ...], dict[tuple[float, ...], int]] = {}
-    columns = (
+def _measure(tried: Iterable[_Fabrics]) -> None:
+    """Find how long the longest links by rail are: of all fabrics on a floor at once, which takes little longer."""
+    batches: dict[Floor, list[tuple[_Fabrics, RailRuns]]] = {}
+    for fabrics in tried:
+        if fabrics.by_rail.any():
+            batches.setdefault(fabrics.floor, []).append((fabrics, fabrics.runs()))
+    for floor, batch in batches.items():
+        heights = sorted({height for fabrics, _ in batch for height in fabrics.lengths})
+        per_rack = np.array([floor.switches_per_rack(height) for height in heights])
+        runs = RailRuns(*map(np.concatenate, zip(*(runs for _, runs in batch), strict=True)))
+        found = runs.longest(floor, per_rack[:, None, None])
+        begin = 0
+        for fabrics, its in batch:
+            end = begin + len(its.units)
+            for height, columns in fabrics.lengths.items():
+                for level, lengths in columns.items():
+                    its_lengths = found[level][heights.index(height), begin:end]
+                    has_some = getattr(fabrics.firsts, level)[fabrics.by_rail] > 0
+                    lengths[fabrics.by_rail] = np.where(has_some, its_lengths, 0.0)
+            begin = end
+
+
+def _by_leaves(designs: layouts.Design, ports: Integers) -> tuple[Integers, Integers, Integers]:
+    """Places of the fabrics that can be built, of several alike the first, those of equal ports and leaves side by
+    side, fewest switches first; the group of such fabrics that each belongs to, and where each group begins."""
+    built = np.flatnonzero(designs.reason == layouts.BUILT)
+    sizes = (ports, designs.leaf_down, designs.unit_nodes)
+    counts = (
+        designs.switches,
         designs.leaf_switches,
         designs.spine_switches,
         designs.core_switches,
         designs.switch_links,
         designs.tiers,
     )
-    sizes = (designs.leaf_down, designs.unit_nodes, designs.reason)
-    rows = zip(*(column.tolist() for column in (*sizes, *columns)), strict=True)
-    for place, (down, unit, reason, *counts) in enumerate(rows):
-        if reason == layouts.BUILT:
-            groups.setdefault((down, unit), {}).setdefault(tuple(counts), place)
-    ends = list(itertools.accumulate(map(len, groups.values()), initial=0))
-    places = [place for group in groups.values() for place in group.values()]
-    return designs.at(places), [slice(*pair) for pair in itertools.pairwise(ends)]
-
-
-def _unpriced(
-    choices: Sequence[SwitchPair],
-    priced: Sequence[_Priced],
-    cluster: Cluster,
-    request: DesignRequest,
-) -> tuple[SwitchPair, layouts.Design]:
-    """Where no price tells: the design of fewest switches, or the one that comes nearest to being one."""
-    if priced:
-        fewest = min(priced, key=lambda fabric: float(fabric.design.switches))
-        return fewest.choice, fewest.design
-    plain = [(choice, designed(choice.ports, cluster, request, cluster.nodes)) for choice in choices]
-    return min(plain, key=lambda pair: (int(pair[1].reason), -pair[0].radix))
+    rows: Floats = np.array([*sizes, *counts])[:, built]
+    order = np.lexsort(rows[::-1])
+    differs = np.ones((len(rows), len(built)), dtype=np.bool_)
+    np.not_equal(rows[:, order[1:]], rows[:, order[:-1]], out=differs[:, 1:])
+    begins, new = np.any(differs[: len(sizes)], axis=0), np.any(differs, axis=0)
+    return built[order[new]], np.cumsum(begins[new]) - 1, np.flatnonzero(begins[new])
 
 
 def _leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> tuple[Leaves, ...]:
@@ -406,6 +489,15 @@ def _box(switch: Switch, prices: PriceList) -> float:
     return price.typical / switch.switches_per_box if price else np.inf
 
 
+@lru_cache(maxsize=1024)
+def _link_prices(cages: Cages, level: str, lengths: tuple[float, ...], prices: PriceList) -> Floats:
+    """The least that a link of a level costs with its ends where it is as long as one of these [USD].
+
+    Kept: designs of other sizes need the same few.
+    """
+    return np.array([_link(cages, level, length, prices, nothing=0.0) for length in lengths])
+
+
 @lru_cache(maxsize=4096)
 def _link(cages: Cages, level: str, length: float, prices: PriceList, nothing: float = np.inf) -> float:
     """Price of a link of a level of some length with its ends [USD]; ``nothing`` where no part fits or has a price.
@@ -432,7 +524,7 @@ def parts_cost(
 
     Where no part carries the links of a level, `UNREACHED` stands for them.
     """
-    lengths = longest(design, choice, cluster, request, prices.catalog)
+    lengths = longest(design, choice.height, cluster, request, prices.catalog)
     return _cost_of(design, lengths, choice, cluster, request, prices)
 
 
@@ -453,34 +545,11 @@ def _cost_of(
 
 
 def longest(
-    design: layouts.Design, choice: SwitchPair, cluster: Cluster, request: DesignRequest, catalog: Catalog
+    design: layouts.Design, height: int, cluster: Cluster, request: DesignRequest, catalog: Catalog
 ) -> dict[str, float]:
-    """The longest link of each level that a design has [m]."""
-    cabling = laid_out(design, choice, cluster, request, catalog)
+    """The longest link of each level that a design has [m], where the switches above its leaves are so high."""
+    cabling = laid_out(design, height, cluster, request, catalog)
     return {level: cabling.longest(level) for level in LEVELS if getattr(design, level) > 0}
-
-
-def longest_of_all(
-    designs: layouts.Design, choice: SwitchPair, cluster: Cluster, request: DesignRequest, catalog: Catalog
-) -> dict[str, Floats]:
-    """The same of an array of designs; 0 where one has no links of a level."""
-    by_rail = request.topology == "rail-only" or (request.topology == "rail-optimized" and (designs.tiers > 1).all())
-    if not by_rail:
-        lengths = [
-            longest(designs.at(place), choice, cluster, request, catalog) for place in range(len(designs.reason))
-        ]
-        return {level: np.array([levels.get(level, 0.0) for levels in lengths]) for level in LEVELS}
-    switches = (
-        designs.leaf_switches,
-        designs.spine_switches,
-        designs.core_switches,
-        designs.super_core_switches,
-    )
-    in_a_plane = tuple(many // request.planes for many in switches)
-    runs = RailRuns.of(cluster.nodes, designs.unit_nodes, cluster.nics_per_node, in_a_plane, request.management_links)
-    floor = floor_of(catalog, cluster.platform.nodes_per_rack)
-    columns = runs.longest(floor, floor.switches_per_rack(choice.spine.rack_units or 1))
-    return {level: np.where(getattr(designs, level) > 0, lengths, 0.0) for level, lengths in columns.items()}
 
 
 def _parts(
@@ -500,73 +569,3 @@ def _parts(
             _, _, price = price_of(role, key, choice, prices)
             total = total + where(many > 0, many * (price.typical if price else np.inf), 0.0)
     return total
-
-
-def lower_bound(
-    choice: SwitchPair, offer: LinkPrices, cluster: Cluster, request: DesignRequest, prices: PriceList
-) -> float:
-    """The least that a choice of switches can cost [USD].
-
-    A host takes a port of a leaf and a link to it. In a tree of more than one switch every leaf has its uplinks, and
-    spines enough for them; where the leaves are more than a spine reaches, cores as well. Where the size of
-    a unit is given it is known how far its links reach at least.
-    """
-    rails, by_rail = cluster.nics_per_node, request.topology == "rail-optimized"
-    hosts = cluster.nodes * rails + request.management_links
-    if not (by_rail or request.topology == "fat-tree"):
-        return request.planes * hosts * (offer.leaf / choice.radix + offer.node_leaf)
-    if hosts <= choice.radix:
-        return request.planes * (offer.leaf + hosts * offer.node_leaf)
-    unit, up = _leaf(choice.radix, request.oversubscription, request.nodes_per_unit or 0 if by_rail else 0)
-    leaves = rails * -(-cluster.nodes // unit) if by_rail else -(-hosts // unit)
-    given = by_rail and request.oversubscription <= 1 and request.nodes_per_unit
-    # With a taper leaves may be smaller, and have one uplink less than their hosts would share.
-    even = hosts if request.oversubscription <= 1 else max(int(hosts / request.oversubscription) - leaves, leaves)
-    links = leaves * up if given else even
-    above, upper_links = -(-links // choice.spine_radix), 0
-    if leaves > choice.spine_radix and not (by_rail and request.spine_policy == "rail"):
-        spine_down, spine_up = _spine(choice.spine_radix, request.spine_oversubscription)
-        spines = -(-links // spine_down)
-        upper_links = spines * spine_up
-        above = spines + -(-upper_links // choice.spine_radix)
-    near, far = offer.node_leaf, offer.leaf_spine
-    if given and not request.media:
-        cages, slots = Cages.of(choice, cluster, request, prices.catalog), -(-request.management_links // rails)
-        floor = floor_of(prices.catalog, cluster.platform.nodes_per_rack)
-        reaches = _reaches(unit, cluster.nodes, cluster.nodes + slots, floor)
-        near, far = (
-            _link(cages, *run, prices, nothing=0.0) for run in zip(("node_leaf", "leaf_spine"), reaches, strict=True)
-        )
-    cables = hosts * near + links * far + upper_links * offer.spine_core
-    return request.planes * (leaves * offer.leaf + above * offer.spine + cables)
-
-
-@lru_cache(maxsize=64)
-def _reaches(unit: int, nodes: int, slots: int, floor: Floor) -> tuple[float, float]:
-    """The longest run in the first unit of so many nodes, and from its leaves to the spines beside the middle unit's
-    leaves [m]; leaves stand in the middle of their unit, and have room for so many slots.
-
-    Kept: it takes 20 µs, and a dozen choices of switches have units of three sizes.
-    """
-    units = -(-slots // unit)
-
-    def racks(place: int) -> tuple[int, int]:
-        first, last = place * unit, min((place + 1) * unit, nodes) - 1
-        return first // floor.nodes_per_rack, max(first, last) // floor.nodes_per_rack
-
-    (_, last), middle = racks(0), sum(racks(units // 2)) // 2
-    start, end, across = floor.lengths_between(last // 2, np.array([0, last, middle])).tolist()
-    return max(start, end), across
-
-
-def _leaf(radix: int, oversubscription: float, wished: int) -> tuple[int, int]:
-    """Most hosts that a leaf carries where it has uplinks, and how many it has."""
-    down = max(int(layouts.down_ports(radix, oversubscription)), 1)
-    hosts = min(wished or down, down)
-    return hosts, int(tree.uplinks(hosts, 1, oversubscription, radix))
-
-
-def _spine(radix: int, oversubscription: float) -> tuple[int, int]:
-    """Ports down and up of a spine with cores above it."""
-    down = max(min(int(layouts.down_ports(radix, oversubscription)), radix - 1), 1)
-    return down, max(min(int(down / oversubscription), radix - down), 1)

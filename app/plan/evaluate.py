@@ -24,7 +24,7 @@ from app.plan.job.storage import capacity_findings
 from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
 from app.plan.prices import PriceList
-from app.plan.recommendation import recommend
+from app.plan.recommendation import recommend, with_rival
 from app.plan.result import (
     AllReduce,
     AllReducePlan,
@@ -102,7 +102,8 @@ def evaluate_with_draws(
     check_keys(scenario, catalog)
     prices = PriceList.of(scenario.part(PriceRequest), catalog)
     cluster = resolve(scenario.part(ClusterRequest), scenario.part(NetworkRequest), catalog)
-    network = design_network(cluster, scenario.part(NetworkRequest), prices)
+    design = design_network if scenario.workload == "serving" else with_rival
+    network = design(cluster, scenario.part(NetworkRequest), prices)
     requests = scenario.part(NetworkRequest), scenario.part(CollectiveRequest)
     fabric = communication(cluster, network, *requests, catalog, scenario.recorded)
     reduction = time_all_reduce(fabric, scenario.message or shape.usual_message(scenario.part(ModelRequest), catalog))

@@ -266,15 +266,18 @@ def network_of(scenario: Scenario, catalog: Catalog) -> Network:
 
 def design_together(scenarios: Iterable[Scenario], catalog: Catalog) -> None:
     """Design the fabrics of several scenarios at once, so that the network of each finds its own made."""
-    asked: dict[PriceList, list[tuple[tuple[SwitchPair, ...], Cluster, NetworkRequest]]] = {}
+    asked: dict[PriceList, list[tuple[Cluster, NetworkRequest]]] = {}
     for scenario in scenarios:
-        cluster, request = look_up(scenario, catalog), scenario.part(NetworkRequest)
-        choices = candidates(cluster, request, catalog)
-        if choices and _needed(cluster):
-            prices = PriceList.of(scenario.part(PriceRequest), catalog)
-            asked.setdefault(prices, []).append((choices, cluster, request))
-    for prices, fabrics in asked.items():
-        choose_all(fabrics, prices)
+        prices = PriceList.of(scenario.part(PriceRequest), catalog)
+        asked.setdefault(prices, []).append((look_up(scenario, catalog), scenario.part(NetworkRequest)))
+    for prices, clusters in asked.items():
+        choose_together(clusters, prices)
+
+
+def choose_together(clusters: Iterable[tuple[Cluster, NetworkRequest]], prices: PriceList) -> None:
+    """The same for several clusters at the same prices."""
+    fabrics = ((candidates(*asked, prices.catalog), *asked) for asked in clusters if _needed(asked[0]))
+    choose_all([fabric for fabric in fabrics if fabric[0]], prices)
 
 
 def _needed(cluster: Cluster) -> bool:

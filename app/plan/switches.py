@@ -35,6 +35,11 @@ class SwitchPair:
         return self.spine.ports * self.spine_split
 
     @property
+    def height(self) -> int:
+        """Height of a switch above the leaves [rack units]."""
+        return self.spine.rack_units or 1
+
+    @property
     def ports(self) -> tuple[int, int]:
         """Ports of a leaf and of a switch above: all that a design needs to know of them."""
         return self.radix, self.spine_radix

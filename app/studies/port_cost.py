@@ -239,7 +239,7 @@ def _cost(
     """Price of some designs of one choice of switches [USD]; sizes, draws."""
     cages = Cages.of(choice, cluster, request, prices.catalog)
     lengths = (
-        (place, longest(design.at(place), choice, replace(cluster, nodes=many), request, prices.catalog))
+        (place, longest(design.at(place), choice.height, replace(cluster, nodes=many), request, prices.catalog))
         for place, many in enumerate(nodes.tolist())
     )
     carried, _ = media_of(cages, prices, lengths, len(nodes))

@@ -18,6 +18,7 @@ from app.formulas.fabric import layouts
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
 MOST_RUNS = 2**18
 """Beyond so many links of a level, every bundle takes the length of the link in its middle."""
 
@@ -194,7 +195,7 @@ class Floor:
         """Switches of such a height that a rack holds."""
         return max(1, int(self.network_units // max(rack_units, 1)))
 
-    def row_extent(self, centre: Any, switches: Any, per_rack: int) -> "Extent":
+    def row_extent(self, centre: Any, switches: Any, per_rack: Any) -> "Extent":
         """How far the racks around the middle of the hall reach that so many spines or cores fill."""
         first, last = (_network_rack(centre, index, switches, per_rack) for index in (0, switches - 1))
         return self.stretch(first, last)
@@ -248,7 +249,7 @@ class RailRuns(NamedTuple):
     cores: Integers
     super_cores: Integers
     middle: Integers
-    managed: bool
+    managed: Booleans
 
     @staticmethod
     def of(nodes: Any, unit_nodes: Any, rails: int, switches: tuple[Any, ...], management_links: int) -> "RailRuns":
@@ -257,19 +258,16 @@ class RailRuns(NamedTuple):
         nodes, unit_nodes = (
             np.broadcast_to(np.asarray(many, dtype=np.int64), leaves.shape) for many in (nodes, unit_nodes)
         )
+        managed = np.full(leaves.shape, management_links > 0)
         return RailRuns(
-            nodes,
-            unit_nodes,
-            -(-leaves // rails),
-            spines,
-            cores,
-            super_cores,
-            leaves // 2 // rails,
-            management_links > 0,
+            nodes, unit_nodes, -(-leaves // rails), spines, cores, super_cores, leaves // 2 // rails, managed
         )
 
-    def longest(self, floor: Floor, switches_per_rack: int) -> dict[str, Floats]:
+    def longest(self, floor: Floor, switches_per_rack: Any) -> dict[str, Floats]:
         """The longest link of each level [m]; what it is where a level has no links means nothing.
+
+        ``switches_per_rack`` is a number, or an array of some with two more axes, of tiers and of designs: the answer
+        then has one more, the first.
 
         A node's is to the rack in the middle of its unit's, a leaf's to the farthest rack of spines in the middle of
         the hall, whose own are from one end of their racks to the other of those above.
@@ -292,12 +290,17 @@ class RailRuns(NamedTuple):
         )
         above = np.array([self.spines, self.cores, self.super_cores])
         rows = floor.row_extent(rack[begin + self.middle], above, switches_per_rack)
-        below = Extent(*(np.concatenate(([end], row[:-1])) for end, row in zip(leaves, rows, strict=True)))
-        runs = dict(
-            zip(("leaf_spine", "spine_core", "core_super_core"), floor.longest_between(below, rows), strict=True)
+        below = Extent(
+            *(
+                np.concatenate((np.broadcast_to(end, row[..., :1, :].shape), row[..., :-1, :]), axis=-2)
+                for end, row in zip(leaves, rows, strict=True)
+            )
         )
+        runs = np.moveaxis(floor.longest_between(below, rows), -2, 0)
         node_leaf = np.asarray(floor.lengths)[np.maximum.reduceat(beside, begin)]
-        return {"node_leaf": np.maximum(node_leaf, floor.lengths_between(0, 1)) if self.managed else node_leaf, **runs}
+        node_leaf = np.where(self.managed, np.maximum(node_leaf, floor.lengths_between(0, 1)), node_leaf)
+        levels = ("node_leaf", "leaf_spine", "spine_core", "core_super_core")
+        return dict(zip(levels, (np.broadcast_to(node_leaf, runs.shape[1:]), *runs), strict=True))
 
 
 @dataclass(frozen=True)
