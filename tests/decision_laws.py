@@ -183,6 +183,7 @@ def _bought(scenario: Scenario) -> Mapping[str, float]:
         "power": cluster.power.typical,
         "typical power": cluster.typical_power.typical,
         "fabric": float(network.cost[0]),
+        "fabric in place": float(network.cost[0]) + owned.rates.infrastructure.typical * float(network.power[0]),
         "capital": owned.capital.typical,
         "a year": float(np.ravel(owned.operating)[0]),
         "total": float(np.ravel(owned.total)[0]),
@@ -200,9 +201,9 @@ def never_less(asked: Asked, fewer: Asked, more: Asked, *names: str, slack: floa
         assert large[name] >= small[name] * (1 - slack), said
 
 
-SPENT = ("nodes", "bought nodes", "fabric")
-"""What switches are chosen by."""
-OWNED = ("capital", "a year", "total")
+SPENT = ("nodes", "bought nodes", "fabric in place", "capital")
+"""What switches are chosen by, and what follows it."""
+OWNED = ("a year", "total")
 """What they are not chosen by, and outweigh where another node is bought."""
 DRAWN = ("power", "typical power")
 TRADED_MONEY, TRADED_POWER = 0.001, 0.02
@@ -243,7 +244,7 @@ def a_wider_taper_costs_no_more(asked: Asked) -> None:
     for name in ("oversubscription", "spine_oversubscription"):
         own = asked.get(name, 1)
         for wider in (1.25 * own, 2 * own):
-            never_less(asked, {name: wider}, {name: own}, "fabric")
+            never_less(asked, {name: wider}, {name: own}, "fabric in place", "capital")
             never_less({**asked, **switches}, {name: wider}, {name: own})
 
 

@@ -189,6 +189,8 @@ class Switch(Entry):
     lane_rate: InBandwidth | None = None
     """The rate of a lane: modules with faster lanes do not work in it."""
     management_port: bool = False
+    managed_outside: bool = False
+    """Whether it needs a manager that it does not have inside, and whose price is not the switch's."""
 
 
 class Nic(Entry):

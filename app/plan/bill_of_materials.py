@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.catalog.entries import Content
+from app.catalog.entries import Content, Switch
 from app.catalog.estimate import N_DRAWS, Estimate
 from app.catalog.load import Catalog
 from app.formulas import costs
@@ -266,7 +266,7 @@ def part_counts(
     counts = (design.leaf_switches, design.spine_switches, design.core_switches, design.super_core_switches)
     switches = dict(zip(TIERS, counts, strict=True))
     for tier, many in switches.items():
-        box = choice.leaf if tier == "leaf" else choice.spine
+        box = _box(choice, tier)
         parts[f"{tier} switch", box.key] = -(-many // box.switches_per_box)
     ends: dict[tuple[str, str], Array] = {}
     runs: dict[tuple[str, str], Array] = {}
@@ -303,10 +303,33 @@ def adapter_price(cluster: Cluster, prices: PriceList, content: Content = "compu
 def price_of(role: str, key: str, choice: SwitchPair, prices: PriceList) -> tuple[str, str, Estimate | None]:
     """Name, key and price of a switch, module or cable."""
     if role.endswith(" switch"):
-        box = choice.leaf if role == "leaf switch" else choice.spine
+        box = _box(choice, role.removesuffix(" switch"))
         return box.name, box.key, prices.switch(box)
     optic = prices.catalog.optics[key]
     return optic.name, key, prices.optic(optic)
+
+
+def drawn_by(role: str, key: str, choice: SwitchPair, catalog: Catalog) -> float:
+    """What one part adds at most, typically, to the power of switches with their modules [W]; see `held`."""
+    if role.endswith(" switch"):
+        box = _box(choice, role.removesuffix(" switch"))
+        most = box.maximum_power or box.power
+        return most.typical if most else 0.0
+    cable = role.startswith("cable ")
+    ends = ENDS[role.removeprefix("cable ")] if cable else (role.removesuffix(" switch module"),)
+    paid = sum(tier in TIERS and not holds_modules(_box(choice, tier)) for tier in ends)
+    power = catalog.optics[key].power
+    return power.typical * paid / (2 if cable else 1) if power else 0.0
+
+
+def _box(choice: SwitchPair, tier: str) -> Switch:
+    """The switch that a tier is built of."""
+    return choice.leaf if tier == "leaf" else choice.spine
+
+
+def holds_modules(box: Switch) -> bool:
+    """Whether the maximum power of a switch has its modules in it."""
+    return bool(box.maximum_power and box.maximum_power_includes_modules)
 
 
 def counted(design: layouts.Design, cluster: Cluster, request: DesignRequest) -> Counts:
@@ -483,11 +506,10 @@ def _typical_power(choice: SwitchPair, counts: Counts, modules: Mapping[str, Arr
 
 def _switch_power(choice: SwitchPair, role: str, boxes: int, modules: Mapping[str, Array]) -> Floats:
     """Maximum power of the switches of a tier with their modules [W]."""
-    box = choice.leaf if role == "leaf switch" else choice.spine
+    tier = role.removesuffix(" switch")
+    box = _box(choice, tier)
     most = box.maximum_power or box.power
-    included = bool(box.maximum_power and box.maximum_power_includes_modules)
-    inside = modules.get(role.removesuffix(" switch"), 0.0)
-    return np.asarray(costs.switch_power(boxes, draws_or_nan(most), 1, inside, included))
+    return np.asarray(costs.switch_power(boxes, draws_or_nan(most), 1, modules.get(tier, 0.0), holds_modules(box)))
 
 
 def held(needed: Mapping[tuple[str, str], Array], catalog: Catalog) -> dict[str, Array]:

@@ -1,4 +1,8 @@
-"""The fabric to build: of the switches, unit sizes and uplinks that do what is asked, those whose parts cost least."""
+"""The fabric to build: of the switches, unit sizes and uplinks that do what is asked, those that cost least in place.
+
+In place is with the spares of their parts and the building of what they draw: what a fabric adds to the capital.
+Parts that cost a little less may draw so much more that their building costs more than they save.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +19,18 @@ from app.formulas.arrays import Array, any_, where
 from app.formulas.fabric import layouts, tree
 from app.formulas.fabric.cabling import Floor, RailRuns
 from app.formulas.records import but
-from app.plan.bill_of_materials import LEVELS, Cages, Carried, cages_of, laid_out, media_of, part_counts, price_of
+from app.plan.bill_of_materials import (
+    LEVELS,
+    Cages,
+    Carried,
+    cages_of,
+    drawn_by,
+    holds_modules,
+    laid_out,
+    media_of,
+    part_counts,
+    price_of,
+)
 from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
@@ -64,7 +79,7 @@ class LinkPrices(NamedTuple):
 
 
 class _Priced(NamedTuple):
-    """A fabric that can be built, and what it costs [USD]; not exact where its cables are those of one like it."""
+    """A fabric that can be built, and its cost in place [USD]; not exact where its cables are those of one like it."""
 
     cost: float
     choice: SwitchPair
@@ -117,7 +132,7 @@ _LOCK = Lock()
 def choose(
     choices: tuple[SwitchPair, ...], cluster: Cluster, request: DesignRequest, prices: PriceList
 ) -> tuple[SwitchPair, layouts.Design]:
-    """The switches to build and their design: the cheapest by its parts that works.
+    """The switches to build and their design: the cheapest in place that works.
 
     Where none has a price, the one with fewest switches; where none works, the one that comes nearest. Switches are
     taken in the order of the least that they can cost, until that is more than the cheapest so far.
@@ -477,16 +492,17 @@ def offers(
         least = (_link(cages, level, 0.0, prices, nothing=0.0) for level in LEVELS)
         offer = LinkPrices(_box(choice.leaf, prices), _box(choice.spine, prices), *least)
         boxes = (choice.leaf.switches_per_box, choice.spine.switches_per_box, choice.spine.rack_units)
-        alike = choice.ports, cages, boxes, choice.leaf is choice.spine
+        held = holds_modules(choice.leaf), holds_modules(choice.spine)
+        alike = choice.ports, cages, boxes, held, choice.leaf is choice.spine
         if alike not in best or offer.leaf + offer.spine < best[alike][1].leaf + best[alike][1].spine:
             best[alike] = place, offer
     return tuple(sorted(best.values()))
 
 
 def _box(switch: Switch, prices: PriceList) -> float:
-    """Price of a switch [USD]; infinite where nobody names one."""
-    price = prices.switch(switch)
-    return price.typical / switch.switches_per_box if price else np.inf
+    """Price of a switch in place [USD]; infinite where nobody names one."""
+    most = switch.maximum_power or switch.power
+    return prices.in_place(prices.switch(switch), most.typical if most else 0.0) / switch.switches_per_box
 
 
 @lru_cache(maxsize=1024)
@@ -500,7 +516,8 @@ def _link_prices(cages: Cages, level: str, lengths: tuple[float, ...], prices: P
 
 @lru_cache(maxsize=4096)
 def _link(cages: Cages, level: str, length: float, prices: PriceList, nothing: float = np.inf) -> float:
-    """Price of a link of a level of some length with its ends [USD]; ``nothing`` where no part fits or has a price.
+    """Price of a link of a level of some length with its ends and spares of them, but without the building of what they
+    draw [USD]; ``nothing`` where no part fits or has a price.
 
     Kept: it takes 20 µs, and designs of other sizes need the same few.
     """
@@ -513,14 +530,16 @@ def _link(cages: Cages, level: str, length: float, prices: PriceList, nothing: f
         price = prices.optic(optic) if optic else None
         if optic and price is None:
             return nothing
-        total += price.typical / links if price else 0.0
+        total += prices.in_place(price) / links if price else 0.0
     return total
 
 
 def parts_cost(
     choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: DesignRequest, prices: PriceList
 ) -> float:
-    """Price of a design's switches, modules and cables as they would be bought [USD]; infinite where one has none.
+    """Price of a design's switches, modules and cables in place [USD]; infinite where one has none.
+
+    In place: with the spares of them and the building of what they draw.
 
     Where no part carries the links of a level, `UNREACHED` stands for them.
     """
@@ -561,11 +580,12 @@ def _parts(
     request: DesignRequest,
     prices: PriceList,
 ) -> Array:
-    """Price of the parts of a design, or an array of them, whose links of each level are of some media [USD]."""
+    """Price of the parts of a design, or an array of them, in place, whose links of each level are of some media."""
     managers = request.management_links * request.planes
     total: Array = 0.0
     for (role, key), many in part_counts(choice, cages, design, cluster.nodes, managers, runs).items():
         if any_(many > 0):
             _, _, price = price_of(role, key, choice, prices)
-            total = total + where(many > 0, many * (price.typical if price else np.inf), 0.0)
+            each = prices.in_place(price, drawn_by(role, key, choice, prices.catalog))
+            total = total + where(many > 0, many * each, 0.0)
     return total

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from app.catalog.entries import Content, Nic, Optic, Platform, Switch
 from app.catalog.estimate import Estimate, Status
 from app.catalog.load import ELECTRICITY, MARKET, STORAGE, Catalog, gpu_hours
+from app.formulas import costs
 from app.plan.scenario import PriceRequest
 
 Floats = NDArray[np.float64]
@@ -21,9 +22,7 @@ FIELDS = (
     "price_storage", "price_gpu_hour", "electricity", "pue", "lifetime", "spares", "support", "infrastructure",
 )  # fmt: skip
 """The prices a scenario may give."""
-OF_NO_DESIGN = frozenset(
-    {"price_node", "price_storage", "price_gpu_hour", "electricity", "lifetime", "support", "infrastructure"}
-)
+OF_NO_DESIGN = frozenset({"price_node", "price_storage", "price_gpu_hour", "electricity", "lifetime", "support"})
 """Those that money alone is reckoned with: neither design, power nor findings depend on them."""
 SITE = ("nics_included", "rack_power", "site_power", "region", "storage_capacity")
 """What else a scenario may give of prices and of the site."""
@@ -225,6 +224,17 @@ class PriceList:
     def rate(self, name: str, unit: str = "1") -> Estimate:
         """An operating figure: pue, lifetime, spares, support or infrastructure."""
         return self._own(name, unit) or self.catalog.operations["site"][name]
+
+    @cached_property
+    def _beside_parts(self) -> tuple[float, float]:
+        """Share of a part's price that its spares cost [1], and price of the building of a watt [USD/W], typically."""
+        return self.rate("spares").typical, self.rate("infrastructure").typical
+
+    def in_place(self, price: Estimate | None, power: float = 0.0) -> float:
+        """Typical price of a network's part with its spares and the building of what it draws [USD]; infinite without
+        a price.
+        """
+        return float(costs.in_place(price.typical, power, *self._beside_parts)) if price else np.inf
 
     def in_force(self, platform: Platform, gpus_per_node: int, gpu: str, switch: Switch | None) -> dict[str, Estimate]:
         """What the fields of prices and of the site stand at, the blank ones too, where one figure stands for all."""

@@ -263,11 +263,13 @@ class DesignRequest(Request):
         "Network rate of a GPU",
         "One direction, where a cloud or an adapter leaves less than the NICs have. Blank: its share of the NICs.",
     )
-    switch: SwitchKey | None = _field("network", "Switch", "Blank: the cheapest that works.")
+    switch: SwitchKey | None = _field(
+        "network", "Switch", "Blank: the one that works cheapest, the building of what it draws counted in."
+    )
     spine_switch: SwitchKey | None = _field(
         "network",
         "Spine switch",
-        "Above the leaves. Blank: the leaves' own; with the switch blank, the cheapest that works.",
+        "Above the leaves. Blank: the leaves' own; with the switch blank, the cheapest that works, chosen with it.",
     )
     tiers: Count | None = _field("network", "Tiers", "Blank: as few as work.", ge=1, le=4)
     planes: Count = _field(

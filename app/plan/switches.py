@@ -53,7 +53,9 @@ def splits(switch: Switch, rate: float) -> int:
 
 
 def candidates(cluster: Cluster, request: DesignRequest, catalog: Catalog) -> tuple[SwitchPair, ...]:
-    """Leaf and spine switches worth trying, the usual one first."""
+    """Leaf and spine switches worth trying, the usual one first: of those on sale that need no manager from outside,
+    unless one is named.
+    """
     return _candidates(catalog, cluster.scale_out.key, request.planes, request.switch, request.spine_switch)
 
 
@@ -68,8 +70,8 @@ def _candidates(
         switches = [catalog.switches[switch]]
     else:
         switches = [catalog.switches[key] for key in network.switches]
-        shipping = [entry for entry in switches if entry.status not in ("announced", "projected")]
-        switches = shipping or switches
+        switches = [entry for entry in switches if entry.status not in ("announced", "projected")] or switches
+        switches = [entry for entry in switches if not entry.managed_outside] or switches
     switches = [entry for entry in switches if splits(entry, rate)]
     leaves = [entry for entry in switches if not entry.chassis] or switches
     if spine_switch:
