@@ -12,6 +12,10 @@ PYTHON ?=
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONUTF8 := 1
+# Compiled code is kept: without, each worker and each server of the tests compiles everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+# Matrices are small here, and threads that share one only wait for each other; the image says so too.
+export OPENBLAS_NUM_THREADS := 1
 
 .PHONY: run test check bench fuzz install install-dev browser lock audit clean
 .DEFAULT_GOAL := run

@@ -1,11 +1,12 @@
 """The files that a catalogue is read from, and where in them something is wrong."""
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import tomli
 
 
 class CatalogError(Exception):
@@ -44,7 +45,7 @@ class Files:
         text = self._text_of(kind, overriding)
         try:
             return _parsed(text)
-        except tomllib.TOMLDecodeError as error:
+        except tomli.TOMLDecodeError as error:
             raise CatalogError(f"{folder}/{kind}.toml: {error}") from None
 
     def wrong(self, kind: str, reason: str, *place: str) -> CatalogError:
@@ -63,7 +64,7 @@ class Files:
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> Mapping[str, Any]:
     """A file is asked for its tables by the merge and by each check."""
-    return tomllib.loads(text)
+    return tomli.loads(text)
 
 
 def _check_names(folder: Path, kinds: Sequence[str]) -> None:
@@ -108,8 +109,8 @@ def _line(text: str, place: Sequence[str]) -> int:
 def _keys(line: str) -> tuple[str, ...]:
     """The keys that a line of TOML names, one inside the other."""
     try:
-        value: Any = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:
+        value: Any = tomli.loads(line)
+    except tomli.TOMLDecodeError:
         return ()
     keys = []
     while isinstance(value, dict) and value:

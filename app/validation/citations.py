@@ -2,11 +2,12 @@
 
 import csv
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+import tomli
 
 from app.catalog.load import Catalog
 
@@ -52,12 +53,12 @@ def address(cited: str) -> str:
 @cache
 def names() -> Mapping[str, str]:
     """The sources of training steps by group, in words."""
-    return tomllib.loads((MEASUREMENTS / "names.toml").read_text(encoding="utf-8"))
+    return tomli.loads((MEASUREMENTS / "names.toml").read_text(encoding="utf-8"))
 
 
 @cache
 def _serving_names() -> Mapping[str, str]:
-    return tomllib.loads((MEASUREMENTS / "serving_names.toml").read_text(encoding="utf-8"))
+    return tomli.loads((MEASUREMENTS / "serving_names.toml").read_text(encoding="utf-8"))
 
 
 def measured_by(source: str, catalog: Catalog) -> str:

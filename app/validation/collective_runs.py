@@ -7,7 +7,6 @@ priors on everything else.
 
 import csv
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
@@ -308,7 +308,7 @@ class Prior:
 def priors(other: bool = False) -> tuple[Prior, ...]:
     """The priors of all calibrated constants of the all-reduce, or of those that the other collectives add to them."""
     all_priors = []
-    for group, names in tomllib.loads(PRIORS.read_text(encoding="utf-8")).items():
+    for group, names in tomli.loads(PRIORS.read_text(encoding="utf-8")).items():
         for name, entry in names.items():
             value = entry["typical"]
             number = units.parse(value, entry.get("unit", "s")) if isinstance(value, str) else float(value)

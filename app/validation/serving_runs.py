@@ -4,7 +4,6 @@ Every row of a file is a question (see `serving_rows`), and its prediction is wh
 it. Leaving a source out refits the calibrated constants from their priors on everything else.
 """
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import tomli
 from numpy.typing import NDArray
 
 from app.catalog.estimate import Estimate
@@ -165,7 +165,7 @@ def stacked_models(models: Sequence[ServedModel]) -> ServedModel:
 @cache
 def priors() -> dict[str, tuple[float, float]]:
     """Prior of each fitted constant by its key in the catalogue: what it is expected to be, and its relative spread."""
-    tables = tomllib.loads(PRIORS.read_text(encoding="utf-8"))
+    tables = tomli.loads(PRIORS.read_text(encoding="utf-8"))
     return {
         f"{kind}.{group}.{name}": (
             parse(value["typical"], "s" if isinstance(value["typical"], str) else "1"),

@@ -5,7 +5,6 @@ it. Leaving a source out refits the calibrated constants from their priors on ev
 """
 
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import tomli
 from numpy.typing import NDArray
 
 from app.catalog.load import Catalog, architecture_group
@@ -156,7 +156,7 @@ def fitted_rows(catalog: Catalog) -> list[Row]:
 @cache
 def priors() -> dict[tuple[str, str], tuple[float, float]]:
     """Prior of each fitted constant by group and name: what it is expected to be, and its relative spread."""
-    tables = tomllib.loads(PRIORS.read_text(encoding="utf-8"))
+    tables = tomli.loads(PRIORS.read_text(encoding="utf-8"))
     return {(g, n): (parse(v["typical"], "1"), v["spread"]) for g, names in tables.items() for n, v in names.items()}
 
 

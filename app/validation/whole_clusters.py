@@ -4,7 +4,6 @@ An entry of the file asks one question: a preset of the catalogue, a scenario, o
 blanks are filled as those of the measured steps are. Its figures are what sources print of it.
 """
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import tomli
 from pydantic import BaseModel, ConfigDict
 
 from app import units
@@ -211,7 +211,7 @@ def _shape_columns(run: Mapping[str, str], catalog: Catalog) -> dict[str, str]:
 
 def read(path: Path, catalog: Catalog) -> tuple[Mapping[str, Entry], Mapping[str, Source]]:
     """The entries of a file by key, and the sources that they name: its own and the catalogue's."""
-    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    tables = tomli.loads(path.read_text(encoding="utf-8"))
     file_sources = {key: Source.model_validate(table) for key, table in tables.pop("sources", {}).items()}
     entries = {key: Entry.model_validate(table) for key, table in tables.items()}
     sources = {**catalog.sources, **file_sources}
