@@ -1,14 +1,15 @@
 """What browser tests share: a planner, a browser without JavaScript, and a watch over what goes wrong unseen."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response, WebError
 
 
-@pytest.fixture
-def nothing_goes_wrong(context: BrowserContext, server: str) -> Iterator[None]:
-    """No test may see an error on the console, an exception, or a request to another host."""
+@contextmanager
+def watched(context: BrowserContext, server: str) -> Iterator[list[str]]:
+    """What goes wrong unseen: errors on the console, exceptions, requests to another host."""
     wrong: list[str] = []
 
     def console(message: ConsoleMessage) -> None:
@@ -24,11 +25,40 @@ def nothing_goes_wrong(context: BrowserContext, server: str) -> Iterator[None]:
         if answer.status >= 500:
             wrong.append(f"{answer.status} from {answer.url}")
 
-    context.on("console", console)
-    context.on("request", asked)
-    context.on("response", answered)
-    context.on("weberror", lambda error: wrong.append(str(error.error)))
-    yield
+    def raised(error: WebError) -> None:
+        wrong.append(str(error.error))
+
+    listeners = {"console": console, "request": asked, "response": answered, "weberror": raised}
+    for event, listener in listeners.items():
+        context.on(event, listener)
+    yield wrong
+    for event, listener in listeners.items():
+        context.remove_listener(event, listener)
+
+
+@pytest.fixture
+def nothing_goes_wrong(context: BrowserContext, server: str) -> Iterator[None]:
+    """No test may see any of that."""
+    with watched(context, server) as wrong:
+        yield
+    assert not wrong
+
+
+@pytest.fixture(scope="module")
+def phone(browser: Browser) -> Iterator[Page]:
+    """A narrow, dark page for tests that look at one address after another; to open one takes a second."""
+    context = browser.new_context()
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture
+def on_a_phone(phone: Page, server: str) -> Iterator[Page]:
+    """That page, as it was before another test widened it."""
+    phone.set_viewport_size({"width": 390, "height": 844})
+    phone.emulate_media(color_scheme="dark")
+    with watched(phone.context, server) as wrong:
+        yield phone
     assert not wrong
 
 

@@ -1,4 +1,7 @@
-"""axe-core finds nothing on any page: wide and light with everything unfolded, narrow and dark as it opens."""
+"""axe-core finds nothing on any page: wide and light with everything unfolded, narrow and dark as it opens.
+
+Nor does any page scroll sideways on a phone.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,6 +40,11 @@ PAGES = (
     "/docs",
     "/nowhere",
 )
+OF_DEFAULTS = (
+    "/", "/compare", "/size?deadline=90+days&gpu=h100-sxm", "/serve", "/serve/size", "/all-reduce", "/fabric",
+    "/catalog", "/accuracy", "/method", "/acceptance", "/brief", "/curves", "/start",
+    "/plan/fabric", "/how/costs.capital", "/docs", "/nowhere",
+)  # fmt: skip
 WIDE, NARROW = 1440, 390
 """Of a window [px]."""
 RULES = {
@@ -82,9 +90,8 @@ def violations(page: Page, width: int, rules: Mapping[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_axe_finds_nothing(browser: Browser, server: str, address: str) -> None:
-    context = browser.new_context(viewport={"width": NARROW, "height": 900}, color_scheme="dark")
-    page = context.new_page()
+def test_axe_finds_nothing(on_a_phone: Page, server: str, address: str) -> None:
+    page = on_a_phone
     page.goto(server + address, timeout=1000 * PATIENCE)
     page.evaluate(THIN_OUT, [FEW, "svg, form" if address == "/" else "svg"])
     if urlsplit(address).path in ("/curves", "/fabric"):  # explored once, not on every page
@@ -95,8 +102,14 @@ def test_axe_finds_nothing(browser: Browser, server: str, address: str) -> None:
     page.emulate_media(color_scheme="light")
     page.evaluate(UNFOLD)
     found += violations(page, WIDE, RULES)
-    context.close()
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("address", OF_DEFAULTS)
+def test_no_page_scrolls_sideways_on_a_phone(on_a_phone: Page, server: str, address: str) -> None:
+    on_a_phone.goto(server + address)
+    on_a_phone.evaluate(UNFOLD)
+    assert on_a_phone.evaluate("document.documentElement.scrollWidth") <= NARROW
 
 
 @pytest.mark.parametrize(("width", "scheme", "rules"), [(WIDE, "light", RULES), (NARROW, "dark", BY_WIDTH_AND_COLOUR)])

@@ -9,9 +9,6 @@ from playwright.sync_api import Browser, Page, expect
 
 from app.report.charts import svg
 
-PAGES = ("/", "/compare", "/size?deadline=90+days&gpu=h100-sxm", "/serve", "/serve/size", "/all-reduce", "/fabric",
-         "/catalog", "/accuracy", "/method", "/acceptance", "/brief", "/curves", "/start",
-         "/plan/fabric", "/how/costs.capital", "/docs", "/nowhere")  # fmt: skip
 DRAWN = ".canvas .main-svg"
 
 
@@ -430,14 +427,6 @@ def test_nothing_moves_while_the_page_loads(page: Page, server: str) -> None:
 
 
 # Every page ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("address", PAGES)
-def test_no_page_scrolls_sideways_on_a_phone(page: Page, server: str, address: str) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(server + address)
-    page.evaluate("for (const fold of document.querySelectorAll('details')) fold.open = true")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_on_a_phone_the_answer_comes_first(page: Page, server: str) -> None:
