@@ -10,6 +10,8 @@ import { foldRows } from "./parts.js";
 import { baseline } from "./pins.js";
 
 const SLOW = 2000;
+const PAUSE = 150;
+const LONGEST = 1000;
 const main = document.getElementById("main");
 
 function keepFolds(before, after) {
@@ -38,6 +40,7 @@ function swap(id, fresh) {
   foldRows(after);
   keepFolds(before, after);
   keepDrawings(before, after);
+  for (const area of before.querySelectorAll("textarea")) after.querySelector(`#${area.id}`)?.replaceWith(area);
   before.replaceWith(document.adoptNode(after));
 }
 
@@ -57,7 +60,7 @@ function keepLast(why) {
   headline.querySelector(".stale-note")?.remove();
   const note = document.createElement("p");
   note.className = "stale-note";
-  note.textContent = `${why}Figures of the last valid plan: ${document.getElementById("scenario-line")?.textContent ?? ""}`;
+  note.textContent = `${why}Figures of the last valid plan: ${(document.getElementById("scenario-line") ?? document.getElementById("verdict")).textContent}`;
   headline.prepend(note);
   return note;
 }
@@ -90,13 +93,20 @@ function busy(controller) {
   };
 }
 
+let took = performance.getEntriesByType("navigation")[0]?.responseStart ?? 0;
+
+// How long a field rests before what is typed in it is asked: longer where answers take longer.
+export const pause = () => Math.min(Math.max(PAUSE, took), LONGEST);
+
 async function ask(address) {
   running?.abort();
+  const began = performance.now();
   const controller = new AbortController();
   running = controller;
   const done = busy(controller);
   try {
     const response = await fetch(address, { headers: { accept: "text/html" }, signal: controller.signal });
+    took = performance.now() - began;
     return { response, fresh: new DOMParser().parseFromString(await response.text(), "text/html") };
   } catch (error) {
     if (error.name === "AbortError") return null;
@@ -122,16 +132,18 @@ function syncHead(fresh) {
 const askedIn = (root) => [...root.querySelectorAll("#controls .field")].map((field) => field.querySelector("[id]")?.id).join();
 const asksTheSame = (fresh) => askedIn(fresh) === askedIn(document);
 
-// ``write`` says how the address is kept: with an entry of its own in the history, or in place of the last.
-export async function go(address, { write = "pushState" } = {}) {
-  const sent = document.activeElement?.value;
+// ``write`` says how the address is kept: with an entry of its own in the history, or in place of the last. Of what is
+// ``half`` typed only an answer is shown. ``over`` are the figures that it is held against. Says whether there is one.
+export async function go(address, { write = "pushState", half = false, over = readFigures(document) } = {}) {
+  const sent = half ? null : document.activeElement?.value;
   const answer = await ask(address);
-  if (!answer) return;
+  if (!answer) return false;
   const { response, fresh } = answer;
+  if (half && !response.ok) return false;
   const elsewhere = new URL(response.url).pathname !== location.pathname;
   if (elsewhere || !fresh.getElementById("headline")) {
     location.assign(address);
-    return;
+    return true;
   }
   if (response.ok && write && response.url !== location.href) history[write](null, "", response.url);
   syncHead(fresh);
@@ -139,13 +151,13 @@ export async function go(address, { write = "pushState" } = {}) {
   const errors = fresh.getElementById("errors");
   if (asksTheSame(fresh)) syncFields(fresh, sent);
   else swap("controls", fresh); // One plan more or less to compare.
-  const before = readFigures(document);
-  if (!errors) remember(document);
+  if (!errors && !(half && write === "replaceState")) remember(document);
   const kept = errors && keepLast("");
   if (!kept) for (const id of ["scenario-line", "headline", "sections"]) swap(id, fresh);
-  const changed = errors ? "" : trace(before);
+  const changed = errors ? "" : trace(over);
   if (!errors) showFormer(document);
   if (errors) main.prepend(document.adoptNode(errors));
   announce(errors ? errors.textContent : `${document.getElementById("verdict")?.textContent ?? ""} ${changed}`);
   document.dispatchEvent(new Event("answered"));
+  return !errors;
 }

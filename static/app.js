@@ -1,26 +1,40 @@
 // What a page does beyond what the server made it: each concern in a module of its own. No formula, and no page needs it.
 
-import { go, traceFromPin } from "./answer.js";
+import { go, pause, traceFromPin } from "./answer.js";
 import { offerExploring } from "./charts.js";
 import { copy } from "./clipboard.js";
 import { openDrawer, refreshDrawer, resultOf, syncDrawer } from "./drawer.js";
 import { addressOf, live } from "./fields.js";
+import { readFigures } from "./figures.js";
 import { follow, reveal, targetOf } from "./folds.js";
 import { foldRows, printReport } from "./parts.js";
 import { pin, showPins } from "./pins.js";
 import { openPlans } from "./plans.js";
 
-document.addEventListener("change", (event) => {
-  const form = event.target.closest?.("form[data-live]");
-  if (form && event.target.type !== "search") go(addressOf(form));
+// What is chosen is followed at once, what is typed after a pause: a field's typing is one entry in the history, a
+// search's none, and half a number is no error yet.
+let typing = 0;
+let typedIn = null;
+let typedOver = null;
+
+document.addEventListener("input", ({ target }) => {
+  const form = target.matches("input[type=text], input[type=search]") && target.closest("form[data-live]");
+  clearTimeout(typing);
+  if (!form) return;
+  if (typedIn !== target) typedOver = readFigures(document);
+  const write = target.type === "search" || typedIn === target ? "replaceState" : "pushState";
+  typing = setTimeout(async () => {
+    if (await go(addressOf(form), { write, over: typedOver, half: target.type === "text" })) typedIn = target;
+  }, pause());
 });
 
-// A search follows what is typed; the address moves without an entry in the history for each letter.
-let typing = 0;
-document.addEventListener("input", ({ target }) => {
-  const form = target.matches('input[type="search"]') && target.closest("form[data-live]");
+document.addEventListener("change", ({ target }) => {
+  const form = target.closest?.("form[data-live]");
+  if (!form || target.type === "search") return;
   clearTimeout(typing);
-  if (form) typing = setTimeout(() => go(addressOf(form), { write: "replaceState" }), 150);
+  const followed = typedIn === target && new URL(addressOf(form)).search === location.search;
+  typedIn = null;
+  if (!followed) go(addressOf(form));
 });
 
 document.addEventListener("submit", (event) => {

@@ -158,7 +158,7 @@ def test_the_explorer_shows_the_number_of_the_plan_and_of_the_api(client):
 
 def test_the_explorer_is_complete_without_its_script(client):
     page = text(client.get("/all-reduce?message=1GiB").text)
-    for heading in ("Message size", "Number of GPUs", "Networks side by side", "Your own measurement"):
+    for heading in ("Time by message size", "Number of GPUs", "Networks", "Your own measurement"):
         assert heading in page
     for column in ("Ring", "Tree", "NVLS tree", "Quickest", "InfiniBand NDR", "RoCE 400", "TCP 400"):
         assert column in page
