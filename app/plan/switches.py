@@ -118,13 +118,17 @@ def designed_together(requests: Sequence[layouts.FabricRequest]) -> layouts.Desi
     if len(requests) == 1 and not requests[0].shape:
         return _designed(requests[0])
     many = [request.shape[0] if request.shape else 1 for request in requests]
+    ends = np.cumsum(many).tolist()
     columns: list[Any] = []
     for values in zip(*requests, strict=True):
-        if any(isinstance(value, np.ndarray) for value in values):
-            pairs = zip(values, many, strict=True)
-            columns.append(np.concatenate([np.broadcast_to(value, rows) for value, rows in pairs]))
-        else:
-            columns.append(values[0] if len(set(values)) == 1 else np.repeat(values, many))
+        given = [place for place, value in enumerate(values) if isinstance(value, np.ndarray)]
+        if not given and len(set(values)) == 1:
+            columns.append(values[0])
+            continue
+        column = np.repeat([0.0 if place in given else value for place, value in enumerate(values)], many)
+        for place in given:
+            column[ends[place] - many[place] : ends[place]] = values[place]
+        columns.append(column)
     if not any(isinstance(column, np.ndarray) for column in columns):
         columns[0] = np.repeat(columns[0], sum(many))
     return design.design(layouts.FabricRequest(*columns))
