@@ -10,6 +10,7 @@ import { follow, reveal, targetOf } from "./folds.js";
 import { foldRows, printReport } from "./parts.js";
 import { pin, showPins } from "./pins.js";
 import { openPlans } from "./plans.js";
+import { setTheme, showTheme } from "./theme.js";
 
 // What is chosen is followed at once, what is typed after a pause: a field's typing is one entry in the history, a
 // search's none, and half a number is no error yet.
@@ -46,14 +47,14 @@ document.addEventListener("submit", (event) => {
   else location.assign(addressOf(form));
 });
 
-const ASKED = { pin, plans: openPlans };
+const ASKED = { pin, plans: openPlans, theme: setTheme };
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[href], button[data-ask]");
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   if ("ask" in link.dataset) {
     event.preventDefault();
-    ASKED[link.dataset.ask]();
+    ASKED[link.dataset.ask](link);
     return;
   }
   const result = resultOf(link);
@@ -126,6 +127,7 @@ document.addEventListener("answered", () => {
 document.addEventListener("pinned", traceFromPin);
 
 foldRows(document);
+showTheme();
 const scenario = document.getElementById("scenario");
 if (scenario && matchMedia("(min-width: 64rem)").matches) scenario.open = true;
 later(() => dress(document));

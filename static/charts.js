@@ -1,8 +1,7 @@
 // Charts: drawn by the server; a script takes one over when the reader explores it.
 
 import { offerDots } from "./png.js";
-
-const dark = matchMedia("(prefers-color-scheme: dark)");
+import { CHANGED } from "./theme.js";
 
 let plotly = null;
 
@@ -22,10 +21,17 @@ function loadPlotly() {
 
 // A figure travels with the page, or has an address. It names its colours; the style sheet gives them, for light and dark.
 async function figureOf(chart) {
-  const style = getComputedStyle(document.documentElement);
   const { figure } = chart.dataset;
+  const probe = document.createElement("span");
+  chart.append(probe);
+  const colourOf = (name) => {
+    probe.style.color = `var(${name})`;
+    return getComputedStyle(probe).color;
+  };
   const text = figure ? await (await fetch(figure)).text() : chart.querySelector('script[type="application/json"]').textContent;
-  return JSON.parse(text.replace(/var\((--chart-[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim()));
+  const coloured = text.replace(/var\((--chart-[\w-]+)\)/g, (_, name) => colourOf(name));
+  probe.remove();
+  return JSON.parse(coloured);
 }
 
 async function download(chart, format) {
@@ -102,6 +108,6 @@ export function offerExploring(root) {
   }
 }
 
-dark.addEventListener("change", () => {
+document.addEventListener(CHANGED, () => {
   for (const chart of charts(document)) if ("drawn" in chart.dataset) draw(chart);
 });

@@ -158,9 +158,18 @@ def _amounts(plan: Plan, path: str) -> Mapping[str, float]:
     return totals
 
 
+def part_changes(compared: Comparison, path: str, place: int) -> Mapping[str, float]:
+    """By how much each part of a sum differs in a plan from the first, in the order of the parts; they add up."""
+    return _moves(*(_amounts(compared.plans[at], path) for at in (0, place)))
+
+
+def _moves(before: Mapping[str, float], after: Mapping[str, float]) -> Mapping[str, float]:
+    return {name: after.get(name, 0.0) - before.get(name, 0.0) for name in dict.fromkeys((*before, *after))}
+
+
 def _largest_part(before: Mapping[str, float], after: Mapping[str, float]) -> str:
     """Names the part of a sum that changed most, with its share of the first plan's whole."""
-    moves = {name: after.get(name, 0.0) - before.get(name, 0.0) for name in dict.fromkeys((*before, *after))}
+    moves = _moves(before, after)
     name = max(moves, key=lambda part: abs(moves[part]), default="")
     whole = sum(before.values())
     if not whole or abs(moves[name] / whole) < ALIKE:

@@ -7,7 +7,9 @@ import logging
 import re
 import secrets
 import time
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, MutableMapping
+from hashlib import sha256
 from typing import Any
 
 from starlette.requests import ClientDisconnect
@@ -29,10 +31,13 @@ CLIENT_CLOSED_REQUEST = 499
 
 # Plotly writes its rules into an empty <style> element (hence the hash of nothing) and sets style attributes.
 EMPTY_STYLE = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+THEME_SCRIPT = 'try{document.documentElement.dataset.theme=localStorage.getItem("railyard.theme")??""}catch{}'
+"""The one script that stands in a page: it takes the colours that the reader chose before anything is drawn."""
+_THEME_HASH = b64encode(sha256(THEME_SCRIPT.encode()).digest()).decode()
 CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'none'",
-        "script-src 'self'",
+        f"script-src 'self' 'sha256-{_THEME_HASH}'",
         f"style-src 'self' {EMPTY_STYLE}",
         "style-src-attr 'unsafe-inline'",
         "img-src 'self' data: blob:",

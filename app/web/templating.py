@@ -26,6 +26,7 @@ from app.units import percent as show_percent
 from app.units import show, show_difference, show_range
 from app.validation.citations import measured_by
 from app.web import assets
+from app.web.middleware import THEME_SCRIPT
 from app.web.responses import HTML, PageCache, reply
 
 _INDENT = re.compile(r"\n\s+<")
@@ -207,7 +208,7 @@ def environment() -> Environment:
         "anchor": anchor,
     }
     templates.tests["band_value"] = lambda value: isinstance(value, Band)
-    templates.globals |= {"model_version": __version__, "show_range": show_range}
+    templates.globals |= {"model_version": __version__, "show_range": show_range, "theme_script": THEME_SCRIPT}
     return templates
 
 

@@ -1,13 +1,15 @@
 """Plans side by side."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
-from app.studies.comparison import Comparison, compare, compare_plans
+from app.report.charts import comparison_charts
+from app.studies.comparison import Comparison, compare, compare_plans, part_changes
 from app.units import percent
 from tests.bands import typical
 
@@ -41,6 +43,22 @@ def test_a_slower_network_shows_as_a_longer_step_with_its_cause(comparison: Comp
 def test_a_dearer_run_is_laid_to_its_hours_where_they_changed_most(comparison: Comparison) -> None:
     run = next(row for row in comparison.differences if row.field == "costs.per_run")
     assert run.cause.startswith("time to train: +")
+
+
+def test_what_a_plan_costs_more_to_buy_is_the_sum_of_its_parts(comparison: Comparison) -> None:
+    first, second = (typical(plan.costs.capital) for plan in comparison.plans)
+    parts = part_changes(comparison, "costs.capital_parts.cost", 1)
+    assert sum(parts.values()) == pytest.approx(second - first)
+    assert parts["fabric"] == pytest.approx(
+        typical(comparison.plans[1].fabric.cost) - typical(comparison.plans[0].fabric.cost)
+    )
+    table = comparison_charts.capital_by_cause_table(comparison)
+    *steps, (_, whole, change) = table.rows
+    assert whole == "Together"
+    assert typical(change) == pytest.approx(sum(typical(step[2]) for step in steps), rel=1e-3)
+    bars = comparison_charts.capital_by_cause(comparison).data
+    for before, after in pairwise(bars[:-1]):  # each part goes on from the one before
+        assert after.base[0] == pytest.approx(before.base[0] + before.x[0])
 
 
 def test_equal_scenarios_differ_in_nothing() -> None:

@@ -95,7 +95,9 @@ def test_axe_finds_nothing(on_a_phone: Page, server: str, address: str) -> None:
     page.goto(server + address, timeout=1000 * PATIENCE)
     page.evaluate(THIN_OUT, [FEW, "svg, form" if address == "/" else "svg"])
     if urlsplit(address).path in ("/curves", "/fabric"):  # explored once, not on every page
-        page.locator("figure.chart").first.get_by_role("button", name="Explore").click()
+        chart = page.locator("figure.chart").first
+        chart.evaluate("chart => chart.closest('details')?.setAttribute('open', '')")
+        chart.get_by_role("button", name="Explore").click()
         page.locator(".canvas .main-svg").first.wait_for()
     found = violations(page, NARROW, BY_WIDTH_AND_COLOUR)
     page.set_viewport_size({"width": WIDE, "height": 900})
@@ -128,6 +130,8 @@ def test_axe_finds_nothing_with_drawer_pins_and_saved_plans_open(
     page.evaluate(THIN_OUT, [FEW, "svg"])
     found = violations(page, width, rules)
     page.keyboard.press("Escape")
+    if width == NARROW:
+        page.get_by_role("button", name="Menu").click()
     page.locator(".masthead [data-ask=plans]").click()
     found += violations(page, width, rules)
     context.close()

@@ -10,6 +10,8 @@ from playwright.sync_api import Browser, Page, expect
 from app.report.charts import svg
 
 DRAWN = ".canvas .main-svg"
+LIGHT = re.compile(r"rgb\((29, 28, 25|91, 88, 79)\)")
+"""Ink and muted ink of charts in the light scheme."""
 
 
 pytestmark = pytest.mark.usefixtures("nothing_goes_wrong")
@@ -383,9 +385,17 @@ def test_charts_take_the_colours_of_the_scheme(planner: Page) -> None:
             explore(planner, key)
         words = planner.locator(f"#chart-{key} .canvas text").first
         planner.emulate_media(color_scheme="light")
-        light = words.evaluate("text => getComputedStyle(text).fill")
+        expect(words).to_have_css("fill", LIGHT)
         planner.emulate_media(color_scheme="dark")
-        expect(words).not_to_have_css("fill", light)
+        expect(words).not_to_have_css("fill", LIGHT)
+        planner.get_by_role("button", name="Light").click()
+        expect(words).to_have_css("fill", LIGHT)
+        planner.get_by_role("button", name="System").click()
+        expect(words).not_to_have_css("fill", LIGHT)
+    planner.get_by_role("button", name="Light").click()
+    planner.reload()
+    expect(planner.get_by_role("button", name="Light")).to_have_attribute("aria-pressed", "true")
+    expect(planner.locator("html")).to_have_css("color-scheme", "light")
 
 
 def test_no_words_of_a_chart_cover_others_on_a_phone(page: Page, server: str) -> None:
@@ -446,6 +456,10 @@ def test_on_a_phone_the_answer_comes_first(page: Page, server: str) -> None:
     field.fill("64")
     field.press("Enter")
     expect(page.locator("#verdict")).to_contain_text("64 H100")
+    expect(page.get_by_role("navigation", name="Pages")).to_be_hidden()
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Method").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Method")
 
 
 def test_paper_gets_a_report(planner: Page) -> None:

@@ -8,8 +8,10 @@ import re
 import shlex
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -79,7 +81,9 @@ def test_every_answer_has_the_security_headers(client: TestClient, path: str) ->
     headers = client.get(path).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
     assert policy["default-src"] == "'none'"
-    assert policy["script-src"] == "'self'"
+    [script] = re.findall(r"<script data-theme>(.+?)</script>", client.get("/start").text)
+    allowed = b64encode(sha256(script.encode()).digest()).decode()
+    assert policy["script-src"] == f"'self' 'sha256-{allowed}'"
     assert "unsafe-inline" not in policy["style-src"]
     assert "unsafe-eval" not in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"

@@ -14,15 +14,38 @@ from app.plan.band import Band
 from app.plan.declarations import declared, value_of
 from app.plan.result import Plan
 from app.report.charts import style
-from app.report.charts.style import CLEAR, STYLES, Values, annotation, figure, nothing, plain, sentence, text
+from app.report.charts.style import (
+    CLEAR,
+    FOOT,
+    OFFSET,
+    ROW,
+    STYLES,
+    THICK,
+    VISIBLE,
+    Values,
+    annotation,
+    figure,
+    label,
+    marked,
+    nothing,
+    plain,
+    rows,
+    sentence,
+    text,
+    titled,
+    whisker,
+)
+from app.report.labels import named
 from app.report.tables import Column, Table
-from app.studies.comparison import ALIKE, Comparison, Difference
+from app.studies.comparison import ALIKE, Comparison, Difference, part_changes
 from app.studies.differences import is_unclear
+from app.units import marks, show_difference
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond")
 """Plans A to D differ in shape, never in hue."""
 TRAINING = ("training.time_to_train", "costs.capital")
 SERVING = ("serving.requests_per_second", "serving.costs.per_million_output_tokens")
+CAPITAL, CAPITAL_PARTS = "costs.capital", "costs.capital_parts.cost"
 APART = 1.1
 """Air about the ranges, as a factor."""
 
@@ -83,6 +106,102 @@ def money_and_time_table(compared: Comparison, names: Sequence[str]) -> Table:
         for place, plan in enumerate(compared.plans)
     )
     return Table("comparison", "Money and time of the plans", columns, rows)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A part of the way from the capital of plan A to that of another, or the whole of it."""
+
+    place: int
+    part: str
+    change: Band
+    base: float
+
+    @property
+    def said(self) -> str:
+        """The change in words."""
+        change = self.change
+        return show_difference(change.low, change.typical, change.high, change.unit)
+
+
+WHOLE = "together"
+
+
+def _steps(compared: Comparison) -> Iterator[_Step]:
+    """What each plan costs more or less to buy than A, part by part, and together with its range."""
+    row = next((row for row in (*compared.differences, *compared.same) if row.field == CAPITAL), None)
+    for place in range(1, len(compared.plans)):
+        whole = row.differences[place] if row and row.differences else None
+        if whole is None:
+            continue
+        base = 0.0
+        for part, change in part_changes(compared, CAPITAL_PARTS, place).items():
+            if abs(change) > VISIBLE * abs(whole.typical) and change:
+                yield _Step(place, part, Band(change, change, change, whole.unit), base)
+            base += change
+        yield _Step(place, WHOLE, whole, 0.0)
+
+
+def capital_by_cause(compared: Comparison) -> go.Figure:
+    """From what plan A costs to buy to what each other plan does: parts that go on from one another, and their sum."""
+    subtitle = "What each costs more or less to buy than plan A, part by part; the sums with their 80 % ranges"
+    steps = list(_steps(compared))
+    if not steps:
+        return nothing("The prices are not known.", subtitle)
+    ends = [end for step in steps for end in (step.base, step.base + step.change.low, step.base + step.change.high)]
+    low, high = min(0.0, *ends), max(0.0, *ends)
+    margin = 0.04 * ((high - low) or 1.0)
+    span = (low - margin if low else 0.0, high + margin if high else 0.0)
+    return figure(
+        sentence(_causes(steps)),
+        subtitle,
+        [_change(step, row) for row, step in enumerate(steps)],
+        height=ROW * len(steps) + FOOT,
+        x=titled("US dollars", range=span, **marked(marks(*span, "USD", 3))),
+        y=rows(len(steps)),
+        annotations=[label(f"{'ABCD'[step.place]}, {step.part}", step.said, row) for row, step in enumerate(steps)],
+    )
+
+
+def _change(step: _Step, row: int) -> Values:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": step.part,
+        "x": [step.change.typical],
+        "y": [row],
+        "width": THICK,
+        "offset": OFFSET,
+        "base": [step.base],
+        "marker": style.shaded(STYLES["accent" if step.part == WHOLE else "money"]),
+        "error_x": whisker(step.change),
+        "hovertemplate": f"{'ABCD'[step.place]}, {plain(step.part)}: {step.said}<extra></extra>",
+    }
+
+
+def _causes(steps: Sequence[_Step]) -> str:
+    """Which part of each plan's capital moves it most."""
+    said = []
+    for whole in (step for step in steps if step.part == WHOLE):
+        parts = [step for step in steps if step.place == whole.place and step.part != WHOLE]
+        letter = "ABCD"[whole.place]
+        if not parts:
+            said.append(f"{letter} costs as much to buy as A")
+            continue
+        most = max(parts, key=lambda step: abs(step.change.typical))
+        said.append(f"{letter} {whole.said.partition(' (')[0]}, {most.part} {most.said}")
+    return "Against A to buy: " + "; ".join(said)
+
+
+def capital_by_cause_table(compared: Comparison) -> Table:
+    """The numbers of that chart."""
+    columns = (
+        Column("plan", "Plan"),
+        Column("part", "Part of capital"),
+        Column("change", "More or less than plan A", "USD", band=True),
+    )
+    changes = tuple(("ABCD"[step.place], named(step.part), step.change) for step in _steps(compared))
+    return Table("capital_by_cause", "What each plan costs more or less to buy, by cause", columns, changes)
 
 
 def _reach(bands: Sequence[Band]) -> tuple[float, float]:

@@ -125,7 +125,7 @@ def document(figure: go.Figure) -> str:
 def colours() -> Mapping[str, str]:
     """The colours of charts in the light scheme, as the style sheet has them."""
     sheet = STYLE_SHEET.read_text()
-    return dict(re.findall(r"(--chart-[\w-]+): (#\w+);", sheet.partition("@media")[0]))
+    return dict(re.findall(r"(--chart-[\w-]+): light-dark\((#\w+),", sheet))
 
 
 def _title(figure: go.Figure) -> str:

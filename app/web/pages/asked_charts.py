@@ -21,7 +21,7 @@ from app.report.charts.named_charts import Chart
 from app.report.tables import Column, Table
 from app.studies import nccl_tests, port_cost
 from app.studies.buy_or_rent import against_use, buy_or_rent
-from app.studies.comparison import compare
+from app.studies.comparison import Comparison, compare
 from app.studies.network_costs import EDITIONS, SIZES, CostQuestion, networks_of
 from app.studies.own_sweep import CalibrateQuestion, curve, own_sweep
 from app.studies.serving_domains import ServingDomains, serving_domains
@@ -55,7 +55,8 @@ def _asked(request: Request, page: str, chart: Chart | None) -> Asked:
     return Asked(chart, __version__, version, f"{page}?{query}" if query else page)
 
 
-def _compare(request: Request, _stopped: Stopped) -> Asked:
+def _compared(request: Request) -> tuple[Comparison, list[str]]:
+    """The plans of an address side by side, with their names."""
     catalog: Catalog = request.app.state.catalog
     _, bound_forms = bound_plans(request, request.query_params.multi_items(), catalog)
     wrong = [
@@ -66,11 +67,18 @@ def _compare(request: Request, _stopped: Stopped) -> Asked:
     scenarios = [bound.scenario for bound in bound_forms if bound.scenario is not None]
     if wrong or len(scenarios) < len(bound_forms):
         raise invalid(wrong)
-    compared = compare(scenarios, catalog)
-    names = [form.summary(scenario, catalog) for scenario in scenarios]
-    chart = Chart(
-        comparison_charts.money_and_time(compared, names), comparison_charts.money_and_time_table(compared, names)
-    )
+    return compare(scenarios, catalog), [form.summary(scenario, catalog) for scenario in scenarios]
+
+
+def _money_and_time(request: Request, _stopped: Stopped) -> Asked:
+    named = _compared(request)
+    chart = Chart(comparison_charts.money_and_time(*named), comparison_charts.money_and_time_table(*named))
+    return _asked(request, "/compare", chart)
+
+
+def _capital_by_cause(request: Request, _stopped: Stopped) -> Asked:
+    compared, _ = _compared(request)
+    chart = Chart(comparison_charts.capital_by_cause(compared), comparison_charts.capital_by_cause_table(compared))
     return _asked(request, "/compare", chart)
 
 
@@ -198,7 +206,8 @@ def _own_sweep(request: Request, _stopped: Stopped) -> Asked:
 
 
 MAKERS: Mapping[str, Maker] = {
-    "compare": _compare,
+    "compare": _money_and_time,
+    "compare-capital": _capital_by_cause,
     **{f"ports-{edition}": _ports(edition) for edition in EDITIONS},
     "buy-or-rent": _use,
     "sizing": _sizing,

@@ -14,6 +14,7 @@ from app.plan.recommendation import counterpart
 from app.plan.result import Plan
 from app.plan.scenario import Scenario, another_network
 from app.report.charts import comparison_charts
+from app.report.labels import lower_first
 from app.studies import comparison
 from app.studies.differences import is_unclear
 from app.units import show_range
@@ -155,6 +156,8 @@ def _comparison(
         "figure": comparison_charts.money_and_time(compared, [column.headline for column in columns])
         if compared
         else None,
+        "causes": comparison_charts.capital_by_cause(compared) if compared else None,
+        "causes_table": comparison_charts.capital_by_cause_table(compared) if compared else None,
         "query_text": urlencode(pairs),
         "columns": columns,
         "letters": letters,
@@ -258,15 +261,20 @@ def _named_by_what_differs(compared: comparison.Comparison, catalog: Catalog) ->
     """Each plan by the first input in which it differs from the first plan; blank where it differs in none."""
     return [
         next(
-            (
-                form.shown(row.field.removeprefix("scenario."), row.values[place], catalog)
-                for row in compared.asked
-                if row.values[place] != row.values[0]
-            ),
+            (_named(row, place, catalog) for row in compared.asked if row.values[place] != row.values[0]),
             "",
         )
         for place in range(len(compared.plans))
     ]
+
+
+def _named(row: comparison.Difference, place: int, catalog: Catalog) -> str:
+    """An input of a plan as one would name the plan by it; a number says of what it is."""
+    value = row.values[place]
+    text = form.shown(row.field.removeprefix("scenario."), value, catalog)
+    if row.field == "scenario.gpus":
+        return f"{text} GPUs"
+    return f"{lower_first(row.title)} {text}" if isinstance(value, int | float) else text
 
 
 def _side_by_side(request: Request, scenarios: list[Scenario]) -> str:

@@ -1,5 +1,7 @@
 """What networks cost side by side, and owning against renting, as a page."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -8,15 +10,15 @@ from app.catalog.load import Catalog
 from app.plan.scenario import Scenario
 from app.report import method, tables
 from app.report.charts import curve_charts
+from app.report.labels import in_words
 from app.studies import which_network
 from app.studies.network_costs import EDITIONS, CostQuestion
-from app.units import show
 from app.web import form
 from app.web.answers import CostAnswer, cost_answer
 from app.web.heavy_queue import Stopped, compute
 from app.web.pages.asked_charts import ports_chart, use_chart
 from app.web.pages.shared import PageRoute, question_of
-from app.web.templating import page
+from app.web.templating import band, page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -55,6 +57,7 @@ def _shown(question: CostQuestion, answer: CostAnswer, catalog: Catalog) -> dict
         | tables.listings(answer.phases)
         | {key: chart.table for key, chart in charts.items()}
     )
+    by_key |= {f"networks_{name}": table for name, table in _by_edition(by_key["network_costs"])}
     turning = which_network.break_even(scenario, catalog)
     if turning:
         figures["choice"], by_key["choice"] = curve_charts.lines(turning), tables.curve_table(turning)
@@ -68,17 +71,27 @@ def _shown(question: CostQuestion, answer: CostAnswer, catalog: Catalog) -> dict
     }
 
 
+def _by_edition(table: tables.Table) -> Iterator[tuple[str, tables.Table]]:
+    """A table for each price book, which then no row names."""
+    place = [column.key for column in table.columns].index("edition")
+    for edition in EDITIONS:
+        of_it = [row for row in table.rows if row[place] == in_words(edition, "edition")]
+        rows = tuple((*row[:place], *row[place + 1 :]) for row in of_it)
+        yield edition, replace(table, columns=(*table.columns[:place], *table.columns[place + 1 :]), rows=rows)
+
+
 def _in_a_sentence(scenario: Scenario, answer: CostAnswer, catalog: Catalog) -> str:
     """The answer as one would say it."""
     planned = next(row for row in answer.networks if row.network == scenario.scale_out)
     links = next((row for row in answer.networks if row.family == "nvlink"), None)
     ways = {way.way: way.per_gpu_hour for way in answer.ownership.ways}
     best = ways[answer.ownership.cheapest]
-    said = [f"{planned.name} costs {show(planned.per_port.typical, 'USD')} a port"] if planned.per_port else []
+    said = [f"{planned.name} costs {band(planned.per_port)} a port with its card"] if planned.per_port else []
     if links and links.per_bandwidth and planned.per_bandwidth:
         ratio = planned.per_bandwidth.typical / links.per_bandwidth.typical
-        said.append(f"{ratio:.0f} times {links.name} for each GB/s of a GPU")
+        link = links.name.partition(",")[0]
+        said.append(f"{ratio:.0f} times as much as {link} for each GB/s of a GPU")
     text = f"At {scenario.gpus:,} GPUs " + ", ".join(said) if said else "This network cannot be built as asked"
     if best:
-        text += f". The cheapest GPU-hour in use costs {show(best.typical, 'USD/h')}"
+        text += f". The cheapest GPU-hour in use costs {band(best)}"
     return text + "."
