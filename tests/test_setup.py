@@ -109,6 +109,7 @@ def test_no_page_or_script_names_another_host() -> None:
         ({"RAILYARD_OVERRIDES": "/nowhere"}, "/nowhere is not a folder"),
         ({"RAILYARD_ROOT_PATH": "railyard/"}, "RAILYARD_ROOT_PATH"),
         ({"RAILYARD_TIME_LIMIT": "0"}, "RAILYARD_TIME_LIMIT"),
+        ({"RAILYARD_EMBED_ORIGINS": "wiki.example; script-src *"}, "wiki.example; script-src * is not a site"),
     ],
 )
 def test_a_wrong_setting_stops_the_start(

@@ -8,7 +8,7 @@ import re
 import secrets
 import time
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -58,6 +58,17 @@ SECURITY_HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
+EMBEDDABLE = "/chart/{name}.{ending}"
+"""The route whose answers other sites may show, where the operator names some."""
+
+
+def embeddable(origins: Sequence[str]) -> list[tuple[bytes, bytes]]:
+    """The same headers for what pages of these sites may show."""
+    policy = CONTENT_SECURITY_POLICY.replace("frame-ancestors 'none'", " ".join(("frame-ancestors 'self'", *origins)))
+    changed = {b"content-security-policy": policy.encode(), b"cross-origin-resource-policy": b"cross-origin"}
+    return [(name, changed.get(name, value)) for name, value in SECURITY_HEADERS if name != b"x-frame-options"]
+
+
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 
 
@@ -172,7 +183,7 @@ class _Exchange:
             self.status = message["status"]
             message["headers"] = [
                 *message["headers"],
-                *SECURITY_HEADERS,
+                *self._security(),
                 (b"x-request-id", self.request_id.encode()),
             ]
             await self._send(message)
@@ -181,6 +192,11 @@ class _Exchange:
             await self._send(message)
         elif not message.get("more_body", False):
             await self._send({"type": "http.response.body", "body": b""})
+
+    def _security(self) -> list[tuple[bytes, bytes]]:
+        origins = self.settings.embed_origins
+        shown = origins and getattr(self.scope.get("route"), "path", None) == EMBEDDABLE
+        return embeddable(origins) if shown else SECURITY_HEADERS
 
     async def answer(self, error: problems.ProblemError) -> None:
         """Answer with a problem, unless the answer has begun: then the connection is cut, which a client notices."""

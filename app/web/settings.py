@@ -1,6 +1,7 @@
 """What an operator sets, from the environment: RAILYARD_PORT=8080, RAILYARD_OVERRIDES=/etc/railyard, …"""
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -30,6 +31,11 @@ class Settings(BaseSettings):
     )
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Origins whose pages may call the API, separated by commas; none by default."
+    )
+    embed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Sites whose pages may show charts by address in a frame or as an image, such as "
+        "https://wiki.example, separated by commas; none by default.",
     )
     trusted_proxies: str = Field(
         "127.0.0.1", description="Addresses whose X-Forwarded-* headers are believed, separated by commas; * for all."
@@ -96,10 +102,18 @@ class Settings(BaseSettings):
         20, ge=0, le=3600, description="Seconds that requests in flight get to finish after that."
     )
 
-    @field_validator("cors_origins", mode="before")
+    @field_validator("cors_origins", "embed_origins", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("embed_origins")
+    @classmethod
+    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        wrong = [origin for origin in value if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d+)?", origin)]
+        if wrong:
+            raise ValueError(f"{wrong[0]} is not a site; write it as https://wiki.example")
+        return value
 
     @field_validator("overrides")
     @classmethod

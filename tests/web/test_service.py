@@ -110,6 +110,18 @@ def test_other_origins_are_refused_unless_configured(client: TestClient) -> None
         assert "access-control-allow-origin" not in stranger.headers
 
 
+def test_only_sites_that_are_named_may_show_charts_and_nothing_else() -> None:
+    with made(embed_origins="https://wiki.example") as embedding:
+        chart = embedding.get("/chart/memory.svg?gpus=64").headers
+        page = embedding.get("/start").headers
+    assert "frame-ancestors 'self' https://wiki.example" in chart["content-security-policy"]
+    assert chart["cross-origin-resource-policy"] == "cross-origin"
+    assert "x-frame-options" not in chart
+    assert "frame-ancestors 'none'" in page["content-security-policy"]
+    assert page["cross-origin-resource-policy"] == "same-origin"
+    assert page["x-frame-options"] == "DENY"
+
+
 # Files ---------------------------------------------------------------------------------------------------------------
 
 
