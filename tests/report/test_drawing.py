@@ -13,6 +13,7 @@ from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate_network
 from app.plan.scenario import Scenario
 from app.report.drawing import WIDTH, draw
+from app.report.other_networks_drawing import other_networks
 
 CATALOG = load_catalog()
 
@@ -108,6 +109,16 @@ def test_a_rail_and_the_longest_way_can_be_followed():
 def test_spare_ports_are_hollow_ticks():
     assert not drawn().ticks
     assert drawn(gpus=1016, management_links=4, nodes_per_unit=32).ticks
+
+
+def test_storage_and_management_networks_are_drawn_as_they_are_bought():
+    plan = evaluate_network(Scenario(storage_network=True, management_network=True), CATALOG)
+    drawing = other_networks(plan.fabric.networks, CATALOG)
+    for network in plan.fabric.networks:
+        assert f"{network.links.node_leaf:,} links to {network.leaf_switches} leaves" in drawing.description
+    kinds = [box.kind for box in drawing.boxes]
+    assert kinds.count("leaf") == sum(network.leaf_switches for network in plan.fabric.networks)
+    assert max(box.x + box.width for box in drawing.boxes) <= drawing.width
 
 
 def test_no_fabric_no_drawing():

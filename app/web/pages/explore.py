@@ -13,6 +13,7 @@ from app.plan.result import NetworkPlan
 from app.plan.scenario import Scenario
 from app.report import drawing, drawn_parts, method, tables
 from app.report.charts import curve_charts, plan_charts
+from app.report.other_networks_drawing import other_networks
 from app.report.rack_drawing import RackOf, rack_elevations
 from app.studies import all_reduce_curves, curve, nccl_tests, port_cost
 from app.studies.failed_parts import failed_parts, link_loads
@@ -180,6 +181,7 @@ def _fabrics(request: Request, bound: form.BoundForm) -> Response:
         "topology": form.shown("topology", part.topology, loaded),
         "drawing": drawing.draw(part, plan.cluster, switch, cluster.scale_up.name) if part.shape else None,
         "racks": _elevations(plan, loaded),
+        "others": other_networks(part.networks, loaded) if part.networks else None,
         "findings": plan.findings,
         "failed": failed_parts(scenario, loaded, whole.all_reduce.message, whole.training.parallelism),
         "loads": link_loads(scenario, loaded),
