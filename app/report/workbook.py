@@ -2,15 +2,60 @@
 
 import io
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import fsum, isclose
 from typing import Any
 
 import xlsxwriter
+from xlsxwriter.utility import xl_rowcol_to_cell
 
 Sheet = tuple[str, Sequence[str], Iterable[Sequence[Any]]]
 """Its title, headings and rows."""
 CREATED = datetime(2000, 1, 1, tzinfo=UTC)
 """The same for every workbook, so that the same tables are the same bytes."""
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A cell that a spreadsheet works out, and what it comes to."""
+
+    text: str
+    value: float
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+SAME = 1e-9
+"""Relative difference up to which a formula gives the number that the plan has."""
+
+
+def with_formulas(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    """The rows of a table, typical costs as quantity × price of one and a last row as the sum of those above it.
+
+    A cell is a formula only where that gives its own number, so a ledger adds up to the plan. Ranges stay numbers: the
+    ends of a sum are not the sums of ends.
+    """
+    listed = [list(row) for row in rows]
+    names = [heading.partition(" [")[0] for heading in headings]
+    if {"quantity", "unit_price typical", "cost typical"} <= set(names):
+        many, price, cost = (names.index(name) for name in ("quantity", "unit_price typical", "cost typical"))
+        for place, row in enumerate(listed, start=1):
+            if row[many] and row[price] and isclose(row[many] * row[price], row[cost] or 0.0, rel_tol=SAME):
+                row[cost] = Formula(f"={xl_rowcol_to_cell(place, many)}*{xl_rowcol_to_cell(place, price)}", row[cost])
+    for column in (place for place, name in enumerate(names) if name.endswith(" typical")):
+        _sum_up(listed, column)
+    return listed
+
+
+def _sum_up(rows: list[list[Any]], column: int) -> None:
+    """Let the last row add up the others, where it is their sum."""
+    *values, whole = [cell.value if isinstance(cell := row[column], Formula) else cell for row in rows] or [None]
+    numbers = [value for value in values if isinstance(value, int | float)]
+    if len(numbers) > 1 and whole and isclose(fsum(numbers), whole, rel_tol=SAME):
+        first, last = xl_rowcol_to_cell(1, column), xl_rowcol_to_cell(len(values), column)
+        rows[-1][column] = Formula(f"=SUM({first}:{last})", whole)
 
 
 def written(sheets: Iterable[Sheet]) -> bytes:
@@ -26,13 +71,17 @@ def written(sheets: Iterable[Sheet]) -> bytes:
     for title, headings, rows in sheets:
         sheet = book.add_worksheet(sheet_name(title, used))
         sheet.freeze_panes(1, 0)
-        listed = [list(row) for row in rows]
+        listed = with_formulas(headings, rows)
         for column, heading in enumerate(headings):
             longest = max([len(str(heading)), *(len(str(row[column])) for row in listed[:200])])
             sheet.set_column(column, column, min(max(longest + 2, 10), 60))
         sheet.write_row(0, 0, headings, bold)
         for number, row in enumerate(listed, start=1):
-            sheet.write_row(number, 0, row)
+            for column, cell in enumerate(row):
+                if isinstance(cell, Formula):
+                    sheet.write_formula(number, column, cell.text, None, cell.value)
+                else:
+                    sheet.write(number, column, cell)
     book.close()
     return buffer.getvalue()
 

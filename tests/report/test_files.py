@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -106,6 +107,24 @@ def test_workbook_holds_numbers_as_numbers_and_text_as_text():
     assert leaf[2] == 32
     assert leaf[6] == pytest.approx(1.12e6 * 0.9)
     assert book.sheetnames[0] == "About"
+
+
+def test_a_workbook_works_out_costs_and_sums_and_comes_to_the_plan():
+    plan = evaluate(Scenario(), CATALOG)
+    made = files.plan_xlsx(plan, CATALOG)
+    formulas, values = (
+        load_workbook(io.BytesIO(made), data_only=shown)["Bill of materials"] for shown in (False, True)
+    )
+    names = [cell.value for cell in formulas[1]]
+    place = names.index("cost typical [USD]")
+    *lines, whole = [row[place] for row in formulas.iter_rows(min_row=2)]
+    products = [cell for cell in lines if cell.data_type == "f"]
+    assert len(products) > 3
+    for cell in products:
+        many, price = (values[at].value for at in re.findall(r"[A-Z]+\d+", cell.value))
+        assert values[cell.coordinate].value == pytest.approx(many * price)
+    assert whole.value == f"=SUM({lines[0].coordinate}:{lines[-1].coordinate})"
+    assert values[whole.coordinate].value == pytest.approx(plan.fabric.cost.typical)
 
 
 def test_sheet_names_are_legal_and_differ():
