@@ -22,7 +22,7 @@ def verdict(plan: Plan, cluster: Cluster, request: ModelRequest, catalog: Catalo
     """One or two sentences a director repeats in a meeting."""
     costs, bottleneck = plan.costs, plan.bottleneck
     model = model_name(request, catalog)
-    network = f" on {cluster.scale_out.name}" if cluster.nodes > 1 else ""
+    network = _network(cluster)
     gpus = f"{cluster.gpus:,} {cluster.gpu.name}{network}"
     time = plan.training.time_to_train
     if plan.fabric.shape is None and cluster.nodes > 1 and cluster.nics_per_node > 0:
@@ -32,11 +32,19 @@ def verdict(plan: Plan, cluster: Cluster, request: ModelRequest, catalog: Catalo
     days = _shown(time)
     campaign = plan.training.campaign_time
     calendar = f", {_shown(campaign)} by the calendar" if campaign else ""
-    prices = [f"{_shown(band)} {how}" for band, how in ((costs.per_run, "owned"), (costs.rental, "rented")) if band]
-    price = f", for {' or '.join(prices)}" if prices else ""
-    first = f"{gpus} train {model} on {show(request.training_tokens, '1')} tokens in about {days}{calendar}{price}."
+    moneys = ((costs.capital, "to buy"), (costs.per_run, "for this run"), (costs.rental, "rented"))
+    prices = ", ".join(f"{_shown(band)} {how}" for band, how in moneys if band)
+    price = f" {prices}." if prices else ""
+    first = f"{gpus} train {model} on {show(request.training_tokens, '1')} tokens in about {days}{calendar}.{price}"
     limit = LIMITS[bottleneck.resource] if bottleneck.resource else ""
     return f"{first} {limit}; {_networks(bottleneck, cluster)}" if limit else first
+
+
+def _network(cluster: Cluster) -> str:
+    """What joins the nodes, in words."""
+    if cluster.nodes < 2:
+        return ""
+    return f" on {cluster.scale_out.name}" if cluster.nics_per_node > 0 else " without network cards"
 
 
 def _shown(band: Band) -> str:
