@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import hypothesis
@@ -96,6 +96,12 @@ class Server:
             time.sleep(0.02)
         raise RuntimeError(f"the server did not start:\n{self.log.read_text()}")
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def stop(self) -> int:
         """Ask it to stop and wait; its exit status."""
         self.process.terminate()
@@ -109,11 +115,8 @@ class Server:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a running server."""
-    running = Server(tmp_path_factory.mktemp("server") / "log")
-    try:
+    with Server(tmp_path_factory.mktemp("server") / "log") as running:
         yield running.url()
-    finally:
-        running.stop()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """The search: it finds what a walk over every configuration finds."""
 
 import itertools
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -169,9 +170,10 @@ def test_more_bandwidth_never_slows_the_best():
 def test_everything_given_is_the_search_of_one(model, monkeypatch: pytest.MonkeyPatch):
     job, small = Job(4096.0, 48.0), replace(A100, memory_capacity=60e9)
     settings = itertools.product((1, 2), (1, 4, 5), (1, 2), (1, 8), (1, 3), (0, 1, 3), (0, 2), (False, True))
+    some = random.Random(11).sample(list(settings), 200)  # of 576
     asked = [
         FixedDegrees(t, p, v, 1, e, b, sharding, None, parallel, recompute)
-        for t, p, v, e, b, sharding, recompute, parallel in settings
+        for t, p, v, e, b, sharding, recompute, parallel in some
     ]
     alone = [best(Search(model, job, small, SOFT, CAL, LINKS, 16, given)) for given in asked]
     monkeypatch.setattr(FixedDegrees, "single", False)

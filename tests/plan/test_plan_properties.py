@@ -17,7 +17,7 @@ from app.plan.result import Plan
 from app.plan.scenario import Scenario
 
 CATALOG = load_catalog()
-PLANS = 150
+PLANS = 100
 SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 64, 72, 100, 128, 256, 512, 576, 1000, 1024, 2048, 4096, 8192, 16384)
 OTHERS: dict[str, tuple[Any, ...]] = {
     "precision": ("bf16", "fp8", "nvfp4"),

@@ -202,7 +202,15 @@ def test_the_default_page_is_light(client: TestClient) -> None:
 
 def test_every_link_within_the_page_has_a_target(client: TestClient) -> None:
     sections = [f"/plan/{key}" for key, section in SECTIONS.items() if not section.page]
-    for address in ("/", "/?gpus=1020", "/compare", "/size?deadline=60+days", "/curves", "/?gpus=x", *sections):
+    for address in (
+        "/",
+        "/?gpus=1020",
+        "/compare",
+        "/size?deadline=60+days&gpu=h100-sxm&gpus=2048",
+        "/curves",
+        "/?gpus=x",
+        *sections,
+    ):
         page = get(client, address, 422 if address == "/?gpus=x" else 200)
         ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
         assert len(ids) == len(set(ids)), [name for name in ids if ids.count(name) > 1]
