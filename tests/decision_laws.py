@@ -203,11 +203,10 @@ def never_less(asked: Asked, fewer: Asked, more: Asked, *names: str, slack: floa
 
 SPENT = ("nodes", "bought nodes", "fabric in place", "capital")
 """What switches are chosen by, and what follows it."""
-OWNED = ("a year", "total")
-"""What they are not chosen by, and outweigh where another node is bought."""
 DRAWN = ("power", "typical power")
-TRADED_MONEY, TRADED_POWER = 0.001, 0.02
-"""Share of it that cheaper switches may cost more to keep, and draw more than dearer ones of a larger cluster."""
+TRADED_TOTAL, TRADED_YEAR, TRADED_POWER = 0.001, 0.01, 0.02
+"""Share by which cheaper switches may cost more in a life and in a year, as their usual power does not choose them, and
+draw more than dearer ones of a larger cluster or a narrower taper."""
 
 
 def with_switches_of_its_own(asked: Asked, fewer: Asked, more: Asked) -> None:
@@ -215,7 +214,8 @@ def with_switches_of_its_own(asked: Asked, fewer: Asked, more: Asked) -> None:
     never_less(asked, fewer, more, *SPENT)
     small, large = bought({**asked, **fewer}), bought({**asked, **more})
     grown = large.get("bought nodes", 0) > small.get("bought nodes", 0)
-    never_less(asked, fewer, more, *OWNED, slack=NEAR if grown else TRADED_MONEY)
+    never_less(asked, fewer, more, "total", slack=NEAR if grown else TRADED_TOTAL)
+    never_less(asked, fewer, more, "a year", slack=TRADED_YEAR)
     never_less(asked, fewer, more, *DRAWN, slack=TRADED_POWER)
 
 
@@ -239,13 +239,18 @@ def more_gpus_cost_no_less(asked: Asked) -> None:
 
 
 def a_wider_taper_costs_no_more(asked: Asked) -> None:
-    """Fewer uplinks cost no more, and of the same switches draw and take no more; others may cost less, draw more."""
+    """Fewer uplinks cost no more, and of the same switches take no more room; what costs less may draw a little more.
+
+    So may the same switches: four of them more for fewer links, where the most that one draws has its modules in it.
+    """
     switches = of_the_same_switches(asked)
     for name in ("oversubscription", "spine_oversubscription"):
         own = asked.get(name, 1)
         for wider in (1.25 * own, 2 * own):
             never_less(asked, {name: wider}, {name: own}, "fabric in place", "capital")
-            never_less({**asked, **switches}, {name: wider}, {name: own})
+            same = {**asked, **switches}
+            never_less(same, {name: wider}, {name: own}, *SPENT, "racks")
+            never_less(same, {name: wider}, {name: own}, *DRAWN, slack=TRADED_POWER)
 
 
 SAME = (".cluster", ".fabric", ".all_reduce", ".training.step_time", ".training.time_to_train", ".training.mfu",

@@ -23,7 +23,7 @@ from app.plan.auxiliary_networks import AuxiliaryNetwork, auxiliary_networks
 from app.plan.band import Draws
 from app.plan.bill_of_materials import LEVELS, UNKNOWN, ZERO, PricedDesign, build, draws_or_nan
 from app.plan.cables import Cable, cable_list
-from app.plan.cheapest_design import choose, choose_all
+from app.plan.cheapest_design import BY_RAIL, choose, choose_all
 from app.plan.cluster import Cluster, look_up
 from app.plan.machine import CREDITED, PAUSED, Controls, controls, goodput, transport_of
 from app.plan.prices import PriceList
@@ -199,7 +199,7 @@ class Network:
         """
         own, spares = (self.cost, self.power, self.typical_power), self.cluster.request.spare_nodes
         if spares and self.built:
-            larger = replace(self.cluster, nodes=self.cluster.nodes + spares)
+            larger = _with_spares(self.cluster)
             wanted = choose(self.choices, larger, self.request, self.prices)
             if not findings.refused(wanted[1], larger, self.request, self.prices.catalog):
                 built = build(larger, self.request, self.prices, *wanted)
@@ -293,6 +293,8 @@ def design_network(cluster: Cluster, request: NetworkRequest, prices: PriceList)
     """
     choices = candidates(cluster, request, prices.catalog)
     wanted = choose(choices, cluster, request, prices) if choices and _needed(cluster) else None
+    if wanted and cluster.request.spare_nodes:
+        wanted = _as_with_spares(choices, cluster, request, prices) or wanted
     built = None
     if wanted and not findings.refused(wanted[1], cluster, request, prices.catalog):
         built = build(cluster, request, prices, *wanted)
@@ -305,6 +307,27 @@ def design_network(cluster: Cluster, request: NetworkRequest, prices: PriceList)
         built=built,
         auxiliary=tuple(auxiliary_networks(cluster, request, prices, built)),
     )
+
+
+def _with_spares(cluster: Cluster) -> Cluster:
+    """The cluster with its spare nodes among the others."""
+    return replace(cluster, nodes=cluster.nodes + cluster.request.spare_nodes)
+
+
+def _as_with_spares(
+    choices: tuple[SwitchPair, ...], cluster: Cluster, request: NetworkRequest, prices: PriceList
+) -> tuple[SwitchPair, layouts.Design] | None:
+    """What is built for the nodes that train of the switches, tiers and units of the network that has ports for the
+    spare nodes too; ``None`` where that cannot be built.
+    """
+    larger = _with_spares(cluster)
+    choice, design = choose(choices, larger, request, prices)
+    if findings.refused(design, larger, request, prices.catalog):
+        return None
+    units = {"nodes_per_unit": int(design.unit_nodes)} if request.topology in BY_RAIL else {}
+    same = request.model_copy(update={"tiers": int(design.tiers), **units})
+    wanted = choose((choice,), cluster, same, prices)
+    return None if findings.refused(wanted[1], cluster, same, prices.catalog) else wanted
 
 
 def _findings(network: Network) -> Iterator[Finding]:

@@ -24,14 +24,25 @@ def paid(plan: Plan) -> dict[str, float]:
 
 def test_spare_nodes_are_bought_with_ports_of_the_network():
     bare, spared, larger = plan_of(), plan_of(spare_nodes=6), plan_of(gpus=134 * 8)
-    # 6 nodes at $285,000, and what the network of 134 nodes costs more than that of 128: a fifth unit.
-    node, ports = paid(bare)["nodes"] / 128, paid(larger)["fabric"] - paid(bare)["fabric"]
-    assert paid(spared)["spare nodes"] == pytest.approx(6 * node + ports)
+    # 6 nodes at $285,000 and their part of the network of 134 nodes, five units of 27, which is built for the others.
+    node, whole = paid(bare)["nodes"] / 128, paid(larger)["fabric"]
+    assert paid(spared)["fabric"] + paid(spared)["spare nodes"] == pytest.approx(6 * node + whole)
+    assert paid(spared)["fabric"] > paid(bare)["fabric"]
+    assert spared.fabric.leaf_switches == larger.fabric.leaf_switches == 40
     assert paid(spared)["nodes"] == paid(bare)["nodes"]
     assert (spared.cluster.nodes, spared.cluster.spare_nodes) == (128, 6)
     assert spared.cluster.power.typical == pytest.approx(larger.cluster.power.typical)
     roles = {line.role: line.quantity for line in spared.cluster.bill_of_materials}
     assert roles == {"node": 128, "spare node": 6}
+
+
+def test_a_plan_with_spare_nodes_asked_again_is_the_same():
+    # 64 nodes alone are cheapest in two units of 32, with eight more in two of 38: a third unit of 32 drew 4 kW more.
+    first = plan_of(gpu="gh200", gpus=256, scale_out="ultra-ethernet-800", spare_nodes=8, oversubscription=8)
+    again = plan_of(**{name: value for name, value in first.scenario.items() if value is not None})
+    assert first.scenario["nodes_per_unit"] == 38
+    assert again.cluster.power.typical == first.cluster.power.typical
+    assert again.costs.capital.typical == pytest.approx(first.costs.capital.typical)
 
 
 def test_spare_nodes_that_no_network_has_ports_for_cost_as_much_as_those_that_train():
