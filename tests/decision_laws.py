@@ -175,6 +175,8 @@ def bought(asked: Asked) -> Mapping[str, float]:
 def _bought(scenario: Scenario) -> Mapping[str, float]:
     network = network_of(scenario, TYPICAL)
     owned = ownership(network.cluster, network, network.prices)
+    ports, drawn, _ = network.for_spares
+    fabric, power = float((network.cost + ports)[0]), float((network.power + drawn)[0])
     cluster = cluster_of(owned)
     found = {
         "nodes": cluster.nodes,
@@ -182,8 +184,8 @@ def _bought(scenario: Scenario) -> Mapping[str, float]:
         "racks": cluster.racks,
         "power": cluster.power.typical,
         "typical power": cluster.typical_power.typical,
-        "fabric": float(network.cost[0]),
-        "fabric in place": float(network.cost[0]) + owned.rates.infrastructure.typical * float(network.power[0]),
+        "fabric": fabric,
+        "fabric in place": fabric + owned.rates.infrastructure.typical * power,
         "capital": owned.capital.typical,
         "a year": float(np.ravel(owned.operating)[0]),
         "total": float(np.ravel(owned.total)[0]),
@@ -228,14 +230,15 @@ def of_the_same_switches(asked: Asked) -> Asked:
 def more_gpus_cost_no_less(asked: Asked) -> None:
     """A node or rack more, and twice as many GPUs, cost no less, and with the same switches draw and take no less.
 
-    With switches of its own the larger cluster may stand in fewer racks of switches.
+    With switches of its own the larger cluster may stand in fewer racks of switches. Parts alone may cost less where
+    copper reaches from smaller units and more switches draw more: 1,028 GH200 in pairs on NDR200, 6 % and 17 kW.
     """
     platform = CATALOG.platforms[CATALOG.gpus[asked["gpu"]].platform]
     unit = max(platform.gpus_per_node, platform.scale_up_domain)
     switches = of_the_same_switches(asked)
     for more in (asked["gpus"] + unit, 2 * asked["gpus"]):
         with_switches_of_its_own(asked, {"gpus": asked["gpus"]}, {"gpus": more})
-        never_less({**asked, **switches}, {"gpus": asked["gpus"]}, {"gpus": more})
+        never_less({**asked, **switches}, {"gpus": asked["gpus"]}, {"gpus": more}, *SPENT, *DRAWN, "total", "racks")
 
 
 def a_wider_taper_costs_no_more(asked: Asked) -> None:
