@@ -7,9 +7,10 @@ the ideal profile the textbook's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -97,6 +98,54 @@ def group_of(links: Links, axes: Sequence[Axis], exchanging: bool = True) -> Gro
     return _kept_group_of(links, tuple(axes), exchanging)
 
 
+def known_group_of(links: Links, axes: Sequence[Axis], exchanging: bool = True) -> Group:
+    """The same of arrays that many jobs on a cluster have in common, such as all degrees that a search tries.
+
+    Args:
+        links: of the cluster.
+        axes: stride and size of each axis of a group [1].
+        exchanging: as for `group_of`.
+
+    Source: as for :func:`group_of`.
+
+    >>> from app.formulas.training.examples import LINKS
+    >>> some = known_group_of(LINKS, [(1.0, np.array([8.0, 16.0]))])
+    >>> some.machine.domains, some is known_group_of(LINKS, [(1.0, np.array([8.0, 16.0]))])
+    (array([1., 2.]), True)
+    """
+    return _known_group_of(links, tuple((_Numbers.of(stride), _Numbers.of(size)) for stride, size in axes), exchanging)
+
+
+class _Numbers(NamedTuple):
+    """Numbers by what they are, so that what follows from them can be kept.
+
+    Attributes:
+        shape: of the array, or none [1].
+        content: its bytes [1].
+    """
+
+    shape: tuple[int, ...]
+    content: bytes
+
+    @classmethod
+    def of(cls, numbers: Array) -> _Numbers:
+        """The same of an array."""
+        array = np.asarray(numbers, np.float64)
+        return cls(array.shape, array.tobytes())
+
+    @property
+    def array(self) -> Array:
+        """As an array."""
+        array: Array = np.frombuffer(self.content).reshape(self.shape)[()]
+        return array
+
+
+@lru_cache(maxsize=128)
+def _known_group_of(links: Links, axes: tuple[tuple[_Numbers, _Numbers], ...], exchanging: bool) -> Group:
+    """Kept, with its algorithms, for the reason of `_kept_group_of`."""
+    return _group_of(links, [(stride.array, size.array) for stride, size in axes], exchanging)
+
+
 def _group_of(links: Links, axes: Sequence[Axis], exchanging: bool) -> Group:
     m, site = links.machine, links.site
     size, local = maximum(group_size(axes), 1.0), maximum(members(axes, links.domain), 1.0)
@@ -158,6 +207,46 @@ def _pair_of(links: Links, far: Array, network: Array) -> Group:
 
 _kept_pair_of = lru_cache(maxsize=64)(_pair_of)
 """Kept for the same reason."""
+
+
+def known_pair_of(links: Links, far: Array, network: Array) -> Group:
+    """Two neighbours, as :func:`pair_of` has them, of chains that many jobs on a cluster have in common.
+
+    Args:
+        links: of the cluster.
+        far: 1 where they are in two domains, else 0 [1].
+        network: share of the network rate that the chain is left with [1].
+
+    Source: as for :func:`pair_of`.
+
+    >>> from app.formulas.training.examples import LINKS
+    >>> known_pair_of(LINKS, np.array([0.0, 1.0]), 1.0).machine.domains
+    array([1., 2.])
+    """
+    return _known_pair_of(links, _Numbers.of(far), _Numbers.of(network))
+
+
+@lru_cache(maxsize=64)
+def _known_pair_of(links: Links, far: _Numbers, network: _Numbers) -> Group:
+    return _pair_of(links, far.array, network.array)
+
+
+class Groups(NamedTuple):
+    """How groups are made.
+
+    Attributes:
+        group_of: of some axes, as :func:`group_of`.
+        pair_of: of two neighbours, as :func:`pair_of`.
+    """
+
+    group_of: Callable[..., Group]
+    pair_of: Callable[..., Group]
+
+
+EACH = Groups(group_of, pair_of)
+"""Each for its own job."""
+KNOWN = Groups(known_group_of, known_pair_of)
+"""For degrees that many jobs on a cluster have in common, such as all that a search tries."""
 
 SAME_FORM = {"reduce-scatter": "all-gather"}
 """Collectives whose algorithms are those of another."""

@@ -165,6 +165,8 @@ class Parallelism:
         >>> Parallelism(sharding=2.0, data=8.0, pipeline=4.0).scatters_gradients(Software(reduces_each=1.0))
         0.0
         """
+        if not any_(software.reduces_each > 0):
+            return 0.0
         alone = (self.sharding == 2) & (self.pipeline <= 1) & (self.replicas > 1)
         return where(alone, software.reduces_each, 0.0)
 

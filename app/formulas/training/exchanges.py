@@ -13,11 +13,12 @@ from typing import NamedTuple
 from app.formulas import transformer
 from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.collectives.group_times import (
+    EACH,
     Group,
+    Groups,
     Links,
     collective_time,
     exchange_time,
-    group_of,
     pair_of,
     send_time,
 )
@@ -212,9 +213,13 @@ def pipeline_volume(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
 
 
 def layer_exchanges(
-    shape: Shape, job: Job, parallelism: Parallelism, software: Software, links: Links
+    shape: Shape, job: Job, parallelism: Parallelism, software: Software, links: Links, made: Groups = EACH
 ) -> LayerExchanges:
     """What one layer and micro-batch exchanges, each exchange once.
+
+    Args:
+        shape, job, parallelism, software, links: the model, a step of it, how it is spread, the stack, the cluster.
+        made: how groups are made.
 
     Returns:
         Tensor-, context- and expert-parallel exchanges, none where a degree is one [s].
@@ -230,11 +235,11 @@ def layer_exchanges(
     groups = layer_axes(parallelism)
     tensor = context = expert = NOTHING
     if any_(parallelism.tensor > 1):
-        group = group_of(links, groups["tensor_parallel"], exchanging=False)
+        group = made.group_of(links, groups["tensor_parallel"], exchanging=False)
         tensor = Exchange(_tensor_time(group, tensor_volume(shape, job, parallelism), parallelism), group.crosses)
     if any_(parallelism.context > 1):
-        ring = group_of(links, groups["context_parallel"], any_(parallelism.context_exchange != RING))
-        pair = pair_of(links, ring.crosses, ring.machine.ring_network)
+        ring = made.group_of(links, groups["context_parallel"], any_(parallelism.context_exchange != RING))
+        pair = made.pair_of(links, ring.crosses, ring.machine.ring_network)
         volume = context_volume(shape, job, parallelism)
         time = (parallelism.context - 1) * send_time(pair, volume)
         if any_(parallelism.context_exchange != RING):
@@ -244,7 +249,7 @@ def layer_exchanges(
             time = where(parallelism.context_exchange == RING, time, other)
         context = Exchange(time, ring.crosses)
     if any_(shape.expert_share > 0) and any_(parallelism.expert * parallelism.expert_tensor > 1):
-        group = group_of(links, groups["expert_parallel"])
+        group = made.group_of(links, groups["expert_parallel"])
         volumes = expert_volumes(shape, job, parallelism, software, group.machine.domains)
         expert = Exchange(exchange_time(group, *volumes), group.crosses)
     return LayerExchanges(tensor, context, expert)
@@ -297,11 +302,22 @@ def stage_place(parallelism: Parallelism, links: Links) -> tuple[Array, Array]:
 
 
 def replica_exchanges(
-    shape: Shape, job: Job, parallelism: Parallelism, software: Software, links: Links, bucket: Array
+    shape: Shape,
+    job: Job,
+    parallelism: Parallelism,
+    software: Software,
+    links: Links,
+    bucket: Array,
+    made: Groups = EACH,
 ) -> StepExchanges:
     """What the ranks that hold the same parameters exchange, the time of each exchange by itself [s].
 
     Gradients and weights of a step, or where parameters are sharded too a layer's gathers and scatter.
+
+    Args:
+        shape, job, parallelism, software, links: the model, a step of it, how it is spread, the stack, the cluster.
+        bucket: bytes that are exchanged at a time [B].
+        made: how groups are made.
 
     Source: Rajbhandari et al., "ZeRO", 2020, section 7.
 
@@ -317,7 +333,7 @@ def replica_exchanges(
     gathered = any_((p.sharding > 2) & (p.replicas > 1))
     if not (summed or gathered):
         return StepExchanges()
-    copied = _copied(held, p, links)
+    copied = _copied(held, p, links, made)
     by_name = _gradients(held, job, p, copied, bucket) if summed else {}
     if gathered:
         by_name |= _gathers(held, software, copied)
@@ -336,14 +352,14 @@ class _Copied(NamedTuple):
     expert: Group
 
 
-def _copied(held: Held, p: Parallelism, links: Links) -> _Copied:
+def _copied(held: Held, p: Parallelism, links: Links, made: Groups) -> _Copied:
     """All replicas, or those that share parameters."""
     sharded, sharers = p.sharding > 2, maximum(p.sharers, 1.0)
-    dense = group_of(links, copies(p, p.tensor, where(sharded, sharers, p.replicas)), exchanging=False)
+    dense = made.group_of(links, copies(p, p.tensor, where(sharded, sharers, p.replicas)), exchanging=False)
     if not any_(held.expert > 0):
         return _Copied(dense, dense)
     same = where(sharded, minimum(p.expert_replicas, sharers), p.expert_replicas)
-    return _Copied(dense, group_of(links, copies(p, p.expert * p.expert_tensor, same), exchanging=False))
+    return _Copied(dense, made.group_of(links, copies(p, p.expert * p.expert_tensor, same), exchanging=False))
 
 
 def gradient_exchange_time(group: Group, count: Array, job: Job, sharding: Array, bucket: Array) -> Array:
@@ -365,6 +381,7 @@ def gradient_exchange_time(group: Group, count: Array, job: Job, sharding: Array
     Source: Rajbhandari et al., "ZeRO", 2020, section 7 (the volumes); Li et al., "PyTorch distributed", 2020, section
     3.2.3 (the buckets).
 
+    >>> from app.formulas.collectives.group_times import group_of
     >>> from app.formulas.training.examples import JOB, LINKS
     >>> node = group_of(LINKS, [(1.0, 8.0)])
     >>> round(float(gradient_exchange_time(node, 1e9, JOB, 0.0, 1e9)), 6)  # all-reduce of 4 GB at 100 GB/s: 7/4 · 40 ms
@@ -426,6 +443,7 @@ def flat_gather_time(group: Group, volume: Array) -> Array:
 
     Source: Microsoft, DeepSpeed 0.3 (parameters of ZeRO-3 in flat buffers, one ring); the ring as in the library.
 
+    >>> from app.formulas.collectives.group_times import group_of
     >>> from app.formulas.training.examples import LINKS
     >>> round(float(flat_gather_time(group_of(LINKS, [(1.0, 16.0)]), 16e9)), 6)  # 15 GB at 10 GB/s
     1.5

@@ -32,11 +32,11 @@ from numpy.typing import NDArray
 
 from app.formulas import tail
 from app.formulas.arrays import Array, any_, maximum, minimum, where
-from app.formulas.collectives.group_times import Links, pair_of, send_time
+from app.formulas.collectives.group_times import EACH, KNOWN, Links, known_pair_of, pair_of, send_time
 from app.formulas.training import exchanges, step, traffic
 from app.formulas.training import memory as training_memory
 from app.formulas.training.arguments import ALL_TO_ALL, RING, Calibration, GpuRates, Job, Parallelism, Software
-from app.formulas.training.exchanges import Exchange, LayerExchanges, StepExchanges
+from app.formulas.training.exchanges import NOTHING, Exchange, LayerExchanges, StepExchanges
 from app.formulas.training.stacking import link_rows, rows_of, stacked, stacked_links
 from app.formulas.transformer import Held, Shape
 
@@ -52,15 +52,17 @@ SHORTEST_SHARE = 512
 """Tokens of a sequence that context parallelism leaves on a rank at least; shorter shares only add communication."""
 ROWS_AT_ONCE = 4_000
 """Configurations timed in one pass: their arrays stay in the processor's cache."""
-FIRST_BATCH = 4_000
+FIRST_BATCH = 8_000
 """Configurations timed first when there are many, those with the quickest layers."""
+FEW = 4_000
+"""Configurations up to which all are listed, however slow."""
 PRUNE_FACTOR = 2.0
-"""Times the best step beyond which a configuration is not timed to the end."""
+"""Times the best step beyond which one of more configurations is neither listed nor timed to the end."""
 PROMISING = 200
 """Configurations timed first at least where only the quickest are wanted: those with the quickest stages."""
 PROMISING_EACH = 4
 """As many for each that is wanted."""
-POOL = 4
+POOL = 10
 """Times as many among which these are looked for: those with the quickest layers."""
 ROUNDING = 1e-9
 """Share by which a bound may be above what it bounds, for being added up in another order."""
@@ -564,9 +566,9 @@ def best_of(
         times = _times(_Field.of(searches, fitted), quickest)
     else:
         counts = [len(fitting.memory) for _, fitting in fitted]
-        times = [(np.arange(count), np.full(count, np.nan)) for count in counts]
+        times = [(np.arange(count), np.full(count, np.nan), 0) for count in counts]
     return [
-        _result(search, *each, *timing, quickest)
+        _result(search, each, timing, quickest)
         for search, each, timing in zip(searches, fitted, times, strict=True)
     ]  # fmt: skip
 
@@ -576,11 +578,11 @@ def _capacity(search: Search) -> float:
 
 
 def _result(
-    search: Search, grid: _Grid, fitting: _Fitting, places: Whole, time: Numbers, quickest: int | None
+    search: Search, found: tuple[_Grid, _Fitting], timed: tuple[Whole, Numbers, int], quickest: int | None
 ) -> SearchResult:
     """The quickest of the places that are worth it, with their times."""
-    evaluated = int(np.count_nonzero(~np.isnan(time)))
-    order = np.argsort(time, kind="stable")[:quickest]
+    (grid, fitting), (places, time, evaluated) = found, timed
+    order = _order(time)[:quickest]
     places, time = places[order], time[order]
     columns = grid.columns(fitting.candidates.at(places))
     return SearchResult(
@@ -594,6 +596,13 @@ def _result(
         smallest_memory=fitting.smallest_memory,
         smallest=fitting.smallest,
     )
+
+
+def _order(times: Numbers) -> Whole:
+    """Places of times, quickest first; of equal ones the first, and what is not a number last."""
+    order = np.argsort(times)  # a quarter of the time of a stable one
+    ascending = times[order]
+    return order if np.all(ascending[1:] > ascending[:-1]) else np.argsort(times, kind="stable")
 
 
 @dataclass(frozen=True)
@@ -843,10 +852,14 @@ class _Field:
         merged = _as_one(searches)
         kinds, layer = _numbered([_distinct_layers(searches[0], *each) for each in fitted])
         layers, heads, sends = _layer_times(merged, [grid for grid, _ in fitted], kinds)
-        kept, state = _numbered([
-            _distinct(fitting.candidates.state, len(grid.sharding)) for grid, fitting in fitted
-        ])  # fmt: skip
-        between = _Between.of(merged, [grid for grid, _ in fitted], kept)
+        if len(fitted) == 1:
+            grid, fitting = fitted[0]
+            state, between = [fitting.candidates.state], _Between.of(merged, grid.kept).sending(merged, grid)
+        else:
+            kept, state = _numbered([
+                _distinct(fitting.candidates.state, len(grid.sharding)) for grid, fitting in fitted
+            ])  # fmt: skip
+            between = _Between.of_some(merged, [grid for grid, _ in fitted], kept)
         return cls(searches, merged, fitted, layer, layers, heads, sends, state, between)
 
     def least(self, place: int) -> Numbers:
@@ -871,7 +884,7 @@ class _Field:
             sent = self.between.rows(search, parallelism, self.sends[layer], state)
             pieces = step.Pieces(self.layers[layer], self.heads[layer], sent, self.between.state(search, state))
             rest = search.gpu, parallelism, search.software, search.calibration
-            return step.assemble(pieces, search.shape, search.job, *rest).time
+            return step.step_time(pieces, search.shape, search.job, *rest)
 
         return self._timed(time, chosen)
 
@@ -882,12 +895,9 @@ class _Field:
         linked: bool = True,
     ) -> list[Numbers]:
         """Some candidates of each search, timed block by block."""
-        parts = [
-            grid.columns(fitting.candidates.at(places))
-            | {"recompute": fitting.recompute[places], "layer": layer[places], "state": state[places]}
-            for (grid, fitting), layer, state, places in zip(self.fitted, self.layer, self.state, chosen, strict=True)
-        ]
-        columns: dict[str, NDArray[Any]] = _all_of(parts)
+        if len(chosen) == 1:
+            return [self._timed_alone(time, chosen[0])]
+        columns = _all_of([self._columns(owner, places) for owner, places in enumerate(chosen)])
         columns["owner"] = np.repeat(np.arange(len(chosen)), [len(places) for places in chosen])
         times = np.empty(len(columns["owner"]))
         for start in range(0, len(times), ROWS_AT_ONCE):
@@ -897,6 +907,28 @@ class _Field:
             search = _of_owners(self.merged, block.pop("owner"), linked)
             times[rows] = time(search, search.parallelism(block, recompute), layer, state)
         return np.split(times, list(accumulate(len(places) for places in chosen))[:-1])
+
+    def _columns(self, owner: int, places: Whole) -> dict[str, NDArray[Any]]:
+        """Some candidates of a search, setting by setting."""
+        (grid, fitting), layer, state = self.fitted[owner], self.layer[owner], self.state[owner]
+        settings = grid.columns(fitting.candidates.at(places))
+        return settings | {"recompute": fitting.recompute[places], "layer": layer[places], "state": state[places]}
+
+    def _timed_alone(self, time: Callable[[Search, Parallelism, Whole, Whole], Array], places: Whole) -> Numbers:
+        """Some candidates of the only search, timed block by block; many by what they share, which is then a number."""
+        search, (grid, fitting) = self.merged, self.fitted[0]
+        times, sharing = np.empty(len(places)), grid.sharding[fitting.candidates.state[places]]
+        kinds = [float(kind) for kind in SHARDINGS] if len(places) > ROWS_AT_ONCE else [None]
+        for kind in kinds:
+            of_kind = np.arange(len(places)) if kind is None else np.flatnonzero(sharing == kind)
+            for start in range(0, len(of_kind), ROWS_AT_ONCE):
+                rows = of_kind[start : start + ROWS_AT_ONCE]
+                block: dict[str, Any] = self._columns(0, places[rows])
+                layer, state, recompute = (block.pop(name) for name in ("layer", "state", "recompute"))
+                if kind is not None:
+                    block["sharding"] = kind
+                times[rows] = time(search, search.parallelism(block, recompute), layer, state)
+        return times
 
 
 def _as_one(searches: Sequence[Search]) -> Search:
@@ -959,21 +991,22 @@ def _layer_times(merged: Search, grids: Sequence[_Grid], kinds: Sequence[Whole])
         _distinct(kind // VARIANTS, len(grid.layers["tensor"])) for grid, kind in zip(grids, kinds, strict=True)
     ])  # fmt: skip
     owners = np.repeat(np.arange(len(grids)), [len(places) for places in settings])
-    columns = _all_of([_rows(grid.layers, places) for grid, places in zip(grids, settings, strict=True)])
-    each, search = _joined(variants), _of_owners(merged, owners)
-    shape, software, cal, once = search.shape, search.software, search.calibration, search.parallelism(columns)
-    sent = exchanges.layer_exchanges(shape, search.job, once, software, search.links)
-    heads = _table(step.head_time(shape, search.job, search.gpu, once, cal), columns)
+    each, search, alone = _joined(variants), _of_owners(merged, owners), len(grids) == 1
+    rows = _all_of([_rows(grid.layers, places) for grid, places in zip(grids, settings, strict=True)])
+    axes, among = (grids[0].open_layers, settings[0][each]) if alone else (rows, each)
+    shape, software, cal, once = search.shape, search.software, search.calibration, search.parallelism(axes)
+    sent = exchanges.layer_exchanges(shape, search.job, once, software, search.links, KNOWN if alone else EACH)
+    heads = _table(step.head_time(shape, search.job, search.gpu, once, cal), axes)
     every = LayerExchanges(*(
-        Exchange(_table(part.time, columns)[each], _table(part.crosses, columns)[each])
+        Exchange(_table(part.time, axes)[among], _table(part.crosses, axes)[among])
         for part in (sent.tensor, sent.context, sent.expert)
     ))  # fmt: skip
-    columns, variant = _rows(columns, each), _joined(kinds) % VARIANTS
+    columns, variant = _rows(rows, each), _joined(kinds) % VARIANTS
     columns["virtual_pipeline"] = np.where(variant < 3, 1.0, 2.0)
     search = _of_owners(merged, owners[each], linked=False)
     parallelism = search.parallelism(columns, variant % 3)
     layers = step.layer(shape, search.job, search.gpu, parallelism, software, cal, every).total
-    return _table(layers, columns), heads[each], _sends(grids, settings)[each]
+    return _table(layers, columns), heads[among], _sends(grids, settings)[each]
 
 
 def _places(far: Numbers, network: Array) -> Whole:
@@ -1008,6 +1041,7 @@ class _Between:
         places: which of the different places of stages each has [1].
         dense, expert, layer: parameters on a GPU, as `transformer.Held` has them [1].
         optimizer: time of updating them [s].
+        send: to the next stage, by places and volumes, where known; else none [s].
     """
 
     gather: Numbers
@@ -1020,22 +1054,28 @@ class _Between:
     expert: Numbers
     layer: Numbers
     optimizer: Numbers
+    send: Numbers | None = None
 
     @classmethod
-    def of(cls, merged: Search, grids: Sequence[_Grid], kept: Sequence[Whole]) -> _Between:
+    def of_some(cls, merged: Search, grids: Sequence[_Grid], kept: Sequence[Whole]) -> _Between:
         """Those of some states of each grid."""
         columns = _all_of([
             {name: _table(column, grid.kept)[states] for name, column in grid.kept.items()}
             for grid, states in zip(grids, kept, strict=True)
         ])  # fmt: skip
-        search = _of_owners(merged, np.repeat(np.arange(len(grids)), [len(states) for states in kept]))
+        return cls.of(_of_owners(merged, np.repeat(np.arange(len(grids)), [len(states) for states in kept])), columns)
+
+    @classmethod
+    def of(cls, search: Search, columns: Mapping[str, Numbers]) -> _Between:
+        """Those of some states, or of all over open axes."""
         states, cal = search.parallelism(columns), search.calibration
+        made = EACH if isinstance(search.gpus, np.ndarray) else KNOWN
         known = step.state_of(search.shape, search.job, search.gpu, states, cal, 1.0)
         if search.fixed.sharding is None:  # among several replicas nobody shares nothing
             states = replace(states, sharding=maximum(states.sharding, float(OPTIMIZER)))
         alone = exchanges.replica_exchanges(
-            search.shape, search.job, states, search.software, search.links, cal.bucket
-        )  # fmt: skip
+            search.shape, search.job, states, search.software, search.links, cal.bucket, made
+        )
 
         def together(*parts: Exchange) -> Numbers:
             return _table(sum(traffic.beside_computation(part, cal) for part in parts), columns)
@@ -1047,12 +1087,24 @@ class _Between:
             data=together(alone.data, alone.expert_data),
             far=_table(far, columns),
             network=_table(network, columns),
-            places=_places(_table(far, columns), network),
+            places=_places(_table(far, columns), network if np.ndim(network) == 0 else _table(network, columns)),
             dense=_table(known.held.dense, columns),
             expert=_table(known.held.expert, columns),
             layer=_table(known.held.layer, columns),
             optimizer=_table(known.optimizer, columns),
         )
+
+    def sending(self, search: Search, grid: _Grid) -> _Between:
+        """The same with the time of every volume between stages, where these are not too many."""
+        axes = {name: axis for name, axis in grid.open_layers.items() if name in ("tensor", "context", "micro_batch")}
+        volumes = _table(exchanges.pipeline_volume(search.shape, search.job, search.parallelism(axes)), axes)
+        kinds = int(self.places.max(initial=0)) + 1
+        if kinds * len(volumes) > ROWS_AT_ONCE:
+            return self
+        far, network = np.zeros((kinds, 1)), np.ones((kinds, 1))
+        far[self.places, 0], network[self.places, 0] = self.far, self.network
+        send = np.asarray(send_time(known_pair_of(search.links, far, network), volumes))
+        return replace(self, send=np.broadcast_to(send, (kinds, len(volumes))))
 
     def state(self, search: Search, state: Whole) -> step.State:
         """What some candidates hold and how long they take to update it, by the states that they have."""
@@ -1062,6 +1114,18 @@ class _Between:
     def rows(self, search: Search, parallelism: Parallelism, sends: Whole, state: Whole) -> StepExchanges:
         """Those of some candidates, by the states that they have; equal sends between stages are timed once."""
         sharded = parallelism.sharding == PARAMETERS
+        flat = any_(search.software.flat_sharding > 0)
+        return StepExchanges(
+            pipeline=Exchange(self._send(search, parallelism, sends, state), self.far[state]),
+            gather=Exchange(where(sharded, self.gather[state], 0.0)) if any_(sharded) else NOTHING,
+            flat_gather=Exchange(where(sharded, self.flat_gather[state], 0.0)) if flat else NOTHING,
+            data=Exchange(where(sharded, 0.0, self.data[state])),
+        )
+
+    def _send(self, search: Search, parallelism: Parallelism, sends: Whole, state: Whole) -> Numbers:
+        """Time of sending between the stages of some candidates [s]."""
+        if self.send is not None:
+            return self.send[self.places[state], sends]
         key = sends * (int(self.places.max()) + 1) + self.places[state]
         distinct, place = _distinct(key, int(key.max()) + 1)
         first = np.empty(len(distinct), np.int64)
@@ -1069,51 +1133,78 @@ class _Between:
         some, volume = state[first], np.asarray(exchanges.pipeline_volume(search.shape, search.job, parallelism))
         links = link_rows(search.links, first) if isinstance(search.gpus, np.ndarray) else search.links
         send = np.asarray(send_time(pair_of(links, self.far[some], self.network[some]), volume[first]))
-        return StepExchanges(
-            pipeline=Exchange(send[place], self.far[state]),
-            gather=Exchange(where(sharded, self.gather[state], 0.0)),
-            flat_gather=Exchange(where(sharded, self.flat_gather[state], 0.0)),
-            data=Exchange(where(sharded, 0.0, self.data[state])),
-        )
+        return send[place]
 
 
-def _times(field: _Field, quickest: int | None) -> list[tuple[Whole, Numbers]]:
-    """Which of the fitting candidates of each search are worth timing, and their step times [s].
+_Places = list[Whole]
+"""Some candidates of each search."""
 
-    A step takes at least the layers of its deepest stage for every micro-batch. Where that alone is `PRUNE_FACTOR`
-    times the best step found among the most promising, the rest is not worked out; nor, where only the quickest are
-    asked for, what takes longer than as many others without anything exchanged.
-    """
-    counts = [len(fitting.memory) for _, fitting in field.fitted]
-    times = [np.full(count, np.nan) for count in counts]
-    first = FIRST_BATCH if quickest is None else max(PROMISING, PROMISING_EACH * quickest)
-    # Few candidates are all timed: nothing bounds them.
-    least = [field.least(place) if count > first else np.empty(0) for place, count in enumerate(counts)]
 
-    def clock(chosen: Sequence[Whole]) -> None:
-        for time, places, values in zip(times, chosen, field.clock(chosen), strict=True):
+def _times(field: _Field, quickest: int | None) -> list[tuple[Whole, Numbers, int]]:
+    """Which fitting candidates of each search are worth listing, their step times [s], and how many were timed."""
+    times = [np.full(len(fitting.memory), np.nan) for _, fitting in field.fitted]
+
+    def clock(chosen: _Places) -> None:
+        _fill(times, chosen, field.clock)
+
+    worth = _all_worth(field, times, clock) if quickest is None else _quickest(field, times, clock, quickest)
+    return [
+        (places, time[places], int(np.count_nonzero(~np.isnan(time))))
+        for places, time in zip(worth, times, strict=True)
+    ]  # fmt: skip
+
+
+def _fill(times: list[Numbers], chosen: _Places, form: Callable[[_Places], list[Numbers]]) -> None:
+    """Fill in the times of some candidates, where there are any."""
+    if any(map(len, chosen)):
+        for time, places, values in zip(times, chosen, form(chosen), strict=True):
             time[places] = values
 
-    if quickest is None:
-        clock([_lowest(bounds, first) for bounds in least])
-        enough = [PRUNE_FACTOR * float(np.fmin.reduce(time, initial=np.nan)) for time in times]
-    else:
-        pools = [_lowest(bounds, POOL * first) for bounds in least]
-        clock([pool[np.argsort(time)[:first]] for pool, time in zip(pools, field.undisturbed(pools), strict=True)])
-        enough = [_nth(time, quickest) if len(bounds) else np.inf for time, bounds in zip(times, least, strict=True)]
+
+def _all_worth(field: _Field, times: list[Numbers], clock: Callable[[_Places], None]) -> _Places:
+    """All that may be within `PRUNE_FACTOR` of the best, or all where there are few.
+
+    A step takes at least the layers of its deepest stage for every micro-batch. Where that alone is so many times the
+    best step found among the most promising, the rest is not worked out.
+    """
+    least = [field.least(place) if len(time) > FEW else np.zeros(len(time)) for place, time in enumerate(times)]
+    clock([_lowest(bounds, FIRST_BATCH) for bounds in least])
+    enough = [PRUNE_FACTOR * float(np.fmin.reduce(time, initial=np.nan)) for time in times]
     # What is not a number stays, and comes last.
     worth = [np.flatnonzero(~(bounds > most)) for bounds, most in zip(least, enough, strict=True)]
-    if quickest is not None:
-        times_alone = field.undisturbed(worth)
-        worth = [
-            places[~(time > most)] for places, time, most in zip(worth, times_alone, enough, strict=True)
-        ]  # fmt: skip
-    worth = [
-        places if len(bounds) else np.arange(len(time))
-        for places, bounds, time in zip(worth, least, times, strict=True)
-    ]
     clock([places[np.isnan(time[places])] for places, time in zip(worth, times, strict=True)])
-    return [(places, time[places]) for places, time in zip(worth, times, strict=True)]
+    return worth
+
+
+def _quickest(field: _Field, times: list[Numbers], clock: Callable[[_Places], None], many: int) -> _Places:
+    """All that may be among so many of the quickest, or all where there are few.
+
+    A step takes at least its stages and bubble with nothing exchanged. What takes longer for these alone than as many
+    others altogether is not worked out; nor these, in a large space, where that is so of the layers of its deepest
+    stage.
+    """
+    first = max(PROMISING, PROMISING_EACH * many)
+    alone = [np.full(len(time), np.nan) for time in times]
+    least = [
+        field.least(place) if len(time) > POOL * first else np.zeros(len(time)) for place, time in enumerate(times)
+    ]
+
+    def bound(chosen: _Places) -> None:
+        unbound = [
+            places[np.isnan(time[places])] if len(time) > first else places[:0]
+            for places, time in zip(chosen, alone, strict=True)
+        ]
+        _fill(alone, unbound, field.undisturbed)
+
+    pools = [_lowest(bounds, POOL * first) for bounds in least]
+    bound(pools)
+    clock([pool[_lowest(time[pool], first)] for pool, time in zip(pools, alone, strict=True)])
+    enough = [_nth(time, many) if len(time) > first else np.inf for time in times]
+    near = [np.flatnonzero(~(bounds > most)) for bounds, most in zip(least, enough, strict=True)]
+    bound(near)
+    worth = [places[~(time[places] > most)] for places, time, most in zip(near, alone, enough, strict=True)]
+    clock([places[np.isnan(time[places])] for places, time in zip(worth, times, strict=True)])
+    return worth
 
 
 def _lowest(bounds: Numbers, many: int) -> Whole:

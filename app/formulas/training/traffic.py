@@ -74,6 +74,8 @@ def beside_computation(exchange: Exchange, calibration: Calibration) -> Array:
     >>> beside_computation(Exchange(8.0, 1.0), slower), beside_computation(Exchange(8.0, 0.0), slower)
     (10.0, 8.0)
     """
+    if not isinstance(exchange.crosses, np.ndarray) and not exchange.crosses > 0:
+        return exchange.time
     return exchange.time / where(exchange.crosses > 0, calibration.scale_out, 1.0)
 
 
