@@ -117,6 +117,8 @@ function dress(root) {
   }
   offerExploring(root);
   showPins();
+  const unfinished = root.querySelector("[data-unfinished]");
+  if (unfinished) go(unfinished.href, { write: "", over: {} });
   settle([...root.querySelectorAll("main > section, .sections > section")]);
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from time import monotonic
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import ConfigDict, FailFast, Field
@@ -129,6 +129,9 @@ class Candidate:
     next_time: float | None = result("s", "Next one saves", "The time that the next of the front saves.", default=None)
 
 
+C = TypeVar("C", bound=Candidate)
+
+
 @record
 class BreakEven:
     """From how many GPUs on InfiniBand pays over Ethernet, for one GPU."""
@@ -191,7 +194,7 @@ def size(
     whole_catalog, catalog = catalog, catalog.typical_only()
     until = monotonic() + seconds
     search = _Search(question, catalog, lambda: monotonic() < until and not stopped())
-    pairs = list(_pairs(question, catalog))
+    pairs = list(pairs_of(question, catalog))
     search.double(pairs)
     if not any(candidate and candidate.meets for candidate in search.tried.values()):
         search.exactly(_soonest_at_most(question, catalog, search.tried))
@@ -206,7 +209,7 @@ def size(
     meeting = [candidate for candidate in feasible if candidate.meets]
     cheapest = _cheapest(meeting)
     return Answer(
-        front=_front(feasible),
+        front=front_of(feasible),
         cheapest=cheapest[0] if cheapest else None,
         ties=cheapest[1:],
         fastest=min(meeting, key=lambda candidate: (candidate.time_to_train, candidate.cost), default=None),
@@ -299,24 +302,24 @@ class _Search:
 
         @cache
         def design() -> None:
-            every = ((pair, gpus) for pair in pairs for gpus in _doubled(pair[0], most, self.catalog))
-            design_together((_scenario(self.plain, (*pair, gpus)) for pair, gpus in every), self.catalog)
+            every = ((pair, gpus) for pair in pairs for gpus in doubled(pair[0], most, self.catalog))
+            design_together((scenario_of(self.plain, (*pair, gpus)) for pair, gpus in every), self.catalog)
 
         for gpu in dict.fromkeys(gpu for gpu, _ in pairs):
             networks = tuple(scale_out for its_gpu, scale_out in pairs if its_gpu == gpu)
             try:
-                line = _doubling(self.plain, gpu, networks, most, self.catalog, _Watch(self.go_on, design))
+                line = _doubling(self.plain, gpu, networks, most, self.catalog, Watch(self.go_on, design))
             except _CutOffError as cut:
                 line = cut.outcomes
             for key, outcome in line.items():
-                self.tried[key] = outcome and _candidate(self.question, key, outcome)
+                self.tried[key] = outcome and judged(self.question, key, outcome)
                 if outcome is None or outcome.exact:
                     self.exact.add(key)
 
     def exactly(self, keys: Iterable[Key]) -> None:
         """Try some clusters as their plans are made."""
         wanted = [key for key in dict.fromkeys(keys) if key[2] >= 1 and key not in self.exact]
-        outcomes: dict[Key, _Outcome | None] = {}
+        outcomes: dict[Key, Outcome | None] = {}
         for gpu in dict.fromkeys(gpu for gpu, *_ in wanted):
             if self.go_on():
                 keys_of_gpu = tuple(key for key in wanted if key[0] == gpu)
@@ -325,14 +328,14 @@ class _Search:
             if key in outcomes:
                 outcome = outcomes[key]
                 self.exact.add(key)
-                self.tried[key] = outcome and _candidate(self.question, key, outcome)
+                self.tried[key] = outcome and judged(self.question, key, outcome)
 
     def settle(self) -> None:
         """Plan what would be named, until all that is named is a plan."""
         for _ in range(3):
             feasible = [candidate for candidate in self.tried.values() if candidate]
             meeting = [candidate for candidate in feasible if candidate.meets]
-            named = [*_front(feasible), *_cheapest(meeting)]
+            named = [*front_of(feasible), *_cheapest(meeting)]
             for key in (
                 lambda candidate: candidate.time_to_train,
                 lambda candidate: candidate.cost * candidate.time_to_train,
@@ -344,7 +347,7 @@ class _Search:
             self.exactly(sorted(unplanned))
 
 
-class _Outcome(NamedTuple):
+class Outcome(NamedTuple):
     """What a cluster takes and costs, whatever the limits; not exact where another network's ways to run stand for its
     own.
     """
@@ -359,7 +362,7 @@ class _Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Watch:
+class Watch:
     """Whether anybody still waits, and what designs all fabrics; no part of what a cache keeps results by."""
 
     go_on: Callable[[], bool] = field(compare=False)
@@ -369,60 +372,77 @@ class _Watch:
 class _CutOffError(TimeoutError):
     """Time ran out; what was found until then."""
 
-    def __init__(self, outcomes: Mapping[Key, _Outcome | None]) -> None:
+    def __init__(self, outcomes: Mapping[Key, Outcome | None]) -> None:
         self.outcomes = outcomes
 
 
 @lru_cache(maxsize=64)
 def _doubling(
-    plain: Scenario, gpu: str, networks: tuple[str, ...], most: int, catalog: Catalog, watch: _Watch
-) -> Mapping[Key, _Outcome | None]:
-    """Clusters of one GPU in sizes that double.
-
-    The parallelism is searched on the cheapest network and timed on the others. Kept: a question with other limits asks
-    for the same.
-    """
-    sizes = _doubled(gpu, most, catalog)
-    lines: list[dict[Key, Network]] = []
-    for gpus in sizes:
-        if not watch.go_on():
-            break
-        watch.design()
-        keys = [(gpu, scale_out, gpus) for scale_out in networks]
-        built = {key: network_of(_scenario(plain, key), catalog) for key in keys}
-        lines.append(dict(sorted(built.items(), key=lambda item: (math.isnan(item[1].cost[0]), item[1].cost[0]))))
-    firsts = [next(iter(line.items())) for line in lines]
-    searched = ways_to_run([_setup(_scenario(plain, key), catalog, network) for key, network in firsts], WAYS)
-    outcomes: dict[Key, _Outcome | None] = {
-        (gpu, scale_out, gpus): None for gpus in sizes[: len(lines)] for scale_out in networks
+    plain: Scenario, gpu: str, networks: tuple[str, ...], most: int, catalog: Catalog, watch: Watch
+) -> Mapping[Key, Outcome | None]:
+    """Clusters of one GPU in sizes that double. Kept: a question with other limits asks for the same."""
+    sizes = doubled(gpu, most, catalog)
+    lines = [[scenario_of(plain, (gpu, scale_out, gpus)) for scale_out in networks] for gpus in sizes]
+    found = run_together(lines, catalog, watch)
+    outcomes = {
+        (gpu, scale_out, gpus): outcome
+        for gpus, line in zip(sizes, found, strict=False)
+        for scale_out, outcome in zip(networks, line, strict=True)
     }
-    others: list[tuple[Key, Network, Ways, StepInputs]] = []
-    for line, ways in zip(lines, searched, strict=True):
-        if ways:
-            (first, network), *later = line.items()
-            outcomes[first] = _priced(network, ways, ways.step_time, exact=True)
-            fabrics = (
-                (key, built, training_job.fabric_on(built, _scenario(plain, key), catalog)) for key, built in later
-            )
-            others += [(key, built, ways, ways.setup.inputs.on(fabric)) for key, built, fabric in fabrics]
-    times = quickest_times([inputs for *_, inputs in others], [ways.parallelism for _, _, ways, _ in others])
-    for (key, network, ways, _), time in zip(others, times, strict=True):
-        outcomes[key] = _priced(network, ways, time, exact=False)
-    if len(lines) < len(sizes):
+    if len(found) < len(lines):
         raise _CutOffError(outcomes)
     return outcomes
 
 
-def _doubled(gpu: str, most: int, catalog: Catalog) -> list[int]:
+def run_together(
+    lines: Sequence[Sequence[Scenario]], catalog: Catalog, watch: Watch | None = None
+) -> list[list[Outcome | None]]:
+    """What clusters take and cost, in lines of which each has clusters that differ in their network alone.
+
+    The parallelism is searched on the cheapest network of a line and timed on its others. Fewer lines where time ran
+    out.
+    """
+    built: list[list[Network]] = []
+    for line in lines:
+        if watch and not watch.go_on():
+            break
+        if watch:
+            watch.design()
+        built.append([network_of(scenario, catalog) for scenario in line])
+    lines = lines[: len(built)]
+    firsts = [
+        min(range(len(networks)), key=lambda place: (math.isnan(networks[place].cost[0]), networks[place].cost[0]))
+        for networks in built
+    ]
+    starts = zip(lines, built, firsts, strict=True)
+    setups = [_setup(line[first], catalog, networks[first]) for line, networks, first in starts]
+    outcomes: list[list[Outcome | None]] = [[None] * len(line) for line in lines]
+    others: list[tuple[int, int, Ways, StepInputs]] = []
+    for row, ways in enumerate(ways_to_run(setups, WAYS)):
+        if ways is None:
+            continue
+        for place, network in enumerate(built[row]):
+            if place == firsts[row]:
+                outcomes[row][place] = _priced(network, ways, ways.step_time, exact=True)
+            else:
+                fabric = training_job.fabric_on(network, lines[row][place], catalog)
+                others.append((row, place, ways, ways.setup.inputs.on(fabric)))
+    times = quickest_times([inputs for *_, inputs in others], [ways.parallelism for *_, ways, _ in others])
+    for (row, place, ways, _), time in zip(others, times, strict=True):
+        outcomes[row][place] = _priced(built[row][place], ways, time, exact=False)
+    return outcomes
+
+
+def doubled(gpu: str, most: int, catalog: Catalog) -> list[int]:
     """Sizes that double from the smallest that is sold on [1]."""
     sizes = (_unit(catalog, gpu) << doubled for doubled in itertools.count())
     return [*itertools.takewhile(lambda gpus: gpus <= most, sizes)]
 
 
 @lru_cache(maxsize=64)
-def _outcomes(plain: Scenario, keys: tuple[Key, ...], catalog: Catalog) -> list[_Outcome | None]:
+def _outcomes(plain: Scenario, keys: tuple[Key, ...], catalog: Catalog) -> list[Outcome | None]:
     """Clusters as their plans are made. Kept: see `_doubling`."""
-    scenarios = [_scenario(plain, key) for key in keys]
+    scenarios = [scenario_of(plain, key) for key in keys]
     design_together(scenarios, catalog)
     networks = [network_of(scenario, catalog) for scenario in scenarios]
     setups = [_setup(scenario, catalog, network) for scenario, network in zip(scenarios, networks, strict=True)]
@@ -433,7 +453,7 @@ def _outcomes(plain: Scenario, keys: tuple[Key, ...], catalog: Catalog) -> list[
     ]  # fmt: skip
 
 
-def _scenario(plain: Scenario, key: Key) -> Scenario:
+def scenario_of(plain: Scenario, key: Key) -> Scenario:
     """One candidate as a scenario of its own."""
     return plain.model_copy(update=dict(zip(("gpu", "scale_out", "gpus"), key, strict=True)))
 
@@ -444,7 +464,7 @@ def _setup(scenario: Scenario, catalog: Catalog, network: Network) -> JobSetup:
     return JobSetup.of(network.cluster, request, catalog, step_inputs(network.cluster, fabric, request, catalog))
 
 
-def _priced(network: Network, ways: Ways, step_time: float, exact: bool) -> _Outcome | None:
+def _priced(network: Network, ways: Ways, step_time: float, exact: bool) -> Outcome | None:
     """What a run on a cluster takes and costs, by the time of a step; ``None`` where it cannot be built or finish."""
     seconds = ways.time_to_train(step_time)
     if not seconds > 0 or network.unbuildable:
@@ -452,7 +472,7 @@ def _priced(network: Network, ways: Ways, step_time: float, exact: bool) -> _Out
     owned = ownership(network.cluster, network, network.prices)
     drawn = owned.capital.values, owned.rental(seconds), owned.per_run(seconds), owned.power
     capital, rental, run, power = (float(np.ravel(values)[0]) for values in drawn)
-    return _Outcome(seconds, capital, rental, run, power, ways.quickest, exact)
+    return Outcome(seconds, capital, rental, run, power, ways.quickest, exact)
 
 
 def _worth_a_look(question: Question, tried: Mapping[Key, Candidate | None]) -> Iterator[Key]:
@@ -499,7 +519,7 @@ def _measured(question: Question) -> dict[float, str]:
     return {limit: fields[name] for name, limit in question.limits.items()}
 
 
-def _pairs(question: Question, catalog: Catalog) -> Iterator[tuple[str, str]]:
+def pairs_of(question: Question, catalog: Catalog) -> Iterator[tuple[str, str]]:
     for gpu in question.gpu:
         if question.scale_out:
             yield from ((gpu, scale_out) for scale_out in question.scale_out)
@@ -511,7 +531,7 @@ def _pairs(question: Question, catalog: Catalog) -> Iterator[tuple[str, str]]:
                 yield gpu, min(of_family, key=lambda entry: abs(entry.port_rate.typical / rate - 1)).key
 
 
-def _candidate(question: Question, key: Key, outcome: _Outcome) -> Candidate | None:
+def judged(question: Question, key: Key, outcome: Outcome) -> Candidate | None:
     """A cluster held against the limits; ``None`` where nobody knows its cost."""
     cost = {"capital": outcome.capital, "rental": outcome.rental, "run": outcome.run}[question.budget_kind]
     if not cost > 0:
@@ -542,7 +562,7 @@ def _cheapest(meeting: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(candidate for candidate in best.values() if first and candidate.cost < first.cost * (1 + TIE))
 
 
-def _front(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def front_of(candidates: Sequence[C]) -> tuple[C, ...]:
     """Those that no other beats in both time and cost, cheapest first, each with what the next dollar buys."""
     cheapest_first = sorted(candidates, key=lambda candidate: (candidate.cost, candidate.time_to_train))
     kept = front(cheapest_first, lambda candidate: candidate.time_to_train)
@@ -552,7 +572,7 @@ def _front(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     )
 
 
-def _before(point: Candidate, following: Candidate) -> Candidate:
+def _before(point: C, following: Candidate) -> C:
     """A point of the front with what the next one costs more, and saves."""
     more, saved = following.cost - point.cost, point.time_to_train - following.time_to_train
     return replace(point, next_dollar=saved / more if more else None, next_cost=more, next_time=saved)

@@ -34,6 +34,7 @@ from app.web.pages import (
     serve_size,
     size,
     start,
+    whole_catalog,
 )
 
 
@@ -79,6 +80,7 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
         serve_size,
         size,
         explore,
+        whole_catalog,
         calibrate,
         cost,
         reference,

@@ -41,6 +41,7 @@ NAVIGATION = (
     ("/calibrate", "Calibrate"),
     ("/fabric", "Fabric"),
     ("/cost", "Cost"),
+    ("/explore", "Explore"),
     ("/catalog", "Catalogue"),
     ("/accuracy", "Accuracy"),
     ("/method", "Method"),
@@ -234,7 +235,11 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
     query = scenario.query() if scenario else ""
     suffix = f"?{query}" if query else ""
 
-    queries = dict.fromkeys(ABOUT_THE_SCENARIO, suffix) | {"/size": "?" + urlencode(job_to_size(scenario))}
+    job = urlencode(scenario.only(*OF_THE_JOB).asked()) if scenario else ""
+    queries = dict.fromkeys(ABOUT_THE_SCENARIO, suffix) | {
+        "/size": "?" + urlencode(job_to_size(scenario)),
+        "/explore": f"?{job}" if job else "",
+    }
 
     def link(to: str, **changes: object) -> str:
         """The address of a page about the same scenario, with some fields changed."""

@@ -42,7 +42,7 @@ FIXED = (
     "/catalog", "/method", "/accuracy", "/docs", "/docs/try", "/healthz", "/readyz", "/metrics", "/openapi.json",
     "/api/v1/catalog", "/api/v1/accuracy", "/static/app.js", "/static/style.css", "/nowhere", "/api/v1/nowhere",
 )  # fmt: skip
-BOUNDED = ("/size", "/api/v1/size", "/api/v1/sweep")
+BOUNDED = ("/size", "/explore", "/api/v1/size", "/api/v1/sweep")
 
 VAST = "gpu=h800-sxm&gpus=1000000&scale_out=spectrum-x-800&topology=fat-tree&oversubscription=4"
 MANY = "&".join(
@@ -52,6 +52,7 @@ MANY = "&".join(
 LOADS = (
     f"/api/v1/size?gpus=131072&global_batch=720720&{MANY}",
     f"/size?gpus=131072&global_batch=720720&{MANY}",
+    f"/explore?gpus=131072&global_batch=720720&{MANY}",
     "/export/cables.csv?gpus=1000000&nics_per_node=576&gpus_per_node=1&scale_out=roce-400",
     f"/export/cables.csv?{VAST}",
     f"/api/v1/plan?{VAST}&tensor_parallel=8&pipeline_parallel=1&micro_batch=1&global_batch=1000000",

@@ -19,6 +19,7 @@ PAGES = (
     "/?gpus=twelve",
     "/compare?b.scale_out=roce-400&c.scale_out=tcp-400",
     "/size?deadline=200+days&gpu=h100-sxm&gpus=2048",
+    "/explore?gpu=h100-sxm&gpus=256&deadline=2+years",
     "/serve?gpus=64&serving=disaggregated",
     "/serve/size?gpu=h200-sxm&gpu=gb200&model=deepseek-v3&tpot_limit=33+ms",
     "/curves",

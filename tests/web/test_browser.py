@@ -7,7 +7,9 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from app.catalog.load import load_catalog
 from app.report.charts import svg
+from app.studies import whole_catalog
 
 DRAWN = ".canvas .main-svg"
 LIGHT = re.compile(r"rgb\((29, 28, 25|91, 88, 79)\)")
@@ -164,6 +166,17 @@ def test_share_a_link_and_get_the_same_page(planner: Page, browser: Browser, ser
     expect(other.locator("#verdict")).to_have_text(planner.locator("#verdict").inner_text())
     assert "catalog_version" in link
     other.context.close()
+
+
+def test_the_cloud_of_the_catalogue_is_completed_by_itself_and_narrowed_down(page: Page, server: str) -> None:
+    page.goto(f"{server}/explore?model=llama-3-8b&gpus=16")
+    expect(page.locator("[data-unfinished]")).to_have_count(0, timeout=60_000)
+    verdict = page.locator("#verdict")
+    expect(verdict).to_contain_text(f"{len(whole_catalog.sold(load_catalog()))} kinds of GPU")
+    page.get_by_label("Power limit").fill("20 kW")
+    expect(verdict).to_contain_text("keep every limit")
+    page.locator("#sections table a").first.click()
+    expect(page.locator("#verdict")).to_contain_text("Llama 3 8B")
 
 
 def test_export_and_ask_again(planner: Page, web: httpx.Client) -> None:

@@ -29,6 +29,7 @@ def test_every_chart_has_an_address(client: TestClient, name: str) -> None:
         "/serve?gpus=64",
         "/serve/size?gpu=h100-sxm",
         "/size?gpu=h100-sxm&gpus=64",
+        "/explore?gpu=h100-sxm&gpus=64",
     ],
 )
 def test_charts_of_other_pages_lead_to_their_addresses(client: TestClient, page: str) -> None:

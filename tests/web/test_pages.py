@@ -20,7 +20,7 @@ from app.web import responses, settings, templating
 from app.web.application import create_app
 from app.web.pages.sections import SECTIONS
 
-PAGES = ("/", "/compare", "/size", "/curves", "/catalog", "/method")
+PAGES = ("/", "/compare", "/size", "/explore?gpu=h100-sxm&gpus=64", "/curves", "/catalog", "/method")
 VOID = {"meta", "link", "input", "br", "rect", "path", "line", "img", "hr", "wbr"}
 
 

@@ -46,6 +46,7 @@ from app.studies.curve import Curve, Floats, Mark, Series
 from app.studies.sensitivity import Sensitivity
 from app.studies.sizing import Answer, Candidate
 from app.studies.step_kernels import Kernel, Roofline
+from app.studies.whole_catalog import Cloud, Spot
 from app.units import marks, parse, percent, show, show_span
 
 # Curves --------------------------------------------------------------------------------------------------------------
@@ -480,6 +481,75 @@ def pareto(
         y=style.logarithmic("Cost", y_low, y_high, "USD"),
         annotations=[*_picks(answer), *_limit_names(deadline, budget)],
         shapes=_limit_lines(deadline, budget),
+    )
+
+
+LONGEST_SHOWN = parse("10 years", "s")
+"""Runs that take longer stand in the file alone."""
+FAMILIES = {"InfiniBand": "infiniband", "Ethernet": "roce"}
+"""Names of two kinds of network, and the look of each."""
+
+
+def cloud(whole: Cloud, catalog: Catalog, deadline: float | None = None, budget: float | None = None) -> go.Figure:
+    """All clusters that can do a job by time and cost, and the line of those that no other beats in both.
+
+    A point's custom data is the query of its plan.
+    """
+    subtitle = "Cost against time to train: each point is a cluster, the line joins those that no other beats in both"
+    shown = [spot for spot in whole.spots if spot.time_to_train <= LONGEST_SHOWN]
+    if not shown:
+        return nothing("No cluster of the catalogue does this job within ten years.", subtitle)
+    if len(shown) < len(whole.spots):
+        subtitle += f"; {len(whole.spots) - len(shown):,} that take over ten years stand in the file"
+    times, money = [spot.time_to_train for spot in shown], [spot.cost for spot in shown]
+    (x_low, x_high), (y_low, y_high) = ((min(ends) / 1.2, max(ends) * 1.2) for ends in (times, money))
+    data: list[Values] = [*_region(deadline or x_high, budget or y_high, x_low, y_low)] if deadline or budget else []
+    for name, look in FAMILIES.items():
+        of_family = [spot for spot in shown if (spot.scale_out.startswith("infiniband")) == (name == "InfiniBand")]
+        if of_family:
+            data.append(
+                _spots(name, of_family, catalog)
+                | {"marker": {"size": 5, "color": style_of(look).colour, "opacity": 0.45}}
+            )
+    front = [spot for spot in whole.front if spot.time_to_train <= LONGEST_SHOWN]
+    line = {"mode": "lines+markers", "line": {"color": INK, "width": 1.5, "shape": "vh"}, "showlegend": False}
+    data.append(_spots("Front", front, catalog) | {"marker": {"size": 7, "color": INK}} | line)
+    return figure(
+        sentence(_cloud_title(whole, catalog)),
+        subtitle,
+        data,
+        height=480,
+        x=style.logarithmic("Time to train", x_low, x_high, "s") | _days(x_low, x_high),
+        y=style.logarithmic("Cost", y_low, y_high, "USD"),
+        annotations=[*_limit_names(deadline, budget)],
+        shapes=_limit_lines(deadline, budget),
+        showlegend=True,
+    )
+
+
+def _spots(name: str, spots: Sequence[Spot], catalog: Catalog) -> Values:
+    """Some clusters of the cloud as points."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "showlegend": True,
+        "x": [spot.time_to_train for spot in spots],
+        "y": [spot.cost for spot in spots],
+        "text": [f"{plain(_cluster(spot, catalog))}, {spot.oversubscription:g} : 1" for spot in spots],
+        "customdata": [spot.query for spot in spots],
+        "hovertemplate": "%{text}<extra></extra>",
+    }
+
+
+def _cloud_title(whole: Cloud, catalog: Catalog) -> str:
+    """How many clusters there are, and the first and last of the front."""
+    if not whole.front:
+        return f"None of {len(whole.spots):,} clusters keeps every limit"
+    first, last = whole.front[0], whole.front[-1]
+    return (
+        f"{whole.meeting:,} clusters, from {_cluster(first, catalog)}, {show(first.cost, 'USD', 2)}, "
+        f"to {_cluster(last, catalog)}, {show(last.time_to_train, 's', 2)}"
     )
 
 

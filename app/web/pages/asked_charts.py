@@ -27,6 +27,7 @@ from app.studies.own_sweep import CalibrateQuestion, curve, own_sweep
 from app.studies.serving_domains import ServingDomains, serving_domains
 from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, ServingCandidate
 from app.studies.sizing import Answer, Candidate, Question
+from app.studies.whole_catalog import Cloud, CloudQuestion, Spot, whole_catalog
 from app.web import form, requests
 from app.web.answers import plan_answer, serve_size_answer, size_answer
 from app.web.api import CANDIDATES, SERVE_CANDIDATES, share_of
@@ -134,6 +135,16 @@ def _sizing(request: Request, stopped: Stopped) -> Asked:
     return asked._replace(final=answer.complete)
 
 
+def _cloud(request: Request, stopped: Stopped) -> Asked:
+    catalog: Catalog = request.app.state.catalog
+    question = _question(request, CloudQuestion, CANDIDATES)
+    seconds = share_of(monotonic() + request.app.state.settings.time_limit)
+    whole = whole_catalog(question, catalog, seconds, stopped)
+    figure = curve_charts.cloud(whole, catalog, question.deadline, question.budget)
+    asked = _asked(request, "/explore", Chart(figure, tables.listing(declared(Cloud)["spots"], Spot, whole.spots)))
+    return asked._replace(final=whole.complete)
+
+
 def _front(request: Request, _stopped: Stopped) -> Asked:
     catalog: Catalog = request.app.state.catalog
     question = _question(request, ServingQuestion)
@@ -211,6 +222,7 @@ MAKERS: Mapping[str, Maker] = {
     **{f"ports-{edition}": _ports(edition) for edition in EDITIONS},
     "buy-or-rent": _use,
     "sizing": _sizing,
+    "cloud": _cloud,
     "serving-front": _front,
     "serving-domains": _domains,
     "serving-candidates": _candidates,

@@ -1,0 +1,91 @@
+"""The whole catalogue as a cloud of cost against time, narrowed down by what is asked."""
+
+from time import monotonic
+from typing import Any, get_args
+
+from fastapi import APIRouter, Request, Response
+
+from app.catalog.load import Catalog
+from app.plan.declarations import declared
+from app.plan.job.shape import model_name
+from app.plan.scenario import ModelRequest
+from app.report.charts import curve_charts
+from app.studies.sizing import Candidate, Kind
+from app.studies.whole_catalog import Cloud, CloudQuestion, whole_catalog
+from app.units import show
+from app.web import form
+from app.web.api import CANDIDATES
+from app.web.heavy_queue import Stopped, compute
+from app.web.pages.shared import PageRoute, question_of, without_blanks
+from app.web.templating import page
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+CHOICES = ("gpu", "scale_out")
+QUESTION = {
+    "Limits": ("deadline", "budget", "budget_kind", "power_limit", "gpus"),
+    "Job": ("model", "training_tokens", "sequence_length", "global_batch", "precision"),
+}
+PICTURE = 0.7
+"""Seconds until there is a picture; the GPUs that are not in it are added after."""
+
+
+@router.get("/explore")
+async def explore(request: Request) -> Response:
+    """Every cluster that can be bought for a job."""
+    catalog: Catalog = request.app.state.catalog
+    bound = form.bind(request.query_params.multi_items(), catalog, kind=CloudQuestion, repeatable=CANDIDATES)
+    if blank := without_blanks(request, "/explore", CloudQuestion, CHOICES):
+        return blank
+    question = bound.scenario
+    if not isinstance(question, CloudQuestion):
+        return await compute(request, lambda _: page(request, "explore.html", _shown(request, bound), status=422))
+    begun = monotonic()
+
+    def work(stopped: Stopped) -> Response:
+        seconds = min(PICTURE, request.app.state.settings.time_limit - (monotonic() - begun))
+        cloud = whole_catalog(question, catalog, seconds, stopped)
+        return page(request, "explore.html", _shown(request, bound, question, cloud), final=cloud.complete)
+
+    return await compute(request, work, heavy=True)
+
+
+def _shown(
+    request: Request, bound: form.BoundForm, question: CloudQuestion | None = None, cloud: Cloud | None = None
+) -> dict[str, Any]:
+    catalog: Catalog = request.app.state.catalog
+    return {
+        "question": question,
+        "cloud": cloud,
+        "verdict": _in_a_sentence(question, cloud, catalog) if question and cloud else "",
+        "figure": curve_charts.cloud(cloud, catalog, question.deadline, question.budget)
+        if question and cloud
+        else None,
+        "picks": _picks(cloud) if cloud else {},
+        "kinds": {kind: declared(Candidate)[kind].label for kind in get_args(Kind)},
+        **question_of(request, bound, QUESTION, CHOICES),
+    }
+
+
+def _picks(cloud: Cloud) -> dict[str, Candidate]:
+    """The ends of the front and the cluster that makes most of both."""
+    if not cloud.front:
+        return {}
+    best = min(cloud.front, key=lambda spot: spot.cost * spot.time_to_train)
+    return {"Cheapest": cloud.front[0], "Soonest": cloud.front[-1], "Least cost × time": best}
+
+
+def _in_a_sentence(question: CloudQuestion, cloud: Cloud, catalog: Catalog) -> str:
+    """What there is, as one would say it."""
+    model = model_name(question.part(ModelRequest), catalog)
+    said = f"{len(cloud.spots):,} clusters of {cloud.done} kinds of GPU can train {model}"
+    if not cloud.front:
+        return f"{said}; none keeps every limit." if cloud.spots else f"No cluster of the catalogue can train {model}."
+    cheapest, soonest = (
+        f"{spot.gpus:,} × {catalog.gpus[spot.gpu].name} on {catalog.scale_out[spot.scale_out].name} "
+        f"({show(spot.cost, 'USD')}, {show(spot.time_to_train, 's')})"
+        for spot in (cloud.front[0], cloud.front[-1])
+    )
+    if question.limits:
+        return f"{said}; {cloud.meeting:,} keep every limit, cheapest of them {cheapest}."
+    return f"{said}, from {cheapest} to {soonest}."
