@@ -689,7 +689,9 @@ class PriceRequest(Request):
     )
     support: Annotated[Number, Field(ge=0, le=1)] | None = _field("prices", "Support", "Share of capital a year.")
     infrastructure: Annotated[Number, Field(ge=0, le=1000)] | None = _field(
-        "prices", "Infrastructure", "Dollars for each watt of IT power: building, power, cooling."
+        "prices",
+        "Infrastructure",
+        "Dollars for each watt of IT power: building, power, cooling. It has a say in which switches are cheapest.",
     )
     catalog_version: str | None = _field(
         "prices", "Catalogue edition", "The edition a link was made with.", pattern=r"^[A-Za-z0-9.+-]{1,60}$"
