@@ -212,7 +212,7 @@ def explanations(job: Job) -> dict[str, Explanation]:
     return breakdown.explanations(job.setup, job.training, job.memory) | storage
 
 
-ALIKE = 0.02
+ALIKE = 0.01
 """Runs that differ by more than this share may be run best in another way."""
 
 
