@@ -601,7 +601,7 @@ class Accuracy(NamedTuple):
     training_runs: Sequence[training_runs.Prediction]
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)  # of the catalogue, and of it with an operator's overrides
 def accuracy(catalog: Catalog) -> Accuracy:
     """Every kept measurement, predicted. It takes seconds to make, and page and API show the same."""
     sweeps, skipped = collective_runs.read(MEASUREMENTS / "collectives.csv", catalog)

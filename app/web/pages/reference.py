@@ -112,7 +112,7 @@ async def accuracy(request: Request) -> Response:
     return await compute(request, lambda _: page(request, "accuracy.html", _accuracy(catalog)), heavy=not evaluated)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _accuracy(loaded: Catalog) -> Mapping[str, Any]:
     """Reports, tables and charts of all three models; the first time takes seconds, and many addresses show them."""
     held = answers.accuracy(loaded)
