@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from plotly import graph_objects as go
 
 from app.catalog.load import Catalog
+from app.plan.declarations import declared
 from app.report.charts import style
 from app.report.charts.style import (
     CLEAR,
@@ -431,12 +432,15 @@ def pareto(
     deadline: float | None = None,
     budget: float | None = None,
     likely: Sequence[Likely] = (),
+    money: str = "capital",
 ) -> go.Figure:
     """The clusters that no other beats in both time and cost, and the region that meets the limits.
 
-    Those ``likely`` have their ranges as crosses. A point's custom data is the query of its plan.
+    Those ``likely`` have their ranges as crosses. A point's custom data is the query of its plan; ``money`` is what
+    kind of cost is meant.
     """
-    subtitle = "Cost against time to train: each point is a cluster that no other beats in both"
+    paid = declared(Candidate)[money].label
+    subtitle = f"{paid} against time to train: each point is a cluster that no other beats in both"
     front = [
         cluster for cluster in answer.front if math.isfinite(cluster.cost) and math.isfinite(cluster.time_to_train)
     ]
@@ -478,7 +482,7 @@ def pareto(
         data,
         height=420,
         x=style.logarithmic("Time to train", x_low, x_high, "s") | _days(x_low, x_high),
-        y=style.logarithmic("Cost", y_low, y_high, "USD"),
+        y=style.logarithmic(paid, y_low, y_high, "USD"),
         annotations=[*_picks(answer), *_limit_names(deadline, budget)],
         shapes=_limit_lines(deadline, budget),
     )

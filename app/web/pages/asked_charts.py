@@ -129,7 +129,9 @@ def _sizing(request: Request, stopped: Stopped) -> Asked:
     question = _question(request, Question, CANDIDATES)
     seconds = share_of(monotonic() + request.app.state.settings.time_limit)
     answer = size_answer(question, catalog, seconds, stopped)
-    figure = curve_charts.pareto(answer, catalog, answer.deadline, question.budget, answer.chances)
+    figure = curve_charts.pareto(
+        answer, catalog, answer.deadline, question.budget, answer.chances, question.budget_kind
+    )
     front = declared(Answer)["front"]
     asked = _asked(request, "/size", Chart(figure, tables.listing(front, Candidate, answer.front)))
     return asked._replace(final=answer.complete)

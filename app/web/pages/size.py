@@ -60,7 +60,9 @@ def _sizing(request: Request, bound: form.BoundForm, answer: SizeAnswer | None) 
         "question": question,
         "answer": answer,
         "verdict": _sized_in_a_sentence(question, answer, catalog) if answer and question else "",
-        "figure": curve_charts.pareto(answer, catalog, answer.deadline, question.budget, answer.chances)
+        "figure": curve_charts.pareto(
+            answer, catalog, answer.deadline, question.budget, answer.chances, question.budget_kind
+        )
         if answer and question
         else None,
         "picks": list(_picks(answer)) if answer else [],
