@@ -422,10 +422,15 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     ("training", "training.wave_elements", (r"W = w · \text{SMs} · \text{tile}^2",)),
     ("training", "training.linear_layer", (r"T = T_{forward} + T_{input} + T_{weight}",)),
+    (
+        "training",
+        "training.linear_layers_time",
+        (r"T = Σ \frac{2 a}{R} ((f + 2) T O I + W (f I + O + T) + K_0 (f T O + T I + O I + (f + 2) W))",),
+    ),
     ("training", "training.forward_products", (r"a = 1 + ρ + κ (1 - ρ) σ",)),
     (
         "training",
-        "training.linear_products",
+        "training.linear_layers",
         (
             r"T × h → (H + 2 K) \frac{d_h}{t}, \text{  } H \frac{d_h}{t} → h, \text{  } h → (g - 1) \frac{f}{t},"
             r" \text{  } \frac{f}{t} → h",
@@ -1010,7 +1015,8 @@ TITLES = {
     "training.wave_elements": "Work lost in the last wave of tiles",
     "training.linear_layer": "Matrix products of a linear layer",
     "training.forward_products": "How often a product is made",
-    "training.linear_products": "Matrix products of a layer",
+    "training.linear_layers": "Linear layers of a layer",
+    "training.linear_layers_time": "Time of linear layers",
     "training.routed_experts": "Experts of one GPU",
     "training.products_time": "Time of a layer's matrix products",
     "training.attention_time": "Time of attention",

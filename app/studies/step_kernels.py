@@ -111,13 +111,13 @@ def _one(value: Array) -> float:
 def _linear(inputs: StepInputs, par: Parallelism, layers: float, times: dict[str, float]) -> Iterator[Kernel]:
     """Matrix products by layer, forward and backward; what routed experts take is the rest of the part."""
     shape, job, gpu, cal = inputs.shape, inputs.job, inputs.hardware, inputs.calibration
-    products = compute.linear_products(shape, job, par, inputs.software)
+    tokens, linear = par.tokens(job), compute.linear_layers(shape, par, inputs.software)
     names = [*LINEAR[:2], *(LATENT if _one(shape.latent) > 0 else ()), *LINEAR[2:]]
     names += SHARED if _one(shape.expert_share) > 0 else ()
     rate = gpu.linear_peak * (gpu.clock * cal.linear)
     element, waves, spent = _one(job.linear_bytes), compute.wave_elements(gpu, cal), 0.0
-    for place, name in enumerate(names):
-        three = products[3 * place : 3 * place + 3]
+    for name, layer in zip(names, linear, strict=True):
+        three = compute.linear_layer(tokens, *layer)
         time = layers * _one(compute.matrix_products(three, rate, cal.depth_half, waves))
         spent += time
         flops, moved = _one(roofline.product_flops(three)), _one(roofline.product_bytes(three, element))

@@ -96,6 +96,62 @@ def linear_layer(
     ]
 
 
+Linear = tuple[Array, Array, Array, Array]
+"""What y = x·W is wide, what x is, how many such layers there are, and how often each forward product is made [1]."""
+
+
+def linear_layers_time(
+    tokens: Array, layers: Iterable[Linear], rate: Array, depth_half: Array, wave_elements: Array
+) -> Array:
+    """Time of the matrix products of linear layers of the same tokens, at one rate.
+
+    What `matrix_products` gives for each `linear_layer`, added up before it is multiplied out: of T tokens, a layers
+    from I to O wide and f forward products, (f + 2)·2a·T·O·I of work; over the areas of the products 2a·(f·I + O + T),
+    over their depths 2a·(f·T·O + T·I + O·I), over both 2a·(f + 2).
+
+    Args:
+        tokens: T [1].
+        layers: O, I, a and f of each; one that is not wide costs nothing [1].
+        rate: rate of a large product, R [FLOP/s].
+        depth_half: K₀ [1].
+        wave_elements: output elements lost in the last wave, W [1].
+
+    Returns:
+        Time, forward and backward [s].
+
+    Source: as for :func:`matrix_products`.
+
+    >>> two = [(4000.0, 1000.0, 1.0, 1.0), (1000.0, 4000.0, 0.5, 2.0)]
+    >>> each = [product for layer in two for product in linear_layer(1000.0, *layer)]
+    >>> linear_layers_time(1000.0, two, 1e12, 500, 1e6), matrix_products(each, 1e12, 500, 1e6)
+    (0.081, 0.081)
+    """
+    by_forward: dict[int, list[Linear]] = {}
+    for layer in layers:
+        by_forward.setdefault(id(layer[3]), []).append(layer)
+    plain: Array = 0.0
+    wave: Array = 0.0
+    ends: Array = 0.0
+    both: Array = 0.0
+    for alike in by_forward.values():
+        many: Array = 0.0
+        weights: Array = 0.0
+        wide: Array = 0.0
+        deep: Array = 0.0
+        for outputs, inputs, times, _ in alike:
+            size = outputs * inputs
+            counted = where(size > 0, times, 0.0)
+            many, weights = many + counted, weights + counted * size
+            wide, deep = wide + counted * outputs, deep + counted * inputs
+        forward = alike[0][3]
+        plain = plain + (forward + 2) * weights
+        wave = wave + (forward * deep + wide + many * tokens)
+        ends = ends + ((forward * wide + deep) * tokens + weights)
+        both = both + (forward + 2) * many
+    work = plain * tokens + wave * wave_elements + (ends + both * wave_elements) * depth_half
+    return 2 * work / rate
+
+
 def forward_products(parallelism: Parallelism, software: Software) -> Array:
     """How often each forward product of a layer is made, 1 + ρ + κ·(1 - ρ)·σ [1].
 
@@ -110,25 +166,24 @@ def forward_products(parallelism: Parallelism, software: Software) -> Array:
     return 1 + parallelism.recompute + parallelism.selective_recompute * software.selective_linear
 
 
-def linear_products(shape: Shape, job: Job, parallelism: Parallelism, software: Software) -> list[Product]:
-    """The matrix products of one average layer for one micro-batch, those of routed experts apart.
+def linear_layers(shape: Shape, parallelism: Parallelism, software: Software) -> list[Linear]:
+    """The linear layers of one average layer, those of routed experts apart.
 
-    With T tokens: queries, keys and values (H + 2K)·d_h/t wide, the output projection, and the feed-forward block
+    Queries, keys and values (H + 2K)·d_h/t wide, the output projection, and the feed-forward block
     f/t wide in the dense layers; in layers of experts, the shared experts. Latent attention has two narrow
     projections, r_q + r_kv + d_rope wide and not divided, and two that widen again, which some stacks repeat.
 
     Returns:
-        The products, as `matrix_products` takes them [1].
+        O, I, a and f of each, as `linear_layers_time` takes them [1].
 
     Source: Narayanan et al., SC21, section 3.2; DeepSeek-AI, "DeepSeek-V2", 2024, section 2.1.
 
-    >>> from app.formulas.training.examples import JOB, MODEL
-    >>> products = linear_products(MODEL, JOB, Parallelism(), Software())
-    >>> round(float(sum(a * 2 * m * n * k for a, m, n, k in products)) / 1e9)  # 6 · 12e6 parameters · 1,000 tokens
-    72
+    >>> from app.formulas.training.examples import MODEL
+    >>> layers = linear_layers(MODEL, Parallelism(), Software())
+    >>> round(float(sum(times * outputs * inputs for outputs, inputs, times, _ in layers)) / 1e6)  # parameters
+    12
     """
     t, hidden, share = parallelism.tensor, shape.hidden, shape.expert_share
-    tokens = parallelism.tokens(job)
     forward = forward_products(parallelism, software)
     widened = forward + parallelism.selective_recompute * software.selective_modules
     has_latent = any_(shape.latent > 0)
@@ -137,18 +192,18 @@ def linear_products(shape: Shape, job: Job, parallelism: Parallelism, software: 
     if has_latent:
         qkv = where(shape.latent > 0, shape.query_rank + shape.kv_rank + shape.rope_dim, qkv)
     output = shape.heads * shape.output_dim / t
-    products = linear_layer(tokens, qkv, hidden, 1.0, forward) + linear_layer(tokens, hidden, output, 1.0, forward)
+    layers: list[Linear] = [(qkv, hidden, 1.0, forward), (hidden, output, 1.0, forward)]
     if has_latent:
         up_query, up_keys = shape.heads * shape.score_dim / t, shape.heads * (shape.head_dim + shape.value_dim) / t
-        products += linear_layer(tokens, where(shape.latent > 0, up_query, 0.0), shape.query_rank, 1.0, widened)
-        products += linear_layer(tokens, where(shape.latent > 0, up_keys, 0.0), shape.kv_rank, 1.0, widened)
-    products += linear_layer(tokens, (1 + shape.gated) * shape.ffn_hidden / t, hidden, 1 - share, forward)
-    products += linear_layer(tokens, hidden, shape.ffn_hidden / t, 1 - share, forward)
+        layers.append((where(shape.latent > 0, up_query, 0.0), shape.query_rank, 1.0, widened))
+        layers.append((where(shape.latent > 0, up_keys, 0.0), shape.kv_rank, 1.0, widened))
+    layers.append(((1 + shape.gated) * shape.ffn_hidden / t, hidden, 1 - share, forward))
+    layers.append((hidden, shape.ffn_hidden / t, 1 - share, forward))
     if any_(share > 0):
         shared_width = shape.shared_width / t
-        products += linear_layer(tokens, (1 + shape.gated) * shared_width, hidden, share, forward)
-        products += linear_layer(tokens, hidden, shared_width, share, forward)
-    return products
+        layers.append(((1 + shape.gated) * shared_width, hidden, share, forward))
+        layers.append((hidden, shared_width, share, forward))
+    return layers
 
 
 @dataclass(frozen=True)
@@ -209,19 +264,19 @@ def products_time(
     """
     rate = gpu.linear_peak * (gpu.clock * calibration.linear)
     waves = wave_elements(gpu, calibration)
-    linear = linear_products(shape, job, parallelism, software)
-    products = matrix_products(linear, rate, calibration.depth_half, waves)
+    linear, tokens = linear_layers(shape, parallelism, software), parallelism.tokens(job)
+    products = linear_layers_time(tokens, linear, rate, calibration.depth_half, waves)
     share = shape.expert_share
     if not any_(share > 0):
         return products
 
     routed = routed_experts(shape, job, parallelism)
-    tokens, experts = routed.tokens / routed.experts, share * routed.experts
+    copies, experts = routed.tokens / routed.experts, share * routed.experts
     forward = forward_products(parallelism, software)
     grouped_rate = rate * (calibration.grouped * where(job.linear_bytes < 2, calibration.grouped_low, 1.0))
-    into = linear_layer(tokens, (1 + shape.gated) * routed.width, shape.hidden, experts, forward)
-    out_of = linear_layer(tokens, shape.hidden, routed.width, experts, forward)
-    grouped = matrix_products(into + out_of, grouped_rate, calibration.depth_half, waves)
+    into = (1 + shape.gated) * routed.width, shape.hidden, experts, forward
+    out_of = shape.hidden, routed.width, experts, forward
+    grouped = linear_layers_time(copies, [into, out_of], grouped_rate, calibration.depth_half, waves)
     launches = experts * (calibration.expert_launch * launch_share(software, calibration)) * (forward + 2) / 3
     return products + (grouped + launches)
 

@@ -62,7 +62,7 @@ PROMISING = 200
 """Configurations timed first at least where only the quickest are wanted: those with the quickest stages."""
 PROMISING_EACH = 4
 """As many for each that is wanted."""
-POOL = 10
+POOL = 4
 """Times as many among which these are looked for: those with the quickest layers."""
 ROUNDING = 1e-9
 """Share by which a bound may be above what it bounds, for being added up in another order."""

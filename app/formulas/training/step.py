@@ -110,8 +110,8 @@ def head_time(shape: Shape, job: Job, gpu: GpuRates, parallelism: Parallelism, c
     waves = compute.wave_elements(gpu, calibration)
     columns = shape.vocabulary / parallelism.tensor
     heads = 1 + shape.prediction_layers
-    linear = compute.linear_layer(tokens, columns, shape.hidden, heads)
-    products = compute.matrix_products(linear, rate, calibration.depth_half, waves)
+    table = columns, shape.hidden, heads, 1.0
+    products = compute.linear_layers_time(tokens, [table], rate, calibration.depth_half, waves)
     logits = heads * tokens * (16 * columns + 20 * shape.hidden)
     return products + logits / (gpu.memory_bandwidth * calibration.memory)
 
