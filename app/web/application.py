@@ -21,6 +21,7 @@ from app.web.middleware import RequestMiddleware
 from app.web.pages import (
     brief,
     calibrate,
+    catalog_cloud,
     charts,
     compare,
     cost,
@@ -34,7 +35,6 @@ from app.web.pages import (
     serve_size,
     size,
     start,
-    whole_catalog,
 )
 
 
@@ -80,7 +80,7 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
         serve_size,
         size,
         explore,
-        whole_catalog,
+        catalog_cloud,
         calibrate,
         cost,
         reference,

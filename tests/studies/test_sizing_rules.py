@@ -77,13 +77,13 @@ def test_the_five_cheapest_and_the_five_soonest_are_looked_at() -> None:
 def test_the_front_says_what_the_next_one_costs_more_and_saves() -> None:
     a, b, c = cluster(64, 40, 1e6), cluster(128, 30, 2e6), cluster(256, 10, 7e6)
     dearer = cluster(512, 35, 9e6)
-    first, second, last = sizing._front([c, dearer, a, b])
+    first, second, last = sizing.front_of([c, dearer, a, b])
     assert [one.gpus for one in (first, second, last)] == [64, 128, 256]
     assert (first.next_cost, first.next_time, first.next_dollar) == (1e6, 10 * DAY, 10 * DAY / 1e6)
     assert (second.next_cost, second.next_time, second.next_dollar) == (5e6, 20 * DAY, pytest.approx(20 * DAY / 5e6))
     assert (last.next_cost, last.next_time, last.next_dollar) == (None, None, None)
     # As dear and quicker: the quicker one is the only one of the two.
-    assert [one.gpus for one in sizing._front([a, replace(b, cost=a.cost)])] == [128]
+    assert [one.gpus for one in sizing.front_of([a, replace(b, cost=a.cost)])] == [128]
 
 
 def break_even(ratios: dict[int, float], ethernet: str = "roce-400") -> sizing.BreakEven:
