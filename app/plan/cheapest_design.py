@@ -205,10 +205,12 @@ class _Search:
             if designs.reason.shape
             else layouts.Design(*(np.array([field]) for field in designs))
         )
-        self.first, self.fabrics = designs.at(0), None
+        self.fabrics = None
         if len(self.offered) > 1 or end - begin > 1:
             heights = {choices.height for choices in self.asked.choices}
             self.fabrics = _Fabrics(designs, self.wanted, heights, self.cluster, request, prices)
+        else:
+            self.only = designs.at(0)
         return end
 
     def cheapest(self) -> Chosen:
@@ -216,7 +218,7 @@ class _Search:
         choices, _, request, prices = self.asked
         fabrics = self.fabrics
         if fabrics is None:
-            return choices[self.offered[0][0]], self.first
+            return choices[self.offered[0][0]], self.only
         best = np.inf
         all_priced: list[_Priced] = []
         for least, place in sorted((fabrics.least(choices[place], offer), place) for place, offer in self.offered):

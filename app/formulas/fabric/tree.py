@@ -290,9 +290,13 @@ def _upper(request: FabricRequest, tiers: Array, leaves: _Leaves, down: Array, u
     tree_leaves, fewest = ceil_divide(leaves.switches, trees), ceil_divide(request.minimum_spines, trees)
     pods = maximum(ceil_divide(tree_leaves, down), 1)
     pod_leaves = ceil_divide(tree_leaves, pods)
-    pod_spines = two_tier_spines(pod_leaves, leaves.up, down, fewest)
-    over_all = three_tier_spines(tree_leaves, leaves.up, down, fewest)
-    below_cores = where(separate, pods * pod_spines, over_all)
+    below_cores: Array = 0
+    pod_spines: Array = 0
+    if any_(separate & (tiers >= 3)):
+        pod_spines = two_tier_spines(pod_leaves, leaves.up, down, fewest)
+    if any_(tiers >= 3):
+        over_all = three_tier_spines(tree_leaves, leaves.up, down, fewest)
+        below_cores = where(separate, pods * pod_spines, over_all)
     topmost = two_tier_spines(tree_leaves, leaves.up, request.spine_radix, fewest)
     spines = where(tiers == 1, 0, trees * where(tiers == 2, topmost, below_cores))
 
