@@ -133,7 +133,8 @@ const askedIn = (root) => [...root.querySelectorAll("#controls .field")].map((fi
 const asksTheSame = (fresh) => askedIn(fresh) === askedIn(document);
 
 // ``write`` says how the address is kept: with an entry of its own in the history, or in place of the last. Of what is
-// ``half`` typed only an answer is shown. ``over`` are the figures that it is held against. Says whether there is one.
+// ``half`` typed only an answer is shown. ``over`` are the figures that it is held against; null: more of the same answer.
+// Says whether there is one.
 export async function go(address, { write = "pushState", half = false, over = readFigures(document) } = {}) {
   const sent = half ? null : document.activeElement?.value;
   const answer = await ask(address);
@@ -151,13 +152,13 @@ export async function go(address, { write = "pushState", half = false, over = re
   const errors = fresh.getElementById("errors");
   if (asksTheSame(fresh)) syncFields(fresh, sent);
   else swap("controls", fresh); // One plan more or less to compare.
-  if (!errors && !(half && write === "replaceState")) remember(document);
+  if (!errors && over && !(half && write === "replaceState")) remember(document);
   const kept = errors && keepLast("");
   if (!kept) for (const id of ["scenario-line", "headline", "sections"]) swap(id, fresh);
-  const changed = errors ? "" : trace(over);
-  if (!errors) showFormer(document);
+  const changed = errors || !over ? "" : trace(over);
+  if (!errors && over) showFormer(document);
   if (errors) main.prepend(document.adoptNode(errors));
-  announce(errors ? errors.textContent : `${document.getElementById("verdict")?.textContent ?? ""} ${changed}`);
+  if (over) announce(errors ? errors.textContent : `${document.getElementById("verdict")?.textContent ?? ""} ${changed}`);
   document.dispatchEvent(new Event("answered"));
   return !errors;
 }

@@ -118,7 +118,7 @@ function dress(root) {
   offerExploring(root);
   showPins();
   const unfinished = root.querySelector("[data-unfinished]");
-  if (unfinished) go(unfinished.href, { write: "", over: {} });
+  if (unfinished) go(unfinished.href, { write: "", over: null });
   settle([...root.querySelectorAll("main > section, .sections > section")]);
 }
 
