@@ -122,7 +122,11 @@ def _accuracy(options: argparse.Namespace, catalog: Catalog, **report_options: i
     if not options.file.is_file():
         print(f"{options.file}: no such file", file=sys.stderr)
         return 2
-    report = module.report(options.file, catalog, leave_one_out=options.leave_one_out, **report_options)
+    try:
+        report = module.report(options.file, catalog, leave_one_out=options.leave_one_out, **report_options)
+    except ValueError as error:
+        print(f"{options.file} is no file of {options.kind}: {str(error).splitlines()[0]}", file=sys.stderr)
+        return 2
     print(json.dumps(report, indent=1, allow_nan=False) if options.json else module.text(report))
     return 0
 

@@ -53,6 +53,14 @@ def test_a_wrong_override_is_named_and_nothing_is_answered(
     assert f"{overrides / 'gpus.toml'}:2: h100-sxm" in said.err
 
 
+def test_a_file_of_another_kind_is_refused_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["accuracy", "clusters", str(MEASUREMENTS / "fabric.csv")]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "fabric.csv is no file of clusters: " in said.err
+    assert said.err.count("\n") == 1
+
+
 def test_a_folder_of_overrides_that_is_not_there_is_named(
     overrides: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
