@@ -20,6 +20,8 @@ _DEVIATES = np.array([NormalDist().inv_cdf((i + 0.5) / DRAWS) for i in range(DRA
 _P95 = NormalDist().inv_cdf(0.95)
 
 Status = Literal["shipping", "announced", "projected", "estimate", "calibrated", "measured", "standard"]
+EARLY: frozenset[str] = frozenset({"announced", "projected"})
+"""What is not on sale yet."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import numpy as np
 
 from app import units
 from app.catalog.entries import Switch
+from app.catalog.estimate import EARLY
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array
 from app.formulas.fabric import bisection, layouts
@@ -149,9 +150,7 @@ def of_links(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
 def _status(cluster: Cluster) -> Iterator[Finding]:
     parts = (cluster.gpu, cluster.scale_up, cluster.scale_out, cluster.platform)
     fields = ("gpu", "scale_up", "scale_out", "platform")
-    early = [
-        (part, field) for part, field in zip(parts, fields, strict=True) if part.status in ("announced", "projected")
-    ]
+    early = [(part, field) for part, field in zip(parts, fields, strict=True) if part.status in EARLY]
     if early:
         names = " and ".join(f"{part.name} ({part.status})" for part, _ in early)
         yield Finding(

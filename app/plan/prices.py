@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.catalog.entries import Content, Nic, Optic, Platform, Switch
-from app.catalog.estimate import Estimate, Status
+from app.catalog.estimate import EARLY, Estimate, Status
 from app.catalog.load import ELECTRICITY, MARKET, STORAGE, Catalog, gpu_hours
 from app.formulas import costs
 from app.plan.scenario import PriceRequest
@@ -278,5 +278,5 @@ def _by_rate(catalog: Catalog, key: str, part: Switch | Nic, ports: int) -> Esti
     if price is None:
         return None
     share = ports * part.port_rate.typical / catalog.scale_out["infiniband-ndr"].port_rate.typical
-    status: Status = "projected" if part.status in ("announced", "projected") else "estimate"
+    status: Status = "projected" if part.status in EARLY else "estimate"
     return replace(price.times(share, "No price is published: by the rate of its ports."), status=status)

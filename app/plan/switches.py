@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from app.catalog.entries import Switch
+from app.catalog.estimate import EARLY
 from app.catalog.load import Catalog
 from app.formulas.fabric import design, layouts
 from app.plan.cluster import Cluster
@@ -70,7 +71,7 @@ def _candidates(
         switches = [catalog.switches[switch]]
     else:
         switches = [catalog.switches[key] for key in network.switches]
-        switches = [entry for entry in switches if entry.status not in ("announced", "projected")] or switches
+        switches = [entry for entry in switches if entry.status not in EARLY] or switches
         switches = [entry for entry in switches if not entry.managed_outside] or switches
     switches = [entry for entry in switches if splits(entry, rate)]
     leaves = [entry for entry in switches if not entry.chassis] or switches

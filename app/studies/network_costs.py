@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from app import units
 from app.catalog.entries import ScaleUp
-from app.catalog.estimate import Estimate
+from app.catalog.estimate import EARLY, Estimate
 from app.catalog.load import MARKET, SCALE_UP_OPTICS, Catalog
 from app.formulas import costs
 from app.formulas.arrays import Array
@@ -219,7 +219,7 @@ def networks_of(scenario: Scenario, catalog: Catalog) -> tuple[str, ...]:
         if key in shown
         or (
             entry.family in FAMILIES
-            and entry.status not in ("announced", "projected")
+            and entry.status not in EARLY
             and min(rates) <= entry.port_rate.typical <= max(rates)
         )
     )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app import units
-from app.catalog.estimate import N_DRAWS, Estimate
+from app.catalog.estimate import EARLY, N_DRAWS, Estimate
 from app.catalog.load import Catalog
 from app.formulas import costs
 from app.formulas.arrays import Array
@@ -100,11 +100,7 @@ def generations(scenario: Scenario, catalog: Catalog) -> tuple[str, ...]:
         entry.key
         for entry in catalog.scale_out.values()
         if entry.key == scale_out
-        or (
-            entry.family in FAMILIES
-            and entry.status not in ("announced", "projected")
-            and entry.port_rate.typical >= slowest
-        )
+        or (entry.family in FAMILIES and entry.status not in EARLY and entry.port_rate.typical >= slowest)
     ]
     return tuple(shown)
 

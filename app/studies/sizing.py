@@ -94,11 +94,15 @@ class Question(Scenario):
     )
 
     @property
+    def given_limits(self) -> dict[str, float]:
+        """The limits that are given."""
+        given = {"deadline": self.deadline, "budget": self.budget, "power_limit": self.power_limit}
+        return {name: limit for name, limit in given.items() if limit is not None}
+
+    @property
     def limits(self) -> dict[str, float]:
         """The limits in force: those given, or the usual deadline where none is."""
-        given = {"deadline": self.deadline, "budget": self.budget, "power_limit": self.power_limit}
-        limits = {name: limit for name, limit in given.items() if limit is not None}
-        return limits or {"deadline": USUAL_DEADLINE}
+        return self.given_limits or {"deadline": USUAL_DEADLINE}
 
     def scenario(self, gpu: str, scale_out: str, gpus: int) -> Scenario:
         """One candidate as a scenario of its own."""

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, FailFast, Field
 
+from app.catalog.estimate import EARLY
 from app.catalog.load import Catalog
 from app.plan.band import nan_is_an_answer, record, result
 from app.plan.network import design_together
@@ -27,7 +28,6 @@ from app.units import Seconds
 
 TAPERS = (1.0, 2.0, 4.0)
 """Oversubscriptions that every network is tried with."""
-NOT_SOLD = ("announced", "projected")
 
 
 class CloudQuestion(Question):
@@ -51,9 +51,8 @@ class CloudQuestion(Question):
 
     @property
     def limits(self) -> dict[str, float]:
-        """The limits that are given."""
-        given = {"deadline": self.deadline, "budget": self.budget, "power_limit": self.power_limit}
-        return {name: limit for name, limit in given.items() if limit is not None}
+        """The limits that are given: none is usual."""
+        return self.given_limits
 
 
 @record
@@ -114,7 +113,7 @@ def whole_catalog(
 
 def sold(catalog: Catalog) -> tuple[str, ...]:
     """GPUs that one can buy, the newest first: they are what is asked for most."""
-    on_sale = [gpu for gpu in catalog.gpus.values() if gpu.status not in NOT_SOLD]
+    on_sale = [gpu for gpu in catalog.gpus.values() if gpu.status not in EARLY]
     return tuple(gpu.key for gpu in sorted(on_sale, key=lambda gpu: -(gpu.year or 0)))
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import ValidationError
 
 from app import units
+from app.catalog.estimate import EARLY
 from app.catalog.load import Catalog
 from app.plan.job.shape import model_name
 from app.plan.scenario import PLAIN, Key, ModelRequest, Scenario, group_of
@@ -423,7 +424,7 @@ def _newest_first(kind: str, value: str, catalog: Catalog) -> tuple[bool, int]:
     if kind in PLAIN or value not in catalog.kind(kind):
         return False, 0
     entry = catalog.kind(kind)[value]
-    return getattr(entry, "status", "shipping") in ("announced", "projected"), -(getattr(entry, "year", None) or 0)
+    return getattr(entry, "status", "shipping") in EARLY, -(getattr(entry, "year", None) or 0)
 
 
 def _family(kind: str, value: str, catalog: Catalog) -> str:
@@ -451,7 +452,7 @@ def label(name: str, value: str, catalog: Catalog) -> str:
         if entry is None:
             return "A shape of your own" if value == "custom" else value
         status = getattr(entry, "status", "")
-        return f"{entry.name} ({status})" if status in ("announced", "projected") else str(entry.name)
+        return f"{entry.name} ({status})" if status in EARLY else str(entry.name)
     if value in LABELS:
         return LABELS[value]
     return value[:1].upper() + value[1:] if name != "stack" else value

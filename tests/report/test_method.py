@@ -27,7 +27,7 @@ NO_FORMULAS = {
     # Choices between formulas that are listed, and collections of what they give.
     "collectives.choose", "collectives.compare", "collectives.shortest", "fabric.design_direct", "fabric.design_tree",
     "fabric.sampled_links", "training.best", "training.best_of", "training.divisors", "training.few",
-    "training.given", "training.layer_axes", "training.row", "training.rows", "training.step_time",
+    "training.given", "training.layer_axes", "training.row", "training.rows",
     # What is kept of formulas that are listed.
     "collectives.known_group_of", "collectives.known_pair_of",
     # Machines and jobs side by side.

@@ -84,7 +84,7 @@ def metric(running: Server, sample: str) -> float:
 
 
 def is_well(running: Server) -> bool:
-    return httpx.get(f"{running.url()}/healthz", timeout=60).text == "ok"
+    return httpx.get(f"{running.url()}/healthz", timeout=5).text == "ok"
 
 
 # Sizes ---------------------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_a_request_that_does_not_arrive_in_time_ends_its_connection(
         client.sendall(sent)
         answer = rest(client)
         took = time.monotonic() - began
-    assert seconds - 0.2 < took < seconds + 10  # other tests take their share
+    assert seconds - 0.2 < took < seconds + 2
     assert metric(strict, sample) == before + 1
     assert problem(answer)[0] == status if status else answer == b""
 
@@ -211,7 +211,7 @@ def test_a_connection_may_rest_between_requests_but_not_for_ever(strict: Server)
         assert is_answered(client)
         began = time.monotonic()
         assert rest(client) == b""
-    assert 1.5 < time.monotonic() - began < 12
+    assert 1.5 < time.monotonic() - began < 4
 
 
 def test_who_does_not_read_the_answer_is_left(strict: Server) -> None:

@@ -126,28 +126,16 @@ def linear_layers_time(
     >>> linear_layers_time(1000.0, two, 1e12, 500, 1e6), matrix_products(each, 1e12, 500, 1e6)
     (0.081, 0.081)
     """
-    by_forward: dict[int, list[Linear]] = {}
-    for layer in layers:
-        by_forward.setdefault(id(layer[3]), []).append(layer)
     plain: Array = 0.0
     wave: Array = 0.0
     ends: Array = 0.0
     both: Array = 0.0
-    for alike in by_forward.values():
-        many: Array = 0.0
-        weights: Array = 0.0
-        wide: Array = 0.0
-        deep: Array = 0.0
-        for outputs, inputs, times, _ in alike:
-            size = outputs * inputs
-            counted = where(size > 0, times, 0.0)
-            many, weights = many + counted, weights + counted * size
-            wide, deep = wide + counted * outputs, deep + counted * inputs
-        forward = alike[0][3]
-        plain = plain + (forward + 2) * weights
-        wave = wave + (forward * deep + wide + many * tokens)
-        ends = ends + ((forward * wide + deep) * tokens + weights)
-        both = both + (forward + 2) * many
+    for outputs, inputs, times, forward in layers:
+        size = outputs * inputs
+        many = where(size > 0, times, 0.0)
+        plain, both = plain + (forward + 2) * many * size, both + (forward + 2) * many
+        wave = wave + many * (forward * inputs + outputs + tokens)
+        ends = ends + many * ((forward * outputs + inputs) * tokens + size)
     work = plain * tokens + wave * wave_elements + (ends + both * wave_elements) * depth_half
     return 2 * work / rate
 

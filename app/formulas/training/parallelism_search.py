@@ -884,7 +884,7 @@ class _Field:
             sent = self.between.rows(search, parallelism, self.sends[layer], state)
             pieces = step.Pieces(self.layers[layer], self.heads[layer], sent, self.between.state(search, state))
             rest = search.gpu, parallelism, search.software, search.calibration
-            return step.step_time(pieces, search.shape, search.job, *rest)
+            return step.assemble(pieces, search.shape, search.job, *rest).time
 
         return self._timed(time, chosen)
 

@@ -14,7 +14,6 @@ t, p, v, c, d, e the tensor, pipeline, virtual-pipeline, context, data and exper
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -310,60 +309,6 @@ def _offload_time(
     return where(job.offload_activations > 0, way, 0.0)
 
 
-class _Assembled(NamedTuple):
-    """What a step adds up to, and from what: as in `Step`, of one stage and micro-batch where it says so.
-
-    Attributes:
-        micro_batches, deep: m and ⌈L/p⌉ [1].
-        layer: one layer with all that it does beside its work, one micro-batch [s].
-        added, gathers, offloaded: what of it adds up gradients, gathers parameters, waits for the host [s].
-        stage, send: the slowest stage, and to the next one, one micro-batch [s].
-        bubble, data, optimizer, steady, straggler: of the step; its time is the sum of the last two [s].
-    """
-
-    micro_batches: Array
-    deep: Array
-    layer: Array
-    added: Array
-    gathers: Array
-    offloaded: Array
-    stage: Array
-    send: Array
-    bubble: Array
-    data: Array
-    optimizer: Array
-    steady: Array
-    straggler: Array
-
-
-def step_time(
-    pieces: Pieces,
-    shape: Shape,
-    job: Job,
-    gpu: GpuRates,
-    parallelism: Parallelism,
-    software: Software,
-    calibration: Calibration,
-) -> Array:
-    """Time of the step, as `assemble` has it, without its parts.
-
-    Args:
-        pieces, shape, job, gpu, parallelism, software, calibration: as for `assemble`.
-
-    Returns:
-        Time [s].
-
-    Source: as for :func:`assemble`.
-
-    >>> from app.formulas.training.examples import ALONE, GPU, JOB, LOSSLESS, MODEL
-    >>> about = Pieces(0.01, 0.02, ALONE.step), MODEL, JOB, GPU, Parallelism(data=2.0), Software(), LOSSLESS
-    >>> float(step_time(*about)) == float(assemble(*about).time)
-    True
-    """
-    whole = _assembled(pieces, shape, job, gpu, parallelism, software, calibration)
-    return whole.steady + whole.straggler
-
-
 def assemble(
     pieces: Pieces,
     shape: Shape,
@@ -393,32 +338,6 @@ def assemble(
     >>> round(float(whole.time - whole.data - whole.optimizer), 6)  # 8 micro-batches of 10 layers and the head
     0.96
     """
-    whole = _assembled(pieces, shape, job, gpu, parallelism, software, calibration)
-    layers = whole.micro_batches * whole.deep
-    return Step(
-        time=whole.steady + whole.straggler,
-        layers=layers,
-        head=whole.micro_batches * (whole.stage - whole.deep * whole.layer),
-        bubble=whole.bubble,
-        pipeline=whole.micro_batches * whole.send,
-        accumulation=layers * whole.added,
-        data=whole.data + whole.gathers * layers,
-        optimizer=whole.optimizer,
-        straggler=whole.straggler,
-        offload=layers * whole.offloaded,
-    )
-
-
-def _assembled(
-    pieces: Pieces,
-    shape: Shape,
-    job: Job,
-    gpu: GpuRates,
-    parallelism: Parallelism,
-    software: Software,
-    calibration: Calibration,
-) -> _Assembled:
-    """What a step adds up to."""
     depth, micro_batches = shape.depth, parallelism.micro_batches(job)
     deep, _ = parallelism.stage_layers(depth)
     state = pieces.state or state_of(shape, job, gpu, parallelism, calibration, parallelism.ranks)
@@ -435,10 +354,18 @@ def _assembled(
     data = traffic.data_parallel_time(stage, held, job, *rest, exchanges)
     steady = micro_batches * (stage + send) + bubble + data + optimizer
     straggler = straggler_time(steady, micro_batches * stage + optimizer, state.deviations, calibration)
-    return _Assembled(
-        micro_batches, deep, layer_time, added, gathers, offloaded, stage, send, bubble, data, optimizer, steady,
-        straggler,
-    )  # fmt: skip
+    return Step(
+        time=steady + straggler,
+        layers=micro_batches * deep,
+        head=micro_batches * (stage - deep * layer_time),
+        bubble=bubble,
+        pipeline=micro_batches * send,
+        accumulation=micro_batches * deep * added,
+        data=data + gathers * (deep * micro_batches),
+        optimizer=optimizer,
+        straggler=straggler,
+        offload=micro_batches * deep * offloaded,
+    )
 
 
 def least_time(layer_time: Array, shape: Shape, job: Job, parallelism: Parallelism) -> Array:
