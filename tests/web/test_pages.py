@@ -420,6 +420,14 @@ def test_the_size_form_keeps_what_was_typed(client: TestClient) -> None:
     assert ticked == {"h100-sxm"}
 
 
+def test_the_cloud_says_how_many_kinds_of_gpu_are_in_it_and_what_none_of_them_can(client: TestClient) -> None:
+    one = get(client, "/explore?gpu=h100-sxm&gpus=64&model=llama-3-8b")
+    assert " clusters of 1 kind of GPU can train Llama 3 8B, from " in one.text("verdict")
+    assert get(client, "/explore?gpu=h100-sxm&gpus=7").text("verdict") == (
+        "No cluster of at most 7 of these GPUs can train Llama 3 70B."
+    )
+
+
 # Every page ----------------------------------------------------------------------------------------------------------
 
 

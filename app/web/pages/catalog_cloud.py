@@ -10,6 +10,7 @@ from app.plan.declarations import declared
 from app.plan.job.shape import model_name
 from app.plan.scenario import ModelRequest
 from app.report.charts import curve_charts
+from app.report.drawn_parts import plural
 from app.studies.sizing import Candidate, Kind
 from app.studies.whole_catalog import Cloud, CloudQuestion, whole_catalog
 from app.units import show
@@ -78,9 +79,10 @@ def _picks(cloud: Cloud) -> dict[str, Candidate]:
 def _in_a_sentence(question: CloudQuestion, cloud: Cloud, catalog: Catalog) -> str:
     """What there is, as one would say it."""
     model = model_name(question.part(ModelRequest), catalog)
-    said = f"{len(cloud.spots):,} clusters of {cloud.done} kinds of GPU can train {model}"
+    said = f"{len(cloud.spots):,} clusters of {plural(cloud.done, 'kind')} of GPU can train {model}"
     if not cloud.front:
-        return f"{said}; none keeps every limit." if cloud.spots else f"No cluster of the catalogue can train {model}."
+        none = f"No cluster of at most {question.gpus:,} of these GPUs can train {model}."
+        return f"{said}; none keeps every limit." if cloud.spots else none
     cheapest, soonest = (
         f"{spot.gpus:,} × {catalog.gpus[spot.gpu].name} on {catalog.scale_out[spot.scale_out].name} "
         f"({show(spot.cost, 'USD')}, {show(spot.time_to_train, 's')})"
