@@ -87,10 +87,11 @@ def _sized(
     choices = candidates(cluster, request, prices.catalog)
     if not choices or cluster.nics_per_node < 1:
         return
-    choice, design = choose(choices, cluster, request, prices)
+    chosen = choose(choices, cluster, request, prices)
+    design = chosen.design
     if int(design.reason) != layouts.BUILT:
         return
-    network = build(cluster, request, prices, choice, design, adapters, "storage_nics")
+    network = build(cluster, request, prices, *chosen, adapters, "storage_nics")
     counts = network.counts
     links = Links(int(design.node_leaf), int(design.leaf_spine), int(design.spine_core))
     yield AuxiliaryNetwork(

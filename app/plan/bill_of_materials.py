@@ -381,18 +381,22 @@ def build(
     prices: PriceList,
     choice: SwitchPair,
     design: layouts.Design,
+    lengths: Mapping[str, float] | None = None,
     adapters: int | None = None,
     content: Content = "compute_nics",
 ) -> PricedDesign:
-    """Cable and price a design; ``adapters`` is how many NICs to count where not one for every host.
+    """Cable and price a design.
 
-    ``content`` says what a node's price would call these adapters.
+    Args:
+        lengths: the longest link of each of its levels, where that is known already [m].
+        adapters: how many NICs to count where not one for every host [1].
+        content: what a node's price would call these adapters.
     """
     cages = Cages.of(choice, cluster, request, prices.catalog)
     links = tuple(int(getattr(design, level)) for level in LEVELS)
     managers, floor = request.management_links * request.planes, cluster.platform.nodes_per_rack
     counts = counted(design, cluster, request)
-    cabled = _cabled(_Wanted(choice, counts, links, managers, floor, design), cages, prices)
+    cabled = _cabled(_Wanted(choice, counts, links, managers, floor, design, lengths), cages, prices)
     many = counts.nodes * counts.rails if adapters is None else adapters
     bill = [*cabled.bill]
     if many:
@@ -439,6 +443,7 @@ class _Wanted:
         managers: links of fabric managers [1].
         nodes_per_rack: nodes of a rack [1].
         design: one of the designs that this is.
+        lengths: the longest link of each level, where that is known already [m].
     """
 
     choice: SwitchPair
@@ -447,6 +452,7 @@ class _Wanted:
     managers: int
     nodes_per_rack: int
     design: layouts.Design = field(compare=False)
+    lengths: Mapping[str, float] | None = field(compare=False)
 
 
 class _Cabled(NamedTuple):
@@ -474,7 +480,7 @@ def _cabled(wanted: _Wanted, cages: Cages, prices: PriceList) -> _Cabled:
     choice, catalog = wanted.choice, prices.catalog
     cabling = _laid_out(wanted.counts, floor_of(catalog, wanted.nodes_per_rack), choice.height)
     media = {
-        level: cages.medium(prices, level, cabling.longest(level))
+        level: cages.medium(prices, level, wanted.lengths[level] if wanted.lengths else cabling.longest(level))
         for level, links in zip(LEVELS, wanted.links, strict=True)
         if links > 0
     }

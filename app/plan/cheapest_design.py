@@ -4,7 +4,7 @@ In place is with the spares of their parts and the building of what they draw: w
 Parts that cost a little less may draw so much more that their building costs more than they save.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
@@ -66,24 +66,35 @@ class Leaves(NamedTuple):
     taper: float
 
 
-class LinkPrices(NamedTuple):
-    """The least that a choice of switches needs [USD]: a switch, and a link of each level with its ends."""
+@dataclass(frozen=True, eq=False)
+class Offers:
+    """Choices of switches that are worth pricing, and the least that each needs [USD].
 
-    leaf: float
-    spine: float
-    node_leaf: float
-    leaf_spine: float
-    spine_core: float
-    core_super_core: float
-    peer: float
+    Attributes:
+        places: of each which choice it is.
+        leaf, spine: price of a switch.
+        links: of each level the price of a link with its ends where it is as long as each length that is sold.
+    """
+
+    places: tuple[int, ...]
+    leaf: Floats
+    spine: Floats
+    links: Mapping[str, Floats]
+
+
+class Chosen(NamedTuple):
+    """What is to be built, and the longest link of each of its levels [m] where that is known already."""
+
+    choice: SwitchPair
+    design: layouts.Design
+    lengths: Mapping[str, float] | None = None
 
 
 class _Priced(NamedTuple):
     """A fabric that can be built, and its cost in place [USD]; not exact where its cables are those of one like it."""
 
     cost: float
-    choice: SwitchPair
-    design: layouts.Design
+    chosen: Chosen
     exact: bool
 
 
@@ -122,16 +133,13 @@ class _Asked(NamedTuple):
     prices: PriceList
 
 
-Chosen = tuple[SwitchPair, layouts.Design]
 _KEPT: dict[_Asked, Chosen] = {}
 """What was chosen last: it takes 5 ms, and servers of several GPUs have the same ports."""
 _MOST_KEPT = 4096
 _LOCK = Lock()
 
 
-def choose(
-    choices: tuple[SwitchPair, ...], cluster: Cluster, request: DesignRequest, prices: PriceList
-) -> tuple[SwitchPair, layouts.Design]:
+def choose(choices: tuple[SwitchPair, ...], cluster: Cluster, request: DesignRequest, prices: PriceList) -> Chosen:
     """The switches to build and their design: the cheapest in place that works.
 
     Where none has a price, the one with fewest switches; where none works, the one that comes nearest. Switches are
@@ -177,7 +185,7 @@ class _Search:
         )
         self.wanted = {
             choices[place].ports: _leaves_tried(choices[place].radix, self.cluster, request)
-            for place, _ in self.offered
+            for place in self.offered.places
         }
 
     def requests(self) -> list[layouts.FabricRequest]:
@@ -206,7 +214,7 @@ class _Search:
             else layouts.Design(*(np.array([field]) for field in designs))
         )
         self.fabrics = None
-        if len(self.offered) > 1 or end - begin > 1:
+        if len(self.offered.places) > 1 or end - begin > 1:
             heights = {choices.height for choices in self.asked.choices}
             self.fabrics = _Fabrics(designs, self.wanted, heights, self.cluster, request, prices)
         else:
@@ -215,13 +223,12 @@ class _Search:
 
     def cheapest(self) -> Chosen:
         """See `choose`."""
-        choices, _, request, prices = self.asked
-        fabrics = self.fabrics
+        choices, fabrics = self.asked.choices, self.fabrics
         if fabrics is None:
-            return choices[self.offered[0][0]], self.only
+            return Chosen(choices[self.offered.places[0]], self.only)
         best = np.inf
         all_priced: list[_Priced] = []
-        for least, place in sorted((fabrics.least(choices[place], offer), place) for place, offer in self.offered):
+        for least, place in sorted(fabrics.least(choices, self.offered)):
             if least > best * NEAR:
                 break
             priced = fabrics.priced(choices[place])
@@ -230,25 +237,28 @@ class _Search:
         if not np.isfinite(best):
             return self._unpriced(all_priced)
         near = [fabric for fabric in all_priced if fabric.cost <= best * NEAR]
-        near = sorted(near, key=lambda fabric: (fabric.cost, fabric.design.switches))[:PRICED_IN_FULL]
-        if len(near) == 1:
-            return near[0][1:3]
-        full = [
-            fabric.cost if fabric.exact else parts_cost(fabric.choice, fabric.design, self.cluster, request, prices)
-            for fabric in near
-        ]
-        fewest = min(zip(full, [float(fabric.design.switches) for fabric in near], range(len(near)), strict=True))
-        return near[fewest[-1]][1:3]
+        near = sorted(near, key=lambda fabric: (fabric.cost, fabric.chosen.design.switches))[:PRICED_IN_FULL]
+        if len(near) > 1:
+            near = [fabric if fabric.exact else self._in_full(fabric.chosen) for fabric in near]
+        return min(near, key=lambda fabric: (fabric.cost, float(fabric.chosen.design.switches))).chosen
+
+    def _in_full(self, chosen: Chosen) -> _Priced:
+        """A fabric with cables of its own."""
+        _, _, request, prices = self.asked
+        lengths = longest(chosen.design, chosen.choice.height, self.cluster, request, prices.catalog)
+        cost = _cost_of(chosen.design, lengths, chosen.choice, self.cluster, request, prices)
+        return _Priced(cost, chosen._replace(lengths=lengths), exact=True)
 
     def _unpriced(self, priced: Sequence[_Priced]) -> Chosen:
         """Where no price tells: the design of fewest switches, or the one that comes nearest to being one."""
         if priced:
-            fewest = min(priced, key=lambda fabric: float(fabric.design.switches))
-            return fewest.choice, fewest.design
+            return min((fabric.chosen for fabric in priced), key=lambda chosen: float(chosen.design.switches))
         choices, _, request, _ = self.asked
-        offered = [choices[place] for place, _ in self.offered]
-        plain = [(choice, designed(choice.ports, self.cluster, request, self.cluster.nodes)) for choice in offered]
-        return min(plain, key=lambda pair: (int(pair[1].reason), -pair[0].radix))
+        offered = [choices[place] for place in self.offered.places]
+        plain = [
+            Chosen(choice, designed(choice.ports, self.cluster, request, self.cluster.nodes)) for choice in offered
+        ]
+        return min(plain, key=lambda chosen: (int(chosen.design.reason), -chosen.choice.radix))
 
 
 class _Fabrics:
@@ -257,9 +267,10 @@ class _Fabrics:
     Attributes:
         designs, places: the fabrics, those of equal ports and leaves side by side, and how many were tried before.
         rows: where those of some ports are.
-        group, firsts: the group of equal leaves that each belongs to, and of each group the fabric of fewest switches.
+        group, begins, firsts: the group of equal leaves that each belongs to, and of each group the fabric of fewest
+            switches, which it begins with.
         by_rail: of which of these the longest links are found together with others'.
-        lengths: their longest links of each level [m], by the height of the switches above; 0 for none.
+        heights, lengths: their longest links of each level [m], for each height of the switches above; 0 for none.
     """
 
     def __init__(
@@ -276,15 +287,16 @@ class _Fabrics:
         self.prices = prices
         self.floor = floor_of(prices.catalog, cluster.platform.nodes_per_rack)
         ports = np.repeat(np.arange(len(wanted)), [len(tried) for tried in wanted.values()])
-        self.places, self.group, firsts = _by_leaves(designs, ports)
+        self.places, self.group, self.begins = _by_leaves(designs, ports)
         self.designs = designs.at(self.places)
-        self.firsts = self.designs.at(firsts)
+        self.firsts = self.designs.at(self.begins)
         ends = np.searchsorted(ports[self.places], np.arange(len(wanted) + 1)).tolist()
         self.rows = {pair: slice(*ends[place : place + 2]) for place, pair in enumerate(wanted)}
         rails = {"rail-optimized": 1, "rail-only": 0}
         self.by_rail = self.firsts.tiers > rails.get(request.topology, layouts.MOST_TIERS)
         levels = [level for level in LEVELS if (getattr(self.firsts, level) > 0).any()]
-        self.lengths = {height: {level: np.zeros(len(firsts)) for level in levels} for height in heights}
+        self.heights = {height: place for place, height in enumerate(sorted(heights))}
+        self.lengths = {level: np.zeros((len(heights), len(self.begins))) for level in levels}
         self._found: set[tuple[int, tuple[int, int]]] = set()
 
     def runs(self) -> RailRuns:
@@ -295,25 +307,31 @@ class _Fabrics:
         nodes, rails = self.cluster.nodes, self.cluster.nics_per_node
         return RailRuns.of(nodes, some.unit_nodes, rails, switches, self.request.management_links)
 
-    def least(self, choice: SwitchPair, offer: LinkPrices) -> float:
-        """The least that a fabric of some switches costs [USD]: no cable and no module is rounded up to a whole one.
+    def least(self, choices: Sequence[SwitchPair], offers: Offers) -> Iterator[tuple[float, int]]:
+        """The least that a fabric of each choice on offer costs [USD], and which choice it is: no cable and no module
+        is rounded up to a whole one.
 
         Links that are not by rail are taken to be short: it takes long to find how long they are.
         """
-        rows, designs, sold = self.rows[choice.ports], self.designs, self.floor.lengths
-        if rows.start == rows.stop:
-            return np.inf
-        cages = Cages.of(choice, self.cluster, self.request, self.prices.catalog)
-        leaves, group = designs.leaf_switches[rows], self.group[rows]
-        above = designs.switches[rows] - leaves
-        total = leaves * offer.leaf + np.where(above > 0, above * offer.spine, 0.0)
-        measured = self.by_rail[group[0] : group[-1] + 1].all()
-        for level, lengths in self.lengths[choice.height].items():
-            price: Array = getattr(offer, level)
-            if measured:
-                price = _link_prices(cages, level, sold, self.prices)[np.searchsorted(sold, lengths[group])]
-            total = total + getattr(designs, level)[rows] * price
-        return float(total.min())
+        offered = [choices[place] for place in offers.places]
+        tried = [self.rows[choice.ports] for choice in offered]
+        counts = np.array([rows.stop - rows.start for rows in tried])
+        begins = np.cumsum(counts) - counts
+        offer = np.repeat(np.arange(len(tried)), counts)
+        row = np.arange(len(offer)) + np.repeat([rows.start for rows in tried] - begins, counts)
+        height = np.array([self.heights[choice.height] for choice in offered])[offer]
+        designs, group = self.designs, self.group[row]
+        leaves = designs.leaf_switches[row]
+        above = designs.switches[row] - leaves
+        total = leaves * offers.leaf[offer] + np.where(above > 0, above * offers.spine[offer], 0.0)
+        for level, lengths in self.lengths.items():
+            sold = np.searchsorted(self.floor.lengths, np.where(self.by_rail[group], lengths[height, group], 0.0))
+            total += getattr(designs, level)[row] * offers.links[level][offer, sold]
+        some = counts > 0
+        least = np.full(len(tried), np.inf)
+        if some.any():
+            least[some] = np.minimum.reduceat(total, begins[some])
+        return zip(least.tolist(), offers.places, strict=True)
 
     def priced(self, choice: SwitchPair) -> list[_Priced]:
         """The cheapest fabrics: of equal leaves, every link at the length that the one of fewest switches needs."""
@@ -325,7 +343,7 @@ class _Fabrics:
                 level: float(column[0]) for level, column in self._lengths(choice).items() if getattr(design, level) > 0
             }
             only = _cost_of(design, lengths, choice, self.cluster, self.request, self.prices)
-            return [_Priced(only, choice, design, exact=True)]
+            return [_Priced(only, Chosen(choice, design, lengths), exact=True)]
         if not many:
             return []
         designs = self.designs.at(rows)
@@ -335,8 +353,14 @@ class _Fabrics:
             near = near[cost[near] <= cost[near[0]] * NEAR]
         else:
             near = np.array([np.argmin(designs.switches)])
-        alone = np.bincount(self.group)[self.group[rows]] == 1
-        return [_Priced(float(cost[at]), choice, designs.at(at), exact=bool(alone[at])) for at in near.tolist()]
+        own = self.begins[self.group[rows]] == np.arange(rows.start, rows.stop)
+        columns = self._lengths(choice)
+        found = []
+        for at in near.tolist():
+            lengths = {level: float(column[at]) for level, column in columns.items() if column[at] > 0}
+            chosen = Chosen(choice, designs.at(at), lengths if own[at] else None)
+            found.append(_Priced(float(cost[at]), chosen, exact=bool(own[at])))
+        return found
 
     def _of_few_switches(self, cost: Floats, designs: layouts.Design, radix: int) -> Floats:
         """Prices of fabrics [USD]; infinite where the cheapest of a narrower taper needs fewer switches.
@@ -371,7 +395,7 @@ class _Fabrics:
     def _lengths(self, choice: SwitchPair) -> dict[str, Floats]:
         """The longest link of each level of the fabrics of some switches [m], as in that of fewest switches with equal
         leaves; 0 for none."""
-        group, lengths = self.group[self.rows[choice.ports]], self.lengths[choice.height]
+        group, height = self.group[self.rows[choice.ports]], self.heights[choice.height]
         if (choice.height, choice.ports) not in self._found:
             self._found.add((choice.height, choice.ports))
             for place in range(group[0], group[-1] + 1):
@@ -379,8 +403,8 @@ class _Fabrics:
                     first = self.firsts.at(place)
                     found = longest(first, choice.height, self.cluster, self.request, self.prices.catalog)
                     for level, length in found.items():
-                        lengths[level][place] = length
-        return {level: column[group] for level, column in lengths.items()}
+                        self.lengths[level][height, place] = length
+        return {level: lengths[height, group] for level, lengths in self.lengths.items()}
 
 
 def _measure(tried: Iterable[_Fabrics]) -> None:
@@ -390,18 +414,17 @@ def _measure(tried: Iterable[_Fabrics]) -> None:
         if fabrics.by_rail.any():
             batches.setdefault(fabrics.floor, []).append((fabrics, fabrics.runs()))
     for floor, batch in batches.items():
-        heights = sorted({height for fabrics, _ in batch for height in fabrics.lengths})
+        heights = sorted({height for fabrics, _ in batch for height in fabrics.heights})
         per_rack = np.array([floor.switches_per_rack(height) for height in heights])
         runs = RailRuns(*map(np.concatenate, zip(*(runs for _, runs in batch), strict=True)))
         found = runs.longest(floor, per_rack[:, None, None])
         begin = 0
         for fabrics, its in batch:
             end = begin + len(its.units)
-            for height, columns in fabrics.lengths.items():
-                for level, lengths in columns.items():
-                    its_lengths = found[level][heights.index(height), begin:end]
-                    has_some = getattr(fabrics.firsts, level)[fabrics.by_rail] > 0
-                    lengths[fabrics.by_rail] = np.where(has_some, its_lengths, 0.0)
+            places = [heights.index(height) for height in fabrics.heights]
+            for level, lengths in fabrics.lengths.items():
+                has_some = getattr(fabrics.firsts, level)[fabrics.by_rail] > 0
+                lengths[:, fabrics.by_rail] = np.where(has_some, found[level][places, begin:end], 0.0)
             begin = end
 
 
@@ -483,22 +506,25 @@ def _smaller_units(hosts: int, whole: int) -> range:
 @lru_cache(maxsize=1024)
 def offers(
     choices: tuple[SwitchPair, ...], prices: PriceList, platform: str, scale_out: str, planes: int, wanted: str = ""
-) -> tuple[tuple[int, LinkPrices], ...]:
-    """The least that the parts of every choice cost, by its place; of equal ports and cages the cheaper choice alone.
+) -> Offers:
+    """The least that the parts of every choice cost; of equal ports and cages the cheaper choice alone.
 
     Kept: it takes a millisecond, the same for every size of a cluster.
     """
-    best: dict[Any, tuple[int, LinkPrices]] = {}
+    best: dict[Any, tuple[int, float, float, Cages]] = {}
     for place, choice in enumerate(choices):
         cages = but(cages_of(choice, prices.catalog, platform, scale_out, planes), wanted=wanted)
-        least = (_link(cages, level, 0.0, prices, nothing=0.0) for level in LEVELS)
-        offer = LinkPrices(_box(choice.leaf, prices), _box(choice.spine, prices), *least)
+        leaf, spine = _box(choice.leaf, prices), _box(choice.spine, prices)
         boxes = (choice.leaf.switches_per_box, choice.spine.switches_per_box, choice.spine.rack_units)
         held = holds_modules(choice.leaf), holds_modules(choice.spine)
         alike = choice.ports, cages, boxes, held, choice.leaf is choice.spine
-        if alike not in best or offer.leaf + offer.spine < best[alike][1].leaf + best[alike][1].spine:
-            best[alike] = place, offer
-    return tuple(sorted(best.values()))
+        if alike not in best or leaf + spine < best[alike][1] + best[alike][2]:
+            best[alike] = place, leaf, spine, cages
+    kept = sorted(best.values(), key=lambda offer: offer[0])
+    places, leaves, spines, all_cages = zip(*kept, strict=True)
+    lengths = floor_of(prices.catalog, 1).lengths
+    links = {level: np.array([_link_prices(cages, level, lengths, prices) for cages in all_cages]) for level in LEVELS}
+    return Offers(places, np.array(leaves), np.array(spines), links)
 
 
 def _box(switch: Switch, prices: PriceList) -> float:
@@ -507,31 +533,24 @@ def _box(switch: Switch, prices: PriceList) -> float:
     return prices.in_place(prices.switch(switch), most.typical if most else 0.0) / switch.switches_per_box
 
 
-@lru_cache(maxsize=1024)
-def _link_prices(cages: Cages, level: str, lengths: tuple[float, ...], prices: PriceList) -> Floats:
-    """The least that a link of a level costs with its ends where it is as long as one of these [USD].
-
-    Kept: designs of other sizes need the same few.
-    """
-    return np.array([_link(cages, level, length, prices, nothing=0.0) for length in lengths])
+def _link_prices(cages: Cages, level: str, lengths: Iterable[float], prices: PriceList) -> list[float]:
+    """The least that a link of a level costs with its ends where it is as long as one of these [USD]."""
+    return [_link_price(cages, level, length, prices) for length in lengths]
 
 
-@lru_cache(maxsize=4096)
-def _link(cages: Cages, level: str, length: float, prices: PriceList, nothing: float = np.inf) -> float:
+def _link_price(cages: Cages, level: str, length: float, prices: PriceList) -> float:
     """Price of a link of a level of some length with its ends and spares of them, but without the building of what they
-    draw [USD]; ``nothing`` where no part fits or has a price.
-
-    Kept: it takes 20 µs, and designs of other sizes need the same few.
+    draw [USD]; 0 where no part fits or has a price.
     """
     medium = cages.medium(prices, level, length)
     if medium is None:
-        return nothing
+        return 0.0
     total = 0.0
     near, far = cages.ends(level)
     for optic, links in ((medium.cable, cages.per_cable(level, medium)), (medium.near, near[1]), (medium.far, far[1])):
         price = prices.optic(optic) if optic else None
         if optic and price is None:
-            return nothing
+            return 0.0
         total += prices.in_place(price) / links if price else 0.0
     return total
 

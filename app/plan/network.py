@@ -23,7 +23,7 @@ from app.plan.auxiliary_networks import AuxiliaryNetwork, auxiliary_networks
 from app.plan.band import Draws
 from app.plan.bill_of_materials import LEVELS, UNKNOWN, ZERO, PricedDesign, build, draws_or_nan
 from app.plan.cables import Cable, cable_list
-from app.plan.cheapest_design import BY_RAIL, choose, choose_all
+from app.plan.cheapest_design import BY_RAIL, Chosen, choose, choose_all
 from app.plan.cluster import Cluster, look_up
 from app.plan.machine import CREDITED, PAUSED, Controls, controls, goodput, transport_of
 from app.plan.prices import PriceList
@@ -62,7 +62,7 @@ class Network:
     request: NetworkRequest
     prices: PriceList
     choices: tuple[SwitchPair, ...]
-    wanted: tuple[SwitchPair, layouts.Design] | None
+    wanted: Chosen | None
     """The switches chosen and what they make, buildable or not; ``None`` where there is nothing to design."""
     built: PricedDesign | None
     auxiliary: tuple[AuxiliaryNetwork, ...]
@@ -201,7 +201,7 @@ class Network:
         if spares and self.built:
             larger = _with_spares(self.cluster)
             wanted = choose(self.choices, larger, self.request, self.prices)
-            if not findings.refused(wanted[1], larger, self.request, self.prices.catalog):
+            if not findings.refused(wanted.design, larger, self.request, self.prices.catalog):
                 built = build(larger, self.request, self.prices, *wanted)
                 more = zip((built.cost, built.power, built.typical_power), own, strict=True)
                 cost, power, typical_power = (np.maximum(with_them - without, 0.0) for with_them, without in more)
@@ -296,7 +296,7 @@ def design_network(cluster: Cluster, request: NetworkRequest, prices: PriceList)
     if wanted and cluster.request.spare_nodes:
         wanted = _as_with_spares(choices, cluster, request, prices) or wanted
     built = None
-    if wanted and not findings.refused(wanted[1], cluster, request, prices.catalog):
+    if wanted and not findings.refused(wanted.design, cluster, request, prices.catalog):
         built = build(cluster, request, prices, *wanted)
     return Network(
         cluster=cluster,
@@ -316,26 +316,26 @@ def _with_spares(cluster: Cluster) -> Cluster:
 
 def _as_with_spares(
     choices: tuple[SwitchPair, ...], cluster: Cluster, request: NetworkRequest, prices: PriceList
-) -> tuple[SwitchPair, layouts.Design] | None:
+) -> Chosen | None:
     """What is built for the nodes that train of the switches, tiers and units of the network that has ports for the
     spare nodes too; ``None`` where that cannot be built.
     """
     larger = _with_spares(cluster)
-    choice, design = choose(choices, larger, request, prices)
+    choice, design, _ = choose(choices, larger, request, prices)
     if findings.refused(design, larger, request, prices.catalog):
         return None
     units = {"nodes_per_unit": int(design.unit_nodes)} if request.topology in BY_RAIL else {}
     same = request.model_copy(update={"tiers": int(design.tiers), **units})
     wanted = choose((choice,), cluster, same, prices)
-    return None if findings.refused(wanted[1], cluster, same, prices.catalog) else wanted
+    return None if findings.refused(wanted.design, cluster, same, prices.catalog) else wanted
 
 
 def _findings(network: Network) -> Iterator[Finding]:
     cluster, request, catalog, built = network.cluster, network.request, network.prices.catalog, network.built
     if cluster.nodes > 1 and cluster.nics_per_node > 0:
         yield from findings.of_request(cluster, request, catalog)
-        if network.wanted:
-            yield from findings.of_design(*network.wanted, cluster, request, catalog)
+        if wanted := network.wanted:
+            yield from findings.of_design(wanted.choice, wanted.design, cluster, request, catalog)
         else:
             yield findings.too_slow(cluster, request, catalog)
     elif cluster.nodes <= 1:

@@ -25,7 +25,7 @@ from app.plan.bill_of_materials import (
     price_of,
     spare_cost,
 )
-from app.plan.cheapest_design import choose_all, longest
+from app.plan.cheapest_design import Chosen, choose_all, longest
 from app.plan.cluster import Cluster, look_up
 from app.plan.findings import addresses
 from app.plan.prices import PriceList
@@ -140,7 +140,7 @@ def _curve(cluster: Cluster, request: NetworkRequest, prices: PriceList, gpus: S
     each = cluster.gpus_per_node
     points = POINTS if request.oversubscription <= 1 else POINTS // 3  # of a tapered fabric many leaves are tried
     at = np.asarray(gpus, dtype=np.int64) if len(gpus) else sizes(each, cluster.gpus, points)
-    designs: dict[int, tuple[SwitchPair, layouts.Design]] = {}
+    designs: dict[int, Chosen] = {}
     fabric, best = _chosen(cluster, request, prices, choices, -(-at // each), designs)
     if not len(gpus):
         edges = np.unique(fabric.most_nodes[np.isfinite(fabric.most_nodes)]).astype(np.int64)
@@ -191,15 +191,15 @@ def _chosen(
     prices: PriceList,
     choices: tuple[SwitchPair, ...],
     nodes: NDArray[np.int64],
-    designs: dict[int, tuple[SwitchPair, layouts.Design]],
+    designs: dict[int, Chosen],
 ) -> tuple[layouts.Design, NDArray[np.int64]]:
     """The design of every size, and which choice it is; ``designs`` keeps what was chosen for a number of nodes."""
     missing = [many for many in dict.fromkeys(nodes.tolist()) if many not in designs]
     clusters = ((choices, replace(cluster, nodes=many), request) for many in missing)
     designs |= zip(missing, choose_all(clusters, prices), strict=True)
     chosen = [designs[many] for many in nodes.tolist()]
-    best = np.array([choices.index(choice) for choice, _ in chosen])
-    return layouts.Design(*map(np.array, zip(*(design for _, design in chosen), strict=True))), best
+    best = np.array([choices.index(each.choice) for each in chosen])
+    return layouts.Design(*map(np.array, zip(*(each.design for each in chosen), strict=True))), best
 
 
 def _refused(fabric: layouts.Design, cluster: Cluster, request: NetworkRequest) -> NDArray[np.bool_]:

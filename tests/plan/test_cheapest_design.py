@@ -264,12 +264,12 @@ def test_no_other_switches_and_no_other_leaves_cost_less(**wish: Any) -> None:
     choices = candidates(hardware, request, TYPICAL)
     offers = cheapest_design.offers(choices, prices, hardware.platform.key, request.scale_out, request.planes)
     best = np.inf
-    for place, _ in offers:
+    for place in offers.places:
         for size in sizes_of_leaves(choices[place].radix, hardware.nodes, hardware.nics_per_node, request):
             design = designed(choices[place].ports, hardware, request, hardware.nodes, **size)
             if int(design.reason) == layouts.BUILT:
                 best = min(best, cheapest_design.parts_cost(choices[place], design, hardware, request, prices))
-    choice, design = cheapest_design.choose(choices, hardware, request, prices)
+    choice, design, _ = cheapest_design.choose(choices, hardware, request, prices)
     if np.isfinite(best):
         assert cheapest_design.parts_cost(choice, design, hardware, request, prices) <= best * 1.002
 
@@ -360,8 +360,8 @@ def test_fabrics_that_are_chosen_together_are_those_chosen_alone(wish: dict[str,
     prices = PriceList.of(PriceRequest(), TYPICAL)
     cheapest_design._KEPT.clear()
     together = cheapest_design.choose_all(asked, prices)
-    for (choices, found, request), (choice, design) in zip(asked, together, strict=True):
+    for (choices, found, request), (choice, design, _) in zip(asked, together, strict=True):
         cheapest_design._KEPT.clear()
-        alone, its_design = cheapest_design.choose(choices, found, request, prices)
+        alone, its_design, _ = cheapest_design.choose(choices, found, request, prices)
         assert alone is choice
         np.testing.assert_array_equal(its_design, design)

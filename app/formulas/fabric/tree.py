@@ -80,11 +80,18 @@ def _all_divisors(number: Array) -> NDArray[np.int64]:
     >>> _all_divisors(np.array([4, 6])).tolist()
     [[1, 2, 4, 4], [1, 2, 3, 6]]
     """
-    distinct, place = np.unique(np.asarray(number, dtype=np.int64), return_inverse=True)
-    several = [_divisors(one) or (one,) for one in distinct.tolist()]
+    numbers = np.asarray(number, dtype=np.int64)
+    distinct = tuple(sorted({*numbers.ravel().tolist()}))
+    return _divisor_table(distinct)[np.searchsorted(distinct, numbers)]
+
+
+@lru_cache(maxsize=256)
+def _divisor_table(numbers: tuple[int, ...]) -> NDArray[np.int64]:
+    """The divisors of each number, one number a row. Kept: leaves of most networks have the same few uplinks."""
+    several = [_divisors(one) or (one,) for one in numbers]
     most = max(map(len, several), default=1)
-    table = np.array([divisors + divisors[-1:] * (most - len(divisors)) for divisors in several], dtype=np.int64)
-    return table.reshape(-1, most)[place.reshape(np.shape(number))]
+    table = [divisors + divisors[-1:] * (most - len(divisors)) for divisors in several]
+    return np.array(table, dtype=np.int64).reshape(-1, most)
 
 
 def _apart(values: Array) -> NDArray[np.float64]:
