@@ -61,9 +61,20 @@ TAPERS_TRIED = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0)
 class Leaves(NamedTuple):
     """Leaves to try: their hosts, their links up, 0 for as many, and as few, as the taper has, and the taper."""
 
-    hosts: int
-    up: int
-    taper: float
+    hosts: Integers
+    up: Integers
+    taper: Floats
+
+    @staticmethod
+    def of(*tried: tuple[int, int, float]) -> "Leaves":
+        """Leaves one by one."""
+        hosts, up, taper = zip(*tried, strict=True)
+        return Leaves(np.array(hosts), np.array(up), np.array(taper, dtype=np.float64))
+
+    @property
+    def many(self) -> int:
+        """How many there are [1]."""
+        return len(self.hosts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,21 +204,21 @@ class _Search:
         request = self.asked.request
         made = []
         for ports, wanted in self.wanted.items():
-            hosts, up, tapers = np.array(wanted).T if len(wanted) > 1 else wanted[0]
-            changes = {"oversubscription": tapers}
-            if len(wanted) > 1:
-                changes["uplinks"] = up
-                if request.topology == "fat-tree":
-                    changes["leaf_hosts"] = hosts
-                elif request.topology in BY_RAIL:
-                    changes["nodes_per_unit"] = np.where(hosts > 0, hosts, request.nodes_per_unit or 0)
+            changes: dict[str, Any] = {"oversubscription": wanted.taper}
+            if wanted.many == 1:
+                changes = {"oversubscription": float(wanted.taper[0])}
+            elif request.topology == "fat-tree":
+                changes |= {"uplinks": wanted.up, "leaf_hosts": wanted.hosts}
+            elif request.topology in BY_RAIL:
+                units = np.where(wanted.hosts > 0, wanted.hosts, request.nodes_per_unit or 0)
+                changes |= {"uplinks": wanted.up, "nodes_per_unit": units}
             made.append(requested(ports, self.cluster, request)._replace(**changes))
         return made
 
     def take(self, designs: layouts.Design, begin: int) -> int:
         """Take what was designed of `requests` from so many on; where those of the next one begin."""
         _, _, request, prices = self.asked
-        end = begin + sum(map(len, self.wanted.values()))
+        end = begin + sum(wanted.many for wanted in self.wanted.values())
         designs = (
             designs.at(slice(begin, end))
             if designs.reason.shape
@@ -276,7 +287,7 @@ class _Fabrics:
     def __init__(
         self,
         designs: layouts.Design,
-        wanted: Mapping[tuple[int, int], Sequence[Leaves]],
+        wanted: Mapping[tuple[int, int], Leaves],
         heights: Collection[int],
         cluster: Cluster,
         request: DesignRequest,
@@ -286,7 +297,7 @@ class _Fabrics:
         self.request = request
         self.prices = prices
         self.floor = floor_of(prices.catalog, cluster.platform.nodes_per_rack)
-        ports = np.repeat(np.arange(len(wanted)), [len(tried) for tried in wanted.values()])
+        ports = np.repeat(np.arange(len(wanted)), [tried.many for tried in wanted.values()])
         self.places, self.group, self.begins = _by_leaves(designs, ports)
         self.designs = designs.at(self.places)
         self.firsts = self.designs.at(self.begins)
@@ -449,28 +460,37 @@ def _by_leaves(designs: layouts.Design, ports: Integers) -> tuple[Integers, Inte
     return built[order[new]], np.cumsum(begins[new]) - 1, np.flatnonzero(begins[new])
 
 
-def _leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> tuple[Leaves, ...]:
-    """Hosts of a leaf and its uplinks that are tried, the taper's own first.
+def _leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> Leaves:
+    """Hosts of a leaf and its uplinks that are tried, the taper's own first."""
+    topology, unit = request.topology, request.nodes_per_unit or 0
+    rails, links = max(cluster.nics_per_node, 1), request.management_links
+    return _leaves(radix, cluster.nodes, rails, links, topology, unit, request.oversubscription)
+
+
+@lru_cache(maxsize=256)
+def _leaves(radix: int, nodes: int, rails: int, links: int, topology: str, unit: int, taper: float) -> Leaves:
+    """The same for leaves of so many ports under nodes of so many rails, with so many links of managers.
 
     Without a taper whole leaves, or as few units as there can be and a few more with their hosts shared out evenly.
     With one, every unit that needs as few leaves as the taper allows, as many as there would be without it, or some
     number between, and from the fewest uplinks that the taper allows to as many half as many more; without tiers,
     narrower tapers. What a narrower taper may be built of a wider one may be too, so that it never costs more.
+
+    Kept: networks that one cluster is held against have leaves of the same few numbers of ports.
     """
-    taper, by_rail = request.oversubscription, request.topology in BY_RAIL
-    if not (by_rail or request.topology == "fat-tree"):
-        return tuple(Leaves(0, 0, ratio) for ratio in (taper, *(ratio for ratio in TAPERS_TRIED if ratio < taper)))
-    rails, links = max(cluster.nics_per_node, 1), request.management_links
-    hosts = cluster.nodes + -(-links // rails) if by_rail else cluster.nodes * rails + links
+    by_rail = topology in BY_RAIL
+    if not (by_rail or topology == "fat-tree"):
+        return Leaves.of(*((0, 0, ratio) for ratio in (taper, *(ratio for ratio in TAPERS_TRIED if ratio < taper))))
+    hosts = nodes + -(-links // rails) if by_rail else nodes * rails + links
     if taper <= 1:
         whole = max(int(layouts.down_ports(radix, 1.0)), 1)
-        if hosts <= radix or (by_rail and request.nodes_per_unit):
-            return (Leaves(0, 0, taper),)
-        return (Leaves(0, 0, taper), *(Leaves(size, size, taper) for size in _smaller_units(hosts, whole)))
+        if hosts <= radix or (by_rail and unit):
+            return Leaves.of((0, 0, taper))
+        return Leaves.of((0, 0, taper), *((size, size, taper) for size in _smaller_units(hosts, whole)))
     mosts = [max(int(layouts.down_ports(radix, ratio)), 1) for ratio in (taper, *TAPERS_TRIED) if ratio <= taper]
     most, whole = mosts[0], mosts[1]
-    if by_rail and request.nodes_per_unit:
-        sizes = list(dict.fromkeys(min(request.nodes_per_unit, leaf_hosts) for leaf_hosts in mosts))
+    if by_rail and unit:
+        sizes = list(dict.fromkeys(min(unit, leaf_hosts) for leaf_hosts in mosts))
     else:
         fewest, many = -(-hosts // most), -(-hosts // whole)
         groups = [
@@ -479,13 +499,13 @@ def _leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> tuple
         ]
         even = (-(-hosts // group) for group in groups)
         sizes = list(dict.fromkeys([*mosts, *even, *_smaller_units(hosts, whole)]))
-    tried = [Leaves(0, 0, taper)]
+    tried = [(0, 0, taper)]
     for size in sizes:
         least = int(tree.uplinks(size, 1, taper, radix))
         most_up = min(size, radix - size, least + max(least // 2, 4))
         step = max((most_up - least) // UPLINKS_TRIED, 1)
-        tried += [Leaves(size, up, taper) for up in range(least, max(most_up, least) + 1, step)]
-    return tuple(tried)
+        tried += [(size, up, taper) for up in range(least, max(most_up, least) + 1, step)]
+    return Leaves.of(*tried)
 
 
 def _smaller_units(hosts: int, whole: int) -> range:
@@ -605,8 +625,13 @@ def _parts(
     managers = request.management_links * request.planes
     total: Array = 0.0
     for (role, key), many in part_counts(choice, cages, design, cluster.nodes, managers, runs).items():
-        if any_(many > 0):
-            _, _, price = price_of(role, key, choice, prices)
-            each = prices.in_place(price, drawn_by(role, key, choice, prices.catalog))
-            total = total + where(many > 0, many * each, 0.0)
+        if any_(needed := many > 0):
+            total = total + where(needed, many * _in_place(role, key, choice, prices), 0.0)
     return total
+
+
+@lru_cache(maxsize=1024)
+def _in_place(role: str, key: str, choice: SwitchPair, prices: PriceList) -> float:
+    """Price of a part in place [USD]. Kept: it takes 8 µs, and fabrics of any size are made of the same few parts."""
+    _, _, price = price_of(role, key, choice, prices)
+    return prices.in_place(price, drawn_by(role, key, choice, prices.catalog))

@@ -46,6 +46,17 @@ def fullest_link(flows: int, uplinks: int, leaves: float) -> float:
     """
     if uplinks <= 1 or flows < 1:
         return float(max(flows, 0))
+    first, beyond = _flows_of_a_link(flows, uplinks)
+    with np.errstate(divide="ignore"):
+        fuller = -np.expm1(leaves * uplinks * np.log1p(-beyond))
+    return float(first + fuller.sum())
+
+
+@lru_cache(maxsize=4096)
+def _flows_of_a_link(flows: int, uplinks: int) -> tuple[int, Floats]:
+    """A number of flows that every uplink has, and the chance that one has more than that, and than each number that
+    follows, P(X > j) [1]. Kept: whatever the number of leaves.
+    """
     chance = 1 / uplinks
     mean, deviation = flows * chance, np.sqrt(flows * chance * (1 - chance))
     first = max(int(mean - SPREAD * deviation) - 1, 0)
@@ -55,10 +66,7 @@ def fullest_link(flows: int, uplinks: int, leaves: float) -> float:
     log_chance = factorial[flows] - factorial[counts] - factorial[flows - counts]
     log_chance = log_chance + counts * np.log(chance) + (flows - counts) * np.log1p(-chance)
     probability = np.exp(log_chance)
-    beyond = np.minimum(np.append(np.cumsum(probability[::-1])[::-1][1:], 0.0), 1.0)  # P(X > j)
-    with np.errstate(divide="ignore"):
-        fuller = -np.expm1(leaves * uplinks * np.log1p(-beyond))
-    return float(first + fuller.sum())
+    return first, np.minimum(np.append(np.cumsum(probability[::-1])[::-1][1:], 0.0), 1.0)
 
 
 @lru_cache(maxsize=1)
