@@ -740,19 +740,19 @@ class _Fitting:
 def _fitting(search: Search, limit: float) -> tuple[_Grid, _Fitting]:
     """The candidates that fit. The least recomputation is the quickest: more is only for what does not fit yet."""
     grid, states, activity = _enumerated(search.space)
-    held = grid.by_stage(states)
-    left, kept, size = grid.divides & (held <= limit), [], np.empty(grid.divides.shape)
+    room = limit - grid.by_stage(states)
+    left, kept = grid.divides & (room >= 0), []
     for level, busy in zip(grid.recompute, activity, strict=True):
-        np.add(held, busy, out=size)  # one large array, in place: fresh memory takes longer than the sum
-        fits = left & (size <= limit)
-        left &= ~fits
+        fits = left & (busy <= room)
+        left ^= fits
         if grid.spare:
             superfluous = _superfluous(grid, states.shape, fits)
-            fits, left = fits & ~superfluous, left & ~superfluous
-        places = np.flatnonzero(fits)
-        kept.append((places, np.full(len(places), level), size.ravel()[places]))
-    places, recompute, memory = (np.concatenate(column) for column in zip(*kept, strict=True))
-    candidates = grid.at(places)
+            fits, left = fits > superfluous, left > superfluous
+        some = grid.at(np.flatnonzero(fits))
+        size = states.ravel()[some.state] + grid.runs(busy)[some.run]
+        kept.append((some, np.full(len(size), level), size))
+    candidates = _Candidates(*map(np.concatenate, zip(*(some for some, _, _ in kept), strict=True)))
+    recompute, memory = (np.concatenate([each[place] for each in kept]) for place in (1, 2))
     if len(memory):
         least = np.argmin(memory, keepdims=True)
         frugal, levels, size = candidates.at(least), recompute[least], memory[least]
