@@ -84,13 +84,13 @@ class Offers:
     Attributes:
         places: of each which choice it is.
         leaf, spine: price of a switch.
-        links: of each level the price of a link with its ends where it is as long as each length that is sold.
+        cages: what its links end in.
     """
 
     places: tuple[int, ...]
     leaf: Floats
     spine: Floats
-    links: Mapping[str, Floats]
+    cages: tuple[Cages, ...]
 
 
 class Chosen(NamedTuple):
@@ -337,7 +337,8 @@ class _Fabrics:
         total = leaves * offers.leaf[offer] + np.where(above > 0, above * offers.spine[offer], 0.0)
         for level, lengths in self.lengths.items():
             sold = np.searchsorted(self.floor.lengths, np.where(self.by_rail[group], lengths[height, group], 0.0))
-            total += getattr(designs, level)[row] * offers.links[level][offer, sold]
+            prices = _link_prices(offers.cages, level, self.floor.lengths, self.prices)
+            total += getattr(designs, level)[row] * prices[offer, sold]
         some = counts > 0
         least = np.full(len(tried), np.inf)
         if some.any():
@@ -542,9 +543,7 @@ def offers(
             best[alike] = place, leaf, spine, cages
     kept = sorted(best.values(), key=lambda offer: offer[0])
     places, leaves, spines, all_cages = zip(*kept, strict=True)
-    lengths = floor_of(prices.catalog, 1).lengths
-    links = {level: np.array([_link_prices(cages, level, lengths, prices) for cages in all_cages]) for level in LEVELS}
-    return Offers(places, np.array(leaves), np.array(spines), links)
+    return Offers(places, np.array(leaves), np.array(spines), all_cages)
 
 
 def _box(switch: Switch, prices: PriceList) -> float:
@@ -553,14 +552,22 @@ def _box(switch: Switch, prices: PriceList) -> float:
     return prices.in_place(prices.switch(switch), most.typical if most else 0.0) / switch.switches_per_box
 
 
-def _link_prices(cages: Cages, level: str, lengths: Iterable[float], prices: PriceList) -> list[float]:
-    """The least that a link of a level costs with its ends where it is as long as one of these [USD]."""
-    return [_link_price(cages, level, length, prices) for length in lengths]
+@lru_cache(maxsize=1024)
+def _link_prices(cages: tuple[Cages, ...], level: str, lengths: tuple[float, ...], prices: PriceList) -> Floats:
+    """The least that a link of a level costs with its ends [USD]: between each of some cages, where it is as long as
+    each of these.
+
+    Kept: designs of other sizes need the same few.
+    """
+    return np.array([[_link_price(each, level, length, prices) for length in lengths] for each in cages])
 
 
+@lru_cache(maxsize=8192)
 def _link_price(cages: Cages, level: str, length: float, prices: PriceList) -> float:
     """Price of a link of a level of some length with its ends and spares of them, but without the building of what they
     draw [USD]; 0 where no part fits or has a price.
+
+    Kept: it takes 20 µs, and many choices of switches have the same cages.
     """
     medium = cages.medium(prices, level, length)
     if medium is None:

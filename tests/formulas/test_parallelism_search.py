@@ -198,7 +198,7 @@ def test_what_fits_is_known_without_timing_it():
     assert np.isnan(untimed.time).all()
 
 
-def test_what_gpus_share_is_not_what_tells_them_apart():
+def test_what_gpus_share_is_not_what_tells_them_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     # the same number of GPUs, with more memory, a smaller domain (tensor parallelism of 8 at most), a higher peak
     job, fixed = Job(2048.0, 512.0), FixedDegrees(largest_tensor=2)
     changes = {"memory_capacity": 340e9}, {"scale_up_domain": 2.0}, {"linear_peak": 624e12}
@@ -213,7 +213,7 @@ def test_what_gpus_share_is_not_what_tells_them_apart():
     ]
     together = [best(search, timed=False) for search in asked]
     for search, shared in zip(asked, together, strict=True):
-        parallelism_search._kept.clear()
+        monkeypatch.setattr(parallelism_search, "_enumerations", parallelism_search._Enumerations())
         alone = best(search, timed=False)
         assert (alone.feasible, alone.divisible, alone.smallest) == (shared.feasible, shared.divisible, shared.smallest)
         assert np.array_equal(alone.memory, shared.memory)
@@ -224,8 +224,10 @@ def test_what_gpus_share_is_not_what_tells_them_apart():
 def test_what_is_kept_of_searches_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """720,720 sequences are divided by 240 numbers: 64 searches of a sizing held 270 MB."""
     monkeypatch.setattr(parallelism_search, "MOST_KEPT", 300_000)
+    monkeypatch.setattr(parallelism_search, "_enumerations", parallelism_search._Enumerations())
     for gpus in (512, 1024, 2048, 4096):
         best(Search(GPT, Job(2048.0, 5040.0), A100, SOFT, CAL, LINKS, gpus), timed=False)
-        held = [activity.nbytes for _, _, activity in parallelism_search._kept.values()]
+        held = [activity.nbytes for _, _, activity in parallelism_search._enumerations.kept.values()]
+        assert parallelism_search._enumerations.bytes == sum(held)
         assert sum(held) <= 300_000 or len(held) == 1
     assert held

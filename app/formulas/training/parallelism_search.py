@@ -784,8 +784,36 @@ def _frugal(grid: _Grid, states: Numbers, activity: Numbers) -> tuple[_Candidate
 _Enumerated = tuple[_Grid, Numbers, Numbers]
 MOST_KEPT = 40_000_000
 """Bytes of enumerations that are kept: those of a batch that much divides, such as 720,720, take 4 MB each."""
-_kept: OrderedDict[_Space, _Enumerated] = OrderedDict()
-_keeping = Lock()
+
+
+class _Enumerations:
+    """What was enumerated last: the last at least, and of those before it as many as `MOST_KEPT` has room for."""
+
+    def __init__(self) -> None:
+        self.kept: OrderedDict[_Space, _Enumerated] = OrderedDict()
+        self.bytes = 0
+        self.lock = Lock()
+
+    def get(self, space: _Space) -> _Enumerated | None:
+        """What is kept of a space."""
+        with self.lock:
+            known = self.kept.get(space)
+            if known:
+                self.kept.move_to_end(space)
+            return known
+
+    def keep(self, space: _Space, made: _Enumerated) -> None:
+        """Keep what was made of a space."""
+        with self.lock:
+            if space in self.kept:
+                return
+            self.kept[space] = made
+            self.bytes += made[-1].nbytes
+            while len(self.kept) > 1 and self.bytes > MOST_KEPT:
+                self.bytes -= self.kept.popitem(last=False)[1][-1].nbytes
+
+
+_enumerations = _Enumerations()
 
 
 def _enumerated(space: _Space) -> _Enumerated:
@@ -794,16 +822,10 @@ def _enumerated(space: _Space) -> _Enumerated:
 
     Kept: it takes a third of a search, and a study asks about equal numbers of other GPUs and on other networks.
     """
-    with _keeping:
-        known = _kept.get(space)
-        if known:
-            _kept.move_to_end(space)
-            return known
-    made = _enumerate(space)
-    with _keeping:
-        _kept[space] = made
-        while len(_kept) > 1 and sum(activity.nbytes for _, _, activity in _kept.values()) > MOST_KEPT:
-            _kept.popitem(last=False)
+    made = _enumerations.get(space)
+    if made is None:
+        made = _enumerate(space)
+        _enumerations.keep(space, made)
     return made
 
 

@@ -163,6 +163,9 @@ def _configurations(ways: Sequence[arguments.Parallelism], rows: Sequence[int]) 
 
 def _column(values: Sequence[Array], rows: Sequence[int]) -> Any:
     """A value that all have, or arrays one after the other."""
-    if not any(isinstance(value, np.ndarray) for value in values) and len(set(values)) == 1:
-        return values[0]
-    return np.concatenate([np.broadcast_to(value, many) for value, many in zip(values, rows, strict=True)])
+    if not any(isinstance(value, np.ndarray) for value in values):
+        return values[0] if len(set(values)) == 1 else np.repeat(np.array(values), rows)
+    return np.concatenate([
+        value if isinstance(value, np.ndarray) and len(value) == many else np.full(many, value)
+        for value, many in zip(values, rows, strict=True)
+    ])  # fmt: skip
