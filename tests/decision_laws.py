@@ -348,13 +348,16 @@ taken."""
 
 
 def the_rival_is_what_it_was_said_to_be(asked: Asked) -> None:
-    """Opened, the network that the plan was held against takes and costs what was said."""
+    """Opened as the page links to it, with the plan's batch, the network that the plan was held against takes and costs
+    what was said.
+    """
     plan = plan_of(asked)
     said = plan.recommendation
     if said is None or plan.training.time_to_train is None or plan.costs.per_run is None:
         return
     blank = ("switch", "spine_switch", "tiers", "nodes_per_unit", "load_balancing")
-    other = plan_of({name: value for name, value in asked.items() if name not in blank} | {"scale_out": said.rival})
+    changed = {"scale_out": said.rival, "global_batch": plan.scenario["global_batch"]}
+    other = plan_of({name: value for name, value in asked.items() if name not in blank} | changed)
     if other.training.time_to_train is None or other.costs.per_run is None:
         raise AssertionError(f"{said.rival} has no plan, but was said to be {said.slower:.3f} slower")
     slower = other.training.time_to_train.typical / plan.training.time_to_train.typical - 1

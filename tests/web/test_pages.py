@@ -351,6 +351,16 @@ def test_below_a_sub_path_every_link_stays_below_it() -> None:
 # Compare -------------------------------------------------------------------------------------------------------------
 
 
+def test_another_network_is_opened_with_the_batch_of_the_plan(client: TestClient) -> None:
+    """With a blank batch the rival of 8,192 MI355X with DeepSeek-V2 chose another one than the sentence was about."""
+    query = "gpu=mi355x&gpus=8192&model=deepseek-v2"
+    batch = client.get(f"/api/v1/plan?{query}").json()["scenario"]["global_batch"]
+    page = get(client, f"/?{query}")
+    rivals = [attributes["href"] for tag, attributes in page.elements if "b.scale_out=" in attributes.get("href", "")]
+    assert rivals
+    assert all(f"global_batch={batch}" in address for address in rivals)
+
+
 def test_a_comparison_puts_what_differs_first_with_its_cause(client: TestClient) -> None:
     page = get(client, "/compare?b.scale_out=roce-400&c.scale_out=tcp-400")
     text = page.text()

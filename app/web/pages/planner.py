@@ -92,11 +92,16 @@ def _planner(
         "found": sections.found(answer, values["figures"]),
         "notes": None,
         "slices": list(slices(answer)),
-        "comparisons": list(comparisons(request, scenario, catalog)),
+        "comparisons": list(comparisons(request, _with_batch(scenario, answer), catalog)),
         "size_alone": address(request, "/size", urlencode(job_to_size(scenario) | {"gpu": scenario.gpu})),
         "field_title": form.title,
         "campaign": published_campaign(scenario, answer, catalog) if answer.training.step_time else None,
     }
+
+
+def _with_batch(scenario: Scenario, answer: Plan) -> Scenario:
+    """The question with the batch of its plan: left blank, another network may choose another one."""
+    return scenario.model_copy(update={"global_batch": answer.scenario["global_batch"]})
 
 
 def _in_force(scenario: Scenario, answer: Plan, catalog: Catalog) -> Mapping[str, Any]:
