@@ -1,6 +1,5 @@
 // Charts: drawn by the server; a script takes one over when the reader explores it.
 
-import { offerDots } from "./png.js";
 import { CHANGED } from "./theme.js";
 
 let plotly = null;
@@ -84,13 +83,12 @@ async function draw(chart) {
 
 export const charts = (root) => root.querySelectorAll("figure.chart");
 
-// A picture stands from the start. Who wants to read off values, zoom or save dots asks for the drawing that can.
+// A picture stands from the start. Who wants to read off values or zoom asks for the drawing that can.
 export function offerExploring(root) {
   for (const chart of charts(root)) {
     const ways = chart.querySelector(".ways");
     if ("explored" in chart.dataset && !("drawn" in chart.dataset)) draw(chart);
-    if (ways) offerDots(ways);
-    if (!ways || ways.querySelector("button:not([data-dots])") || !chart.querySelector(".canvas svg")) continue;
+    if (!ways || ways.querySelector("button.link") || !chart.querySelector(".canvas svg")) continue;
     const button = document.createElement("button");
     button.type = "button";
     button.className = "link";
@@ -104,7 +102,7 @@ export function offerExploring(root) {
       canvas.tabIndex = -1;
       canvas.focus();
     });
-    ways.append(button);
+    ways.insertBefore(button, ways.querySelector(".embed"));
   }
 }
 

@@ -6,7 +6,8 @@ Templates print what a plan found: filters here write numbers for people, and no
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
+from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -223,6 +224,17 @@ def picture(figure: Any, key: str) -> Markup:
     return Markup(svg.inline(figure, key))  # noqa: S704
 
 
+def embed_codes(request: Request, figure: Any, address: str) -> dict[str, str]:
+    """What another site's page writes to show a chart, as an image and in a frame, by what it is called."""
+    source = escape(f"{request.url.scheme}://{request.url.netloc}{address}")
+    title = escape(figure.layout.title.text)
+    width, height = svg.file_size(figure)
+    return {
+        "Image": f'<img src="{source}" alt="{title}">',
+        "Frame": f'<iframe src="{source}" title="{title}" width="{width}" height="{height}"></iframe>',
+    }
+
+
 def job_to_size(scenario: Scenario | None) -> dict[str, Any]:
     """The question for a cluster that does this scenario's job, with a deadline to start from."""
     return {"deadline": "90 days"} | (scenario.only(*OF_THE_JOB).asked() if scenario else {})
@@ -260,6 +272,8 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
         "whole": False,
         "explained": {},
         "embed": embed,
+        "embeddable": bool(request.app.state.settings.embed_origins),
+        "embed_codes": partial(embed_codes, request),
         "picture": picture,
     }
 

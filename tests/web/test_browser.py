@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from app.catalog.load import load_catalog
-from app.report.charts import svg
 from app.studies import whole_catalog
 
 DRAWN = ".canvas .main-svg"
@@ -504,16 +503,6 @@ def test_a_change_leaves_the_former_bars_on_the_axes_of_the_new_ones(planner: Pa
     expect(planner.locator("#verdict")).to_contain_text("8B")
     expect(chart.locator(".ghost")).to_have_count(0)
     expect(planner.locator("#chart-step-parts .ghost")).to_have_count(1)
-
-
-def test_a_chart_is_saved_as_dots_that_the_browser_paints(planner: Page) -> None:
-    with planner.expect_download() as found:
-        planner.get_by_role("button", name="PNG of the chart capital").click()
-    assert found.value.suggested_filename == "capital.png"
-    dots = found.value.path().read_bytes()
-    assert dots.startswith(b"\x89PNG")
-    assert int.from_bytes(dots[16:20]) == 2 * svg.FILE_WIDTH
-    assert len(dots) > 10_000  # words and bars, not an empty sheet
 
 
 def test_nothing_moves_while_a_page_arrives(browser: Browser, server: str) -> None:

@@ -3,12 +3,15 @@
 import csv
 import io
 import re
+from html import unescape
 from xml.etree import ElementTree
 
 import pytest
 from starlette.testclient import TestClient
 
-from app.report.charts import named_charts
+from app.report.charts import named_charts, png, svg
+from app.web.application import create_app
+from app.web.settings import Settings
 
 
 @pytest.mark.parametrize("name", named_charts.NAMES)
@@ -87,7 +90,7 @@ def test_picture_numbers_and_specification_are_of_one_plan(client: TestClient) -
 
 
 @pytest.mark.parametrize(
-    "address", ["/chart/capital.png", "/chart/nothing.svg", "/chart/tail.svg?gpus=8&model=llama-3-405b"]
+    "address", ["/chart/capital.gif", "/chart/nothing.svg", "/chart/tail.svg?gpus=8&model=llama-3-405b"]
 )
 def test_what_there_is_no_chart_of_is_said(client: TestClient, address: str) -> None:
     answer = client.get(address)
@@ -107,6 +110,55 @@ def test_capital_is_a_waterfall_that_adds_up(client: TestClient) -> None:
     assert whole["x"] == [pytest.approx(ends[-1])]
     assert ends[-1] == pytest.approx(costs["capital"]["typical"])
     assert "64 servers × $285" in client.get("/chart/capital.svg?gpus=512").text  # 512 GPUs, 8 a server
+
+
+@pytest.mark.parametrize(("query", "width"), [("", 2 * svg.FILE_WIDTH), ("&width=380", 380)], ids=["as it is", "small"])
+@pytest.mark.parametrize("name", ["capital", "all-reduce-curves", "buy-or-rent", "accuracy-collectives"])
+def test_a_chart_comes_as_dots_of_any_width(client: TestClient, name: str, query: str, width: int) -> None:
+    image = client.get(f"/chart/{name}.png?gpus=256{query}")
+    assert image.headers["content-type"] == "image/png"
+    assert image.content.startswith(b"\x89PNG")
+    shape = [int.from_bytes(image.content[at : at + 4]) for at in (16, 20)]
+    drawing = client.get(f"/chart/{name}.svg?gpus=256").text
+    _, _, wide, tall = map(float, re.findall(r'viewBox="([^"]+)"', drawing)[0].split())
+    assert shape == [width, pytest.approx(width * tall / wide, abs=1)]
+    kept = client.get(f"/chart/{name}.png?gpus=256{query}", headers={"if-none-match": image.headers["etag"]})
+    assert kept.status_code == 304
+
+
+@pytest.mark.parametrize("query", ["width=99", "width=9999", "width=wide", "width=200&width=300", "a=1&width=200"])
+def test_dots_are_refused_where_the_address_asks_for_what_is_not(client: TestClient, query: str) -> None:
+    answer = client.get(f"/chart/capital.png?{query}")
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == f"#/{query[: query.index('=')]}"
+
+
+def test_dots_have_every_letter_that_charts_are_written_in(client: TestClient) -> None:
+    sheet = '<svg xmlns="http://www.w3.org/2000/svg" {}><text y="30" {}>{}</text></svg>'
+    look = ('width="40" height="40"', 'font-size="30" font-family="system-ui, sans-serif"')
+
+    def painted(text: str) -> bytes:
+        return png.painted(sheet.format(*look, text), 40, 10)
+
+    drawings = [client.get(f"/chart/{name}.svg?gpus=256").text for name in named_charts.NAMES]
+    letters = {letter for drawing in drawings for letter in drawing if letter > "~" and not letter.isspace()}
+    assert {"×", "–", "−", "µ"} <= letters
+    for letter in sorted(letters | set("A1$%")):
+        assert painted(letter) not in (painted(""), painted("\u0378"))  # of which there is no letter
+
+
+def test_the_code_to_embed_a_chart_stands_beside_it_where_others_may_show_it(client: TestClient) -> None:
+    options = Settings(access_log=False, embed_origins="https://wiki.example")
+    html = TestClient(create_app(options)).get("/cost").text
+    codes = [unescape(code) for code in re.findall(r'<pre class="code"[^>]*><code>(.*?)</code>', html)]
+    assert len(codes) == 2 * html.count('<figure class="chart"')
+    image, frame = codes[:2]
+    assert image.startswith('<img src="http://testserver/chart/which-network.svg" alt="')
+    size = re.search(r'src="http://testserver([^"]+)" .*width="(\d+)" height="(\d+)"></iframe>$', frame)
+    assert size is not None
+    drawing = client.get(size[1]).text
+    assert f'width="{size[2]}" height="{size[3]}"' in drawing
+    assert "Embed" not in client.get("/cost").text
 
 
 def test_a_wrong_field_is_named(client: TestClient) -> None:

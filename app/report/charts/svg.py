@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 STYLE_SHEET = Path(__file__).parents[3] / "static" / "style.css"
 WIDE = 1000.0
-"""Width of the drawing that is stretched over the plot: lines and areas have places in it."""
-FILE_WIDTH = 760
+"""Width of a page's drawing that is stretched over the plot: lines and areas have places in it."""
+FILE_WIDTH, EDGE = 760, 16
+LETTERS, BOLD_LETTERS = 108, 96
+"""How many letters a line of a file holds."""
 NARROW = 300.0
 """Pixels that a plot has on a phone, where marks may not touch."""
 LETTER = 7.0
@@ -50,7 +52,7 @@ MANY = 80
 
 @dataclass(frozen=True)
 class Plot:
-    """The room of a drawing in pixels, and where values lie in it."""
+    """The room of a drawing in pixels, and where values lie in it. On a page its width is stretched."""
 
     width: float
     height: float
@@ -99,23 +101,20 @@ def _reach(axis: Mapping[str, Any]) -> str:
 
 def document(figure: go.Figure) -> str:
     """The drawing as a file, with its title."""
-    plot, parts = _drawn(figure, "chart")
-    layout = figure.layout.to_plotly_json()
-    words = (_title(figure), str(layout["title"].get("subtitle", {}).get("text", "")))
-    lines = [(line, weight) for text, weight in zip(words, (600, 400), strict=True) for line in _wrapped(text)]
-    head = 20.0 * len(lines) + 12
+    plot, parts = _drawn(figure, "chart", FILE_WIDTH - 2 * EDGE)
+    lines = _heading(figure)
+    head = _head(lines)
     texts = "".join(
-        f'<text x="16" y="{20 + 20 * row}" font-size="13" font-weight="{weight}">{escape(line)}</text>'
+        f'<text x="{EDGE}" y="{20 + 20 * row}" font-size="13" font-weight="{weight}">{escape(line)}</text>'
         for row, (line, weight) in enumerate(lines)
     )
-    whole = plot.height + head
-    inner = FILE_WIDTH - plot.left - plot.right - 32
+    width, whole = file_size(figure)
     drawing = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{FILE_WIDTH}" height="{whole:.0f}" '
-        f'viewBox="0 0 {FILE_WIDTH} {whole:.0f}" font-family="system-ui, sans-serif" role="img">'
-        f"<title>{escape(words[0])}</title><desc>{escape(words[1])}</desc>"
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{whole}" '
+        f'viewBox="0 0 {width} {whole}" font-family="system-ui, sans-serif" role="img">'
+        f"<title>{escape(_title(figure))}</title><desc>{escape(_subtitle(figure))}</desc>"
         f'<rect width="100%" height="100%" fill="var(--chart-paper)"/><g fill="var(--chart-ink)">{texts}</g>'
-        f'<svg x="{16 + plot.left:.0f}" y="{head:.0f}" width="{inner:.0f}" height="{plot.height:.0f}" '
+        f'<svg x="{EDGE + plot.left:.0f}" y="{head:.0f}" width="{plot.width:.0f}" height="{plot.height:.0f}" '
         f'overflow="visible">{"".join(parts)}</svg></svg>'
     )
     return re.sub(r"var\((--chart-[\w-]+)\)", lambda match: colours()[match[1]], drawing)
@@ -128,12 +127,31 @@ def colours() -> Mapping[str, str]:
     return dict(re.findall(r"(--chart-[\w-]+): light-dark\((#\w+),", sheet))
 
 
+def file_size(figure: go.Figure) -> tuple[int, int]:
+    """Width and height of the file in pixels."""
+    return FILE_WIDTH, round(figure.layout.height + _head(_heading(figure)))
+
+
+def _heading(figure: go.Figure) -> list[tuple[str, int]]:
+    """The lines above the drawing in a file, each with the weight of its letters."""
+    bold, plain = _wrapped(_title(figure), BOLD_LETTERS), _wrapped(_subtitle(figure), LETTERS)
+    return [(line, 600) for line in bold] + [(line, 400) for line in plain]
+
+
+def _head(lines: Sequence[tuple[str, int]]) -> float:
+    return 20.0 * len(lines) + 12
+
+
 def _title(figure: go.Figure) -> str:
     return str(figure.layout.title.text or "")
 
 
-def _wrapped(text: str, letters: int = 108) -> list[str]:
-    """A text in lines of so many letters at most: as many as a file is wide."""
+def _subtitle(figure: go.Figure) -> str:
+    return str(figure.layout.title.subtitle.text or "")
+
+
+def _wrapped(text: str, letters: int) -> list[str]:
+    """A text in lines of so many letters at most."""
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + len(word) >= letters:
@@ -152,11 +170,12 @@ def _along(axis: Mapping[str, Any], value: float) -> float:
 # The drawing ---------------------------------------------------------------------------------------------------------
 
 
-def _drawn(figure: go.Figure, key: str) -> tuple[Plot, list[str]]:
+def _drawn(figure: go.Figure, key: str, room: float | None = None) -> tuple[Plot, list[str]]:
+    """A drawing with so many pixels across, or for one that is stretched over what there is."""
     layout = figure.layout.to_plotly_json()
     traces = [trace.to_plotly_json() for trace in figure.data]
     named = [trace for trace in traces if trace.get("showlegend")]
-    plot = _plot(layout, [trace["name"] for trace in named])
+    plot = _plot(layout, [trace["name"] for trace in named], room)
     parts = [*_patterns(traces, key), *_grid(plot), *_stretched(plot, traces)]
     parts += [part for trace in traces if trace.get("type") == "bar" for part in _bar(plot, trace, key)]
     parts += [_line(plot, shape) for shape in layout.get("shapes", ())]
@@ -165,18 +184,19 @@ def _drawn(figure: go.Figure, key: str) -> tuple[Plot, list[str]]:
     return plot, parts + list(_legend(named))
 
 
-def _plot(layout: Mapping[str, Any], legend_names: Sequence[str]) -> Plot:
+def _plot(layout: Mapping[str, Any], legend_names: Sequence[str], room: float | None) -> Plot:
     x, y = layout["xaxis"], layout["yaxis"]
     shown = y.get("visible", True)
     longest = max((len(text) for text in y.get("ticktext") or ()), default=0) if shown else 0
     titled = 20.0 if shown and y.get("title", {}).get("text") else 0.0
     margin = layout.get("margin", {})
     legend = 22.0 + _places(legend_names)[-1][1] if layout.get("showlegend") and legend_names else 0.0
+    left, right = 6.0 + LETTER * longest if longest else 2.0, 16.0
     return Plot(
-        width=WIDE,
+        width=WIDE if room is None else room - left - right,
         height=float(layout["height"]),
-        left=6.0 + LETTER * longest if longest else 2.0,
-        right=16.0,
+        left=left,
+        right=right,
         top=margin.get("t", 12) + titled + legend,
         bottom=44.0 if x.get("visible", True) else 8.0,
         x={"range": (0.0, 1.0), **x},
@@ -241,8 +261,8 @@ def _stretched(plot: Plot, traces: Sequence[Mapping[str, Any]]) -> Iterator[str]
     inner = [part for trace in traces if trace.get("type") == "scatter" for part in _path(plot, trace)]
     if inner:
         yield (
-            f'<svg y="{plot.top:.0f}" width="100%" height="{plot.tall:.0f}" viewBox="0 {plot.top:.0f} {WIDE:.0f} '
-            f'{plot.tall:.0f}" preserveAspectRatio="none" class="cut" overflow="hidden" fill="none">'
+            f'<svg y="{plot.top:.0f}" width="100%" height="{plot.tall:.0f}" viewBox="0 {plot.top:.0f} '
+            f'{plot.width:.0f} {plot.tall:.0f}" preserveAspectRatio="none" class="cut" overflow="hidden" fill="none">'
             f"{''.join(inner)}</svg>"
         )
 
@@ -277,7 +297,7 @@ def _spots(plot: Plot, trace: Mapping[str, Any]) -> Iterator[tuple[float, float]
     for x, y in zip(trace["x"], trace["y"], strict=True):
         finite = x is not None and y is not None and math.isfinite(x) and math.isfinite(y)
         logs = (axis.get("type") == "log" and value is not None and not value > 0 for axis, value in _of(plot, x, y))
-        yield (plot.across(x) * WIDE / 100, plot.down(y)) if finite and not any(logs) else None
+        yield (plot.across(x) * plot.width / 100, plot.down(y)) if finite and not any(logs) else None
 
 
 def _of(plot: Plot, x: float, y: float) -> tuple[tuple[Mapping[str, Any], float], tuple[Mapping[str, Any], float]]:
