@@ -320,7 +320,8 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     """Write a band with no more digits than its range supports.
 
     All three share one step: the power of ten that leaves the width two digits, and the typical value three at most.
-    Where the ends are over ten times apart, each keeps two digits of its own.
+    Where the ends are over ten times apart, each keeps two digits of its own. A whole number of things is exact, as
+    `show` has it.
 
     >>> show_range(13.4e6, 15.12e6, 17.3e6, "s"), show_range(9.12, 10.0, 10.98, "s")
     ('175\u202fdays (155–200)', '10.0\u202fs (9.1–11.0)')
@@ -328,8 +329,8 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     ('5\u202fs', '130\u202fms (13–290)')
     >>> show_range(290e3, 432e3, float("nan"), "s")  # some draws never end
     '5\u202fdays (3.4–∞)'
-    >>> show_range(-6e9, 4e9, 13e9, "B")
-    '4\u202fGB (−6–13)'
+    >>> show_range(-6e9, 4e9, 13e9, "B"), show_range(4585.3, 5840.0, 7438.0, "1")
+    ('4\u202fGB (−6–13)', '5,840 (4,600–7,400)')
     """
     if typical is None or low is None or high is None or not math.isfinite(typical):
         return "–"
@@ -339,7 +340,9 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     main, *ends = _in_step(*(value / worth for value in (typical, low, high)))
     if main == ends[0] == ends[1]:
         return show(typical, unit)
-    return f"{_dress(main, unit, name)} ({'–'.join(end.replace('-', MINUS) for end in ends)})"
+    exact = unit == "1" and 1e3 <= abs(typical) < 1e6 and float(typical).is_integer()
+    first = show(typical, unit) if exact else _dress(main, unit, name)
+    return f"{first} ({'–'.join(end.replace('-', MINUS) for end in ends)})"
 
 
 def _in_step(typical: float, low: float, high: float) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from app.plan.result import Plan
 from app.plan.serving.serving_breakdown import thinned
 from app.plan.serving.serving_request import ServingQuestion
 from app.plan.serving.serving_search import envelope, limits_of
+from app.units import show_range
 from tests.bands import typical
 
 CATALOG = load_catalog()
@@ -297,5 +298,7 @@ def test_the_answer_in_a_sentence_has_its_figures(answer: Plan) -> None:
     serving = answer.serving
     gpu, model = CATALOG.gpus[answer.scenario["gpu"]].name, CATALOG.models[answer.scenario["model"]].name
     assert answer.verdict.startswith(f"{answer.scenario['gpus']:,} {gpu} serve {model} to ")
-    assert f" at {typical(serving.interactivity):.0f} tokens a second each." in answer.verdict
+    bands = (serving.users, serving.interactivity)
+    users, speed = (show_range(it.low, it.typical, it.high, "1").partition(" (")[0] for it in bands)
+    assert f" to {users} users at {speed} tokens a second each." in answer.verdict
     assert ("A million output tokens cost" in answer.verdict) == (serving.costs.per_million_output_tokens is not None)

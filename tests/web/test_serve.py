@@ -1,6 +1,7 @@
 """Serving over the interface."""
 
 import json
+import re
 from urllib.parse import urlencode
 
 import pytest
@@ -54,6 +55,11 @@ def test_the_page_says_what_the_interface_says(client: TestClient, query: str) -
     page = client.get(f"/serve?{query}")
     assert page.status_code == 200
     assert answer["verdict"] in page.text
+    figures = page.text.partition('id="verdict"')[2].partition("</dl>")[0]
+    tiles = re.findall(r'<dt>.*?<dd><a class="figure"[^>]*>([\d,.$KM]+)', figures)
+    users, cost = tiles[0], tiles[-1]
+    assert f" to {users} users at " in answer["verdict"]
+    assert f" output tokens cost {cost}" in answer["verdict"]
     assert f'href="/api/v1/serve{"?" if query else ""}' in page.text
     for heading in (
         "Throughput against speed",

@@ -11,7 +11,7 @@ from app.formulas.costs import per_gpu_time
 from app.formulas.serving.kv_cache import serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.formulas.serving.token_costs import break_even_load, cost_of_tokens, users_served
-from app.plan.band import Draws
+from app.plan.band import Band, Draws
 from app.plan.bill_of_materials import draws_or_nan
 from app.plan.job.breakdown import erring
 from app.plan.job.shape import model_name, shape_findings
@@ -36,7 +36,7 @@ from app.plan.serving.serving_search import layouts, stack_layouts
 from app.plan.serving.two_pools import POOLS, Operation, PoolName, asks_for_pools, in_pool, pool_fields
 from app.plan.serving_result import Serving, ServingCosts
 from app.plan.total_cost import Ownership
-from app.units import parse, show
+from app.units import parse, show, show_range
 
 MILLION = parse("1M", "1")
 
@@ -327,8 +327,13 @@ def verdict(serving: Serving, findings: Iterable[Finding], plan: ServingPlan, ca
     against = (
         f", {show(abs(saved.typical), 'USD')} {'less' if saved.typical > 0 else 'more'} than elsewhere" if saved else ""
     )
-    price = f" A million output tokens cost {show(cost.typical, 'USD')}{against}." if cost else ""
+    price = f" A million output tokens cost {_alone(cost, 'USD')}{against}." if cost else ""
     return (
-        f"{question.gpus:,} {gpu} serve {model} to {show(serving.users.typical, '1', 2)} users at "
-        f"{serving.interactivity.typical:.0f} tokens a second each.{price}"
+        f"{question.gpus:,} {gpu} serve {model} to {_alone(serving.users, '1')} users at "
+        f"{_alone(serving.interactivity, '1')} tokens a second each.{price}"
     )
+
+
+def _alone(band: Band, unit: str) -> str:
+    """A band's typical value, written as it is beside its range."""
+    return show_range(band.low, band.typical, band.high, unit).partition(" (")[0]
