@@ -50,6 +50,15 @@ def test_the_answer_is_on_one_screen_and_the_rest_one_click_away(plain: Page, se
     expect(plain.locator("#chart-memory")).to_be_visible()
 
 
+@pytest.mark.parametrize(
+    "address", ["/fabric", "/all-reduce", "/cost", "/serve", "/serve/size", "/catalog", "/accuracy", "/method", "/docs"]
+)
+def test_other_pages_are_a_few_screens_long_without_a_script(plain: Page, server: str, address: str) -> None:
+    plain.set_viewport_size({"width": 1440, "height": 900})
+    plain.goto(server + address)
+    assert plain.evaluate("document.documentElement.scrollHeight") <= 4000
+
+
 def test_changing_a_field_answers_at_once_and_back_undoes(planner: Page) -> None:
     before = planner.locator("#verdict").inner_text()
     field = planner.get_by_label("GPUs", exact=True)

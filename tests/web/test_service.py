@@ -662,6 +662,7 @@ def test_the_reference_has_every_operation_and_field(client: TestClient) -> None
     for name in document["components"]["schemas"]["Scenario"]["properties"]:
         assert text.count(f'id="field-{name}"') == 1
     assert text.count('aria-current="page"') == 1
+    assert text.count('<details class="section"') == sum(map(len, document["paths"].values())) + 3
     targets = re.findall(r'href="#([^"]+)"', text)
     assert targets
     assert all(f'id="{target}"' in text for target in targets)
