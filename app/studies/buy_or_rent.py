@@ -106,6 +106,7 @@ class _Owned:
     residual: Floats
     residual_sources: tuple[Estimate, ...]
     staff: Floats
+    posts: Estimate
     staff_sources: tuple[Estimate, ...]
 
 
@@ -128,8 +129,35 @@ def _owned(terms: Terms, owned: Ownership, catalog: Catalog) -> _Owned:
         residual=np.asarray(worth + np.zeros_like(after.draws())),
         residual_sources=(given,) if given else (after,),
         staff=np.asarray(staff.draws() / 1000 * post.draws() * YEAR),
+        posts=staff,
         staff_sources=(staff, post),
     )
+
+
+def _hosting(terms: Terms, catalog: Catalog) -> Estimate:
+    """What a provided watt costs in a hall of others [USD/J]."""
+    if terms.colocation is None:
+        return catalog.operations["ownership"]["colocation"]
+    return own(terms.colocation, "USD/J", "colocation")
+
+
+def _leased(owned: Ownership, terms: Terms) -> Estimate | None:
+    """What leasing one GPU costs [USD/s]."""
+    return _price(owned, LEASE) if terms.lease is None else own(terms.lease, "USD/s", "lease")
+
+
+def terms_in_force(owned: Ownership, terms: Terms, catalog: Catalog) -> dict[str, float | None]:
+    """What the terms stand at, the blank ones too, each in the unit of `Terms`; ``None`` for a lease nobody prints."""
+    kept, leased = _owned(terms, owned, catalog), _leased(owned, terms)
+    return {
+        "term": kept.term.typical,
+        "utilisation": kept.utilisation.typical,
+        "interest": kept.interest.typical,
+        "residual": float(kept.residual[0]),
+        "staff": kept.posts.typical,
+        "colocation": _hosting(terms, catalog).typical,
+        "lease": leased.typical if leased else None,
+    }
 
 
 def buy_or_rent(owned: Ownership, terms: Terms, catalog: Catalog) -> BuyOrRent[Draws]:
@@ -158,7 +186,7 @@ def _bought(owned: Ownership, kept: _Owned, terms: Terms, catalog: Catalog) -> l
     energy = costs.energy_cost(facility, rates.year, draws_or_nan(rates.electricity))
     running = energy + rates.support.draws() * equipment + kept.staff
     hall, life = owned.building / gpus, table["building_life"]
-    hosting = own(terms.colocation, "USD/J", "colocation") if terms.colocation is not None else table["colocation"]
+    hosting = _hosting(terms, catalog)
     rent = costs.energy_cost(owned.power / gpus, rates.year, hosting.draws())
     sources = (*rates.bought_at, *rates.run_at, *owned.network.used, kept.interest, kept.term, *kept.residual_sources)
     sources = (*sources, *kept.staff_sources)
@@ -182,10 +210,8 @@ def _way(way: str, capital: Array, per_year: Array, kept: _Owned, used: tuple[Es
 
 def _rented(owned: Ownership, kept: _Owned, terms: Terms, catalog: Catalog) -> list[Way[Draws]]:
     """Leased GPUs, and those of a cloud: by a contract, or by the hour."""
-    names = gpu_hours(owned.cluster.gpu.key)
-    leased = own(terms.lease, "USD/s", "lease") if terms.lease is not None else _price(owned, names, LEASE)
-    prices = {"lease": leased}
-    prices |= {f"reserved-{contract}": _price(owned, names, f"{RESERVED}-{contract}") for contract in CONTRACTS}
+    prices = {"lease": _leased(owned, terms)}
+    prices |= {f"reserved-{contract}": _price(owned, f"{RESERVED}-{contract}") for contract in CONTRACTS}
     prices["on-demand"] = owned.rates.rent
     cheaper = min(_bought(owned, kept, terms, catalog), key=lambda way: way.per_year.typical)
     rented = []
@@ -212,8 +238,9 @@ CONTRACTS = ("3-years", "1-year")
 """Terms for which clouds print a price."""
 
 
-def _price(owned: Ownership, names: tuple[str, ...], kind: str) -> Estimate | None:
+def _price(owned: Ownership, kind: str) -> Estimate | None:
     """What a contract of a kind costs for the cluster's GPU [USD/s]."""
+    names = gpu_hours(owned.cluster.gpu.key)
     return owned.prices.book(*(name.replace("gpu-hour", kind, 1) for name in names))
 
 
@@ -240,7 +267,7 @@ def against_use(comparison: BuyOrRent[Draws]) -> Curve:
     use = comparison.utilisation.typical
     return Curve(
         key="buy_or_rent",
-        title=f"At {use:.0%} use the cheapest GPU-hour is: {WAYS[comparison.cheapest].lower()}.",
+        title=f"At {units.percent(use)} use the cheapest GPU-hour is: {WAYS[comparison.cheapest].lower()}.",
         subtitle="Cost of a GPU-hour in use against the share of the time in use, with 80 % ranges",
         x_name="Use",
         x_unit="%",

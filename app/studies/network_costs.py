@@ -23,7 +23,7 @@ from app.plan.prices import PriceList
 from app.plan.scenario import Count, PriceRequest, Scenario, Usual, about, another_network, check_keys
 from app.plan.total_cost import ownership
 from app.studies import port_cost
-from app.studies.buy_or_rent import BuyOrRent, Terms, buy_or_rent
+from app.studies.buy_or_rent import BuyOrRent, Terms, buy_or_rent, terms_in_force
 from app.studies.phases import Growth, Phases, phases
 from app.studies.stages import stages
 from app.studies.which_network import Weighed, weighed
@@ -204,6 +204,18 @@ class CostStudy(Generic[Q]):
     )
     ownership: BuyOrRent[Q] = result("", "Buy, lease or rent", "A cluster of one's own against others'.")
     phases: Phases[Q] = result("", "Growing in phases", "What of the network to buy before the cluster grows.")
+
+
+def in_force(question: CostQuestion, catalog: Catalog) -> dict[str, float | None]:
+    """What the fields of growing and owning stand at, the blank ones too; ``None`` where nothing is known."""
+    network = network_of(question.scenario(), catalog)
+    owned, growth = ownership(network.cluster, network, network.prices), question.growth()
+    return {
+        **terms_in_force(owned, question.terms(), catalog),
+        "price_gpu_hour": owned.rates.rent.typical if owned.rates.rent else None,
+        "grow_to": growth.goal(question.gpus),
+        "grow_after": growth.time_between(catalog).typical,
+    }
 
 
 FAMILIES = ("infiniband", "roce", "spectrum-x", "ultra-ethernet", "tcp")

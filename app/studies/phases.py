@@ -76,6 +76,14 @@ class Growth:
     after: float | None = None
     interest: float | None = None
 
+    def goal(self, gpus: int) -> int:
+        """GPUs of the last phase of a cluster of so many."""
+        return self.gpus or GROWTH * gpus
+
+    def time_between(self, catalog: Catalog) -> Estimate:
+        """Time between the phases [s]."""
+        return catalog.operations["growing"]["after"] if self.after is None else own(self.after, "s", "grow_after")
+
 
 class _Bought(NamedTuple):
     """What is bought first: a network, cores beyond its own, and whether growth moves its links."""
@@ -88,7 +96,7 @@ class _Bought(NamedTuple):
 
 def phases(scenario: Scenario, owned: Ownership, expansion: Growth, catalog: Catalog) -> Phases[Draws]:
     """Every order of building the network of a cluster that grows."""
-    goal = expansion.gpus or GROWTH * scenario.gpus
+    goal = expansion.goal(scenario.gpus)
     end = network_of(scenario.model_copy(update={"gpus": goal}), catalog)
     same = {"switch": end.switch or None, "nodes_per_unit": end.nodes_per_unit}
     first = network_of(scenario.model_copy(update=same), catalog)
@@ -96,11 +104,7 @@ def phases(scenario: Scenario, owned: Ownership, expansion: Growth, catalog: Cat
     answer = Phases[Draws](scenario.gpus, goal, end.switch, first.tiers, end.tiers, reason=reason)
     if reason:
         return answer
-    after = (
-        own(expansion.after, "s", "grow_after")
-        if expansion.after is not None
-        else catalog.operations["growing"]["after"]
-    )
+    after = expansion.time_between(catalog)
     interest = catalog.operations["ownership"]["interest"]
     if expansion.interest is not None:
         interest = own(expansion.interest, "1", "interest")

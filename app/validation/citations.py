@@ -57,7 +57,8 @@ def names() -> Mapping[str, str]:
 
 
 @cache
-def _serving_names() -> Mapping[str, str]:
+def serving_names() -> Mapping[str, str]:
+    """Who measured serving, in words."""
     return tomli.loads((MEASUREMENTS / "serving_names.toml").read_text(encoding="utf-8"))
 
 
@@ -73,7 +74,7 @@ def measured_by(source: str, catalog: Catalog) -> str:
     who, *of = source.split("/")
     known = {key: entry.name for entries in (catalog.models, catalog.gpus) for key, entry in entries.items()}
     what = " on ".join(known.get(part, part) for part in of)
-    return ", ".join(filter(None, (_serving_names().get(who, who), what)))
+    return ", ".join(filter(None, (serving_names().get(who, who), what)))
 
 
 @cache

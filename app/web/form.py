@@ -199,9 +199,7 @@ def bind(
         return BoundForm(None, typed, wrong, kind)
     values = scenario.asked()
     implied = {
-        name: written(values[name], _written_in(name, kind))
-        for name in IMPLIED
-        if name in values and not typed.get(name)
+        name: written(values[name], unit_of(name, kind)) for name in IMPLIED if name in values and not typed.get(name)
     }
     return BoundForm(scenario, typed | implied, {}, kind)
 
@@ -284,7 +282,7 @@ def defaults(kind: type[Scenario] = Scenario) -> dict[str, str]:
     """The text that means each field's default; blank where blank is the default."""
     fields = kind.model_fields.items()
     return {
-        name: "" if field.default is None else written(field.default, _written_in(name, kind)) for name, field in fields
+        name: "" if field.default is None else written(field.default, unit_of(name, kind)) for name, field in fields
     }
 
 
@@ -294,7 +292,7 @@ def shown(name: str, value: Any, catalog: Catalog) -> str:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    unit = _written_in(name)
+    unit = unit_of(name)
     if unit is not None:
         return written(value, unit) if unit == ":1" else units.show(value, unit, 4)
     return f"{value:,}" if isinstance(value, int) else label(name, written(value), catalog)
@@ -302,10 +300,10 @@ def shown(name: str, value: Any, catalog: Catalog) -> str:
 
 def texts(scenario: Scenario) -> dict[str, str]:
     """The fields that differ from the defaults, each as one would type it."""
-    return {name: written(value, _written_in(name)) for name, value in scenario.asked().items()}
+    return {name: written(value, unit_of(name)) for name, value in scenario.asked().items()}
 
 
-def _written_in(name: str, kind: type[Scenario] = Scenario) -> str | None:
+def unit_of(name: str, kind: type[Scenario] = Scenario) -> str | None:
     """The base unit of a field that is a quantity, “:1” for a ratio."""
     field = kind.model_fields[name]
     marks = _marks(field.annotation, field.metadata)
@@ -317,7 +315,7 @@ def _written_in(name: str, kind: type[Scenario] = Scenario) -> str | None:
 def _control(name: str, bound: BoundForm, catalog: Catalog, resolved: Mapping[str, Any]) -> Control:
     field = bound.kind.model_fields[name]
     marks = _marks(field.annotation, field.metadata)
-    unit = _written_in(name, bound.kind)
+    unit = unit_of(name, bound.kind)
     standing = "" if resolved.get(name) is None else written(resolved[name], unit)
     default = "" if field.default is None else written(field.default, unit)
     options = _options(name, marks, catalog, resolved)

@@ -6,7 +6,7 @@ Templates print what a plan found: filters here write numbers for people, and no
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import __version__
+from app.catalog.load import Catalog
 from app.plan.band import Band
 from app.plan.scenario import Scenario
 from app.report.charts import svg
@@ -25,7 +26,7 @@ from app.report.labels import capitalize_first, in_words, lower_first, words
 from app.studies.differences import is_unclear
 from app.units import percent as show_percent
 from app.units import show, show_difference, show_range
-from app.validation.citations import measured_by
+from app.validation.citations import measured_by, serving_names
 from app.web import assets
 from app.web.middleware import THEME_SCRIPT
 from app.web.responses import HTML, PageCache, reply
@@ -148,6 +149,26 @@ def count(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
 
 
+NAMED = ("gpus", "scale_up", "scale_out", "switches", "nics", "platforms", "models", "engines")
+"""Kinds of the catalogue whose keys pages write as names."""
+
+
+@lru_cache(maxsize=4)
+def _entry_names(catalog: Catalog) -> Mapping[str, str]:
+    return {key: entry.name for kind in NAMED for key, entry in catalog.kind(kind).items()}
+
+
+def entry_name(text: str, catalog: Catalog) -> str:
+    """What a key of the catalogue, or a source of measurements of serving, is called; other text as it is.
+
+    >>> from app.catalog.load import load_catalog
+    >>> entry_name("qm9700", load_catalog()), entry_name("Market", load_catalog())
+    ('NVIDIA QM9700', 'Market')
+    """
+    known = _entry_names(catalog).get(text)
+    return known or (measured_by(text, catalog) if text.partition("/")[0] in serving_names() else text)
+
+
 def anchor(path: str) -> str:
     """A path of the wire as the id of an element.
 
@@ -203,6 +224,7 @@ def environment() -> Environment:
         "change": change,
         "difference": difference,
         "measured_by": measured_by,
+        "entry_name": entry_name,
         "words": words,
         "in_words": in_words,
         "capitalize_first": capitalize_first,

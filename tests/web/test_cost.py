@@ -1,7 +1,12 @@
 """Cost of networks, and of owning against renting, over HTTP."""
 
+import re
+from urllib.parse import parse_qsl
+
 import pytest
 from starlette.testclient import TestClient
+
+from app.web.pages.cost import QUESTION
 
 
 def test_the_answer_is_the_same_asked_either_way(client: TestClient) -> None:
@@ -79,3 +84,18 @@ def test_where_the_choice_of_a_network_turns_is_a_chart_of_its_own(client: TestC
     query = "gpus=256&model=llama-3-8b"
     assert "#choice" in client.get(f"/?{query}").text
     assert client.get(f"/chart/which-network.csv?{query}").text.count("\n") > 20
+
+
+@pytest.mark.parametrize("given", ["", "gpus=256&gpu=b200-sxm&term=3+years&grow_to=512&lease=2,000+USD/month"])
+def test_blanks_show_what_they_stand_at(client: TestClient, given: str) -> None:
+    page = client.get(f"/cost?{given}").text
+    standing = dict(re.findall(r'<input id="field-\w+" name="(\w+)" type="text"[^>]* placeholder="([^"]+)"', page))
+    owning = {*QUESTION["Growing"], *QUESTION["Owning"]}
+    assert owning <= set(standing)
+    blank = client.get(f"/api/v1/cost?{given}").json()
+    typed = client.get("/api/v1/cost", params=dict(parse_qsl(given)) | {name: standing[name] for name in owning}).json()
+    for was, now in zip(blank["ownership"]["ways"], typed["ownership"]["ways"], strict=True):
+        assert now["per_year"]["typical"] == pytest.approx(was["per_year"]["typical"], rel=0.005)
+    assert typed["phases"]["grow_to"] == blank["phases"]["grow_to"]
+    for was, now in zip(blank["phases"]["orders"], typed["phases"]["orders"], strict=True):
+        assert now["total"]["typical"] == pytest.approx(was["total"]["typical"], rel=0.005)

@@ -1,5 +1,6 @@
 """Pages as text: the numbers of the API, errors beside their fields, links that keep the question, sources."""
 
+import html
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -562,3 +563,13 @@ def test_inputs_are_printed_in_words(client: TestClient) -> None:
     assert "<dt>Training tokens</dt><dd>15\u202fT</dd>" in inputs
     assert "<dt>Load balancing</dt><dd>Adaptive routing</dd>" in inputs
     assert not re.search(r"e\+1|_|infiniband-ndr", inputs)
+
+
+@pytest.mark.parametrize("address", ["/cost?gpus=64", "/accuracy", "/serve?gpus=64", "/fabric?gpus=64"])
+def test_tables_have_names_of_parts_and_not_their_keys(client: TestClient, address: str) -> None:
+    tables = "".join(re.findall(r"<table>.*?</table>", client.get(address).text, re.DOTALL))
+    cells = {html.unescape(re.sub(r"<[^>]+>", "", cell)) for cell in re.findall(r"<t[hd][ >].*?</t[hd]>", tables)}
+    catalog = load_catalog()
+    keys = {key for kind in templating.NAMED for key, entry in catalog.kind(kind).items() if key != entry.name}
+    assert len(cells) > 20
+    assert not cells & keys

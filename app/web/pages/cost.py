@@ -12,7 +12,8 @@ from app.report import method, tables
 from app.report.charts import curve_charts
 from app.report.labels import in_words
 from app.studies import which_network
-from app.studies.network_costs import EDITIONS, CostQuestion
+from app.studies.network_costs import EDITIONS, CostQuestion, in_force
+from app.units import THIN, parse, show
 from app.web import form
 from app.web.answers import CostAnswer, cost_answer
 from app.web.heavy_queue import Stopped, compute
@@ -35,15 +36,33 @@ async def costs(request: Request) -> Response:
     catalog: Catalog = request.app.state.catalog
     bound = form.bind(request.query_params.multi_items(), catalog, kind=CostQuestion)
     question = bound.scenario
-    shown = question_of(request, bound, QUESTION)
 
     def work(_: Stopped) -> Response:
         if not isinstance(question, CostQuestion):
-            return page(request, "cost.html", {"answer": None, **shown}, status=422)
+            return page(request, "cost.html", {"answer": None, **question_of(request, bound, QUESTION)}, status=422)
+        shown = question_of(request, bound, QUESTION, resolved=_stands_at(question, catalog))
         values = shown | _shown(question, cost_answer(question, catalog), catalog)
         return page(request, "cost.html", values, scenario=question.scenario())
 
     return await compute(request, work, heavy=True)
+
+
+AS_TYPED = {"colocation": "USD/kW-month", "lease": "USD/month"}
+"""Units of fields whose own is not what contracts are written in."""
+
+
+def _stands_at(question: CostQuestion, catalog: Catalog) -> dict[str, str]:
+    """What stands behind each blank of growing and owning, as one would type it."""
+    units = {name: form.unit_of(name, CostQuestion) for name in QUESTION["Growing"] + QUESTION["Owning"]}
+
+    def typed(name: str, value: float) -> str:
+        unit = units[name]
+        if name in AS_TYPED:
+            return f"{value / parse(f'1 {AS_TYPED[name]}', unit or ''):,.0f} {AS_TYPED[name]}"
+        return show(value, unit or "1").replace(THIN, " ")
+
+    values = in_force(question, catalog)
+    return {name: typed(name, value) for name, value in values.items() if value is not None}
 
 
 def _shown(question: CostQuestion, answer: CostAnswer, catalog: Catalog) -> dict[str, Any]:

@@ -82,13 +82,20 @@ def results_of(part: Any, path: str = "") -> dict[str, Any]:
 
 
 def question_of(
-    request: Request, bound: form.BoundForm, groups: Mapping[str, Sequence[str]], candidates: Sequence[str] = ()
+    request: Request,
+    bound: form.BoundForm,
+    groups: Mapping[str, Sequence[str]],
+    candidates: Sequence[str] = (),
+    resolved: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What the form beside an answer shows: its fields by group, candidates, what travels along hidden, and errors."""
+    """What the form beside an answer shows: its fields by group, candidates, what travels along hidden, and errors.
+
+    ``resolved`` names what stands behind each blank.
+    """
     catalog: Catalog = request.app.state.catalog
     named = {*candidates, *(name for names in groups.values() for name in names)}
     return {
-        "groups": [(legend, form.controls(bound, catalog, names)) for legend, names in groups.items()],
+        "groups": [(legend, form.controls(bound, catalog, names, resolved)) for legend, names in groups.items()],
         "candidates": [form.choices(bound, catalog, name) for name in candidates],
         "hidden": [
             (name, text)
