@@ -123,7 +123,7 @@ async function ask(address) {
 function syncHead(fresh) {
   document.title = fresh.title;
   for (const link of fresh.querySelectorAll(".masthead a[data-page]")) {
-    document.querySelector(`.masthead a[data-page="${link.dataset.page}"]`)?.setAttribute("href", link.getAttribute("href"));
+    for (const own of document.querySelectorAll(`.masthead a[data-page="${link.dataset.page}"]`)) own.href = link.getAttribute("href");
   }
   const twin = fresh.querySelector('link[rel="alternate"]');
   if (twin) document.querySelector('link[rel="alternate"]')?.setAttribute("href", twin.getAttribute("href"));

@@ -34,22 +34,19 @@ from app.web.responses import HTML, PageCache, reply
 _INDENT = re.compile(r"\n\s+<")
 """Room that only templates need."""
 FOLDER = Path(__file__).parents[2] / "templates"
-NAVIGATION = (
-    ("/", "Plan"),
-    ("/compare", "Compare"),
-    ("/size", "Size"),
-    ("/serve", "Serve"),
-    ("/all-reduce", "All-reduce"),
-    ("/calibrate", "Calibrate"),
-    ("/fabric", "Fabric"),
-    ("/cost", "Cost"),
-    ("/explore", "Explore"),
-    ("/catalog", "Catalogue"),
-    ("/accuracy", "Accuracy"),
-    ("/method", "Method"),
-    ("/docs", "API"),
-)
-ABOUT_THE_SCENARIO = ("/", "/compare", "/all-reduce", "/calibrate", "/fabric", "/cost")
+NAVIGATION: Mapping[str, Mapping[str, str]] = {
+    "Plan": {"/": "Plan"},
+    "Find": {"/size": "A cluster to train", "/serve/size": "A cluster to serve"},
+    "Serve": {"/serve": "Serve"},
+    "Compare": {"/compare": "Compare"},
+    "Cost": {"/cost": "Cost"},
+    "All-reduce": {"/all-reduce": "By size", "/calibrate": "Your own measurements"},
+    "Fabric": {"/fabric": "Drawing and parts", "/acceptance": "Acceptance sheet"},
+    "Explore": {"/explore": "Explore"},
+    "Evidence": {"/accuracy": "Accuracy", "/catalog": "Catalogue", "/method": "Method", "/docs": "API"},
+}
+"""The pages by what they answer: an entry of the bar leads to its first page, where the others stand below the bar."""
+ABOUT_THE_SCENARIO = ("/", "/compare", "/all-reduce", "/calibrate", "/fabric", "/acceptance", "/cost")
 """Pages whose address carries the scenario."""
 OF_THE_JOB = ("model", "shape", "software", "operation", "prices")
 """Groups of fields that mean the same when the cluster is what is asked for."""
@@ -275,6 +272,8 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
         "/explore": f"?{job}" if job else "",
     }
 
+    place = _place(path)
+
     def link(to: str, **changes: object) -> str:
         """The address of a page about the same scenario, with some fields changed."""
         changed_query = scenario.query(**changes) if scenario else urlencode(changes)
@@ -287,7 +286,10 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
         "suffix": suffix,
         "link": link,
         "asset": lambda name: assets.url(name, root),
-        "navigation": [(to, root + to + queries.get(to, ""), name, to == path) for to, name in NAVIGATION],
+        "navigation": [(name, next(iter(pages)), place in pages) for name, pages in NAVIGATION.items()],
+        "near": next((pages for pages in NAVIGATION.values() if place in pages and len(pages) > 1), {}),
+        "place": place,
+        "page_link": lambda to: root + to + queries.get(to, ""),
         "catalog": request.app.state.catalog,
         "notes": Notes(),
         "numbers": "notes",
@@ -298,6 +300,16 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
         "embed_codes": partial(embed_codes, request),
         "picture": picture,
     }
+
+
+def _place(path: str) -> str:
+    """The page of the navigation that a path belongs to; blank for none.
+
+    >>> _place("/catalog/gpus"), _place("/serve/size"), _place("/"), _place("/brief")
+    ('/catalog', '/serve/size', '/', '')
+    """
+    known = (to for pages in NAVIGATION.values() for to in pages)
+    return max((to for to in known if path == to or path.startswith(f"{to}/")), key=len, default="")
 
 
 def page(

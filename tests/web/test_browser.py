@@ -477,9 +477,10 @@ def test_on_a_phone_the_answer_comes_first(page: Page, server: str) -> None:
     field.fill("64")
     field.press("Enter")
     expect(page.locator("#verdict")).to_contain_text("64 H100")
-    expect(page.get_by_role("navigation", name="Pages")).to_be_hidden()
+    expect(page.get_by_role("navigation", name="Pages", exact=True)).to_be_hidden()
     page.get_by_role("button", name="Menu").click()
-    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Method").click()
+    page.get_by_role("navigation", name="Pages", exact=True).get_by_role("link", name="Evidence").click()
+    page.get_by_role("navigation", name="Pages of this kind").get_by_role("link", name="Method").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Method")
 
 
@@ -487,7 +488,7 @@ def test_paper_gets_a_report(planner: Page) -> None:
     planner.emulate_media(media="print")
     expect(planner.locator("#verdict")).to_be_visible()
     expect(planner.locator("#scenario")).to_be_hidden()
-    expect(planner.locator(".masthead nav")).to_be_hidden()
+    expect(planner.locator("#pages")).to_be_hidden()
 
 
 @pytest.mark.parametrize(

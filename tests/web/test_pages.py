@@ -301,8 +301,10 @@ def test_a_form_sent_without_scripts_leads_to_the_short_address(client: TestClie
 
 def test_changing_page_keeps_the_question(client: TestClient) -> None:
     page = get(client, "/?gpus=512&scale_out=roce-400")
-    addresses = {element["data-page"]: element["href"] for element in page.all("a") if "data-page" in element}
-    for to in ("/", "/compare", "/all-reduce", "/fabric"):
+    near = get(client, "/fabric?gpus=512&scale_out=roce-400"), get(client, "/accuracy")
+    links = [element for one in (page, *near) for element in one.all("a") if "data-page" in element]
+    addresses = {element["data-page"]: element["href"] for element in reversed(links)}
+    for to in ("/", "/compare", "/all-reduce", "/fabric", "/acceptance"):
         assert dict(parse_qsl(urlsplit(addresses[to]).query)) == {"gpus": "512", "scale_out": "roce-400"}
     assert "deadline" in dict(parse_qsl(urlsplit(addresses["/size"]).query))
     assert addresses["/catalog"] == "/catalog"

@@ -84,7 +84,7 @@ def test_1_what_it_costs_to_buy_and_what_a_server_in_it(keyboard: Keyboard, with
 
 def test_2_what_to_buy_for_a_date_and_a_sum(keyboard: Keyboard, within: Check, web: httpx.Client) -> None:
     page = keyboard.page
-    keyboard.press(page.get_by_role("link", name="Size", exact=True))
+    keyboard.press(page.get_by_role("link", name="Find", exact=True))
     expect(page.get_by_role("textbox", name="Deadline")).to_have_value("90 days")
     keyboard.fill("Budget", "$50M")
     asked = "/api/v1/size?deadline=90+days&budget=$50M"
