@@ -204,6 +204,20 @@ def test_a_fit_that_is_told_what_is_predicted_at_its_start_finds_the_same():
     )
 
 
+@pytest.mark.parametrize("system", ["ABCI-A100", "HGXH100", "OCI-GB200"])
+def test_a_fit_without_a_system_does_not_remember_it_from_where_it_starts(system):
+    """It starts from the fit of all systems; from the priors, which no measurement has touched, it ends in the same."""
+    rows, _ = accuracy.read(accuracy.MEASUREMENTS, CATALOG)
+    reduces = tuple(accuracy.fitted(rows))
+    left = [row for row in reduces if row.system == system]
+    from_all = accuracy._constants_without(system, reduces, (), CATALOG)
+    from_priors = accuracy.constants(accuracy.fit([row for row in reduces if row.system != system], CATALOG, steps=40))
+    remembered, unseen = (
+        accuracy.predict(left, CATALOG, Sampling(fitted=values)) for values in (from_all, from_priors)
+    )
+    assert remembered == pytest.approx(unseen, rel=0.005)
+
+
 def test_the_catalogue_holds_what_the_fit_finds(report, left_out):
     # In the sample the error is smaller than left out, or the catalogue's constants are stale.
     assert report["all_reduce"]["overall"]["median"] <= left_out["all_reduce"]["overall"]["median"]
