@@ -212,16 +212,17 @@ def whole(text: str) -> int:
 
 
 def ratio(text: str) -> float:
-    """Read a ratio to one, as people write it.
+    """Read a ratio to one, as people write it; the second number is never the larger.
 
     >>> ratio("2:1"), ratio("3 : 2"), ratio("2.5")
     (2.0, 1.5, 2.5)
     """
     above, colon, below = text.partition(":")
     divisor = parse(below, "1") if colon else 1.0
-    if not divisor > 0:
-        raise ValueError(f"“{text}” is not a ratio.")
-    return parse(above, "1") / divisor
+    number = parse(above, "1")
+    if not 0 < divisor <= number:
+        raise ValueError(f"“{text}” is not a ratio of 1:1 or more.")
+    return number / divisor
 
 
 def _shift(digits: str, exponent: int) -> str:

@@ -123,6 +123,8 @@ def test_what_the_software_does_is_folded_away() -> None:
 def test_a_ratio_is_shown_as_one(client):
     assert form.shown("oversubscription", 2.0, CATALOG) == "2:1"
     assert client.get("/?oversubscription=2").status_code == 200
+    wrong = client.get("/api/v1/plan?oversubscription=1:2").json()["errors"][0]
+    assert wrong == {"pointer": "#/oversubscription", "detail": "Type a ratio of 1:1 or more, such as 2:1."}
 
 
 def test_lists_begin_with_the_newest_that_is_on_sale() -> None:
