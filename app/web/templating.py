@@ -25,7 +25,7 @@ from app.report.charts import svg
 from app.report.labels import capitalize_first, in_words, lower_first, words
 from app.studies.differences import is_unclear
 from app.units import percent as show_percent
-from app.units import show, show_difference, show_range
+from app.units import show, show_difference, show_range, show_span
 from app.validation.citations import measured_by, serving_names
 from app.web import assets
 from app.web.middleware import THEME_SCRIPT
@@ -229,7 +229,8 @@ def environment() -> Environment:
         "anchor": anchor,
     }
     templates.tests["band_value"] = lambda value: isinstance(value, Band)
-    templates.globals |= {"model_version": __version__, "show_range": show_range, "theme_script": THEME_SCRIPT}
+    templates.globals |= {"model_version": __version__, "theme_script": THEME_SCRIPT}
+    templates.globals |= {"show_range": show_range, "show_span": show_span}
     return templates
 
 

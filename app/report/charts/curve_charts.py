@@ -552,8 +552,8 @@ def _cloud_title(whole: Cloud, catalog: Catalog) -> str:
         return f"None of {len(whole.spots):,} clusters keeps every limit"
     first, last = whole.front[0], whole.front[-1]
     return (
-        f"{whole.meeting:,} clusters, from {_cluster(first, catalog)}, {show(first.cost, 'USD', 2)}, "
-        f"to {_cluster(last, catalog)}, {show(last.time_to_train, 's', 2)}"
+        f"{whole.meeting:,} clusters, from {_cluster(first, catalog)}, {show(first.cost, 'USD')}, "
+        f"to {_cluster(last, catalog)}, {show(last.time_to_train, 's')}"
     )
 
 
@@ -629,7 +629,7 @@ def _pareto_title(answer: Answer, texts: Sequence[str], catalog: Catalog) -> str
     best = answer.best
     if answer.message or best is None:
         return answer.message or f"The choice reaches from {texts[0]} to {texts[-1]}"
-    outcome = f"{show(best.time_to_train, 's', 2)}, {show(best.cost, 'USD', 2)}"
+    outcome = f"{show(best.time_to_train, 's')}, {show(best.cost, 'USD')}"
     which = "Cheapest" if answer.deadline else "Soonest"
     return f"{which} that meets the limits: {_cluster(best, catalog)}, {outcome}"
 
@@ -644,4 +644,4 @@ def _days(low: float, high: float) -> Values:
     counts = [digit * 10.0**power for power in range(-1, 5) for digit in (1, 2, 5)]
     if high / low < 8:
         counts = [value for value, _ in marks(low / day, high / day, "1", 4)]
-    return marked([(count * day, f"{count:g} d") for count in counts if low <= count * day <= high])
+    return marked([(count * day, f"{count:,g} d") for count in counts if low <= count * day <= high])

@@ -15,7 +15,7 @@ from app.catalog.load import Catalog
 from app.plan.serving_result import NearestPoint, Serving, ServingPoint
 from app.report.charts import style
 from app.report.charts.curve_charts import lines
-from app.report.charts.style import MUTED, Values, figure, nothing, plain, style_of
+from app.report.charts.style import MUTED, Values, annotation, figure, nothing, plain, style_of
 from app.studies.curve import Curve, Floats, Mark, Series
 from app.studies.serving_domains import ServingDomains
 from app.studies.serving_sizing import ServeSizing
@@ -147,11 +147,13 @@ def candidates(sizing: ServeSizing, catalog: Catalog) -> go.Figure:
     priced = [candidate for candidate in sizing.candidates if candidate.per_million_output_tokens]
     if not priced:
         return nothing(sizing.message or "No candidate has a price.", subtitle)
+    best = priced[0]
+    kept = set(map(id, sizing.front))
+    priced.sort(key=lambda candidate: id(candidate) in kept)  # what none beats is drawn over the others
     speed = [candidate.interactivity for candidate in priced]
     cost = [candidate.per_million_output_tokens or 0.0 for candidate in priced]
     names = [f"{candidate.gpus:,} × {catalog.gpus[candidate.gpu].name}" for candidate in priced]
     texts = [f"{plain(name)}<br>{show(price, 'USD')}" for name, price in zip(names, cost, strict=True)]
-    kept = set(map(id, sizing.front))
     data: list[Values] = [
         {
             "type": "scatter",
@@ -168,8 +170,23 @@ def candidates(sizing: ServeSizing, catalog: Catalog) -> go.Figure:
             "hovertemplate": "%{text}<extra></extra>",
         }
     ]
-    best = priced[0]
-    title = f"{names[0]} cost least: {show(cost[0], 'USD')} a million tokens at {best.interactivity:.0f} a second each"
+    title = (
+        f"{best.gpus:,} × {catalog.gpus[best.gpu].name} cost least: {show(best.per_million_output_tokens, 'USD')} a "
+        f"million tokens at {best.interactivity:.0f} a second each"
+    )
+    beside: Values = {"yanchor": "middle", "xshift": -9}
+    above: Values = {"yanchor": "bottom", "yshift": 8}
+    named = [
+        annotation(
+            name,
+            math.log10(candidate.interactivity),
+            math.log10(price),
+            "right",
+            **(beside if candidate is best else above),
+        )
+        for candidate, name, price in zip(priced, names, cost, strict=True)
+        if id(candidate) in kept
+    ]
     return figure(
         title,
         subtitle,
@@ -177,4 +194,5 @@ def candidates(sizing: ServeSizing, catalog: Catalog) -> go.Figure:
         height=400,
         x=style.logarithmic("Tokens a second of a user", min(speed) / 1.2, max(speed) * 1.2, "1/s"),
         y=style.logarithmic("Cost of a million output tokens", min(cost) / 1.2, max(cost) * 1.2, "USD"),
+        annotations=named,
     )
