@@ -317,6 +317,17 @@ def show(value: float | None, unit: str, digits: int = 3) -> str:
     return _dress(_digits(value / worth, digits), unit, name)
 
 
+def show_enough(value: float, unit: str, digits: int = 3) -> str:
+    """Write a quantity rounded up, so that a limit of what stands there is met.
+
+    >>> show_enough(7776100.0, "s"), show(7776100.0, "s"), show_enough(40e6, "USD")
+    ('90.1\u202fdays', '90\u202fdays', '$40\u202fM')
+    """
+    worth, name = _scale(value, unit)
+    step = 10.0 ** (math.floor(math.log10(value / worth)) - digits + 1)
+    return _dress(_digits(math.ceil(value / worth / step - 1e-9) * step, digits + 1), unit, name)
+
+
 def show_range(low: float | None, typical: float | None, high: float | None, unit: str) -> str:
     """Write a band with no more digits than its range supports.
 
@@ -446,11 +457,14 @@ def percent(share: float, digits: int = 0) -> str:
 def show_span(low: float, high: float, unit: str) -> str:
     """Write two ends of a range in one unit.
 
-    >>> show_span(4.84e6, 7.02e6, "USD"), show_span(0.9e6, 1.1e6, "USD"), show_span(8.64e5, 1.3e6, "s")
-    ('$4.84–7.02\u202fM', '$0.9–1.1\u202fM', '10–15\u202fdays')
+    >>> show_span(4.7e6, 7.02e6, "USD"), show_span(0.9e6, 1.1e6, "USD"), show_span(8.64e5, 1.3e6, "s")
+    ('$4.70–7.02\u202fM', '$0.9–1.1\u202fM', '10–15\u202fdays')
     """
     worth, name = _scale(high, unit)
-    return _dress(f"{_digits(low / worth, 3)}–{_digits(high / worth, 3)}", unit, name)
+    texts = [_digits(end / worth, 3) for end in (low, high)]
+    places = max(len(text.partition(".")[2]) for text in texts)
+    ends = (text if "e" in text else f"{float(text.replace(',', '')):,.{places}f}" for text in texts)
+    return _dress("–".join(ends), unit, name)
 
 
 class Written:

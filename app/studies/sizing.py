@@ -640,5 +640,5 @@ def _nearest(question: Question, feasible: Sequence[Candidate]) -> str:
         if others:
             least = min(others, key=lambda candidate: getattr(candidate, field))
             title = type(question).model_fields[name].title or name
-            ways.append(f"a {title.lower()} of {units.show(getattr(least, field), unit)}")
+            ways.append(f"a {title.lower()} of {units.show_enough(getattr(least, field), unit)}")
     return f"Allow {' or '.join(ways)}." if ways else "Raise the budget or the power limit, or move the deadline."
