@@ -22,6 +22,8 @@ TIERS = ("core", "stress")
 BEST = "best-configuration"
 """What submitters of benchmarks found best, who tune their kernels too."""
 OFFLINE = ("offline-maximum", "mlperf-offline", "static-batch")
+POISSON = ("mlperf-server", "mlperf-interactive")
+"""By the benchmark's rules requests come at random, as a Poisson process, and limits hold for the 99th percentile."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def row_of(name: str, fields: Mapping[str, str], catalog: Catalog) -> ServingRow
     """One row as a question and what was measured."""
     engine = ENGINES.get(fields.get("engine", ""), "vllm")
     weights = fields.get("weights") or fields.get("precision") or "bf16"
-    offline = fields.get("scenario") in OFFLINE
+    offline, poisson = fields.get("scenario") in OFFLINE, fields.get("scenario") in POISSON
     equal = fields.get("mean_input_tokens") == fields.get("input_tokens")
     stated = bool(fields.get("tp")) and fields.get("mode") == "aggregated"
     layout = layout_of(fields, bool(catalog.models[fields["model"]].experts)) if stated else None
@@ -132,7 +134,8 @@ def row_of(name: str, fields: Mapping[str, str], catalog: Catalog) -> ServingRow
         "input_tokens": number(fields["mean_input_tokens"]),
         "output_tokens": number(fields["mean_output_tokens"]),
         "software_date": release_year(fields.get("date", "")) or catalog.engines[engine].constants_year,
-        "arrivals": "offline" if offline else "waves" if equal else "benchmark",
+        "arrivals": "offline" if offline else "steady" if poisson else "waves" if equal else "benchmark",
+        "percentile": "p99" if poisson else "mean",
         "tuned_kernels": fields.get("mode") == BEST,
         "ttft_limit": limit(fields.get("ttft_limit_s")),
         "tpot_limit": limit(fields.get("tpot_limit_s")),

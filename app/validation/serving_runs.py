@@ -52,7 +52,7 @@ EVERY = 4
 """Of so many draws one makes the bands of a report, the typical values among them: of all they would take seconds."""
 FIRST_TOKEN_WEIGHT = 0.35
 """Residuals of the first token count so much: it scatters by 50 % where the same configuration is measured again."""
-NOT_OF_ALL = ("correction", "tuned_kernels")
+NOT_OF_ALL = ("correction", "tuning", "plain_compute")
 """Constants that some questions alone have; one for the others."""
 Floats = NDArray[np.float64]
 Record = TypeVar("Record", Shape, ServingRates, ServingLoad, Layout, ServingConstants)
@@ -74,6 +74,7 @@ class Points:
     load: Callable[[Callable[[str], Array]], ServingLoad]
     years: Floats
     lean: Floats
+    tuned: Floats
     concurrency: Floats
     most_sequences: Floats
     queued: NDArray[np.bool_]
@@ -87,7 +88,7 @@ class Points:
             lead = np.broadcast_shapes(*(value.shape for value in values)) or (1,)
             return np.concatenate([np.broadcast_to(value, lead) for value in values], axis=-1)[..., index]
 
-        return self.rates(take), self.load(take), serving_constants(take, self.years, self.lean)
+        return self.rates(take), self.load(take), serving_constants(take, self.years, self.lean, self.tuned)
 
     def steady(self, sampling: Callable[[Estimate], Array] = TYPICAL) -> SteadyState:
         """Every row's steady state. As many sequences run as the memory holds where a queue is never empty.
@@ -139,6 +140,7 @@ def points(rows: Sequence[ServingRow], catalog: Catalog) -> Points:
         load=lambda take: replace(loads, burst=np.where(counted, take("burst"), 0.0)),
         years=np.array([years_of(row_setting) for row_setting in settings]),
         lean=np.array([float(row_setting.family == "sink") for row_setting in settings]),
+        tuned=np.array([float(row.question.tuned_kernels) for row in rows]),
         concurrency=np.array([row.concurrency / row.replicas for row in rows]),
         most_sequences=np.array([float(row_setting.engine.max_sequences) for row_setting in settings]),
         queued=np.array([row.tier != "core" for row in rows]),

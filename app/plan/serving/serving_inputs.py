@@ -10,7 +10,7 @@ from app.catalog.entries import Engine, Gpu
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import TYPICAL, Sampling
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, maximum
 from app.formulas.fabric.placement import Site, network_share
 from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingConstants, ServingLoad, ServingRates
 from app.plan.cluster import Cluster
@@ -162,7 +162,8 @@ def estimates(it: Setting, catalog: Catalog) -> dict[str, Estimate]:
         "scale_up": it.cluster.scale_up.bandwidth,
     }
     if it.question.tuned_kernels:
-        by_name["tuned_kernels"] = catalog.serving["kernels"]["tuned"]
+        by_name["tuning"] = catalog.serving["kernels"]["tuning"]
+        by_name["plain_compute"] = _products(catalog, gpu, "bf16")["compute"]
     if isinstance(it.cluster.rate_per_gpu, Estimate):
         by_name["scale_out"] = it.cluster.rate_per_gpu
     cell = catalog.serving["correction"].get(f"{engine.key}-{it.family}-{gpu.architecture}")
@@ -211,22 +212,43 @@ def _products(catalog: Catalog, gpu: Gpu, computed: str) -> Mapping[str, Estimat
     return next(catalog.serving[key] for key in keys if key in catalog.serving)
 
 
-def serving_constants(take: Callable[[str], Array], years: Array, lean: Array) -> ServingConstants:
+def tuned_share(share: Array, plain: Array, tuning: Array) -> Array:
+    """Share of its peak that a matrix product reaches where somebody tuned it for one model and load, η·(η₁₆/η)^x.
+
+    Of what 16-bit products reach, timed alone, a release's lack the time that quantising their input takes, and what
+    they lose inside a model; tuning fuses the one and chooses kernels against the other.
+
+    Args:
+        share: what the products of a release reach, η [1].
+        plain: what 16-bit products reach, η₁₆ [1].
+        tuning: how much of the way between them tuning goes, on the logarithm, x; 0 where nobody tuned [1].
+
+    Returns:
+        Share, no lower than a release's [1].
+
+    >>> tuned_share(0.25, 1.0, 0.5)
+    0.5
+    """
+    return share * maximum(plain / share, 1.0) ** tuning
+
+
+def serving_constants(take: Callable[[str], Array], years: Array, lean: Array, tuned: Array) -> ServingConstants:
     """The constants of a question.
 
     Args:
         take: the number of an estimate, by its name in `estimates`.
         years: releases' age relative to those that the engine's constants are of [years].
         lean: 1 for models with attention sinks, whose layers have fewer kernels, else 0.
+        tuned: 1 where somebody tuned the kernels for this model and load, else 0.
     """
     gain = take("yearly_gain") ** years
     launches = gain * take("launch_share")
-    share = take("kernel_share") * take("tuned_kernels")
+    share, best, tuning = take("kernel_share"), take("plain_compute"), tuned * take("tuning")
     plain = {name: take(name) for name in PLAIN}
     return ServingConstants(
         **plain,
-        dense_compute=take("dense_compute") * share,
-        expert_compute=take("expert_compute") * share * take("relative_expert_compute"),
+        dense_compute=tuned_share(take("dense_compute") * share, best, tuning),
+        expert_compute=tuned_share(take("expert_compute") * share, best, tuning) * take("relative_expert_compute"),
         half_tokens=take("dense_half"),
         reduce_latency=take("reduce_latency") * take("reduce_scale"),
         layer_time=take("layer_time") * launches * (1 - lean + lean * take("lean_layer")),
@@ -277,7 +299,7 @@ def serving_inputs(it: Setting, catalog: Catalog, sampling: Sampling = TYPICAL) 
         return sampling(by_name[name]) if name in by_name else 1.0
 
     question = it.question
-    constants = serving_constants(take, years_of(it), float(it.family == "sink"))
+    constants = serving_constants(take, years_of(it), float(it.family == "sink"), float(question.tuned_kernels))
     if question.memory_share is not None:
         constants = replace(constants, memory_share=question.memory_share)
     return ServingInputs(
