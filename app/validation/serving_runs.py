@@ -4,11 +4,11 @@ Every row of a file is a question (see `serving_rows`), and its prediction is wh
 it. Leaving a source out refits the calibrated constants from their priors on everything else.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import tomli
@@ -371,6 +371,8 @@ def best_throughput(question: ServingQuestion, catalog: Catalog) -> float:
 
 LIMITS = 10
 """Limits on the time per token that decisions are tried under, in each group of comparable measurements."""
+ROUND_LIMITS = tuple(1e-3 * decade * step for decade in (1, 10, 100) for step in (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
+"""Limits as planners set them, which no measured point lies at but by chance [s]."""
 KEPT = 1.1
 """A limit counts as kept where the measured time is no more than a tenth above it."""
 
@@ -379,8 +381,9 @@ def decisions(predicted: Sequence[ServingPrediction]) -> dict[str, Any]:
     """What choosing by prediction costs: throughput lost against the best measured choice under a limit per token.
 
     Choices are the measured layouts and loads of one model, format, GPU, engine, release and pair of lengths. Limits
-    are drawn between measured times, so the best choice often lies right at one: ``refused`` is the share of the
-    choices whose best was predicted over the limit, ``loss_otherwise`` what is lost where it was not.
+    are drawn between measured times, so the best choice often lies right at one: any prediction a little too slow then
+    refuses it, and the next load measured is half of it. ``round_limits`` are choices under round limits between the
+    fastest and the slowest point, as a planner sets them.
     """
     groups: dict[tuple[object, ...], list[ServingPrediction]] = {}
     for prediction in predicted:
@@ -389,31 +392,50 @@ def decisions(predicted: Sequence[ServingPrediction]) -> dict[str, Any]:
             lengths = question.input_tokens, question.output_tokens
             key = (prediction.row.source, prediction.row.engine, question.weights, lengths, question.software_date)
             groups.setdefault(key, []).append(prediction)
-    losses, kept, refused = [], [], []
+    drawn, rounded = [], []
     for members in groups.values():
-        measured = np.array([prediction.row.time_per_token for prediction in members])
-        speed = np.array([prediction.row.throughput for prediction in members])
-        guess = np.array([prediction.time_per_token[0] for prediction in members])
-        rate = np.array([prediction.throughput[0] for prediction in members])
-        if len(members) < 4:
-            continue
-        for limit in np.quantile(measured, np.linspace(0.1, 1, LIMITS)):
-            possible = guess <= limit
-            if not possible.any():
-                continue
+        if len(members) >= 4:
+            times = np.array([prediction.row.time_per_token for prediction in members])
+            drawn += choices(members, np.quantile(times, np.linspace(0.1, 1, LIMITS)))
+            rounded += choices(members, [limit for limit in ROUND_LIMITS if times.min() <= limit <= times.max()])
+    return {"groups": len(groups), **cost_of_choices(drawn), "round_limits": cost_of_choices(rounded)}
+
+
+class Choice(NamedTuple):
+    """One choice by prediction: what it loses, whether it keeps the limit, whether the best was predicted over it."""
+
+    loss: float
+    kept: bool
+    refused: bool
+
+
+def choices(members: Sequence[ServingPrediction], limits: Iterable[float]) -> list[Choice]:
+    """The choice by prediction among some measured points under each limit that any is predicted to keep."""
+    measured = np.array([prediction.row.time_per_token for prediction in members])
+    speed = np.array([prediction.row.throughput for prediction in members])
+    guess = np.array([prediction.time_per_token[0] for prediction in members])
+    rate = np.array([prediction.throughput[0] for prediction in members])
+    made = []
+    for limit in limits:
+        possible = guess <= limit
+        if possible.any():
             choice = int(np.argmax(np.where(possible, rate, -1.0)))
             best = int(np.argmax(np.where(measured <= limit, speed, -1.0)))
-            kept.append(measured[choice] <= KEPT * limit)
-            losses.append(max(0.0, 1 - speed[choice] / speed[best]))
-            refused.append(not possible[best])
-    lost, was_refused = np.array(losses), np.array(refused, bool)
+            loss = max(0.0, 1 - float(speed[choice] / speed[best]))
+            made.append(Choice(loss, bool(measured[choice] <= KEPT * limit), not possible[best]))
+    return made
+
+
+def cost_of_choices(made: Sequence[Choice]) -> dict[str, Any]:
+    """What some choices cost on average: all of them, and those whose best was not refused."""
+    columns = np.array(made, float).reshape(-1, 3).T
+    lost, kept, refused = columns[0], columns[1], columns[2] > 0
     return {
-        "groups": len(groups),
-        "choices": len(losses),
+        "choices": len(made),
         "loss": mean_or_none(lost),
-        "kept": mean_or_none(np.array(kept)),
-        "refused": mean_or_none(was_refused),
-        "loss_otherwise": mean_or_none(lost[~was_refused]),
+        "kept": mean_or_none(kept),
+        "refused": mean_or_none(refused),
+        "loss_otherwise": mean_or_none(lost[~refused]),
     }
 
 
@@ -433,11 +455,12 @@ def text(report: Mapping[str, Any]) -> str:
     for name in ("by_source", "by_engine", "by_gpu", "by_model", "by_family"):
         parts.append(table(report["core"]["tpot"][name], f"core tpot {name.replace('_', ' ')}"))
     parts.append(table(report["best_configuration"], "best configuration"))
-    chosen = report["decisions"]
-    if chosen["choices"]:
-        parts.append(
-            f"{chosen['choices']} choices under a limit: {chosen['loss']:.1%} of the best throughput lost on average, "
-            f"{chosen['kept']:.1%} of the limits kept. {chosen['refused']:.1%} refuse the best, which is predicted "
-            f"over the limit; the others lose {chosen['loss_otherwise'] or 0:.1%}."
-        )
+    drawn = report["decisions"]
+    for limits, chosen in (("a limit between measured times", drawn), ("a round limit", drawn["round_limits"])):
+        if chosen["choices"]:
+            parts.append(
+                f"{chosen['choices']} choices under {limits}: {chosen['loss']:.1%} of the best throughput lost on "
+                f"average, {chosen['kept']:.1%} of the limits kept. {chosen['refused']:.1%} refuse the best, which is "
+                f"predicted over the limit; the others lose {chosen['loss_otherwise'] or 0:.1%}."
+            )
     return "\n\n".join(parts)

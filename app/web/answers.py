@@ -323,10 +323,9 @@ class ServingTier(TypedDict):
     ttft: Annotated[OperatingPoints, Declaration("", "Time to first token", "Mean.")]
 
 
-class Decisions(TypedDict):
-    """What choosing a layout and load by prediction costs against the best that was measured."""
+class ChoicesUnderLimits(TypedDict):
+    """What choices by prediction cost under some limits."""
 
-    groups: Annotated[int, Declaration("1", "Groups", "Groups of comparable measurements.")]
     choices: Annotated[int, Declaration("1", "Choices", "Choices under a limit on the time per token.")]
     loss: Annotated[float | None, Declaration("1", "Loss", "Share of the best throughput lost, on average.")]
     kept: Annotated[float | None, Declaration("1", "Kept", "Share of the limits that are kept within a tenth.")]
@@ -334,6 +333,16 @@ class Decisions(TypedDict):
         float | None, Declaration("1", "Refused", "Share of the choices whose best is predicted over the limit.")
     ]
     loss_otherwise: Annotated[float | None, Declaration("1", "Loss otherwise", "Loss of the other choices.")]
+
+
+class Decisions(ChoicesUnderLimits):
+    """What choosing a layout and load by prediction costs against the best that was measured."""
+
+    groups: Annotated[int, Declaration("1", "Groups", "Groups of comparable measurements.")]
+    round_limits: Annotated[
+        ChoicesUnderLimits,
+        Declaration("", "Round limits", "The same under 10, 15, 20, 30, 50 ms and so on; the others lie at points."),
+    ]
 
 
 class ServingAccuracy(TypedDict):

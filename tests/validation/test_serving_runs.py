@@ -50,6 +50,11 @@ def test_choices_by_prediction_lose_little_and_keep_most_limits(report: dict) ->
     # little is lost by choosing a wrong layout or load: nearly all where the best lies right at the limit
     assert made["loss_otherwise"] < 0.03
     assert made["refused"] < 0.35
+    # under limits that a planner would set, the best seldom lies right at one
+    rounded = made["round_limits"]
+    assert rounded["choices"] > 300
+    assert rounded["loss"] < 0.08
+    assert rounded["kept"] > 0.92
 
 
 def test_a_choice_loses_by_refusing_the_best_or_by_taking_another() -> None:
@@ -72,6 +77,9 @@ def test_a_choice_loses_by_refusing_the_best_or_by_taking_another() -> None:
     # limits from 13 to 40 ms: the last of ten lies at the slowest, which is predicted over it, 300 in place of 400
     slow = made((0.010, 0.020, 0.030, 0.0401), (1, 2, 3, 4))
     assert (slow["refused"], slow["loss"], slow["loss_otherwise"]) == pytest.approx((0.1, 0.025, 0))
+    # 10, 15, 20, 30 ms, from the fastest to the slowest: the best under 20 ms is predicted over it, 100 in place of 200
+    near = made((0.010, 0.0201, 0.030, 0.040), (1, 2, 3, 4))["round_limits"]
+    assert (near["choices"], near["refused"], near["loss"], near["kept"]) == (4, 0.25, 0.125, 1)
     # the first always looks best: nothing is refused, and 1 - 1/2, 1 - 1/3, 1 - 1/4 are lost under 3, 3 and 1 limits
     wrong = made((0.010, 0.020, 0.030, 0.040), (9, 2, 3, 4))
     assert wrong["refused"] == 0
