@@ -244,6 +244,30 @@ def test_a_pool_of_given_size_leaves_the_rest_to_the_other() -> None:
     assert (counts[0], workers[0], supply[0]) == (2, 6, 4)
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    gpus=st.integers(2, 300),
+    taken=st.sampled_from([1, 2, 4, 8, 16, 64]),
+    given_gpus=st.sampled_from([1, 2, 4, 8, 16, 64]),
+    rate=st.floats(0.01, 100),
+    each=st.floats(0.01, 100),
+    sent=st.floats(0.001, 100),
+)
+def test_no_other_share_of_whole_replicas_answers_more(
+    gpus: int, taken: int, given_gpus: int, rate: float, each: float, sent: float
+) -> None:
+    counts, workers, supply = shared_out(
+        Scenario(gpus=gpus), (rate, taken), np.array([each]), np.array([float(given_gpus)]), np.array([sent])
+    )
+    assert counts[0] * taken + workers[0] * given_gpus <= gpus
+    best = 0.0
+    for prompts in range(1, gpus // taken + 1):
+        answers = (gpus - prompts * taken) // given_gpus
+        carried = min(prompts * taken, answers * given_gpus) * sent
+        best = max(best, min(prompts * rate, carried, answers * each))
+    assert min(supply[0], workers[0] * each) == pytest.approx(best)
+
+
 def test_the_front_falls() -> None:
     front = evaluated(gpu="gb200", gpus=72, model="deepseek-v3").serving.front
     speeds, rates = [one.interactivity for one in front], [one.throughput for one in front]
@@ -381,6 +405,29 @@ def test_the_memory_is_never_overdrawn_by_any_load(asked: dict[str, object], use
     used = memory.weights.typical + memory.kv_cache.typical + memory.other.typical
     assert used <= memory.capacity.typical * (1 + 1e-9)
     assert serving.tpot.typical <= asked["tpot_limit"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "factor"),
+    [
+        # the quickest layout for prompts alone left fewer whole replicas to the answers
+        (
+            {"gpu": "b300-sxm", "gpus": 64, "model": "llama-2-7b", "serving": "disaggregated", "ttft_limit": 9.2}
+            | {"engine": "tensorrt-llm", "input_tokens": 4096, "scale_out": "gpudirect-tcp", "tpot_limit": 0.1004},
+            "dense_peak",
+            2.8,
+        ),
+        # with two in flight a prompt waits for one other at most
+        (
+            {"gpu": "gb200", "gpus": 8, "model": "megatron-175b", "engine": "sglang", "weights": "nvfp4"}
+            | {"input_tokens": 131072, "output_tokens": 256, "tpot_limit": 0.184, "percentile": "p90"},
+            "memory_bandwidth",
+            2.8,
+        ),
+    ],
+)
+def test_more_of_a_rate_never_lowers_throughput_in_corners(asked: dict[str, object], name: str, factor: float) -> None:
+    assert 0 < planned(asked) <= planned(asked, {name: factor}) * (1 + ALIKE)
 
 
 def test_a_faster_network_never_lowers_throughput() -> None:

@@ -1,6 +1,8 @@
 """A pool of replicas for prompts and one for answers: layouts, and how many of each keep both busy."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -86,6 +88,16 @@ class Prompts:
         """One of the layouts."""
         return Layout(**{name: float(getattr(self.layout, name)[place, 0]) for name in NAMES})
 
+    def worth_trying(self) -> Iterator[int]:
+        """The best layout of each size, smallest first; a larger one only where it computes more on each GPU."""
+        size, per_gpu = self.size[:, 0], np.where(self.possible, self.rate / self.size, 0.0)[:, 0]
+        most = 0.0
+        for each in np.unique(size):
+            place = int(np.argmax(np.where(size == each, per_gpu, -1.0)))
+            if per_gpu[place] > most:
+                most = float(per_gpu[place])
+                yield place
+
 
 def pool_fields(pool: PoolName) -> tuple[str, ...]:
     """The scenario's fields of one pool."""
@@ -132,49 +144,50 @@ def two_pools(
     of_answers = Limits(np.inf, limits.time_per_token)
     answers = try_all(decode, inputs, decode.question.gpus, alone=True)
     answers = up_to_limits(answers, of_answers, decode, inputs, alone=True)
-    kept = answers.within(of_answers)
-    if not prompts.possible.any() or not kept.any():
-        return None
-    rates = prompts.rate * shares["prompts"].typical
-    prefill_gpus = question.prefill_gpus
-    weight = rates * np.floor(prefill_gpus / prompts.size) if prefill_gpus else rates / prompts.size
-    place = int(np.argmax(np.where(prompts.possible, weight, -1.0)))
-    rate, taken = float(rates[place, 0]), int(prompts.size[place, 0])
-    given = np.asarray(answers.layout.gpus)
+    kept, given = answers.within(of_answers), np.asarray(answers.layout.gpus)
     each = answers.requests * given * shares["answers"].typical
+    loads = np.broadcast_to(np.arange(kept.shape[1]), kept.shape)
+    if in_flight is None:  # a replica that answers most is never worse
+        loads = np.argmax(np.where(kept, each, -1.0), axis=1, keepdims=True)
+    kept, each, concurrency, per_token = (
+        np.take_along_axis(values, loads, axis=1)
+        for values in (kept, each, answers.concurrency, answers.time_per_token)
+    )
     sent = float(prompts_carried(1.0, link_between(it, inputs), transfer_bytes(inputs.model, inputs.load)))
-    counts, workers, supply = shared_out(question, (rate, taken), each, given, sent)
-    requests = np.minimum(supply, workers * each)
-    if in_flight is not None:  # no more prompts come than answers end
-        kept = kept & (answers.concurrency * workers >= in_flight * (1 - 1e-9)) & (requests > 0)
-        kept &= supply >= in_flight * each / answers.concurrency
-        worth = -answers.time_per_token
-    else:
-        kept, worth = kept & (requests > 0), requests
-    if not kept.any():
-        return None
-    best = np.unravel_index(int(np.argmax(np.where(kept, worth, -np.inf))), worth.shape)
-    pool = PromptPool(prompts.at(place), float(prompts.time[place, 0]), int(counts[best]))
-    return operation_at(answers, best, int(workers[best]), pool, float(each[best]), float(requests[best]), in_flight)
+    best: tuple[float, Operation] | None = None
+    for place in prompts.worth_trying() if kept.any() else ():
+        rate, taken = float(prompts.rate[place, 0]) * shares["prompts"].typical, int(prompts.size[place, 0])
+        counts, workers, supply = shared_out(question, (rate, taken), each, given, sent)
+        requests = np.minimum(supply, workers * each)
+        possible = kept & (requests > 0)
+        if in_flight is not None:  # no more prompts come than answers end
+            possible &= (concurrency * workers >= in_flight * (1 - 1e-9)) & (supply >= in_flight * each / concurrency)
+        worth = np.where(possible, requests if in_flight is None else -per_token, -np.inf)
+        chosen = np.unravel_index(int(np.argmax(worth)), worth.shape)
+        if worth[chosen] > (best[0] if best else -np.inf):
+            pool = PromptPool(prompts.at(place), float(prompts.time[place, 0]), int(counts[chosen]))
+            load, most = int(loads[chosen]), float(requests[chosen])
+            replicas = int(workers[chosen]), float(each[chosen])
+            best = float(worth[chosen]), operation_at(answers, (int(chosen[0]), load), replicas, pool, most, in_flight)
+    return best[1] if best else None
 
 
 def operation_at(
     answers: Tried,
-    place: tuple[np.intp, ...],
-    workers: int,
+    place: tuple[int, int],
+    replicas: tuple[int, float],
     prompts: PromptPool,
-    each: float,
     requests: float,
     in_flight: float | None,
 ) -> Operation:
     """An operation with so much in flight as keeps the answers' pool to what prompts come, or as is asked for."""
-    full = float(answers.concurrency[place])
+    full, (workers, each) = float(answers.concurrency[place]), replicas
     if in_flight is not None:
         concurrency = in_flight / workers
         requests = min(requests, each * workers * concurrency / full)
     else:
         concurrency = max(requests / workers / each * full, 1.0)
-    return Operation(answers.at(int(place[0])), concurrency, workers, prompts, requests)
+    return Operation(answers.at(place[0]), concurrency, workers, prompts, requests)
 
 
 def shared_out(
@@ -182,7 +195,9 @@ def shared_out(
 ) -> tuple[Floats, Floats, Floats]:
     """Replicas for prompts, for answers, and the prompts a second that reach them, for every load of the answers.
 
-    In the ratio that keeps both busy, or in halves where it is the network that holds them up.
+    A prompt replica gives min(r, n·B/V) prompts a second with what the network carries, one for answers as much in its
+    turn. Of c and w replicas the answers are min(c·r_p, w·r_d), and w are what c leave room for: most of them where
+    the one rises above the other, within one replica of where they cross were GPUs divisible.
 
     Args:
         question: how many GPUs there are, and how many a pool has where that is given.
@@ -192,15 +207,18 @@ def shared_out(
         sent: prompts a second whose keys and values one GPU sends or takes.
     """
     rate, taken = prompts
-    gpus = float(question.gpus)
-    ideal = gpus * np.asarray(pools_rate(rate / taken, each / given)) / rate
+    gpus, one, other = float(question.gpus), np.minimum(rate, taken * sent), np.minimum(each, given * sent)
+    most = gpus * np.asarray(pools_rate(one / taken, other / given))
     best = [np.zeros_like(each)] * 3
-    for replicas in (np.floor(ideal), np.floor(ideal) + 1, np.floor(gpus / 2 / taken)):
-        counts = np.maximum(replicas, 1.0) * np.ones_like(each)
+    for step, by_prompts in product((-1, 0, 1), (True, False)):
         if question.prefill_gpus is not None:
             counts = np.full_like(each, question.prefill_gpus // taken)
         elif question.decode_gpus is not None:
             counts = np.full_like(each, (question.gpus - question.decode_gpus) // taken)
+        elif by_prompts:
+            counts = np.maximum(np.floor(most / one) + step, 1.0) * np.ones_like(each)
+        else:
+            counts = np.maximum(np.floor((gpus - np.maximum(np.floor(most / other) + step, 1.0) * given) / taken), 0.0)
         left = gpus - counts * taken if question.decode_gpus is None else float(question.decode_gpus)
         workers = np.maximum(np.floor(left / given), 0.0)
         supply = np.minimum(counts * rate, np.minimum(counts * taken, workers * given) * sent)
