@@ -212,13 +212,13 @@ def _nearer_to_limits(tried: Tried, limits: Limits, it: Setting, inputs: Serving
         part = (limit - before) / np.where(rising, beyond - before, 1.0)
         share = np.minimum(share, np.where(rising, np.clip(part, 0.0, 1.0), 1.0))
     loads = np.maximum(np.outer(low * (high / low) ** share, BACK_OFF), low[:, None])  # on average, so no whole numbers
-    fits = np.repeat(tried.fits[:, :1], len(BACK_OFF), axis=1)
     token, first, requests = timed(it, inputs, tried.layout, loads, alone)
-    added = {"concurrency": loads, "fits": fits, "time_per_token": token, "first_token": first, "requests": requests}
+    added = {"concurrency": loads, "time_per_token": token, "first_token": first, "requests": requests}
     joined = {name: np.concatenate([getattr(tried, name), more], axis=1) for name, more in added.items()}
-    order = np.argsort(joined["concurrency"], axis=1, kind="stable")
-    columns: dict[str, Any] = {name: np.take_along_axis(values, order, axis=1) for name, values in joined.items()}
-    return replace(tried, **columns)
+    order = rows[:, None], np.argsort(joined["concurrency"], axis=1, kind="stable")
+    columns: dict[str, Any] = {name: values[order] for name, values in joined.items()}
+    fits = np.broadcast_to(tried.fits[:, :1], order[1].shape)  # a layout fits with every load that it is tried with
+    return replace(tried, fits=fits, **columns)
 
 
 def envelope(speed: Floats, rate: Floats, kept: NDArray[np.bool_]) -> list[int]:
