@@ -753,6 +753,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("serving", "serving.transfer_bytes", (r"V = L κ_1 s_i",)),
     ("serving", "serving.transfer_time", (r"T = \frac{V}{B}",)),
     ("serving", "serving.prompts_carried", (r"r = \frac{n B}{V}",)),
+    ("serving", "serving.prompts_held", (r"n = \frac{φ M - W - R}{p V(s_i)}",)),
     (
         "serving",
         "serving.prompt_pool",
@@ -1125,6 +1126,7 @@ TITLES = {
     "serving.step_parts": "One step of an engine",
     "serving.steady_state": "Continuous batching: time per token, time to first token",
     "serving.answers_alone": "A pool for answers",
+    "serving.prompts_held": "Prompts that a replica for prompts holds",
     "serving.prompt_pool": "A pool for prompts",
     "serving.pools_rate": "Two pools in the ratio that keeps both busy",
     "serving.transfer_bytes": "Keys and values between pools",

@@ -327,6 +327,17 @@ def test_pools_that_do_not_fit_are_a_finding_and_nothing_is_served(fields: dict[
     assert answer.serving.users is None
 
 
+def test_a_replica_for_prompts_holds_the_keys_and_values_of_what_it_computes() -> None:
+    # 70.6 GB of weights in FP8 leave 2.4 of an H100's 73 GB: 7 prompts of 1,024 tokens in 16 bit, none of 8,192
+    asked = {"gpu": "h100-sxm", "gpus": 64, "serving": "disaggregated", "engine": "vllm", "kv_cache": "bf16"}
+    long = evaluated(**asked, input_tokens=8192, tpot_limit="60 ms")
+    assert long.serving.prefill.parallelism.gpus > 1
+    alone = evaluated(**asked, input_tokens=8192, prefill_tensor_parallel=1, prefill_pipeline_parallel=1)
+    finding = next(one for one in alone.findings if one.code == "pool-does-not-fit")
+    assert "keys and values of one prompt" in finding.message
+    assert alone.serving.prefill is None
+
+
 def test_pools_that_are_asked_for_beside_one_pool_are_a_finding() -> None:
     answer = evaluated(serving="aggregated", prefill_gpus=8, **APART)
     assert "pools-not-used" in [one.code for one in answer.findings]

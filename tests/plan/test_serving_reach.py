@@ -45,7 +45,7 @@ REACH: dict[str, tuple[dict, object, str]] = {
     "prefill_tensor_parallel": (APART, 4, f"{SPLIT} ttft"),
     "prefill_attention_data_parallel": (POOLS | {"gpus": 128}, 2, f"{LOAD} pools"),
     "prefill_expert_parallel": (POOLS, 4, f"{LOAD} pools"),
-    "prefill_pipeline_parallel": (APART, 2, "ttft users pools"),  # no quicker, and as many prompts a GPU
+    "prefill_pipeline_parallel": (APART, 4, "ttft users pools"),  # no quicker, and as many prompts a GPU
     "decode_gpus": (APART, 24, SPLIT),
     "decode_tensor_parallel": (APART, 1, f"{LOAD} weights layout pools"),
     "decode_attention_data_parallel": (POOLS, 2, f"{LOAD} weights layout pools"),

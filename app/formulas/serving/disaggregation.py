@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from app.formulas.arrays import Array, maximum, minimum
 from app.formulas.serving.decode import StepBatch, step_parts
-from app.formulas.serving.kv_cache import sequence_bytes
+from app.formulas.serving.kv_cache import sequence_bytes, sequences_held
 from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingConstants, ServingLoad, ServingRates
 
 
@@ -62,12 +66,35 @@ def prompts_carried(gpus: Array, rate: Array, volume: Array) -> Array:
     return gpus * rate / volume
 
 
+def prompts_held(
+    model: ServedModel, gpu: ServingRates, layout: Layout, load: ServingLoad, constants: ServingConstants
+) -> Array:
+    """Prompts whose keys and values an attention rank of a replica for prompts holds at once, in each of p stages.
+
+    (φ·M - W - R) over the bytes of p prompts: as many batches are on their way through the stages.
+
+    Returns:
+        Prompts, 0 where the weights leave no room [1].
+
+    Source: Zhong et al., "DistServe", 2024, section 4.
+
+    >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
+    >>> load = ServingLoad(input_tokens=1000, output_tokens=1000, concurrency=1, token_budget=8192)
+    >>> round(prompts_held(MODEL, GPU, Layout(), load, LOSSLESS))  # (80 - 0.7) GB over 20 MB
+    3965
+    """
+    prompts_alone = replace(load, output_tokens=0.0)
+    held = sequences_held(model, gpu, layout, prompts_alone, constants)
+    return held / (layout.attention_data * layout.pipeline)
+
+
 def prompt_pool(
     model: ServedModel, gpu: ServingRates, layout: Layout, load: ServingLoad, constants: ServingConstants
 ) -> tuple[Array, Array]:
     """Prompts per second of a replica that does nothing else, and the time of one.
 
-    A step takes as many whole prompts as its budget holds, on each attention rank; a longer prompt takes several.
+    A step takes as many whole prompts as its budget and the memory hold, on each attention rank; a longer prompt takes
+    several.
 
     Returns:
         Rate [1/s] and time [s].
@@ -80,7 +107,9 @@ def prompt_pool(
     >>> round(float(rate * time), 6)
     1.0
     """
-    tokens = maximum(load.token_budget // load.prompt, 1.0) * minimum(load.prompt, load.token_budget)
+    held = np.floor(prompts_held(model, gpu, layout, load, constants))
+    prompts = maximum(minimum(load.token_budget // load.prompt, held), 1.0)
+    tokens = prompts * minimum(load.prompt, load.token_budget)
     batch = StepBatch(0.0, tokens, 0.0, load.prompt)
     stage = step_parts(batch, model, gpu, layout, constants).total
     return layout.attention_data * tokens / load.prompt / stage, layout.pipeline * stage * maximum(

@@ -8,7 +8,7 @@ import numpy as np
 
 from app.catalog.load import Catalog
 from app.formulas.costs import per_gpu_time
-from app.formulas.serving.kv_cache import serving_weights
+from app.formulas.serving.kv_cache import sequence_bytes, serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.formulas.serving.token_costs import break_even_load, cost_of_tokens, users_served
 from app.plan.band import Band, Draws
@@ -246,11 +246,15 @@ def _pool_does_not_fit(plan: ServingPlan, pool: PoolName) -> Finding | None:
     if not np.size(layout.tensor):
         text = f"No replica of the parallelism that is asked for has room in the {gpus:,} GPUs of the pool for {what}."
         return Finding("error", "pool-does-not-fit", text, pool_fields(pool), "Leave its parallelism blank.")
-    least = float(np.min(np.asarray(serving_weights(inputs.model, layout))))
-    if least < inputs.room:
+    needed, taken = np.asarray(serving_weights(inputs.model, layout)), "The weights take"
+    if pool == "prefill":
+        needed = needed + layout.pipeline * np.asarray(sequence_bytes(inputs.model, layout, inputs.load.prompt))
+        taken = "The weights and the keys and values of one prompt take"
+    least = float(np.min(needed))
+    if least <= inputs.room:
         return None
     text = (
-        f"The weights take {show(least, 'B')} of each GPU of the pool for {what} at least, and the engine leaves "
+        f"{taken} {show(least, 'B')} of each GPU of the pool for {what} at least, and the engine leaves "
         f"{show(float(inputs.room), 'B')}."
     )
     return Finding("error", "pool-does-not-fit", text, pool_fields(pool), "Give it more GPUs, or fewer bits a weight.")

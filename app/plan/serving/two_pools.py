@@ -13,10 +13,10 @@ from app.formulas.serving.disaggregation import (
     pools_rate,
     prompt_pool,
     prompts_carried,
+    prompts_held,
     transfer_bytes,
     transfer_time,
 )
-from app.formulas.serving.kv_cache import serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_inputs import ServingInputs, Setting, on_network
@@ -128,7 +128,8 @@ def prompts_of(it: Setting, inputs: ServingInputs, limits: Limits) -> Prompts:
     size = np.asarray(layout.gpus)
     sent = np.asarray(transfer_time(transfer_bytes(inputs.model, inputs.load), link_between(it, inputs) * size))
     first = np.asarray(inputs.constants.first_token_time + 1.5 * np.asarray(time) + sent)
-    possible = (np.asarray(serving_weights(inputs.model, layout)) < inputs.room) & (first <= limits.first_token)
+    fits = np.asarray(prompts_held(inputs.model, gpu, layout, inputs.load, inputs.constants)) >= 1
+    possible = fits & (first <= limits.first_token)
     return Prompts(layout, np.asarray(rate), np.asarray(time), possible)
 
 
