@@ -684,6 +684,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("serving", "serving.sequence_bytes", (r"V = \frac{L κ_1 keys}{p}",)),
     ("serving", "serving.sequences_held", (r"C_{max} = a \frac{φ M - W - R}{V(s_i + \frac{3}{4} s_o)}",)),
     ("serving", "serving.dense_time", (r"T = \frac{N w}{η_b B} ⊕ \frac{2 N (m + m_h)}{η_c P}",)),
+    ("serving", "serving.chosen_keys", (r"s = min(s, s_{top}) + \frac{s}{10}",)),
     (
         "serving",
         "serving.decode_attention_time",
@@ -1115,6 +1116,7 @@ TITLES = {
     "serving.sequence_bytes": "Keys and values of a sequence",
     "serving.sequences_held": "Sequences that fit",
     "serving.dense_time": "Dense matrix products",
+    "serving.chosen_keys": "Keys that a query reads",
     "serving.decode_attention_time": "Attention of answers",
     "serving.prompt_attention_time": "Attention of prompts",
     "serving.touched_experts": "Experts that a batch chooses",

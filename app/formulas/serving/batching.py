@@ -163,7 +163,8 @@ def steady_state(
     TPOT = t_dec + ψ·φ·(t_mix - t_dec), times the stages of a pipeline: t_mix is the step that takes prompts too, or the
     two steps of an engine that runs prompts alone. TTFT = start + t_prompt·(1 + burst·(C/a - 1)/2) + t_dec/2 + queue,
     queue = q·ρ/(2·(1.1 - ρ)) times the time of a prompt: a closed loop keeps it finite where ρ comes near one, and no
-    longer than the prompts of the C/a - 1 others take.
+    longer than the prompts of the C/a - 1 others take. A step takes τ tokens of prompts, so C/a answers and their
+    prompts take C/a·s_i/τ steps at least: where answers are short, that is when their first tokens come.
     Little's law: C = requests·(TTFT + TPOT·(s_o - 1)).
 
     Returns:
@@ -202,8 +203,9 @@ def steady_state(
         queue = minimum(constants.queueing * busy / (2 * (1.1 - busy)), others) * prompt
         burst = 1 + load.burst * others / 2
         outside = where(load.in_process > 0, 0.0, constants.first_token_time + decode_time / 2 + queue)
-        first = outside + layout.pipeline * prompt * burst
         answer = per_token * maximum(load.output_tokens - 1, 0.0)
+        turns = load.concurrency / layout.attention_data * (load.prompt / tokens) * step
+        first = maximum(outside + layout.pipeline * prompt * burst, turns - answer)
         decoding = maximum(answer / (first + answer), 0.05)
     return SteadyState(
         time_per_token=per_token,

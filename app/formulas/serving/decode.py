@@ -113,6 +113,24 @@ def dense_time(
     return smooth_cube(read, work)
 
 
+def chosen_keys(model: ServedModel, context: Array) -> Array:
+    """Keys whose work a query of a context is: all of it, or those that sparse attention reads and a tenth of all.
+
+    min(s, s_top) + s/10: the tenth is what choosing them takes.
+
+    Returns:
+        Keys [1].
+
+    Source: DeepSeek-AI, "DeepSeek-V3.2-Exp", 2025, section 1, for the choice of 2,048 keys by a light indexer.
+
+    >>> from dataclasses import replace
+    >>> from app.formulas.serving.serving_examples import MODEL
+    >>> chosen_keys(MODEL, 10_000.0), chosen_keys(replace(MODEL, sparse_keys=2048.0), 10_000.0)
+    (10000.0, 3048.0)
+    """
+    return where(model.sparse_keys > 0, minimum(context, model.sparse_keys) + 0.1 * context, context)
+
+
 def decode_attention_time(
     sequences: Array,
     context: Array,
@@ -137,8 +155,7 @@ def decode_attention_time(
     2000
     """
     shape = model.shape
-    read = where(model.sparse_keys > 0, minimum(context, model.sparse_keys) + 0.1 * context, context)
-    keys = sequences * kept_keys(model, read)
+    keys = sequences * kept_keys(model, chosen_keys(model, context))
     heads = shape.heads / layout.tensor
     flops = where(
         shape.kv_rank > 0,
@@ -159,6 +176,8 @@ def prompt_attention_time(
 ) -> Array:
     """Time of one layer's attention of prompts over themselves: the causal half, τ·(s_i/2)·4·(H/t)·d/(η·P).
 
+    Sparse attention chooses its few keys of that half, as when decoding.
+
     Args:
         tokens: prompt tokens of the step, τ [1].
         length: tokens of one prompt, s_i [1].
@@ -176,7 +195,8 @@ def prompt_attention_time(
     shape = model.shape
     widths = where(shape.kv_rank > 0, shape.score_dim + shape.value_dim, 2 * shape.head_dim)
     flops = 2 * (shape.heads / layout.tensor) * widths
-    return tokens * kept_keys(model, length / 2) * (flops / (constants.prompt_attention * gpu.attention_peak))
+    keys = kept_keys(model, chosen_keys(model, length / 2))
+    return tokens * keys * (flops / (constants.prompt_attention * gpu.attention_peak))
 
 
 def touched_experts(experts: Array, chosen: Array, tokens: Array) -> Array:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from app.formulas.arrays import Array, maximum, minimum
 from app.formulas.serving.decode import StepBatch, step_parts
 from app.formulas.serving.kv_cache import sequence_bytes, sequences_held
@@ -93,8 +91,7 @@ def prompt_pool(
 ) -> tuple[Array, Array]:
     """Prompts per second of a replica that does nothing else, and the time of one.
 
-    A step takes as many whole prompts as its budget and the memory hold, on each attention rank; a longer prompt takes
-    several.
+    A step takes as many whole prompts as its budget holds, on each attention rank; a longer prompt takes several.
 
     Returns:
         Rate [1/s] and time [s].
@@ -107,9 +104,7 @@ def prompt_pool(
     >>> round(float(rate * time), 6)
     1.0
     """
-    held = np.floor(prompts_held(model, gpu, layout, load, constants))
-    prompts = maximum(minimum(load.token_budget // load.prompt, held), 1.0)
-    tokens = prompts * minimum(load.prompt, load.token_budget)
+    tokens = maximum(load.token_budget // load.prompt, 1.0) * minimum(load.prompt, load.token_budget)
     batch = StepBatch(0.0, tokens, 0.0, load.prompt)
     stage = step_parts(batch, model, gpu, layout, constants).total
     return layout.attention_data * tokens / load.prompt / stage, layout.pipeline * stage * maximum(

@@ -87,7 +87,8 @@ def _of_two_pools(
     gpu = on_network(inputs.gpu, it.site, operation.layout)
     per_token, decode = answers_alone(inputs.model, gpu, operation.layout, load, inputs.constants)
     gpu = on_network(inputs.gpu, it.site, pool.layout)
-    rate, time = prompt_pool(inputs.model, gpu, pool.layout, inputs.load, inputs.constants)
+    taken = replace(inputs.load, token_budget=pool.token_budget)
+    rate, time = prompt_pool(inputs.model, gpu, pool.layout, taken, inputs.constants)
     volume = transfer_bytes(inputs.model, inputs.load)
     sent = transfer_time(volume, link_between(it, inputs) * float(pool.layout.gpus))
     first = inputs.constants.first_token_time + 1.5 * np.asarray(time) + sent + decode.total

@@ -27,6 +27,7 @@ from app.plan.serving.serving_search import (
     Limits,
     Tried,
     layouts,
+    powers,
     try_all,
     try_layouts,
     up_to_limits,
@@ -38,10 +39,10 @@ POOLS: tuple[PoolName, ...] = ("prefill", "decode")
 
 @dataclass(frozen=True, eq=False)
 class PromptPool:
-    """The pool for prompts: its layout, the time of a prompt, and how many replicas there are."""
+    """The pool for prompts: its layout, the prompt tokens of a step, and how many replicas there are."""
 
     layout: Layout
-    time: float
+    token_budget: float
     workers: int
 
 
@@ -72,11 +73,18 @@ class Operation:
 
 @dataclass(frozen=True, eq=False)
 class Prompts:
-    """Layouts of a replica for prompts along the first of two axes: the rate and time of each, and which may be."""
+    """Replicas for prompts: layouts along the first of two axes, prompt tokens of a step along the second.
+
+    Attributes:
+        layout: the layouts.
+        budgets: the prompt tokens.
+        rate: prompts per second [1/s].
+        possible: which fit the memory and keep the limit.
+    """
 
     layout: Layout
+    budgets: Floats
     rate: Floats
-    time: Floats
     possible: np.ndarray
 
     @property
@@ -88,15 +96,15 @@ class Prompts:
         """One of the layouts."""
         return Layout(**{name: float(getattr(self.layout, name)[place, 0]) for name in NAMES})
 
-    def worth_trying(self) -> Iterator[int]:
-        """The best layout of each size, smallest first; a larger one only where it computes more on each GPU."""
-        size, per_gpu = self.size[:, 0], np.where(self.possible, self.rate / self.size, 0.0)[:, 0]
+    def worth_trying(self) -> Iterator[tuple[int, int]]:
+        """The best replica of each size, smallest first; a larger one only where it computes more on each GPU."""
+        per_gpu = np.where(self.possible, self.rate / self.size, 0.0)
         most = 0.0
-        for each in np.unique(size):
-            place = int(np.argmax(np.where(size == each, per_gpu, -1.0)))
-            if per_gpu[place] > most:
-                most = float(per_gpu[place])
-                yield place
+        for each in np.unique(self.size):
+            row, column = divmod(int(np.argmax(np.where(self.size == each, per_gpu, -1.0))), per_gpu.shape[1])
+            if per_gpu[row, column] > most:
+                most = float(per_gpu[row, column])
+                yield row, column
 
 
 def pool_fields(pool: PoolName) -> tuple[str, ...]:
@@ -123,14 +131,16 @@ def prompts_of(it: Setting, inputs: ServingInputs, limits: Limits) -> Prompts:
     """What replicas of each layout compute of prompts alone, and which fit the memory and keep the limit."""
     prefill = in_pool(it, "prefill")
     layout = layouts(prefill.question, it.model, prefill.question.gpus, it.cluster.domain)
-    gpu = on_network(inputs.gpu, it.site, layout)
-    rate, time = prompt_pool(inputs.model, gpu, layout, inputs.load, inputs.constants)
+    gpu, load = on_network(inputs.gpu, it.site, layout), inputs.load
+    whole = max(float(np.asarray(load.token_budget // load.prompt)), 1.0)
+    counts = np.unique([*powers(whole), whole])  # fewer prompts at once are there sooner, and need less memory
+    budgets = np.where(counts == whole, load.token_budget, counts * load.prompt)[None, :]
+    rate, time = prompt_pool(inputs.model, gpu, layout, replace(load, token_budget=budgets), inputs.constants)
     size = np.asarray(layout.gpus)
-    sent = np.asarray(transfer_time(transfer_bytes(inputs.model, inputs.load), link_between(it, inputs) * size))
+    sent = np.asarray(transfer_time(transfer_bytes(inputs.model, load), link_between(it, inputs) * size))
     first = np.asarray(inputs.constants.first_token_time + 1.5 * np.asarray(time) + sent)
-    fits = np.asarray(prompts_held(inputs.model, gpu, layout, inputs.load, inputs.constants)) >= 1
-    possible = fits & (first <= limits.first_token)
-    return Prompts(layout, np.asarray(rate), np.asarray(time), possible)
+    fits = np.asarray(prompts_held(inputs.model, gpu, layout, load, inputs.constants)) >= counts
+    return Prompts(layout, budgets, np.asarray(rate), fits & (first <= limits.first_token))
 
 
 def two_pools(
@@ -157,7 +167,7 @@ def two_pools(
     sent = float(prompts_carried(1.0, link_between(it, inputs), transfer_bytes(inputs.model, inputs.load)))
     best: tuple[float, Operation] | None = None
     for place in prompts.worth_trying() if kept.any() else ():
-        rate, taken = float(prompts.rate[place, 0]) * shares["prompts"].typical, int(prompts.size[place, 0])
+        rate, taken = float(prompts.rate[place]) * shares["prompts"].typical, int(prompts.size[place[0], 0])
         counts, workers, supply = shared_out(question, (rate, taken), each, given, sent)
         requests = np.minimum(supply, workers * each)
         possible = kept & (requests > 0)
@@ -166,7 +176,7 @@ def two_pools(
         worth = np.where(possible, requests if in_flight is None else -per_token, -np.inf)
         chosen = np.unravel_index(int(np.argmax(worth)), worth.shape)
         if worth[chosen] > (best[0] if best else -np.inf):
-            pool = PromptPool(prompts.at(place), float(prompts.time[place, 0]), int(counts[chosen]))
+            pool = PromptPool(prompts.at(place[0]), float(prompts.budgets[0, place[1]]), int(counts[chosen]))
             load, most = int(loads[chosen]), float(requests[chosen])
             replicas = int(workers[chosen]), float(each[chosen])
             best = float(worth[chosen]), operation_at(answers, (int(chosen[0]), load), replicas, pool, most, in_flight)
@@ -253,7 +263,8 @@ def rates_of_pools(
     """
     shares = catalog.serving["pools"]
     gpu = on_network(inputs.gpu, it.site, pool.layout)
-    rate, _ = prompt_pool(inputs.model, gpu, pool.layout, inputs.load, inputs.constants)
+    load = replace(inputs.load, token_budget=pool.token_budget)
+    rate, _ = prompt_pool(inputs.model, gpu, pool.layout, load, inputs.constants)
     along = Layout(**{name: np.array([[getattr(layout, name)]]) for name in NAMES})
     of_answers = Limits(np.inf, limits.time_per_token)
     answers = up_to_limits(try_layouts(it, inputs, along, alone=True), of_answers, it, inputs, alone=True)
