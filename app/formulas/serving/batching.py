@@ -163,8 +163,7 @@ def steady_state(
     TPOT = t_dec + ψ·φ·(t_mix - t_dec), times the stages of a pipeline: t_mix is the step that takes prompts too, or the
     two steps of an engine that runs prompts alone. TTFT = start + t_prompt·(1 + burst·(C/a - 1)/2) + t_dec/2 + queue,
     queue = q·ρ/(2·(1.1 - ρ)) times the time of a prompt: a closed loop keeps it finite where ρ comes near one, and no
-    longer than the prompts of the C/a - 1 others take. A step takes τ tokens of prompts, so C/a answers and their
-    prompts take C/a·s_i/τ steps at least: where answers are short, that is when their first tokens come.
+    longer than the prompts of the C/a - 1 others take. Where answers are short TTFT is when C/a·s_i/τ steps are over.
     Little's law: C = requests·(TTFT + TPOT·(s_o - 1)).
 
     Returns:
