@@ -20,6 +20,7 @@ from app.formulas.fabric import layouts, tree
 from app.formulas.fabric.cabling import Floor, RailRuns
 from app.formulas.records import but
 from app.plan.bill_of_materials import (
+    ENDS,
     LEVELS,
     Cages,
     Carried,
@@ -84,13 +85,13 @@ class Offers:
     Attributes:
         places: of each which choice it is.
         leaf, spine: price of a switch.
-        cages: what its links end in.
+        ends: the switches, and the cages, that its links end in.
     """
 
     places: tuple[int, ...]
     leaf: Floats
     spine: Floats
-    cages: tuple[Cages, ...]
+    ends: tuple[tuple[SwitchPair, Cages], ...]
 
 
 class Chosen(NamedTuple):
@@ -337,7 +338,7 @@ class _Fabrics:
         total = leaves * offers.leaf[offer] + np.where(above > 0, above * offers.spine[offer], 0.0)
         for level, lengths in self.lengths.items():
             sold = np.searchsorted(self.floor.lengths, np.where(self.by_rail[group], lengths[height, group], 0.0))
-            prices = _link_prices(offers.cages, level, self.floor.lengths, self.prices)
+            prices = _link_prices(offers.ends, level, self.floor.lengths, self.prices)
             total += getattr(designs, level)[row] * prices[offer, sold]
         some = counts > 0
         least = np.full(len(tried), np.inf)
@@ -542,8 +543,9 @@ def offers(
         if alike not in best or leaf + spine < best[alike][1] + best[alike][2]:
             best[alike] = place, leaf, spine, cages
     kept = sorted(best.values(), key=lambda offer: offer[0])
-    places, leaves, spines, all_cages = zip(*kept, strict=True)
-    return Offers(places, np.array(leaves), np.array(spines), all_cages)
+    ends = tuple((choices[place], cages) for place, _, _, cages in kept)
+    leaves, spines = (np.array([offer[part] for offer in kept]) for part in (1, 2))
+    return Offers(tuple(place for place, *_ in kept), leaves, spines, ends)
 
 
 def _box(switch: Switch, prices: PriceList) -> float:
@@ -553,33 +555,34 @@ def _box(switch: Switch, prices: PriceList) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _link_prices(cages: tuple[Cages, ...], level: str, lengths: tuple[float, ...], prices: PriceList) -> Floats:
-    """The least that a link of a level costs with its ends [USD]: between each of some cages, where it is as long as
-    each of these.
+def _link_prices(
+    ends: tuple[tuple[SwitchPair, Cages], ...], level: str, lengths: tuple[float, ...], prices: PriceList
+) -> Floats:
+    """The least that a link of a level costs in place with its ends [USD]: between each of some switches, where it is
+    as long as each of these.
 
     Kept: designs of other sizes need the same few.
     """
-    return np.array([[_link_price(each, level, length, prices) for length in lengths] for each in cages])
+    return np.array([[_link_price(*each, level, length, prices) for length in lengths] for each in ends])
 
 
-@lru_cache(maxsize=8192)
-def _link_price(cages: Cages, level: str, length: float, prices: PriceList) -> float:
-    """Price of a link of a level of some length with its ends and spares of them, but without the building of what they
-    draw [USD]; 0 where no part fits or has a price.
-
-    Kept: it takes 20 µs, and many choices of switches have the same cages.
-    """
+def _link_price(choice: SwitchPair, cages: Cages, level: str, length: float, prices: PriceList) -> float:
+    """Price of a link of a level of some length in place, with its ends [USD]; 0 where no part fits or has a price."""
     medium = cages.medium(prices, level, length)
     if medium is None:
         return 0.0
-    total = 0.0
     near, far = cages.ends(level)
-    for optic, links in ((medium.cable, cages.per_cable(level, medium)), (medium.near, near[1]), (medium.far, far[1])):
-        price = prices.optic(optic) if optic else None
-        if optic and price is None:
-            return 0.0
-        total += prices.in_place(price) / links if price else 0.0
-    return total
+    parts = [
+        (f"cable {level}", medium.cable, cages.per_cable(level, medium)),
+        *(
+            (f"{tier} switch module", module, cage[1])
+            for tier, module, cage in zip(ENDS[level], (medium.near, medium.far), (near, far), strict=True)
+            if module
+        ),
+    ]
+    if any(prices.optic(optic) is None for _, optic, _ in parts):
+        return 0.0
+    return sum(_in_place(role, optic.key, choice, prices) / links for role, optic, links in parts)
 
 
 def parts_cost(

@@ -264,7 +264,7 @@ class RailRuns(NamedTuple):
         )
 
     def longest(self, floor: Floor, switches_per_rack: Any) -> dict[str, Floats]:
-        """The longest link of each level [m]; what it is where a level has no links means nothing.
+        """The longest link of each level that a design has [m]; what it is where another has none there means nothing.
 
         ``switches_per_rack`` is a number, or an array of some with two more axes, of tiers and of designs: the answer
         then has one more, the first.
@@ -288,7 +288,7 @@ class RailRuns(NamedTuple):
             np.minimum.reduceat(falling, begin),
             np.maximum.reduceat(falling, begin),
         )
-        above = np.array([self.spines, self.cores, self.super_cores])
+        above = np.array([self.spines, *(tier for tier in (self.cores, self.super_cores) if tier.any())])
         rows = floor.row_extent(rack[begin + self.middle], above, switches_per_rack)
         below = Extent(
             *(
@@ -300,7 +300,7 @@ class RailRuns(NamedTuple):
         node_leaf = np.asarray(floor.lengths)[np.maximum.reduceat(beside, begin)]
         node_leaf = np.where(self.managed, np.maximum(node_leaf, floor.lengths_between(0, 1)), node_leaf)
         levels = ("node_leaf", "leaf_spine", "spine_core", "core_super_core")
-        return dict(zip(levels, (np.broadcast_to(node_leaf, runs.shape[1:]), *runs), strict=True))
+        return dict(zip(levels, (np.broadcast_to(node_leaf, runs.shape[1:]), *runs), strict=False))
 
 
 @dataclass(frozen=True)
