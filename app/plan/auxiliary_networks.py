@@ -91,7 +91,7 @@ def _sized(
     design = chosen.design
     if int(design.reason) != layouts.BUILT:
         return
-    network = build(cluster, request, prices, *chosen, adapters, "storage_nics")
+    network = build(cluster, request, prices, chosen, adapters, "storage_nics")
     counts = network.counts
     links = Links(int(design.node_leaf), int(design.leaf_spine), int(design.spine_core))
     yield AuxiliaryNetwork(

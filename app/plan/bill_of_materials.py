@@ -21,7 +21,7 @@ from app.plan.cables import Inside, Medium, floor_of, inside_of, lane_of, media,
 from app.plan.cluster import Cluster
 from app.plan.prices import Contained, PaidPart, PriceList
 from app.plan.scenario import DesignRequest
-from app.plan.switches import SwitchPair
+from app.plan.switches import Chosen, SwitchPair
 
 Floats = NDArray[np.float64]
 LEVELS = ("node_leaf", "leaf_spine", "spine_core", "core_super_core", "peer")
@@ -379,19 +379,18 @@ def build(
     cluster: Cluster,
     request: DesignRequest,
     prices: PriceList,
-    choice: SwitchPair,
-    design: layouts.Design,
-    lengths: Mapping[str, float] | None = None,
+    chosen: Chosen,
     adapters: int | None = None,
     content: Content = "compute_nics",
 ) -> PricedDesign:
     """Cable and price a design.
 
     Args:
-        lengths: the longest link of each of its levels, where that is known already [m].
+        chosen: the design, and its switches.
         adapters: how many NICs to count where not one for every host [1].
         content: what a node's price would call these adapters.
     """
+    choice, design, lengths = chosen
     cages = Cages.of(choice, cluster, request, prices.catalog)
     links = tuple(int(getattr(design, level)) for level in LEVELS)
     managers, floor = request.management_links * request.planes, cluster.platform.nodes_per_rack

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from app.catalog.entries import Switch
 from app.catalog.load import Catalog
-from app.formulas.arrays import Array, any_, where
+from app.formulas.arrays import Array, where
 from app.formulas.fabric import layouts, tree
 from app.formulas.fabric.cabling import Floor, RailRuns
 from app.formulas.records import but
@@ -36,7 +36,7 @@ from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
 from app.plan.scenario import DesignRequest
-from app.plan.switches import SwitchPair, designed, designed_together, requested
+from app.plan.switches import Chosen, SwitchPair, designed, designed_together, requested
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -92,14 +92,6 @@ class Offers:
     leaf: Floats
     spine: Floats
     ends: tuple[tuple[SwitchPair, Cages], ...]
-
-
-class Chosen(NamedTuple):
-    """What is to be built, and the longest link of each of its levels [m] where that is known already."""
-
-    choice: SwitchPair
-    design: layouts.Design
-    lengths: Mapping[str, float] | None = None
 
 
 class _Priced(NamedTuple):
@@ -635,8 +627,7 @@ def _parts(
     managers = request.management_links * request.planes
     total: Array = 0.0
     for (role, key), many in part_counts(choice, cages, design, cluster.nodes, managers, runs).items():
-        if any_(needed := many > 0):
-            total = total + where(needed, many * _in_place(role, key, choice, prices), 0.0)
+        total = total + where(many > 0, many * _in_place(role, key, choice, prices), 0.0)
     return total
 
 

@@ -23,7 +23,7 @@ from app.plan.auxiliary_networks import AuxiliaryNetwork, auxiliary_networks
 from app.plan.band import Draws
 from app.plan.bill_of_materials import LEVELS, UNKNOWN, ZERO, PricedDesign, build, draws_or_nan
 from app.plan.cables import Cable, cable_list
-from app.plan.cheapest_design import BY_RAIL, Chosen, choose, choose_all
+from app.plan.cheapest_design import BY_RAIL, choose, choose_all
 from app.plan.cluster import Cluster, look_up
 from app.plan.machine import CREDITED, PAUSED, Controls, controls, goodput, transport_of
 from app.plan.prices import PriceList
@@ -41,7 +41,7 @@ from app.plan.result import (
     Term,
 )
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
-from app.plan.switches import SwitchPair, candidates
+from app.plan.switches import Chosen, SwitchPair, candidates
 from app.units import percent
 
 Floats = NDArray[np.float64]
@@ -202,7 +202,7 @@ class Network:
             larger = _with_spares(self.cluster)
             wanted = choose(self.choices, larger, self.request, self.prices)
             if not findings.refused(wanted.design, larger, self.request, self.prices.catalog):
-                built = build(larger, self.request, self.prices, *wanted)
+                built = build(larger, self.request, self.prices, wanted)
                 more = zip((built.cost, built.power, built.typical_power), own, strict=True)
                 cost, power, typical_power = (np.maximum(with_them - without, 0.0) for with_them, without in more)
                 return cost, power, typical_power
@@ -297,7 +297,7 @@ def design_network(cluster: Cluster, request: NetworkRequest, prices: PriceList)
         wanted = _as_with_spares(choices, cluster, request, prices) or wanted
     built = None
     if wanted and not findings.refused(wanted.design, cluster, request, prices.catalog):
-        built = build(cluster, request, prices, *wanted)
+        built = build(cluster, request, prices, wanted)
     return Network(
         cluster=cluster,
         request=request,

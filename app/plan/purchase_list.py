@@ -1,6 +1,7 @@
 """What is bought, line by line, as every reader gets it: of a network, and of the cluster beside its networks."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from math import ceil
 
 import numpy as np
@@ -52,8 +53,7 @@ def bill_lines(
             included=line.contained,
             usual_price=usual,
             length=line.length,
-            vendor=vendor_of(line.key, catalog),
-            part_number=part_number_of(line.key, catalog),
+            **made_by(line.key, catalog),
             spares=0 if line.contained else ceil(spares * line.quantity - ROUNDING),
         )
 
@@ -62,6 +62,12 @@ def stock_line(stock: NDArray[np.float64], spares: Estimate, used: tuple[Estimat
     """What is kept in stock, as a share of the price of all parts."""
     paid = Draws(stock, used=(spares, *used))
     return BillLine("spares", f"{100 * spares.typical:g} % of all parts", "spares", 1, paid, paid, NO_POWER)
+
+
+@lru_cache(maxsize=1024)
+def made_by(key: str, catalog: Catalog) -> Mapping[str, str]:
+    """Maker and number of a part. Kept: a plan of a new cluster asks twenty times, 5 µs each, about the same few."""
+    return {"vendor": vendor_of(key, catalog), "part_number": part_number_of(key, catalog)}
 
 
 def vendor_of(key: str, catalog: Catalog) -> str:

@@ -1,9 +1,9 @@
 """The switches that a network may be built of, and the fabric that each makes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,14 @@ class SwitchPair:
     def ports(self) -> tuple[int, int]:
         """Ports of a leaf and of a switch above: all that a design needs to know of them."""
         return self.radix, self.spine_radix
+
+
+class Chosen(NamedTuple):
+    """What is to be built, and the longest link of each of its levels [m] where that is known already."""
+
+    choice: SwitchPair
+    design: layouts.Design
+    lengths: Mapping[str, float] | None = None
 
 
 def splits(switch: Switch, rate: float) -> int:

@@ -25,12 +25,12 @@ from app.plan.bill_of_materials import (
     price_of,
     spare_cost,
 )
-from app.plan.cheapest_design import Chosen, choose_all, longest
+from app.plan.cheapest_design import choose_all, longest
 from app.plan.cluster import Cluster, look_up
 from app.plan.findings import addresses
 from app.plan.prices import PriceList
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario, another_network
-from app.plan.switches import SwitchPair, candidates
+from app.plan.switches import Chosen, SwitchPair, candidates
 from app.studies.curve import Curve, Mark, Series, short
 from app.units import show
 

@@ -126,7 +126,7 @@ class Design(NamedTuple):
 
     def at(self, *index: Any) -> Design:
         """Some of an array of designs."""
-        return Design(*(field[index] for field in self))
+        return Design._make([field[index] for field in self])
 
     @staticmethod
     def of(request: FabricRequest, reason: Array, in_a_plane: Mapping[str, Array], **others: Any) -> Design:
