@@ -37,13 +37,13 @@ def unusual(**asked: object) -> list[Finding]:
     ("name", "value", "understood", "usual", "meant"),
     [
         # 2.95 · 3,600 = 10,620
-        ("price_gpu_hour", 2.95, "2.95 was read as $2.95 a second, that is $10,620/h", "$2.72–12.3/h", "2.95 USD/h"),
+        ("price_gpu_hour", 2.95, "2.95 was read as $2.95 a second, that is $10,620/h", "$2.72–12.30/h", "2.95 USD/h"),
         # 0.08 · 3.6e6 = 288,000
         (
             "electricity",
             0.08,
             "0.08 was read as $0.08 a joule, that is $288,000/kWh",
-            "$0.065–0.12/kWh",
+            "$0.065–0.120/kWh",
             "0.08 USD/kWh",
         ),
         ("lifetime", 4, "4 was read as 4\u202fs", "3–8\u202fyears", "4 years"),
@@ -57,17 +57,17 @@ def unusual(**asked: object) -> list[Finding]:
         ("training_tokens", 15, "15 was taken as it stands", "1\u202fB–50\u202fT", "15T"),
         ("training_tokens", 300, "300 was taken as it stands", "1\u202fB–50\u202fT", "300B"),
         # 2e-5 · 3,600 = 0.072
-        ("failure_rate", 2e-5, "2e-5 was read as 2e-5 a second, that is 0.072/h", "0.000008–0.00004/h", "2e-5 /h"),
+        ("failure_rate", 2e-5, "2e-5 was read as 2e-5 a second, that is 0.072/h", "0.000008–0.000040/h", "2e-5 /h"),
         # 0.17 a year are 0.17 / 8,766 = 1.9e-5 an hour
-        ("failure_rate", 0.17, "0.17 was read as 0.17 a second, that is 612/h", "0.000008–0.00004/h", "0.17 /year"),
+        ("failure_rate", 0.17, "0.17 was read as 0.17 a second, that is 612/h", "0.000008–0.000040/h", "0.17 /year"),
         ("restart_time", 10, "10 was read as 10\u202fs", "4–30\u202fmin", "10 min"),
         ("checkpoint_interval", 30, "30 was read as 30\u202fs", "5\u202fmin–8\u202fh", "30 min"),
         ("checkpoint_interval", 3, "3 was read as 3\u202fs", "5\u202fmin–8\u202fh", "3 h"),
         ("checkpoint_time", 50000, "50000 was read as 13.89\u202fh", "1\u202fs–10\u202fmin", "50000 ms"),
         # The number has a unit, the wrong one.
-        ("electricity", "80 USD/kWh", "$80/kWh is far from what is met", "$0.065–0.12/kWh", "80 USD/MWh"),
+        ("electricity", "80 USD/kWh", "$80/kWh is far from what is met", "$0.065–0.120/kWh", "80 USD/MWh"),
         ("lifetime", "5 h", "5\u202fh is far from what is met", "3–8\u202fyears", "5 years"),
-        ("price_gpu_hour", "30000 USD/h", "$30,000/h is far from what is met", "$2.72–12.3/h", "30000 USD/year"),
+        ("price_gpu_hour", "30000 USD/h", "$30,000/h is far from what is met", "$2.72–12.30/h", "30000 USD/year"),
     ],
 )
 @pytest.mark.parametrize("as_text", [False, True])

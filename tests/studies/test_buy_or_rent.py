@@ -169,7 +169,7 @@ def test_the_curve_falls_with_the_use_but_for_what_is_paid_by_the_hour() -> None
     network = network_of(Scenario(), CATALOG)
     found = buy_or_rent(ownership(network.cluster, network, network.prices), Terms(utilisation=0.4), CATALOG)
     curve = against_use(found)
-    assert curve.title.startswith("At 40% use the cheapest GPU-hour is: ")
+    assert curve.title.startswith("At 40\u202f% use the cheapest GPU-hour is: ")
     names = {way.way: way for way in found.ways}
     for series, way in zip(curve.series, found.ways, strict=True):
         hour = way.per_year.typical / HOURS
