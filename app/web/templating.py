@@ -288,7 +288,7 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
         "link": link,
         "asset": lambda name: assets.url(name, root),
         "navigation": [(name, next(iter(pages)), place in pages) for name, pages in NAVIGATION.items()],
-        "near": next((pages for pages in NAVIGATION.values() if place in pages and len(pages) > 1), {}),
+        "of_this_kind": next((pages for pages in NAVIGATION.values() if place in pages and len(pages) > 1), {}),
         "place": place,
         "page_link": lambda to: root + to + queries.get(to, ""),
         "catalog": request.app.state.catalog,

@@ -351,6 +351,19 @@ def test_below_a_sub_path_every_link_stays_below_it() -> None:
                 assert address.startswith("/railyard/"), f"{tag} {name}={address}"
 
 
+EVERY_PAGE = (
+    *PAGES, "/start", "/serve", "/serve/size", "/cost", "/fabric", "/all-reduce", "/accuracy", "/docs", "/brief",
+    "/calibrate", "/acceptance", "/catalog/gpus/h100-sxm",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", EVERY_PAGE)
+def test_a_page_shows_words_and_no_objects(client: TestClient, path: str) -> None:
+    """The bar once listed what a page knew by the name that the bar has for its own pages: 12,000 pixels of records."""
+    text = " ".join(get(client, path).words)
+    assert not re.search(r"\b[A-Z]\w+\((\w+=|'|\[)|<\w+[. ]|\bobject at 0x", text)
+
+
 # Compare -------------------------------------------------------------------------------------------------------------
 
 
