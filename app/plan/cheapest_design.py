@@ -94,7 +94,7 @@ class Offers:
     ends: tuple[tuple[SwitchPair, Cages], ...]
 
 
-class _Priced(NamedTuple):
+class Priced(NamedTuple):
     """A fabric that can be built, and its cost in place [USD]; not exact where its cables are those of one like it."""
 
     cost: float
@@ -231,7 +231,7 @@ class _Search:
         if fabrics is None:
             return Chosen(choices[self.offered.places[0]], self.only)
         best = np.inf
-        all_priced: list[_Priced] = []
+        all_priced: list[Priced] = []
         for least, place in sorted(fabrics.least(choices, self.offered)):
             if least > best * NEAR:
                 break
@@ -243,17 +243,13 @@ class _Search:
         near = [fabric for fabric in all_priced if fabric.cost <= best * NEAR]
         near = sorted(near, key=lambda fabric: (fabric.cost, fabric.chosen.design.switches))[:PRICED_IN_FULL]
         if len(near) > 1:
-            near = [fabric if fabric.exact else self._in_full(fabric.chosen) for fabric in near]
+            _, _, request, prices = self.asked
+            near = [
+                fabric if fabric.exact else in_full(fabric.chosen, self.cluster, request, prices) for fabric in near
+            ]
         return min(near, key=lambda fabric: (fabric.cost, float(fabric.chosen.design.switches))).chosen
 
-    def _in_full(self, chosen: Chosen) -> _Priced:
-        """A fabric with cables of its own."""
-        _, _, request, prices = self.asked
-        lengths = longest(chosen.design, chosen.choice.height, self.cluster, request, prices.catalog)
-        cost = _cost_of(chosen.design, lengths, chosen.choice, self.cluster, request, prices)
-        return _Priced(cost, chosen._replace(lengths=lengths), exact=True)
-
-    def _unpriced(self, priced: Sequence[_Priced]) -> Chosen:
+    def _unpriced(self, priced: Sequence[Priced]) -> Chosen:
         """Where no price tells: the design of fewest switches, or the one that comes nearest to being one."""
         if priced:
             return min((fabric.chosen for fabric in priced), key=lambda chosen: float(chosen.design.switches))
@@ -338,7 +334,7 @@ class _Fabrics:
             least[some] = np.minimum.reduceat(total, begins[some])
         return zip(least.tolist(), offers.places, strict=True)
 
-    def priced(self, choice: SwitchPair) -> list[_Priced]:
+    def priced(self, choice: SwitchPair) -> list[Priced]:
         """The cheapest fabrics: of equal leaves, every link at the length that the one of fewest switches needs."""
         rows = self.rows[choice.ports]
         many = rows.stop - rows.start
@@ -348,7 +344,7 @@ class _Fabrics:
                 level: float(column[0]) for level, column in self._lengths(choice).items() if getattr(design, level) > 0
             }
             only = _cost_of(design, lengths, choice, self.cluster, self.request, self.prices)
-            return [_Priced(only, Chosen(choice, design, lengths), exact=True)]
+            return [Priced(only, Chosen(choice, design, lengths), exact=True)]
         if not many:
             return []
         designs = self.designs.at(rows)
@@ -364,7 +360,7 @@ class _Fabrics:
         for at in near.tolist():
             lengths = {level: float(column[at]) for level, column in columns.items() if column[at] > 0}
             chosen = Chosen(choice, designs.at(at), lengths if own[at] else None)
-            found.append(_Priced(float(cost[at]), chosen, exact=bool(own[at])))
+            found.append(Priced(float(cost[at]), chosen, exact=bool(own[at])))
         return found
 
     def _of_few_switches(self, cost: Floats, designs: layouts.Design, radix: int) -> Floats:
@@ -577,17 +573,17 @@ def _link_price(choice: SwitchPair, cages: Cages, level: str, length: float, pri
     return sum(_in_place(role, optic.key, choice, prices) / links for role, optic, links in parts)
 
 
-def parts_cost(
-    choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: DesignRequest, prices: PriceList
-) -> float:
-    """Price of a design's switches, modules and cables in place [USD]; infinite where one has none.
+def in_full(chosen: Chosen, cluster: Cluster, request: DesignRequest, prices: PriceList) -> Priced:
+    """A fabric with cables of its own, and the price of its switches, modules and cables in place [USD]; infinite where
+    one has none.
 
     In place: with the spares of them and the building of what they draw.
 
     Where no part carries the links of a level, `UNREACHED` stands for them.
     """
-    lengths = longest(design, choice.height, cluster, request, prices.catalog)
-    return _cost_of(design, lengths, choice, cluster, request, prices)
+    lengths = longest(chosen.design, chosen.choice.height, cluster, request, prices.catalog)
+    cost = _cost_of(chosen.design, lengths, chosen.choice, cluster, request, prices)
+    return Priced(cost, chosen._replace(lengths=lengths), exact=True)
 
 
 def _cost_of(
@@ -598,7 +594,7 @@ def _cost_of(
     request: DesignRequest,
     prices: PriceList,
 ) -> float:
-    """Price of a design's parts where its longest links of each level are so long [USD]; see `parts_cost`."""
+    """Price of a design's parts where its longest links of each level are so long [USD]; see `in_full`."""
     cages = Cages.of(choice, cluster, request, prices.catalog)
     media = {level: cages.medium(prices, level, length) for level, length in lengths.items()}
     runs = {level: ((medium, True),) for level, medium in media.items() if medium}

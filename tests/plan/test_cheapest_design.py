@@ -16,7 +16,7 @@ from app.plan.evaluate import evaluate
 from app.plan.network import Network, network_of
 from app.plan.prices import PriceList
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
-from app.plan.switches import candidates, designed
+from app.plan.switches import Chosen, candidates, designed
 
 CATALOG = load_catalog()
 TYPICAL = CATALOG.typical_only()
@@ -268,10 +268,11 @@ def test_no_other_switches_and_no_other_leaves_cost_less(**wish: Any) -> None:
         for size in sizes_of_leaves(choices[place].radix, hardware.nodes, hardware.nics_per_node, request):
             design = designed(choices[place].ports, hardware, request, hardware.nodes, **size)
             if int(design.reason) == layouts.BUILT:
-                best = min(best, cheapest_design.parts_cost(choices[place], design, hardware, request, prices))
-    choice, design, _ = cheapest_design.choose(choices, hardware, request, prices)
+                tried = Chosen(choices[place], design)
+                best = min(best, cheapest_design.in_full(tried, hardware, request, prices).cost)
+    chosen = cheapest_design.choose(choices, hardware, request, prices)
     if np.isfinite(best):
-        assert cheapest_design.parts_cost(choice, design, hardware, request, prices) <= best * 1.002
+        assert cheapest_design.in_full(chosen, hardware, request, prices).cost <= best * 1.002
 
 
 def test_of_equal_prices_the_fewest_switches_are_built() -> None:
