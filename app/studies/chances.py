@@ -13,7 +13,7 @@ from app.units import parse
 
 MOST = 10
 """Clusters whose chances are worked out: each is a plan with its ranges."""
-ALIKE = 1.02
+ALIKE = 1.04
 """Clusters of the front whose costs are closer than so many times tell a reader the same."""
 WEEK = parse("7 days", "s")
 

@@ -13,14 +13,17 @@ from pydantic import ConfigDict, FailFast, Field
 
 from app import units
 from app.catalog.load import Catalog
+from app.formulas import transformer
 from app.plan.band import Draws, nan_is_an_answer, record, result
 from app.plan.job import job as training_job
+from app.plan.job.calibration import peaks
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, step_inputs
 from app.plan.job.run_time import Ways, quickest_times, ways_to_run
+from app.plan.job.shape import shape
 from app.plan.network import Network, design_together, network_of
 from app.plan.recommendation import TIE, rule_of_thumb
 from app.plan.result import Parallelism
-from app.plan.scenario import Count, GpuKey, ScaleOutKey, Scenario, Usual, about, check_keys
+from app.plan.scenario import Count, GpuKey, ModelRequest, ScaleOutKey, Scenario, Usual, about, check_keys
 from app.plan.total_cost import ownership
 from app.studies.front import front
 from app.studies.odds import safe_limit
@@ -34,11 +37,19 @@ NEAREST = 5
 """Kinds of cluster that are looked at closely for each limit: those that come nearest to it."""
 STEPS = (0.25, 0.5, 0.75, 1.0, 1.25)
 """Clusters beside the best are tried at these shares of the way to what is safe, on the logarithm."""
+HOPELESS = 5.0
+"""Times its deadline that a run's arithmetic alone may take, at the peak of its GPUs, in clusters that are tried."""
 CLOSE = 1.1
 """GPUs whose best cluster costs, or takes, so many times the least at most are looked at beside it too."""
 ABOUT = 2
 """Whole nodes or racks more and fewer than the number looked for that are tried as well."""
-WAYS = 100
+NEXT = 4
+"""Nodes or racks fewer than the cheapest, and more than the fastest, that are tried before one is named."""
+ROUNDS = 4
+"""Times that what would be named is looked at again."""
+ROUNDER = 1.2
+"""Times that number, or its share, up to which numbers that divide well are tried too."""
+WAYS = 40
 """Ways to run the job on one network that are timed on the others."""
 USUAL_DEADLINE = units.parse("90 days", "s")
 """The deadline of a question without limits [s]."""
@@ -189,8 +200,9 @@ def size(
     """Try clusters of every candidate GPU and network, in whole nodes or racks.
 
     First in sizes that double; then, for every limit, the clusters that by the line between two sizes come nearest to
-    meeting it at least cost or soonest, a node or rack at a time; then those beside the best that keep the limits with
-    more to spare. What is named is the plan of its scenario.
+    meeting it at least cost or soonest, with the next nodes or racks and the next numbers that divide well; then those
+    next to the cheapest and the fastest, until none of them beats it; then those beside the best that keep the limits
+    with more to spare. What is named is the plan of its scenario.
 
     Tries no more after ``seconds``, or once it is ``stopped``, and says so in ``complete``.
     """
@@ -202,10 +214,8 @@ def size(
     search.double(pairs)
     if not any(candidate and candidate.meets for candidate in search.tried.values()):
         search.exactly(_soonest_at_most(question, catalog, search.tried))
-    looked_at: dict[Key, None] = {}
     for wide in (0, ABOUT):
-        looked_at |= dict.fromkeys(_worth_a_look(question, search.tried))
-        search.exactly(_beside(question, catalog, looked_at, wide))
+        search.exactly(_beside(question, catalog, _worth_a_look(question, search.tried), wide))
     search.settle()
     search.exactly(_safer(question, whole_catalog, search.tried))
     search.settle()
@@ -216,8 +226,8 @@ def size(
         front=front_of(feasible),
         cheapest=cheapest[0] if cheapest else None,
         ties=cheapest[1:],
-        fastest=min(meeting, key=lambda candidate: (candidate.time_to_train, candidate.cost), default=None),
-        best_value=min(meeting, key=lambda candidate: candidate.cost * candidate.time_to_train, default=None),
+        fastest=_fastest(meeting),
+        best_value=_best_value(meeting),
         break_even=tuple(_break_even(catalog, gpu, feasible) for gpu in question.gpu),
         considered=len(search.tried),
         feasible=len(feasible),
@@ -227,12 +237,28 @@ def size(
     )
 
 
-def _beside(question: Question, catalog: Catalog, keys: Iterable[Key], wide: int) -> Iterator[Key]:
-    """Clusters of so many nodes or racks fewer and more, within what is allowed."""
-    for gpu, scale_out, gpus in keys:
+def _beside(question: Question, catalog: Catalog, looked_at: Iterable[tuple[Key, bool]], wide: int) -> Iterator[Key]:
+    """Clusters of so many nodes or racks fewer and more, within what is allowed, and those beyond that divide well."""
+    for (gpu, scale_out, gpus), larger in looked_at:
         unit = _unit(catalog, gpu)
-        for more in range(-wide, wide + 1):
-            yield gpu, scale_out, min((gpus // unit + more) * unit, question.gpus // unit * unit)
+        about = gpus // unit
+        for number in (*range(about - wide, about + wide + 1), *_rounder(about, larger)):
+            yield gpu, scale_out, min(number, question.gpus // unit) * unit
+
+
+def _rounder(number: int, larger: bool) -> Iterator[int]:
+    """Next to so many nodes or racks the multiples of two, four, eight and so on, above them or below.
+
+    Degrees of parallelism divide these, and not the numbers between: experts are spread over powers of two.
+
+    >>> [*_rounder(142, True)], [*_rounder(142, False)]
+    ([142, 144, 144, 144, 160], [142, 140, 136, 128, 128, 128, 128])
+    """
+    for power in itertools.count(1):
+        rounder = (-(-number >> power) if larger else number >> power) << power
+        if not 1 / ROUNDER <= rounder / number <= ROUNDER:
+            return
+        yield rounder
 
 
 def _safer(question: Question, catalog: Catalog, tried: Mapping[Key, Candidate | None]) -> Iterator[Key]:
@@ -301,18 +327,18 @@ class _Search:
         self.exact: set[Key] = set()
 
     def double(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Sizes that double, of GPUs on networks."""
-        most = self.question.gpus
+        """Sizes that double and may be in reach, of GPUs on networks."""
+        sizes = {gpu: _in_reach(self.question, gpu, self.catalog) for gpu, _ in pairs}
 
         @cache
         def design() -> None:
-            every = ((pair, gpus) for pair in pairs for gpus in doubled(pair[0], most, self.catalog))
+            every = ((pair, gpus) for pair in pairs for gpus in sizes[pair[0]])
             design_together((scenario_of(self.plain, (*pair, gpus)) for pair, gpus in every), self.catalog)
 
         for gpu in dict.fromkeys(gpu for gpu, _ in pairs):
             networks = tuple(scale_out for its_gpu, scale_out in pairs if its_gpu == gpu)
             try:
-                line = _doubling(self.plain, gpu, networks, most, self.catalog, Watch(self.go_on, design))
+                line = _doubling(self.plain, gpu, networks, sizes[gpu], self.catalog, Watch(self.go_on, design))
             except _CutOffError as cut:
                 line = cut.outcomes
             for key, outcome in line.items():
@@ -335,20 +361,38 @@ class _Search:
                 self.tried[key] = outcome and judged(self.question, key, outcome)
 
     def settle(self) -> None:
-        """Plan what would be named, until all that is named is a plan."""
-        for _ in range(3):
+        """Plan what would be named, and what is next to it, until all that is named is a plan that none of these beats.
+
+        Next to the cheapest are clusters of a few nodes fewer, next to the fastest those of a few more.
+        """
+        for _ in range(ROUNDS):
             feasible = [candidate for candidate in self.tried.values() if candidate]
             meeting = [candidate for candidate in feasible if candidate.meets]
-            named = [*front_of(feasible), *_cheapest(meeting)]
-            for key in (
-                lambda candidate: candidate.time_to_train,
-                lambda candidate: candidate.cost * candidate.time_to_train,
-            ):
-                named += sorted(meeting, key=key)[:1]
-            unplanned = {(candidate.gpu, candidate.scale_out, candidate.gpus) for candidate in named} - self.exact
-            if not unplanned:
+            cheapest, fastest = _cheapest(meeting), _fastest(meeting)
+            named = [*front_of(feasible), *cheapest, *filter(None, (fastest, _best_value(meeting)))]
+            wanted = {(candidate.gpu, candidate.scale_out, candidate.gpus) for candidate in named}
+            wanted |= {key for candidate in cheapest[:1] for key in self._fewer(candidate)}
+            wanted |= {key for candidate in filter(None, [fastest]) for key in self._more(candidate)}
+            if not wanted - self.exact:
                 return
-            self.exactly(sorted(unplanned))
+            self.exactly(sorted(wanted - self.exact))
+
+    def _fewer(self, candidate: Candidate) -> Iterator[Key]:
+        """Clusters of a few nodes or racks fewer."""
+        unit = _unit(self.catalog, candidate.gpu)
+        for number in range(candidate.gpus // unit - NEXT, candidate.gpus // unit):
+            yield candidate.gpu, candidate.scale_out, number * unit
+
+    def _more(self, candidate: Candidate) -> Iterator[Key]:
+        """Clusters of a few nodes or racks more; or where no larger one misses a limit, the largest and those below it
+        that divide well.
+        """
+        unit, kind = _unit(self.catalog, candidate.gpu), (candidate.gpu, candidate.scale_out)
+        own, most = candidate.gpus // unit, self.question.gpus // unit
+        larger = (tried for key, tried in self.tried.items() if key[:2] == kind and key[2] > candidate.gpus)
+        limited = any(tried is None or not tried.meets for tried in larger)
+        for number in range(own + 1, min(own + NEXT, most) + 1) if limited else (most, *_rounder(most, False)):
+            yield *kind, number * unit
 
 
 class Outcome(NamedTuple):
@@ -382,10 +426,9 @@ class _CutOffError(TimeoutError):
 
 @lru_cache(maxsize=64)
 def _doubling(
-    plain: Scenario, gpu: str, networks: tuple[str, ...], most: int, catalog: Catalog, watch: Watch
+    plain: Scenario, gpu: str, networks: tuple[str, ...], sizes: tuple[int, ...], catalog: Catalog, watch: Watch
 ) -> Mapping[Key, Outcome | None]:
     """Clusters of one GPU in sizes that double. Kept: a question with other limits asks for the same."""
-    sizes = doubled(gpu, most, catalog)
     lines = [[scenario_of(plain, (gpu, scale_out, gpus)) for scale_out in networks] for gpus in sizes]
     found = run_together(lines, catalog, watch)
     outcomes = {
@@ -443,6 +486,20 @@ def doubled(gpu: str, most: int, catalog: Catalog) -> list[int]:
     return [*itertools.takewhile(lambda gpus: gpus <= most, sizes)]
 
 
+def _in_reach(question: Question, gpu: str, catalog: Catalog) -> tuple[int, ...]:
+    """Those that double and are not hopeless, or all where they are: where a deadline is the only limit, a run whose
+    arithmetic takes many times as long is not worth timing.
+    """
+    sizes = doubled(gpu, question.gpus, catalog)
+    fewest = 0.0
+    if [*question.limits] == ["deadline"]:
+        model = shape(question.part(ModelRequest), catalog)
+        work = float(transformer.training_flops(model, question.sequence_length)) * question.training_tokens
+        peak = peaks(catalog.gpus[gpu], question.precision)[1].typical
+        fewest = work / (peak * question.limits["deadline"] * HOPELESS)
+    return tuple(gpus for gpus in sizes if gpus >= fewest) or tuple(sizes)
+
+
 @lru_cache(maxsize=64)
 def _outcomes(plain: Scenario, keys: tuple[Key, ...], catalog: Catalog) -> list[Outcome | None]:
     """Clusters as their plans are made. Kept: see `_doubling`."""
@@ -479,29 +536,47 @@ def _priced(network: Network, ways: Ways, step_time: float, exact: bool) -> Outc
     return Outcome(seconds, capital, rental, run, power, ways.quickest, exact)
 
 
-def _worth_a_look(question: Question, tried: Mapping[Key, Candidate | None]) -> Iterator[Key]:
+def _worth_a_look(question: Question, tried: Mapping[Key, Candidate | None]) -> Iterator[tuple[Key, bool]]:
     """Where clusters that meet a limit begin or end, by the line between two sizes that were tried: for every limit
-    those that cost least there, and those that are soonest.
+    those that cost least there, and those that are soonest. With each whether it is the larger ones that meet it.
     """
     lines: dict[tuple[str, str], list[Candidate]] = {}
     for candidate in tried.values():
         if candidate:
             lines.setdefault((candidate.gpu, candidate.scale_out), []).append(candidate)
-    crossings: list[tuple[float, float, str, str, int]] = []
-    for (gpu, scale_out), line in lines.items():
+    for line in lines.values():
         line.sort(key=lambda candidate: candidate.gpus)
+    best: list[_Crossing] = []
+    for limit, name in _measured(question).items():
+        crossings = list(_crossings(lines, limit, name))
+        if name != "cost":
+            best += sorted(crossings, key=lambda crossing: crossing.cost)[:NEAREST]
+        if name != "time_to_train":
+            best += sorted(crossings, key=lambda crossing: crossing.time_to_train)[:NEAREST]
+    yield from dict.fromkeys((crossing.key, crossing.larger) for crossing in best)
+
+
+class _Crossing(NamedTuple):
+    """Where a limit is just met, by the line between two sizes, and whether larger clusters meet it."""
+
+    key: Key
+    cost: float
+    time_to_train: float
+    larger: bool
+
+
+def _crossings(lines: Mapping[tuple[str, str], Sequence[Candidate]], limit: float, name: str) -> Iterator[_Crossing]:
+    """Where the clusters of each GPU and network, by size, cross a limit of a figure."""
+    for (gpu, scale_out), line in lines.items():
         for fewer, more in itertools.pairwise(line):
-            for limit, name in _measured(question).items():
-                low, high = getattr(fewer, name), getattr(more, name)
-                if min(low, high) < limit < max(low, high):
-                    share = math.log(limit / low) / math.log(high / low)
-                    crossings.append((
-                        fewer.cost * (more.cost / fewer.cost) ** share,
-                        fewer.time_to_train * (more.time_to_train / fewer.time_to_train) ** share,
-                        gpu, scale_out, round(fewer.gpus * (more.gpus / fewer.gpus) ** share),
-                    ))  # fmt: skip
-    best = sorted(crossings)[:NEAREST] + sorted(crossings, key=lambda crossing: crossing[1])[:NEAREST]
-    yield from dict.fromkeys(crossing[2:] for crossing in best)
+            low, high = getattr(fewer, name), getattr(more, name)
+            if min(low, high) < limit < max(low, high):
+                share = math.log(limit / low) / math.log(high / low)
+                gpus, cost, time = (
+                    getattr(fewer, each) * (getattr(more, each) / getattr(fewer, each)) ** share
+                    for each in ("gpus", "cost", "time_to_train")
+                )
+                yield _Crossing((gpu, scale_out, round(gpus)), cost, time, high < low)
 
 
 def _soonest_at_most(question: Question, catalog: Catalog, tried: Mapping[Key, Candidate | None]) -> Iterator[Key]:
@@ -564,6 +639,16 @@ def _cheapest(meeting: Sequence[Candidate]) -> tuple[Candidate, ...]:
         best.setdefault((candidate.gpu, candidate.scale_out), candidate)
     first = next(iter(best.values()), None)
     return tuple(candidate for candidate in best.values() if first and candidate.cost < first.cost * (1 + TIE))
+
+
+def _fastest(meeting: Iterable[Candidate]) -> Candidate | None:
+    """The fastest of those that meet all limits, and of several the cheapest."""
+    return min(meeting, key=lambda candidate: (candidate.time_to_train, candidate.cost), default=None)
+
+
+def _best_value(meeting: Iterable[Candidate]) -> Candidate | None:
+    """That with the least product of time and cost."""
+    return min(meeting, key=lambda candidate: candidate.cost * candidate.time_to_train, default=None)
 
 
 def front_of(candidates: Sequence[C]) -> tuple[C, ...]:

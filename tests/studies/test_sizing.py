@@ -187,13 +187,14 @@ def test_the_best_value_has_the_least_product_of_time_and_cost(answer: Answer) -
 
 
 def test_clusters_double_from_one_node_and_are_tried_finely_where_a_limit_is_crossed() -> None:
-    # 8, 16, … 1,024 GPUs: eight sizes on InfiniBand and on RoCE, and beside the best, of one node, 3, 5 and 6. The
-    # deadline lies between the two largest.
+    # 8, 16, … 1,024 GPUs: eight sizes on InfiniBand and on RoCE; beside the cheapest three, of 24, 40 and 48; beside
+    # the fastest the 187 nodes that are allowed and the next of them that divide well, 186, 184, 176 and 160. The
+    # deadline lies between the two largest that double.
     asked = {"gpu": ["h100-sxm"], "gpus": 1500}
     without = size(question(**asked, deadline="100 years"), load_catalog(), seconds=60)
-    assert without.considered == 2 * 8 + 3
-    assert max(point.gpus for point in without.front) == 1024
-    days = sorted(point.time_to_train for point in without.front)
+    assert without.considered == 2 * 8 + 3 + 5
+    assert max(point.gpus for point in without.front) == 186 * 8  # no slower than 187 nodes, and cheaper
+    days = sorted(point.time_to_train for point in without.front if point.gpus <= 1024)
     between = size(question(**asked, deadline=f"{(days[0] + days[1]) / 2} s"), load_catalog(), seconds=60)
     assert between.considered > without.considered
     assert between.cheapest is not None
@@ -201,6 +202,24 @@ def test_clusters_double_from_one_node_and_are_tried_finely_where_a_limit_is_cro
     assert between.cheapest.gpus % 8 == 0
     assert between.feasible <= between.considered
     assert (between.complete, between.message) == (True, "")
+
+
+def test_experts_are_given_a_number_of_gpus_that_divides_well() -> None:
+    # 256 experts on 1,152 GPUs (2⁷ · 9) take 29.6 days; the sizes about it, and all up to 1,408, take longer than 30.
+    asked = question(gpu=["h100-sxm"], scale_out=["roce-400"], gpus=4096, deadline="30 days", model="deepseek-v3")
+    answer = size(asked.model_copy(update={"training_tokens": 3e12}), load_catalog(), seconds=60)
+    assert answer.cheapest is not None
+    assert answer.cheapest.gpus == 1152
+
+
+def test_what_would_take_many_times_the_deadline_is_not_tried() -> None:
+    # The arithmetic of 8B for 1e12 tokens takes 8 H100 at their peak 81 days. Where all are hopeless all are tried.
+    asked = {"gpu": ["h100-sxm"], "scale_out": ["roce-400"], "gpus": 1024}
+    for days, fewest in (20, 8), (10, 16), (0.001, 8):
+        answer = size(question(**asked, deadline=f"{days} days"), load_catalog(), seconds=60)
+        assert min(point.gpus for point in answer.front) == fewest
+    with_budget = size(question(**asked, deadline="10 days", budget="$1M"), load_catalog(), seconds=60)
+    assert min(point.gpus for point in with_budget.front) == 8  # it may be the deadline that gives way
 
 
 def test_clusters_beyond_the_last_that_doubles_are_tried_where_none_is_in_time() -> None:

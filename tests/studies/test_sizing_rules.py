@@ -23,7 +23,7 @@ def cluster(gpus: int, days: float, cost: float, *, gpu: str = "h100-sxm", scale
 
 def looked_at(question: Question, *clusters: Candidate | None) -> list[tuple[str, str, int]]:
     tried = {(one.gpu, one.scale_out, one.gpus) if one else ("", "", place): one for place, one in enumerate(clusters)}
-    return list(sizing._worth_a_look(question, tried))
+    return [key for key, _ in sizing._worth_a_look(question, tried)]
 
 
 def test_a_limit_is_crossed_on_the_straight_line_of_logarithms() -> None:
@@ -57,6 +57,26 @@ def test_only_neighbours_on_one_network_of_one_gpu_are_joined() -> None:
     assert 128 < gpus < 256
     assert not looked_at(question, a, replace(c, scale_out="roce-400"))
     assert not looked_at(question, a, replace(c, gpu="b200-sxm"))
+
+
+def test_of_a_date_the_cheapest_are_looked_at_and_of_a_budget_the_soonest() -> None:
+    # At the crossing all take as long as the date allows, or cost what the budget does.
+    clusters = []
+    for place in range(7):
+        clusters += [
+            cluster(64, 40 + place, 1e6 * (7 - place), scale_out=f"network-{place}"),
+            cluster(256, 10 + place, 4e6 * (7 - place), scale_out=f"network-{place}"),
+        ]
+    dated = looked_at(Question(deadline="20 days"), *clusters)
+    assert [one[1] for one in dated] == [f"network-{place}" for place in (6, 5, 4, 3, 2)]
+    paid = looked_at(Question(budget=3.9e6), *clusters)
+    assert [one[1] for one in paid] == [f"network-{place}" for place in (6, 5, 4)]  # 1–4, 2–8 and 3–12 million
+
+
+def test_the_larger_ones_keep_a_date_and_the_smaller_ones_a_budget() -> None:
+    tried = {(one.gpu, one.scale_out, one.gpus): one for one in (cluster(64, 40, 1e6), cluster(256, 10, 4e6))}
+    assert [larger for _, larger in sizing._worth_a_look(Question(deadline="20 days"), tried)] == [True]
+    assert [larger for _, larger in sizing._worth_a_look(Question(budget=2e6), tried)] == [False]
 
 
 def test_the_five_cheapest_and_the_five_soonest_are_looked_at() -> None:
