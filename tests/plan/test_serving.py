@@ -469,3 +469,22 @@ def test_a_faster_network_never_lowers_throughput() -> None:
     asked = {"gpu": "h200-sxm", "gpus": 64, "model": "deepseek-v3", "tpot_limit": 0.05}
     rates = [planned(asked | {"scale_out": f"infiniband-{each}"}) for each in ("edr", "hdr", "ndr", "xdr")]
     assert rates == sorted(rates)
+
+
+@pytest.mark.parametrize(("model", "gpu", "gpus"), [("gpt-oss-120b", "b200-sxm", 24), ("llama-3-70b", "mi300x", 1672)])
+def test_the_users_that_were_asked_for_are_those_that_are_served(model: str, gpu: str, gpus: int) -> None:
+    # By Little's law those who wait for answers and those who think are all there are, in one pool or in two.
+    for think in "0 s", "30 s":
+        asked = {"model": model, "gpu": gpu, "gpus": gpus, "users": 2000, "think_time": think, "tpot_limit": "15 ms"}
+        for pools in "aggregated", "disaggregated":
+            question = ServingQuestion.model_validate(asked | {"serving": pools}, context={"catalog": CATALOG})
+            serving = evaluate(question, CATALOG, ()).serving
+            assert serving.users.typical == pytest.approx(2000, rel=0.01)
+
+
+def test_a_load_that_the_cluster_does_not_carry_is_said() -> None:
+    found = {finding.code: finding for finding in evaluated(gpus=8, users=1_000_000).findings}
+    served = evaluated(gpus=8, users=1_000_000).serving.users.typical
+    assert 100 < served < 10_000
+    assert found["load-too-large"].message.startswith("The load that is asked for is 1,")  # thousand times
+    assert "load-too-large" not in {finding.code for finding in evaluated(gpus=8, users=served * 0.98).findings}

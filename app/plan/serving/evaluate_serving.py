@@ -31,7 +31,7 @@ from app.plan.serving.serving_breakdown import (
     transfer_of,
 )
 from app.plan.serving.serving_inputs import residual, setting
-from app.plan.serving.serving_plan import ServingPlan, plan_serving
+from app.plan.serving.serving_plan import ServingPlan, asked_of, plan_serving
 from app.plan.serving.serving_search import layouts, stack_layouts
 from app.plan.serving.two_pools import POOLS, Operation, PoolName, asks_for_pools, in_pool, pool_fields
 from app.plan.serving_result import Serving, ServingCosts
@@ -39,6 +39,9 @@ from app.plan.total_cost import Ownership
 from app.units import parse, show, show_range
 
 MILLION = parse("1M", "1")
+TOO_MUCH = 1.01
+"""Times what is carried that a load may be: loads are read off between those that were tried."""
+LOADS = ("users", "request_rate", "concurrency")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +96,9 @@ def serving_of(plan: ServingPlan, operation: Operation, owned: Ownership, catalo
     def drawn(values: Any, name: str) -> Draws:
         return Draws(np.asarray(values), measured.inputs.used, errors[name])
 
-    answer_time = measured.first_token + measured.time_per_token * (question.output_tokens - 1)
+    answer_time = operation.concurrency * operation.workers / measured.requests
+    if operation.prompts:  # what is in flight there has left the pool for prompts
+        answer_time = answer_time + measured.first_token
     per_gpu = measured.requests / question.gpus
     prefill, decode = pools_of(operation)
     costs, gpu_second = costs_of(plan, owned, measured, errors["throughput"])
@@ -191,10 +196,9 @@ def serving_findings(plan: ServingPlan, catalog: Catalog) -> Iterator[Finding]:
     elif plan.operation is None:
         if not any(finding.severity == "error" for finding in of_pools):
             yield limits_missed(plan)
-    elif plan.requested is not None and plan.operation.concurrency * plan.operation.workers < plan.requested * (
-        1 - 1e-6
-    ):
-        yield Finding("warning", "load-too-large", "The cluster holds fewer requests in flight than are asked for.")
+    elif plan.requested is not None and (times := asked_of(it, plan.operation)) > TOO_MUCH:
+        text = f"The load that is asked for is {show(times, '1')} times what the cluster carries."
+        yield Finding("warning", "load-too-large", text, LOADS, "Use more GPUs.")
     if it.question.engine is None:
         yield Finding(
             "note",

@@ -1,6 +1,7 @@
 """How a cluster serves best: layout and load under the limits, in one pool of replicas or in two."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import floor
 
 import numpy as np
@@ -11,6 +12,9 @@ from app.formulas.serving.token_costs import users_served
 from app.plan.serving.serving_inputs import ServingInputs, Setting, serving_inputs
 from app.plan.serving.serving_search import Limits, Tried, limits_of, try_all, up_to_limits
 from app.plan.serving.two_pools import Operation, asks_for_pools, two_pools
+
+ROUNDS = 3
+"""Times that more is put in flight where an operation carries less than is asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +41,11 @@ def plan_with(it: Setting, inputs: ServingInputs, catalog: Catalog) -> ServingPl
     tried = up_to_limits(try_all(it, inputs, it.question.gpus), limits, it, inputs)
     in_flight = asked_concurrency(it, tried)
     pools = it.question.serving or ("disaggregated" if asks_for_pools(it.question) else None)
-    aggregated = None if pools == "disaggregated" else one_pool(it, tried, limits, in_flight)
-    apart = None if pools == "aggregated" else two_pools(it, inputs, limits, in_flight, catalog)
+    aggregated = apart = None
+    if pools != "disaggregated":
+        aggregated = _carrying(it, in_flight, lambda load: one_pool(it, tried, limits, load))
+    if pools != "aggregated":
+        apart = _carrying(it, in_flight, lambda load: two_pools(it, inputs, limits, load, catalog))
     operations = [operation for operation in (aggregated, apart) if operation]
     best = max(operations, key=lambda operation: operation.requests) if operations else None
     return ServingPlan(it, inputs, limits, tried, best, in_flight)
@@ -71,6 +78,34 @@ def asked_concurrency(it: Setting, tried: Tried) -> float | None:
     return float(np.interp(wanted, carried[row, about], total[row, about]))
 
 
+def _carrying(
+    it: Setting, in_flight: float | None, find: Callable[[float | None], Operation | None]
+) -> Operation | None:
+    """The operation with so much in flight that it carries what is asked for: another layout's answers take longer, or
+    not so long, as those of the fastest by which the load was reckoned.
+    """
+    operation = find(in_flight)
+    if operation is None or in_flight is None:
+        return operation
+    for _ in range(ROUNDS):
+        if (share := asked_of(it, operation)) <= 1:
+            break
+        in_flight *= share
+        operation = find(in_flight) or operation
+    share = min(asked_of(it, operation), 1.0)
+    return replace(operation, concurrency=operation.concurrency * share, requests=operation.requests * share)
+
+
+def asked_of(it: Setting, operation: Operation) -> float:
+    """What is asked for over what an operation carries [1]."""
+    question = it.question
+    if question.concurrency is not None:
+        return question.concurrency / (operation.concurrency * operation.workers)
+    if question.users is None:
+        return (question.request_rate or 0.0) / operation.requests
+    return question.users / (operation.in_flight + operation.requests * question.think_time)
+
+
 def one_pool(it: Setting, tried: Tried, limits: Limits, in_flight: float | None) -> Operation | None:
     """Replicas that do both: those that answer most within the limits, or the fastest for a load that is asked for."""
     gpus = it.question.gpus
@@ -80,12 +115,15 @@ def one_pool(it: Setting, tried: Tried, limits: Limits, in_flight: float | None)
             return None
         layout, concurrency = tried.at(place[0]), float(tried.concurrency[place])
         workers = floor(gpus / float(layout.gpus))
-        return Operation(layout, concurrency, workers, None, float(tried.requests[place]) * gpus)
+        return Operation(layout, concurrency, workers, None, float(tried.requests[place] * layout.gpus) * workers)
     replicas = np.floor(gpus / np.asarray(tried.layout.gpus))
     enough = tried.concurrency * replicas >= in_flight * (1 - 1e-9)
     kept = tried.within(limits) & enough
     if not kept.any():
         return None
-    row, column = divmod(int(np.argmin(np.where(kept, tried.time_per_token, np.inf))), kept.shape[1])
+    row = int(np.argmin(np.where(kept, tried.time_per_token, np.inf))) // kept.shape[1]
     layout, workers = tried.at(row), int(replicas[row, 0])
-    return Operation(layout, in_flight / workers, workers, None, float(tried.requests[row, column]) * gpus)
+    each = in_flight / workers
+    fewest = min(each / tried.concurrency[row, 0], 1.0)  # below one in flight they come as much more seldom
+    requests = fewest * np.interp(each, tried.concurrency[row], tried.requests[row])
+    return Operation(layout, each, workers, None, float(requests * layout.gpus) * workers)

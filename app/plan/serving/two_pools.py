@@ -39,11 +39,14 @@ POOLS: tuple[PoolName, ...] = ("prefill", "decode")
 
 @dataclass(frozen=True, eq=False)
 class PromptPool:
-    """The pool for prompts: its layout, the prompt tokens of a step, and how many replicas there are."""
+    """The pool for prompts: its layout, the prompt tokens of a step, how many replicas there are, and how long each
+    request is there, on its way in and out [s].
+    """
 
     layout: Layout
     token_budget: float
     workers: int
+    first_token: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +55,7 @@ class Operation:
 
     Attributes:
         layout: of the replicas that answer.
-        concurrency: sequences in flight in one of them.
+        concurrency: sequences in flight in one of them, typically.
         workers: how many there are.
         prompts: the pool that computes prompts for them.
         requests: answers per second of the whole cluster [1/s].
@@ -70,6 +73,11 @@ class Operation:
         prompts = int(self.prompts.layout.gpus) * self.prompts.workers if self.prompts else 0
         return int(self.layout.gpus) * self.workers + prompts
 
+    @property
+    def in_flight(self) -> float:
+        """Requests on the whole cluster: those whose answers have begun, and those in the pool for prompts [1]."""
+        return self.concurrency * self.workers + (self.requests * self.prompts.first_token if self.prompts else 0.0)
+
 
 @dataclass(frozen=True, eq=False)
 class Prompts:
@@ -79,12 +87,14 @@ class Prompts:
         layout: the layouts.
         budgets: the prompt tokens.
         rate: prompts per second [1/s].
+        first_token: from a request to its first token, but for the step that answers it [s].
         possible: which fit the memory and keep the limit.
     """
 
     layout: Layout
     budgets: Floats
     rate: Floats
+    first_token: Floats
     possible: np.ndarray
 
     @property
@@ -92,9 +102,10 @@ class Prompts:
         """GPUs of a replica."""
         return np.asarray(self.layout.gpus)
 
-    def at(self, place: int) -> Layout:
-        """One of the layouts."""
-        return Layout(**{name: float(getattr(self.layout, name)[place, 0]) for name in NAMES})
+    def pool(self, place: tuple[int, int], workers: int) -> PromptPool:
+        """So many replicas of one layout and budget."""
+        layout = Layout(**{name: float(getattr(self.layout, name)[place[0], 0]) for name in NAMES})
+        return PromptPool(layout, float(self.budgets[0, place[1]]), workers, float(self.first_token[place]))
 
     def worth_trying(self) -> Iterator[tuple[int, int]]:
         """The best replica of each size, smallest first; a larger one only where it computes more on each GPU."""
@@ -140,7 +151,7 @@ def prompts_of(it: Setting, inputs: ServingInputs, limits: Limits) -> Prompts:
     sent = np.asarray(transfer_time(transfer_bytes(inputs.model, load), link_between(it, inputs) * size))
     first = np.asarray(inputs.constants.first_token_time + 1.5 * np.asarray(time) + sent)
     fits = np.asarray(prompts_held(inputs.model, gpu, layout, load, inputs.constants)) >= counts
-    return Prompts(layout, budgets, np.asarray(rate), fits & (first <= limits.first_token))
+    return Prompts(layout, budgets, np.asarray(rate), first, fits & (first <= limits.first_token))
 
 
 def two_pools(
@@ -176,7 +187,7 @@ def two_pools(
         worth = np.where(possible, requests if in_flight is None else -per_token, -np.inf)
         chosen = np.unravel_index(int(np.argmax(worth)), worth.shape)
         if worth[chosen] > (best[0] if best else -np.inf):
-            pool = PromptPool(prompts.at(place[0]), float(prompts.budgets[0, place[1]]), int(counts[chosen]))
+            pool = prompts.pool(place, int(counts[chosen]))
             load, most = int(loads[chosen]), float(requests[chosen])
             replicas = int(workers[chosen]), float(each[chosen])
             best = float(worth[chosen]), operation_at(answers, (int(chosen[0]), load), replicas, pool, most, in_flight)
