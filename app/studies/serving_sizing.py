@@ -1,25 +1,38 @@
 """The inverse question of serving: which cluster answers so many users or requests, so soon?"""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from math import ceil, isfinite
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import FailFast, Field
 
 from app.catalog.load import Catalog
 from app.formulas.costs import per_gpu_time
+from app.formulas.serving.serving_arguments import Layout
 from app.formulas.serving.token_costs import cost_of_tokens, users_served
 from app.plan.band import nan_is_an_answer, record, result
 from app.plan.cluster import Cluster, resolve
 from app.plan.network import network_of
 from app.plan.scenario import ClusterRequest, GpuKey, NetworkRequest, ScaleOutKey, check_keys
-from app.plan.serving.serving_breakdown import layout_result
+from app.plan.serving.serving_breakdown import layout_result, pool_result
 from app.plan.serving.serving_inputs import serving_inputs, setting
 from app.plan.serving.serving_request import ServingQuestion
-from app.plan.serving.serving_search import Floats, Tried, limits_of, on_another_network, try_all, up_to_limits
-from app.plan.serving_result import ServingLayout
+from app.plan.serving.serving_search import (
+    Floats,
+    Limits,
+    Tried,
+    limits_of,
+    on_another_network,
+    share_of_load,
+    try_all,
+    up_to_limits,
+)
+from app.plan.serving.two_pools import Apart, PromptPool, apart, asks_for_pools
+from app.plan.serving_result import Pool, ServingLayout
 from app.plan.total_cost import ownership
 from app.studies.front import front
 from app.units import Number, parse
@@ -77,8 +90,12 @@ class ServingCandidate:
     scale_out: str = result("", "Network", "Key of the network.")
     scale_up_domain: int = result("1", "Scale-up domain", "GPUs that reach one another over the scale-up link.")
     gpus: int = result("1", "GPUs", "GPUs of the cluster, whole nodes.")
-    replicas: int = result("1", "Replicas", "Replicas that the load needs.")
-    parallelism: ServingLayout = result("", "Parallelism", "How a replica spreads over its GPUs.")
+    mode: Literal["aggregated", "disaggregated"] = result(
+        "", "Pools", "aggregated: each replica does both; disaggregated: prompts and answers apart."
+    )
+    replicas: int = result("1", "Replicas", "Replicas that answer the load.")
+    parallelism: ServingLayout = result("", "Parallelism", "How one of them spreads over its GPUs.")
+    prefill: Pool | None = result("", "Pool for prompts", "null where each replica does both.")
     tpot: float = result("s", "Time per token", "Mean, at the load.", formula="serving.steady_state")
     ttft: float = result("s", "Time to first token", "Mean, at the load.", formula="serving.steady_state")
     interactivity: float = result("1/s", "Tokens a second of a user", "One over the time per token.")
@@ -140,95 +157,162 @@ def _cost(candidate: ServingCandidate) -> float:
 def candidates(
     question: ServeSizeQuestion, gpu: str, domain: int | None, catalog: Catalog
 ) -> Iterator[ServingCandidate]:
-    """The clusters of one GPU, for each network in turn."""
+    """The clusters of one GPU, for each network in turn: the one of fewest GPUs, and the quickest of not many more."""
     tried: Tried | None = None
     for scale_out in question.scale_out:
-        largest_question = question.candidate(gpu, scale_out, domain, question.gpus)
-        cluster = resolve(largest_question.part(ClusterRequest), largest_question.part(NetworkRequest), catalog)
-        it = setting(largest_question, cluster, None, catalog)
-        inputs = serving_inputs(it, catalog)
-        largest = min(max(cluster.domain, REPLICA), question.gpus)
-        if tried is None:
-            limits = limits_of(largest_question, catalog.serving["tails"])
-            tried = up_to_limits(try_all(it, inputs, largest), limits, it, inputs, rounds=1)
-        else:
-            tried = on_another_network(tried, it, inputs)
-        yield from smallest_and_quickest(largest_question, cluster, tried, catalog)
-
-
-def smallest_and_quickest(
-    question: ServingQuestion, cluster: Cluster, tried: Tried, catalog: Catalog
-) -> Iterator[ServingCandidate]:
-    """The cluster of one GPU and network that needs the fewest GPUs, and the one whose users get tokens quickest."""
-    limits = limits_of(question, catalog.serving["tails"])
-    share = served_share(question, tried)
-    size = np.asarray(tried.layout.gpus)
-    needed = np.ceil(1 / np.maximum(share * question.headroom, 1e-12)) * size
-    kept = tried.within(limits)
-    kept &= needed <= question.gpus
-    if not kept.any():
-        return
-    least = np.where(kept, needed, np.inf)
-    cheapest = int(np.argmin(least + 1e-6 * tried.time_per_token))
-    quick = kept & (needed <= LATENCY_BUDGET * least.min())
-    quickest = int(np.argmin(np.where(quick, tried.time_per_token, np.inf)))
-    for place in dict.fromkeys((cheapest, quickest)):
-        row, column = divmod(place, kept.shape[1])
-        replicas = ceil(float(needed[row, column] / size[row, 0]))
-        candidate = priced(question, cluster, tried, (row, column), replicas, catalog)
-        if candidate:
-            yield candidate
+        asked = question.candidate(gpu, scale_out, domain, question.gpus)
+        cluster = resolve(asked.part(ClusterRequest), asked.part(NetworkRequest), catalog)
+        it = setting(asked, cluster, None, catalog)
+        inputs, limits = serving_inputs(it, catalog), limits_of(asked, catalog.serving["tails"])
+        pools = asked.serving or ("disaggregated" if asks_for_pools(asked) else None)
+        ways: list[Way] = []
+        if pools != "disaggregated":
+            if tried is None:
+                largest = min(max(cluster.domain, REPLICA), question.gpus)
+                tried = up_to_limits(try_all(it, inputs, largest), limits, it, inputs, rounds=1)
+            else:
+                tried = on_another_network(tried, it, inputs)
+            ways += of_one_pool(asked, tried, limits)
+        if pools != "aggregated":
+            largest = min(max(cluster.domain, REPLICA_APART), question.gpus)
+            ways += of_two_pools(asked, apart(it, inputs, limits, catalog, largest))
+        if ways:
+            fewest = min(ways, key=lambda way: (way.gpus, way.tpot))
+            quick = [way for way in ways if way.gpus <= LATENCY_BUDGET * fewest.gpus]
+            for way in dict.fromkeys((fewest, min(quick, key=lambda way: way.tpot))):
+                if candidate := priced(asked, cluster, way, catalog):
+                    yield candidate
 
 
 REPLICA = 16
 """GPUs of the largest replica that is tried where the scale-up domain is smaller."""
+REPLICA_APART = 64
+"""The same of replicas for prompts or answers alone, whose experts spread wider."""
 LATENCY_BUDGET = 4.0
 """The quickest cluster may have so many times the GPUs of the smallest."""
 
 
-def served_share(question: ServingQuestion, tried: Tried) -> Floats:
-    """What one replica carries of the load at each point that was tried, a share [1]."""
-    requests = tried.requests * np.asarray(tried.layout.gpus)
-    if question.request_rate is not None:
-        return np.asarray(requests / question.request_rate)
-    if question.concurrency is not None:
-        return tried.concurrency / question.concurrency
+@dataclass(frozen=True, eq=False)
+class Way:
+    """Replicas that carry the load with the headroom that is asked for.
+
+    Attributes:
+        gpus: of all of them [1].
+        replicas: that answer [1].
+        layout: of one of them.
+        prompts: the pool for prompts, where it is apart.
+        tpot, ttft: times at the load [s].
+        rate: requests a second of the load [1/s].
+        answer: from a request to the end of its answer [s].
+    """
+
+    gpus: float
+    replicas: int
+    layout: Layout
+    prompts: PromptPool | None
+    tpot: float
+    ttft: float
+    rate: float
+    answer: float
+
+
+def of_one_pool(question: ServingQuestion, tried: Tried, limits: Limits) -> Iterator[Way]:
+    """Replicas that take prompts and answer them: the fewest, and the quickest."""
+    size = np.asarray(tried.layout.gpus)
+    requests = tried.requests * size
     answer = tried.concurrency / requests
-    return np.asarray(users_served(requests, answer, question.think_time)) / (question.users or 1.0)
+    share = share_of_load(question, tried.concurrency, requests, answer)
+    replicas = needed(share, question)
+    for place in _named(replicas * size, tried.within(limits), tried.time_per_token, question.gpus):
+        yield Way(
+            gpus=float((replicas * size)[place]),
+            replicas=int(replicas[place]),
+            layout=tried.at(place[0]),
+            prompts=None,
+            tpot=float(tried.time_per_token[place]),
+            ttft=float(tried.first_token[place]),
+            rate=float(requests[place] / share[place]),
+            answer=float(answer[place]),
+        )
 
 
-def priced(
-    question: ServingQuestion, cluster: Cluster, tried: Tried, place: tuple[int, int], replicas: int, catalog: Catalog
-) -> ServingCandidate | None:
+def of_two_pools(question: ServingQuestion, found: Apart) -> Iterator[Way]:
+    """Replicas for prompts and for answers: the fewest GPUs, and the quickest, for each kind of the former.
+
+    So many answer as the load needs; so many compute prompts as these end, or as the network carries to them.
+    """
+    answers, given = found.answers, np.asarray(found.answers.layout.gpus)
+    for where, rate, taken in found.of_prompts():
+        first = found.prompts.first_token[where] + answers.time_per_token
+        answer = found.answer_time(where, answers.concurrency, found.each, answers.time_per_token)
+        share = share_of_load(question, answers.concurrency, found.each, answer)
+        asked = found.each / (share * question.headroom)
+        replicas = np.maximum(needed(share, question), np.ceil(asked / (given * found.sent)))
+        workers = np.ceil(asked / min(rate, taken * found.sent))
+        of_prompts = pool_of(question.prefill_gpus, workers * taken)
+        gpus = of_prompts + pool_of(question.decode_gpus, replicas * given)
+        for place in _named(gpus, found.kept, answers.time_per_token, question.gpus):
+            yield Way(
+                gpus=float(gpus[place]),
+                replicas=int(replicas[place]),
+                layout=answers.at(place[0]),
+                prompts=found.prompts.pool(where, int(workers[place])),
+                tpot=float(answers.time_per_token[place]),
+                ttft=float(first[place]),
+                rate=float(found.each[place] / share[place]),
+                answer=float(answer[place]),
+            )
+
+
+def pool_of(given: int | None, gpus: Floats) -> Floats:
+    """GPUs of a pool: as many as are given where these are enough, and no number where not."""
+    return gpus if given is None else np.where(gpus <= given, float(given), np.inf)
+
+
+def needed(share: Floats, question: ServingQuestion) -> Floats:
+    """Replicas that a load needs with the headroom, where one carries such a share of it."""
+    return np.asarray(np.ceil(1 / np.maximum(share * question.headroom, 1e-12)))
+
+
+def _named(gpus: Floats, kept: NDArray[np.bool_], time: Floats, most: int) -> list[tuple[int, int]]:
+    """Where the fewest GPUs are, and where the quickest of not so many more; nowhere if all are too many."""
+    kept = kept & (gpus <= most)
+    if not kept.any():
+        return []
+    least = np.where(kept, gpus, np.inf)
+    quick = kept & (gpus <= LATENCY_BUDGET * least.min())
+    places = int(np.argmin(least + 1e-6 * time)), int(np.argmin(np.where(quick, time, np.inf)))
+    return [divmod(place, kept.shape[1]) for place in dict.fromkeys(places)]
+
+
+def priced(question: ServingQuestion, cluster: Cluster, way: Way, catalog: Catalog) -> ServingCandidate | None:
     """One cluster with its network, priced; ``None`` where the network cannot be built."""
-    layout = tried.at(place[0])
     each = cluster.gpus_per_node
-    gpus = ceil(replicas * int(layout.gpus) / each) * each
+    gpus = ceil(way.gpus / each) * each
     sized = question.model_copy(update={"gpus": gpus})
     network = network_of(sized, catalog)
     if network.unbuildable:
         return None
     owned = ownership(network.cluster, network, network.prices)
-    requests = float(tried.requests[place]) * float(layout.gpus)
-    answer = float(tried.concurrency[place]) / requests
-    carried = float(served_share(question, tried)[place]) * replicas
-    rate = requests * replicas / carried
     second = float(np.ravel(np.asarray(per_gpu_time(owned.total, 1, owned.rates.lifetime.draws(), 1.0)))[0])
     capital = float(owned.capital.values.flat[0])
-    tokens = rate * question.output_tokens
+    tokens = way.rate * question.output_tokens
     priceable = isfinite(second)
+    layout = layout_result(way.layout)
     return ServingCandidate(
         gpu=question.gpu,
         scale_out=question.scale_out,
         scale_up_domain=network.cluster.domain,
         gpus=gpus,
-        replicas=replicas,
-        parallelism=layout_result(layout),
-        tpot=float(tried.time_per_token[place]),
-        ttft=float(tried.first_token[place]),
-        interactivity=1 / float(tried.time_per_token[place]),
-        requests_per_second=rate,
-        users=float(users_served(rate, answer, question.think_time)),
+        mode="disaggregated" if way.prompts else "aggregated",
+        replicas=way.replicas,
+        parallelism=layout,
+        prefill=pool_result(way.prompts.layout, way.prompts.workers) if way.prompts else None,
+        tpot=way.tpot,
+        ttft=way.ttft,
+        interactivity=1 / way.tpot,
+        requests_per_second=way.rate,
+        users=float(users_served(way.rate, way.answer, question.think_time)),
         capital=capital if isfinite(capital) else None,
         per_hour=HOUR * second if priceable else None,
         per_million_output_tokens=float(cost_of_tokens(second, tokens, MILLION)) if priceable else None,

@@ -31,8 +31,8 @@ from app.plan.serving.serving_breakdown import (
     transfer_of,
 )
 from app.plan.serving.serving_inputs import residual, setting
-from app.plan.serving.serving_plan import ServingPlan, asked_of, plan_serving
-from app.plan.serving.serving_search import layouts, stack_layouts
+from app.plan.serving.serving_plan import ServingPlan, carried, plan_serving
+from app.plan.serving.serving_search import asks_for_a_load, layouts, stack_layouts
 from app.plan.serving.two_pools import POOLS, Operation, PoolName, asks_for_pools, in_pool, pool_fields
 from app.plan.serving_result import Serving, ServingCosts
 from app.plan.total_cost import Ownership
@@ -196,7 +196,7 @@ def serving_findings(plan: ServingPlan, catalog: Catalog) -> Iterator[Finding]:
     elif plan.operation is None:
         if not any(finding.severity == "error" for finding in of_pools):
             yield limits_missed(plan)
-    elif plan.requested is not None and (times := asked_of(it, plan.operation)) > TOO_MUCH:
+    elif asks_for_a_load(it.question) and (times := 1 / carried(it, plan.operation)) > TOO_MUCH:
         text = f"The load that is asked for is {show(times, '1')} times what the cluster carries."
         yield Finding("warning", "load-too-large", text, LOADS, "Use more GPUs.")
     if it.question.engine is None:

@@ -122,12 +122,15 @@ def pools_of(operation: Operation) -> tuple[Pool | None, Pool | None]:
     """The pools for prompts and for answers, where there are two."""
     if not operation.prompts:
         return None, None
-    prompts = operation.prompts
-    size = int(prompts.layout.gpus)
     return (
-        Pool(prompts.workers, prompts.workers * size, layout_result(prompts.layout)),
-        Pool(operation.workers, operation.workers * int(operation.layout.gpus), layout_result(operation.layout)),
+        pool_result(operation.prompts.layout, operation.prompts.workers),
+        pool_result(operation.layout, operation.workers),
     )
+
+
+def pool_result(layout: Layout, workers: int) -> Pool:
+    """So many replicas of a layout as every reader gets them."""
+    return Pool(workers, workers * int(layout.gpus), layout_result(layout))
 
 
 def parts_of(

@@ -13,6 +13,7 @@ from app.formulas.arrays import Array
 from app.formulas.serving.batching import answers_alone, steady_state
 from app.formulas.serving.kv_cache import sequences_held
 from app.formulas.serving.serving_arguments import Layout, ServedModel
+from app.formulas.serving.token_costs import users_served
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_inputs import ServingInputs, Setting, on_network
 
@@ -80,6 +81,27 @@ def limits_of(question: Scenario, tails: Mapping[str, Estimate]) -> Limits:
     first = tails[f"first_token_{tail}"].typical if tail != "mean" else 1.0
     token = tails[f"time_per_token_{tail}"].typical if tail != "mean" else 1.0
     return Limits((question.ttft_limit or np.inf) / first, (question.tpot_limit or np.inf) / token)
+
+
+def asks_for_a_load(question: Scenario) -> bool:
+    """Whether a question says how much is to be served; else it is as much as the limits leave."""
+    return (question.concurrency, question.users, question.request_rate) != (None, None, None)
+
+
+def share_of_load(question: Scenario, concurrency: Floats, requests: Floats, answer: Floats) -> Floats:
+    """What replicas carry of the load that is asked for [1].
+
+    Args:
+        question: the load: requests in flight, users, or requests a second.
+        concurrency: requests in flight in them [1].
+        requests: that they answer a second [1/s].
+        answer: from a request to the end of its answer [s].
+    """
+    if question.concurrency is not None:
+        return concurrency / question.concurrency
+    if question.users is not None:
+        return np.asarray(users_served(requests, answer, question.think_time)) / question.users
+    return requests / (question.request_rate or 1.0)
 
 
 @dataclass(frozen=True, eq=False)

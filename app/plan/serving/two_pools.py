@@ -26,8 +26,10 @@ from app.plan.serving.serving_search import (
     Floats,
     Limits,
     Tried,
+    asks_for_a_load,
     layouts,
     powers,
+    share_of_load,
     try_all,
     try_layouts,
     up_to_limits,
@@ -138,10 +140,12 @@ def in_pool(it: Setting, pool: PoolName) -> Setting:
     return replace(it, question=question.model_copy(update=fields_of_pool))
 
 
-def prompts_of(it: Setting, inputs: ServingInputs, limits: Limits) -> Prompts:
-    """What replicas of each layout compute of prompts alone, and which fit the memory and keep the limit."""
+def prompts_of(it: Setting, inputs: ServingInputs, limits: Limits, largest: int) -> Prompts:
+    """What replicas of each layout of so many GPUs at most compute of prompts alone, and which fit the memory and keep
+    the limit.
+    """
     prefill = in_pool(it, "prefill")
-    layout = layouts(prefill.question, it.model, prefill.question.gpus, it.cluster.domain)
+    layout = layouts(prefill.question, it.model, min(prefill.question.gpus, largest), it.cluster.domain)
     gpu, load = on_network(inputs.gpu, it.site, layout), inputs.load
     whole = max(float(np.asarray(load.token_budget // load.prompt)), 1.0)
     counts = np.unique([*powers(whole), whole])  # fewer prompts at once are there sooner, and need less memory
@@ -154,62 +158,87 @@ def prompts_of(it: Setting, inputs: ServingInputs, limits: Limits) -> Prompts:
     return Prompts(layout, budgets, np.asarray(rate), first, fits & (first <= limits.first_token))
 
 
-def two_pools(
-    it: Setting, inputs: ServingInputs, limits: Limits, in_flight: float | None, catalog: Catalog
-) -> Operation | None:
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """Replicas for prompts alone and for answers alone, on one network.
+
+    Attributes:
+        prompts: what those for prompts do.
+        answers: what those for answers do, with every load.
+        kept: which of their loads keep the limit.
+        each: answers of one of them a second [1/s].
+        sent: prompts a second whose keys and values one GPU sends or takes [1/s].
+        delivered: prompts of a replica that arrive, over those that it computes [1].
+    """
+
+    prompts: Prompts
+    answers: Tried
+    kept: np.ndarray
+    each: Floats
+    sent: float
+    delivered: float
+
+    def answer_time(self, prompts: tuple[int, int], concurrency: Floats, each: Floats, per_token: Floats) -> Floats:
+        """From a request to the end of its answer: in the pool for prompts, and as long as it is in flight [s]."""
+        return np.asarray(self.prompts.first_token[prompts] + per_token + concurrency / each)
+
+    def of_prompts(self) -> Iterator[tuple[tuple[int, int], float, int]]:
+        """The replicas for prompts that are worth trying: which, prompts a second, and GPUs."""
+        for place in self.prompts.worth_trying() if self.kept.any() else ():
+            yield place, float(self.prompts.rate[place]) * self.delivered, int(self.prompts.size[place[0], 0])
+
+
+def apart(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Catalog, largest: int | None = None) -> Apart:
+    """Replicas of either kind, of so many GPUs at most where that is less than the cluster has."""
+    shares, decode = catalog.serving["pools"], in_pool(it, "decode")
+    largest = largest or it.question.gpus
+    of_answers = Limits(np.inf, limits.time_per_token)
+    answers = try_all(decode, inputs, min(decode.question.gpus, largest), alone=True)
+    answers = up_to_limits(answers, of_answers, decode, inputs, alone=True)
+    return Apart(
+        prompts_of(it, inputs, limits, largest),
+        answers,
+        kept=answers.within(of_answers),
+        each=answers.requests * np.asarray(answers.layout.gpus) * shares["answers"].typical,
+        sent=float(prompts_carried(1.0, link_between(it, inputs), transfer_bytes(inputs.model, inputs.load))),
+        delivered=shares["prompts"].typical,
+    )
+
+
+def two_pools(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Catalog) -> Operation | None:
     """Whole replicas of each pool that answer most, or answer a load soonest; ``None`` where they do not fit."""
-    question, shares = it.question, catalog.serving["pools"]
+    question = it.question
     if (question.prefill_gpus or 1) + (question.decode_gpus or 1) > question.gpus:
         return None
-    prompts = prompts_of(it, inputs, limits)
-    decode = in_pool(it, "decode")
-    of_answers = Limits(np.inf, limits.time_per_token)
-    answers = try_all(decode, inputs, decode.question.gpus, alone=True)
-    answers = up_to_limits(answers, of_answers, decode, inputs, alone=True)
-    kept, given = answers.within(of_answers), np.asarray(answers.layout.gpus)
-    each = answers.requests * given * shares["answers"].typical
-    loads = np.broadcast_to(np.arange(kept.shape[1]), kept.shape)
-    if in_flight is None:  # a replica that answers most is never worse
-        loads = np.argmax(np.where(kept, each, -1.0), axis=1, keepdims=True)
+    found, asked = apart(it, inputs, limits, catalog), asks_for_a_load(question)
+    answers, given = found.answers, np.asarray(found.answers.layout.gpus)
+    loads = np.broadcast_to(np.arange(found.kept.shape[1]), found.kept.shape)
+    if not asked:  # a replica that answers most is never worse
+        loads = np.argmax(np.where(found.kept, found.each, -1.0), axis=1, keepdims=True)
     kept, each, concurrency, per_token = (
         np.take_along_axis(values, loads, axis=1)
-        for values in (kept, each, answers.concurrency, answers.time_per_token)
+        for values in (found.kept, found.each, answers.concurrency, answers.time_per_token)
     )
-    sent = float(prompts_carried(1.0, link_between(it, inputs), transfer_bytes(inputs.model, inputs.load)))
     best: tuple[float, Operation] | None = None
-    for place in prompts.worth_trying() if kept.any() else ():
-        rate, taken = float(prompts.rate[place]) * shares["prompts"].typical, int(prompts.size[place[0], 0])
-        counts, workers, supply = shared_out(question, (rate, taken), each, given, sent)
+    for place, rate, taken in found.of_prompts():
+        counts, workers, supply = shared_out(question, (rate, taken), each, given, found.sent)
         requests = np.minimum(supply, workers * each)
-        possible = kept & (requests > 0)
-        if in_flight is not None:  # no more prompts come than answers end
-            possible &= (concurrency * workers >= in_flight * (1 - 1e-9)) & (supply >= in_flight * each / concurrency)
-        worth = np.where(possible, requests if in_flight is None else -per_token, -np.inf)
+        possible, worth = kept & (requests > 0), requests
+        if asked:
+            share = share_of_load(question, concurrency, each, found.answer_time(place, concurrency, each, per_token))
+            requests = each / share
+            possible &= (workers * share >= 1 - 1e-9) & (supply >= requests * (1 - 1e-9))
+            worth = -per_token
+        worth = np.where(possible, worth, -np.inf)
         chosen = np.unravel_index(int(np.argmax(worth)), worth.shape)
         if worth[chosen] > (best[0] if best else -np.inf):
-            pool = prompts.pool(place, int(counts[chosen]))
-            load, most = int(loads[chosen]), float(requests[chosen])
-            replicas = int(workers[chosen]), float(each[chosen])
-            best = float(worth[chosen]), operation_at(answers, (int(chosen[0]), load), replicas, pool, most, in_flight)
+            pool, replicas = found.prompts.pool(place, int(counts[chosen])), int(workers[chosen])
+            in_each = max(
+                float(requests[chosen] / replicas / each[chosen] * concurrency[chosen]), 0.0 if asked else 1.0
+            )
+            operation = Operation(answers.at(int(chosen[0])), in_each, replicas, pool, float(requests[chosen]))
+            best = float(worth[chosen]), operation
     return best[1] if best else None
-
-
-def operation_at(
-    answers: Tried,
-    place: tuple[int, int],
-    replicas: tuple[int, float],
-    prompts: PromptPool,
-    requests: float,
-    in_flight: float | None,
-) -> Operation:
-    """An operation with so much in flight as keeps the answers' pool to what prompts come, or as is asked for."""
-    full, (workers, each) = float(answers.concurrency[place]), replicas
-    if in_flight is not None:
-        concurrency = in_flight / workers
-        requests = min(requests, each * workers * concurrency / full)
-    else:
-        concurrency = max(requests / workers / each * full, 1.0)
-    return Operation(answers.at(place[0]), concurrency, workers, prompts, requests)
 
 
 def shared_out(
