@@ -31,7 +31,7 @@ from app.plan.serving.serving_search import (
     try_all,
     up_to_limits,
 )
-from app.plan.serving.two_pools import Apart, PromptPool, apart, asks_for_pools
+from app.plan.serving.two_pools import Apart, PromptPool, answers_of, apart, asks_for_pools, in_pool
 from app.plan.serving_result import Pool, ServingLayout
 from app.plan.total_cost import ownership
 from app.studies.front import front
@@ -159,6 +159,7 @@ def candidates(
 ) -> Iterator[ServingCandidate]:
     """The clusters of one GPU, for each network in turn: the one of fewest GPUs, and the quickest of not many more."""
     tried: Tried | None = None
+    answers: Tried | None = None
     for scale_out in question.scale_out:
         asked = question.candidate(gpu, scale_out, domain, question.gpus)
         cluster = resolve(asked.part(ClusterRequest), asked.part(NetworkRequest), catalog)
@@ -175,7 +176,11 @@ def candidates(
             ways += of_one_pool(asked, tried, limits)
         if pools != "aggregated":
             largest = min(max(cluster.domain, REPLICA_APART), question.gpus)
-            ways += of_two_pools(asked, apart(it, inputs, limits, catalog, largest))
+            if answers is None:
+                answers = answers_of(it, inputs, limits, largest)
+            else:
+                answers = on_another_network(answers, in_pool(it, "decode"), inputs, alone=True)
+            ways += of_two_pools(asked, apart(it, inputs, limits, catalog, answers, largest))
         if ways:
             fewest = min(ways, key=lambda way: (way.gpus, way.tpot))
             quick = [way for way in ways if way.gpus <= LATENCY_BUDGET * fewest.gpus]

@@ -154,14 +154,14 @@ def try_all(it: Setting, inputs: ServingInputs, gpus: int, alone: bool = False) 
     return try_layouts(it, inputs, layouts(it.question, it.model, gpus, it.cluster.domain), alone)
 
 
-def on_another_network(tried: Tried, it: Setting, inputs: ServingInputs) -> Tried:
+def on_another_network(tried: Tried, it: Setting, inputs: ServingInputs, alone: bool = False) -> Tried:
     """The same where another network joins the domains: replicas that stay inside one are as quick as they were."""
     layout = tried.layout
     crossing = np.ravel(np.asarray(layout.gpus)) > it.cluster.domain
     if not crossing.any():
         return tried
     some = Layout(**{name: np.asarray(getattr(layout, name))[crossing] for name in NAMES})
-    anew = timed(it, inputs, some, tried.concurrency[crossing], alone=False)
+    anew = timed(it, inputs, some, tried.concurrency[crossing], alone)
     changed: dict[str, Any] = {}
     for name, times in zip(("time_per_token", "first_token", "requests"), anew, strict=True):
         changed[name] = getattr(tried, name).copy()

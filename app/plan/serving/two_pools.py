@@ -188,17 +188,20 @@ class Apart:
             yield place, float(self.prompts.rate[place]) * self.delivered, int(self.prompts.size[place[0], 0])
 
 
-def apart(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Catalog, largest: int | None = None) -> Apart:
-    """Replicas of either kind, of so many GPUs at most where that is less than the cluster has."""
-    shares, decode = catalog.serving["pools"], in_pool(it, "decode")
-    largest = largest or it.question.gpus
-    of_answers = Limits(np.inf, limits.time_per_token)
+def answers_of(it: Setting, inputs: ServingInputs, limits: Limits, largest: int) -> Tried:
+    """Replicas of each layout of so many GPUs at most that answer alone, with every load up to the limit."""
+    decode, of_answers = in_pool(it, "decode"), Limits(np.inf, limits.time_per_token)
     answers = try_all(decode, inputs, min(decode.question.gpus, largest), alone=True)
-    answers = up_to_limits(answers, of_answers, decode, inputs, alone=True)
+    return up_to_limits(answers, of_answers, decode, inputs, alone=True)
+
+
+def apart(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Catalog, answers: Tried, largest: int) -> Apart:
+    """Replicas for prompts of so many GPUs at most beside such for answers."""
+    shares = catalog.serving["pools"]
     return Apart(
         prompts_of(it, inputs, limits, largest),
         answers,
-        kept=answers.within(of_answers),
+        kept=answers.within(Limits(np.inf, limits.time_per_token)),
         each=answers.requests * np.asarray(answers.layout.gpus) * shares["answers"].typical,
         sent=float(prompts_carried(1.0, link_between(it, inputs), transfer_bytes(inputs.model, inputs.load))),
         delivered=shares["prompts"].typical,
@@ -210,8 +213,9 @@ def two_pools(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Catal
     question = it.question
     if (question.prefill_gpus or 1) + (question.decode_gpus or 1) > question.gpus:
         return None
-    found, asked = apart(it, inputs, limits, catalog), asks_for_a_load(question)
-    answers, given = found.answers, np.asarray(found.answers.layout.gpus)
+    answers = answers_of(it, inputs, limits, question.gpus)
+    found, asked = apart(it, inputs, limits, catalog, answers, question.gpus), asks_for_a_load(question)
+    given = np.asarray(answers.layout.gpus)
     loads = np.broadcast_to(np.arange(found.kept.shape[1]), found.kept.shape)
     if not asked:  # a replica that answers most is never worse
         loads = np.argmax(np.where(found.kept, found.each, -1.0), axis=1, keepdims=True)
