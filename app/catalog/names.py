@@ -40,23 +40,25 @@ def word_set(name: str) -> frozenset[str]:
     >>> sorted(word_set("NVIDIA H100-SXM5 80 GB"))
     ['80gb', 'h100', 'nvidia', 'sxm']
     """
-    joined = re.sub(r"(\d) (gb|b)\b", r"\1\2", re.sub(r"\bsxm\d", "sxm", name.casefold().replace("-sxm", " sxm")))
+    spaced = name.casefold().replace("-sxm", " sxm").replace("+", " plus ")
+    joined = re.sub(r"(\d) (gb|b)\b", r"\1\2", re.sub(r"\bsxm\d", "sxm", spaced))
     return frozenset(re.findall(r"[a-z0-9.]+", joined))
 
 
 def plain(name: str) -> str:
-    """A name without what people write now so, now so.
+    """A name without what people write now so, now so. A plus sign is a word: Command R+ is not Command R.
 
-    >>> plain("H100 SXM"), plain("h100-sxm")
-    ('h100sxm', 'h100sxm')
+    >>> plain("H100 SXM"), plain("h100-sxm"), plain("Command R+")
+    ('h100sxm', 'h100sxm', 'commandrplus')
     """
-    return "".join(letter for letter in name.casefold() if letter.isalnum())
+    return "".join(letter for letter in name.casefold().replace("+", "plus") if letter.isalnum())
 
 
 def entries_called(text: str, entries: Mapping[str, Any]) -> tuple[str, ...]:
     """The keys of the entries that people may mean: one of that name, or those whose words contain all of the text's.
 
-    Of several, the one that has a short name is meant: "A100 80GB" is the SXM card, of which people say A100.
+    Of several, the one that has a short name is meant: "A100 80GB" is the SXM card, of which people say A100. Those
+    whose own name has the words come first: DeepSeek-V3 before a Llama that DeepSeek trained further.
     """
     said = plain(text) if len(text) <= LONGEST_NAME else ""
     if not said:
@@ -67,7 +69,8 @@ def entries_called(text: str, entries: Mapping[str, Any]) -> tuple[str, ...]:
     spoken = word_set(text)
     meant = tuple(key for key, entry in entries.items() if any(spoken <= words for words in _all_words(key, entry)))
     usual = tuple(key for key in meant if getattr(entries[key], "short", ""))
-    return usual if len(usual) == 1 else meant
+    own = tuple(key for key in meant if spoken <= _all_words(key, entries[key])[0])
+    return usual if len(usual) == 1 else tuple(dict.fromkeys((*own, *meant)))
 
 
 def nearest(name: str, names: Iterable[str]) -> list[str]:

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import units
-from app.catalog.entries import Model, Ref, marked
+from app.catalog.entries import Ref, marked
 from app.catalog.estimate import Estimate
 from app.catalog.load import ENTRIES, FOLDER, KINDS, estimates, load_catalog
 from app.catalog.toml_files import CatalogError
 from app.formulas import transformer
 from app.plan.evaluate import evaluate
+from app.plan.job.shape import shape_of
 from app.plan.scenario import Scenario
 
 CATALOG = load_catalog()
@@ -531,35 +532,6 @@ def test_articles_hardware_is_all_there() -> None:
 # Models ---------------------------------------------------------------------------------------------------------------
 
 
-def _shape(model: Model) -> transformer.Shape:
-    after = model.layers - model.dense_layers
-    return transformer.Shape(
-        layers=model.layers,
-        hidden=model.hidden,
-        heads=model.heads,
-        head_dim=model.head_dim or model.hidden // model.heads,
-        kv_heads=model.kv_heads,
-        ffn_hidden=model.ffn_hidden,
-        gated=float(model.gated),
-        vocabulary=model.vocabulary,
-        tied=float(model.tied_embeddings),
-        experts=model.experts,
-        experts_per_token=model.experts_per_token,
-        expert_ffn_hidden=model.expert_ffn_hidden,
-        shared_experts=model.shared_experts,
-        dense_layers=model.layers - after // model.moe_every if model.experts else model.layers,
-        query_rank=model.query_rank or 0,
-        kv_rank=model.kv_rank or 0,
-        rope_dim=model.rope_head_dim or 0,
-        value_dim=model.value_head_dim or 0,
-        biases=float(model.biases),
-        qkv_bias=float(model.qkv_bias),
-        positions=model.learned_positions,
-        parallel_block=float(model.parallel_block),
-        embedding_row=float(model.active_embedding_row),
-    )
-
-
 def _half_last_digit(printed: str) -> float:
     """Half a unit in the last printed digit: "46.7B" is good to 0.05 B, "314B" to 0.5 B.
 
@@ -575,7 +547,7 @@ def _half_last_digit(printed: str) -> float:
 def test_parameter_counts_agree_with_what_is_published(key: str) -> None:
     """Within 1 % of the published count, or half its last printed digit. Makers count prediction modules apart."""
     model = CATALOG.models[key]
-    computed = float(transformer.parameters(_shape(model)))
+    computed = float(transformer.parameters(shape_of(model)))
     published = model.parameters.typical
     assert abs(computed - published) <= max(0.01 * published, _half_last_digit(model.parameters_printed))
     assert units.parse(model.parameters_printed, "1") == pytest.approx(published, rel=1e-6)
@@ -586,13 +558,13 @@ def test_active_parameter_counts_agree(key: str) -> None:
     """Makers count the input embedding, or of it the row that a token reads: within 3 % by the maker's own count."""
     model = CATALOG.models[key]
     assert model.active_parameters is not None
-    computed = float(transformer.active_parameters(_shape(model)))
+    computed = float(transformer.active_parameters(shape_of(model)))
     assert computed == pytest.approx(model.active_parameters.typical, rel=0.03)
 
 
 def test_the_smaller_gpt_oss_meets_a_token_with_3_6_billion_parameters() -> None:
     """20.91 B, less 28 idle experts of 24 layers (3 · 2880² each), less 201,087 unread rows of 2,880: 3.61 B."""
-    shape = _shape(CATALOG.models["gpt-oss-20b"])
+    shape = shape_of(CATALOG.models["gpt-oss-20b"])
     idle = 24 * 28 * 3 * 2880**2
     assert float(transformer.active_parameters(shape)) == pytest.approx(20.91e9 - idle - 201_087 * 2880, rel=0.01)
     assert float(transformer.active_parameters(shape)) == pytest.approx(3.61e9, rel=0.01)
@@ -602,14 +574,14 @@ def test_gpt_3_by_the_formula_of_the_megatron_paper() -> None:
     """12·L·h²·(1 + 13/12h + (V + s)/12·L·h) with L 96, h 12288, V 51200, s 2048: 174.6 billion."""
     layers, hidden, vocabulary, sequence = 96, 12288, 51200, 2048
     expected = 12 * layers * hidden**2 * (1 + 13 / (12 * hidden) + (vocabulary + sequence) / (12 * layers * hidden))
-    computed = float(transformer.parameters(_shape(CATALOG.models["megatron-175b"])))
+    computed = float(transformer.parameters(shape_of(CATALOG.models["megatron-175b"])))
     assert computed == pytest.approx(expected, rel=1e-5)
     assert computed == pytest.approx(174.6e9, rel=1e-3)
 
 
 def test_deepseek_v3_is_latent_attention_after_three_dense_layers() -> None:
     """61 layers, 3 of them dense: 58 of 256 + 1 experts, each 3·7168·2048 = 44.04 million parameters."""
-    shape = _shape(CATALOG.models["deepseek-v3"])
+    shape = shape_of(CATALOG.models["deepseek-v3"])
     assert float(shape.expert_layers) == 58
     assert float(transformer.expert_parameters(shape)) == 44_040_192
 

@@ -10,7 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from app.catalog.entries import marked
-from app.catalog.load import KEY, load_catalog
+from app.catalog.load import ENTRIES, KEY, load_catalog
+from app.catalog.names import entries_called
 from app.catalog.toml_files import CatalogError
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
@@ -111,11 +112,30 @@ def test_an_unknown_key_is_answered_with_its_neighbours() -> None:
         ("model", "Llama-3.3-70B", "llama-3-70b"),
         ("model", "DeepSeek R1", "deepseek-v3"),
         ("model", "Qwen3 235B", "qwen-3-235b-a22b"),
+        ("model", "QwQ-32B", "qwen-2.5-32b"),
+        ("model", "GLM 4.6", "glm-4.5"),
+        ("model", "Kimi K2 Thinking", "kimi-k2"),
+        ("model", "MiniMax-M2.1", "minimax-m2.5"),
+        ("model", "Command R", "command-r-35b"),
+        ("model", "command r+", "command-r-plus"),
         ("switch", "QM9700", "qm9700"),
     ],
 )
 def test_an_entry_is_known_by_what_people_call_it(name: str, text: str, key: str) -> None:
     assert getattr(Scenario.model_validate({name: text}, context={"catalog": CATALOG}), name) == key
+
+
+def test_of_several_models_those_of_that_name_come_first() -> None:
+    """Not Llama 3 70B, which DeepSeek-R1-Distill-Llama-70B has the shape of."""
+    assert "Did you mean deepseek-v2 or deepseek-v3" in complaint(model="deepseek")
+
+
+@pytest.mark.parametrize("kind", ENTRIES)
+def test_every_name_of_an_entry_is_of_that_entry_alone(kind: str) -> None:
+    entries = CATALOG.kind(kind)
+    for key, entry in entries.items():
+        for name in (key, getattr(entry, "name", key), *getattr(entry, "also", ())):
+            assert entries_called(name, entries) == (key,), name
 
 
 @pytest.mark.parametrize(
