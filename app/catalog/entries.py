@@ -281,7 +281,12 @@ class Model(Entry):
     multi_token_layers: CountOrZero = 0
     sliding_window: Count | None = None
     sliding_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    attention_gate: bool = False
     linear_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    linear_heads: Count | None = None
+    linear_key_heads: Count | None = None
+    linear_head_dim: Count | None = None
+    """Of linear attention: value heads, key heads and their width."""
     sparse_keys: Count | None = None
     low_bit_attention: bool = True
     biases: bool = False

@@ -55,6 +55,11 @@ class Shape:
         parallel_block: 1 if attention and feed-forward block share one norm, as in GPT-NeoX [1].
         node_limit: most nodes to which a token's routed experts are limited; zero means no limit [1].
         embedding_row: 1 if of the input embedding the row that a token reads counts as active, else the matrix [1].
+        attention_gate: 1 if attention's output is multiplied by a gate as wide, made of the block's input [1].
+        linear_share: share of the layers whose attention is linear, a state in place of keys, λ [1].
+        linear_heads: value heads of linear attention, H_l [1].
+        linear_key_heads: its key heads, K_l [1].
+        linear_dim: width of its heads, d_l [1].
     """
 
     layers: Array
@@ -85,6 +90,11 @@ class Shape:
     parallel_block: Array = 0.0
     node_limit: Array = 0.0
     embedding_row: Array = 0.0
+    attention_gate: Array = 0.0
+    linear_share: Array = 0.0
+    linear_heads: Array = 0.0
+    linear_key_heads: Array = 0.0
+    linear_dim: Array = 0.0
 
     @property
     def depth(self) -> Array:
@@ -127,11 +137,11 @@ class Shape:
 
 
 def attention_parameters(shape: Shape) -> Array:
-    """Parameters of one attention block.
+    """Parameters of one average attention block.
 
-    Multi-head and grouped-query: h·H·d_h (query) + 2·h·K·d_h (key, value) + H·d_h·h (output).
+    Multi-head and grouped-query: h·H·d_h (query) + 2·h·K·d_h (key, value) + H·d_h·h (output), and h·H·d_h of a gate.
     Latent: h·r_q + r_q·H·(d_h + d_rope) + h·(r_kv + d_rope) + r_kv·H·(d_h + d_v) + H·d_v·h, the query directly
-    from h where r_q = 0.
+    from h where r_q = 0. The share λ of the layers has linear attention instead.
 
     Returns:
         Parameters [1].
@@ -142,7 +152,8 @@ def attention_parameters(shape: Shape) -> Array:
     >>> float(attention_parameters(llama_3_8b))  # 4096·4096·2 + 2·4096·1024
     41943040.0
     """
-    grouped = 2 * shape.hidden * shape.heads * shape.head_dim + 2 * shape.hidden * shape.kv_heads * shape.head_dim
+    queries = (2 + shape.attention_gate) * shape.heads
+    grouped = shape.hidden * shape.head_dim * (queries + 2 * shape.kv_heads)
     query = where(
         shape.query_rank > 0,
         shape.hidden * shape.query_rank + shape.query_rank * shape.heads * shape.score_dim,
@@ -154,7 +165,25 @@ def attention_parameters(shape: Shape) -> Array:
         + shape.kv_rank * shape.heads * (shape.head_dim + shape.value_dim)
         + shape.heads * shape.value_dim * shape.hidden
     )
-    return where(shape.latent > 0, latent, grouped)
+    full = (1 - shape.linear_share) * where(shape.latent > 0, latent, grouped)
+    return full + shape.linear_share * linear_attention_parameters(shape)
+
+
+def linear_attention_parameters(shape: Shape) -> Array:
+    """Parameters of one block of linear attention, h·(2·K_l + 3·H_l)·d_l: queries and keys, values, gate and output.
+
+    Narrow matrices (a rate of decay for each head) and convolutions over four tokens are not counted.
+
+    Returns:
+        Parameters [1].
+
+    Source: Yang et al., "Gated delta networks", 2024, section 3.4; MiniMax, "MiniMax-01", 2025, section 2.2.
+
+    >>> shape = Shape(64, 5120, 24, 256, 4, 17408, 1, 248320, linear_heads=48, linear_key_heads=16, linear_dim=128)
+    >>> float(linear_attention_parameters(shape))  # 5120·(2·16 + 3·48)·128
+    115343360.0
+    """
+    return shape.hidden * (2 * shape.linear_key_heads + 3 * shape.linear_heads) * shape.linear_dim
 
 
 def dense_ffn_parameters(shape: Shape) -> Array:
@@ -322,7 +351,9 @@ def keys_per_query(sequence_length: Array, window: Array, causal: Array) -> Arra
 
 
 def attention_flops(shape: Shape, sequence_length: Array, causal: Array = 1.0) -> Array:
-    """Work of the attention core of one layer, forward, for one token: 2·keys·H·(d_qk + d_v).
+    """Work of the attention core of one average layer, forward, for one token: 2·keys·H·(d_qk + d_v).
+
+    Linear attention takes 8·H_l·d_l² at any length: it decays its state, corrects it, adds to it and reads it.
 
     Args:
         shape: the model.
@@ -332,14 +363,16 @@ def attention_flops(shape: Shape, sequence_length: Array, causal: Array = 1.0) -
     Returns:
         Floating-point operations, a multiply-add counted as two [FLOP].
 
-    Source: Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022, appendix A.
+    Source: Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022, appendix A;
+    Megatron-LM, `num_floating_point_operations`, 2026, for linear attention.
 
     >>> float(attention_flops(Shape(32, 4096, 32, 128, 8, 14336, 1, 128256), 8192))  # 4·(8192/2)·4096
     67108864.0
     """
     keys = (1 - shape.window_share) * keys_per_query(sequence_length, 0.0, causal)
     keys = keys + shape.window_share * keys_per_query(sequence_length, shape.window, causal)
-    return 2 * keys * shape.heads * (shape.score_dim + shape.output_dim)
+    full = (1 - shape.linear_share) * (2 * keys * shape.heads * (shape.score_dim + shape.output_dim))
+    return full + shape.linear_share * (8 * shape.linear_heads * shape.linear_dim**2)
 
 
 def forward_flops(shape: Shape, sequence_length: Array, causal: Array = 1.0) -> Array:
@@ -525,7 +558,7 @@ def attention_activations(shape: Shape, tensor: Array) -> Array:
     """Bytes one token leaves in one attention block: queries, keys, values and output, 2·(2H + 2K)·d_h/t.
 
     Latent attention keeps keys and values for each query head, and what these are made of, 2·(r_q + r_kv + d_rope),
-    which is not divided.
+    which is not divided. A gate is kept, 2·H·d_h/t; linear attention keeps 2·(2·K_l + 3·H_l)·d_l/t.
 
     Args:
         shape: the model.
@@ -541,7 +574,10 @@ def attention_activations(shape: Shape, tensor: Array) -> Array:
     """
     wide = 2 * shape.heads * (shape.score_dim + shape.output_dim) / 2
     keys = where(shape.latent > 0, wide, 2 * shape.kv_heads * shape.head_dim)
-    return 2 * (wide + keys) / tensor + where(shape.latent > 0, latent_activations(shape), 0.0)
+    gate = shape.attention_gate * shape.heads * shape.head_dim
+    full = 2 * (wide + keys + gate) / tensor + where(shape.latent > 0, latent_activations(shape), 0.0)
+    linear = 2 * (2 * shape.linear_key_heads + 3 * shape.linear_heads) * shape.linear_dim / tensor
+    return (1 - shape.linear_share) * full + shape.linear_share * linear
 
 
 def latent_activations(shape: Shape) -> Array:

@@ -335,10 +335,11 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "transformer",
         "transformer.attention_parameters",
         (
-            r"P_{attention} = 2 h H d_h + 2 h K d_h",
+            r"P_{attention} = (2 + \text{gate}) h H d_h + 2 h K d_h",
             r"P_{latent} = h r_q + r_q H (d_h + d_{rope}) + h (r_{kv} + d_{rope}) + r_{kv} H (d_h + d_v) + H d_v h",
         ),
     ),
+    ("transformer", "transformer.linear_attention_parameters", (r"P_{linear} = h (2 K_l + 3 H_l) d_l",)),
     (
         "transformer",
         "transformer.dense_ffn_parameters",
@@ -379,7 +380,11 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "transformer.keys_per_query",
         (r"keys = s \text{ (full), } w - \frac{w^2}{2 s} \text{ (causal), } w = min(s, \text{window})",),
     ),
-    ("transformer", "transformer.attention_flops", (r"F_{core} = 2 · keys · H (d_{qk} + d_v)",)),
+    (
+        "transformer",
+        "transformer.attention_flops",
+        (r"F_{core} = (1 - λ) · 2 · keys · H (d_{qk} + d_v) + λ · 8 H_l d_l^2",),
+    ),
     (
         "transformer",
         "transformer.forward_flops",
@@ -406,7 +411,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "transformer",
         "transformer.attention_activations",
-        (r"A_{attention} = \frac{2 (2 H + 2 K) d_h}{t}",),
+        (r"A_{attention} = \frac{2 (2 H + 2 K + \text{gate} · H) d_h}{t}",),
     ),
     ("transformer", "transformer.latent_activations", (r"A_{latent} = 2 (r_q + r_{kv} + d_{rope})",)),
     (
@@ -664,7 +669,8 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "serving",
         "serving.layer_weights",
         (
-            r"A = \frac{2 h H d}{t} + 2 h K_t d",
+            r"A = \frac{(2 + \text{gate}) h H d}{t} + 2 h K_t d",
+            r"A_{linear} = \frac{h (2 K_l + 3 H_l) d_l}{t}",
             r"A_{latent} = h (r_q + r_{kv} + d_r) + \frac{r_q H (d + d_r) + r_{kv} H (d + d_v) + H d_v h}{t}",
             r"F = \frac{g h f}{t}, \text{  } X = \frac{g h f_e}{t_e}, \text{  } \frac{E}{e} \text{ of them}",
         ),
@@ -673,7 +679,10 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "serving",
         "serving.serving_weights",
-        (r"W = \frac{L A w + L_{dense} F w + L_{experts} (\frac{E}{e} X w_x + S w)}{p} + 4 N_{head}",),
+        (
+            r"W = \frac{L A w + L_{dense} F w + L_{experts} (\frac{E}{e} X w_x + S w)}{p}"
+            r" + (4 - 2 \text{tied}) N_{head}",
+        ),
     ),
     ("serving", "serving.key_bytes", (r"κ_1 = 2 K_t d y \text{, or } (r_{kv} + d_r) y \text{ in latent attention}",)),
     (
@@ -681,7 +690,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "serving.kept_keys",
         (r"keys = (1 - \text{windows}) (1 - \text{linear}) s + \text{windows} · min(s, \text{window})",),
     ),
-    ("serving", "serving.sequence_bytes", (r"V = \frac{L κ_1 keys}{p}",)),
+    ("serving", "serving.sequence_bytes", (r"V = \frac{L}{p} (κ_1 keys + \frac{4 λ H_l d_l^2}{t})",)),
     ("serving", "serving.sequences_held", (r"C_{max} = a \frac{φ M - W - R}{V(s_i + \frac{3}{4} s_o)}",)),
     ("serving", "serving.dense_time", (r"T = \frac{N w}{η_b B} ⊕ \frac{2 N (m + m_h)}{η_c P}",)),
     ("serving", "serving.chosen_keys", (r"s = min(s, s_{top}) + \frac{s}{10}",)),

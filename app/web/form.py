@@ -131,6 +131,7 @@ FAMILIES = {
     "dots": "dots.llm",
     "ling": "Ling",
     "exaone": "EXAONE",
+    "trinity": "Arcee Trinity",
 }
 
 

@@ -14,6 +14,7 @@ from app.formulas.serving.disaggregation import pools_rate, transfer_bytes, tran
 from app.formulas.serving.kv_cache import sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingLoad
 from app.formulas.serving.serving_examples import GPU, LOSSLESS
+from app.formulas.transformer import parameters
 from app.plan.job.shape import shape_of
 
 CATALOG = load_catalog()
@@ -33,6 +34,55 @@ def test_a_token_of_deepseek_v3_leaves_35_kb_on_every_gpu_of_the_rank() -> None:
     # 61 layers · (512 + 64) · 1 byte = 35,136: latent attention's cache is not divided by tensor parallelism
     assert float(sequence_bytes(DEEPSEEK, Layout(), 1.0)) == 35_136
     assert float(sequence_bytes(DEEPSEEK, Layout(tensor=8), 1.0)) == 35_136
+
+
+@pytest.mark.parametrize(
+    ("key", "each"),
+    [
+        ("llama-3.2-3b", 28 * 2 * 8 * 128),
+        ("mistral-large-2", 88 * 2 * 8 * 128),
+        ("mistral-large-3", 61 * (512 + 64)),
+        ("command-r-35b", 40 * 2 * 64 * 128),
+        ("command-a", 16 * 2 * 8 * 128),  # the other 48 of 64 layers keep 4,096 keys
+        ("gemma-3-4b", 5 * 2 * 4 * 256),  # five of 34 layers keep all
+        ("glm-4.5", 92 * 2 * 8 * 128),
+        ("glm-4.7-flash", 47 * (512 + 64)),
+        ("minimax-m3", 60 * 2 * 4 * 128),  # all are kept, though few are read
+        ("minimax-text-01", 10 * 2 * 8 * 128),  # one layer of eight
+        ("qwen-3-next-80b-a3b", 12 * 2 * 2 * 256),
+        ("qwen-3.5-27b", 16 * 2 * 4 * 256),
+        ("kimi-linear-48b-a3b", 7 * (512 + 64)),
+        ("dots-llm1", 62 * 2 * 32 * 128),
+        ("phi-4", 40 * 2 * 10 * 128),
+        ("trinity-large", 15 * 2 * 8 * 128),
+    ],
+)
+def test_a_token_more_leaves_as_many_numbers_as_by_hand(key: str, each: int) -> None:
+    model = ServedModel(shape_of(CATALOG.models[key], prediction=False), kv_bytes=2.0)
+    more = sequence_bytes(model, Layout(), 100_001.0) - sequence_bytes(model, Layout(), 100_000.0)
+    assert float(more) == pytest.approx(2 * each, rel=1e-3)
+
+
+def test_a_sequence_of_qwen_3_5_27b_has_a_state_of_151_mb() -> None:
+    # 48 layers of 48 heads with 128 · 128 numbers in 32 bit, halved on two GPUs
+    model = ServedModel(shape_of(CATALOG.models["qwen-3.5-27b"], prediction=False))
+    assert float(sequence_bytes(model, Layout(), 0.0)) == 48 * 48 * 128**2 * 4
+    assert float(sequence_bytes(model, Layout(tensor=2), 0.0)) == 24 * 48 * 128**2 * 4
+
+
+@pytest.mark.parametrize("key", CATALOG.models)
+def test_weights_in_16_bit_take_two_bytes_a_parameter(key: str) -> None:
+    # less the norms, biases and routers, which serving does not count: 1.4 % of MPT 125M
+    shape = shape_of(CATALOG.models[key], prediction=False)
+    held = float(serving_weights(ServedModel(shape), Layout()))
+    assert held == pytest.approx(2 * float(parameters(shape)), rel=0.015)
+
+
+def test_both_embeddings_are_one_matrix_unless_stages_have_one_each() -> None:
+    # Llama 3.2 1B: 2 · 128,256 · 2,048 bytes more on two stages
+    model = ServedModel(shape_of(CATALOG.models["llama-3.2-1b"], prediction=False))
+    one, two = serving_weights(model, Layout()), 2 * serving_weights(model, Layout(pipeline=2))
+    assert float(two - one) == 3 * 2 * 128_256 * 2048
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from app.formulas.collectives.library import choose
 from app.formulas.training import goodput, memory
 from app.formulas.training import step as training_step
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
+from app.formulas.training.compute import linear_layers
 from app.formulas.training.exchanges import exchanges, layer_exchanges
 from app.plan.job import shape
 from tests.training_constants import constants, links
@@ -170,6 +171,16 @@ def test_adding_up_gradients_by_a_kernel_of_its_own():
     assert step(replace(par, data=256.0), soft=apart).accumulation == 0
     assert step(replace(par, sharding=3.0, sharding_group=64.0), soft=apart).accumulation == 0
     assert step(par).accumulation == 0
+
+
+@pytest.mark.parametrize("key", ["llama-3-8b", "deepseek-v3", "qwen-3.5-27b", "kimi-linear-48b-a3b", "trinity-large"])
+def test_the_products_of_a_layer_are_its_matrices(key: str):
+    model = shape.shape_of(CATALOG.models[key], prediction=False)
+    share = model.expert_share
+    held = transformer.attention_parameters(model) + (1 - share) * transformer.dense_ffn_parameters(model)
+    held = held + share * transformer.shared_expert_parameters(model)
+    layers = linear_layers(model, ALONE, SOFT)
+    assert sum(times * outputs * inputs for outputs, inputs, times, _ in layers) == pytest.approx(held)
 
 
 def test_the_optimizer_moves_fifty_bytes_a_parameter_and_more_where_the_loss_is_scaled():

@@ -55,6 +55,19 @@ def test_only_the_chosen_experts_are_active():
     assert float(transformer.active_parameters(DEEPSEEK)) == pytest.approx(36.7e9, rel=0.01)
 
 
+def test_three_layers_of_four_of_a_hybrid_have_linear_attention():
+    # Qwen 3.5 27B: 48 layers of 5,120·(2·16 + 3·48)·128 and 16 with a gate, 5,120·256·(3·24 + 2·4), a block of
+    # 3·5,120·17,408 and two norms in each of the 64, two embeddings of 248,320 and a last norm.
+    hybrid = shape_of(load_catalog().models["qwen-3.5-27b"])
+    attention = 48 * 115_343_360 + 16 * 104_857_600
+    others = 64 * (267_386_880 + 2 * 5120) + 2 * 248_320 * 5120 + 5120
+    assert float(transformer.parameters(hybrid)) == attention + others
+    # its core: a quarter of 2·(8,192/2)·24·2·256, and three quarters of 8·48·128², however long the sequence
+    assert float(transformer.attention_flops(hybrid, 8192)) == 0.25 * 100_663_296 + 0.75 * 6_291_456
+    longer = transformer.attention_flops(hybrid, 16384) - transformer.attention_flops(hybrid, 8192)
+    assert float(longer) == 0.25 * 100_663_296
+
+
 def test_training_takes_six_times_the_parameters_and_the_attention():
     # 6 FLOP a parameter, the input embedding not counted, and 6·L·h·s of causal attention.
     matrices = 8_030_261_248 - 128256 * 4096 - 65 * 4096

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from app.formulas.arrays import Array, maximum, minimum, where
 from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingConstants, ServingLoad, ServingRates
+from app.formulas.transformer import linear_attention_parameters
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,9 @@ class LayerWeights:
 def layer_weights(model: ServedModel, layout: Layout) -> LayerWeights:
     """Weights of one layer on one GPU.
 
-    Attention 2·h·H·d/t + 2·h·max(K/t, 1)·d; latent attention h·(r_q + r_kv + d_r) whole and its wide projections over
-    t; linear attention half as much again. Feed-forward g·h·f/t; E/e experts of g·h·f_e/t_e each.
+    Attention 2·h·H·d/t + 2·h·max(K/t, 1)·d, and h·H·d/t of a gate; latent attention h·(r_q + r_kv + d_r) whole and its
+    wide projections over t, the queries' from h where r_q = 0; in the share λ of the layers linear attention,
+    h·(2·K_l + 3·H_l)·d_l/t. Feed-forward g·h·f/t; E/e experts of g·h·f_e/t_e each.
 
     Returns:
         Weights [1].
@@ -47,16 +49,18 @@ def layer_weights(model: ServedModel, layout: Layout) -> LayerWeights:
     """
     shape, t = model.shape, layout.tensor
     query, key = shape.heads * shape.head_dim, key_heads(model, layout) * shape.head_dim
-    grouped = 2 * shape.hidden * query / t + 2 * shape.hidden * key
+    grouped = (2 + shape.attention_gate) * shape.hidden * query / t + 2 * shape.hidden * key
+    queries = where(shape.query_rank > 0, shape.query_rank, shape.hidden) * shape.heads * shape.score_dim
     wide = (
-        shape.query_rank * shape.heads * shape.score_dim
+        queries
         + shape.kv_rank * shape.heads * (shape.head_dim + shape.value_dim)
         + shape.heads * shape.value_dim * shape.hidden
     )
     latent = shape.hidden * (shape.query_rank + shape.kv_rank + shape.rope_dim) + wide / t
-    matrices = (2 + shape.gated) * shape.hidden
+    matrices, linear = (2 + shape.gated) * shape.hidden, linear_attention_parameters(shape) / t
+    full = where(shape.kv_rank > 0, latent, grouped)
     return LayerWeights(
-        attention=where(shape.kv_rank > 0, latent, grouped) * (1 + model.linear_share / 2),
+        attention=(1 - shape.linear_share) * full + shape.linear_share * linear,
         dense=matrices * shape.ffn_hidden / t,
         expert=matrices * shape.expert_ffn_hidden / layout.expert_tensor,
         experts=maximum(shape.experts, 1) / layout.expert,
@@ -91,7 +95,8 @@ def head_weights(model: ServedModel, layout: Layout) -> Array:
 def serving_weights(model: ServedModel, layout: Layout) -> Array:
     """Bytes of weights on one GPU, W: layers over p stages, embedding and head in 16 bit.
 
-    W = (L·A·w + L_dense·F·w + L_experts·(E/e·X·w_x + S·w))/p + 4·V·h/(t·a).
+    W = (L·A·w + L_dense·F·w + L_experts·(E/e·X·w_x + S·w))/p + 4·V·h/(t·a), half of the last where both are one matrix
+    and no stage has one of them alone.
 
     Returns:
         Bytes [B].
@@ -109,7 +114,8 @@ def serving_weights(model: ServedModel, layout: Layout) -> Array:
         + (shape.layers - shape.expert_layers) * weights.dense * model.dense_bytes
         + shape.expert_layers * (routed + weights.shared * model.dense_bytes)
     )
-    return layers / layout.pipeline + 4 * head_weights(model, layout)
+    matrices = 2 - shape.tied * where(layout.pipeline > 1, 0.0, 1.0)
+    return layers / layout.pipeline + 2 * matrices * head_weights(model, layout)
 
 
 def key_bytes(model: ServedModel, layout: Layout) -> Array:
@@ -145,20 +151,29 @@ def kept_keys(model: ServedModel, context: Array) -> Array:
     628.0
     """
     shape = model.shape
-    full = (1 - shape.window_share) * (1 - model.linear_share)
+    full = (1 - shape.window_share) * (1 - shape.linear_share)
     return full * context + shape.window_share * minimum(context, maximum(shape.window, 1.0))
 
 
 def sequence_bytes(model: ServedModel, layout: Layout, tokens: Array) -> Array:
-    """Bytes of keys and values of one sequence on one GPU, L·κ₁·kept/p [B].
+    """Bytes of keys and values of one sequence on one GPU, L·(κ₁·kept + λ·4·H_l·d_l²/t)/p [B].
 
-    Source: Kwon et al., "Efficient memory management for large language model serving with PagedAttention", 2023.
+    Linear attention keeps a state for each head in 32 bit, however long the sequence.
 
+    Source: Kwon et al., "Efficient memory management for large language model serving with PagedAttention", 2023; Yang
+    et al., "Gated delta networks", 2024.
+
+    >>> from dataclasses import replace
     >>> from app.formulas.serving.serving_examples import MODEL
     >>> sequence_bytes(MODEL, Layout(), 1000.0)  # 10·2000·1000
     20000000.0
+    >>> half = replace(MODEL.shape, linear_share=0.5, linear_heads=10, linear_dim=100)
+    >>> sequence_bytes(replace(MODEL, shape=half), Layout(), 1000.0)  # half of that, and 5·4·10·100²
+    12000000.0
     """
-    return model.shape.layers * key_bytes(model, layout) * kept_keys(model, tokens) / layout.pipeline
+    shape = model.shape
+    state = shape.linear_share * 4 * shape.linear_heads * shape.linear_dim**2 / layout.tensor
+    return shape.layers * (key_bytes(model, layout) * kept_keys(model, tokens) + state) / layout.pipeline
 
 
 def sequences_held(

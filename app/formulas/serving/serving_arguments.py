@@ -19,7 +19,6 @@ class ServedModel:
         dense_bytes: bytes of a weight outside the routed experts, w [B].
         expert_bytes: bytes of a weight of a routed expert, w_x [B].
         kv_bytes: bytes of one number in the cache of keys and values, y [B].
-        linear_share: share of the layers whose attention is linear and keeps no keys [1].
         sparse_keys: keys that sparse attention reads for a query, 0 where it reads all [1].
     """
 
@@ -27,7 +26,6 @@ class ServedModel:
     dense_bytes: Array = 2.0
     expert_bytes: Array = 2.0
     kv_bytes: Array = 2.0
-    linear_share: Array = 0.0
     sparse_keys: Array = 0.0
 
 

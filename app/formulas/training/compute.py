@@ -157,9 +157,11 @@ def forward_products(parallelism: Parallelism, software: Software) -> Array:
 def linear_layers(shape: Shape, parallelism: Parallelism, software: Software) -> list[Linear]:
     """The linear layers of one average layer, those of routed experts apart.
 
-    Queries, keys and values (H + 2K)·d_h/t wide, the output projection, and the feed-forward block
-    f/t wide in the dense layers; in layers of experts, the shared experts. Latent attention has two narrow
-    projections, r_q + r_kv + d_rope wide and not divided, and two that widen again, which some stacks repeat.
+    Queries, keys and values (H + 2K)·d_h/t wide, H·d_h/t more with a gate, the output projection, and the feed-forward
+    block f/t wide in the dense layers; in layers of experts, the shared experts. Latent attention has two narrow
+    projections, r_q + r_kv + d_rope wide and not divided, and two that widen again, which some stacks repeat; where
+    r_q = 0 the queries come straight from h. Linear attention is 2·(K_l + H_l)·d_l/t wide before its core and H_l·d_l/t
+    behind it.
 
     Returns:
         O, I, a and f of each, as `linear_layers_time` takes them [1].
@@ -176,15 +178,21 @@ def linear_layers(shape: Shape, parallelism: Parallelism, software: Software) ->
     widened = forward + parallelism.selective_recompute * software.selective_modules
     has_latent = any_(shape.latent > 0)
 
-    qkv = (shape.heads + 2 * shape.kv_heads) * shape.head_dim / t
+    full = 1 - shape.linear_share
+    qkv = ((1 + shape.attention_gate) * shape.heads + 2 * shape.kv_heads) * shape.head_dim / t
     if has_latent:
-        qkv = where(shape.latent > 0, shape.query_rank + shape.kv_rank + shape.rope_dim, qkv)
+        queries = where(shape.query_rank > 0, shape.query_rank, shape.heads * shape.score_dim / t)
+        qkv = where(shape.latent > 0, queries + shape.kv_rank + shape.rope_dim, qkv)
     output = shape.heads * shape.output_dim / t
-    layers: list[Linear] = [(qkv, hidden, 1.0, forward), (hidden, output, 1.0, forward)]
+    layers: list[Linear] = [(qkv, hidden, full, forward), (hidden, output, full, forward)]
     if has_latent:
         up_query, up_keys = shape.heads * shape.score_dim / t, shape.heads * (shape.head_dim + shape.value_dim) / t
-        layers.append((where(shape.latent > 0, up_query, 0.0), shape.query_rank, 1.0, widened))
-        layers.append((where(shape.latent > 0, up_keys, 0.0), shape.kv_rank, 1.0, widened))
+        layers.append((where(shape.latent > 0, up_query, 0.0), shape.query_rank, full, widened))
+        layers.append((where(shape.latent > 0, up_keys, 0.0), shape.kv_rank, full, widened))
+    if any_(shape.linear_share > 0):
+        keys, values = shape.linear_key_heads * shape.linear_dim / t, shape.linear_heads * shape.linear_dim / t
+        layers.append((2 * (keys + values), hidden, shape.linear_share, forward))
+        layers.append((hidden, values, shape.linear_share, forward))
     layers.append(((1 + shape.gated) * shape.ffn_hidden / t, hidden, 1 - share, forward))
     layers.append((hidden, shape.ffn_hidden / t, 1 - share, forward))
     if any_(share > 0):

@@ -45,6 +45,11 @@ def shape_of(model: Model, prediction: bool = True) -> Shape:
         parallel_block=float(model.parallel_block),
         node_limit=float(model.node_limit),
         embedding_row=float(model.active_embedding_row),
+        attention_gate=float(model.attention_gate),
+        linear_share=model.linear_share,
+        linear_heads=float(model.linear_heads or 0),
+        linear_key_heads=float(model.linear_key_heads or 0),
+        linear_dim=float(model.linear_head_dim or 0),
     )
 
 

@@ -115,7 +115,6 @@ def setting(question: Scenario, cluster: Cluster, network: DesignedNetwork | Non
         dense_bytes=WEIGHT_BYTES[kept.dense],
         expert_bytes=WEIGHT_BYTES[kept.experts],
         kv_bytes=CACHE_BYTES[kept.cache],
-        linear_share=entry.linear_share if entry else 0.0,
         sparse_keys=float(entry.sparse_keys or 0) if entry else 0.0,
     )
     return Setting(
@@ -133,7 +132,7 @@ def setting(question: Scenario, cluster: Cluster, network: DesignedNetwork | Non
 def family(model: ServedModel) -> str:
     """The family of architectures that a model belongs to: what an engine has kernels of its own for."""
     shape = model.shape
-    if model.linear_share:
+    if shape.linear_share:
         return "linear"
     if shape.kv_rank:
         return "latent"
