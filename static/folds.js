@@ -13,10 +13,16 @@ export function reveal(target) {
 
 export const targetOf = (hash) => (hash.length > 1 ? document.getElementById(decodeURIComponent(hash.slice(1))) : null);
 
+// What a row's page holds is looked for there: links made before it had one still lead to it.
+function seek(hash) {
+  const row = [...document.querySelectorAll("[data-holds]")].find(({ dataset }) => hash.startsWith(dataset.holds));
+  if (row) location.replace(row.querySelector("a").href + hash);
+}
+
 // After the browser went to a target: a field takes the focus, and what was folded comes into view.
 export function follow(hash) {
   const target = targetOf(hash);
-  if (!target) return;
+  if (!target) return seek(hash);
   if (reveal(target)) target.scrollIntoView();
   if (target.matches("input, select, textarea")) target.focus();
 }

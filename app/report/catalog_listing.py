@@ -44,6 +44,8 @@ REFERENCES = {
     "predecessor": "scale_out",
 }
 """Fields that name entries of another kind."""
+FEW = 3
+"""Entries that stand for their kind."""
 HIDDEN = frozenset({"key", "name", "source", "status", "year", "note", "prices", "date", "claims"})
 
 
@@ -113,6 +115,12 @@ class Kind:
     def count(self) -> int:
         """How many entries there are."""
         return len(self.entries)
+
+    @property
+    def summary(self) -> str:
+        """How many entries there are and the first few by name, as "12: A, B, C and others"."""
+        names = [entry.name for entry in self.entries[:FEW]]
+        return f"{self.count}: {', '.join(names)}{' and others' if self.count > FEW else ''}"
 
 
 def constant(name: str, estimate: Estimate, catalog: Catalog, *, ports: bool = False) -> Constant:
@@ -185,13 +193,15 @@ def _plain(value: object) -> str:
 
 
 def kind(name: str, catalog: Catalog) -> Kind:
-    """All entries of a kind, with the constants they share as columns."""
-    entries = tuple(listed(name, key, catalog) for key in catalog.kind(name))
+    """All entries of a kind, the newest first, with the constants they share as columns."""
+    entries = sorted(
+        (listed(name, key, catalog) for key in catalog.kind(name)), key=lambda entry: entry.year, reverse=True
+    )
     columns: dict[str, str] = {}
     if name not in CONSTANTS:
         for entry in entries:
             columns |= {field: value.name for field, value in entry.constants.items()}
-    return Kind(name, TITLES[name], entries, tuple(columns.items()))
+    return Kind(name, TITLES[name], tuple(entries), tuple(columns.items()))
 
 
 def matching(kinds: Iterable[Kind], sought: str) -> tuple[Kind, ...]:

@@ -413,9 +413,14 @@ def _catalog_part(loaded: Catalog, kind: str, key: str) -> dict[str, Any]:
     answer: dict[str, Any] = dict(_versions(loaded))
     if key:
         entry = loaded.kind(kind)[key]
-        answer |= {"kind": kind, "key": key, "entry": entry, "permalink": f"/catalog#{kind}-{key}"}
+        answer |= {
+            "kind": kind,
+            "key": key,
+            "entry": entry,
+            "permalink": f"/catalog/{kind}" + (f"#source-{key}" if kind == "sources" else f"/{key}"),
+        }
     elif kind:
-        answer |= {"kind": kind, "entries": loaded.kind(kind), "permalink": f"/catalog#{kind}"}
+        answer |= {"kind": kind, "entries": loaded.kind(kind), "permalink": f"/catalog/{kind}"}
     else:
         answer |= {"kinds": {name: loaded.kind(name) for name in KINDS}, "permalink": "/catalog"}
     if kind and kind != "sources":

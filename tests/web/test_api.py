@@ -214,6 +214,14 @@ def test_the_catalogue_comes_with_its_sources(client: TestClient) -> None:
     assert get(client, "/catalog/gpus")["entries"]["h100-sxm"] == entry["entry"]
 
 
+@pytest.mark.parametrize("part", ["/catalog", "/catalog/gpus", "/catalog/gpus/h100-sxm", "/catalog/sources/arithmetic"])
+def test_a_part_of_the_catalogue_names_the_page_that_shows_it(client: TestClient, part: str) -> None:
+    page, _, place = get(client, part)["permalink"].partition("#")
+    shown = client.get(page)
+    assert shown.status_code == 200
+    assert not place or f'id="{place}"' in shown.text
+
+
 def test_accuracy_reports_each_model(client: TestClient) -> None:
     answer = get(client, "/accuracy")
     assert answer["collectives"]["overall"]["count"] > 1000

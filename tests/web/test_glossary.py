@@ -68,8 +68,8 @@ def test_units_of_inputs_are_their_own() -> None:
     assert (units["message"], units["gpus"], units["model"], units["electricity"]) == ("B", "1", "", "USD/J")
 
 
-def test_the_method_page_has_the_glossary(client: TestClient) -> None:
-    page = client.get("/method").text
-    assert 'id="glossary"' in page
+def test_the_method_page_leads_to_the_glossary(client: TestClient) -> None:
+    assert 'id="glossary"' in client.get("/method").text
+    page = client.get("/method/glossary").text
     for name in ("oversubscription", "bisection_per_gpu", "projected", "cable_list"):
         assert f"<code>{name}</code>" in page

@@ -19,6 +19,7 @@ from app.plan.scenario import Scenario, group_of
 from app.units import show, show_difference
 from app.web import responses, settings, templating
 from app.web.application import create_app
+from app.web.pages import catalog_cloud
 from app.web.pages.sections import SECTIONS
 
 PAGES = ("/", "/compare", "/size", "/explore?gpu=h100-sxm&gpus=64", "/curves", "/catalog", "/method")
@@ -142,11 +143,12 @@ def test_every_number_leads_to_its_formula_or_its_sources_in_one_click(client: T
                 assert target[1:] in page.by_id, target
             counted += 1
     assert counted > 60
-    page, catalogue = get(client, "/plan/sources"), get(client, "/catalog")
-    sources = {href for element in page.all("a") if (href := element.get("href", "")).startswith("/catalog#source-")}
+    page, documents = get(client, "/plan/sources"), get(client, "/catalog/sources")
+    links = {element.get("href", "") for element in page.all("a")}
+    sources = {href for href in links if href.startswith("/catalog/sources#source-")}
     assert len(sources) > 5
     for source in sources:
-        assert source.partition("#")[2] in catalogue.by_id, source
+        assert source.partition("#")[2] in documents.by_id, source
 
 
 def test_an_explanation_shows_the_formula_with_this_plans_numbers(client: TestClient) -> None:
@@ -353,7 +355,7 @@ def test_below_a_sub_path_every_link_stays_below_it() -> None:
 
 EVERY_PAGE = (
     *PAGES, "/start", "/serve", "/serve/size", "/cost", "/fabric", "/all-reduce", "/accuracy", "/docs", "/brief",
-    "/calibrate", "/acceptance", "/catalog/gpus/h100-sxm",
+    "/calibrate", "/acceptance", "/catalog/gpus/h100-sxm", "/catalog/training", "/catalog/sources", "/method/glossary",
 )  # fmt: skip
 
 
@@ -452,6 +454,15 @@ def test_the_cloud_says_how_many_kinds_of_gpu_are_in_it_and_what_none_of_them_ca
     assert get(client, "/explore?gpu=h100-sxm&gpus=7").text("verdict") == (
         "No cluster of at most 7 of these GPUs can train Llama 3 70B."
     )
+
+
+def test_a_cloud_that_is_not_whole_yet_says_nothing_of_what_it_has_not_tried(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog_cloud, "PICTURE", 0)
+    first = get(client, "/explore?gpu=h100-sxm&gpu=a100-sxm&gpus=6").text()
+    assert "Of 1 of 2 kinds of GPU so far, none can train Llama 3 70B." in first
+    assert "No cluster" not in first
 
 
 # Every page ----------------------------------------------------------------------------------------------------------

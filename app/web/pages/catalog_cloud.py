@@ -79,9 +79,11 @@ def _picks(cloud: Cloud) -> dict[str, Candidate]:
 def _in_a_sentence(question: CloudQuestion, cloud: Cloud, catalog: Catalog) -> str:
     """What there is, as one would say it."""
     model = model_name(question.part(ModelRequest), catalog)
-    said = f"{len(cloud.spots):,} clusters of {plural(cloud.done, 'kind')} of GPU can train {model}"
+    said = f"{len(cloud.spots):,} clusters of {plural(len({spot.gpu for spot in cloud.spots}), 'kind')} of GPU can train {model}"
     if not cloud.front:
         none = f"No cluster of at most {question.gpus:,} of these GPUs can train {model}."
+        if not cloud.complete:
+            none = f"Of {cloud.done:,} of {plural(cloud.gpus, 'kind')} of GPU so far, none can train {model}."
         return f"{said}; none keeps every limit." if cloud.spots else none
     cheapest, soonest = (
         f"{spot.gpus:,} × {catalog.gpus[spot.gpu].name} on {catalog.scale_out[spot.scale_out].name} "

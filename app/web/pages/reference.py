@@ -62,6 +62,24 @@ async def catalogue(request: Request) -> Response:
     return await compute(request, lambda _: page(request, "catalog.html", _listing(catalog, sought)))
 
 
+@router.get("/catalog/{kind}")
+async def kind_of_entries(request: Request) -> Response:
+    """The entries of one kind side by side, or all documents."""
+    key, loaded = request.path_params["kind"], _catalog(request)
+    if key not in catalog_listing.TITLES:
+        raise ProblemError(404, "The catalogue has no such kind of entry. /catalog lists all.")
+
+    def work(_: Stopped) -> Response:
+        values: dict[str, Any] = {"key": key, "title": catalog_listing.TITLES[key]}
+        if key == "sources":
+            values |= {"kind": None, **_listing(loaded, "")}
+        else:
+            values |= {"kind": catalog_listing.kind(key, loaded)}
+        return page(request, "catalog_kind.html", values)
+
+    return await compute(request, work)
+
+
 @router.get("/catalog/{kind}/{key}")
 async def entry(request: Request) -> Response:
     """One entry with every constant, its range and its source."""
@@ -89,6 +107,12 @@ async def methods(request: Request) -> Response:
         return page(request, "method.html", values)
 
     return await compute(request, work)
+
+
+@router.get("/method/glossary")
+async def names(request: Request) -> Response:
+    """Every name of the API."""
+    return await compute(request, lambda _: page(request, "glossary.html", {"glossary": _glossary()}))
 
 
 @cache
