@@ -502,7 +502,7 @@ def cloud(whole: Cloud, catalog: Catalog, deadline: float | None = None, budget:
     subtitle = "Cost against time to train: each point is a cluster, the line joins those that no other beats in both"
     shown = [spot for spot in whole.spots if spot.time_to_train <= LONGEST_SHOWN]
     if not shown:
-        return nothing("No cluster of the catalogue does this job within ten years.", subtitle)
+        return nothing("None of the clusters tried does this job within ten years.", subtitle)
     if len(shown) < len(whole.spots):
         subtitle += f"; {len(whole.spots) - len(shown):,} that take over ten years stand in the file"
     times, money = [spot.time_to_train for spot in shown], [spot.cost for spot in shown]

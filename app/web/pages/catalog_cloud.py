@@ -79,7 +79,8 @@ def _picks(cloud: Cloud) -> dict[str, Candidate]:
 def _in_a_sentence(question: CloudQuestion, cloud: Cloud, catalog: Catalog) -> str:
     """What there is, as one would say it."""
     model = model_name(question.part(ModelRequest), catalog)
-    said = f"{len(cloud.spots):,} clusters of {plural(len({spot.gpu for spot in cloud.spots}), 'kind')} of GPU can train {model}"
+    kinds = plural(len({spot.gpu for spot in cloud.spots}), "kind")
+    said = f"{len(cloud.spots):,} clusters of {kinds} of GPU can train {model}"
     if not cloud.front:
         none = f"No cluster of at most {question.gpus:,} of these GPUs can train {model}."
         if not cloud.complete:
