@@ -374,7 +374,7 @@ def _too_many(choice: SwitchPair, cluster: Cluster, request: NetworkRequest, hos
             f"nodes of {cluster.nics_per_node} NICs, not {cluster.nodes:,}."
         )
         return Finding("error", "too-many-hosts", text, ("gpus", "topology"),
-                       "Use a rail-optimized or plain fat tree.", {"topology": "rail-optimized"})  # fmt: skip
+                       "Use a rail-optimised or plain fat tree.", {"topology": "rail-optimized"})  # fmt: skip
     if works and wanted_tiers:
         fewest = min(works)
         return Finding("error", "too-many-hosts", text, ("tiers", "gpus"), f"Use {fewest} tiers.", {"tiers": fewest})

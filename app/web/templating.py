@@ -21,6 +21,7 @@ from app import __version__
 from app.catalog.load import Catalog
 from app.plan.band import Band
 from app.plan.scenario import Scenario
+from app.plan.serving.serving_request import ServingQuestion
 from app.report.charts import svg
 from app.report.labels import capitalize_first, in_words, lower_first, words
 from app.studies.differences import is_unclear
@@ -260,6 +261,18 @@ def job_to_size(scenario: Scenario | None) -> dict[str, Any]:
     return {"deadline": "90 days"} | (scenario.only(*OF_THE_JOB).asked() if scenario else {})
 
 
+def _serving(scenario: Scenario | None) -> str:
+    """The question what this cluster serves, as the end of an address.
+
+    >>> _serving(Scenario(gpus=256)), _serving(ServingQuestion()), _serving(None)
+    ('?gpus=256', '', '')
+    """
+    if scenario is None:
+        return ""
+    query = ServingQuestion.of(scenario.model_copy(update={"workload": "serving"})).query()
+    return f"?{query}" if query else ""
+
+
 def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
     """What every template may use."""
     root = request.scope.get("root_path", "")
@@ -271,6 +284,7 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
     queries = dict.fromkeys(ABOUT_THE_SCENARIO, suffix) | {
         "/size": "?" + urlencode(job_to_size(scenario)),
         "/explore": f"?{job}" if job else "",
+        "/serve": _serving(scenario),
     }
 
     place = _place(path)

@@ -167,7 +167,7 @@ def test_titles_state_what_the_numbers_say():
     )
     assert "31\u202f%" in plan_charts.what_if(PLAN).layout.title.text
     tight = replace(PLAN, memory=replace(PLAN.memory, fits=False))
-    assert plan_charts.memory(tight).layout.title.text.startswith("Does not fit: needs 61")
+    assert plan_charts.memory(tight).layout.title.text == "Does not fit: needs 72\u202f% (65–79) of a GPU's memory."
 
 
 def test_markup_in_a_name_is_shown_as_text():

@@ -312,6 +312,16 @@ def test_changing_page_keeps_the_question(client: TestClient) -> None:
     assert addresses["/catalog"] == "/catalog"
 
 
+def test_serving_is_asked_of_the_same_cluster_and_back(client: TestClient) -> None:
+    there = get(client, "/?gpus=256&scale_out=roce-400").one("a", **{"data-page": "/serve"})["href"]
+    assert dict(parse_qsl(urlsplit(there).query)) == {"gpus": "256", "scale_out": "roce-400"}
+    serving = get(client, there)
+    assert "256 H100 SXM" in serving.text("verdict")
+    links = {element["data-page"]: element["href"] for element in serving.all("a") if "data-page" in element}
+    assert dict(parse_qsl(urlsplit(links["/"]).query)) == {"gpus": "256", "scale_out": "roce-400"}
+    assert get(client, "/").one("a", **{"data-page": "/serve"})["href"] == "/serve?gpus=1024"
+
+
 def test_a_finding_links_to_the_plan_that_heeds_it(client: TestClient) -> None:
     page = get(client, "/?gpus=1020")
     assert "1,020 GPUs do not fill nodes of 8" in page.text()
@@ -438,6 +448,14 @@ def test_a_deadline_leads_to_clusters_that_meet_it(client: TestClient) -> None:
     assert cheapest["time_to_train"] <= 200 * 86400
     assert f"{cheapest['gpus']:,} H100 SXM on InfiniBand NDR 400" in page.text("verdict")
     assert f"/?{cheapest['query']}" in {element.get("href") for element in page.all("a")}
+
+
+def test_where_infiniband_pays_says_of_how_many_gpus_it_judges(client: TestClient) -> None:
+    query = "gpu=h100-sxm&gpus=256&model=llama-3-8b&deadline=90+days"
+    (even,) = client.get(f"/api/v1/size?{query}").json()["break_even"]
+    assert f"With {even['points'][-1][0]} GPUs, the most that were tried on both, the model" in get(
+        client, f"/size?{query}"
+    ).text("sections")
 
 
 def test_the_size_form_keeps_what_was_typed(client: TestClient) -> None:

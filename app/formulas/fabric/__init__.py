@@ -6,7 +6,7 @@ The words, as the field uses them:
 - *host*: a network port of a node (a NIC, or one of its ports). A node has one host on every *rail*.
 - *leaf*: the switch hosts plug into; d ports face down, u face up. *Spine* joins leaves, *core* joins spines.
 - *oversubscription* o = d : u; 1 is non-blocking.
-- *rail-optimized*: NIC i of every node of a group plugs into the same leaf, so a group of nodes has R leaves.
+- *rail-optimised*: NIC i of every node of a group plugs into the same leaf, so a group of nodes has R leaves.
 - *unit*: the nodes that share one set of R leaves. A scalable unit is always built whole.
 - *plane*: one of several equal, independent networks; a NIC of several ports has one in each.
 

@@ -347,7 +347,7 @@ def _even_groups(leaf_up: Array, leaves: Array, spines: Array, spine_up: Array, 
 
 
 def design_tree(unchecked: FabricRequest) -> Design:
-    """Rail-optimized, plain and rail-only trees of one to four tiers."""
+    """Rail-optimised, plain and rail-only trees of one to four tiers."""
     reason, usable = unchecked.complaint()
     request = unchecked.computable(usable)
     spine_down = maximum(down_ports(request.spine_radix, request.spine_oversubscription), 1)

@@ -48,7 +48,7 @@ from app.report.charts.style import (
 from app.report.labels import RESOURCES, in_words, named
 from app.studies.board_brief import capital_lines
 from app.studies.step_timeline import NAMES, Segment, timeline
-from app.units import show
+from app.units import percent, show
 
 # Bars ----------------------------------------------------------------------------------------------------------------
 
@@ -284,14 +284,24 @@ def memory(plan: Plan) -> go.Figure:
     if total is None or capacity is None:
         return nothing("The memory need is not known.", subtitle)
     if plan.memory.fits:
-        title = f"Fits: {text(total)} of {show(capacity.typical, 'B')} is in use"
+        title = f"Fits: {_of_capacity(total, capacity)} of a GPU's memory is in use"
     else:
-        title = f"Does not fit: needs {text(total)}, a GPU holds {show(capacity.typical, 'B')}"
+        title = f"Does not fit: needs {_of_capacity(total, capacity)} of a GPU's memory"
     style = STYLES["memory"]
     bars = [Bar(named(part.name), part.size, style) for part in plan.memory.parts if part.size and part.size.typical]
     bars.append(Bar("Total", total, STYLES["accent"] if plan.memory.fits else STYLES["bad"]))
-    limit = f"usable {show(capacity.typical, 'B')}"
+    limit = f"all: {show(capacity.typical, 'B')}"
     return _bars(sentence(title), subtitle, bars, "Memory of one GPU", limit=capacity, limit_name=limit)
+
+
+def _of_capacity(total: Band, capacity: Band) -> str:
+    """A share of what programs find, which is more than the card is sold with: vendors' GB are 2³⁰ bytes.
+
+    >>> _of_capacity(Band(71e9, 81e9, 91e9, "B"), Band(85e9, 85e9, 85e9, "B"))
+    '95\\u202f% (84–107)'
+    """
+    low, typical, high = (size / capacity.typical for size in (total.low, total.typical, total.high))
+    return f"{percent(typical)} ({100 * low:.0f}–{100 * high:.0f})"
 
 
 def bisection(plan: Plan) -> go.Figure:

@@ -27,7 +27,7 @@ QUESTION = {
     "Limits": ("deadline", "budget", "budget_kind", "power_limit", "gpus"),
     "Job": ("model", "training_tokens", "sequence_length", "global_batch", "precision"),
 }
-PICTURE = 0.7
+PICTURE = 0.3
 """Seconds until there is a picture; the GPUs that are not in it are added after."""
 
 

@@ -44,9 +44,15 @@ async def serve_model(request: Request) -> Response:
         return await compute(request, lambda _: page(request, "serve.html", _content(request, bound, None), status=422))
 
     def work(_: object) -> Response:
-        return page(request, "serve.html", _content(request, bound, plan_answer(question, catalog, include=())))
+        content = _content(request, bound, plan_answer(question, catalog, include=()))
+        return page(request, "serve.html", content, scenario=_to_train(question))
 
     return await compute(request, work, heavy=is_heavy(question, catalog))
+
+
+def _to_train(question: ServingQuestion) -> Scenario:
+    """The plan of the same cluster that trains: what the links of the bar ask."""
+    return Scenario.model_construct(**{**vars(question), "workload": "training"})
 
 
 def _content(request: Request, bound: form.BoundForm, plan: Plan | None) -> dict[str, Any]:
