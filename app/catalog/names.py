@@ -12,6 +12,40 @@ LONGEST_NAME = 80
 """Letters beyond which a text is looked for among no names: it would take time, and it is none of them."""
 
 
+SPOKEN: Mapping[str, str] = {
+    "site.infrastructure": "Building, power and cooling for each watt",
+    "site.support": "Support and repair a year",
+    "site.pue": "PUE of the site",
+    "site.typical_share": "Average power of a busy node over its maximum",
+    "storage.write_per_gpu": "Rate at which checkpoints are written",
+    "storage.pause": "Pause for a checkpoint",
+    "products.efficiency": "Efficiency of matrix products",
+    "failures.rate": "How often a GPU fails",
+    "failures.restart": "Time of a restart",
+    "elementwise.bandwidth": "Memory bandwidth that elementwise kernels reach",
+    "communication.bucket": "Size of a bucket of gradients",
+    "communication.exposed_pipeline": "Traffic between stages that stays visible",
+    "communication.exposed_data": "Traffic of gradients that stays visible",
+    "communication.exposed_tensor": "Tensor-parallel traffic that stays visible",
+    "communication.scale_out": "Pace of the network while the step computes",
+    "experts.grouped": "Efficiency of experts' grouped products",
+    "experts.scale_up": "Exchange among experts inside a scale-up domain",
+    "step.straggler": "Spread of the nodes' step times",
+    "tcp.rate_per_gpu": "What a host copies over TCP for one GPU",
+    "pcie.usable_host": "Usable rate of PCIe through the host",
+    "infiniband.efficiency": "Usable share of an InfiniBand port's rate",
+    "roce.efficiency": "Usable share of a RoCE port's rate",
+}
+"""What people call numbers of the catalogue that move results, by entry and field."""
+ARCHITECTURE = "architecture-"
+OF_ARCHITECTURE: Mapping[str, str] = {
+    "products": "Matrix products",
+    "vendor_attention": "The vendor's attention kernels",
+    "open_attention": "FlashAttention-2",
+}
+"""The same of numbers that each GPU architecture has."""
+
+
 def words(field: str) -> str:
     """A field's name as words.
 
@@ -25,9 +59,17 @@ def words(field: str) -> str:
 
 
 def input_name(estimate: Estimate, catalog: Catalog) -> str:
-    """What one number of the catalogue is called where its entry is not in sight."""
+    """What one number of the catalogue is called where its entry is not in sight.
+
+    In the words of `SPOKEN` where it has some; else the entry's name and the field's.
+    """
     kind, _, rest = estimate.key.partition(".")
     entry, _, field = rest.rpartition(".")
+    if rest in SPOKEN:
+        return SPOKEN[rest]
+    if entry.startswith(ARCHITECTURE) and field in OF_ARCHITECTURE:
+        letters = words(entry.removeprefix(ARCHITECTURE)).replace("Cdna ", "CDNA ")
+        return f"{OF_ARCHITECTURE[field]} on {letters}"
     record: Any = catalog.kind(kind).get(entry)
     owner = getattr(record, "name", "") or words(entry or field)
     name = words(field) if entry else ""

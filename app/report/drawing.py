@@ -168,8 +168,7 @@ class Column(NamedTuple):
 def _unit(canvas: Canvas, cluster: Cluster, shape: FabricShape, unit: int, column: Column, spines: Box | None) -> None:
     """One group of nodes with its leaves, and the strokes between them and up; the first says what they are."""
     x, width, leaf_y, node_y = column
-    nodes = min(shape.nodes_per_unit, shape.nodes - unit * shape.nodes_per_unit) if shape.by_rail else shape.nodes
-    nodes = max(nodes, 0)
+    nodes = _nodes_of(shape, unit)
     canvas.frames.append(Box(round(x, 1), leaf_y - 10, round(width, 1), node_y - leaf_y + HIGH + 34, "unit"))
     if shape.by_rail and shape.units > 1:
         canvas.words(x + width / 2, node_y + HIGH + 17, f"unit {unit + 1:,}", "middle")
@@ -180,10 +179,11 @@ def _unit(canvas: Canvas, cluster: Cluster, shape: FabricShape, unit: int, colum
         leaves = [canvas.box(x + 6, leaf_y, width - 12, "leaf", plural(many, "leaf"), f"{many}")]
     else:
         start = x + (width - each * many) / 2
-        word = "rail" if shape.by_rail else "leaf"
+        word, before = ("rail", 0) if shape.by_rail else ("leaf", unit * many)
+        numbers = range(before + 1, before + many + 1)
         leaves = [
-            canvas.box(start + place * each + 1, leaf_y, each - 2, "leaf", f"{word} {place + 1}", f"{place + 1}")
-            for place in range(many)
+            canvas.box(start + place * each + 1, leaf_y, each - 2, "leaf", f"{word} {number:,}", f"{number:,}")
+            for place, number in enumerate(numbers)
         ]
     hosts = [*_nodes(canvas, cluster, nodes, x, width, node_y)]
     share = many if whole else 1
@@ -210,6 +210,12 @@ def _unit(canvas: Canvas, cluster: Cluster, shape: FabricShape, unit: int, colum
         if spines is not None:
             links = f"{shape.leaf_up} × {show(shape.uplink_rate, 'b/s')} up"
             canvas.words(0, leaf_y - 38, links + _each_spine(shape), kind="link")
+
+
+def _nodes_of(shape: FabricShape, unit: int) -> int:
+    """How many nodes stand under the leaves of a group."""
+    full = shape.nodes_per_unit if shape.by_rail else shape.leaf_down * shape.leaves_per_unit // shape.rails or 1
+    return max(min(full, shape.nodes - unit * full), 0)
 
 
 def _longest_way(canvas: Canvas, bars: list[Box], leaf_y: float, node_y: float) -> None:

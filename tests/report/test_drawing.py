@@ -106,6 +106,16 @@ def test_a_rail_and_the_longest_way_can_be_followed():
     assert not drawn(topology="torus-3d").ways
 
 
+def test_a_leaf_of_a_plain_tree_has_its_own_nodes_under_it():
+    """All 3,072 nodes once stood under each leaf."""
+    drawing = drawn(gpus=24_576, topology="fat-tree", scale_out="roce-400", nodes_per_unit=2, tiers=3)
+    nodes = [box for box in drawing.boxes if box.kind == "node"]
+    leaves = [box.text for box in drawing.boxes if box.kind == "leaf"]
+    assert len(nodes) == 3 * 2  # two under each of the three leaves drawn
+    assert leaves == ["leaf 1", "leaf 2", "leaf 1,536"]
+    assert not any("3,072 nodes ×" in box.text for box in nodes)
+
+
 def test_spare_ports_are_hollow_ticks():
     assert not drawn().ticks
     assert drawn(gpus=1016, management_links=4, nodes_per_unit=32).ticks

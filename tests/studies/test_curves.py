@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from app.catalog.load import load_catalog
+from app.catalog.load import estimates, load_catalog
+from app.catalog.names import SPOKEN
 from app.plan import communication
 from app.plan.all_reduce import all_reduce_times
 from app.plan.cluster import look_up
@@ -357,3 +358,19 @@ def test_bus_bandwidth_is_linear_beside_what_the_wire_carries(gpus: int, name: s
     timed = all_reduce_curves.all_reduce_over_sizes(Scenario(gpus=gpus), CATALOG, 1e9)
     assert timed.y_logarithmic
     assert timed.ceiling is None
+
+
+@pytest.mark.parametrize("wish", [{}, {"gpu": "mi300x", "gpus": 512, "scale_out": "roce-400"}])
+def test_what_moves_the_cost_is_named_as_people_say_it(wish):
+    """Names such as "Architecture hopper: products" and "Site: infrastructure" stood beside the bars."""
+    scenario = Scenario(**wish)
+    plan = evaluate(scenario, CATALOG)
+    names = [swing.name for swing in sensitivity.sensitivity(scenario, CATALOG, plan.training.parallelism).swings]
+    assert {"The price book", "Building, power and cooling for each watt", "PUE of the site"} <= set(names)
+    servers = {f"{platform.name}: " for platform in CATALOG.platforms.values()}
+    assert not [name for name in names if ": " in name and not name.startswith(tuple(servers))]
+
+
+def test_every_number_with_a_name_of_its_own_is_in_the_catalogue():
+    known = {key.partition(".")[2] for key in (estimate.key for estimate in estimates(CATALOG))}
+    assert set(SPOKEN) <= known
