@@ -618,8 +618,8 @@ def _limit_lines(deadline: float | None, budget: float | None) -> list[Values]:
 
 
 def _limit_names(deadline: float | None, budget: float | None) -> Iterator[Values]:
-    if deadline:
-        yield annotation(f"deadline {show(deadline, 's')}", math.log10(deadline), 1, "right", "top", yref="paper")
+    if deadline:  # at the foot: what is soonest and dearest has its name at the top
+        yield annotation(f"deadline {show(deadline, 's')}", math.log10(deadline), 0, "right", "bottom", yref="paper")
     if budget:
         yield annotation(f"budget {show(budget, 'USD')}", 0, math.log10(budget), "left", "bottom", xref="paper")
 
