@@ -27,9 +27,12 @@ export function follow(hash) {
   if (target.matches("input, select, textarea")) target.focus();
 }
 
+// What a section folds away once more, tables of its charts most of all, is printed where the reader opened it.
+const isOfPaper = (fold) => !fold.parentElement.closest(".section");
+
 let opened = [];
 addEventListener("beforeprint", () => {
-  opened = [...document.querySelectorAll("main details:not([open]):not(.noprint)")];
+  opened = [...document.querySelectorAll("main details:not([open]):not(.noprint)")].filter(isOfPaper);
   for (const fold of opened) if (!fold.closest(".noprint")) fold.open = true;
 });
 addEventListener("afterprint", () => {

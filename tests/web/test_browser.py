@@ -519,6 +519,19 @@ def test_the_brief_prints_on_two_sheets(page: Page, server: str, query: str) -> 
     assert len(re.findall(rb"/Type\s*/Page\b", sheets)) == 2
 
 
+def test_the_report_prints_on_fewer_than_ten_sheets_with_every_section_open(planner: Page) -> None:
+    shut = "document.querySelectorAll('.section:not([open])').length"
+    planner.evaluate("window.print = () => { window.printed = true }")
+    planner.evaluate(f"addEventListener('beforeprint', () => {{ window.shut = {shut} }})")
+    planner.locator("#fold-share > summary").click()
+    planner.get_by_role("button", name="Print this report").click()
+    planner.wait_for_function("() => window.printed")
+    expect(planner.locator("[data-from]")).to_have_count(0)
+    sheets = planner.pdf(format="A4")
+    assert planner.evaluate("window.shut") == 0
+    assert len(re.findall(rb"/Type\s*/Page\b", sheets)) < 10
+
+
 def test_a_change_leaves_the_former_bars_on_the_axes_of_the_new_ones(planner: Page, web: httpx.Client) -> None:
     planner.get_by_label("GPU", exact=True).select_option("b200-sxm")
     expect(planner.locator("#verdict")).to_contain_text("B200")
