@@ -31,8 +31,10 @@ PAGES = (
     "/how/costs.capital?price_node=$220K",
     "/all-reduce",
     "/calibrate",
+    "/cost",
     "/fabric",
     "/catalog",
+    "/catalog?q=b200",
     "/catalog/switches",
     "/catalog/training",
     "/catalog/sources",
@@ -46,8 +48,9 @@ PAGES = (
     "/nowhere",
 )
 OF_DEFAULTS = (
-    "/", "/compare", "/size?deadline=90+days&gpu=h100-sxm", "/serve", "/serve/size", "/all-reduce", "/fabric",
-    "/catalog", "/accuracy", "/method", "/acceptance", "/brief", "/curves", "/start",
+    "/", "/compare", "/cost", "/calibrate", "/explore?gpu=h100-sxm&gpus=256",
+    "/size?deadline=90+days&gpu=h100-sxm", "/serve", "/serve/size", "/all-reduce", "/fabric",
+    "/catalog", "/catalog/switches", "/accuracy", "/method", "/acceptance", "/brief", "/curves", "/start",
     "/plan/fabric", "/how/costs.capital", "/docs", "/nowhere",
 )  # fmt: skip
 WIDE, NARROW = 1440, 390
