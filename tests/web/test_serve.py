@@ -168,6 +168,16 @@ def test_a_plan_of_serving_is_the_answer_about_serving_with_fabric_cost_power_an
     assert client.get("/api/v1/plan", params={"gpus": 64}).json()["serving"] is None
 
 
+@pytest.mark.parametrize(
+    "query", ["b.workload=serving", "a.workload=serving&b.gpus=512", "c.workload=serving&c.gpus=8"]
+)
+def test_a_plan_that_serves_stands_beside_one_that_trains(client: TestClient, query: str) -> None:
+    page = client.get(f"/compare?{query}")
+    assert page.status_code == 200
+    assert "Replicas" in page.text
+    assert "Step time" in page.text
+
+
 def test_the_planner_leads_to_the_page_that_serves(client: TestClient) -> None:
     there = client.get("/?workload=serving&gpus=256&tpot_limit=40+ms", follow_redirects=False)
     assert there.status_code == 303

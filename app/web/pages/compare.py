@@ -169,7 +169,7 @@ def _comparison(
         if compared and len(scenarios) < len(LETTERS)
         else "",
         "asked_text": lambda field, value: form.shown(field.removeprefix("scenario."), value, catalog),
-        **(results_of(compared.plans[0]) if compared else {}),
+        **(results_of(compared.plans[0], others=compared.plans[1:]) if compared else {}),
     }
     return page(request, "compare.html", values, status=200 if compared else 422)
 

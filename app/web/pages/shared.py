@@ -65,9 +65,12 @@ def slices(answer: Plan, longest: float | None = None) -> Iterator[Slice]:
             start += value
 
 
-def results_of(part: Any, path: str = "") -> dict[str, Any]:
-    """What templates say of results: each by its name on the wire, those of a view, and what each is and rests on."""
-    by_path = {result.path: result for result in results(part, path)}
+def results_of(part: Any, path: str = "", others: Sequence[Any] = ()) -> dict[str, Any]:
+    """What templates say of results: each by its name on the wire, those of a view, and what each is and rests on.
+
+    ``others`` are of the same kind, and may have results that it lacks: a plan that serves beside one that trains.
+    """
+    by_path = {result.path: result for each in (*others, part) for result in results(each, path)}
 
     def rests_on(name: str) -> tuple[str, ...]:
         value = by_path[name].value
