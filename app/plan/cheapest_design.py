@@ -161,8 +161,7 @@ def choose_all(
         for choices, cluster, request in asked
     ]
     chosen = {key: found for key in keys if (found := _KEPT.get(key))}
-    searches = [_Search(*key) for key in dict.fromkeys(keys) if key not in chosen]
-    if searches:
+    for searches in _portions(_Search(*key) for key in dict.fromkeys(keys) if key not in chosen):
         designs, begin = designed_together([request for search in searches for request in search.requests()]), 0
         for search in searches:
             begin = search.take(designs, begin)
@@ -174,6 +173,24 @@ def choose_all(
                     del _KEPT[next(iter(_KEPT))]
                 _KEPT[search.asked] = found
     return [chosen[key] for key in keys]
+
+
+MOST_TOGETHER = 16_384
+"""Fabrics that are designed together: a hundred thousand, as the whole catalogue asks, took 150 MB for a moment."""
+
+
+def _portions(searches: Iterable["_Search"]) -> Iterator[list["_Search"]]:
+    """Searches in their order, so many together that they have about as many fabrics as may be designed at once."""
+    portion: list[_Search] = []
+    fabrics = 0
+    for search in searches:
+        portion.append(search)
+        fabrics += sum(wanted.many for wanted in search.wanted.values())
+        if fabrics >= MOST_TOGETHER:
+            yield portion
+            portion, fabrics = [], 0
+    if portion:
+        yield portion
 
 
 class _Search:

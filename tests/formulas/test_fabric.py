@@ -1,5 +1,7 @@
 """Fabrics: published designs, worked examples, and what holds for every cluster."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -287,3 +289,16 @@ def test_a_hundred_thousand_designs_take_less_time_than_ten_thousand_one_by_one(
     assert at_once().leaf_switches.size >= 100_000
     single = seconds(lambda: [design(int(-(-count // 8)), 8, 64) for count in gpus[:100]], times=3)
     assert seconds(at_once, times=2) < 100 * single
+
+
+def test_many_fabrics_are_designed_a_few_thousand_at_a_time(monkeypatch):
+    """A study asks about a hundred thousand, whose 720 uplinks have 30 divisors each."""
+    request = FabricRequest(np.arange(100, 20_100), 8, 1440, 1440, tiers=3, layout=layouts.FAT_TREE)
+    tracemalloc.start()
+    together = fabric_design.design(request)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * sum(field.nbytes for field in together)
+    monkeypatch.setattr(tree, "ROWS", 2**20)
+    for name, one, at_once in zip(together._fields, together, fabric_design.design(request), strict=True):
+        np.testing.assert_array_equal(one, at_once, err_msg=name)

@@ -351,7 +351,9 @@ def test_a_network_that_cannot_be_built_has_no_verdict_in_days(asked: dict[str, 
     [{}, {"topology": "fat-tree"}, {"oversubscription": 2.0}, {"topology": "dragonfly"}, {"spine_policy": "rail"}],
     ids=str,
 )
-def test_fabrics_that_are_chosen_together_are_those_chosen_alone(wish: dict[str, Any]) -> None:
+def test_fabrics_that_are_chosen_together_are_those_chosen_alone(
+    wish: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     hardware = ("h100-sxm", 2), ("h100-sxm", 17), ("gb200", 130), ("l40s", 64), ("h100-sxm", 600)
     asked = []
     for (gpu, nodes), scale_out in itertools.product(hardware, ("infiniband-ndr", "roce-800")):
@@ -361,6 +363,10 @@ def test_fabrics_that_are_chosen_together_are_those_chosen_alone(wish: dict[str,
     prices = PriceList.of(PriceRequest(), TYPICAL)
     cheapest_design._KEPT.clear()
     together = cheapest_design.choose_all(asked, prices)
+    monkeypatch.setattr(cheapest_design, "MOST_TOGETHER", 40)
+    cheapest_design._KEPT.clear()
+    in_portions = cheapest_design.choose_all(asked, prices)
+    assert [choice for choice, _, _ in in_portions] == [choice for choice, _, _ in together]
     for (choices, found, request), (choice, design, _) in zip(asked, together, strict=True):
         cheapest_design._KEPT.clear()
         alone, its_design, _ = cheapest_design.choose(choices, found, request, prices)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -69,9 +69,31 @@ def smallest_divisor(number: Array, least: Array) -> Array:
     >>> int(smallest_divisor(32, 12)), int(smallest_divisor(72, 32))
     (16, 36)
     """
-    divisors = _all_divisors(number)
-    chosen: Array = np.where(divisors >= _apart(least), divisors, divisors[..., -1:]).min(axis=-1)
-    return chosen
+
+    def smallest(divisors: NDArray[np.int64], least: Array) -> Array:
+        chosen: Array = np.where(divisors >= least, divisors, divisors[..., -1:]).min(axis=-1)
+        return chosen
+
+    return _over_divisors(smallest, number, least)
+
+
+ROWS = 4096
+"""Numbers whose divisors are looked at together. A study asks about a hundred thousand, and the table of all their
+divisors took 150 MB where it was laid out at once."""
+
+
+def _over_divisors(rule: Callable[..., Array], number: Array, *others: Array) -> Array:
+    """A rule about the divisors of each number, which stand on a last axis, and other values of the same rows."""
+    columns = np.broadcast_arrays(number, *others)
+    if columns[0].size <= ROWS:
+        return rule(_all_divisors(columns[0]), *map(_apart, columns[1:]))
+    flat = [column.ravel() for column in columns]
+    results = []
+    for begin in range(0, flat[0].size, ROWS):
+        numbers, *beside = (column[begin : begin + ROWS] for column in flat)
+        results.append(rule(_all_divisors(numbers), *map(_apart, beside)))
+    joined: Array = np.concatenate(results).reshape(columns[0].shape)
+    return joined
 
 
 def _all_divisors(number: Array) -> NDArray[np.int64]:
@@ -338,12 +360,15 @@ def _even_groups(leaf_up: Array, leaves: Array, spines: Array, spine_up: Array, 
     A group has s spines, s a divisor of a leaf's uplinks; the groups share the leaves evenly, and the links up of a
     group divide by the cores.
     """
-    sizes = np.maximum(_all_divisors(leaf_up), 1)
-    leaves, spines, spine_up, cores = map(_apart, (leaves, spines, spine_up, cores))
-    groups = np.maximum(spines // sizes, 1)
-    shared = (spines % sizes == 0) & (leaves % groups == 0)
-    even: Booleans = (shared & (sizes * spine_up % np.maximum(cores, 1) == 0)).any(axis=-1)
-    return even
+
+    def even(divisors: Array, leaves: Array, spines: Array, spine_up: Array, cores: Array) -> Array:
+        sizes = np.maximum(divisors, 1)
+        groups = np.maximum(spines // sizes, 1)
+        shared = (spines % sizes == 0) & (leaves % groups == 0)
+        divides: Array = (shared & (sizes * spine_up % np.maximum(cores, 1) == 0)).any(axis=-1)
+        return divides
+
+    return _over_divisors(even, leaf_up, leaves, spines, spine_up, cores)
 
 
 def design_tree(unchecked: FabricRequest) -> Design:

@@ -106,7 +106,7 @@ def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
     return page(request, "all_reduce.html", values, scenario=scenario)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _swept(scenario: Scenario, loaded: Catalog, message: float) -> Mapping[str, curve.Curve]:
     """The curves of the explorer."""
     curves = {
