@@ -108,7 +108,10 @@ class Band:
     )
     sources: tuple[str, ...] = result("", "Sources", "Keys of the sources that it rests on.", default=())
     projected: bool = result(
-        "", "Projected", "Whether it rests on what is announced or projected, not on sale.", default=False
+        "",
+        "Projected",
+        "Whether it rests on what is announced or projected, not on sale; left out if not.",
+        default=False,
     )
 
 

@@ -42,8 +42,12 @@ ESTIMATE: Mapping[str, Declaration] = {
 NOT_FINITE = frozenset({(Band, "low"), (Band, "high"), (Term, "value"), (Training, "availability")})
 """Numbers that may be infinite, or not a number where there is nothing to run: JSON writes both as null."""
 
-LEFT_OUT: Mapping[Any, Collection[str]] = {Plan: ("explanations",), Training: ("alternatives", "cloud")}
-"""Parts that come where they are asked for: see `app.web.selection`."""
+LEFT_OUT: Mapping[Any, Collection[str]] = {
+    Plan: ("explanations",),
+    Training: ("alternatives", "cloud"),
+    Band: ("projected",),
+}
+"""Parts that come where they are asked for, or say something: see `app.web.selection`."""
 
 
 class AnswerSchemas:

@@ -53,7 +53,7 @@ def _written(request: Request, answer: Any, selected: Selection) -> Response:
 def _json(request: Request, answer: Any, selected: Selection | None = None) -> bytes:
     """An answer as JSON, its links below the sub-path."""
     linked = answers.with_root_path(answer, request.app.state.settings.root_path)
-    return to_json(selected.of(linked) if selected else linked)
+    return selected.text(linked) if selected else to_json(linked)
 
 
 # Routes --------------------------------------------------------------------------------------------------------------

@@ -134,6 +134,13 @@ SELECTION: Mapping[str, Schema] = {
         f"{', '.join(f'`{name}`' for name in ALWAYS)} always come.",
         "schema": {"type": "string", "maxLength": 10_000, "examples": ["model_version,findings.code"]},
     },
+    "exclude": {
+        "name": "exclude",
+        "in": "query",
+        "description": "Parts of the answer to leave out, by their dotted names, between commas: `scenario`, or "
+        "`fabric.bill_of_materials`; `sources` are those of every band.",
+        "schema": {"type": "string", "maxLength": 10_000, "examples": ["permalink"]},
+    },
     "include": {
         "name": "include",
         "in": "query",

@@ -10,6 +10,7 @@ from app.catalog.names import did_you_mean, nearest
 from app.plan.band import Quantity
 from app.web import problems
 from app.web.problems import FieldProblem
+from app.web.responses import to_json
 
 LONG: Mapping[str, str] = {
     "alternatives": "training.alternatives",
@@ -17,7 +18,9 @@ LONG: Mapping[str, str] = {
     "explanations": "explanations",
 }
 """Parts of a plan that are left out unless `include` names them, by the names it knows them by."""
-PARTS = frozenset({"fields", "include"})
+SOURCES = "sources"
+"""What `exclude` leaves out of every band, by this name alone."""
+PARTS = frozenset({"fields", "include", "exclude"})
 """The fields of a query string that select parts of the answer; they may repeat."""
 ALWAYS = ("model_version", "catalog_version", "findings")
 """What every answer says, whatever is asked of it."""
@@ -33,10 +36,12 @@ class Selection:
     Attributes:
         names: the parts that are asked for, none for all.
         include: long parts, keys of `LONG`, which are written too.
+        exclude: the parts that are left out.
     """
 
     names: tuple[str, ...] = ()
     include: frozenset[str] = frozenset()
+    exclude: frozenset[str] = frozenset()
 
     @property
     def long(self) -> frozenset[str]:
@@ -46,14 +51,22 @@ class Selection:
 
     def of(self, answer: Any) -> Any:
         """The answer with the parts that are written."""
-        if self.names:
-            return _with(answer, _tree((*ALWAYS, *self.names)))
-        left_out = [path for part, path in LONG.items() if part not in self.include]
-        if hasattr(answer, "plans"):
-            left_out = [f"plans.{path}" for path in left_out]
-        return _without(answer, _tree(tuple(left_out)))
+        left_out = set(self.exclude - {SOURCES})
+        if not self.names:
+            before = "plans." if hasattr(answer, "plans") else ""
+            left_out |= {before + path for part, path in LONG.items() if part not in self.include}
+        written = _with(answer, _tree((*ALWAYS, *self.names))) if self.names else answer
+        written = _without(written, _tree(tuple(left_out)))
+        return _without_sources(written) if SOURCES in self.exclude else written
+
+    def text(self, answer: Any) -> bytes:
+        """The same as JSON. That a band rests on what is on sale goes without saying, unless it is asked for."""
+        text = to_json(self.of(answer))
+        return text if any(_last(name) == "projected" for name in self.names) else text.replace(_ON_SALE, b"")
 
 
+_ON_SALE = b',"projected":false'
+"""As nothing but a field of a record is written: in a text its quotes would be escaped."""
 ALL = Selection()
 """Nothing in particular: all but the long parts."""
 
@@ -64,28 +77,38 @@ def _meet(path: str, name: str) -> bool:
 
 
 def selection(query: dict[str, Any], answer: type) -> Selection:
-    """Take `fields` and `include` out of the fields of a query string: names between commas, each field once or more.
+    """Take what selects parts out of the fields of a query string: names between commas, each field once or more.
 
     Raises:
-        ProblemError: a name that this kind of answer does not have.
+        ProblemError: a name that this kind of answer does not have, or one to leave out that always comes.
     """
     if PARTS.isdisjoint(query):
         return ALL
-    names, include = (_names(query.pop(part, ()), part) for part in ("fields", "include"))
+    names, include, exclude = (_names(query.pop(part, ()), part) for part in ("fields", "include", "exclude"))
+    always = [name for name in exclude if name.partition(".")[0] in ALWAYS]
+    if always:
+        detail = f"“{always[0]}” always comes."
+        raise problems.invalid([FieldProblem(pointer="#/exclude", detail=detail)])
     unknown = [("include", name, tuple(LONG)) for name in include if name not in LONG]
-    for name in names:
-        tree = _known(answer)
-        for step in name.split("."):
-            if tree is None:
-                break
-            if step not in tree:
-                unknown.append(("fields", name, _every(answer)))
-                break
-            tree = tree[step]
+    for part, several in (("fields", names), ("exclude", exclude)):
+        strange = (name for name in several if not _has(answer, name) and (part, name) != ("exclude", SOURCES))
+        unknown += [(part, name, _every(answer)) for name in strange]
     if unknown:
         wrong = enumerate(unknown[:100])
         raise problems.invalid([_unknown(*each, advised=number < MOST_ADVISED) for number, each in wrong])
-    return Selection(tuple(names), frozenset(include))
+    return Selection(tuple(names), frozenset(include), frozenset(exclude))
+
+
+def _has(answer: type, name: str) -> bool:
+    """Whether this kind of answer has a part of that dotted name."""
+    tree = _known(answer)
+    for step in name.split("."):
+        if tree is None:
+            return True
+        if step not in tree:
+            return False
+        tree = tree[step]
+    return True
 
 
 def _names(texts: tuple[str, ...], field: str) -> list[str]:
@@ -152,12 +175,23 @@ def _without(part: Any, tree: Tree | None) -> Any:
     """A part without the names where the tree ends."""
     if not tree or part is None:
         return part
-    if isinstance(part, tuple):
+    if isinstance(part, tuple | list):
         return [_without(inner, tree) for inner in part]
     inside: Mapping[str, Any] = part if isinstance(part, Mapping) else vars(part)
     return {
         name: _without(value, tree.get(name, {})) for name, value in inside.items() if name not in tree or tree[name]
     }
+
+
+def _without_sources(part: Any) -> Any:
+    """A part whose bands do not say their sources."""
+    if isinstance(part, tuple | list):
+        return [_without_sources(inner) for inner in part]
+    if isinstance(part, Mapping) or is_dataclass(part):
+        inside: Mapping[str, Any] = part if isinstance(part, Mapping) else vars(part)
+        band = inside.keys() >= {"typical", "unit", SOURCES}
+        return {name: _without_sources(value) for name, value in inside.items() if not (band and name == SOURCES)}
+    return part
 
 
 # What an answer has --------------------------------------------------------------------------------------------------

@@ -68,8 +68,8 @@ def with_known_values(schema: Any) -> Any:
 
     The document itself leaves them open: the catalogue grows, and more texts with units are read than a pattern says.
     """
-    if isinstance(schema, list):  # without `fields`: what is selected of an answer lacks the rest
-        return [with_known_values(one) for one in schema if one != {"$ref": "#/components/parameters/fields"}]
+    if isinstance(schema, list):  # without `fields` and `exclude`: what is selected of an answer lacks the rest
+        return [with_known_values(one) for one in schema if one not in SELECTING]
     if not isinstance(schema, dict):
         return schema
     if known := KNOWN.get(schema.get("x-catalog", "")):
@@ -108,6 +108,7 @@ def texts(unit: str, low: float, high: float, *, zero: bool) -> str:
     return rf"^({'|'.join(alternatives)})$"
 
 
+SELECTING = tuple({"$ref": f"#/components/parameters/{name}"} for name in ("fields", "exclude"))
 SYMBOLS = {
     "B": ("B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"),
     "B/s": ("Mb/s", "Gb/s", "Tb/s", "MB/s", "GB/s", "TB/s"),

@@ -764,9 +764,9 @@ def test_every_operation_is_described(client: TestClient) -> None:
 def test_a_question_has_one_schema_for_query_and_body(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     asked = [one["$ref"].rpartition("/")[2] for one in document["paths"][f"{API}/plan"]["get"]["parameters"]]
-    *asked, fields, include = asked
+    *asked, fields, exclude, include = asked
     assert asked == list(document["components"]["schemas"]["Scenario"]["properties"]) == list(Scenario.model_fields)
-    assert (fields, include) == ("fields", "include")
+    assert (fields, exclude, include) == ("fields", "exclude", "include")
 
 
 def test_the_document_keeps_the_rules_that_linters_have(client: TestClient) -> None:

@@ -84,6 +84,51 @@ def test_bodies_are_selected_from_by_their_address(client: TestClient) -> None:
     assert wanted["explanations"]
 
 
+def without(part: Any, name: str) -> Any:
+    """A part without any field of that name."""
+    if isinstance(part, list):
+        return [without(inner, name) for inner in part]
+    if isinstance(part, dict):
+        return {key: without(value, name) for key, value in part.items() if key != name}
+    return part
+
+
+def test_parts_that_are_excluded_are_left_out_and_the_rest_stays(client: TestClient) -> None:
+    whole = asked(client, f"plan?{JOB}")
+    found = asked(client, f"plan?{JOB}&exclude=scenario,fabric.bill_of_materials&exclude=all_reduce.alternatives.time")
+    del whole["scenario"]
+    del whole["fabric"]["bill_of_materials"]
+    for other in whole["all_reduce"]["alternatives"]:
+        del other["time"]
+    assert found == whole
+
+
+def test_sources_are_excluded_from_every_band(client: TestClient) -> None:
+    whole, found = asked(client, f"plan?{JOB}"), asked(client, f"plan?{JOB}&exclude=sources")
+    assert whole["fabric"]["cost"]["sources"]
+    assert found == without(whole, "sources")
+    part = asked(client, f"plan?{JOB}&fields=fabric.cost,fabric.switch&exclude=sources,fabric.cost.high")
+    assert part["fabric"] == {
+        "switch": whole["fabric"]["switch"],
+        "cost": {name: whole["fabric"]["cost"][name] for name in ("low", "typical", "unit")},
+    }
+
+
+def test_a_plan_for_a_program_is_small(client: TestClient) -> None:
+    """Names that programs rely on take most of a plan: its bands with their sources, the scenario and the bill."""
+    assert len(client.get("/api/v1/plan").content) < 37_000
+    spare = "sources,scenario,fabric.bill_of_materials,fabric.slot,all_reduce.alternatives,training.groups"
+    assert len(client.get(f"/api/v1/plan?exclude={spare}").content) < 15_000
+
+
+def test_only_what_is_not_on_sale_is_said_to_be_projected(client: TestClient) -> None:
+    assert b'"projected"' not in client.get(f"/api/v1/plan?{JOB}").content
+    early = asked(client, "fabric?gpu=gb200&gpus=72&scale_out=infiniband-gdr")
+    assert early["fabric"]["cost"]["projected"] is True
+    named = asked(client, f"plan?{JOB}&fields=fabric.cost.typical,fabric.cost.projected")
+    assert named["fabric"]["cost"]["projected"] is False
+
+
 def test_asking_for_a_long_part_by_name_makes_it(client: TestClient) -> None:
     found = asked(client, f"plan?{JOB}&fields=training.alternatives,explanations")
     assert found["training"]["alternatives"]
@@ -96,6 +141,8 @@ def test_asking_for_a_long_part_by_name_makes_it(client: TestClient) -> None:
         ("fields=training.steptime", "#/fields", "Did you mean training.step_time"),
         ("fields=training.step_time.typical.more", "#/fields", "no part"),
         ("include=everything", "#/include", "no part"),
+        ("exclude=training.steptime", "#/exclude", "Did you mean training.step_time"),
+        ("exclude=findings.message", "#/exclude", "always comes"),
         ("fields=" + "x," * 201, "#/fields", "at most 200"),
     ],
 )
