@@ -22,8 +22,8 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from app import units
 from app.catalog.entries import Ref, marked
-from app.catalog.load import KEY, Catalog
-from app.catalog.names import did_you_mean, entries_called, nearest
+from app.catalog.load import Catalog
+from app.catalog.names import LONGEST_NAME, did_you_mean, entries_called, nearest
 from app.plan.site_calibration import read_calibration
 from app.units import Bandwidth, Bytes, Dollars, DollarsPerJoule, DollarsPerSecond, Number, PerSecond, Seconds, Watts
 
@@ -133,7 +133,8 @@ class Key(Ref):
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """Open text: a client made today can name an entry of tomorrow, or of one operator's own catalogue."""
-        return {"type": "string", "pattern": KEY, "examples": [self.example], "x-catalog": self.kind}
+        bounds = {"minLength": 1, "maxLength": LONGEST_NAME}
+        return {"type": "string", **bounds, "examples": [self.example], "x-catalog": self.kind}
 
 
 GpuKey = Annotated[str, Key("gpus", example="h100-sxm")]

@@ -39,7 +39,9 @@ ESTIMATE: Mapping[str, Declaration] = {
     "spread": Declaration("", "Spread", "Whether its range is drawn from."),
 }
 """An estimate's fields: the catalogue lies below what declares results."""
-NOT_FINITE = frozenset({(Band, "low"), (Band, "high"), (Term, "value"), (Training, "availability")})
+NOT_FINITE = frozenset(
+    {(Band, "low"), (Band, "high"), (Term, "value"), (Training, "availability"), (Training, "straggler")}
+)
 """Numbers that may be infinite, or not a number where there is nothing to run: JSON writes both as null."""
 
 LEFT_OUT: Mapping[Any, Collection[str]] = {

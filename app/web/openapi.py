@@ -26,7 +26,7 @@ from app.studies.own_sweep import CalibrateQuestion
 from app.studies.serving_sizing import ServeSizeQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import RESULTS, Grid
-from app.web import problems, sweep_cursor
+from app.web import examples, problems, sweep_cursor
 from app.web.answer_schemas import AnswerSchemas, Schema
 from app.web.problems import MEDIA_TYPE, Problem
 from app.web.responses import JSON
@@ -147,7 +147,11 @@ SELECTION: Mapping[str, Schema] = {
         "description": "Long parts of a plan, between commas: "
         + ", ".join(f"`{name}` (`{path}`)" for name, path in LONG.items())
         + ".",
-        "schema": {"type": "array", "maxItems": MOST_NAMES, "items": {"type": "string", "enum": list(LONG)}},
+        "schema": {
+            "type": "array",
+            "maxItems": MOST_NAMES,
+            "items": {"anyOf": [{"type": "string", "enum": list(LONG)}, {"$ref": "#/components/schemas/field.blank"}]},
+        },
         "style": "form",
         "explode": False,
     },
@@ -430,7 +434,16 @@ def fields(model: type[BaseModel]) -> dict[str, Schema]:
     """The JSON schema of each field; ``nullable`` where JSON's null means the default too."""
     model_schema = model.model_json_schema()
     named: Mapping[str, Schema] = model_schema.get("$defs", {})
-    return {name: _field(schema, named) for name, schema in model_schema["properties"].items()}
+    return {name: _exemplified(name, _field(schema, named)) for name, schema in model_schema["properties"].items()}
+
+
+def _exemplified(name: str, schema: Schema) -> Schema:
+    """A field with an example, where neither a default nor a list of values is one, and it is not true or false."""
+    if schema.keys() & {"default", "enum", "examples"} or schema["type"] == "boolean":
+        return schema
+    example = examples.FIELDS[name]
+    listed = schema["type"] == "array" and not isinstance(example, list)
+    return schema | {"examples": [[example] if listed else example]}
 
 
 def _field(schema: Schema, named: Mapping[str, Schema]) -> Schema:

@@ -113,10 +113,10 @@ def _has(answer: type, name: str) -> bool:
 
 def _names(texts: tuple[str, ...], field: str) -> list[str]:
     """The names of one field of a query string."""
-    names = [name for text in texts for part in text.split(",") if (name := part.strip())]
+    names = [name.strip() for text in texts for name in text.split(",")]
     if len(names) > MOST_NAMES:
         raise problems.invalid([FieldProblem(pointer=f"#/{field}", detail=f"Give at most {MOST_NAMES} names.")])
-    return names
+    return [name for name in names if name]
 
 
 MOST_ADVISED = 3

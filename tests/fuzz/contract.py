@@ -67,17 +67,21 @@ def with_known_values(schema: Any) -> Any:
     text with a form of its own the examples.
 
     The document itself leaves them open: the catalogue grows, and more texts with units are read than a pattern says.
+    Nor can it say that `parameters` stand for the shape of a model of one's own, and beside a preset are refused.
     """
     if isinstance(schema, list):  # without `fields` and `exclude`: what is selected of an answer lacks the rest
-        return [with_known_values(one) for one in schema if one not in SELECTING]
+        return [with_known_values(one) for one in schema if one not in LEFT_OUT]
     if not isinstance(schema, dict):
         return schema
     if known := KNOWN.get(schema.get("x-catalog", "")):
         return {"type": "string", "enum": known}
     if schema.keys() >= {"examples", "maxLength"} and schema.get("type") == "string":
         return {"type": "string", "enum": schema["examples"]}
+    if isinstance(schema.get("examples"), list):  # each is one of its own: all of them together are no question
+        schema = {name: one for name, one in schema.items() if name != "examples"}
     if "x-unit" in schema and schema.get("type") == ["number", "string"]:
         return schema | quantity(schema)
+    schema = {name: one for name, one in schema.items() if name != "parameters" or "anyOf" not in one}
     few = {"maxItems": 16} if schema.get("maxItems") == MOST_PAIRS else {}  # two fields of so many make all the pairs
     return {name: with_known_values(one) for name, one in schema.items()} | few
 
@@ -108,7 +112,7 @@ def texts(unit: str, low: float, high: float, *, zero: bool) -> str:
     return rf"^({'|'.join(alternatives)})$"
 
 
-SELECTING = tuple({"$ref": f"#/components/parameters/{name}"} for name in ("fields", "exclude"))
+LEFT_OUT = tuple({"$ref": f"#/components/parameters/{name}"} for name in ("fields", "exclude", "parameters"))
 SYMBOLS = {
     "B": ("B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"),
     "B/s": ("Mb/s", "Gb/s", "Tb/s", "MB/s", "GB/s", "TB/s"),

@@ -21,9 +21,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from app.catalog.load import KINDS
+from app.catalog.load import KINDS, load_catalog
 from app.plan.scenario import Scenario
-from app.web import api, openapi
+from app.plan.serving.serving_request import ServingQuestion
+from app.studies.network_costs import CostQuestion
+from app.studies.own_sweep import CalibrateQuestion
+from app.studies.serving_sizing import ServeSizeQuestion
+from app.studies.sizing import Question
+from app.web import api, examples, openapi
 from app.web import settings as web_settings
 from app.web.application import create_app
 
@@ -692,6 +697,7 @@ ANSWERED: list[tuple[str, Any]] = [
     ("/plan", None),
     ("/plan?gpus=8&model=llama-3-405b", None),
     ("/plan?gpus=1&nics_per_node=0", None),
+    ("/plan?nics_per_node=0", None),
     ("/plan?gpu=mi300x&gpus=4096&topology=dragonfly&storage_network=true&management_network=true", None),
     ("/plan?gpus=1000000&topology=mesh", None),
     ("/plan?gpus=8&global_batch=7&tensor_parallel=3", None),
@@ -791,6 +797,32 @@ def test_the_document_keeps_the_rules_that_linters_have(client: TestClient) -> N
     for status, refusal in document["components"]["responses"].items():
         for content in refusal.get("content", {}).values():
             assert jsonschema.Draft202012Validator(problem).is_valid(content["example"]), status
+
+
+ASKED: tuple[type[Scenario], ...] = (
+    Scenario, ServingQuestion, CostQuestion, CalibrateQuestion, ServeSizeQuestion, Question,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("question", ASKED)
+def test_every_field_has_an_example_that_document_and_service_take(question: type[Scenario]) -> None:
+    catalog = load_catalog()
+    for name, schema in openapi.fields(question).items():
+        allowed = [True, False] if schema["type"] == "boolean" else schema.get("enum")
+        shown = schema.get("examples") or allowed or [schema["default"]]
+        validator = jsonschema.Draft202012Validator(schema)
+        for one in shown:
+            assert validator.is_valid(one), (name, one)
+            assert question.model_validate({name: one}, context={"catalog": catalog}) is not None, name
+    assert examples.FIELDS.keys() <= {name for each in ASKED for name in each.model_fields}
+
+
+def test_names_of_entries_are_allowed_as_they_are_understood(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    named = {"gpu": "H100 SXM", "model": "Llama 3 70B", "scale_out": "InfiniBand NDR 400"}
+    assert client.post(f"{API}/plan?fields=cluster.nodes", json=named).status_code == 200
+    body = {**document, "$ref": "#/components/schemas/Scenario"}
+    assert jsonschema.Draft202012Validator(body).is_valid(named)
 
 
 def _parts(schema: Any) -> Iterator[dict[str, Any]]:

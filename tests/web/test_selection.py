@@ -144,6 +144,7 @@ def test_asking_for_a_long_part_by_name_makes_it(client: TestClient) -> None:
         ("exclude=training.steptime", "#/exclude", "Did you mean training.step_time"),
         ("exclude=findings.message", "#/exclude", "always comes"),
         ("fields=" + "x," * 201, "#/fields", "at most 200"),
+        ("include=" + "," * 201, "#/include", "at most 200"),
     ],
 )
 def test_an_unknown_part_is_refused_with_those_nearest_to_it(
