@@ -160,6 +160,11 @@ class Connection(HttpToolsProtocol):
         if self.undelivered > most and sum(len(name) + len(value) for name, value in self.headers) > most:
             self._refuse_size()
             raise ValueError("headers too large")  # stops the parser
+        version, hosts = self.parser.get_http_version(), sum(name == b"host" for name, _ in self.headers)
+        if version not in ("1.0", "1.1") or hosts > 1 or (version == "1.1" and not hosts):
+            detail = "This is not a request in HTTP/1.1: it names its host once, in the header “host”."
+            self._refuse(problems.ProblemError(400, detail), "malformed")
+            raise ValueError("no host, or no version")  # stops the parser
         before = self.cycle
         super().on_headers_complete()
         if before is not None and not before.response_complete:

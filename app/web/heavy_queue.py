@@ -62,17 +62,17 @@ class HeavyQueue:
         """Work on a heavy question that has been let in: it waits its turn however many others do."""
         return await self._in_thread("heavy", work)
 
-    async def stream(self, parts: Iterator[str]) -> AsyncIterator[bytes]:
+    async def stream(self, parts: Iterator[bytes]) -> AsyncIterator[bytes]:
         """A long file in parts of a few milliseconds each. Files take turns, beside the pages.
 
         Nothing is taken while the client reads, and nothing is made once it has left.
         """
         while True:
             async with self.streams:
-                part = await self._in_thread("pages", partial(next, parts, ""))
+                part = await self._in_thread("pages", partial(next, parts, b""))
             if not part:
                 return
-            yield part.encode()
+            yield part
 
     async def _in_thread(self, kind: str, work: Callable[[], T]) -> T:
         self.inside[kind] += 1

@@ -136,10 +136,12 @@ class _Exchange:
         self.received = 0
         self.sent = 0
         self.length = 0
-        given = b""
+        given = self.origin = b""
         for name, value in scope["headers"]:
             if name == b"x-request-id":
                 given = value
+            elif name == b"origin":
+                self.origin = value
             elif name == b"content-length" and value.isdigit():
                 self.length = int(value)
         self.request_id = given.decode() if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
@@ -203,6 +205,9 @@ class _Exchange:
         if self.started:
             raise ConnectionError("failed after the answer had begun")
         reply = problems.response(error, self.scope["path"], self.request_id)
+        origin = self.origin.decode("latin-1")
+        if origin and {origin, "*"} & {*self.settings.cors_origins}:  # the layer of CORS, inside this one, sees none
+            reply.headers.update({"access-control-allow-origin": origin, "vary": "origin"})
         await reply(self.scope, self._receive, self.send)
 
 

@@ -120,6 +120,10 @@ async def json_body(request: Request, others: Fields) -> Fields:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise ProblemError(415, "Send JSON, and say so: content-type: application/json.")
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise ProblemError(
+            415, "Send the body as it is, without content-encoding.", headers={"accept-encoding": "identity"}
+        )
     try:
         given = orjson.loads(await request.body())
     except orjson.JSONDecodeError as error:

@@ -6,8 +6,9 @@ is computed. Assets, which have content of their own, bring their own.
 
 import gzip
 import hashlib
+import zlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
@@ -116,6 +117,19 @@ def accepts_gzip(accept_encoding: str) -> bool:
 def wants_gzip(request: Request) -> bool:
     """Whether this request's client takes gzip."""
     return accepts_gzip(request.headers.get("accept-encoding", ""))
+
+
+def zipped_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """A long file, compressed as it is made.
+
+    >>> gzip.decompress(b"".join(zipped_parts([b"a,b", b"1,2"])))
+    b'a,b1,2'
+    """
+    packer = zlib.compressobj(1, wbits=31)
+    for part in parts:
+        if packed := packer.compress(part):
+            yield packed
+    yield packer.flush()
 
 
 def reply(

@@ -155,6 +155,25 @@ def test_what_is_not_http_gets_a_problem_document_too(strict: Server) -> None:
         assert problem(rest(client)) == (400, "This is not a request in HTTP/1.1.")
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /healthz HTTP/1.1\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n",
+        b"GET /healthz\r\n\r\n",
+        b"GET /healthz HTTP/2.0\r\nhost: a\r\n\r\n",
+    ],
+    ids=["no host", "two hosts", "HTTP/0.9", "HTTP/2"],
+)
+def test_a_request_names_its_version_and_its_host_once(strict: Server, head: bytes) -> None:
+    with connect(strict) as client:
+        client.sendall(head)
+        assert problem(rest(client))[0] == 400
+    with connect(strict) as client:
+        client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert rest(client).startswith(b"HTTP/1.1 200 ")
+
+
 def test_a_refusal_does_not_break_into_an_answer(strict: Server) -> None:
     """The second request, sent before the first is answered, is none."""
     with connect(strict) as client:

@@ -1,6 +1,7 @@
 """The service as its operators see it: probes, limits, logs, headers, start and stop."""
 
 import asyncio
+import gzip
 import html
 import itertools
 import json
@@ -106,8 +107,31 @@ def test_other_origins_are_refused_unless_configured(client: TestClient) -> None
         assert (
             other.get("/api/v1/catalog/gpus", headers=origin).headers["access-control-allow-origin"] == origin["origin"]
         )
-        stranger = other.get("/api/v1/catalog/gpus", headers={"origin": "https://b.example"})
-        assert "access-control-allow-origin" not in stranger.headers
+        for address in ("/api/v1/catalog/gpus", f"/api/v1/plan?{'x' * 17_000}"):
+            stranger = other.get(address, headers={"origin": "https://b.example"})
+            assert "access-control-allow-origin" not in stranger.headers
+        refused = other.get(f"/api/v1/plan?{'x' * 17_000}", headers=origin)
+        assert refused.status_code == 414
+        assert refused.headers["access-control-allow-origin"] == origin["origin"]
+
+
+def test_a_body_that_is_packed_is_refused_with_what_to_send(client: TestClient) -> None:
+    packed = {"content-type": "application/json", "content-encoding": "gzip"}
+    answer = client.post("/api/v1/plan", content=gzip.compress(b"{}"), headers=packed)
+    assert answer.status_code == 415
+    assert answer.headers["accept-encoding"] == "identity"
+    assert client.post("/api/v1/plan", content=b"{}", headers=packed | {"content-encoding": "Identity"}).is_success
+
+
+def test_a_cable_list_is_compressed_as_it_is_written(client: TestClient) -> None:
+    address = "/export/cables.csv?gpus=4096"
+    plain = client.get(address, headers={"accept-encoding": "identity"})
+    with client.stream("GET", address, headers={"accept-encoding": "gzip"}) as answer:
+        packed = b"".join(answer.iter_raw())
+    assert answer.headers["content-encoding"] == "gzip"
+    assert answer.headers["etag"] == plain.headers["etag"].removesuffix('"') + '-gzip"'
+    assert gzip.decompress(packed) == plain.content
+    assert len(packed) < len(plain.content) / 5
 
 
 def test_only_sites_that_are_named_may_show_charts_and_nothing_else() -> None:

@@ -29,7 +29,7 @@ from app.web.answers import ANSWERS, MEASUREMENTS, with_root_path
 from app.web.heavy_queue import HeavyQueue, Stopped, compute, hosts, is_heavy
 from app.web.pages.shared import PageRoute
 from app.web.problems import FieldProblem, ProblemError, invalid, pointer
-from app.web.responses import FRESH, JSON, entity_tag, reply, to_json
+from app.web.responses import FRESH, JSON, entity_tag, reply, to_json, wants_gzip, zipped_parts
 from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -252,8 +252,13 @@ async def cables(request: Request) -> Response:
     rows = await compute(request, work, heavy=True)
     queue: HeavyQueue = request.app.state.heavy_queue
     name = f"railyard-{scenario.gpus}-{scenario.gpu}-{scenario.scale_out}-cables.csv"
-    headers = {**_attached(name), "cache-control": FRESH, "etag": f'"{entity_tag(request)}"'}
-    return StreamingResponse(queue.stream(files.cable_csv(rows)), media_type=CSV, headers=headers)
+    headers = {**_attached(name), "cache-control": FRESH, "vary": "accept-encoding"}
+    parts: Iterator[bytes] = (part.encode() for part in files.cable_csv(rows))
+    suffix = ""
+    if wants_gzip(request):
+        headers["content-encoding"], suffix, parts = "gzip", "-gzip", zipped_parts(parts)
+    headers["etag"] = f'"{entity_tag(request)}{suffix}"'
+    return StreamingResponse(queue.stream(parts), media_type=CSV, headers=headers)
 
 
 def _too_many(cables: int, most: int) -> ProblemError:
