@@ -105,8 +105,8 @@ def library_times(
         message=message,
         ranks_per_domain=g,
         domains=_one(machine.domains),
-        link=_one(machine.scale_up_line) * tables[f"link_{architecture}"],
-        node=_one(machine.scale_out_line) * tables["network"] * g,
+        link=_rate(machine.scale_up_line) * tables[f"link_{architecture}"],
+        node=_rate(machine.scale_out_line) * tables["network"] * g,
         near="nvlink" if _one(machine.ll128) > 0 else "pci",
     )
     sharp = graph.several and _one(machine.in_network_reduction) > 0
@@ -122,6 +122,15 @@ def library_times(
 def _one(value: Array) -> float:
     """The typical value of one cluster."""
     return float(value if isinstance(value, float) else np.asarray(value).flat[0])
+
+
+def _rate(value: Array) -> float:
+    """The same of a rate, which may be too small for a float once it is shared, but is not nothing [B/s].
+
+    >>> _rate(5e-324 / 2)
+    1e-300
+    """
+    return max(_one(value), 1e-300)
 
 
 def _protocols(graph: _Graph) -> Iterator[str]:
