@@ -5,6 +5,8 @@ import json
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -100,6 +102,35 @@ def test_a_connection_that_the_kernel_has_taken_is_answered() -> None:
 
     with ThreadPoolExecutor(1) as apart:  # the browser tests leave an event loop in this thread
         assert apart.submit(lambda: asyncio.run(late())).result() == b"HTTP/1.1 200 OK"
+
+
+def test_the_first_page_need_not_wait_for_what_all_pages_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = threading.Event()
+    monkeypatch.setattr(web_server, "UNTIL_WARM", 0.01)
+    monkeypatch.setattr(web_server, "warm_up", made.set)
+
+    async def start() -> None:
+        app = create_app(Settings(access_log=False))
+        server = web_server.Server(uvicorn.Config(app, port=0, log_config=None, loop="asyncio"), app)
+        server.config.load()
+        server.lifespan = server.config.lifespan_class(server.config)
+        await server.startup()
+        await asyncio.sleep(0.2)
+        await server.shutdown()
+
+    with ThreadPoolExecutor(1) as apart:  # the browser tests leave an event loop in this thread
+        apart.submit(lambda: asyncio.run(start())).result()
+    assert made.wait(20)
+
+
+def test_templates_are_code_and_charts_can_be_drawn_once_it_is_warm() -> None:
+    script = (
+        "import sys; from app.web.templating import environment, warm_up; "
+        "assert 'plotly.graph_objects' not in sys.modules; warm_up(); templates = environment(); "
+        "assert 'plotly.graph_objects' in sys.modules; print(len(templates.cache) == len(templates.list_templates()))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "True"
 
 
 def test_a_person_at_the_keyboard_does_not_wait_for_the_drain(tmp_path: Path) -> None:

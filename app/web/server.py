@@ -20,6 +20,7 @@ from app.catalog.toml_files import CatalogError
 from app.web import logs, settings
 from app.web.application import create_app
 from app.web.connections import BACKLOG, Connection, Connections
+from app.web.templating import warm_up
 
 log = logging.getLogger("railyard")
 
@@ -84,6 +85,7 @@ def _one_heap() -> None:
         set_option(option, value)
 
 
+UNTIL_WARM = 0.5  # seconds after the start, so that a question that was waiting for it is answered first
 LAST_REQUESTS = 0.2  # seconds from the last connection taken until its request has arrived
 
 
@@ -99,6 +101,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if not self.started:
             return
+        asyncio.get_running_loop().call_later(UNTIL_WARM, self.app.state.heavy_queue.threads["pages"].submit, warm_up)
         for server in self.servers:
             for listener in server.sockets:
                 host, port = listener.getsockname()[:2]
