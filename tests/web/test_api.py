@@ -2,12 +2,9 @@
 
 import csv
 import gzip
-import importlib
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -842,71 +839,3 @@ def test_the_examples_work(client: TestClient, operation: str, name: str) -> Non
     path = next(one.path for one in api.operations if one.name == operation)
     answer = client.post(path, json=body)
     assert answer.status_code == 200, answer.text
-
-
-def test_a_generated_client_works(
-    server: str, client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    document = tmp_path / "openapi.json"
-    document.write_bytes(client.get("/openapi.json").content)
-    command = [str(Path(sys.executable).parent / "openapi-python-client"), "generate", "--meta", "none"]
-    command += ["--path", str(document), "--output-path", str(tmp_path / "railyard_client"), "--fail-on-warning"]
-    (tmp_path / "plain.json").write_text('{"post_hooks": []}')  # nobody reads it: it need not be formatted
-    command += ["--config", str(tmp_path / "plain.json")]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": path}, check=False)
-    assert done.returncode == 0, done.stdout[:3000]
-    monkeypatch.syspath_prepend(tmp_path)
-    models = importlib.import_module("railyard_client.models")
-    asked: dict[str, dict[str, Any]] = {
-        "get_plan": {"gpus": 512, "model": "llama-3-8b", "message": "1 GiB"},
-        "post_plan": {"body": models.Scenario.from_dict({"gpus": 512, "model": "llama-3-8b", "message": "1 GiB"})},
-        "get_all_reduce": {"gpus": [64, 512], "message": ["1 MiB", "1 GiB"]},
-        "post_all_reduce": {
-            "body": models.AllReduceQuestion.from_dict({"gpus": [64, 512], "message": ["1 MiB", "1 GiB"]})
-        },
-        "get_fabric": {"gpus": 512},
-        "post_fabric": {"body": models.Scenario.from_dict({"gpus": 512})},
-        "compare": {"body": models.Comparison.from_dict({"scenarios": [{}, {"scale_out": "roce-400"}]})},
-        "get_size": {"gpus": 512, "gpu": ["h100-sxm"], "training_tokens": "1T"},
-        "post_size": {
-            "body": models.SizeQuestion.from_dict({"gpus": 512, "gpu": ["h100-sxm"], "training_tokens": "1T"})
-        },
-        "calibrate": {
-            "body": models.CalibrateQuestion.from_dict({"gpus": 16, "text": "1024 256 float sum -1 38.1 0.03 0.05 0"})
-        },
-        "get_cost": {"gpus": 512},
-        "post_cost": {"body": models.CostQuestion.from_dict({"gpus": 512})},
-        "get_serve": {"gpus": 16, "model": "llama-3-8b"},
-        "post_serve": {"body": models.ServeQuestion.from_dict({"gpus": 16, "model": "llama-3-8b"})},
-        "get_serve_size": {"gpu": ["h200-sxm"], "users": 50},
-        "post_serve_size": {"body": models.ServeSizeQuestion.from_dict({"gpu": ["h200-sxm"], "users": 50})},
-        "sweep": {"body": models.Grid.from_dict({"base": {}, "grid": {"gpus": [64, 128]}})},
-        "get_catalog": {},
-        "get_catalog_kind": {"kind": models.GetCatalogKindKind.GPUS},
-        "get_catalog_entry": {"kind": models.GetCatalogEntryKind.GPUS, "key": "h100-sxm"},
-        "get_accuracy": {},
-    }
-    assert set(asked) == {
-        one["operationId"] for path in json.loads(document.read_bytes())["paths"].values() for one in path.values()
-    }
-    found: dict[str, Any] = {}
-    with importlib.import_module("railyard_client").Client(base_url=server, timeout=60) as connection:
-        for name, arguments in asked.items():
-            operation = importlib.import_module(f"railyard_client.api.railyard.{name}")
-            found[name] = operation.sync(client=connection, **arguments)
-        post_plan = importlib.import_module("railyard_client.api.railyard.post_plan")
-        wrong = post_plan.sync_detailed(client=connection, body=models.Scenario.from_dict({"gpus": 0}))
-    assert found["get_plan"].cluster.nodes == found["post_plan"].cluster.nodes == 64
-    assert found["get_plan"].to_dict() == found["post_plan"].to_dict()
-    assert found["get_all_reduce"].to_dict() == found["post_all_reduce"].to_dict()
-    assert len(found["get_all_reduce"].results) == 4
-    assert found["get_fabric"].to_dict() == found["post_fabric"].to_dict()
-    assert len(found["compare"].plans) == 2
-    assert found["get_size"].cheapest.gpu == found["post_size"].cheapest.gpu == "h100-sxm"
-    assert found["get_cost"].to_dict() == found["post_cost"].to_dict()
-    assert len(found["sweep"].splitlines()) == 2
-    assert found["get_catalog_kind"].entries["h100-sxm"].memory.unit == "B"
-    assert found["get_catalog_entry"].entry.name == "H100 SXM"
-    assert wrong.status_code == 422
-    assert wrong.parsed.errors[0].pointer == "#/gpus"
