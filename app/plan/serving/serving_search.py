@@ -83,6 +83,10 @@ def limits_of(question: Scenario, tails: Mapping[str, Estimate]) -> Limits:
     return Limits((question.ttft_limit or np.inf) / first, (question.tpot_limit or np.inf) / token)
 
 
+LEAST_LOAD = 1e-200
+"""A load below which what a cluster carries of it is beyond what numbers hold [1/s], or users."""
+
+
 def asks_for_a_load(question: Scenario) -> bool:
     """Whether a question says how much is to be served; else it is as much as the limits leave."""
     return (question.concurrency, question.users, question.request_rate) != (None, None, None)
@@ -100,8 +104,8 @@ def share_of_load(question: Scenario, concurrency: Floats, requests: Floats, ans
     if question.concurrency is not None:
         return concurrency / question.concurrency
     if question.users is not None:
-        return np.asarray(users_served(requests, answer, question.think_time)) / question.users
-    return requests / (question.request_rate or 1.0)
+        return np.asarray(users_served(requests, answer, question.think_time)) / max(question.users, LEAST_LOAD)
+    return requests / max(question.request_rate or 1.0, LEAST_LOAD)
 
 
 @dataclass(frozen=True, eq=False)
