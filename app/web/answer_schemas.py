@@ -22,6 +22,7 @@ from app.catalog.estimate import EstimateIn
 from app.catalog.names import words
 from app.plan.band import Band, Declaration, Quantity, declaration
 from app.plan.result import Plan, Term, Training
+from app.studies.sizing import Candidate
 
 Schema = dict[str, Any]
 
@@ -41,6 +42,7 @@ ESTIMATE: Mapping[str, Declaration] = {
 """An estimate's fields: the catalogue lies below what declares results."""
 NOT_FINITE = frozenset(
     {(Band, "low"), (Band, "high"), (Term, "value"), (Training, "availability"), (Training, "straggler")}
+    | {(Candidate, name) for name in ("time_to_train", "rental", "run", "cost")}
 )
 """Numbers that may be infinite, or not a number where there is nothing to run: JSON writes both as null."""
 

@@ -705,6 +705,7 @@ ANSWERED: list[tuple[str, Any]] = [
     ("/compare", {"scenarios": [{}, {"gpus": 1, "scale_out": "tcp-100"}]}),
     ("/size?gpus=64&gpu=h100-sxm&model=llama-3-8b", None),
     ("/size?gpus=64&gpu=h100-sxm&deadline=1+s", None),
+    ("/size?gpus=64&gpu=h20&model=llama-3-8b", None),
     ("/serve?gpu=gb200&gpus=72&model=deepseek-v3&tpot_limit=33+ms&users=300", None),
     ("/serve?gpus=64&serving=disaggregated&engine=sglang", None),
     ("/serve?gpus=8&model=deepseek-v3", None),
