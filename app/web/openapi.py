@@ -26,7 +26,7 @@ from app.studies.own_sweep import CalibrateQuestion
 from app.studies.serving_sizing import ServeSizeQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import RESULTS, Grid
-from app.web import examples, problems, sweep_cursor
+from app.web import field_examples, problems, sweep_cursor
 from app.web.answer_schemas import AnswerSchemas, Schema
 from app.web.problems import MEDIA_TYPE, Problem
 from app.web.responses import JSON
@@ -441,7 +441,7 @@ def _exemplified(name: str, schema: Schema) -> Schema:
     """A field with an example, where neither a default nor a list of values is one, and it is not true or false."""
     if schema.keys() & {"default", "enum", "examples"} or schema["type"] == "boolean":
         return schema
-    example = examples.FIELDS[name]
+    example = field_examples.FIELDS[name]
     listed = schema["type"] == "array" and not isinstance(example, list)
     return schema | {"examples": [[example] if listed else example]}
 

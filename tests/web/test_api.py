@@ -25,7 +25,7 @@ from app.studies.network_costs import CostQuestion
 from app.studies.own_sweep import CalibrateQuestion
 from app.studies.serving_sizing import ServeSizeQuestion
 from app.studies.sizing import Question
-from app.web import api, examples, openapi
+from app.web import api, field_examples, openapi
 from app.web import settings as web_settings
 from app.web.application import create_app
 
@@ -812,7 +812,7 @@ def test_every_field_has_an_example_that_document_and_service_take(question: typ
         for one in shown:
             assert validator.is_valid(one), (name, one)
             assert question.model_validate({name: one}, context={"catalog": catalog}) is not None, name
-    assert examples.FIELDS.keys() <= {name for each in ASKED for name in each.model_fields}
+    assert field_examples.FIELDS.keys() <= {name for each in ASKED for name in each.model_fields}
 
 
 def test_names_of_entries_are_allowed_as_they_are_understood(client: TestClient) -> None:
