@@ -275,8 +275,8 @@ def pool_of(given: int | None, gpus: Floats) -> Floats:
 
 
 def needed(share: Floats, question: ServingQuestion) -> Floats:
-    """Replicas that a load needs with the headroom, where one carries such a share of it."""
-    return np.asarray(np.ceil(1 / np.maximum(share * question.headroom, 1e-12)))
+    """Replicas that a load needs with the headroom, where one carries such a share of it; one of the least load."""
+    return np.asarray(np.maximum(np.ceil(1 / np.maximum(share * question.headroom, 1e-12)), 1.0))
 
 
 def _named(gpus: Floats, kept: NDArray[np.bool_], time: Floats, most: int) -> list[tuple[int, int]]:
