@@ -15,7 +15,7 @@ def test_capital_is_quantity_times_price(client: TestClient) -> None:
     assert "32 servers × $" in page  # 256 GPUs, 8 a server
     for part in capital:
         assert f"${part['cost']['typical']:,.0f}" in page
-    assert "catalog#source-" in page
+    assert "catalog/sources#source-" in page
 
 
 @pytest.mark.parametrize("path", evaluate(Scenario(gpus=64), load_catalog()).explanations)
