@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -281,3 +282,20 @@ def test_all_are_called_all():
     assert "; all of those drawn" in plan_charts.configurations(slow).layout.title.text
     mixed = replace(PLAN, training=replace(PLAN.training, cloud=((step, 5e10), (3 * step, 6e10))))
     assert "; 50 % of those drawn" in plan_charts.configurations(mixed).layout.title.text.replace("\u202f", " ")
+
+
+def test_nothing_is_drawn_outside_of_its_axes() -> None:
+    # Words and points lie in a drawing whose overflow is seen: off the axes they stood over the form beside it.
+    points = {"x": [1.0, 10.0, 1000.0], "y": [5.0] * 3, "marker": {"size": 8, "color": "red"}, "mode": "markers"}
+    notes = [
+        chart_style.annotation(word, math.log10(x), 5.0, "left") for word, x in (("inside", 10.0), ("outside", 1000.0))
+    ]
+    drawn = chart_style.figure(
+        "Title", "Words", [{"type": "scatter", **points}], height=200,
+        x=chart_style.logarithmic("x", 5.0, 20.0, "1"), y={"title": {"text": "y"}, "range": [0.0, 10.0]},
+        annotations=notes,
+    )  # fmt: skip
+    picture = svg.inline(drawn, "key")
+    assert picture.count("<circle") == 1
+    assert "inside" in picture
+    assert "outside" not in picture

@@ -174,19 +174,15 @@ def candidates(sizing: ServeSizing, catalog: Catalog) -> go.Figure:
         f"{best.gpus:,} × {catalog.gpus[best.gpu].name} cost least: {show(best.per_million_output_tokens, 'USD')} a "
         f"million tokens at {best.interactivity:.0f} a second each"
     )
-    beside: Values = {"yanchor": "middle", "xshift": -9}
-    above: Values = {"yanchor": "bottom", "yshift": 8}
-    named = [
-        annotation(
-            name,
-            math.log10(candidate.interactivity),
-            math.log10(price),
-            "right",
-            **(beside if candidate is best else above),
-        )
-        for candidate, name, price in zip(priced, names, cost, strict=True)
-        if id(candidate) in kept
-    ]
+    middle = math.sqrt(min(speed) * max(speed))
+    named = []
+    for candidate, name, price in zip(priced, names, cost, strict=True):
+        if id(candidate) in kept:  # a name goes where there is room for it
+            side, shift = ("left", 9) if candidate.interactivity < middle else ("right", -9)
+            place: Values = {"yanchor": "bottom", "yshift": 8}
+            if candidate is best:
+                place = {"yanchor": "middle", "xshift": shift}
+            named.append(annotation(name, math.log10(candidate.interactivity), math.log10(price), side, **place))
     return figure(
         title,
         subtitle,

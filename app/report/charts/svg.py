@@ -392,6 +392,8 @@ def _points(plot: Plot, trace: Mapping[str, Any]) -> Iterator[str]:
         return
     colour, symbols = marker["color"], marker.get("symbol", "circle")
     for index, (x, y) in enumerate(zip(trace["x"], trace["y"], strict=True)):
+        if not (_is_inside(_along(plot.x, x)) and _is_inside(_along(plot.y, y))):
+            continue
         paint = colour if isinstance(colour, str) else colour[index]
         symbol = symbols if isinstance(symbols, str) else symbols[index]
         fill = ("var(--chart-paper)", paint) if symbol.endswith("open") else (paint, "var(--chart-paper)")
@@ -424,12 +426,26 @@ def _line(plot: Plot, shape: Mapping[str, Any]) -> str:
     )
 
 
+BESIDE = 0.02
+"""Share of an axis by which what is drawn may lie outside of it."""
+
+
+def _is_inside(along: float) -> bool:
+    """Whether a place is on an axis: what is not would be drawn over what stands beside the plot."""
+    return -BESIDE <= along <= 1 + BESIDE
+
+
 def _annotation(plot: Plot, note: Mapping[str, Any]) -> str:
-    """Words in the plot. Their places on a logarithmic axis are logarithms already."""
+    """Words in the plot, none where they belong to a point outside of it. Their places on a logarithmic axis are
+    logarithms already.
+    """
     first, last = plot.x["range"]
     across = note["x"] if note.get("xref") == "paper" else (note["x"] - first) / (last - first)
     first, last = plot.y["range"]
     up = note["y"] if note.get("yref") == "paper" else (note["y"] - first) / (last - first)
+    off_x = note.get("xref") != "paper" and not _is_inside(across)
+    if off_x or (note.get("yref") != "paper" and not _is_inside(up)):
+        return ""
     y = plot.top + plot.tall * (1 - up) - note.get("yshift", 0)
     font = note["font"]
     words = note["text"].replace("<b>", '<tspan font-weight="600">').replace("</b>", "</tspan>")
