@@ -79,15 +79,21 @@ def test_a_stopping_server_answers_on_and_resets_nobody(tmp_path: Path) -> None:
     assert closing[-1] is True
 
 
+async def started() -> web_server.Server:
+    """A server in this process that listens."""
+    app = create_app(Settings(access_log=False))
+    server = web_server.Server(uvicorn.Config(app, port=0, log_config=None, loop="asyncio"), app)
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    await server.startup()
+    return server
+
+
 def test_a_connection_that_the_kernel_has_taken_is_answered() -> None:
     """It waits in the queue of a listener that closes: closing alone would reset it."""
 
     async def late() -> bytes:
-        app = create_app(Settings(access_log=False))
-        server = web_server.Server(uvicorn.Config(app, port=0, log_config=None, loop="asyncio"), app)
-        server.config.load()
-        server.lifespan = server.config.lifespan_class(server.config)
-        await server.startup()
+        server = await started()
         address = server.servers[0].sockets[0].getsockname()
         loop = asyncio.get_running_loop()
         with socket.create_connection(address, 5) as client:  # without a turn of the loop: nobody has accepted it yet
@@ -110,11 +116,7 @@ def test_the_first_page_need_not_wait_for_what_all_pages_share(monkeypatch: pyte
     monkeypatch.setattr(web_server, "warm_up", made.set)
 
     async def start() -> None:
-        app = create_app(Settings(access_log=False))
-        server = web_server.Server(uvicorn.Config(app, port=0, log_config=None, loop="asyncio"), app)
-        server.config.load()
-        server.lifespan = server.config.lifespan_class(server.config)
-        await server.startup()
+        server = await started()
         await asyncio.sleep(0.2)
         await server.shutdown()
 

@@ -31,7 +31,7 @@ from app.plan.serving.serving_search import (
     try_all,
     up_to_limits,
 )
-from app.plan.serving.two_pools import Apart, PromptPool, answers_of, apart, asks_for_pools, in_pool
+from app.plan.serving.two_pools import Apart, PromptPool, answers_of, apart, in_pool, pools_asked
 from app.plan.serving_result import Pool, ServingLayout
 from app.plan.total_cost import ownership
 from app.studies.front import front
@@ -165,7 +165,7 @@ def candidates(
         cluster = resolve(asked.part(ClusterRequest), asked.part(NetworkRequest), catalog)
         it = setting(asked, cluster, None, catalog)
         inputs, limits = serving_inputs(it, catalog), limits_of(asked, catalog.serving["tails"])
-        pools = asked.serving or ("disaggregated" if asks_for_pools(asked) else None)
+        pools = pools_asked(asked)
         ways: list[Way] = []
         if pools != "disaggregated":
             if tried is None:
@@ -224,9 +224,7 @@ class Way:
 def of_one_pool(question: ServingQuestion, tried: Tried, limits: Limits) -> Iterator[Way]:
     """Replicas that take prompts and answer them: the fewest, and the quickest."""
     size = np.asarray(tried.layout.gpus)
-    requests = tried.requests * size
-    answer = tried.concurrency / requests
-    share = share_of_load(question, tried.concurrency, requests, answer)
+    share = tried.share(question)
     replicas = needed(share, question)
     for place in _named(replicas * size, tried.within(limits), tried.time_per_token, question.gpus):
         yield Way(
@@ -236,8 +234,8 @@ def of_one_pool(question: ServingQuestion, tried: Tried, limits: Limits) -> Iter
             prompts=None,
             tpot=float(tried.time_per_token[place]),
             ttft=float(tried.first_token[place]),
-            rate=float(requests[place] / share[place]),
-            answer=float(answer[place]),
+            rate=float(tried.each[place] / share[place]),
+            answer=float(tried.concurrency[place] / tried.each[place]),
         )
 
 

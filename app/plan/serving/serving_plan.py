@@ -17,7 +17,7 @@ from app.plan.serving.serving_search import (
     try_all,
     up_to_limits,
 )
-from app.plan.serving.two_pools import Operation, asks_for_pools, two_pools
+from app.plan.serving.two_pools import Operation, pools_asked, two_pools
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ def plan_with(it: Setting, inputs: ServingInputs, catalog: Catalog) -> ServingPl
     """The same with inputs that may be others than the question's own."""
     limits = limits_of(it.question, catalog.serving["tails"])
     tried = up_to_limits(try_all(it, inputs, it.question.gpus), limits, it, inputs)
-    pools = it.question.serving or ("disaggregated" if asks_for_pools(it.question) else None)
+    pools = pools_asked(it.question)
     operations = [
         None if pools == "disaggregated" else one_pool(it, tried, limits),
         None if pools == "aggregated" else two_pools(it, inputs, limits, catalog),
@@ -69,10 +69,8 @@ def one_pool(it: Setting, tried: Tried, limits: Limits) -> Operation | None:
         layout, concurrency = tried.at(place[0]), float(tried.concurrency[place])
         workers = floor(gpus / float(layout.gpus))
         return Operation(layout, concurrency, workers, None, float(tried.requests[place] * layout.gpus) * workers)
-    size = np.asarray(tried.layout.gpus)
-    replicas, requests = np.floor(gpus / size), tried.requests * size
-    answer = tried.concurrency / requests
-    share = replicas * share_of_load(question, tried.concurrency, requests, answer)
+    replicas = np.floor(gpus / np.asarray(tried.layout.gpus))
+    share = replicas * tried.share(question)
     most = float(np.max(share, where=tried.fits, initial=0.0))
     load = 1.0 if question.concurrency is not None else min(most, 1.0)
     kept = tried.within(limits) & (share >= load * (1 - 1e-9)) & (replicas > 0)
@@ -81,6 +79,6 @@ def one_pool(it: Setting, tried: Tried, limits: Limits) -> Operation | None:
     row = int(np.argmin(np.where(kept, tried.time_per_token, np.inf))) // kept.shape[1]
     fewest = min(load / share[row, 0], 1.0)  # below one in flight they come as much more seldom
     concurrency, rate = (
-        float(fewest * np.interp(load, share[row], values[row])) for values in (tried.concurrency, requests)
+        float(fewest * np.interp(load, share[row], values[row])) for values in (tried.concurrency, tried.each)
     )
     return Operation(tried.at(row), concurrency, int(replicas[row, 0]), None, rate * float(replicas[row, 0]))

@@ -129,6 +129,15 @@ class Tried:
     requests: Floats
     held: Floats
 
+    @property
+    def each(self) -> Floats:
+        """Answers per second of one replica [1/s]."""
+        return np.asarray(self.requests * np.asarray(self.layout.gpus))
+
+    def share(self, question: Scenario) -> Floats:
+        """What one replica carries of the load that is asked for [1]."""
+        return share_of_load(question, self.concurrency, self.each, self.concurrency / self.each)
+
     def at(self, place: int) -> Layout:
         """One of the layouts."""
         return Layout(**{name: float(getattr(self.layout, name)[place, 0]) for name in NAMES})

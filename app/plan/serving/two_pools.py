@@ -130,6 +130,11 @@ def asks_for_pools(question: Scenario) -> bool:
     return any(getattr(question, name) is not None for pool in POOLS for name in pool_fields(pool))
 
 
+def pools_asked(question: Scenario) -> str | None:
+    """Whether one pool or two are asked for, by name or by what is said of either; ``None``: whichever serves more."""
+    return question.serving or ("disaggregated" if asks_for_pools(question) else None)
+
+
 def in_pool(it: Setting, pool: PoolName) -> Setting:
     """The question of one pool alone: its own parallelism where it has one, and its own GPUs."""
     question = it.question
@@ -202,7 +207,7 @@ def apart(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Catalog, 
         prompts_of(it, inputs, limits, largest),
         answers,
         kept=answers.within(Limits(np.inf, limits.time_per_token)),
-        each=answers.requests * np.asarray(answers.layout.gpus) * shares["answers"].typical,
+        each=answers.each * shares["answers"].typical,
         sent=float(prompts_carried(1.0, link_between(it, inputs), transfer_bytes(inputs.model, inputs.load))),
         delivered=shares["prompts"].typical,
     )
