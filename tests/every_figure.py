@@ -34,7 +34,7 @@ from app.studies import acceptance, all_reduce_curves, nccl_tests, port_cost, sc
 from app.studies.bad_parts import bad_parts
 from app.studies.board_brief import BriefQuestion, brief
 from app.studies.buy_or_rent import Terms, against_use, buy_or_rent
-from app.studies.chances import chances, nearest_misses
+from app.studies.chances import chances
 from app.studies.comparison import compare
 from app.studies.failed_parts import failed_parts, link_loads
 from app.studies.network_costs import CostQuestion, cost_study
@@ -120,7 +120,7 @@ def _likely(question: Question) -> Iterator[Any]:
     """How likely the clusters of a sizing keep its limits."""
     found = size(question, CATALOG, PATIENCE)
     yield chances(question, found, CATALOG)
-    yield nearest_misses(found)
+    yield found.nearest_misses
 
 
 def _turning(scenario: Scenario) -> Iterator[Any]:

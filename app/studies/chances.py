@@ -95,23 +95,9 @@ def chances(question: Question, answer: Answer, catalog: Catalog) -> Chances:
     return Chances(likely, safe[0] if safe else None, _sooner(answer))
 
 
-def nearest_misses(answer: Answer) -> tuple[Candidate, ...]:
-    """Where no cluster meets all limits, for each limit the one of the front that misses it alone, by the least."""
-    field = {"deadline": "time_to_train", "budget": "cost", "power_limit": "power"}
-    alone = [candidate for candidate in answer.front if len(candidate.misses) == 1] if answer.cheapest is None else []
-    return tuple(
-        min(
-            (candidate for candidate in alone if candidate.misses == (name,)),
-            key=lambda candidate: getattr(candidate, of),
-        )
-        for name, of in field.items()
-        if any(candidate.misses == (name,) for candidate in alone)
-    )
-
-
 def _near(question: Question, answer: Answer) -> list[Candidate]:
     """The clusters that are named, and of the front those nearest to the limits; cheapest first."""
-    named = [answer.cheapest, answer.fastest, answer.best_value, *answer.ties, *nearest_misses(answer)]
+    named = [answer.cheapest, answer.fastest, answer.best_value, *answer.ties, *answer.nearest_misses]
     kept = {candidate.query: candidate for candidate in named if candidate}
     for candidate in sorted(answer.front, key=lambda candidate: _distance(question, candidate)):
         if len(kept) >= MOST:

@@ -15,15 +15,27 @@ from app import units
 from app.catalog.load import Catalog
 from app.formulas import transformer
 from app.plan.band import Draws, nan_is_an_answer, record, result
+from app.plan.cluster import look_up
 from app.plan.job import job as training_job
 from app.plan.job.calibration import peaks
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, step_inputs
 from app.plan.job.run_time import Ways, quickest_times, ways_to_run
 from app.plan.job.shape import shape
 from app.plan.network import Network, design_together, network_of
+from app.plan.prices import PriceList
 from app.plan.recommendation import TIE, rule_of_thumb
 from app.plan.result import Parallelism
-from app.plan.scenario import Count, GpuKey, ModelRequest, ScaleOutKey, Scenario, Usual, about, check_keys
+from app.plan.scenario import (
+    Count,
+    GpuKey,
+    ModelRequest,
+    PriceRequest,
+    ScaleOutKey,
+    Scenario,
+    Usual,
+    about,
+    check_keys,
+)
 from app.plan.total_cost import ownership
 from app.studies.front import front
 from app.studies.odds import safe_limit
@@ -38,7 +50,8 @@ NEAREST = 5
 STEPS = (0.25, 0.5, 0.75, 1.0, 1.25)
 """Clusters beside the best are tried at these shares of the way to what is safe, on the logarithm."""
 HOPELESS = 5.0
-"""Times its deadline that a run's arithmetic alone may take, at the peak of its GPUs, in clusters that are tried."""
+"""Times a limit that a run's arithmetic alone may take, at the peak of its GPUs, or that nodes alone may cost or draw,
+in clusters that are tried first."""
 CLOSE = 1.1
 """GPUs whose best cluster costs, or takes, so many times the least at most are looked at beside it too."""
 ABOUT = 2
@@ -51,6 +64,8 @@ ROUNDER = 1.2
 """Times that number, or its share, up to which numbers that divide well are tried too."""
 WAYS = 40
 """Ways to run the job on one network that are timed on the others."""
+FIGURES = {"deadline": "time_to_train", "budget": "cost", "power_limit": "power"}
+"""The figure of a candidate that each limit bounds."""
 USUAL_DEADLINE = units.parse("90 days", "s")
 """The deadline of a question without limits [s]."""
 
@@ -186,6 +201,9 @@ class Answer:
     deadline: float | None = result("s", "Deadline", "The deadline in force: as asked, or the usual one.")
     complete: bool = result("", "Complete", "Whether all clusters were tried; false where time ran out.")
     message: str = result("", "Message", "Why no cluster meets the limits, and by how much; blank where one does.")
+    nearest_misses: tuple[Candidate, ...] = result(
+        "", "Nearest misses", "Where none meets the limits: for each the cluster that misses it alone, by the least."
+    )
 
     @property
     def best(self) -> Candidate | None:
@@ -211,17 +229,21 @@ def size(
     until = monotonic() + seconds
     search = _Search(question, catalog, lambda: monotonic() < until and not stopped())
     pairs = list(pairs_of(question, catalog))
-    search.double(pairs)
-    if not any(candidate and candidate.meets for candidate in search.tried.values()):
+    in_reach, hopeless = _sizes(question, pairs, catalog)
+    search.double(pairs, in_reach)
+    if not search.met:
         search.exactly(_soonest_at_most(question, catalog, search.tried))
-    for wide in (0, ABOUT):
-        search.exactly(_beside(question, catalog, _worth_a_look(question, search.tried), wide))
+    search.look_closely()
+    if not search.met and (len(question.limits) > 1 or not any(search.tried.values())):
+        search.double(pairs, hopeless)
+        search.look_closely()
     search.settle()
     search.exactly(_safer(question, whole_catalog, search.tried))
     search.settle()
     feasible = [candidate for candidate in search.tried.values() if candidate]
     meeting = [candidate for candidate in feasible if candidate.meets]
     cheapest = _cheapest(meeting)
+    misses = {} if meeting else _nearest_misses(question, feasible)
     return Answer(
         front=front_of(feasible),
         cheapest=cheapest[0] if cheapest else None,
@@ -233,7 +255,8 @@ def size(
         feasible=len(feasible),
         deadline=question.limits.get("deadline"),
         complete=search.go_on(),
-        message=_message(question, feasible, meeting),
+        message="" if meeting else _message(question, feasible, misses),
+        nearest_misses=tuple(misses.values()),
     )
 
 
@@ -326,9 +349,13 @@ class _Search:
         self.tried: dict[Key, Candidate | None] = {}
         self.exact: set[Key] = set()
 
-    def double(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Sizes that double and may be in reach, of GPUs on networks."""
-        sizes = {gpu: _in_reach(self.question, gpu, self.catalog) for gpu, _ in pairs}
+    @property
+    def met(self) -> bool:
+        """Whether any cluster that was tried is within the limits."""
+        return any(candidate and candidate.meets for candidate in self.tried.values())
+
+    def double(self, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, tuple[int, ...]]) -> None:
+        """Some sizes of each GPU, on its networks."""
 
         @cache
         def design() -> None:
@@ -345,6 +372,11 @@ class _Search:
                 self.tried[key] = outcome and judged(self.question, key, outcome)
                 if outcome is None or outcome.exact:
                     self.exact.add(key)
+
+    def look_closely(self) -> None:
+        """Try what is about where a limit is just met, twice: the second time by what was found the first time."""
+        for wide in (0, ABOUT):
+            self.exactly(_beside(self.question, self.catalog, _worth_a_look(self.question, self.tried), wide))
 
     def exactly(self, keys: Iterable[Key]) -> None:
         """Try some clusters as their plans are made."""
@@ -373,6 +405,10 @@ class _Search:
             wanted = {(candidate.gpu, candidate.scale_out, candidate.gpus) for candidate in named}
             wanted |= {key for candidate in cheapest[:1] for key in self._fewer(candidate)}
             wanted |= {key for candidate in filter(None, [fastest]) for key in self._more(candidate)}
+            if not meeting:
+                wanted |= {
+                    key for miss in _nearest_misses(self.question, feasible).items() for key in self._about(*miss)
+                }
             if not wanted - self.exact:
                 return
             self.exactly(sorted(wanted - self.exact))
@@ -382,6 +418,11 @@ class _Search:
         unit = _unit(self.catalog, candidate.gpu)
         for number in range(candidate.gpus // unit - NEXT, candidate.gpus // unit):
             yield candidate.gpu, candidate.scale_out, number * unit
+
+    def _about(self, limit: str, miss: Candidate) -> Iterator[Key]:
+        """A cluster that misses one limit alone, and those next to it that may miss it by less."""
+        yield miss.gpu, miss.scale_out, miss.gpus
+        yield from self._more(miss) if limit == "deadline" else self._fewer(miss)
 
     def _more(self, candidate: Candidate) -> Iterator[Key]:
         """Clusters of a few nodes or racks more; or where no larger one misses a limit, the largest and those below it
@@ -486,18 +527,39 @@ def doubled(gpu: str, most: int, catalog: Catalog) -> list[int]:
     return [*itertools.takewhile(lambda gpus: gpus <= most, sizes)]
 
 
-def _in_reach(question: Question, gpu: str, catalog: Catalog) -> tuple[int, ...]:
-    """Those that double and are not hopeless, or all where they are: where a deadline is the only limit, a run whose
-    arithmetic takes many times as long is not worth timing.
+Sizes = dict[str, tuple[int, ...]]
+"""Numbers of GPUs that double, of each GPU."""
+
+
+def _sizes(question: Question, pairs: Sequence[tuple[str, str]], catalog: Catalog) -> tuple[Sizes, Sizes]:
+    """Those in reach, and those that are hopeless; of a GPU that has none in reach all are tried at once."""
+    in_reach, hopeless = Sizes(), Sizes()
+    for gpu, scale_out in dict(pairs).items():
+        every = doubled(gpu, question.gpus, catalog)
+        fewest, most = _in_reach(question, gpu, scale_out, catalog)
+        in_reach[gpu] = tuple(gpus for gpus in every if fewest <= gpus <= most) or tuple(every)
+        hopeless[gpu] = tuple(gpus for gpus in every if gpus not in in_reach[gpu])
+    return in_reach, hopeless
+
+
+def _in_reach(question: Question, gpu: str, scale_out: str, catalog: Catalog) -> tuple[float, float]:
+    """Numbers of GPUs between which no limit is missed many times over: by the arithmetic of the run at their peak, or
+    by what nodes alone cost or draw.
     """
-    sizes = doubled(gpu, question.gpus, catalog)
-    fewest = 0.0
-    if [*question.limits] == ["deadline"]:
+    fewest, most, limits = 0.0, math.inf, question.limits
+    cluster = look_up(question.scenario(gpu, scale_out, question.gpus), catalog)
+    prices = PriceList.of(question.part(PriceRequest), catalog)
+    if deadline := limits.get("deadline"):
         model = shape(question.part(ModelRequest), catalog)
         work = float(transformer.training_flops(model, question.sequence_length)) * question.training_tokens
-        peak = peaks(catalog.gpus[gpu], question.precision)[1].typical
-        fewest = work / (peak * question.limits["deadline"] * HOPELESS)
-    return tuple(gpus for gpus in sizes if gpus >= fewest) or tuple(sizes)
+        fewest = work / (peaks(cluster.gpu, question.precision)[1].typical * deadline * HOPELESS)
+    price = prices.node(cluster.platform, cluster.whole_node)
+    if question.budget and question.budget_kind == "capital" and price and price.typical:
+        most = question.budget * HOPELESS / price.typical * cluster.used_per_node
+    if limit := limits.get("power_limit"):
+        drawn = cluster.platform.power.typical * cluster.whole_node / cluster.platform.gpus_per_node
+        most = min(most, limit * HOPELESS / drawn * cluster.used_per_node)
+    return fewest, most
 
 
 @lru_cache(maxsize=64)
@@ -539,6 +601,8 @@ def _priced(network: Network, ways: Ways, step_time: float, exact: bool) -> Outc
 def _worth_a_look(question: Question, tried: Mapping[Key, Candidate | None]) -> Iterator[tuple[Key, bool]]:
     """Where clusters that meet a limit begin or end, by the line between two sizes that were tried: for every limit
     those that cost least there, and those that are soonest. With each whether it is the larger ones that meet it.
+
+    Where they end, the dearest to buy are: none of these is the cheapest, unless what a run costs is asked.
     """
     lines: dict[tuple[str, str], list[Candidate]] = {}
     for candidate in tried.values():
@@ -547,10 +611,12 @@ def _worth_a_look(question: Question, tried: Mapping[Key, Candidate | None]) -> 
     for line in lines.values():
         line.sort(key=lambda candidate: candidate.gpus)
     best: list[_Crossing] = []
-    for limit, name in _measured(question).items():
-        crossings = list(_crossings(lines, limit, name))
+    for limit, most in question.limits.items():
+        name = FIGURES[limit]
+        crossings = list(_crossings(lines, most, name))
         if name != "cost":
-            best += sorted(crossings, key=lambda crossing: crossing.cost)[:NEAREST]
+            cheap = (crossing for crossing in crossings if crossing.larger or question.budget_kind != "capital")
+            best += sorted(cheap, key=lambda crossing: crossing.cost)[:NEAREST]
         if name != "time_to_train":
             best += sorted(crossings, key=lambda crossing: crossing.time_to_train)[:NEAREST]
     yield from dict.fromkeys((crossing.key, crossing.larger) for crossing in best)
@@ -590,12 +656,6 @@ def _soonest_at_most(question: Question, catalog: Catalog, tried: Mapping[Key, C
         unit = _unit(catalog, candidate.gpu)
         if question.gpus // unit * unit > candidate.gpus:
             yield candidate.gpu, candidate.scale_out, question.gpus // unit * unit
-
-
-def _measured(question: Question) -> dict[float, str]:
-    """Each limit with the figure of a candidate that it bounds."""
-    fields = {"deadline": "time_to_train", "budget": "cost", "power_limit": "power"}
-    return {limit: fields[name] for name, limit in question.limits.items()}
 
 
 def pairs_of(question: Question, catalog: Catalog) -> Iterator[tuple[str, str]]:
@@ -699,10 +759,8 @@ def _break_even(catalog: Catalog, gpu: str, candidates: Sequence[Candidate]) -> 
     )
 
 
-def _message(question: Question, feasible: Sequence[Candidate], meeting: Sequence[Candidate]) -> str:
+def _message(question: Question, feasible: Sequence[Candidate], misses: Mapping[str, Candidate]) -> str:
     """Why there is no answer, and by how much it is missed."""
-    if meeting:
-        return ""
     if not feasible:
         return (
             f"No cluster of up to {question.gpus:,} GPUs can run the model as asked. Allow more GPUs, or another GPU."
@@ -712,18 +770,24 @@ def _message(question: Question, feasible: Sequence[Candidate], meeting: Sequenc
     if deadline and quickest > deadline:
         short = quickest / deadline
         return f"The quickest cluster needs {short:.2g} times the deadline. Allow more GPUs, or move the deadline."
-    return f"No cluster meets all limits at once. {_nearest(question, feasible)}"
+    return f"No cluster meets all limits at once. {_allow(question, misses)}"
 
 
-def _nearest(question: Question, feasible: Sequence[Candidate]) -> str:
+def _nearest_misses(question: Question, feasible: Sequence[Candidate]) -> dict[str, Candidate]:
+    """Of each limit the cluster that misses it alone, by the least."""
+    alone = [candidate for candidate in feasible if len(candidate.misses) == 1]
+    return {
+        limit: min(missing, key=lambda candidate: float(getattr(candidate, FIGURES[limit])))
+        for limit in question.limits
+        if (missing := [candidate for candidate in alone if candidate.misses == (limit,)])
+    }
+
+
+def _allow(question: Question, misses: Mapping[str, Candidate]) -> str:
     """What each limit would have to be for a cluster that meets the others."""
-    shown = {"deadline": ("time_to_train", "s"), "budget": ("cost", "USD"), "power_limit": ("power", "W")}
+    shown = {"deadline": "s", "budget": "USD", "power_limit": "W"}
     ways = []
-    for name in question.limits:
-        field, unit = shown[name]
-        others = [candidate for candidate in feasible if set(candidate.misses) <= {name}]
-        if others:
-            least = min(others, key=lambda candidate: getattr(candidate, field))
-            title = type(question).model_fields[name].title or name
-            ways.append(f"a {title.lower()} of {units.show_enough(getattr(least, field), unit)}")
+    for limit, miss in misses.items():
+        title = type(question).model_fields[limit].title or limit
+        ways.append(f"a {title.lower()} of {units.show_enough(getattr(miss, FIGURES[limit]), shown[limit])}")
     return f"Allow {' or '.join(ways)}." if ways else "Raise the budget or the power limit, or move the deadline."

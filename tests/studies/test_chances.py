@@ -6,7 +6,7 @@ from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
 from app.report.charts.curve_charts import pareto
 from app.studies.board_brief import BriefQuestion, brief
-from app.studies.chances import MOST, WEEK, Chances, chances, nearest_misses
+from app.studies.chances import MOST, WEEK, Chances, chances
 from app.studies.odds import SAFE
 from app.studies.sizing import Answer, Question, size
 
@@ -119,7 +119,7 @@ def test_a_week_sooner_is_bought_from_the_cheapest_of_the_front_that_saves_one(a
 def test_where_nothing_meets_all_limits_the_nearest_miss_each_alone() -> None:
     asked = question(deadline="3 days", budget="$2M")
     answer = size(asked, CATALOG, seconds=60)
-    by_money, by_date = nearest_misses(answer)[0], nearest_misses(answer)[1]
+    by_money, by_date = answer.nearest_misses
     assert answer.cheapest is None
     assert by_money.misses == ("deadline",)
     assert by_money.cost <= 2e6

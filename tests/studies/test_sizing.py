@@ -222,6 +222,22 @@ def test_what_would_take_many_times_the_deadline_is_not_tried() -> None:
     assert min(point.gpus for point in with_budget.front) == 8  # it may be the deadline that gives way
 
 
+def test_what_costs_or_draws_many_times_what_is_allowed_is_not_tried() -> None:
+    # 1,024 H100 in 128 nodes of some $290,000 cost $37 M, 2,048 more than five times $10 M; the same in megawatts.
+    asked = {"gpu": ["h100-sxm"], "scale_out": ["roce-400"], "gpus": 4096}
+    platform = load_catalog().platforms["hgx-h100"]
+    for limit, most in ({"budget": "$10M"}, 1024), ({"power_limit": f"{64 * platform.power.typical / 4} W"}, 512):
+        answer = size(question(**asked, **limit), load_catalog(), seconds=60)
+        assert max(point.gpus for point in answer.front) == most
+
+
+def test_limits_of_equal_numbers_are_both_kept() -> None:
+    answer = size(question(gpu=["h100-sxm"], gpus=512, deadline="4e5 s", budget=4e5), load_catalog(), seconds=60)
+    by_money, by_date = answer.nearest_misses
+    assert (by_money.misses, by_date.misses) == (("deadline",), ("budget",))
+    assert all(named in answer.message for named in ("a deadline of", "a budget of"))
+
+
 def test_clusters_beyond_the_last_that_doubles_are_tried_where_none_is_in_time() -> None:
     # Racks double to 576 GPUs, which take 109 days; 1,024 allow fourteen racks, 1,008. 576 · 109/95 = 660: ten racks.
     asked = {"gpu": ("gb200",), "scale_out": ("roce-400",), "gpus": 1024}

@@ -11,7 +11,7 @@ from app.plan.declarations import declared
 from app.plan.job.shape import model_name
 from app.plan.scenario import ModelRequest
 from app.report.charts import curve_charts
-from app.studies.chances import Likely, nearest_misses
+from app.studies.chances import Likely
 from app.studies.sizing import USUAL_DEADLINE, Answer, Candidate, Kind, Question
 from app.units import show
 from app.web import form
@@ -90,7 +90,7 @@ def _picks(answer: SizeAnswer) -> Iterator[tuple[str, Likely | Candidate, str]]:
     if answer.safest:
         best = "cheapest" if answer.deadline else "soonest"
         yield "Safest", answer.safest, f"{best} that keeps each limit in nine cases of ten"
-    for candidate in nearest_misses(answer):
+    for candidate in answer.nearest_misses:
         yield "Nearest miss", candidate, f"misses only the {form.title(candidate.misses[0], Question).lower()}"
 
 
