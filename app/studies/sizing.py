@@ -270,15 +270,15 @@ def _beside(question: Question, catalog: Catalog, looked_at: Iterable[tuple[Key,
 
 
 def _rounder(number: int, larger: bool) -> Iterator[int]:
-    """Next to so many nodes or racks the multiples of two, four, eight and so on, above them or below.
+    """The multiples of two, four, eight and so on next above so many nodes or racks, or next below.
 
     Degrees of parallelism divide these, and not the numbers between: experts are spread over powers of two.
 
-    >>> [*_rounder(142, True)], [*_rounder(142, False)]
-    ([142, 144, 144, 144, 160], [142, 140, 136, 128, 128, 128, 128])
+    >>> [*_rounder(142, True)], [*_rounder(256, False)]
+    ([144, 144, 144, 144, 160], [254, 252, 248, 240, 224])
     """
     for power in itertools.count(1):
-        rounder = (-(-number >> power) if larger else number >> power) << power
+        rounder = ((number >> power) + 1 if larger else number - 1 >> power) << power
         if not 1 / ROUNDER <= rounder / number <= ROUNDER:
             return
         yield rounder
