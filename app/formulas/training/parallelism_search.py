@@ -175,7 +175,7 @@ class SearchResult:
         time: their step times; NaN where nobody asked, or everything is given and there is nothing to compare [s].
         memory: their memory [B].
         smallest_memory: where nothing fits, what the smallest configuration needs; NaN if none divides [B].
-        smallest: that configuration, if there is one.
+        smallest: that configuration, if there is one; ``None`` where one fits.
     """
 
     enumerated: int
@@ -420,17 +420,24 @@ class _Grid:
         return values[:, self.kind, ..., None]
 
     def runs(self, values: Array) -> Numbers:
-        """Values by stage and layer, written out for each `run`."""
-        return np.broadcast_to(values, self.divides.shape[1:]).ravel()
+        """Values by stage and layer, whatever the experts' degree, written out for each `run`."""
+        _, stages, tensor, context, _, micro_batches = self.divides.shape
+        return np.broadcast_to(values, (stages, tensor, context, 1, micro_batches)).ravel()
+
+    def memory(self, states: Numbers, activity: Numbers, some: _Candidates, level: Whole) -> Numbers:
+        """Memory of some candidates: of their states, and of their activations at some levels of recomputation [B]."""
+        active: Numbers = activity.ravel()[level * (activity.size // len(activity)) + some.run]
+        return active + states.ravel()[some.state]
 
     def at(self, places: Whole) -> _Candidates:
         """The candidates at some places of the table, counted through."""
-        _, stages, *layer = self.divides.shape
-        layers, micro_batches, degrees = int(np.prod(layer)), layer[-1], self.kept["pipeline"].size
-        sharding, run = _divided(places, stages * layers)
-        stage, layer_place = _divided(run, layers)
-        state = (sharding * degrees + self.kind[stage]) * (layers // micro_batches) + layer_place // micro_batches
-        return _Candidates(run, stage, layer_place, state)
+        _, stages, tensor, context, experts, micro_batches = self.divides.shape
+        groups, degrees = tensor * context * experts, self.kept["pipeline"].size
+        rest, layer = _divided(places, groups * micro_batches)
+        sharding, stage = _divided(rest, stages)
+        group, micro_batch = _divided(layer, micro_batches)
+        run = (stage * (tensor * context) + group // experts) * micro_batches + micro_batch
+        return _Candidates(run, stage, layer, (sharding * degrees + self.kind[stage]) * groups + group)
 
     def columns(self, some: _Candidates) -> dict[str, Numbers]:
         """Some candidates, setting by setting."""
@@ -441,7 +448,7 @@ class _Candidates(NamedTuple):
     """Some candidates of a grid, by their places in it.
 
     Attributes:
-        run: among stages and layers together [1].
+        run: among stages and layers together, whatever the experts' degree [1].
         stage, layer, state: among the stages, the layers, the states [1].
     """
 
@@ -713,8 +720,8 @@ def _single(search: Search, limit: float) -> SearchResult:
         parallelism=only.parallelism,
         time=np.full(int(fits), np.nan),
         memory=np.full(int(fits), size),
-        smallest_memory=size,
-        smallest=only.parallelism if only.divides else None,
+        smallest_memory=np.nan if fits else size,
+        smallest=only.parallelism if only.divides and not fits else None,
     )
 
 
@@ -733,35 +740,30 @@ class _Fitting:
     candidates: _Candidates
     recompute: Whole
     memory: Numbers
-    smallest_memory: float
-    smallest: Parallelism | None
+    smallest_memory: float = np.nan
+    smallest: Parallelism | None = None
 
 
 def _fitting(search: Search, limit: float) -> tuple[_Grid, _Fitting]:
     """The candidates that fit. The least recomputation is the quickest: more is only for what does not fit yet."""
     grid, states, activity = _enumerated(search.space)
     room = limit - grid.by_stage(states)
-    left, kept = grid.divides & (room >= 0), []
-    for level, busy in zip(grid.recompute, activity, strict=True):
+    left, places = grid.divides & (room >= 0), []
+    for busy in activity:
         fits = left & (busy <= room)
         left ^= fits
         if grid.spare:
             superfluous = _superfluous(grid, states.shape, fits)
             fits, left = fits > superfluous, left > superfluous
-        some = grid.at(np.flatnonzero(fits))
-        size = states.ravel()[some.state] + grid.runs(busy)[some.run]
-        kept.append((some, np.full(len(size), level), size))
-    candidates = _Candidates(*map(np.concatenate, zip(*(some for some, _, _ in kept), strict=True)))
-    recompute, memory = (np.concatenate([each[place] for each in kept]) for place in (1, 2))
-    if len(memory):
-        least = np.argmin(memory, keepdims=True)
-        frugal, levels, size = candidates.at(least), recompute[least], memory[least]
-    else:
-        frugal, levels, size = _frugal(grid, states, activity)
-    if not len(size):
-        return grid, _Fitting(candidates, recompute, memory, np.nan, None)
-    smallest = row(search.parallelism(grid.columns(frugal), levels), 0)
-    return grid, _Fitting(candidates, recompute, memory, float(size[0]), smallest)
+        places.append(np.flatnonzero(fits))
+    candidates, level = grid.at(_joined(places)), np.repeat(np.arange(len(places)), [*map(len, places)])
+    memory = grid.memory(states, activity, candidates, level)
+    fitting = _Fitting(candidates, np.array(grid.recompute)[level], memory)
+    if len(memory) or not grid.divides.any():
+        return grid, fitting
+    frugal, level, size = _frugal(grid, states, activity)
+    smallest = row(search.parallelism(grid.columns(frugal), np.array(grid.recompute)[level]), 0)
+    return grid, replace(fitting, smallest_memory=float(size[0]), smallest=smallest)
 
 
 def _superfluous(grid: _Grid, states: tuple[int, ...], fits: Flags) -> Flags:
@@ -771,14 +773,11 @@ def _superfluous(grid: _Grid, states: tuple[int, ...], fits: Flags) -> Flags:
 
 
 def _frugal(grid: _Grid, states: Numbers, activity: Numbers) -> tuple[_Candidates, Whole, Numbers]:
-    """The candidate that needs least, its recomputation and its memory [B]; none where nothing divides."""
-    some = grid.at(np.flatnonzero(grid.divides))
-    if not len(some.run):
-        return some, some.run, np.empty(0)
-    sizes = np.array([grid.runs(busy)[some.run] for busy in activity])
-    sizes += states.ravel()[some.state]
+    """The candidate that needs least, at which place of the levels of recomputation, and its memory [B]."""
+    some, levels = grid.at(np.flatnonzero(grid.divides)), len(activity)
+    sizes = np.array([grid.memory(states, activity, some, np.array(level)) for level in range(levels)])
     level, place = np.divmod(np.argmin(sizes, keepdims=True).ravel(), len(some.run))
-    return some.at(place), np.array(grid.recompute)[level], sizes[level, place]
+    return some.at(place), level, sizes[level, place]
 
 
 _Enumerated = tuple[_Grid, Numbers, Numbers]

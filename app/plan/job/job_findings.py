@@ -32,7 +32,7 @@ def findings(
     yield from shape_findings(setup.request.model, setup.catalog)
     yield from _uneven(setup)
     yield from _wider_precision(setup)
-    if search.smallest is None:
+    if not search.divisible:
         yield does_not_divide(setup)
         yield from _fits_badly(setup, search)
         return
@@ -40,7 +40,7 @@ def findings(
     yield from _fits_badly(setup, search)
     need, capacity, budget = memory.total.typical, memory.capacity.typical, setup.budget
     if not memory.fits or chosen is None:
-        least = max(search.smallest_memory, need)
+        least = float(np.fmax(search.smallest_memory, need))
         enough = _enough(setup)
         yield Finding(
             "error",
