@@ -31,7 +31,7 @@ from app.plan.communication import Communication, time_collective
 from app.plan.machine import SIZE_BANDS, size_band
 from app.plan.scenario import Scenario
 from app.plan.site_calibration import Sweep, calibrate
-from app.validation.statistics import Statistics, grouped, statistics, table
+from app.validation.statistics import Statistics, grouped, reading, statistics, table
 
 MEASUREMENTS = Path(__file__).parent / "measurements" / "collectives.csv"
 PRIORS = Path(__file__).parent / "priors.toml"
@@ -122,7 +122,7 @@ def _row(run: str, cells: Mapping[str, str], catalog: Catalog) -> Measured | str
     collective = _word(cells, "collective") or "all-reduce"
     if collective not in COLLECTIVES:
         return f"no model of the collective {collective}"
-    message, time = _number(cells, "bytes"), _number(cells, "time_us")
+    message, time = reading(cells.get("bytes")), reading(cells.get("time_us"))
     if message is None:
         return "no message size"
     if time is None:
@@ -148,12 +148,9 @@ def _word(cells: Mapping[str, str], name: str) -> str:
     return ALIASES.get(text, text)
 
 
-def _number(cells: Mapping[str, str], name: str) -> float | None:
-    try:
-        value = float(cells.get(name, "").replace(",", ""))
-    except ValueError:
-        return None
-    return value if np.isfinite(value) and value > 0 else None
+def _whole(cells: Mapping[str, str], name: str, other: int) -> int:
+    """A whole number, or another where there is none."""
+    return round(reading(cells.get(name)) or 0) or other
 
 
 def _gpu(name: str, catalog: Catalog) -> str | None:
@@ -180,11 +177,11 @@ def _question(gpu: str, collective: str, texts: tuple[str, ...], catalog: Catalo
     """The question of a row, or why it has none. Kept: a sweep of messages is one question."""
     cells = dict(zip(ASKED, texts, strict=True))
     platform = catalog.platforms[catalog.gpus[gpu].platform]
-    nodes = int(_number(cells, "nodes") or 1)
-    gpus_per_node = int(_number(cells, "gpus_per_node") or platform.gpus_per_node)
+    nodes = _whole(cells, "nodes", 1)
+    gpus_per_node = _whole(cells, "gpus_per_node", platform.gpus_per_node)
     if nodes * gpus_per_node == 1:
         return "one GPU alone communicates with nobody"
-    domain = int(_number(cells, "scale_up_domain") or 0)
+    domain = _whole(cells, "scale_up_domain", 0)
     scale_up, wiring, algorithm = (_word(cells, name) for name in ("scale_up", "scale_up_wiring", "algorithm"))
     if not algorithm and nodes == 1 and NO_MULTICAST.search(cells["note"]):
         algorithm = "ring"  # what is left to a node for large messages
@@ -235,7 +232,7 @@ def _network(cells: Mapping[str, str], gpus_per_node: int, card: Gpu, catalog: C
         return f"no network of the family {named} is in the catalogue"
     family = named if named in families else "infiniband" if named in ("", "none") else "roce"
     share = platform.nic_rate.typical * platform.nics_per_node / platform.gpus_per_node
-    stated = _number(cells, "gbps_per_gpu")
+    stated = reading(cells.get("gbps_per_gpu"))
     rate = share if stated is None else units.parse(f"{stated} Gb/s", "B/s")
     usual = platform.nics_per_node * gpus_per_node / platform.gpus_per_node
     ports = {

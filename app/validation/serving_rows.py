@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from app.catalog.load import Catalog
 from app.formulas.serving.serving_arguments import Layout
 from app.plan.serving.serving_request import ServingQuestion
+from app.validation.statistics import reading
 
 MEASUREMENTS = Path(__file__).parent / "measurements" / "serving.csv"
 
@@ -61,12 +62,6 @@ def number(text: str | None) -> float:
     except ValueError:
         return nan
     return value if isfinite(value) else nan
-
-
-def positive(text: str | None, other: float) -> float:
-    """A number above zero, or another where the source does not say."""
-    value = number(text)
-    return value if value > 0 else other
 
 
 def release_year(text: str) -> float | None:
@@ -127,7 +122,7 @@ def row_of(name: str, fields: Mapping[str, str], catalog: Catalog) -> ServingRow
     layout = layout_of(fields, bool(catalog.models[fields["model"]].experts)) if stated else None
     settings: dict[str, Any] = {
         "gpu": fields["gpu"],
-        "gpus": max(int(positive(fields.get("gpus"), 1.0)), int(layout.gpus) if layout else 1),
+        "gpus": max(int(degree(fields.get("gpus"))), int(layout.gpus) if layout else 1),
         "model": fields["model"],
         "engine": engine,
         "weights": WEIGHTS.get(weights, weights),
@@ -148,9 +143,9 @@ def row_of(name: str, fields: Mapping[str, str], catalog: Catalog) -> ServingRow
         question=ServingQuestion.model_validate(settings, context={"catalog": catalog}),
         layout=layout,
         concurrency=number(fields.get("concurrency")),
-        time_per_token=number(fields.get("tpot_s")),
-        first_token=number(fields.get("ttft_s")),
-        throughput=number(fields.get("output_tokens_per_s_per_gpu")),
+        time_per_token=reading(fields.get("tpot_s")) or nan,
+        first_token=reading(fields.get("ttft_s")) or nan,
+        throughput=reading(fields.get("output_tokens_per_s_per_gpu")) or nan,
         searched=fields.get("mode") == BEST,
     )
 
@@ -161,12 +156,17 @@ def limit(text: str | None) -> float | None:
     return value if value > 0 else None
 
 
+def degree(text: str | None) -> float:
+    """Ranks of a kind, or one where the source does not say."""
+    return max(reading(text) or 1.0, 1.0)
+
+
 def layout_of(fields: Mapping[str, str], experts: bool) -> Layout:
     """The layout that a row states; experts are not dealt out where it does not say so."""
-    tensor, ranks = positive(fields.get("tp"), 1.0), positive(fields.get("attention_dp"), 1.0)
+    tensor, ranks = degree(fields.get("tp")), degree(fields.get("attention_dp"))
     return Layout(
         tensor=tensor,
         attention_data=ranks,
-        expert=min(positive(fields.get("ep"), 1.0), tensor * ranks) if experts else 1.0,
-        pipeline=positive(fields.get("pp"), 1.0),
+        expert=min(degree(fields.get("ep")), tensor * ranks) if experts else 1.0,
+        pipeline=degree(fields.get("pp")),
     )

@@ -9,6 +9,22 @@ from numpy.typing import ArrayLike
 
 Statistics = dict[str, Any]
 Row = TypeVar("Row")
+BELIEVED = (1e-12, 1e15)
+"""Between these is what anybody measures, in whichever unit of a file."""
+
+
+def reading(text: str | None) -> float | None:
+    """A figure that was measured, or ``None`` where a source does not say, or says what nobody can have measured.
+
+    >>> reading("12,600"), reading("-1"), reading("0"), reading("1e-320"), reading("inf")
+    (12600.0, None, None, None, None)
+    """
+    try:
+        value = float((text or "").replace(",", ""))
+    except ValueError:
+        return None
+    least, most = BELIEVED
+    return value if least < value < most else None
 
 
 def statistics(

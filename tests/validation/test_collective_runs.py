@@ -292,9 +292,11 @@ def test_rows_without_a_card_a_size_or_a_time_say_so(tmp_path):
         {**good, "run": "f", "nodes": 1, "gpus_per_node": 1},
         {**good, "run": "g", "nodes": 2, "scale_out": "omni-path"},
         {**good, "run": "h", "nodes": 1_000_000},
+        {**good, "run": "i", "time_us": "1e-320"},
+        {**good, "run": "j", "gpus_per_node": 0.3},
     )
     report = accuracy.report(path, CATALOG)
-    assert report["rows"] == 1
+    assert report["rows"] == 2
     assert [(entry["run"], entry["reason"]) for entry in report["skipped"]] == [
         ("a", "tpu-v5p is not in the catalogue"),
         ("b", "no message size"),
@@ -303,6 +305,7 @@ def test_rows_without_a_card_a_size_or_a_time_say_so(tmp_path):
         ("f", "one GPU alone communicates with nobody"),
         ("g", "no network of the family omni-path is in the catalogue"),
         ("h", "gpus: Input should be less than or equal to 1000000"),
+        ("i", "no measured time"),
     ]
 
 

@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import replace
+from math import isnan
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,19 @@ def test_every_row_of_the_file_is_predicted_searched_or_skipped_with_a_reason(re
     assert count == 3782 == len(rows) + len(skipped)
     assert report["rows"] == sum(row.layout is not None for row in rows)
     assert all(one["reason"] for one in skipped)
+
+
+@pytest.mark.parametrize("written", ["", "-1", "0", "1e-320", "nan", "soon"])
+@pytest.mark.parametrize("column", ["tpot_s", "ttft_s", "output_tokens_per_s_per_gpu", "attention_dp", "gpus"])
+def test_what_nobody_can_have_measured_is_not_stated(column: str, written: str) -> None:
+    with serving_runs.MEASUREMENTS.open(newline="", encoding="utf-8") as file:
+        wanted = ("tp", "tpot_s", "ttft_s", "output_tokens_per_s_per_gpu")
+        fields = next(row for row in csv.DictReader(file) if row["mode"] == "aggregated" and all(map(row.get, wanted)))
+    row = serving_rows.row_of("r", fields | {column: written}, CATALOG)
+    assert row.layout is not None
+    assert min(row.layout.attention_data, row.question.gpus) >= 1
+    stated = {"tpot_s": row.time_per_token, "ttft_s": row.first_token, "output_tokens_per_s_per_gpu": row.throughput}
+    assert [name for name, value in stated.items() if isnan(value)] == [name for name in stated if name == column]
 
 
 def test_errors_on_the_core_rows_stay_small(report: dict) -> None:
