@@ -225,7 +225,7 @@ def a_larger_rack(asked: Asked) -> None:
 
 CHUNKED = 0.2
 """What smaller chunks add to a message: 17 % to one of 1 GB in 144 GPUs."""
-FILL = 0.005
+FILL = 0.01
 """What the fill of a pipeline adds to a large message."""
 
 
