@@ -34,6 +34,7 @@ from tests.fuzz import contract, hostile
         # A load that is next to nothing, of which one replica carries more than a number can say.
         "/api/v1/serve/size?gpu=h200-sxm&model=llama-3-8b&request_rate=5e-324",
         "/api/v1/serve?gpus=8&model=llama-3-8b&request_rate=5e-324",
+        "/api/v1/serve?gpus=8&model=llama-3-8b&concurrency=5e-324",
         # A run that takes no time, and one that costs nothing.
         "/api/v1/plan?training_tokens=5e-324",
         # A rate that is nothing once it is shared, where the library's own tables choose.

@@ -102,7 +102,7 @@ def share_of_load(question: Scenario, concurrency: Floats, requests: Floats, ans
         answer: from a request to the end of its answer [s].
     """
     if question.concurrency is not None:
-        return concurrency / question.concurrency
+        return concurrency / max(question.concurrency, LEAST_LOAD)
     if question.users is not None:
         return np.asarray(users_served(requests, answer, question.think_time)) / max(question.users, LEAST_LOAD)
     return requests / max(question.request_rate or 1.0, LEAST_LOAD)
