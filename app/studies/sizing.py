@@ -737,9 +737,8 @@ def _break_even(catalog: Catalog, gpu: str, candidates: Sequence[Candidate]) -> 
         for candidate in of_gpu
         if family[candidate.scale_out] in ("roce", "spectrum-x", "ultra-ethernet")
     }
-    points = tuple(
-        (gpus, ethernet[gpus].run / infiniband[gpus].run) for gpus in sorted(infiniband.keys() & ethernet.keys())
-    )
+    both = ((gpus, ethernet[gpus].run, infiniband[gpus].run) for gpus in sorted(infiniband.keys() & ethernet.keys()))
+    points = tuple((gpus, over / under) for gpus, over, under in both if under > 0 and math.isfinite(over / under))
     never = [gpus for gpus, ratio in points if ratio <= 1]
     paying = [gpus for gpus, _ in points if gpus > max(never, default=0)]
     best = catalog.scale_out[infiniband[points[-1][0]].scale_out] if points and points[-1][1] > 1 else None

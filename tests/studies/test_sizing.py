@@ -153,6 +153,28 @@ def test_break_even_compares_the_families_at_every_size(answer: Answer) -> None:
         assert entry.rule_of_thumb
 
 
+FREE = (
+    "price_node", "price_nic", "price_switch", "price_transceiver", "price_cable", "price_copper_cable",
+    "price_storage", "electricity", "support", "infrastructure",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "beyond_numbers",
+    [
+        {"lifetime": 5e-324},  # the run's share of the lifetime's total is infinite
+        {"budget_kind": "rental"} | dict.fromkeys(FREE, 0),
+    ],
+)
+def test_networks_whose_runs_cost_nothing_or_without_end_are_not_compared(beyond_numbers: dict[str, object]) -> None:
+    asked = question(gpu=["h100-sxm"], gpus=16, model="llama-3-8b", training_tokens="1e9", deadline="90 days")
+    usual = size(asked, load_catalog(), seconds=60)
+    missed = size(asked.model_copy(update=beyond_numbers), load_catalog(), seconds=60)
+    assert usual.break_even[0].points
+    assert missed.feasible == usual.feasible
+    assert missed.break_even[0].points == ()
+
+
 def test_an_impossible_deadline_is_answered_with_how_far_it_is() -> None:
     missed = size(question(deadline="1 h", gpus=64), load_catalog(), seconds=60)
     assert missed.cheapest is None
