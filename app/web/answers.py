@@ -144,23 +144,32 @@ AnyEntry = Entry | Mapping[str, Estimate]
 """An entry, or a group of constants."""
 
 
+MATCHES = Declaration("1", "Count", "Entries that are asked for, on all pages.")
+NEXT = Declaration("", "Cursor", "Where the list goes on; null at its end.")
+
+
 class CatalogAnswer(TypedDict):
-    """The whole catalogue."""
+    """The whole catalogue, or what is asked for of it."""
 
     model_version: Annotated[str, VERSION]
     catalog_version: Annotated[str, CATALOG_VERSION]
     permalink: Annotated[str, LINK]
     kinds: Annotated[Mapping[str, Mapping[str, AnyEntry]], Declaration("", "Kinds", "Entries by kind and key.")]
+    count: Annotated[int, MATCHES]
+    cursor: Annotated[str | None, NEXT]
+    sources: NotRequired[Annotated[Mapping[str, Source], Declaration("", "Sources", "Sources that they cite, by key.")]]
 
 
 class KindAnswer(TypedDict):
-    """The entries of one kind."""
+    """The entries of one kind, or those of them that are asked for."""
 
     model_version: Annotated[str, VERSION]
     catalog_version: Annotated[str, CATALOG_VERSION]
     permalink: Annotated[str, LINK]
     kind: Annotated[str, Declaration("", "Kind", "The kind that was asked.")]
     entries: Annotated[Mapping[str, AnyEntry], Declaration("", "Entries", "Entries of the kind, by key.")]
+    count: Annotated[int, MATCHES]
+    cursor: Annotated[str | None, NEXT]
     sources: NotRequired[Annotated[Mapping[str, Source], Declaration("", "Sources", "Sources that they cite, by key.")]]
 
 
@@ -592,6 +601,11 @@ def _unusual(question: Question, catalog: Catalog) -> list[Finding]:
     clusters = [look_up(question.scenario(gpu, scale_out, question.gpus), catalog) for gpu in question.gpu]
     by_cluster = [{finding.fields: finding for finding in unusual_values(each, question, catalog)} for each in clusters]
     return [finding for fields, finding in by_cluster[0].items() if all(fields in others for others in by_cluster)]
+
+
+def versions(catalog: Catalog) -> dict[str, str]:
+    """What an answer that is no question's says of where it comes from."""
+    return {"model_version": __version__, "catalog_version": catalog.version}
 
 
 REPORTS = ("collectives", "fabric", "training", "serving", "clusters", "ledger")

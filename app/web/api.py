@@ -18,7 +18,7 @@ from fastapi import Request, Response
 from starlette.responses import StreamingResponse
 
 from app import __version__
-from app.catalog.load import KINDS, Catalog
+from app.catalog.load import Catalog
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
@@ -28,12 +28,12 @@ from app.studies.own_sweep import CalibrateQuestion
 from app.studies.serving_sizing import ServeSizeQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import Grid, columns, row, sweep
-from app.web import answers, problems, requests, sweep_cursor
+from app.web import answers, catalog_lists, cursors, problems, requests
 from app.web.answer_schemas import Schema
 from app.web.heavy_queue import LIGHT_PAIRS, LIGHT_VALUES, HeavyQueue, Stopped, compute, is_heavy, quick
 from app.web.openapi import MOST_PAIRS, MOST_VALUES, Operation
 from app.web.problems import FieldProblem, ProblemError
-from app.web.responses import PageCache, not_modified, reply, to_json
+from app.web.responses import CSV, JSON, PageCache, not_modified, reply, to_json
 from app.web.selection import PARTS, Selection, selection
 from app.web.settings import Settings
 
@@ -291,7 +291,7 @@ async def sweep_grid(request: Request) -> Response:
     if values > MOST_VALUES:
         detail = f"The grid has {values:,} values; give at most {MOST_VALUES:,}."
         raise problems.invalid([FieldProblem(pointer="#/grid", detail=detail)])
-    begin = sweep_cursor.read(cursor, grid, loaded)
+    begin = cursors.read(cursor, _swept(grid), loaded, grid.points())
     if not begin:  # of a sweep that goes on they were checked before
         await compute(request, partial(_check_values, grid, loaded), heavy=values > LIGHT_VALUES)
     rows = islice(sweep(grid, loaded, begin), settings.max_sweep_points)
@@ -300,10 +300,10 @@ async def sweep_grid(request: Request) -> Response:
         "cache-control": "no-store",
         "x-model-version": __version__,
         "x-catalog-version": loaded.version,
-        "x-sweep-cursor": sweep_cursor.written(begin, grid, loaded),
+        "x-sweep-cursor": cursors.written(begin, _swept(grid), loaded),
     }
     as_csv = "text/csv" in request.headers.get("accept", "")
-    kind = "text/csv; charset=utf-8" if as_csv else "application/x-ndjson"
+    kind = CSV if as_csv else "application/x-ndjson"
     batches = _counted(request, _batches(first, rows, request.app.state.heavy_queue, until))
 
     def rest(done: int) -> Rows:
@@ -316,6 +316,11 @@ async def sweep_grid(request: Request) -> Response:
 
 
 Rows = list[dict[str, Any]]
+
+
+def _swept(grid: Grid) -> list[object]:
+    """What a cursor is of."""
+    return [grid.base, list(grid.grid.items()), grid.results]
 
 
 def _check_values(grid: Grid, catalog: Catalog, stopped: Stopped) -> None:
@@ -376,7 +381,7 @@ def _rest(grid: Grid, loaded: Catalog, settings: Settings, begin: int, done: int
         return []
     most = done >= settings.max_sweep_points
     limit = "at the most points of one request" if most else f"after {settings.time_limit:g} s"
-    cursor = sweep_cursor.written(following, grid, loaded)
+    cursor = cursors.written(following, _swept(grid), loaded)
     text = (
         f"Cut off {limit}: {done:,} of {points - begin:,} points are above. "
         f"Ask for the rest with “cursor”: “{cursor}” beside “grid”."
@@ -401,63 +406,6 @@ def _csv_line(cells: Sequence[object]) -> bytes:
     return line.getvalue().encode()
 
 
-# The catalogue -------------------------------------------------------------------------------------------------------
-
-
-def _versions(loaded: Catalog) -> dict[str, str]:
-    return {"model_version": __version__, "catalog_version": loaded.version}
-
-
-def _catalog_part(loaded: Catalog, kind: str, key: str) -> dict[str, Any]:
-    """The catalogue, the entries of a kind or one entry, with the sources that they cite."""
-    answer: dict[str, Any] = dict(_versions(loaded))
-    if key:
-        entry = loaded.kind(kind)[key]
-        answer |= {
-            "kind": kind,
-            "key": key,
-            "entry": entry,
-            "permalink": f"/catalog/{kind}" + (f"#source-{key}" if kind == "sources" else f"/{key}"),
-        }
-    elif kind:
-        answer |= {"kind": kind, "entries": loaded.kind(kind), "permalink": f"/catalog/{kind}"}
-    else:
-        answer |= {"kinds": {name: loaded.kind(name) for name in KINDS}, "permalink": "/catalog"}
-    if kind and kind != "sources":
-        written = to_json(answer)
-        cited = {name: source for name, source in loaded.sources.items() if b'"%s"' % name.encode() in written}
-        answer["sources"] = cited
-    return answer
-
-
-async def _catalog(request: Request, kind: str = "", key: str = "") -> Response:
-    loaded: Catalog = request.app.state.catalog
-    cache: PageCache = request.app.state.page_cache
-    requests.reject_query(request)
-    if kind and kind not in KINDS:
-        raise ProblemError(404, f"There is no such kind of entry. The kinds are {', '.join(KINDS)}.")
-    if key and key not in loaded.kind(kind):
-        raise ProblemError(404, f"There is no such entry. {PREFIX}/catalog/{kind} lists all.")
-    if cached := cache.known(request):
-        return cached
-    return await compute(request, lambda _: cache.keep(request, _json(request, _catalog_part(loaded, kind, key))))
-
-
-async def get_catalog(request: Request) -> Response:
-    """Every constant with its unit, range, source and status, by kind and key."""
-    return await _catalog(request)
-
-
-async def get_catalog_kind(request: Request) -> Response:
-    """The entries of one kind, by key, and the sources that they cite."""
-    return await _catalog(request, **request.path_params)
-
-
-async def get_catalog_entry(request: Request) -> Response:
-    """One entry and the sources that it cites."""
-    return await _catalog(request, **request.path_params)
-
-
 # Accuracy ------------------------------------------------------------------------------------------------------------
 
 
@@ -472,7 +420,7 @@ async def get_accuracy(request: Request) -> Response:
     def work(_: Stopped) -> Response:
         held = answers.accuracy(loaded)
         reports = {name: getattr(held, name) for name in answers.REPORTS}
-        return cache.keep(request, _json(request, {**_versions(loaded), "permalink": "/accuracy", **reports}))
+        return cache.keep(request, _json(request, {**answers.versions(loaded), "permalink": "/accuracy", **reports}))
 
     # Once for all requests, and the first may come too late for it.
     evaluated = answers.accuracy.cache_info().currsize > 0
@@ -493,6 +441,9 @@ ROWS: Mapping[str, Schema] = {
         },
     },
     "text/csv": TEXT | {"example": "gpus,costs.capital,error\r\n512,32800000.0,\r\n"},
+}
+CATALOG_ROWS: Mapping[str, Schema] = {
+    "text/csv": TEXT | {"example": "key,name,year,ports\r\nsn5600,SN5600,2023,64\r\n"},
 }
 GET, POST, BOTH = ("GET",), ("POST",), ("GET", "POST")
 operations = (
@@ -545,24 +496,26 @@ operations = (
         summary="A grid of scenarios, streamed",
     ),
     Operation(
-        f"{PREFIX}/catalog",
-        get_catalog,
+        catalog_lists.LIST,
+        catalog_lists.get_catalog,
         "get_catalog",
         methods=GET,
-        answer=answers.CatalogAnswer,
+        answer={JSON: answers.CatalogAnswer, **CATALOG_ROWS},
+        question="CatalogQuestion",
         summary="The whole catalogue",
     ),
     Operation(
-        f"{PREFIX}/catalog/{{kind}}",
-        get_catalog_kind,
+        f"{catalog_lists.LIST}/{{kind}}",
+        catalog_lists.get_catalog_kind,
         "get_catalog_kind",
         methods=GET,
-        answer=answers.KindAnswer,
+        answer={JSON: answers.KindAnswer, **CATALOG_ROWS},
+        question="CatalogQuestion",
         summary="The entries of one kind",
     ),
     Operation(
-        f"{PREFIX}/catalog/{{kind}}/{{key}}",
-        get_catalog_entry,
+        f"{catalog_lists.LIST}/{{kind}}/{{key}}",
+        catalog_lists.get_catalog_entry,
         "get_catalog_entry",
         methods=GET,
         answer=answers.EntryAnswer,

@@ -129,12 +129,11 @@ def _examples(method: str, path: str, operation: Schema, body: Schema) -> Iterat
             curl = f"curl -s 'BASE{path}' \\\n  -H 'content-type: application/json' \\\n  -d {data}"
             yield {"title": example["summary"], "curl": curl}
         return
-    for example in openapi.EXAMPLES.get(name, {}).values():
+    address = path.replace("{kind}", "gpus").replace("{key}", "h100-sxm")
+    examples = openapi.EXAMPLES.get(operation["operationId"]) or openapi.EXAMPLES.get(name)
+    for example in (examples or {"": {"summary": "Example", "value": {}}}).values():
         query = urlencode(example["value"], doseq=True)
-        yield {"title": example["summary"], "curl": f"curl -s 'BASE{path}{'?' + query if query else ''}'"}
-    if name not in openapi.EXAMPLES:
-        address = path.replace("{kind}", "gpus").replace("{key}", "h100-sxm")
-        yield {"title": "Example", "curl": f"curl -s 'BASE{address}'"}
+        yield {"title": example["summary"], "curl": f"curl -s 'BASE{address}{'?' + query if query else ''}'"}
 
 
 def _answer(document: Schema, status: str, response: Schema) -> dict[str, Any]:

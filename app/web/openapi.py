@@ -26,8 +26,9 @@ from app.studies.own_sweep import CalibrateQuestion
 from app.studies.serving_sizing import ServeSizeQuestion
 from app.studies.sizing import Question
 from app.studies.sweep import RESULTS, Grid
-from app.web import field_examples, problems, sweep_cursor
+from app.web import cursors, field_examples, problems
 from app.web.answer_schemas import AnswerSchemas, Schema
+from app.web.catalog_lists import CatalogQuestion
 from app.web.problems import MEDIA_TYPE, Problem
 from app.web.responses import JSON
 from app.web.selection import ALWAYS, LONG, MOST_NAMES
@@ -103,6 +104,17 @@ EXAMPLES: dict[str, dict[str, Schema]] = {
             "summary": "InfiniBand against RoCE",
             "value": {"scenarios": [{"scale_out": "infiniband-ndr"}, {"scale_out": "roce-400"}]},
         }
+    },
+    "get_catalog": {
+        "words": {"summary": "All that says 800G", "value": {"q": "800G"}},
+        "table": {"summary": "Every number with its source, as CSV", "value": {"format": "csv"}},
+    },
+    "get_catalog_kind": {
+        "current": {
+            "summary": "NVIDIA's on sale since 2024, as CSV",
+            "value": {"vendor": "NVIDIA", "status": "shipping", "since": 2024, "format": "csv"},
+        },
+        "paged": {"summary": "The first ten", "value": {"limit": 10}},
     },
     "sweep": {
         "grid": {
@@ -180,7 +192,7 @@ class Operation(routing.Route):
         endpoint: what answers it; its docstring is the description.
         name: its name in the document; where it is asked both ways, after ``get_`` or ``post_``.
         methods: how it is asked.
-        answer: the record that it answers with, or a schema for each media type.
+        answer: the record that it answers with, or for each media type one, or a schema.
         question: the component that is its body; see `_questions`.
         summary: what it answers, in few words; by default the first sentence of the description.
     """
@@ -283,7 +295,10 @@ def _operation(operation: Operation, method: str, questions: Mapping[str, Fields
         entry["requestBody"] = {"required": True, "content": {JSON: content}}
     answer: Schema = {"description": "The answer."}
     if isinstance(operation.answer, Mapping):
-        answer["content"] = dict(operation.answer)
+        answer["content"] = {
+            media: one if isinstance(one, Mapping) else {"schema": answers.of(one)}
+            for media, one in operation.answer.items()
+        }
     else:
         answer["content"] = {JSON: {"schema": answers.of(operation.answer)}}
     if get:
@@ -345,45 +360,29 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
     served = {name: schema for name, schema in fields(ServingQuestion).items() if schema != scenario.get(name)}
     serving = scenario | served
     sized = {name: schema for name, schema in fields(ServeSizeQuestion).items() if schema != serving.get(name)}
-    question_fields = {f"serve.{name}": schema for name, schema in served.items()}
-    question_fields |= {f"serve_size.{name}": schema for name, schema in sized.items()}
-    question_fields |= {f"size.{name}": schema for name, schema in sizing.items()}
-    question_fields |= {f"cost.{name}": schema for name, schema in owning.items()}
-    question_fields |= {f"calibrate.{name}": schema for name, schema in pasted.items()}
-    question_fields |= {f"all_reduce.{name}": schema for name, schema in several.items()}
+    own: dict[str, tuple[type[BaseModel], dict[str, dict[str, Schema]]]] = {
+        "Scenario": (Scenario, {}),
+        "AllReduceQuestion": (Scenario, {"all_reduce": several}),
+        "ServeQuestion": (ServingQuestion, {"serve": served}),
+        "ServeSizeQuestion": (ServeSizeQuestion, {"serve_size": sized, "serve": served}),
+        "SizeQuestion": (Question, {"size": sizing}),
+        "CalibrateQuestion": (CalibrateQuestion, {"calibrate": pasted}),
+        "CostQuestion": (CostQuestion, {"cost": owning}),
+        "CatalogQuestion": (CatalogQuestion, {"catalog": fields(CatalogQuestion)}),
+    }
+    every = dict(scenario)
+    for _, by_prefix in own.values():
+        every |= {f"{prefix}.{name}": schema for prefix, some in by_prefix.items() for name, schema in some.items()}
     schemas["field.blank"] = {"type": "string", "maxLength": 0, "description": "The default."}
-    for name, schema in {**scenario, **question_fields}.items():
+    for name, schema in every.items():
         hidden = {"nullable", "title"} if "enum" in schema else {"nullable"}  # generators name an enum by its title
         schemas[f"field.{name}"] = {key: value for key, value in schema.items() if key not in hidden}
         parameters[name] = _parameter(name, schema)
-    names = list(scenario)
-    components_by_question = {
-        "Scenario": {name: name for name in names},
-        "AllReduceQuestion": {name: f"all_reduce.{name}" if name in several else name for name in names},
-        "ServeQuestion": {name: f"serve.{name}" if name in served else name for name in ServingQuestion.model_fields},
-        "ServeSizeQuestion": {
-            name: f"serve_size.{name}" if name in sized else f"serve.{name}" if name in served else name
-            for name in ServeSizeQuestion.model_fields
-        },
-        "SizeQuestion": {name: f"size.{name}" if name in sizing else name for name in Question.model_fields},
-        "CalibrateQuestion": {
-            name: f"calibrate.{name}" if name in pasted else name for name in CalibrateQuestion.model_fields
-        },
-        "CostQuestion": {name: f"cost.{name}" if name in owning else name for name in CostQuestion.model_fields},
-    }
-    all_fields = scenario | question_fields
-    about = {
-        "Scenario": Scenario,
-        "AllReduceQuestion": Scenario,
-        "ServeQuestion": ServingQuestion,
-        "ServeSizeQuestion": ServeSizeQuestion,
-        "SizeQuestion": Question,
-        "CalibrateQuestion": CalibrateQuestion,
-        "CostQuestion": CostQuestion,
-    }
-    for title, components in components_by_question.items():
-        properties = {name: _valued(component, all_fields[component]) for name, component in components.items()}
-        schemas[title] = _object(about[title], properties)
+    questions = {}
+    for title, (model, by_prefix) in own.items():
+        names = {name: _component(name, by_prefix) for name in model.model_fields}
+        body = _object(model, {name: _valued(component, every[component]) for name, component in names.items()})
+        questions[title] = Fields(body, names)
     reference = _reference("schemas", "Scenario")
     scenarios = {
         "type": "array",
@@ -394,7 +393,13 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
     }
     schemas["Comparison"] = _object(None, {"scenarios": scenarios}) | {"required": ["scenarios"]}
     schemas["Grid"] = _grid(scenario)
-    return {title: Fields(schemas[title], components) for title, components in components_by_question.items()}
+    schemas |= {title: question.body for title, question in questions.items() if title != "CatalogQuestion"}
+    return questions
+
+
+def _component(name: str, by_prefix: Mapping[str, Mapping[str, Schema]]) -> str:
+    """The component of a field: the scenario's, or that of a question which has one of its own."""
+    return next((f"{prefix}.{name}" for prefix, own in by_prefix.items() if name in own), name)
 
 
 def _grid(scenario: Mapping[str, Schema]) -> Schema:
@@ -416,7 +421,7 @@ def _grid(scenario: Mapping[str, Schema]) -> Schema:
     base = _reference("schemas", "Scenario")
     cursor = {
         "type": "string",
-        "pattern": sweep_cursor.PATTERN,
+        "pattern": cursors.PATTERN,
         "maxLength": 40,
         "examples": ["3242-5d41402abc4b"],
         "description": "Where a sweep that was cut off goes on: as its last row says, everything else as it was.",

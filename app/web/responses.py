@@ -23,6 +23,7 @@ from app.catalog.load import Catalog
 
 JSON = "application/json"
 HTML = "text/html; charset=utf-8"
+CSV = "text/csv; charset=utf-8"
 FRESH = "no-cache"
 """Keep it, and ask each time whether it still holds."""
 SMALLEST = 1000
@@ -45,6 +46,11 @@ def _plain(value: object) -> object:
     if isinstance(value, set | frozenset):
         return sorted(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def attached(name: str) -> dict[str, str]:
+    """The header of an answer that is a file of this name."""
+    return {"content-disposition": f'attachment; filename="{name}"'}
 
 
 # Validators ----------------------------------------------------------------------------------------------------------

@@ -165,9 +165,10 @@ class Generator:
         """The next request."""
         chance = self.chance
         kind = chance.choices(
-            (self.extreme, self.hostile, self.body, self.wrong_body, self.path, self.fixed, self.bounded, self.paste),
-            (45, 20, 8, 10, 6, 6, 1, 4),
-        )[0]
+            (self.extreme, self.hostile, self.body, self.wrong_body, self.path, self.fixed, self.bounded, self.paste,
+             self.listed),
+            (45, 20, 8, 10, 6, 6, 1, 4, 2),
+        )[0]  # fmt: skip
         return kind()
 
     def scenario(self) -> dict[str, Any]:
@@ -209,6 +210,16 @@ class Generator:
                 fields = [one for one in fields if one[0] != name]
                 fields += [(name, self.fields.valid(name, chance)) for _ in range(chance.choice((0, 1, 1, 3, 12)))]
         return Request(chance.choice(("GET", "GET", "GET", "HEAD")), f"{address}?{self.query(fields)}")
+
+    def listed(self) -> Request:
+        """Lists of the catalogue, by fields that it has and by anything else."""
+        chance = self.chance
+        known = {"q": "800G", "vendor": "NVIDIA", "family": "roce", "status": "shipping", "since": 2024, "limit": 7,
+                 "cursor": "7-5d41402abc4b", "format": "csv"}  # fmt: skip
+        names = chance.choices(list(known), k=chance.choice((0, 1, 2, 3, 8)))
+        fields = [(name, known[name] if chance.random() < 0.8 else self.text()) for name in names]
+        kind = chance.choice(("", "/" + quote(chance.choice(self.entries).partition("/")[0])))
+        return Request(chance.choice(("GET", "GET", "HEAD")), f"/api/v1/catalog{kind}?{self.query(fields)}")
 
     def hostile(self) -> Request:
         """Wrong values, wrong names, repeated keys."""

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from app.catalog.load import KINDS, load_catalog
+from app.catalog.load import KINDS, estimates, load_catalog
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
 from app.studies.network_costs import CostQuestion
@@ -35,7 +35,7 @@ OPENAPI = Path(__file__).parent / "openapi.json"
 
 def get(client: TestClient, path: str, **query: Any) -> Any:
     """The JSON of a good answer."""
-    answer = client.get(API + path, params=query)
+    answer = client.get(API + path, params=query or None)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -214,6 +214,87 @@ def test_the_catalogue_comes_with_its_sources(client: TestClient) -> None:
     whole = get(client, "/catalog")
     assert whole["kinds"]["gpus"]["h100-sxm"] == entry["entry"]
     assert get(client, "/catalog/gpus")["entries"]["h100-sxm"] == entry["entry"]
+
+
+CATALOG = load_catalog()
+GPUS: Mapping[str, Any] = CATALOG.gpus
+
+
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        ("gpus?vendor=amd&since=2025", {key for key, gpu in GPUS.items() if gpu.vendor == "AMD" and gpu.year >= 2025}),
+        ("gpus?vendor=AMD&vendor=NVIDIA&status=announced",
+         {key for key, gpu in GPUS.items() if gpu.status == "announced"}),
+        ("switches?family=infiniband", {key for key, box in CATALOG.switches.items() if box.family == "infiniband"}),
+        ("nics?family=RoCE", {key for key, nic in CATALOG.nics.items() if "roce" in nic.families}),
+        ("gpus?q=Superchip+CLOCKED", {key for key, gpu in GPUS.items() if "superchip; clocked" in gpu.note}),
+        ("collectives?q=hop", {key for key, group in CATALOG.collectives.items() if "hop" in " ".join((key, *group))}),
+        ("sources?q=no-such-word", set()),
+    ],
+)  # fmt: skip
+def test_entries_are_listed_by_what_they_are(client: TestClient, query: str, keys: set[str]) -> None:
+    answer = get(client, f"/catalog/{query}")
+    assert set(answer["entries"]) == keys
+    assert answer["count"] == len(keys)
+    assert answer["cursor"] is None
+    assert "no-such" in query or keys
+
+
+@pytest.mark.parametrize("path", ["/catalog?since=2025&limit=7", "/catalog/models?family=llama&limit=4"])
+def test_pages_of_a_list_are_the_list(client: TestClient, path: str) -> None:
+    whole = get(client, re.sub("&limit=.*", "", path))
+    address, entries = API + path, []
+    while address:
+        page = client.get(address)
+        answer = page.json()
+        assert answer["count"] == whole["count"]
+        kinds = answer.get("kinds") or {"": answer["entries"]}
+        listed = [(kind, key, entry) for kind, found in kinds.items() for key, entry in found.items()]
+        assert {entry["source"] for _, _, entry in listed} <= answer["sources"].keys()
+        entries += listed
+        address = page.links["next"]["url"] if "link" in page.headers else ""
+        assert (answer["cursor"] is None) == (address == "")
+    kinds = whole.get("kinds") or {"": whole["entries"]}
+    assert entries == [(kind, key, entry) for kind, found in kinds.items() for key, entry in found.items()]
+
+
+def test_a_cursor_is_of_one_list(client: TestClient) -> None:
+    cursor = get(client, "/catalog/gpus", limit=5)["cursor"]
+    for other in ("/catalog/models", "/catalog", "/catalog/gpus?vendor=AMD"):
+        answer = client.get(API + other, params={"cursor": cursor, **({"vendor": "AMD"} if "?" in other else {})})
+        assert is_problem(answer, 422)
+        assert answer.json()["errors"][0]["pointer"] == "#/cursor"
+
+
+@pytest.mark.parametrize("kind", ["", *KINDS])
+def test_lists_come_as_csv_with_what_each_row_rests_on(client: TestClient, kind: str) -> None:
+    answer = client.get(f"{API}/catalog/{kind}".rstrip("/"), params={"format": "csv"})
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert answer.headers["content-disposition"].endswith('.csv"')
+    headings, *rows = csv.reader(answer.text.splitlines())
+    assert rows
+    assert all(len(row) == len(headings) for row in rows)
+    cited = headings.index("sources" if "sources" in headings else "source")
+    assert kind == "sources" or all(set(row[cited].split()) <= CATALOG.sources.keys() and row[cited] for row in rows)
+    numbers = {(row[1], row[2]) for row in rows} if "typical" in headings else {(row[0], "") for row in rows}
+    if kind and "typical" not in headings:
+        assert {key for key, _ in numbers} == CATALOG.kind(kind).keys()
+    elif kind:
+        groups = {key: getattr(group, "prices", group) for key, group in CATALOG.kind(kind).items()}
+        assert numbers == {(key, name) for key, group in groups.items() for name in group}
+    else:
+        assert len(rows) == len(list(estimates(CATALOG)))
+
+
+def test_a_column_of_a_list_has_the_numbers_of_its_entries(client: TestClient) -> None:
+    text = client.get(f"{API}/catalog/gpus", params={"format": "csv"}).text
+    row = next(row for row in csv.DictReader(text.splitlines()) if row["key"] == "h100-sxm")
+    gpu = CATALOG.gpus["h100-sxm"]
+    assert float(row["memory_bandwidth typical [B/s]"]) == gpu.memory_bandwidth.typical
+    assert row["fp4 typical [FLOP/s]"] == ""
+    assert row["platform"] == gpu.platform
+    assert row["permalink"] == "http://testserver/catalog/gpus/h100-sxm"
 
 
 @pytest.mark.parametrize("part", ["/catalog", "/catalog/gpus", "/catalog/gpus/h100-sxm", "/catalog/sources/arithmetic"])
@@ -714,6 +795,9 @@ ANSWERED: list[tuple[str, Any]] = [
     ("/catalog", None),
     *((f"/catalog/{kind}", None) for kind in KINDS),
     ("/catalog/gpus/h100-sxm", None),
+    ("/catalog?q=800G&limit=3", None),
+    ("/catalog/sources?limit=3", None),
+    ("/catalog/gpus?vendor=nobody", None),
     ("/accuracy", None),
 ]
 
@@ -804,7 +888,7 @@ ASKED: tuple[type[Scenario], ...] = (
 
 @pytest.mark.parametrize("question", ASKED)
 def test_every_field_has_an_example_that_document_and_service_take(question: type[Scenario]) -> None:
-    catalog = load_catalog()
+    catalog = CATALOG
     for name, schema in openapi.fields(question).items():
         allowed = [True, False] if schema["type"] == "boolean" else schema.get("enum")
         shown = schema.get("examples") or allowed or [schema["default"]]
@@ -836,7 +920,8 @@ def _parts(schema: Any) -> Iterator[dict[str, Any]]:
     ("operation", "name"), [(operation, name) for operation, found in openapi.EXAMPLES.items() for name in found]
 )
 def test_the_examples_work(client: TestClient, operation: str, name: str) -> None:
-    body = openapi.EXAMPLES[operation][name]["value"]
-    path = next(one.path for one in api.operations if one.name == operation)
-    answer = client.post(path, json=body)
+    asked = openapi.EXAMPLES[operation][name]["value"]
+    found = next(one for one in api.operations if one.name == operation)
+    path = found.path.replace("{kind}", "gpus")
+    answer = client.post(path, json=asked) if "POST" in found.asked_by else client.get(path, params=asked)
     assert answer.status_code == 200, answer.text

@@ -247,9 +247,9 @@ def test_a_sweep_goes_on_where_its_connection_broke(client: TestClient) -> None:
     [
         ({"cursor": "rest"}, "is no cursor"),
         ({"cursor": 7}, "is no cursor"),
-        ({"grid": {"gpus": [64, 128, 257], "price_node": [2e5, 3e5], "planes": [1, 2]}}, "another sweep"),
-        ({"base": {"model": "llama-3-8b"}}, "another sweep"),
-        ({"results": ["costs.capital"]}, "another sweep"),
+        ({"grid": {"gpus": [64, 128, 257], "price_node": [2e5, 3e5], "planes": [1, 2]}}, "another question"),
+        ({"base": {"model": "llama-3-8b"}}, "another question"),
+        ({"results": ["costs.capital"]}, "another question"),
     ],
 )
 def test_a_cursor_is_of_one_sweep(client: TestClient, changed: dict[str, Any], words: str) -> None:
@@ -260,7 +260,7 @@ def test_a_cursor_is_of_one_sweep(client: TestClient, changed: dict[str, Any], w
     assert wrong["pointer"] == "#/cursor"
     assert words in wrong["detail"]
     beyond = client.post("/api/v1/sweep", json=GOES_ON | {"cursor": "12" + cursor[1:]})
-    assert "There is no row 12: the grid has 12" in beyond.text
+    assert "There is no row 12: there are 12" in beyond.text
 
 
 def run_apart(coroutine: Coroutine[Any, Any, Any]) -> Any:

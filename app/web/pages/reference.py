@@ -26,15 +26,16 @@ from app.studies.sweep import Grid
 from app.validation import serving_runs
 from app.web import answers, form, requests
 from app.web.answers import ANSWERS, MEASUREMENTS, with_root_path
+from app.web.catalog_lists import CatalogQuestion
 from app.web.heavy_queue import HeavyQueue, Stopped, compute, hosts, is_heavy
 from app.web.pages.shared import PageRoute
 from app.web.problems import FieldProblem, ProblemError, invalid, pointer
-from app.web.responses import FRESH, JSON, entity_tag, reply, to_json, wants_gzip, zipped_parts
+from app.web.responses import CSV, FRESH, JSON, attached, entity_tag, reply, to_json, wants_gzip, zipped_parts
 from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-CSV, XLSX = "text/csv; charset=utf-8", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
 # Catalogue -----------------------------------------------------------------------------------------------------------
@@ -119,7 +120,7 @@ async def names(request: Request) -> Response:
 def _glossary() -> Mapping[str, list[glossary.Entry]]:
     """Every name on the wire."""
     return {
-        "inputs": glossary.inputs((Scenario, Question, CostQuestion, CalibrateQuestion, Grid)),
+        "inputs": glossary.inputs((Scenario, Question, CostQuestion, CalibrateQuestion, Grid, CatalogQuestion)),
         "outputs": glossary.outputs(ANSWERS),
     }
 
@@ -252,7 +253,7 @@ async def cables(request: Request) -> Response:
     rows = await compute(request, work, heavy=True)
     queue: HeavyQueue = request.app.state.heavy_queue
     name = f"railyard-{scenario.gpus}-{scenario.gpu}-{scenario.scale_out}-cables.csv"
-    headers = {**_attached(name), "cache-control": FRESH, "vary": "accept-encoding"}
+    headers = {**attached(name), "cache-control": FRESH, "vary": "accept-encoding"}
     parts: Iterator[bytes] = (part.encode() for part in files.cable_csv(rows))
     suffix = ""
     if wants_gzip(request):
@@ -305,8 +306,4 @@ def _whole(request: Request, plan: Plan, loaded: Catalog, ending: str) -> Respon
 
 
 def _download(request: Request, content: bytes, kind: str, name: str) -> Response:
-    return reply(request, content, kind, headers=_attached(name))
-
-
-def _attached(name: str) -> dict[str, str]:
-    return {"content-disposition": f'attachment; filename="{name}"'}
+    return reply(request, content, kind, headers=attached(name))
