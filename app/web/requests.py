@@ -145,13 +145,19 @@ def validate(
         raise problems.invalid([FieldProblem(pointer=problems.pointer(place), detail=detail)])
     if strict:
         fields = {name: _whole(value, (*place, name)) for name, value in fields.items()}
-        blank = [name for name, value in fields.items() if isinstance(value, str) and not value.strip()]
+        texts = (name for name, value in fields.items() if isinstance(value, str) and not value.strip())
+        blank = [name for name in texts if not _may_be_blank(model, name)]
         if blank:
             raise problems.invalid([FieldProblem(pointer=problems.pointer([*place, n]), detail=_BLANK) for n in blank])
     try:
         return model.model_validate(fields, strict=strict, context={"catalog": catalog})
     except ValidationError as error:
         raise problems.from_validation(error, list(model.model_fields), place) from None
+
+
+def _may_be_blank(model: type[BaseModel], name: str) -> bool:
+    """Whether a field's default is a blank text."""
+    return name in model.model_fields and model.model_fields[name].default == ""
 
 
 def _whole(value: Any, place: Sequence[object], deep: int = 0) -> Any:
