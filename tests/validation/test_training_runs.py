@@ -91,6 +91,16 @@ def test_a_source_counts_memory_in_its_own_way(tmp_path):
     assert allocated < reserved
 
 
+@pytest.mark.parametrize("memory", ["-60", "0", "nan"])
+def test_memory_that_none_has_is_memory_that_no_source_states(tmp_path, memory):
+    base = {**BLANK, "gpu": "h100-sxm"}
+    found = predict(tmp_path, [{**base, "memory_gb": "60"}, {**base, "memory_gb": memory}])
+    assert [prediction.row.memory for prediction in found] == [60, None]
+    summary = accuracy.summary(found, [], leave_one_out=False)
+    assert (summary["rows"], summary["memory"]["count"]) == (2, 1)
+    assert np.isfinite(summary["memory"]["bias"])
+
+
 def test_degrees_that_no_source_states_are_the_planners_own(tmp_path):
     large = {**BLANK, "gpu": "h100-sxm", "gpus": "512", "layers": "80", "hidden": "8192", "heads": "64"}
     found = predict(tmp_path, [large])[0]
