@@ -26,6 +26,7 @@ from app.plan.job.inputs import RECOMPUTE, SHARDING, JobRequest, JobSetup, named
 from app.plan.job.shape import shape
 from app.plan.scenario import ModelRequest, ParallelismRequest, Scenario
 from app.units import parse
+from app.validation.statistics import reading
 
 MEASUREMENTS = Path(__file__).parent / "measurements" / "training.csv"
 
@@ -239,7 +240,7 @@ def refusal(raw: Mapping[str, str], catalog: Catalog) -> str:
     """Why a row cannot be predicted; nothing where it can."""
     if raw.get("gpu") not in catalog.gpus:
         return f"no GPU {raw.get('gpu')!r} in the catalogue"
-    missing = [name for name in NEEDED if not (number(raw.get(name)) or 0) > 0]
+    missing = [name for name in NEEDED if not reading(raw.get(name))]
     if missing:
         return f"no {', '.join(missing)}"
     if (raw.get("precision") or "bf16") not in calibration.PRECISION_BYTES:
@@ -262,8 +263,8 @@ def row_of(run: str, raw: Mapping[str, str], catalog: Catalog) -> Row:
         routing=raw.get("routing") or NOT_STATED,
         question=question,
         experts=experts,
-        measured=number(raw["step_time_s"]) or np.nan,
-        memory=number(raw.get("memory_gb")),
+        measured=reading(raw["step_time_s"]) or np.nan,
+        memory=reading(raw.get("memory_gb")),
         memory_kind=raw.get("memory_kind") or NOT_STATED,
         identified=all(raw.get(name) for name in STATED) and not experts,
         borrowed=bool(stack) and stack.strip().lower() not in catalog.stacks,
