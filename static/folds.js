@@ -15,6 +15,8 @@ export const targetOf = (hash) => (hash.length > 1 ? document.getElementById(dec
 
 // What a row's page holds is looked for there: links made before it had one still lead to it.
 function seek(hash) {
+  const link = document.querySelector(`[data-index] a[href$="${CSS.escape(hash)}"]`);
+  if (link) location.replace(link.href);
   const row = [...document.querySelectorAll("[data-holds]")].find(({ dataset }) => hash.startsWith(dataset.holds));
   if (row) location.replace(row.querySelector("a").href + hash);
 }

@@ -1214,6 +1214,15 @@ def formulas() -> Mapping[str, Formula]:
     return {formula.key: formula for formula in sorted(listed, key=lambda formula: order.index(formula.group))}
 
 
+def address(key: str) -> str:
+    """Where the formula of this key stands.
+
+    >>> address("collectives.ring_all_reduce")
+    '/method/ideal#collectives.ring_all_reduce'
+    """
+    return f"/method/{formulas()[key].group}#{key}"
+
+
 def grouped() -> Mapping[str, tuple[Formula, ...]]:
     """The formulas by group."""
     return {group: tuple(entry for entry in formulas().values() if entry.group == group) for group in GROUPS}

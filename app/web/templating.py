@@ -22,6 +22,7 @@ from app.catalog.load import Catalog
 from app.plan.band import Band
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
+from app.report import method
 from app.report.charts import style, svg
 from app.report.labels import capitalize_first, in_words, lower_first, words
 from app.studies.differences import is_unclear
@@ -231,7 +232,7 @@ def environment() -> Environment:
     }
     templates.tests["band_value"] = lambda value: isinstance(value, Band)
     templates.globals |= {"model_version": __version__, "theme_script": THEME_SCRIPT}
-    templates.globals |= {"show_range": show_range, "show_span": show_span}
+    templates.globals |= {"show_range": show_range, "show_span": show_span, "formula_address": method.address}
     return templates
 
 
@@ -240,6 +241,7 @@ def warm_up() -> None:
     templates = environment()
     for name in templates.list_templates():
         templates.get_template(name)
+    method.formulas()
     style.figure("", "", (), height=1, x={}, y={})
 
 

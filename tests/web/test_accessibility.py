@@ -42,6 +42,7 @@ PAGES = (
     "/accuracy",
     "/method",
     "/method/glossary",
+    "/method/training",
     "/acceptance",
     "/brief?deadline=150+days",
     "/docs",

@@ -67,6 +67,14 @@ def test_a_row_of_the_catalogue_unfolds_and_old_links_to_a_source_still_lead_to_
     expect(page.locator("#source-arithmetic")).to_be_in_viewport()
 
 
+def test_a_group_of_formulas_unfolds_and_old_links_to_a_formula_still_lead_to_it(page: Page, server: str) -> None:
+    page.goto(server + "/method#tail")
+    expect(page.locator("#tail math").first).to_be_visible()
+    page.goto(server + "/method#collectives.ring_all_reduce")
+    expect(page).to_have_url(server + "/method/ideal#collectives.ring_all_reduce")
+    expect(page.locator("[id='collectives.ring_all_reduce']")).to_be_in_viewport()
+
+
 def test_nothing_moves_where_a_script_adds_its_buttons(on_a_phone: Page, server: str) -> None:
     watch = (
         "new PerformanceObserver(l => { for (const e of l.getEntries()) window.moved = (window.moved || 0) + e.value })"

@@ -68,7 +68,7 @@ def test_a_new_result_stands_on_the_page_with_its_meaning_and_its_formula(plan: 
     page = environment().from_string(source).render(**results_of(plan), **about)
     assert CARBON in page
     assert 'title="What the carbon of a year of electricity costs."' in page
-    assert "/method#costs.energy_cost" in page
+    assert "/method/costs#costs.energy_cost" in page
 
 
 class NoNotes:

@@ -145,13 +145,19 @@ def test_an_unknown_entry_is_not_found(client):
 # Method --------------------------------------------------------------------------------------------------------------
 
 
-def test_every_formula_is_on_the_page_with_its_source(client):
-    page = client.get("/method").text
-    shown = text(page)
-    for formula in method.formulas().values():
-        assert f'id="{formula.key}"' in page
-        assert text(formula.source) in shown
-    assert page.count("<math") == sum(len(formula.tex) for formula in method.formulas().values())
+def test_every_formula_stands_on_the_page_of_its_group_with_its_source_and_is_found_by_name(client):
+    whole = client.get("/method").text
+    assert whole.count("<") < 2_000  # with every formula folded it had 21,000
+    for group, formulas in method.grouped().items():
+        page = client.get(f"/method/{group}").text
+        shown = text(page)
+        assert f'<a class="elsewhere" href="/method/{group}">' in whole
+        for formula in formulas:
+            assert f'id="{formula.key}"' in page
+            assert f'<a href="{method.address(formula.key)}">{formula.title}</a>' in unescape(whole)
+            assert text(formula.source) in shown
+        assert page.count("<math") == sum(len(formula.tex) for formula in formulas)
+    assert client.get("/method/no-such").status_code == 404
 
 
 @pytest.mark.parametrize("query", [{}, {"model": "deepseek-v3", "gpus": 2048}, {"profile": "ideal"}])

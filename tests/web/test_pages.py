@@ -153,14 +153,13 @@ def test_every_number_leads_to_its_formula_or_its_sources_in_one_click(client: T
 
 def test_an_explanation_shows_the_formula_with_this_plans_numbers(client: TestClient) -> None:
     page = get(client, "/how/fabric.cost_per_host_port?gpus=512")
-    method = get(client, "/method")
     assert any(page.all("math"))
     plan = client.get("/api/v1/plan?gpus=512").json()
     assert show(plan["fabric"]["cost"]["typical"], "USD") in page.text("how-fabric-cost_per_host_port")
-    for element in page.all("a"):
-        href = element.get("href", "")
-        if href.startswith("/method#"):
-            assert href.partition("#")[2] in method.by_id, href
+    formulas = [href for element in page.all("a") if (href := element.get("href", "")).startswith("/method/")]
+    assert formulas
+    for href in formulas:
+        assert href.partition("#")[2] in get(client, href.partition("#")[0]).by_id, href
 
 
 @pytest.mark.parametrize("key", [key for key, section in SECTIONS.items() if not section.page])
@@ -365,7 +364,8 @@ def test_below_a_sub_path_every_link_stays_below_it() -> None:
 
 EVERY_PAGE = (
     *PAGES, "/start", "/serve", "/serve/size", "/cost", "/fabric", "/all-reduce", "/accuracy", "/docs", "/brief",
-    "/calibrate", "/acceptance", "/catalog/gpus/h100-sxm", "/catalog/training", "/catalog/sources", "/method/glossary",
+    "/calibrate", "/acceptance", "/catalog/gpus/h100-sxm", "/catalog/training", "/catalog/sources", "/method/training",
+    "/method/glossary",
 )  # fmt: skip
 
 

@@ -101,7 +101,7 @@ async def entry(request: Request) -> Response:
 
 @router.get("/method")
 async def methods(request: Request) -> Response:
-    """Every formula."""
+    """Every formula by name, and the groups they stand in."""
 
     def work(_: Stopped) -> Response:
         values = {"groups": method.grouped(), "introductions": method.introductions(), "glossary": _glossary()}
@@ -114,6 +114,16 @@ async def methods(request: Request) -> Response:
 async def names(request: Request) -> Response:
     """Every name of the API."""
     return await compute(request, lambda _: page(request, "glossary.html", {"glossary": _glossary()}))
+
+
+@router.get("/method/{group}")
+async def group_of_formulas(request: Request) -> Response:
+    """The formulas of one group."""
+    group = request.path_params["group"]
+    if group not in method.GROUPS:
+        raise ProblemError(404, "There is no such group of formulas. /method lists all.")
+    values = {"introduction": method.introductions()[group], "formulas": method.grouped()[group]}
+    return await compute(request, lambda _: page(request, "method_group.html", values))
 
 
 @cache
