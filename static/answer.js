@@ -98,14 +98,14 @@ let took = performance.getEntriesByType("navigation")[0]?.responseStart ?? 0;
 // How long a field rests before what is typed in it is asked: longer where answers take longer.
 export const pause = () => Math.min(Math.max(PAUSE, took), LONGEST);
 
-async function ask(address) {
+async function ask(address, headers) {
   running?.abort();
   const began = performance.now();
   const controller = new AbortController();
   running = controller;
   const done = busy(controller);
   try {
-    const response = await fetch(address, { headers: { accept: "text/html" }, signal: controller.signal });
+    const response = await fetch(address, { headers: { accept: "text/html", ...headers }, signal: controller.signal });
     took = performance.now() - began;
     return { response, fresh: new DOMParser().parseFromString(await response.text(), "text/html") };
   } catch (error) {
@@ -137,7 +137,7 @@ const asksTheSame = (fresh) => askedIn(fresh) === askedIn(document);
 // Says whether there is one.
 export async function go(address, { write = "pushState", half = false, over = readFigures(document) } = {}) {
   const sent = half ? null : document.activeElement?.value;
-  const answer = await ask(address);
+  const answer = await ask(address, over ? {} : { prefer: "wait=4" });
   if (!answer) return false;
   const { response, fresh } = answer;
   if (half && !response.ok) return false;

@@ -214,6 +214,20 @@ def test_the_cloud_of_the_catalogue_is_completed_by_itself_and_narrowed_down(pag
     expect(page.locator("#verdict")).to_contain_text("Llama 3 8B")
 
 
+def test_the_largest_words_of_a_growing_cloud_are_there_from_the_first(page: Page, server: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.add_init_script(
+        "window.largest = [];"
+        "new PerformanceObserver(seen => largest.push(...seen.getEntries().map(one => one.startTime)))"
+        ".observe({type: 'largest-contentful-paint', buffered: true})"
+    )
+    page.goto(f"{server}/explore?model=llama-3-8b&gpus=8")
+    expect(page.locator("[data-unfinished]")).to_have_count(0, timeout=60_000)
+    first, *later = page.evaluate("largest")
+    assert first
+    assert not later
+
+
 def test_export_and_ask_again(planner: Page, web: httpx.Client) -> None:
     planner.get_by_label("GPUs", exact=True).fill("512")
     planner.get_by_label("GPUs", exact=True).press("Enter")

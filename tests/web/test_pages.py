@@ -468,7 +468,10 @@ def test_the_size_form_keeps_what_was_typed(client: TestClient) -> None:
 
 def test_the_cloud_says_how_many_kinds_of_gpu_are_in_it_and_what_none_of_them_can(client: TestClient) -> None:
     one = get(client, "/explore?gpu=h100-sxm&gpus=64&model=llama-3-8b")
-    assert " clusters of 1 kind of GPU can train Llama 3 8B, from " in one.text("verdict")
+    assert one.text("verdict").endswith(" clusters of 1 kind of GPU can train Llama 3 8B.")
+    limited = "/explore?gpu=h100-sxm&gpus=64&model=llama-3-8b&budget=$"
+    assert get(client, f"{limited}1K").text("verdict").endswith(" can train Llama 3 8B; none keeps every limit.")
+    assert re.search(r"; \d+ keep every limit\.$", get(client, f"{limited}1M").text("verdict"))
     assert get(client, "/explore?gpu=h100-sxm&gpus=7").text("verdict") == (
         "No cluster of at most 7 of these GPUs can train Llama 3 70B."
     )
@@ -481,6 +484,17 @@ def test_a_cloud_that_is_not_whole_yet_says_nothing_of_what_it_has_not_tried(
     first = get(client, "/explore?gpu=h100-sxm&gpu=a100-sxm&gpus=6").text()
     assert "Of 1 of 2 kinds of GPU so far, none can train Llama 3 70B." in first
     assert "No cluster" not in first
+
+
+def test_a_cloud_grows_without_a_script_too_and_faster_for_who_prefers_to_wait(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog_cloud, "PICTURE", 0)
+    address = "/explore?gpu=l40s&gpu=a100-sxm&gpus=8&model=llama-3-8b"
+    again = '<noscript><meta http-equiv="refresh" content="1"></noscript>'
+    assert again in client.get(address).text
+    assert again in client.get(address, headers={"prefer": "wait=long"}).text
+    assert again not in client.get(address, headers={"prefer": "wait=4"}).text
 
 
 # Every page ----------------------------------------------------------------------------------------------------------

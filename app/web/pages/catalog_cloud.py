@@ -1,5 +1,6 @@
 """The whole catalogue as a cloud of cost against time, narrowed down by what is asked."""
 
+import re
 from time import monotonic
 from typing import Any, get_args
 
@@ -13,7 +14,6 @@ from app.report.charts import curve_charts
 from app.report.drawn_parts import plural
 from app.studies.sizing import Candidate, Kind
 from app.studies.whole_catalog import Cloud, CloudQuestion, whole_catalog
-from app.units import show
 from app.web import form
 from app.web.api import CANDIDATES
 from app.web.heavy_queue import Stopped, compute
@@ -29,6 +29,8 @@ QUESTION = {
 }
 PICTURE = 0.3
 """Seconds until there is a picture; the GPUs that are not in it are added after."""
+PATIENCE = 4.0
+"""Seconds that one who would rather wait for more gets at most: a phone lays out each picture anew."""
 
 
 @router.get("/explore")
@@ -44,11 +46,17 @@ async def explore(request: Request) -> Response:
     begun = monotonic()
 
     def work(stopped: Stopped) -> Response:
-        seconds = min(PICTURE, request.app.state.settings.time_limit - (monotonic() - begun))
+        seconds = min(_patience(request), request.app.state.settings.time_limit - (monotonic() - begun))
         cloud = whole_catalog(question, catalog, seconds, stopped)
         return page(request, "explore.html", _shown(request, bound, question, cloud), final=cloud.complete)
 
     return await compute(request, work, heavy=True)
+
+
+def _patience(request: Request) -> float:
+    """Seconds until the next picture: what the request prefers to wait, as RFC 7240 writes it, else few."""
+    wait = re.fullmatch(r"wait=(\d{1,3})", request.headers.get("prefer", ""))
+    return min(float(wait[1]), PATIENCE) if wait else PICTURE
 
 
 def _shown(
@@ -81,16 +89,11 @@ def _in_a_sentence(question: CloudQuestion, cloud: Cloud, catalog: Catalog) -> s
     model = model_name(question.part(ModelRequest), catalog)
     kinds = plural(len({spot.gpu for spot in cloud.spots}), "kind")
     said = f"{len(cloud.spots):,} clusters of {kinds} of GPU can train {model}"
-    if not cloud.front:
-        none = f"No cluster of at most {question.gpus:,} of these GPUs can train {model}."
-        if not cloud.complete:
-            none = f"Of {cloud.done:,} of {plural(cloud.gpus, 'kind')} of GPU so far, none can train {model}."
-        return f"{said}; none keeps every limit." if cloud.spots else none
-    cheapest, soonest = (
-        f"{spot.gpus:,} × {catalog.gpus[spot.gpu].name} on {catalog.scale_out[spot.scale_out].name} "
-        f"({show(spot.cost, 'USD')}, {show(spot.time_to_train, 's')})"
-        for spot in (cloud.front[0], cloud.front[-1])
-    )
-    if question.limits:
-        return f"{said}; {cloud.meeting:,} keep every limit, cheapest of them {cheapest}."
-    return f"{said}, from {cheapest} to {soonest}."
+    if not cloud.spots and not cloud.complete:
+        return f"Of {cloud.done:,} of {plural(cloud.gpus, 'kind')} of GPU so far, none can train {model}."
+    if not cloud.spots:
+        return f"No cluster of at most {question.gpus:,} of these GPUs can train {model}."
+    if not question.limits:
+        return f"{said}."
+    keeping = f"{cloud.meeting:,} keep" if cloud.meeting > 1 else f"{'one' if cloud.meeting else 'none'} keeps"
+    return f"{said}; {keeping} every limit."
