@@ -230,6 +230,20 @@ def test_names_of_lines_stand_where_the_others_are_far() -> None:
     assert abs(notes[0]["y"] - notes[1]["y"]) * 200 > curve_charts.LINE
 
 
+def test_a_name_stands_where_no_other_line_lies_on_its_own() -> None:
+    # One line on the left half: with room above it there, either name could be the other's.
+    notes = curve_charts._names([line("up", 0, 0, 0, 0.5, 1), line("flat", 0, 0, 0, 0, 0)], (), float, float, 200.0)
+    assert all(note["x"] > 0.5 for note in notes)
+
+
+@pytest.mark.parametrize("message", [1e3, 2e8])
+def test_bandwidth_is_drawn_from_where_it_leaves_the_axis_or_from_the_plans_message(message: float) -> None:
+    curve = all_reduce_curves.all_reduce_over_sizes(Scenario(), CATALOG, message, "bus_bandwidth")
+    quickest = next(trace for trace in curve_charts.lines(curve).data if trace.name == "Quickest")
+    assert quickest.x[0] == message if message < 1e5 else 0 < quickest.y[0] < 0.01 * max(quickest.y) < quickest.y[1]
+    assert message in quickest.x
+
+
 def test_no_name_of_a_line_covers_another_on_a_phone(real) -> None:
     curve = all_reduce_curves.all_reduce_over_sizes(Scenario(), CATALOG, real.all_reduce.message)
     notes = [note for note in curve_charts.all_reduce_curves(curve).layout.annotations if note.xref == "paper"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,6 +76,10 @@ NARROW = 290.0
 """Pixels that a plot is wide on a phone: what does not touch there touches nowhere."""
 FAR = 90.0
 """Farther apart is no better, in pixels."""
+FLAT = 0.01
+"""Less than this share of the greatest value lies on the axis."""
+ONE, SHARED = 3.0, 60.0
+"""Lines less apart look like one, in pixels; what a name loses by standing beside such a one."""
 LETTER, LINE = 7.0, 15.0
 """Room of a letter and of a line of text, in pixels."""
 
@@ -144,25 +148,42 @@ def _upright(text: str, left: float, height: float) -> Iterator[_Box]:
 def _rooms(
     name: str, lines: Mapping[str, tuple[Floats, Floats]], height: float, taken: Sequence[_Box]
 ) -> Iterator[tuple[float, _Box]]:
-    """Places for a line's name along it, above and below, and how good each is: the pixels to what is nearest."""
+    """Places for a line's name along it, above and below, and how good each is: the pixels to what is nearest.
+
+    Where other lines lie on this one, the name could be theirs: each of them counts as ``SHARED`` pixels nearer.
+    """
     x, y = lines[name]
     wide = LETTER * len(name) + 6
     for middle in np.linspace(x[0], x[-1], 25):
         left = min(max(middle - wide / 2, 2.0), NARROW - wide)
         span = np.linspace(left, left + wide, 7)
         heights = np.interp(span, x, y)
+        others = [np.interp(span, *line, left=-1e9, right=-1e9) for key, line in lines.items() if key != name]
+        apart = [other for other in others if abs(other - heights).max() > ONE]
+        shared = len(others) - len(apart)
         for side in (heights.max() + 10, heights.min() - 10):
             box = _Box(left, left + wide, float(side))
             if not LINE / 2 <= box.middle <= height - LINE / 2:
                 continue
-            others = [
-                np.abs(np.interp(span, *line, left=-1e9, right=-1e9) - box.middle).min() - LINE / 2
-                for key, line in lines.items()
-                if key != name
-            ]
+            written = (box.apart(other) for other in taken)
             steep = float(heights.max() - heights.min())
-            clear = min([FAR, *others, *(box.apart(other) for other in taken)])
-            yield clear - 0.3 * steep, box
+            clear = min([FAR, *(abs(other - box.middle).min() - LINE / 2 for other in apart), *written])
+            yield clear - 0.6 * steep - SHARED * shared, box
+
+
+def _begin(drawn: Sequence[Series], own: tuple[float, float] | None) -> float:
+    """From where on lines over an axis from zero are told from it; the planner's ``own`` case is not left out."""
+    greatest = max(float(np.nanmax(series.typical)) for series in drawn)
+    flat = [series.x[: np.argmax(~(series.typical < FLAT * greatest))] for series in drawn]
+    risen = [float(x[-1] if x.size else series.x[0]) for x, series in zip(flat, drawn, strict=True)]
+    return min([*risen, *([own[0]] if own else [])])
+
+
+def _from(series: Series, begin: float) -> Series:
+    """A line without what lies before a place."""
+    kept = series.x >= begin
+    ends = {name: getattr(series, name)[kept] for name in ("x", "typical", "low", "high")}
+    return replace(series, **ends)
 
 
 def lines(curve: Curve, *, height: int = 380) -> go.Figure:
@@ -170,7 +191,8 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
     drawn = [series for series in curve.series if np.isfinite(series.typical).any()]
     if not drawn:
         return nothing(curve.title, curve.subtitle)
-    drawn += [curve.ceiling] if curve.ceiling else []
+    begin = -math.inf if curve.y_logarithmic else _begin(drawn, curve.plan_point)
+    drawn = [_from(series, begin) for series in (*drawn, *([curve.ceiling] if curve.ceiling else []))]
     low, high = _extent(drawn, curve.y_logarithmic)
     if curve.y_logarithmic and not low > 0:
         return nothing(curve.title, curve.subtitle)
