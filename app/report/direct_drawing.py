@@ -12,7 +12,9 @@ from app.report.drawn_parts import LEFT, RIGHT, Box, Canvas, mark_free, plural
 
 HEIGHT = 430.0
 CENTRE = ((LEFT + RIGHT) / 2, 205.0)
-FEW_ON_A_RING, FEW_GROUPS, FEW_IN_A_GROUP = 12, 8, 8
+FEW_ON_A_RING, FEW_GROUPS, FEW_IN_A_GROUP = 72, 8, 8
+FEW_PAIRS = 28
+"""Links of a mesh that are told from each other; of more only those of one switch are drawn."""
 FEW_ON_A_SIDE = {2: 6, 3: 4}
 """Switches drawn along an axis of a torus, by its dimensions."""
 
@@ -131,16 +133,20 @@ def _edge(centre: Place, other: Place, half: float) -> Place:
 
 
 def _mesh(canvas: Canvas, shape: FabricShape) -> str:
-    """Switches on a ring with a link between every two."""
+    """Switches on a ring with a link between every two; where those are many, the links of the first."""
     shown = min(shape.leaves, FEW_ON_A_RING)
-    places = list(_ring(shown, CENTRE, (300.0, 150.0), -pi / 2))
+    places = list(_ring(shown, CENTRE, (300.0, 160.0), -pi / 2))
     each = 2 * shape.peers / max(shape.leaves * (shape.leaves - 1), 1) * shape.uplink_rate
-    for first, other in combinations(places, 2):
+    pairs = list(combinations(places, 2))
+    few = len(pairs) <= FEW_PAIRS
+    for first, other in pairs if few else pairs[: shown - 1]:
         canvas.bundle(first, other, each)
+    wide, high = (52.0, 26.0) if shown <= 12 else (22.0, 16.0)
     for place, (x, y) in enumerate(places, 1):
-        canvas.box(x - 26, y - 13, 52, "leaf", f"switch {place}", f"{place}", height=26)
+        canvas.box(x - wide / 2, y - high / 2, wide, "leaf", f"switch {place}", f"{place}", height=high)
     left = shape.leaves - shown
-    return "every switch joined to every other" + (f"; {plural(left, 'switch')} more not drawn" if left > 0 else "")
+    once = "" if few else ", drawn for switch 1"
+    return f"every switch joined to every other{once}" + (f"; {plural(left, 'switch')} more not drawn" if left else "")
 
 
 def _ring(count: int, centre: Place, radius: Place, start: float) -> Iterator[Place]:

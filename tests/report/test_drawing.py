@@ -61,6 +61,15 @@ def test_everything_lies_inside_the_drawing(wish):
     assert len(drawing.boxes) + len(drawing.strokes) < 400  # sixteen thousand nodes are summarised
 
 
+@pytest.mark.parametrize(("gpus", "switches", "links"), [(256, 8, 28), (1024, 32, 31)])
+def test_a_mesh_shows_every_switch_and_links_that_are_told_from_each_other(gpus, switches, links):
+    # 32 hosts at a switch of 64 ports; 8 switches have 8 × 7 / 2 pairs, and each of 32 has 31 others.
+    drawing = drawn(gpus=gpus, topology="mesh")
+    assert [box.text for box in drawing.boxes] == [str(number) for number in range(1, switches + 1)]
+    assert len(drawing.strokes) == links
+    assert any("drawn for switch 1" in label.text for label in drawing.labels) == (gpus == 1024)
+
+
 def test_the_drawing_says_what_the_plan_says():
     drawing = drawn()
     words = [label.text for label in drawing.labels]

@@ -217,7 +217,7 @@ def test_the_fabric_page_counts_what_the_api_counts(client):
 
 def test_what_cannot_be_built_says_what_to_change(client):
     page = text(client.get("/fabric?gpus=1000000&tiers=1").text)
-    assert "cannot be built" in page
+    assert "cannot be built as asked; the findings say what to change. " in page
     assert "Findings" in page
 
 
