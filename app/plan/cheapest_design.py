@@ -34,48 +34,19 @@ from app.plan.bill_of_materials import (
 )
 from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
+from app.plan.leaves import BY_RAIL, TAPERS_TRIED, Leaves, leaves_tried
 from app.plan.prices import PriceList
 from app.plan.scenario import DesignRequest
 from app.plan.switches import Chosen, SwitchPair, designed, designed_together, requested
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-BY_RAIL = ("rail-optimized", "rail-only")
-GROUPS_TRIED = 32
-"""Numbers of units are tried in steps of this share of as many as there would be without a taper."""
-SIZES_TRIED = 128
-"""Hosts of a unit are tried in steps of this share of those of a whole one: of switches up to 510 ports all."""
-UPLINKS_TRIED = 64
-"""Uplinks of a leaf are tried in steps of this share of those that may be tried."""
-MORE_UNITS = 2
-"""More units than the fewest that share hosts out: a cluster costs no more than one that needs a unit more."""
 NEAR = 1.01
 """Fabrics that cost so many times the least at most are held against one another, each with its own cables."""
 PRICED_IN_FULL = 6
 """Fabrics of which that is done at most."""
 UNREACHED = 1e12
 """What stands for links that no part carries [USD]: such a fabric comes last, and by what else it costs."""
-TAPERS_TRIED = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0)
-"""Tapers that networks are tried with as well where a wider one is allowed."""
-
-
-class Leaves(NamedTuple):
-    """Leaves to try: their hosts, their links up, 0 for as many, and as few, as the taper has, and the taper."""
-
-    hosts: Integers
-    up: Integers
-    taper: Floats
-
-    @staticmethod
-    def of(*tried: tuple[int, int, float]) -> "Leaves":
-        """Leaves one by one."""
-        hosts, up, taper = zip(*tried, strict=True)
-        return Leaves(np.array(hosts), np.array(up), np.array(taper, dtype=np.float64))
-
-    @property
-    def many(self) -> int:
-        """How many there are [1]."""
-        return len(self.hosts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +176,7 @@ class _Search:
             choices, prices, self.cluster.platform.key, request.scale_out, request.planes, request.media or ""
         )
         self.wanted = {
-            choices[place].ports: _leaves_tried(choices[place].radix, self.cluster, request)
+            choices[place].ports: leaves_tried(choices[place].radix, self.cluster, request)
             for place in self.offered.places
         }
 
@@ -465,69 +436,6 @@ def _by_leaves(designs: layouts.Design, ports: Integers) -> tuple[Integers, Inte
     np.not_equal(rows[:, order[1:]], rows[:, order[:-1]], out=differs[:, 1:])
     begins, new = np.any(differs[: len(sizes)], axis=0), np.any(differs, axis=0)
     return built[order[new]], np.cumsum(begins[new]) - 1, np.flatnonzero(begins[new])
-
-
-def _leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> Leaves:
-    """Hosts of a leaf and its uplinks that are tried, the taper's own first."""
-    topology, unit = request.topology, request.nodes_per_unit or 0
-    rails, links = max(cluster.nics_per_node, 1), request.management_links
-    return _leaves(radix, cluster.nodes, rails, links, topology, unit, request.oversubscription)
-
-
-@lru_cache(maxsize=256)
-def _leaves(radix: int, nodes: int, rails: int, links: int, topology: str, unit: int, taper: float) -> Leaves:
-    """The same for leaves of so many ports under nodes of so many rails, with so many links of managers.
-
-    Without a taper whole leaves, or as few units as there can be and a few more with their hosts shared out evenly.
-    With one, every unit that needs as few leaves as the taper allows, as many as there would be without it, or some
-    number between, and from the fewest uplinks that the taper allows to as many half as many more; without tiers,
-    narrower tapers. What a narrower taper may be built of a wider one may be too, so that it never costs more.
-
-    Kept: networks that one cluster is held against have leaves of the same few numbers of ports.
-    """
-    by_rail = topology in BY_RAIL
-    if not (by_rail or topology == "fat-tree"):
-        return Leaves.of(*((0, 0, ratio) for ratio in (taper, *(ratio for ratio in TAPERS_TRIED if ratio < taper))))
-    hosts = nodes + -(-links // rails) if by_rail else nodes * rails + links
-    if taper <= 1:
-        whole = max(int(layouts.down_ports(radix, 1.0)), 1)
-        if hosts <= radix or (by_rail and unit):
-            return Leaves.of((0, 0, taper))
-        return Leaves.of((0, 0, taper), *((size, size, taper) for size in _smaller_units(hosts, whole)))
-    mosts = [max(int(layouts.down_ports(radix, ratio)), 1) for ratio in (taper, *TAPERS_TRIED) if ratio <= taper]
-    most, whole = mosts[0], mosts[1]
-    if by_rail and unit:
-        sizes = list(dict.fromkeys(min(unit, leaf_hosts) for leaf_hosts in mosts))
-    else:
-        fewest, many = -(-hosts // most), -(-hosts // whole)
-        groups = [
-            *range(many, fewest, -max(many // GROUPS_TRIED, 1)),
-            *(-(-hosts // leaf_hosts) for leaf_hosts in mosts),
-        ]
-        even = (-(-hosts // group) for group in groups)
-        sizes = list(dict.fromkeys([*mosts, *even, *_smaller_units(hosts, whole)]))
-    tried = [(0, 0, taper)]
-    for size in sizes:
-        least = int(tree.uplinks(size, 1, taper, radix))
-        most_up = min(size, radix - size, least + max(least // 2, 4))
-        step = max((most_up - least) // UPLINKS_TRIED, 1)
-        tried += [(size, up, taper) for up in range(least, max(most_up, least) + 1, step)]
-    return Leaves.of(*tried)
-
-
-def _smaller_units(hosts: int, whole: int) -> range:
-    """Hosts of the units that are tried besides whole ones, of so many hosts each.
-
-    Down to as few as in a few units more than there need be; and as few as the next cluster has that needs a unit more,
-    whose fabric would else be one that this cluster was not tried with.
-
-    >>> [list(_smaller_units(hosts, 32)) for hosts in (1024, 1025)], _smaller_units(2048, 256)
-    ([[30, 31], [30, 31]], range(188, 256, 2))
-    """
-    units = -(-hosts // whole)
-    fewest = min(-(-hosts // (units + MORE_UNITS)), -(-(units * whole + 1) // (units + 1 + MORE_UNITS)))
-    step = max(whole // SIZES_TRIED, 1)
-    return range(whole - step, fewest - 1, -step)[::-1]
 
 
 @lru_cache(maxsize=1024)

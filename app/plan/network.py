@@ -23,8 +23,9 @@ from app.plan.auxiliary_networks import AuxiliaryNetwork, auxiliary_networks
 from app.plan.band import Draws
 from app.plan.bill_of_materials import LEVELS, UNKNOWN, ZERO, PricedDesign, build, draws_or_nan
 from app.plan.cables import Cable, cable_list
-from app.plan.cheapest_design import BY_RAIL, choose, choose_all
+from app.plan.cheapest_design import choose, choose_all
 from app.plan.cluster import Cluster, look_up
+from app.plan.leaves import BY_RAIL
 from app.plan.machine import CREDITED, PAUSED, Controls, controls, goodput, transport_of
 from app.plan.prices import PriceList
 from app.plan.purchase_list import bill_lines, stock_line

@@ -1,0 +1,122 @@
+"""The leaves that a fabric is tried with: hosts of each, and its links up."""
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.formulas.fabric import layouts, tree
+from app.plan.cluster import Cluster
+from app.plan.scenario import DesignRequest
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+BY_RAIL = ("rail-optimized", "rail-only")
+GROUPS_TRIED = 32
+"""Numbers of units are tried in steps of this share of as many as there would be without a taper."""
+SIZES_TRIED = 128
+"""Hosts of a unit are tried in steps of this share of those of a whole one: of switches up to 510 ports all."""
+UPLINKS_TRIED = 64
+"""Uplinks of a leaf are tried in steps of this share of those that may be tried."""
+MORE_UNITS = 2
+"""More units than the fewest that share hosts out: a cluster costs no more than one that needs a unit more."""
+TAPERS_TRIED = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0)
+"""Tapers that networks are tried with as well where a wider one is allowed."""
+
+
+class Leaves(NamedTuple):
+    """Leaves to try: their hosts, their links up, 0 for as many, and as few, as the taper has, and the taper."""
+
+    hosts: Integers
+    up: Integers
+    taper: Floats
+
+    @staticmethod
+    def of_tapers(*tapers: float) -> "Leaves":
+        """Leaves of as many hosts and links up as some tapers have."""
+        none = np.zeros(len(tapers), np.int64)
+        return Leaves(none, none, np.array(tapers, dtype=np.float64))
+
+    @staticmethod
+    def of(taper: float, hosts: Integers, up: Integers) -> "Leaves":
+        """Leaves of a taper: its own, and some of so many hosts and links up."""
+        hosts, up = (np.concatenate(([0], many)) for many in (hosts, up))
+        return Leaves(hosts, up, np.full(len(hosts), taper, np.float64))
+
+    @property
+    def many(self) -> int:
+        """How many there are [1]."""
+        return len(self.hosts)
+
+
+def leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> Leaves:
+    """Hosts of a leaf and its uplinks that are tried, the taper's own first."""
+    topology, unit = request.topology, request.nodes_per_unit or 0
+    rails, links = max(cluster.nics_per_node, 1), request.management_links
+    return _leaves(radix, cluster.nodes, rails, links, topology, unit, request.oversubscription)
+
+
+@lru_cache(maxsize=256)
+def _leaves(radix: int, nodes: int, rails: int, links: int, topology: str, unit: int, taper: float) -> Leaves:
+    """The same for leaves of so many ports under nodes of so many rails, with so many links of managers.
+
+    Without a taper whole leaves, or as few units as there can be and a few more with their hosts shared out evenly.
+    With one, every unit that needs as few leaves as the taper allows, as many as there would be without it, or some
+    number between, and from the fewest uplinks that the taper allows to as many half as many more; without tiers,
+    narrower tapers. What a narrower taper may be built of a wider one may be too, so that it never costs more.
+
+    Kept: networks that one cluster is held against have leaves of the same few numbers of ports.
+    """
+    by_rail = topology in BY_RAIL
+    if not (by_rail or topology == "fat-tree"):
+        return Leaves.of_tapers(taper, *(ratio for ratio in TAPERS_TRIED if ratio < taper))
+    hosts = nodes + -(-links // rails) if by_rail else nodes * rails + links
+    if taper <= 1:
+        whole = max(int(layouts.down_ports(radix, 1.0)), 1)
+        if hosts <= radix or (by_rail and unit):
+            return Leaves.of_tapers(taper)
+        smaller = np.array(_smaller_units(hosts, whole), np.int64)
+        return Leaves.of(taper, smaller, smaller)
+    mosts = [max(int(layouts.down_ports(radix, ratio)), 1) for ratio in (taper, *TAPERS_TRIED) if ratio <= taper]
+    most, whole = mosts[0], mosts[1]
+    if by_rail and unit:
+        sizes = list(dict.fromkeys(min(unit, leaf_hosts) for leaf_hosts in mosts))
+    else:
+        fewest, many = -(-hosts // most), -(-hosts // whole)
+        groups = [
+            *range(many, fewest, -max(many // GROUPS_TRIED, 1)),
+            *(-(-hosts // leaf_hosts) for leaf_hosts in mosts),
+        ]
+        even = (-(-hosts // group) for group in groups)
+        sizes = list(dict.fromkeys([*mosts, *even, *_smaller_units(hosts, whole)]))
+    return Leaves.of(taper, *_with_uplinks(np.array(sizes), taper, radix))
+
+
+def _with_uplinks(sizes: NDArray[Any], taper: float, radix: int) -> tuple[Integers, Integers]:
+    """Leaves of so many hosts, each with every number of links up that is tried with it.
+
+    >>> [column.tolist() for column in _with_uplinks(np.array([16, 4]), 2.0, 32)]
+    [[16, 16, 16, 16, 16, 4, 4, 4], [8, 9, 10, 11, 12, 2, 3, 4]]
+    """
+    least = np.asarray(tree.uplinks(sizes, 1, taper, radix))
+    most = np.minimum(np.minimum(sizes, radix - sizes), least + np.maximum(least // 2, 4))
+    step = np.maximum((most - least) // UPLINKS_TRIED, 1)
+    counts = np.maximum(most - least, 0) // step + 1
+    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(sizes, counts), np.repeat(least, counts) + place * np.repeat(step, counts)
+
+
+def _smaller_units(hosts: int, whole: int) -> range:
+    """Hosts of the units that are tried besides whole ones, of so many hosts each.
+
+    Down to as few as in a few units more than there need be; and as few as the next cluster has that needs a unit more,
+    whose fabric would else be one that this cluster was not tried with.
+
+    >>> [list(_smaller_units(hosts, 32)) for hosts in (1024, 1025)], _smaller_units(2048, 256)
+    ([[30, 31], [30, 31]], range(188, 256, 2))
+    """
+    units = -(-hosts // whole)
+    fewest = min(-(-hosts // (units + MORE_UNITS)), -(-(units * whole + 1) // (units + 1 + MORE_UNITS)))
+    step = max(whole // SIZES_TRIED, 1)
+    return range(whole - step, fewest - 1, -step)[::-1]
