@@ -4,7 +4,8 @@ In place is with the spares of their parts and the building of what they draw: w
 Parts that cost a little less may draw so much more that their building costs more than they save.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
@@ -17,7 +18,7 @@ from app.catalog.entries import Switch
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array, where
 from app.formulas.fabric import layouts, tree
-from app.formulas.fabric.cabling import Floor, RailRuns
+from app.formulas.fabric.cabling import RailRuns
 from app.formulas.records import but
 from app.plan.bill_of_materials import (
     ENDS,
@@ -34,7 +35,7 @@ from app.plan.bill_of_materials import (
 )
 from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
-from app.plan.leaves import BY_RAIL, TAPERS_TRIED, Leaves, leaves_tried
+from app.plan.leaves import BY_RAIL, LAYOUTS_BY_RAIL, TAPERS_TRIED, Leaves, different, leaves_tried
 from app.plan.prices import PriceList
 from app.plan.scenario import DesignRequest
 from app.plan.switches import Chosen, SwitchPair, designed, designed_together, requested
@@ -66,11 +67,29 @@ class Offers:
 
 
 class Priced(NamedTuple):
-    """A fabric that can be built, and its cost in place [USD]; not exact where its cables are those of one like it."""
+    """A fabric, and its cost in place [USD]; not exact where its cables are those of one like it.
+
+    ``row`` is where it is among those that were tried together.
+    """
 
     cost: float
     chosen: Chosen
     exact: bool
+    row: int | None = None
+
+
+class Joined(NamedTuple):
+    """What a fabric joins, and of which switches: numbers, or columns of fabrics.
+
+    Attributes:
+        choice, cages: the switches, and what fits them.
+        nodes, managers: nodes, and links of fabric managers [1].
+    """
+
+    choice: SwitchPair
+    cages: Cages
+    nodes: Array
+    managers: Array
 
 
 @dataclass(frozen=True)
@@ -133,12 +152,8 @@ def choose_all(
     ]
     chosen = {key: found for key in keys if (found := _KEPT.get(key))}
     for searches in _portions(_Search(*key) for key in dict.fromkeys(keys) if key not in chosen):
-        designs, begin = designed_together([request for search in searches for request in search.requests()]), 0
-        for search in searches:
-            begin = search.take(designs, begin)
-        _measure([search.fabrics for search in searches if search.fabrics])
-        for search in searches:
-            chosen[search.asked] = found = search.cheapest()
+        for search, found in zip(searches, _Fabrics(searches, prices).cheapest(), strict=True):
+            chosen[search.asked] = found
             with _LOCK:
                 while len(_KEPT) >= _MOST_KEPT:
                     del _KEPT[next(iter(_KEPT))]
@@ -146,7 +161,7 @@ def choose_all(
     return [chosen[key] for key in keys]
 
 
-MOST_TOGETHER = 16_384
+MOST_TOGETHER = 32_768
 """Fabrics that are designed together: a hundred thousand, as the whole catalogue asks, took 150 MB for a moment."""
 
 
@@ -156,7 +171,7 @@ def _portions(searches: Iterable["_Search"]) -> Iterator[list["_Search"]]:
     fabrics = 0
     for search in searches:
         portion.append(search)
-        fabrics += sum(wanted.many for wanted in search.wanted.values())
+        fabrics += search.many
         if fabrics >= MOST_TOGETHER:
             yield portion
             portion, fabrics = [], 0
@@ -165,7 +180,7 @@ def _portions(searches: Iterable["_Search"]) -> Iterator[list["_Search"]]:
 
 
 class _Search:
-    """The fabrics that can be built for one cluster of one choice of switches or another."""
+    """The fabrics that may be built for one cluster of one choice of switches or another."""
 
     def __init__(
         self, choices: tuple[SwitchPair, ...], hosts: _Hosts, request: DesignRequest, prices: PriceList
@@ -180,248 +195,408 @@ class _Search:
             for place in self.offered.places
         }
 
-    def requests(self) -> list[layouts.FabricRequest]:
-        """What to design: for switches of so many ports, leaves of so many hosts and uplinks."""
-        request = self.asked.request
-        made = []
-        for ports, wanted in self.wanted.items():
-            changes: dict[str, Any] = {"oversubscription": wanted.taper}
-            if wanted.many == 1:
-                changes = {"oversubscription": float(wanted.taper[0])}
-            elif request.topology == "fat-tree":
-                changes |= {"uplinks": wanted.up, "leaf_hosts": wanted.hosts}
-            elif request.topology in BY_RAIL:
-                units = np.where(wanted.hosts > 0, wanted.hosts, request.nodes_per_unit or 0)
-                changes |= {"uplinks": wanted.up, "nodes_per_unit": units}
-            made.append(requested(ports, self.cluster, request)._replace(**changes))
-        return made
+    @property
+    def many(self) -> int:
+        """Leaves that are tried [1]."""
+        return sum(leaves.many for leaves in self.wanted.values())
 
-    def take(self, designs: layouts.Design, begin: int) -> int:
-        """Take what was designed of `requests` from so many on; where those of the next one begin."""
+    @property
+    def has_choice(self) -> bool:
+        """Whether there is more than one fabric to choose of."""
+        return len(self.offered.places) > 1 or self.many > 1
+
+    def cheapest(self, priced: Sequence[Priced]) -> Priced:
+        """The cheapest of the fabrics that were priced, those that cost about as much held against one another."""
         _, _, request, prices = self.asked
-        end = begin + sum(wanted.many for wanted in self.wanted.values())
-        designs = (
-            designs.at(slice(begin, end))
-            if designs.reason.shape
-            else layouts.Design(*(np.array([field]) for field in designs))
-        )
-        self.fabrics = None
-        if len(self.offered.places) > 1 or end - begin > 1:
-            heights = {choices.height for choices in self.asked.choices}
-            self.fabrics = _Fabrics(designs, self.wanted, heights, self.cluster, request, prices)
-        else:
-            self.only = designs.at(0)
-        return end
-
-    def cheapest(self) -> Chosen:
-        """See `choose`."""
-        choices, fabrics = self.asked.choices, self.fabrics
-        if fabrics is None:
-            return Chosen(choices[self.offered.places[0]], self.only)
-        best = np.inf
-        all_priced: list[Priced] = []
-        for least, place in sorted(fabrics.least(choices, self.offered)):
-            if least > best * NEAR:
-                break
-            priced = fabrics.priced(choices[place])
-            best = min([best, *(fabric.cost for fabric in priced)])
-            all_priced += priced
+        best = min((fabric.cost for fabric in priced), default=np.inf)
         if not np.isfinite(best):
-            return self._unpriced(all_priced)
-        near = [fabric for fabric in all_priced if fabric.cost <= best * NEAR]
+            return self._unpriced(priced)
+        near = [fabric for fabric in priced if fabric.cost <= best * NEAR]
         near = sorted(near, key=lambda fabric: (fabric.cost, fabric.chosen.design.switches))[:PRICED_IN_FULL]
         if len(near) > 1:
-            _, _, request, prices = self.asked
             near = [
-                fabric if fabric.exact else in_full(fabric.chosen, self.cluster, request, prices) for fabric in near
+                fabric
+                if fabric.exact
+                else in_full(fabric.chosen, self.cluster, request, prices)._replace(row=fabric.row)
+                for fabric in near
             ]
-        return min(near, key=lambda fabric: (fabric.cost, float(fabric.chosen.design.switches))).chosen
+        return min(near, key=lambda fabric: (fabric.cost, float(fabric.chosen.design.switches)))
 
-    def _unpriced(self, priced: Sequence[Priced]) -> Chosen:
+    def _unpriced(self, priced: Sequence[Priced]) -> Priced:
         """Where no price tells: the design of fewest switches, or the one that comes nearest to being one."""
         if priced:
-            return min((fabric.chosen for fabric in priced), key=lambda chosen: float(chosen.design.switches))
-        choices, _, request, _ = self.asked
-        offered = [choices[place] for place in self.offered.places]
+            return min(priced, key=lambda fabric: float(fabric.chosen.design.switches))
+        _, _, request, _ = self.asked
         plain = [
-            Chosen(choice, designed(choice.ports, self.cluster, request, self.cluster.nodes)) for choice in offered
+            Chosen(choice, designed(choice.ports, self.cluster, request, self.cluster.nodes))
+            for choice, _ in self.offered.ends
         ]
-        return min(plain, key=lambda chosen: (int(chosen.design.reason), -chosen.choice.radix))
+        nearest = min(plain, key=lambda chosen: (int(chosen.design.reason), -chosen.choice.radix))
+        return Priced(np.inf, nearest, exact=False)
+
+
+class _Tried(NamedTuple):
+    """Fabrics of switches of some ports that are tried for a search.
+
+    Attributes:
+        search: place of the search.
+        kind: number of what is asked of each but for its leaves.
+        leaves, which: the leaves, and which of all designs those make.
+    """
+
+    search: int
+    kind: int
+    leaves: Leaves
+    which: Integers
 
 
 class _Fabrics:
-    """What can be built for a cluster of switches of some ports or others, and how long its cables are.
+    """What can be built for some clusters of switches of some ports or others, and how long its cables are.
+
+    Each fabric is designed once, however many networks it is tried for.
 
     Attributes:
-        designs, places: the fabrics, those of equal ports and leaves side by side, and how many were tried before.
-        rows: where those of some ports are.
-        group, begins, firsts: the group of equal leaves that each belongs to, and of each group the fabric of fewest
+        designs, kind, taper: the fabrics; the number of the kind of each, and the taper that it was designed with.
+        kinds, first_shared: what is asked of fabrics but for their leaves; the first that several networks share.
+        nodes, managers: nodes, and links of fabric managers, of each of these [1].
+        tried, numbers: for each search and ports the fabrics tried, and by both of them their number.
+        rows: where the fabrics of these that can be built are, of several alike the first, those of equal leaves side
+            by side, fewest switches first.
+        design, place: of each row the design, and how many were tried before.
+        group, begins: the group of equal leaves that each row belongs to, and of each group the row of fewest
             switches, which it begins with.
-        by_rail: of which of these the longest links are found together with others'.
-        heights, lengths: their longest links of each level [m], for each height of the switches above; 0 for none.
+        by_rail: of which groups the longest links are found together.
+        heights, lengths: the longest links of each level of these [m], for each height of the switches above; 0 for
+            none.
     """
 
-    def __init__(
-        self,
-        designs: layouts.Design,
-        wanted: Mapping[tuple[int, int], Leaves],
-        heights: Collection[int],
-        cluster: Cluster,
-        request: DesignRequest,
-        prices: PriceList,
-    ) -> None:
-        self.cluster = cluster
-        self.request = request
+    def __init__(self, searches: Sequence[_Search], prices: PriceList) -> None:
+        self.searches = searches
         self.prices = prices
-        self.floor = floor_of(prices.catalog, cluster.platform.nodes_per_rack)
-        ports = np.repeat(np.arange(len(wanted)), [tried.many for tried in wanted.values()])
-        self.places, self.group, self.begins = _by_leaves(designs, ports)
-        self.designs = designs.at(self.places)
-        self.firsts = self.designs.at(self.begins)
-        ends = np.searchsorted(ports[self.places], np.arange(len(wanted) + 1)).tolist()
-        self.rows = {pair: slice(*ends[place : place + 2]) for place, pair in enumerate(wanted)}
-        rails = {"rail-optimized": 1, "rail-only": 0}
-        self.by_rail = self.firsts.tiers > rails.get(request.topology, layouts.MOST_TIERS)
-        levels = [level for level in LEVELS if (getattr(self.firsts, level) > 0).any()]
+        self._design()
+        self._sort()
+        nodes_per_rack = [search.cluster.platform.nodes_per_rack for search in searches]
+        self.floors = [floor_of(prices.catalog, nodes) for nodes in nodes_per_rack]
+        self._measure()
+        self._found: set[tuple[int, int]] = set()
+
+    def _design(self) -> None:
+        """Design every fabric once."""
+        kinds: dict[layouts.FabricRequest, list[tuple[int, tuple[int, int]]]] = {}
+        for number, search in enumerate(self.searches):
+            for ports in search.wanted:
+                kind = requested(ports, search.cluster, search.asked.request)._replace(oversubscription=1.0)
+                kinds.setdefault(kind, []).append((number, ports))
+        shared = [kind for kind, members in kinds.items() if len(members) > 1]
+        self.kinds = [*(kind for kind, members in kinds.items() if len(members) == 1), *shared]
+        self.first_shared = len(kinds) - len(shared)
+        self.tried: list[_Tried] = []
+        self.numbers: dict[tuple[int, tuple[int, int]], int] = {}
+        requests, tapers, many = [], [], 0
+        for number, kind in enumerate(self.kinds):
+            members = kinds[kind]
+            several = [self.searches[search].wanted[ports] for search, ports in members]
+            leaves, which = different(several, kind.radix)
+            for member, its, places in zip(members, several, which, strict=True):
+                self.numbers[member] = len(self.tried)
+                self.tried.append(_Tried(member[0], number, its, many + places))
+            requests.append(leaves.asked(kind))
+            tapers.append(leaves.taper)
+            many += leaves.many
+        self.designs = designed_together(requests)
+        self.taper = np.concatenate(tapers)
+        self.kind = np.repeat(np.arange(len(kinds)), [len(its) for its in tapers])
+        self.nodes = np.array([kind.nodes for kind in self.kinds])
+        self.managers = np.array([kind.management_links * kind.planes for kind in self.kinds])
+
+    def _sort(self) -> None:
+        """Find the rows of what was tried."""
+        order, leaves, alike = _by_leaves(self.designs, self.kind, self._of_kind("layout"))
+        counts = np.array([len(tried.which) for tried in self.tried])
+        begins = np.cumsum(counts) - counts
+        own = order[self.kind[order] < self.first_shared]  # each tried for one network alone, and in its order
+        columns = [(self.kind[own], np.arange(len(own)), own - begins[self.kind[own]]), *self._shared(order)]
+        which, ranks, place = map(np.concatenate, zip(*columns, strict=True))
+        new = _changes(which, alike[ranks])
+        self.place = np.minimum.reduceat(place, new) if len(new) else place
+        self.which, ranks = which[new], ranks[new]
+        ends = np.searchsorted(self.which, np.arange(len(self.tried) + 1)).tolist()
+        self.rows = [slice(*pair) for pair in itertools.pairwise(ends)]
+        self.design = np.concatenate([tried.which for tried in self.tried])[begins[self.which] + self.place]
+        self.begins = _changes(self.which, leaves[ranks])
+        self.group = np.repeat(np.arange(len(self.begins)), np.diff(self.begins, append=len(self.which)))
+        self.search = np.array([tried.search for tried in self.tried])[self.which[self.begins]]
+
+    def _shared(self, order: Integers) -> Iterator[tuple[Integers, Integers, Integers]]:
+        """Of fabrics that several networks share, by kind: for which each is tried, its rank in an order of designs,
+        and how many of its network's were tried before.
+        """
+        rank = np.full(len(self.kind), -1)
+        rank[order] = np.arange(len(order))
+        ends = np.searchsorted(self.kind[order], np.arange(len(self.kinds) + 1)).tolist()
+        first = self.first_shared
+        for kind, its in itertools.groupby(self.tried[first:], key=lambda tried: tried.kind):
+            several, begin = [*its], ends[kind]
+            places = np.full((len(several), ends[kind + 1] - begin), -1)
+            for row, tried in enumerate(several):
+                ranks = rank[tried.which]
+                built = np.flatnonzero(ranks >= 0)[::-1]
+                places[row, ranks[built] - begin] = built
+            which, ranks = np.nonzero(places >= 0)
+            yield which + first, ranks + begin, places[which, ranks]
+            first += len(several)
+
+    def _of_kind(self, name: str) -> NDArray[Any]:
+        """What is asked of each design under some name."""
+        return np.array([getattr(kind, name) for kind in self.kinds])[self.kind]
+
+    def _measure(self) -> None:
+        """Find how long the longest links by rail are: of all fabrics on a floor at once, which takes little longer."""
+        firsts = self.design[self.begins]
+        heights = {choice.height for search in self.searches for choice in search.asked.choices}
         self.heights = {height: place for place, height in enumerate(sorted(heights))}
-        self.lengths = {level: np.zeros((len(heights), len(self.begins))) for level in levels}
-        self._found: set[tuple[int, tuple[int, int]]] = set()
+        levels = [level for level in LEVELS if (getattr(self.designs, level)[firsts] > 0).any()]
+        self.lengths = {level: np.zeros((len(heights), len(firsts))) for level in levels}
+        least = {layouts.RAIL_OPTIMIZED: 1, layouts.RAIL_ONLY: 0}
+        tiers = np.array([least.get(kind.layout, layouts.MOST_TIERS) for kind in self.kinds])
+        self.by_rail = self.designs.tiers[firsts] > tiers[self.kind[firsts]]
+        numbers = {floor: number for number, floor in enumerate(dict.fromkeys(self.floors))}
+        on = np.array([numbers[floor] for floor in self.floors])[self.search]
+        for floor, number in numbers.items():
+            groups = np.flatnonzero(self.by_rail & (on == number))
+            if len(groups):
+                some, which = np.unique(firsts[groups], return_inverse=True)
+                per_rack = np.array([floor.switches_per_rack(height) for height in self.heights])
+                found = self._runs(some).longest(floor, per_rack[:, None, None])
+                for level in self.lengths.keys() & found.keys():
+                    has_some = getattr(self.designs, level)[some] > 0
+                    self.lengths[level][:, groups] = np.where(has_some, found[level], 0.0)[:, which]
 
-    def runs(self) -> RailRuns:
-        """What the longest links by rail depend on."""
-        some = self.firsts.at(self.by_rail)
-        above = (some.leaf_switches, some.spine_switches, some.core_switches, some.super_core_switches)
-        switches = tuple(many // self.request.planes for many in above)
-        nodes, rails = self.cluster.nodes, self.cluster.nics_per_node
-        return RailRuns.of(nodes, some.unit_nodes, rails, switches, self.request.management_links)
+    def _runs(self, some: Integers) -> RailRuns:
+        """What the longest links by rail of some designs depend on."""
+        designs, kinds = self.designs.at(some), self.kind[some]
+        nodes, rails, planes, managers = (
+            np.array([getattr(kind, name) for kind in self.kinds])[kinds]
+            for name in ("nodes", "rails", "planes", "management_links")
+        )
+        above = (designs.leaf_switches, designs.spine_switches, designs.core_switches, designs.super_core_switches)
+        return RailRuns.of(nodes, designs.unit_nodes, rails, tuple(many // planes for many in above), managers)
 
-    def least(self, choices: Sequence[SwitchPair], offers: Offers) -> Iterator[tuple[float, int]]:
-        """The least that a fabric of each choice on offer costs [USD], and which choice it is: no cable and no module
+    def cheapest(self) -> list[Chosen]:
+        """The fabric to build of each search; see `choose`."""
+        priced = self._priced([number for number, search in enumerate(self.searches) if search.has_choice])
+        return self._with_own_taper([
+            search.cheapest(priced[number]) if number in priced else self._only(number)
+            for number, search in enumerate(self.searches)
+        ])  # fmt: skip
+
+    def _only(self, search: int) -> Priced:
+        """The one fabric that is tried, whether or not it can be built."""
+        choice, _ = self.searches[search].offered.ends[0]
+        tried = self.tried[self.numbers[search, choice.ports]]
+        return Priced(np.nan, Chosen(choice, self.designs.at(tried.which[0])), exact=False)
+
+    def _priced(self, searches: Iterable[int]) -> dict[int, list[Priced]]:
+        """The fabrics of some searches that cost about as much as the cheapest: of switches in the order of the least
+        that they can cost, until that is more than the cheapest so far.
+        """
+        catalog = self.prices.catalog
+        waiting = {search: sorted(offered, reverse=True) for search, offered in self._least(searches).items()}
+        priced: dict[int, list[Priced]] = {search: [] for search in waiting}
+        best = dict.fromkeys(waiting, np.inf)
+        while waiting:
+            turns: dict[tuple[SwitchPair, Cages], list[int]] = {}
+            for search, offered in [*waiting.items()]:
+                least, place = offered.pop()
+                if least > best[search] * NEAR:
+                    del waiting[search]
+                    continue
+                choice, _ = self.searches[search].offered.ends[place]
+                cages = Cages.of(choice, self.searches[search].cluster, self.searches[search].asked.request, catalog)
+                turns.setdefault((choice, cages), []).append(search)
+                if not offered:
+                    del waiting[search]
+            for (choice, cages), its in turns.items():
+                for search, fabrics in zip(its, self._of_switches(choice, cages, its), strict=True):
+                    priced[search] += fabrics
+                    best[search] = min([best[search], *(fabric.cost for fabric in fabrics)])
+        return priced
+
+    def _least(self, searches: Iterable[int]) -> dict[int, list[tuple[float, int]]]:
+        """The least that a fabric of each choice on offer costs [USD], and its place among them: no cable and no module
         is rounded up to a whole one.
 
-        Links that are not by rail are taken to be short: it takes long to find how long they are.
+        Links that are not by rail are taken to be short: it takes long to find how long they are. One choice by itself
+        is not worth the work.
         """
-        offered = [choices[place] for place in offers.places]
-        tried = [self.rows[choice.ports] for choice in offered]
-        counts = np.array([rows.stop - rows.start for rows in tried])
-        begins = np.cumsum(counts) - counts
-        offer = np.repeat(np.arange(len(tried)), counts)
-        row = np.arange(len(offer)) + np.repeat([rows.start for rows in tried] - begins, counts)
-        height = np.array([self.heights[choice.height] for choice in offered])[offer]
-        designs, group = self.designs, self.group[row]
-        leaves = designs.leaf_switches[row]
-        above = designs.switches[row] - leaves
-        total = leaves * offers.leaf[offer] + np.where(above > 0, above * offers.spine[offer], 0.0)
-        for level, lengths in self.lengths.items():
-            sold = np.searchsorted(self.floor.lengths, np.where(self.by_rail[group], lengths[height, group], 0.0))
-            prices = _link_prices(offers.ends, level, self.floor.lengths, self.prices)
-            total += getattr(designs, level)[row] * prices[offer, sold]
-        some = counts > 0
-        least = np.full(len(tried), np.inf)
-        if some.any():
-            least[some] = np.minimum.reduceat(total, begins[some])
-        return zip(least.tolist(), offers.places, strict=True)
+        places = {search: range(len(self.searches[search].offered.places)) for search in searches}
+        several = [(search, place) for search, its in places.items() for place in its if len(its) > 1]
+        least = dict.fromkeys(several, np.inf)
+        offered = {id(its): its for its in (self.searches[search].offered for search, _ in several)}
+        begins = np.cumsum([0, *(len(its.places) for its in offered.values())]).tolist()
+        begin_of = dict(zip(offered, begins[:-1], strict=True))
+        slices, entries, heights = [], [], []
+        for search, place in several:
+            its = self.searches[search].offered
+            choice, _ = its.ends[place]
+            slices.append(self.rows[self.numbers[search, choice.ports]])
+            entries.append(begin_of[id(its)] + place)
+            heights.append(self.heights[choice.height])
+        counts = np.array([rows.stop - rows.start for rows in slices])
+        if counts.any():
+            ends = np.cumsum(counts)
+            begins = ends - counts
+            row = np.arange(ends[-1]) + np.repeat([rows.start for rows in slices] - begins, counts)
+            entry, height = np.repeat(entries, counts), np.repeat(heights, counts)
+            leaf = np.concatenate([its.leaf for its in offered.values()])
+            spine = np.concatenate([its.spine for its in offered.values()])
+            designs, group, design = self.designs, self.group[row], self.design[row]
+            leaves = designs.leaf_switches[design]
+            above = designs.switches[design] - leaves
+            total = leaves * leaf[entry] + np.where(above > 0, above * spine[entry], 0.0)
+            sold = self.floors[0].lengths
+            for level, lengths in self.lengths.items():
+                length = np.searchsorted(sold, np.where(self.by_rail[group], lengths[height, group], 0.0))
+                prices = np.concatenate([_link_prices(its.ends, level, sold, self.prices) for its in offered.values()])
+                total += getattr(designs, level)[design] * prices[entry, length]
+            some = counts > 0
+            found = np.full(len(several), np.inf)
+            found[some] = np.minimum.reduceat(total, begins[some])
+            least = dict(zip(several, found.tolist(), strict=True))
+        return {search: [(least.get((search, place), 0.0), place) for place in its] for search, its in places.items()}
 
-    def priced(self, choice: SwitchPair) -> list[Priced]:
-        """The cheapest fabrics: of equal leaves, every link at the length that the one of fewest switches needs."""
-        rows = self.rows[choice.ports]
-        many = rows.stop - rows.start
-        if many == 1:  # in plain numbers: quicker than as an array of one
-            design = self.designs.at(rows.start)
-            lengths = {
-                level: float(column[0]) for level, column in self._lengths(choice).items() if getattr(design, level) > 0
-            }
-            only = _cost_of(design, lengths, choice, self.cluster, self.request, self.prices)
-            return [Priced(only, Chosen(choice, design, lengths), exact=True)]
-        if not many:
-            return []
-        designs = self.designs.at(rows)
-        cost = self._of_few_switches(self._cost(choice, designs), designs, choice.radix)
-        near = np.lexsort((self.places[rows], designs.switches, cost))[:PRICED_IN_FULL]
+    def _of_switches(self, choice: SwitchPair, cages: Cages, searches: Sequence[int]) -> Iterator[list[Priced]]:
+        """The cheapest fabrics of some switches for each of some searches: of equal leaves, every link at the length
+        that the one of fewest switches needs.
+        """
+        slices = [self.rows[self.numbers[search, choice.ports]] for search in searches]
+        row = np.concatenate([np.arange(rows.start, rows.stop) for rows in slices])
+        columns = self._lengths(choice.height, slices, row)
+        cost, begin = self._cost(choice, cages, columns, row), 0
+        for search, rows in zip(searches, slices, strict=True):
+            end = begin + rows.stop - rows.start
+            lengths = {level: column[begin:end] for level, column in columns.items()}
+            request = self.searches[search].asked.request
+            yield self._cheapest_of(choice, rows, cost[begin:end], lengths, request) if end > begin else []
+            begin = end
+
+    def _cheapest_of(
+        self, choice: SwitchPair, rows: slice, cost: Floats, columns: Mapping[str, Floats], request: DesignRequest
+    ) -> list[Priced]:
+        """The cheapest of some fabrics of some switches that cost so much [USD]."""
+        designs = self.design[rows]
+        switches = self.designs.switches[designs]
+        cost = self._of_few_switches(cost, designs, switches, choice.radix, request)
+        near = np.lexsort((self.place[rows], switches, cost))[:PRICED_IN_FULL]
         if np.isfinite(cost[near[0]]):
             near = near[cost[near] <= cost[near[0]] * NEAR]
         else:
-            near = np.array([np.argmin(designs.switches)])
+            near = np.array([np.argmin(switches)])
         own = self.begins[self.group[rows]] == np.arange(rows.start, rows.stop)
-        columns = self._lengths(choice)
         found = []
         for at in near.tolist():
             lengths = {level: float(column[at]) for level, column in columns.items() if column[at] > 0}
-            chosen = Chosen(choice, designs.at(at), lengths if own[at] else None)
-            found.append(Priced(float(cost[at]), chosen, exact=bool(own[at])))
+            chosen = Chosen(choice, self.designs.at(designs[at]), lengths if own[at] else None)
+            found.append(Priced(float(cost[at]), chosen, bool(own[at]), rows.start + at))
         return found
 
-    def _of_few_switches(self, cost: Floats, designs: layouts.Design, radix: int) -> Floats:
+    def _of_few_switches(
+        self, cost: Floats, designs: Integers, switches: Floats, radix: int, request: DesignRequest
+    ) -> Floats:
         """Prices of fabrics [USD]; infinite where the cheapest of a narrower taper needs fewer switches.
 
         So a wider taper takes no more switches, and no more racks for them, than a narrower one, unless it costs more.
         """
-        if self.request.oversubscription <= 1 or self.request.topology not in (*BY_RAIL, "fat-tree"):
+        if request.oversubscription <= 1 or request.topology not in (*BY_RAIL, "fat-tree"):
             return cost
+        hosts, up = self.designs.unit_hosts[designs], self.designs.leaf_up[designs]
         most = np.inf
         for taper in TAPERS_TRIED:
-            if taper < self.request.oversubscription:
-                hosts = designs.unit_hosts
-                allowed = (hosts <= layouts.down_ports(radix, taper)) & (designs.switches <= most)
-                allowed &= designs.leaf_up >= tree.uplinks(hosts, 1, taper, radix)
+            if taper < request.oversubscription:
+                allowed = (hosts <= layouts.down_ports(radix, taper)) & (switches <= most)
+                allowed &= up >= tree.uplinks(hosts, 1, taper, radix)
                 cheapest = np.argmin(np.where(allowed, cost, np.inf))
-                most = designs.switches[cheapest] if allowed[cheapest] else most
-        of_few = np.where(designs.switches <= most, cost, np.inf)
+                most = switches[cheapest] if allowed[cheapest] else most
+        of_few = np.where(switches <= most, cost, np.inf)
         return of_few if of_few.min() <= cost.min() * NEAR else cost
 
-    def _cost(self, choice: SwitchPair, designs: layouts.Design) -> Floats:
-        """Price of every fabric of some switches [USD]; infinite where a part has none."""
-        cages = Cages.of(choice, self.cluster, self.request, self.prices.catalog)
-        lengths = (
+    def _cost(self, choice: SwitchPair, cages: Cages, columns: Mapping[str, Floats], row: Integers) -> Floats:
+        """Price of some fabrics of some switches with links so long [USD]; infinite where a part has none.
+
+        Designs that several networks share are priced once.
+        """
+        first, which = self._priced_once(columns, row)
+        some, lengths = self.design[row[first]], {level: column[first] for level, column in columns.items()}
+        nodes, managers = self.nodes[self.kind[some]], self.managers[self.kind[some]]
+        if len(some) == 1:  # in plain numbers: quicker than as an array of one
+            longest = {level: float(column[0]) for level, column in lengths.items() if column[0] > 0}
+            joined = Joined(choice, cages, int(nodes[0]), int(managers[0]))
+            return np.full(len(row), _cost_of(self.designs.at(some[0]), longest, joined, self.prices))
+        used = (
             (column == length, {level: length})
-            for level, column in self._lengths(choice).items()
+            for level, column in lengths.items()
             for length in dict.fromkeys(column[column > 0].tolist())
         )
-        runs, unreached = media_of(cages, self.prices, lengths, len(designs.reason))
-        cost = _parts(choice, designs, cages, runs, self.cluster, self.request, self.prices)
-        return np.asarray(unreached * UNREACHED + cost)
+        runs, unreached = media_of(cages, self.prices, used, len(some))
+        cost = _parts(self.designs.at(some), runs, Joined(choice, cages, nodes, managers), self.prices)
+        return np.asarray(unreached * UNREACHED + cost)[which]
 
-    def _lengths(self, choice: SwitchPair) -> dict[str, Floats]:
-        """The longest link of each level of the fabrics of some switches [m], as in that of fewest switches with equal
-        leaves; 0 for none."""
-        group, height = self.group[self.rows[choice.ports]], self.heights[choice.height]
-        if (choice.height, choice.ports) not in self._found:
-            self._found.add((choice.height, choice.ports))
-            for place in range(group[0], group[-1] + 1):
-                if not self.by_rail[place]:
-                    first = self.firsts.at(place)
-                    found = longest(first, choice.height, self.cluster, self.request, self.prices.catalog)
+    def _priced_once(self, columns: Mapping[str, Floats], row: Integers) -> tuple[Integers, Integers]:
+        """Where each different fabric with links so long is first among some, and which of these each is."""
+        if len(self.searches) == 1:
+            return (alone := np.arange(len(row))), alone
+        sold = self.floors[0].lengths
+        code = self.design[row]
+        for column in columns.values():
+            code = code * (len(sold) + 1) + np.searchsorted(sold, column, side="right")
+        _, first, which = np.unique(code, return_index=True, return_inverse=True)
+        return first, which
+
+    def _lengths(self, height: int, slices: Iterable[slice], row: Integers) -> dict[str, Floats]:
+        """The longest link of each level of some fabrics [m], where switches above the leaves are so high: as in that
+        of fewest switches with equal leaves; 0 for none.
+        """
+        place = self.heights[height]
+        for rows in slices:
+            if rows.stop > rows.start and (height, rows.start) not in self._found:
+                self._found.add((height, rows.start))
+                groups = np.arange(self.group[rows.start], self.group[rows.stop - 1] + 1)
+                for group in groups[~self.by_rail[groups]].tolist():
+                    search = self.searches[self.search[group]]
+                    first = self.designs.at(self.design[self.begins[group]])
+                    found = longest(first, height, search.cluster, search.asked.request, self.prices.catalog)
                     for level, length in found.items():
-                        self.lengths[level][height, place] = length
-        return {level: lengths[height, group] for level, lengths in self.lengths.items()}
+                        self.lengths[level][place, group] = length
+        return {level: lengths[place, self.group[row]] for level, lengths in self.lengths.items()}
+
+    def _with_own_taper(self, found: Sequence[Priced]) -> list[Chosen]:
+        """Fabrics as they are with the taper that they were tried for, where they were designed with another."""
+        chosen = [fabric.chosen for fabric in found]
+        others, requests = [], []
+        for number, fabric in enumerate(found):
+            if fabric.row is None:
+                continue
+            tried = self.tried[self.which[fabric.row]]
+            leaves = tried.leaves.at([self.place[fabric.row]])
+            if leaves.taper[0] != self.taper[self.design[fabric.row]]:
+                others.append(number)
+                requests.append(leaves.asked(self.kinds[tried.kind]))
+        if others:
+            designs = designed_together(requests)
+            for place, number in enumerate(others):
+                chosen[number] = chosen[number]._replace(design=designs.at(place))
+        return chosen
 
 
-def _measure(tried: Iterable[_Fabrics]) -> None:
-    """Find how long the longest links by rail are: of all fabrics on a floor at once, which takes little longer."""
-    batches: dict[Floor, list[tuple[_Fabrics, RailRuns]]] = {}
-    for fabrics in tried:
-        if fabrics.by_rail.any():
-            batches.setdefault(fabrics.floor, []).append((fabrics, fabrics.runs()))
-    for floor, batch in batches.items():
-        heights = sorted({height for fabrics, _ in batch for height in fabrics.heights})
-        per_rack = np.array([floor.switches_per_rack(height) for height in heights])
-        runs = RailRuns(*map(np.concatenate, zip(*(runs for _, runs in batch), strict=True)))
-        found = runs.longest(floor, per_rack[:, None, None])
-        begin = 0
-        for fabrics, its in batch:
-            end = begin + len(its.units)
-            places = [heights.index(height) for height in fabrics.heights]
-            for level, lengths in fabrics.lengths.items():
-                has_some = getattr(fabrics.firsts, level)[fabrics.by_rail] > 0
-                lengths[:, fabrics.by_rail] = np.where(has_some, found[level][places, begin:end], 0.0)
-            begin = end
+def _by_leaves(designs: layouts.Design, kind: Integers, layout: Integers) -> tuple[Integers, Integers, Integers]:
+    """The designs that can be built, those of a kind with equal leaves side by side, fewest switches first; of each of
+    them a number that those of equal leaves share, and one that those share that are alike.
 
-
-def _by_leaves(designs: layouts.Design, ports: Integers) -> tuple[Integers, Integers, Integers]:
-    """Places of the fabrics that can be built, of several alike the first, those of equal ports and leaves side by
-    side, fewest switches first; the group of such fabrics that each belongs to, and where each group begins."""
+    Where leaves are by rail, the unit says all about them: what more a leaf could take depends on the taper.
+    """
     built = np.flatnonzero(designs.reason == layouts.BUILT)
-    sizes = (ports, designs.leaf_down, designs.unit_nodes)
+    down = np.where(np.isin(layout, LAYOUTS_BY_RAIL), 0.0, designs.leaf_down)
+    sizes = (kind, down, designs.unit_nodes)
     counts = (
         designs.switches,
         designs.leaf_switches,
@@ -434,8 +609,20 @@ def _by_leaves(designs: layouts.Design, ports: Integers) -> tuple[Integers, Inte
     order = np.lexsort(rows[::-1])
     differs = np.ones((len(rows), len(built)), dtype=np.bool_)
     np.not_equal(rows[:, order[1:]], rows[:, order[:-1]], out=differs[:, 1:])
-    begins, new = np.any(differs[: len(sizes)], axis=0), np.any(differs, axis=0)
-    return built[order[new]], np.cumsum(begins[new]) - 1, np.flatnonzero(begins[new])
+    leaves, alike = np.any(differs[: len(sizes)], axis=0), np.any(differs, axis=0)
+    return built[order], np.cumsum(leaves), np.cumsum(alike)
+
+
+def _changes(*columns: Integers) -> Integers:
+    """Rows in which some column is not as in the row before; the first row is one.
+
+    >>> _changes(np.array([1, 1, 1, 2]), np.array([5, 5, 6, 6])).tolist()
+    [0, 2, 3]
+    """
+    new = np.ones(len(columns[0]), dtype=np.bool_)
+    if len(new):
+        new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return np.flatnonzero(new)
 
 
 @lru_cache(maxsize=1024)
@@ -506,25 +693,18 @@ def in_full(chosen: Chosen, cluster: Cluster, request: DesignRequest, prices: Pr
 
     Where no part carries the links of a level, `UNREACHED` stands for them.
     """
-    lengths = longest(chosen.design, chosen.choice.height, cluster, request, prices.catalog)
-    cost = _cost_of(chosen.design, lengths, chosen.choice, cluster, request, prices)
-    return Priced(cost, chosen._replace(lengths=lengths), exact=True)
-
-
-def _cost_of(
-    design: layouts.Design,
-    lengths: Mapping[str, float],
-    choice: SwitchPair,
-    cluster: Cluster,
-    request: DesignRequest,
-    prices: PriceList,
-) -> float:
-    """Price of a design's parts where its longest links of each level are so long [USD]; see `in_full`."""
+    choice, design, _ = chosen
+    lengths = longest(design, choice.height, cluster, request, prices.catalog)
     cages = Cages.of(choice, cluster, request, prices.catalog)
-    media = {level: cages.medium(prices, level, length) for level, length in lengths.items()}
+    joined = Joined(choice, cages, cluster.nodes, request.management_links * request.planes)
+    return Priced(_cost_of(design, lengths, joined, prices), chosen._replace(lengths=lengths), exact=True)
+
+
+def _cost_of(design: layouts.Design, lengths: Mapping[str, float], joined: Joined, prices: PriceList) -> float:
+    """Price of a design's parts where its longest links of each level are so long [USD]; see `in_full`."""
+    media = {level: joined.cages.medium(prices, level, length) for level, length in lengths.items()}
     runs = {level: ((medium, True),) for level, medium in media.items() if medium}
-    unreached = UNREACHED * (len(lengths) - len(runs))
-    return unreached + float(_parts(choice, design, cages, runs, cluster, request, prices))
+    return UNREACHED * (len(lengths) - len(runs)) + float(_parts(design, runs, joined, prices))
 
 
 def longest(
@@ -535,19 +715,11 @@ def longest(
     return {level: cabling.longest(level) for level in LEVELS if getattr(design, level) > 0}
 
 
-def _parts(
-    choice: SwitchPair,
-    design: layouts.Design,
-    cages: Cages,
-    runs: Carried,
-    cluster: Cluster,
-    request: DesignRequest,
-    prices: PriceList,
-) -> Array:
+def _parts(design: layouts.Design, runs: Carried, joined: Joined, prices: PriceList) -> Array:
     """Price of the parts of a design, or an array of them, in place, whose links of each level are of some media."""
-    managers = request.management_links * request.planes
+    choice, cages, nodes, managers = joined
     total: Array = 0.0
-    for (role, key), many in part_counts(choice, cages, design, cluster.nodes, managers, runs).items():
+    for (role, key), many in part_counts(choice, cages, design, nodes, managers, runs).items():
         total = total + where(many > 0, many * _in_place(role, key, choice, prices), 0.0)
     return total
 

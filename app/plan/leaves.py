@@ -1,11 +1,13 @@
 """The leaves that a fabric is tried with: hosts of each, and its links up."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.formulas.arrays import where
 from app.formulas.fabric import layouts, tree
 from app.plan.cluster import Cluster
 from app.plan.scenario import DesignRequest
@@ -13,6 +15,7 @@ from app.plan.scenario import DesignRequest
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 BY_RAIL = ("rail-optimized", "rail-only")
+LAYOUTS_BY_RAIL = tuple(map(layouts.LAYOUTS.index, BY_RAIL))
 GROUPS_TRIED = 32
 """Numbers of units are tried in steps of this share of as many as there would be without a taper."""
 SIZES_TRIED = 128
@@ -48,6 +51,21 @@ class Leaves(NamedTuple):
     def many(self) -> int:
         """How many there are [1]."""
         return len(self.hosts)
+
+    def at(self, *index: Any) -> "Leaves":
+        """Some of them."""
+        return Leaves(*(column[index] for column in self))
+
+    def asked(self, kind: layouts.FabricRequest) -> layouts.FabricRequest:
+        """A fabric of these leaves, numbers where there is one; blank hosts and links up are the taper's own."""
+        columns: tuple[Any, Any, Any] = self
+        hosts, up, taper = (column[0].item() for column in columns) if self.many == 1 else columns
+        made = kind._replace(oversubscription=taper)
+        if kind.layout == layouts.FAT_TREE:
+            return made._replace(uplinks=up, leaf_hosts=hosts)
+        if kind.layout in LAYOUTS_BY_RAIL:
+            return made._replace(uplinks=up, nodes_per_unit=where(hosts > 0, hosts, kind.nodes_per_unit))
+        return made
 
 
 def leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> Leaves:
@@ -120,3 +138,40 @@ def _smaller_units(hosts: int, whole: int) -> range:
     fewest = min(-(-hosts // (units + MORE_UNITS)), -(-(units * whole + 1) // (units + 1 + MORE_UNITS)))
     step = max(whole // SIZES_TRIED, 1)
     return range(whole - step, fewest - 1, -step)[::-1]
+
+
+def different(several: Sequence[Leaves], radix: int) -> tuple[Leaves, list[Integers]]:
+    """The different ones of several lists of leaves, and which of them each list has.
+
+    Leaves of equal hosts and links up make the same fabric whatever taper they were tried for, as long as it fits.
+
+    >>> lists = [Leaves.of(taper, np.array([16, 16]), np.array(up)) for taper, up in ((2.0, [8, 9]), (1.9, [9, 10]))]
+    >>> leaves, which = different(lists, 32)
+    >>> leaves.hosts.tolist(), leaves.up.tolist(), [places.tolist() for places in which]
+    ([16, 16, 16, 0, 0], [8, 9, 10, 0, 0], [[3, 0, 1], [4, 1, 2]])
+    """
+    lists = {id(leaves): leaves for leaves in several}
+    if len(lists) == 1:
+        return several[0], [np.arange(several[0].many)] * len(several)
+    width = 1 + max(int(leaves.up.max()) for leaves in lists.values())
+    codes = {key: leaves.hosts * width + leaves.up for key, leaves in lists.items()}
+    tapers = np.zeros(1 + max(int(code.max()) for code in codes.values()))
+    free = {key: _free_of_taper(leaves, radix) for key, leaves in lists.items()}
+    for key, leaves in lists.items():
+        tapers[codes[key][free[key]]] = leaves.taper[free[key]]
+    known = np.flatnonzero(tapers)
+    place = np.cumsum(tapers > 0) - 1
+    parts, many, which = [Leaves(*np.divmod(known, width), tapers[known])], len(known), {}
+    for key, leaves in lists.items():
+        bound = ~free[key]
+        which[key] = np.where(bound, many - 1 + np.cumsum(bound), place[codes[key]])
+        parts.append(leaves.at(bound))
+        many += parts[-1].many
+    return Leaves(*map(np.concatenate, zip(*parts, strict=True))), [which[id(leaves)] for leaves in several]
+
+
+def _free_of_taper(leaves: Leaves, radix: int) -> NDArray[np.bool_]:
+    """Which leaves of switches of so many ports are the same for every taper that they are tried for."""
+    hosts, up, taper = leaves
+    free: NDArray[np.bool_] = (hosts > 0) & (up > 0) & (taper >= 1) & tree.taper_fits(radix, taper)
+    return free

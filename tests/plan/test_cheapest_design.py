@@ -360,6 +360,24 @@ def test_fabrics_that_are_chosen_together_are_those_chosen_alone(
         scenario = Scenario(**cluster(gpu, nodes), scale_out=scale_out, **wish)
         found, request = look_up(scenario, TYPICAL), scenario.part(NetworkRequest)
         asked.append((candidates(found, request, TYPICAL), found, request))
+    agree_with_those_alone(asked, monkeypatch)
+
+
+@pytest.mark.parametrize("wish", [{}, {"topology": "fat-tree"}, {"nodes_per_unit": 20}, {"planes": 2}], ids=str)
+def test_fabrics_that_networks_of_other_tapers_share_are_those_chosen_alone(
+    wish: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Leaves of as many hosts and links up are designed once for all tapers; too wide a taper leaves none."""
+    asked = []
+    for scale_out, taper in itertools.product(("infiniband-ndr", "spectrum-x-400"), (1.0, 1.6, 1.7, 2.0, 3.0, 64.0)):
+        scenario = Scenario(**cluster("h100-sxm", 131), scale_out=scale_out, oversubscription=taper, **wish)
+        found, request = look_up(scenario, TYPICAL), scenario.part(NetworkRequest)
+        asked.append((candidates(found, request, TYPICAL), found, request))
+    agree_with_those_alone(asked, monkeypatch)
+
+
+def agree_with_those_alone(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold what is chosen together, all at once and in portions, against what is chosen one by one."""
     prices = PriceList.of(PriceRequest(), TYPICAL)
     cheapest_design._KEPT.clear()
     together = cheapest_design.choose_all(asked, prices)

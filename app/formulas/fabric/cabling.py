@@ -252,15 +252,15 @@ class RailRuns(NamedTuple):
     managed: Booleans
 
     @staticmethod
-    def of(nodes: Any, unit_nodes: Any, rails: int, switches: tuple[Any, ...], management_links: int) -> "RailRuns":
+    def of(nodes: Any, unit_nodes: Any, rails: Any, switches: tuple[Any, ...], management_links: Any) -> "RailRuns":
         """Designs by their nodes, their units, and the switches of each tier in one plane, numbers or columns."""
         leaves, spines, cores, super_cores = (np.atleast_1d(np.asarray(many, dtype=np.int64)) for many in switches)
-        nodes, unit_nodes = (
-            np.broadcast_to(np.asarray(many, dtype=np.int64), leaves.shape) for many in (nodes, unit_nodes)
+        nodes, unit_nodes, managers = (
+            np.broadcast_to(np.asarray(many, dtype=np.int64), leaves.shape)
+            for many in (nodes, unit_nodes, management_links)
         )
-        managed = np.full(leaves.shape, management_links > 0)
         return RailRuns(
-            nodes, unit_nodes, -(-leaves // rails), spines, cores, super_cores, leaves // 2 // rails, managed
+            nodes, unit_nodes, -(-leaves // rails), spines, cores, super_cores, leaves // 2 // rails, managers > 0
         )
 
     def longest(self, floor: Floor, switches_per_rack: Any) -> dict[str, Floats]:

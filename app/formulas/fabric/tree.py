@@ -219,8 +219,19 @@ def _leaves(request: FabricRequest) -> _Leaves:
         up=_at_least(
             request, uplinks(unit_hosts, request.hosts_per_port, request.oversubscription, request.radix), unit_hosts
         ),
-        taper_fits=(ports_down < request.radix) & (ports_down / request.oversubscription > 1 - SLACK),
+        taper_fits=taper_fits(request.radix, request.oversubscription),
     )
+
+
+def taper_fits(radix: Array, oversubscription: Array) -> Booleans:
+    """Whether a taper leaves a port of a leaf for an uplink.
+
+    >>> taper_fits(64, 2.0), taper_fits(64, 100.0)
+    (True, False)
+    """
+    ports_down = maximum(down_ports(radix, oversubscription), 1)
+    fits: Booleans = (ports_down < radix) & (ports_down / oversubscription > 1 - SLACK)
+    return fits
 
 
 def _at_least(request: FabricRequest, up: Array, hosts: Array) -> Array:
