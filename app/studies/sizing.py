@@ -64,6 +64,8 @@ ROUNDER = 1.2
 """Times that number, or its share, up to which numbers that divide well are tried too."""
 WAYS = 40
 """Ways to run the job on one network that are timed on the others."""
+ALIKE = 1.005
+"""Clusters that miss a limit by so many times as much at most miss it alike."""
 FIGURES = {"deadline": "time_to_train", "budget": "cost", "power_limit": "power"}
 """The figure of a candidate that each limit bounds."""
 USUAL_DEADLINE = units.parse("90 days", "s")
@@ -773,13 +775,15 @@ def _message(question: Question, feasible: Sequence[Candidate], misses: Mapping[
 
 
 def _nearest_misses(question: Question, feasible: Sequence[Candidate]) -> dict[str, Candidate]:
-    """Of each limit the cluster that misses it alone, by the least."""
-    alone = [candidate for candidate in feasible if len(candidate.misses) == 1]
-    return {
-        limit: min(missing, key=lambda candidate: float(getattr(candidate, FIGURES[limit])))
-        for limit in question.limits
-        if (missing := [candidate for candidate in alone if candidate.misses == (limit,)])
-    }
+    """Of each limit the cluster that misses it alone, by the least; of several alike the cheapest."""
+    misses = {}
+    for limit in question.limits:
+        missing = [(getattr(one, FIGURES[limit]), one) for one in feasible if one.misses == (limit,)]
+        least = min((reached for reached, _ in missing), default=math.inf)
+        alike = [one for reached, one in missing if reached <= least * ALIKE]
+        if alike:
+            misses[limit] = min(alike, key=lambda one: (one.cost, one.time_to_train))
+    return misses
 
 
 def _allow(question: Question, misses: Mapping[str, Candidate]) -> str:

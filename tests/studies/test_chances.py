@@ -136,3 +136,19 @@ def test_no_limit_has_no_chance() -> None:
     one = chances(asked, size(asked, CATALOG, seconds=60), CATALOG).chances[0]
     assert one.by_deadline is not None
     assert (one.in_budget, one.in_power, one.in_all) == (None, None, None)
+
+
+def test_the_chart_shows_the_nearest_misses_however_far() -> None:
+    asked = question(deadline="3 days", budget="$2M")
+    answer = size(asked, CATALOG, seconds=60)
+    found = chances(asked, answer, CATALOG)
+    figure = pareto(answer, CATALOG, answer.deadline, asked.budget, found.chances)
+    points = next(trace for trace in figure.data if trace.mode == "lines+markers")
+    (left, right), (foot, top) = figure.layout.xaxis.range, figure.layout.yaxis.range
+    for miss in answer.nearest_misses:
+        assert miss.time_to_train in points.x
+        assert 10**left < miss.time_to_train < 10**right
+        assert 10**foot < miss.cost < 10**top
+    named = {note.text for note in figure.layout.annotations}
+    assert {"nearest within the budget", "nearest in time"} <= named
+    assert "None meets the limits" in figure.layout.title.text

@@ -469,7 +469,7 @@ def pareto(
     if not front:
         return nothing("No cluster of those tried does this job.", subtitle)
     near = [cluster for cluster in likely if cluster.time_to_train and cluster.cost]
-    (x_low, x_high), (y_low, y_high) = _around(answer.best or front[-1], front, near, deadline, budget)
+    (x_low, x_high), (y_low, y_high) = _around(answer, front, near, deadline, budget)
     shown = [
         cluster for cluster in front if x_low <= cluster.time_to_train <= x_high and y_low <= cluster.cost <= y_high
     ] or front
@@ -580,16 +580,18 @@ def _cloud_title(whole: Cloud, catalog: Catalog) -> str:
 
 
 def _around(
-    best: Candidate,
+    answer: Answer,
     front: Sequence[Candidate],
     near: Sequence[Likely],
     deadline: float | None,
     budget: float | None,
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The ends of both axes: what lies near the limits, of one not given near the best, with its ranges.
+    """The ends of both axes: what lies near the limits, of one not given near the best, with its ranges; and the
+    clusters that miss a limit by the least, however far.
 
     All of the front where there is no limit of time or money.
     """
+    best = answer.best or front[-1]
     times, money = [cluster.time_to_train for cluster in front], [cluster.cost for cluster in front]
     if near and (deadline or budget):
         x, y = [cluster.time_to_train for cluster in near], [cluster.cost for cluster in near]
@@ -597,6 +599,8 @@ def _around(
         money = [end for band in y if band for end in (band.low, band.high)] + ([budget] if budget else [])
         within = ((deadline or best.time_to_train, times), (budget or best.cost, money))
         times, money = ([end for end in ends if limit / ROOM <= end <= limit * ROOM] for limit, ends in within)
+        times += [miss.time_to_train for miss in answer.nearest_misses]
+        money += [miss.cost for miss in answer.nearest_misses]
     return (min(times) / 1.1, max(times) * 1.1), (min(money) / 1.15, max(money) * 1.15)
 
 
@@ -627,11 +631,15 @@ def _cross(cluster: Likely) -> Iterator[Values]:
 
 def _picks(answer: Answer) -> Iterator[Values]:
     """The names of the clusters that are picked."""
-    chosen = {"cheapest": answer.cheapest if answer.deadline else None, "soonest": answer.fastest}
-    for index, (name, cluster) in enumerate(chosen.items()):
+    chosen = [("cheapest", answer.cheapest if answer.deadline else None), ("soonest", answer.fastest)]
+    for index, (name, cluster) in enumerate(chosen):
         if cluster is not None:
             x, y = math.log10(cluster.time_to_train), math.log10(cluster.cost)
             yield annotation(name, x, y, "left", "bottom", xshift=6, yshift=4 + 14 * index, bgcolor=CLEAR)
+    for miss in answer.nearest_misses:
+        name, side = ("within the budget", "right") if "deadline" in miss.misses else ("in time", "left")
+        x, y = math.log10(miss.time_to_train), math.log10(miss.cost)
+        yield annotation(f"nearest {name}", x, y, side, "bottom", xshift=6 if side == "left" else -6, bgcolor=CLEAR)
 
 
 def _limit_lines(deadline: float | None, budget: float | None) -> list[Values]:
@@ -649,8 +657,8 @@ def _limit_names(deadline: float | None, budget: float | None) -> Iterator[Value
 def _pareto_title(answer: Answer, texts: Sequence[str], catalog: Catalog) -> str:
     """Which cluster to take, or how far the choice reaches."""
     best = answer.best
-    if answer.message or best is None:
-        return answer.message or f"The choice reaches from {texts[0]} to {texts[-1]}"
+    if best is None:
+        return f"None meets the limits; the choice reaches from {texts[0]} to {texts[-1]}"
     outcome = f"{show(best.time_to_train, 's')}, {show(best.cost, 'USD')}"
     which = "Cheapest" if answer.deadline else "Soonest"
     return f"{which} that meets the limits: {_cluster(best, catalog)}, {outcome}"
