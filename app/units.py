@@ -341,18 +341,18 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     ('5\u202fs', '130\u202fms (13–290)')
     >>> show_range(290e3, 432e3, float("nan"), "s")  # some draws never end
     '5\u202fdays (3.4–∞)'
-    >>> show_range(-6e9, 4e9, 13e9, "B"), show_range(4585.3, 5840.0, 7438.0, "1")
-    ('4\u202fGB (−6–13)', '5,840 (4,600–7,400)')
+    >>> show_range(-6e9, 4e9, 13e9, "B"), show_range(16585.3, 21016.0, 27438.0, "1")
+    ('4\u202fGB (−6–13)', '21,016 (17,000–27,000)')
     """
     if typical is None or low is None or high is None or not math.isfinite(typical):
         return "–"
     if low == typical == high:
         return show(typical, unit)
-    worth, name = _scale(typical, unit)
+    exact = unit == "1" and 1e3 <= abs(typical) < 1e6 and float(typical).is_integer()
+    worth, name = (1.0, "") if exact else _scale(typical, unit)
     main, *ends = _in_step(*(value / worth for value in (typical, low, high)))
     if main == ends[0] == ends[1]:
         return show(typical, unit)
-    exact = unit == "1" and 1e3 <= abs(typical) < 1e6 and float(typical).is_integer()
     first = show(typical, unit) if exact else _dress(main, unit, name)
     return f"{first} ({'–'.join(end.replace('-', MINUS) for end in ends)})"
 
