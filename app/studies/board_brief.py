@@ -42,6 +42,12 @@ class BriefQuestion(Scenario):
         description="For capital, such as $60M.",
         json_schema_extra={"group": "limits"},
     )
+    annex: bool = Field(
+        False,
+        title="Annex",
+        description="Whether the sections of the plan follow on sheets of their own.",
+        json_schema_extra={"group": "limits"},
+    )
 
     def scenario(self) -> Scenario:
         """The plan without its limits."""

@@ -45,6 +45,7 @@ PAGES = (
     "/method/training",
     "/acceptance",
     "/brief?deadline=150+days",
+    "/brief?gpus=64&annex=true",
     "/docs",
     "/nowhere",
 )

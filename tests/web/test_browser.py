@@ -541,6 +541,16 @@ def test_the_brief_prints_on_two_sheets(page: Page, server: str, query: str) -> 
     assert len(re.findall(rb"/Type\s*/Page\b", sheets)) == 2
 
 
+def test_the_brief_with_its_annex_prints_on_fewer_than_ten_sheets(page: Page, server: str) -> None:
+    page.goto(f"{server}/brief?deadline=150+days")
+    page.get_by_role("link", name="With an annex").click()
+    expect(page.get_by_role("heading", name="Annex")).to_be_visible()
+    expect(page.locator("#annex svg").first).to_be_visible()
+    expect(page.get_by_label("Deadline")).to_have_value(re.compile("^150.days$"))
+    sheets = page.pdf(format="A4", prefer_css_page_size=True)
+    assert 2 < len(re.findall(rb"/Type\s*/Page\b", sheets)) < 10
+
+
 def test_the_report_prints_on_fewer_than_ten_sheets_with_every_section_open(planner: Page) -> None:
     shut = "document.querySelectorAll('.section:not([open])').length"
     planner.evaluate("window.print = () => { window.printed = true }")

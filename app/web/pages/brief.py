@@ -8,8 +8,11 @@ from app.report.charts import plan_charts
 from app.studies import board_brief
 from app.web import form, requests
 from app.web.heavy_queue import compute
-from app.web.pages.shared import PageRoute, results_of
+from app.web.pages.sections import SECTIONS, absent, values_of
+from app.web.pages.shared import PageRoute
 from app.web.templating import page
+
+ANNEX = tuple(key for key, section in SECTIONS.items() if not section.page and key != "share")
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -24,17 +27,17 @@ async def brief(request: Request) -> Response:
     def answer() -> Response:
         document = board_brief.brief(question, catalog)
         scenario = question.scenario()
+        annex = [key for key in ANNEX if question.annex and key not in absent(document.plan)]
         values = {
+            **values_of(request, tuple(annex), scenario, document.plan, catalog),
             "brief": document,
-            "plan": document.plan,
+            "annex": {key: SECTIONS[key].title for key in annex},
             "question": question,
             "headline": form.summary(scenario, catalog),
             "figure": plan_charts.costs(document.plan),
             "today": f"{datetime.now(UTC):%-d %b %Y}",
-            "origin": f"{request.url.scheme}://{request.url.netloc}",
             "titles": {name: form.title(name) for name in scenario.asked()},
             "asked": {name: form.shown(name, value, catalog) for name, value in scenario.asked().items()},
-            **results_of(document.plan),
         }
         return page(request, "brief.html", values, scenario=scenario, final=False)
 
