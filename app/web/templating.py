@@ -48,7 +48,7 @@ NAVIGATION: Mapping[str, Mapping[str, str]] = {
     "Evidence": {"/accuracy": "Accuracy", "/catalog": "Catalogue", "/method": "Method", "/docs": "API"},
 }
 """The pages by what they answer: an entry of the bar leads to its first page, where the others stand below the bar."""
-ABOUT_THE_SCENARIO = ("/", "/compare", "/all-reduce", "/calibrate", "/fabric", "/acceptance", "/cost")
+ABOUT_THE_SCENARIO = ("/", "/compare", "/all-reduce", "/calibrate", "/fabric", "/acceptance", "/cost", "/brief")
 """Pages whose address carries the scenario."""
 OF_THE_JOB = ("model", "shape", "software", "operation", "prices")
 """Groups of fields that mean the same when the cluster is what is asked for."""
@@ -314,6 +314,7 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
         "navigation": [(name, next(iter(pages)), place in pages) for name, pages in NAVIGATION.items()],
         "of_this_kind": next((pages for pages in NAVIGATION.values() if place in pages and len(pages) > 1), {}),
         "place": place,
+        "of_a_plan": scenario is not None and place in (*ABOUT_THE_SCENARIO, ""),
         "page_link": lambda to: root + to + queries.get(to, ""),
         "catalog": request.app.state.catalog,
         "notes": Notes(),

@@ -192,6 +192,24 @@ def test_compare_three_fabrics(planner: Page) -> None:
     expect(planner.get_by_label("Plan C: GPUs")).to_be_visible()
 
 
+@pytest.mark.parametrize("address", ["/?gpus=512", "/fabric?gpus=512"])
+def test_to_share_a_plan_and_its_brief_are_in_the_bar_of_its_pages(page: Page, server: str, address: str) -> None:
+    page.goto(server + address)
+    bar = page.get_by_role("navigation", name="Pages", exact=True)
+    expect(bar.get_by_role("link", name="Brief")).to_have_attribute("href", "/brief?gpus=512")
+    bar.get_by_role("link", name="Share").click()
+    expect(page).to_have_url(server + "/?gpus=512#share")
+    expect(page.locator("#share")).to_contain_text("cable list")
+    expect(page.get_by_role("button", name="Print this report")).to_be_in_viewport()
+
+
+def test_a_change_changes_what_the_bar_shares(planner: Page) -> None:
+    planner.get_by_label("GPU", exact=True).select_option("b200-sxm")
+    bar = planner.get_by_role("navigation", name="Pages", exact=True)
+    expect(bar.get_by_role("link", name="Brief")).to_have_attribute("href", re.compile("gpu=b200-sxm"))
+    expect(bar.get_by_role("link", name="Share")).to_have_attribute("href", re.compile("gpu=b200-sxm#share$"))
+
+
 def test_share_a_link_and_get_the_same_page(planner: Page, browser: Browser, server: str) -> None:
     planner.get_by_label("GPU", exact=True).select_option("b200-sxm")
     expect(planner.locator("#verdict")).to_contain_text("B200")

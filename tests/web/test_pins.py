@@ -106,7 +106,7 @@ def test_on_a_phone_the_answer_stays_in_sight(page: Page, server: str) -> None:
 
 def test_plans_are_saved_by_name_exported_and_taken_in(planner: Page, tmp_path: Path) -> None:
     capital = figure(planner, "costs.capital")
-    planner.get_by_label("Compare and share").get_by_role("button", name="Save").click()
+    planner.get_by_label("Pages", exact=True).get_by_role("button", name="Save").click()
     dialog = planner.get_by_role("dialog", name="Plans in this browser")
     dialog.get_by_label("Name of this plan").fill("The board's")
     dialog.get_by_role("button", name="Save").click()

@@ -196,7 +196,7 @@ def test_11_racks_of_gb200_and_the_power_of_one(keyboard: Keyboard, within: Chec
 
 def test_12_a_brief_with_a_link(keyboard: Keyboard, within: Check, server: str) -> None:
     page = keyboard.page
-    keyboard.press(page.get_by_role("link", name="Brief for the board"))
+    keyboard.press(page.get_by_role("link", name="Brief", exact=True))
     expect(page.get_by_text("The ask:")).to_be_visible()
     expect(page.locator(".signed a")).to_contain_text(f"{server}/?catalog_version=")
     within(1)
