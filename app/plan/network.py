@@ -3,10 +3,11 @@
 The planner's switch and tiers are used where given; otherwise the cheapest switch of the generation that works.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import isfinite
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from app.catalog.load import Catalog
 from app.formulas import costs
 from app.formulas.arrays import Array
 from app.formulas.fabric import bisection, layouts, placement
+from app.formulas.fabric.cabling import Counts
 from app.plan import findings, reference_designs
 from app.plan.auxiliary_networks import AuxiliaryNetwork, auxiliary_networks
 from app.plan.band import Draws
@@ -395,55 +397,104 @@ def _of_controls(network: Network) -> Iterator[Finding]:
 # Results --------------------------------------------------------------------------------------------------------------
 
 
-def fabric_of(network: Network, capital: Draws, listed: bool = True) -> Fabric[Draws]:
-    """The network as every reader gets it; ``capital`` is what the whole cluster costs to buy [USD].
+class _Whole(NamedTuple):
+    """A network, and what the whole cluster costs to buy [USD]."""
 
-    Unless they are ``listed``, bill, latency and published designs are left out: half the time, much of it for cables.
-    """
-    cluster, request, built = network.cluster, network.request, network.built
-    design, counts = (built.design, built.counts) if built else (None, None)
-    rate = cluster.scale_out.port_rate
-    cut = design.bisection * (rate.draws() / request.planes) if design is not None else UNKNOWN
-    hosts, ports = (float(design.hosts), float(built.switch_ports)) if built and design is not None else (0.0, 0.0)
+    network: Network
+    capital: Draws
 
-    def spent(values: Array) -> Draws:
-        return Draws(np.asarray(values), used=network.used)
+    @property
+    def design(self) -> layouts.Design | None:
+        """Its design, where one can be built."""
+        return self.network.built.design if self.network.built else None
 
-    return Fabric(
-        topology=request.topology,
-        approximate=layouts.LAYOUTS.index(request.topology) in layouts.APPROXIMATE,
-        switch=network.switch,
-        spine_switch=network.spine_switch,
-        tiers=network.tiers,
-        planes=request.planes,
-        leaf_switches=counts.leaves if counts else None,
-        spine_switches=counts.spines if counts else None,
-        core_switches=counts.cores + counts.super_cores if counts else None,
-        links=_links(design),
-        bisection=tuple(_bisections(network)),
-        bisection_per_gpu=Draws(cut / cluster.gpus, used=(rate,)),
-        slot=tuple(_slot(network)),
-        ports_free=_ports_free(design),
-        largest_cluster=_largest(design, cluster.gpus_per_node),
-        hops=network.hops if built else None,
-        latency=_latency(network) if listed else Draws(UNKNOWN),
-        cost=spent(network.cost),
-        cost_per_host_port=spent(costs.per(network.cost, hosts)),
-        cost_per_switch_port=spent(costs.per(network.cost, ports)),
-        cost_per_gpu=spent(costs.per(network.cost, cluster.gpus)),
-        cost_per_bisection=spent(costs.per(network.cost, cut / GIGABIT)),
-        share_of_capital=Draws(np.asarray(costs.per(network.cost, capital.values)), used=capital.used),
-        host_ports=int(design.hosts) if design else None,
-        switch_ports=built.switch_ports if built else None,
-        power=Draws(network.power, used=network.power_sources),
-        typical_power=Draws(network.typical_power, used=network.power_sources),
-        bill_of_materials=tuple(_bill(network)) if listed else (),
-        matches=_matches(built, cluster) if built and listed else (),
-        networks=tuple(_other(auxiliary, network.prices.catalog) for auxiliary in network.auxiliary),
-        shape=_shape(built, cluster, request) if built else None,
-        cages=built.cages_used() if built else {},
-        modules=sum(line.quantity for line in built.parts if line.role.endswith("module")) if built else None,
-    )
+    @property
+    def counts(self) -> Counts | None:
+        """The same in plain numbers."""
+        return self.network.built.counts if self.network.built else None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the cluster [1]."""
+        return self.network.cluster.gpus
+
+    @property
+    def cut(self) -> Array:
+        """What crosses the worst halves, one way [B/s]."""
+        rate = self.network.cluster.scale_out.port_rate.draws() / self.network.request.planes
+        return self.design.bisection * rate if self.design is not None else UNKNOWN
+
+    def spent(self, per: Array = 1.0) -> Draws:
+        """Its cost over something [USD]."""
+        return Draws(np.asarray(costs.per(self.network.cost, per)), used=self.network.used)
+
+    def drawn(self, power: Floats) -> Draws:
+        """What it draws [W]."""
+        return Draws(power, used=self.network.power_sources)
+
+
+_RESULTS: Mapping[str, Callable[[_Whole], Any]] = {
+    "topology": lambda whole: whole.network.request.topology,
+    "approximate": lambda whole: layouts.LAYOUTS.index(whole.network.request.topology) in layouts.APPROXIMATE,
+    "switch": lambda whole: whole.network.switch,
+    "spine_switch": lambda whole: whole.network.spine_switch,
+    "tiers": lambda whole: whole.network.tiers,
+    "planes": lambda whole: whole.network.request.planes,
+    "leaf_switches": lambda whole: whole.counts.leaves if whole.counts else None,
+    "spine_switches": lambda whole: whole.counts.spines if whole.counts else None,
+    "core_switches": lambda whole: whole.counts.cores + whole.counts.super_cores if whole.counts else None,
+    "links": lambda whole: _links(whole.design),
+    "bisection": lambda whole: tuple(_bisections(whole.network)),
+    "bisection_per_gpu": lambda whole: Draws(
+        np.asarray(whole.cut / whole.gpus), used=(whole.network.cluster.scale_out.port_rate,)
+    ),
+    "slot": lambda whole: tuple(_slot(whole.network)),
+    "ports_free": lambda whole: _ports_free(whole.design),
+    "largest_cluster": lambda whole: _largest(whole.design, whole.network.cluster.gpus_per_node),
+    "hops": lambda whole: whole.network.hops if whole.network.built else None,
+    "latency": lambda whole: _latency(whole.network),
+    "cost": lambda whole: Draws(np.asarray(whole.network.cost), used=whole.network.used),
+    "cost_per_host_port": lambda whole: whole.spent(float(whole.design.hosts) if whole.design else 0.0),
+    "cost_per_switch_port": lambda whole: whole.spent(
+        float(whole.network.built.switch_ports) if whole.network.built else 0.0
+    ),
+    "cost_per_gpu": lambda whole: whole.spent(whole.gpus),
+    "cost_per_bisection": lambda whole: whole.spent(whole.cut / GIGABIT),
+    "share_of_capital": lambda whole: Draws(
+        np.asarray(costs.per(whole.network.cost, whole.capital.values)), used=whole.capital.used
+    ),
+    "host_ports": lambda whole: int(whole.design.hosts) if whole.design else None,
+    "switch_ports": lambda whole: whole.network.built.switch_ports if whole.network.built else None,
+    "power": lambda whole: whole.drawn(whole.network.power),
+    "typical_power": lambda whole: whole.drawn(whole.network.typical_power),
+    "bill_of_materials": lambda whole: tuple(_bill(whole.network)),
+    "matches": lambda whole: _matches(whole.network.built, whole.network.cluster) if whole.network.built else (),
+    "networks": lambda whole: tuple(
+        _other(auxiliary, whole.network.prices.catalog) for auxiliary in whole.network.auxiliary
+    ),
+    "shape": lambda whole: _shape(whole.network),
+    "cages": lambda whole: whole.network.built.cages_used() if whole.network.built else {},
+    "modules": lambda whole: _modules(whole.network),
+}
+"""How each result of a fabric is worked out."""
+
+
+def fabric_of(network: Network, capital: Draws) -> Fabric[Draws]:
+    """The network as every reader gets it; ``capital`` is what the whole cluster costs to buy [USD]."""
+    whole = _Whole(network, capital)
+    return Fabric(**{name: result(whole) for name, result in _RESULTS.items()})
+
+
+def fabric_result(network: Network, capital: Draws, name: str) -> Any:
+    """One of these results by itself: all take twenty times as long."""
+    return _RESULTS[name](_Whole(network, capital))
+
+
+def _modules(network: Network) -> int | None:
+    """Modules of the fabric [1]."""
+    if network.built is None:
+        return None
+    return sum(line.quantity for line in network.built.parts if line.role.endswith("module"))
 
 
 def _slot(network: Network) -> Iterator[SlotUse[Draws]]:
@@ -469,7 +520,10 @@ def _bill(network: Network) -> Iterator[BillLine[Draws]]:
     yield stock_line(built.stock, built.spares, network.used)
 
 
-def _shape(built: PricedDesign, cluster: Cluster, request: NetworkRequest) -> FabricShape:
+def _shape(network: Network) -> FabricShape | None:
+    cluster, request, built = network.cluster, network.request, network.built
+    if built is None:
+        return None
     counts, design = built.counts, built.design
     rate = cluster.scale_out.port_rate.typical / request.planes
     group = float(design.unit_hosts) if counts.tiers > 1 else 0.0

@@ -1,10 +1,10 @@
 """From a design and prices to what the cluster costs to buy, to keep and to use."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,6 +124,11 @@ class Ownership:
         used = (*self.rates.bought_at, *self.network.used, *beside, *links, *self.power_sources)
         return Draws(np.asarray(self.equipment + self.building), used=used)
 
+    @cached_property
+    def racks(self) -> Racks:
+        """Racks of nodes and of switches."""
+        return _racks(self)
+
     def per_run(self, time: Array) -> Array:
         """What a run of some length costs on a cluster of one's own [USD]."""
         return costs.run(self.total, self.rates.lifetime.draws(), time)
@@ -210,30 +215,43 @@ def _spent(owned: Ownership, time_to_train: Floats) -> TotalCost:
     return TotalCost(owned, time_to_train, _costs(owned, time_to_train), tuple(_findings(owned)))
 
 
+_RESULTS: Mapping[str, Callable[[Ownership], Any]] = {
+    "nodes": lambda owned: owned.cluster.nodes,
+    "gpus": lambda owned: owned.cluster.gpus,
+    "racks": lambda owned: owned.racks.all,
+    "power": lambda owned: Draws(owned.power, used=owned.power_sources),
+    "gpus_per_node": lambda owned: owned.cluster.gpus_per_node,
+    "scale_up_domain": lambda owned: owned.cluster.domain,
+    "nodes_per_rack": lambda owned: owned.cluster.platform.nodes_per_rack,
+    "memory": lambda owned: _memory(owned.cluster),
+    "typical_power": lambda owned: Draws(owned.typical_power, used=owned.power_sources),
+    "racks_by_height": lambda owned: owned.racks.by_height,
+    "racks_by_power": lambda owned: owned.racks.by_power,
+    "compute_racks": lambda owned: owned.racks.compute,
+    "rack_power": lambda owned: Draws(_full_rack(owned, owned.racks), used=(owned.cluster.platform.power,)),
+    "spare_nodes": lambda owned: owned.cluster.request.spare_nodes,
+    "bill_of_materials": lambda owned: (
+        *bill_lines(_bought(owned), (owned.cluster.platform.power,), owned.prices.catalog),
+        *_storage_line(owned),
+    ),
+}
+"""How each result of a cluster is worked out."""
+
+
 def cluster_of(owned: Ownership) -> result.Cluster[Draws]:
     """The cluster as every reader gets it."""
-    cluster = owned.cluster
-    memory, racks = cluster.gpu.memory_nominal, _racks(owned)
-    return result.Cluster(
-        nodes=cluster.nodes,
-        gpus=cluster.gpus,
-        racks=racks.all,
-        power=Draws(owned.power, used=owned.power_sources),
-        gpus_per_node=cluster.gpus_per_node,
-        scale_up_domain=cluster.domain,
-        nodes_per_rack=cluster.platform.nodes_per_rack,
-        memory=Draws(memory.draws() * cluster.gpus, used=(memory,)),
-        typical_power=Draws(owned.typical_power, used=owned.power_sources),
-        racks_by_height=racks.by_height,
-        racks_by_power=racks.by_power,
-        compute_racks=racks.compute,
-        rack_power=Draws(_full_rack(owned, racks), used=(cluster.platform.power,)),
-        spare_nodes=cluster.request.spare_nodes,
-        bill_of_materials=(
-            *bill_lines(_bought(owned), (cluster.platform.power,), owned.prices.catalog),
-            *_storage_line(owned),
-        ),
-    )
+    return result.Cluster(**{name: worked_out(owned) for name, worked_out in _RESULTS.items()})
+
+
+def cluster_result(owned: Ownership, name: str) -> Any:
+    """One of these results by itself."""
+    return _RESULTS[name](owned)
+
+
+def _memory(cluster: Cluster) -> Draws:
+    """Memory of all GPUs [B]."""
+    memory = cluster.gpu.memory_nominal
+    return Draws(memory.draws() * cluster.gpus, used=(memory,))
 
 
 def _bought(owned: Ownership) -> Iterator[Line]:

@@ -29,7 +29,7 @@ from app.plan.job.job_columns import DEGREES, NAMED, SIZES, JobColumns, given_jo
 from app.plan.job.job_findings import no_progress
 from app.plan.job.shape import usual_message
 from app.plan.job.storage import checkpointing
-from app.plan.network import Network, design_together, fabric_of, network_of
+from app.plan.network import Network, design_together, fabric_result, network_of
 from app.plan.prices import OF_NO_DESIGN, PriceList
 from app.plan.result import Finding, Plan
 from app.plan.scenario import (
@@ -45,7 +45,7 @@ from app.plan.scenario import (
     Scenario,
     SoftwareRequest,
 )
-from app.plan.total_cost import TotalCost, cluster_of, cost_columns
+from app.plan.total_cost import TotalCost, cluster_result, cost_columns
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -132,11 +132,13 @@ class _Site:
 
 @dataclass(eq=False)
 class _Hardware:
-    """What is bought, and at which prices but for those that are columns; results that no column changes."""
+    """What is bought, and at which prices but for those that are columns; its results, most of which no column
+    changes.
+    """
 
     network: Network
     prices: PriceList
-    parts: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -331,14 +333,12 @@ class PlanColumns:
         part, _, path = name.partition(".")
         if part == "costs":
             return _plain(value_of(cost.costs, path))
-        capital = cost.owned.capital
-        if name == "fabric.share_of_capital":
-            return _plain(fabric_of(hardware.network, capital, listed=False).share_of_capital)
-        if part not in hardware.parts:
-            listed = "fabric.latency" in self.results
-            fabric = part == "fabric"
-            hardware.parts[part] = fabric_of(hardware.network, capital, listed) if fabric else cluster_of(cost.owned)
-        return _plain(value_of(hardware.parts[part], path))
+        if name == "fabric.share_of_capital" or name not in hardware.results:
+            head, _, rest = path.partition(".")
+            of_cluster, owned = part == "cluster", cost.owned
+            whole = cluster_result(owned, head) if of_cluster else fabric_result(owned.network, owned.capital, head)
+            hardware.results[name] = _plain(value_of(whole, rest) if rest else whole)
+        return hardware.results[name]
 
     def _sites(self, rows: _Rows, count: int) -> tuple[list[_Site], Whole]:
         """The different sites of some points, and which each has."""
