@@ -222,9 +222,10 @@ def with_switches_of_its_own(asked: Asked, fewer: Asked, more: Asked) -> None:
 
 
 def of_the_same_switches(asked: Asked) -> Asked:
-    """The switches that a plan is built of, as fields that name them."""
+    """The switches that a plan is built of, as fields that name them; nobody names those of storage and management."""
     built = network_of(scenario_of(asked), TYPICAL).built
-    return {"switch": built.choice.leaf.key, "spine_switch": built.choice.spine.key} if built else {}
+    named = {"switch": built.choice.leaf.key, "spine_switch": built.choice.spine.key} if built else {}
+    return named | {"storage_network": False, "management_network": False}
 
 
 def more_gpus_cost_no_less(asked: Asked) -> None:
