@@ -110,6 +110,16 @@ def test_the_quickest_alone_are_the_first_of_all(model, job: Job, gpus: int):
         np.testing.assert_array_equal(column, getattr(parallelism_search.rows(every.parallelism, slice(150)), name))
 
 
+def test_the_experts_of_a_lone_replica_may_have_several() -> None:
+    # Eight ranks hold the dense layers once and the experts of four ranks twice: their gradients are summed over pairs.
+    job, fixed = Job(2048.0, 1024.0), FixedDegrees(tensor=8, expert=4)
+    found = best(Search(MIXTRAL, job, A100, SOFT, CAL, LINKS, 32, fixed))
+    alone = found.parallelism.data * found.parallelism.context == 1
+    assert np.count_nonzero(alone) > 10
+    times = timed(MIXTRAL, job, A100, parallelism_search.rows(found.parallelism, np.flatnonzero(alone)), SOFT).time
+    np.testing.assert_allclose(found.time[alone], times, rtol=1e-12)
+
+
 @pytest.mark.parametrize("capacity", [40e9, 85e9])
 def test_the_memory_of_every_configuration_is_the_single_plans(capacity: float):
     job, small = Job(4096.0, 64.0), replace(A100, memory_capacity=capacity)

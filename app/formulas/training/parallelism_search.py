@@ -1092,7 +1092,7 @@ class _Between:
         states, cal = search.parallelism(columns), search.calibration
         made = EACH if isinstance(search.gpus, np.ndarray) else KNOWN
         known = step.state_of(search.shape, search.job, search.gpu, states, cal, 1.0)
-        if search.fixed.sharding is None:  # among several replicas nobody shares nothing
+        if search.fixed.sharding is None and not search.shape.experts:  # of a lone replica experts may have several
             states = replace(states, sharding=maximum(states.sharding, float(OPTIMIZER)))
         alone = exchanges.replica_exchanges(
             search.shape, search.job, states, search.software, search.links, cal.bucket, made
