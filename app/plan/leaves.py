@@ -171,7 +171,8 @@ def different(several: Sequence[Leaves], radix: int) -> tuple[Leaves, list[Integ
 
 
 def _free_of_taper(leaves: Leaves, radix: int) -> NDArray[np.bool_]:
-    """Which leaves of switches of so many ports are the same for every taper that they are tried for."""
-    hosts, up, taper = leaves
-    free: NDArray[np.bool_] = (hosts > 0) & (up > 0) & (taper >= 1) & tree.taper_fits(radix, taper)
-    return free
+    """Which leaves of switches of so many ports are the same for every taper that they are tried for: those of hosts
+    and links up of their own, all for one taper.
+    """
+    taper = float(leaves.taper[-1])
+    return (leaves.hosts > 0) & (leaves.up > 0) & bool(taper >= 1 and tree.taper_fits(radix, taper))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,12 +69,30 @@ def smallest_divisor(number: Array, least: Array) -> Array:
     >>> int(smallest_divisor(32, 12)), int(smallest_divisor(72, 32))
     (16, 36)
     """
+    numbers = np.asarray(number, dtype=np.int64)
+    distinct = tuple(sorted({*numbers.ravel().tolist()})) or (1,)
+    table, begins = _next_divisors(distinct)
+    begin = begins[np.searchsorted(distinct, numbers)]
+    smallest: Array = table[begin + np.clip(np.ceil(least), 0, np.maximum(numbers, 1)).astype(np.int64)]
+    return smallest
 
-    def smallest(divisors: NDArray[np.int64], least: Array) -> Array:
-        chosen: Array = np.where(divisors >= least, divisors, divisors[..., -1:]).min(axis=-1)
-        return chosen
 
-    return _over_divisors(smallest, number, least)
+@lru_cache(maxsize=256)
+def _next_divisors(numbers: tuple[int, ...]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """For each number in turn the smallest of its divisors not below 0, 1, 2 … and itself; where those of each begin.
+
+    Kept: see `_divisor_table`.
+
+    >>> table, begins = _next_divisors((4, 3))
+    >>> table.tolist(), begins.tolist()
+    ([1, 1, 2, 4, 4, 1, 1, 3, 3], [0, 5])
+    """
+    several = [np.array(_divisors(one) or (one,)) for one in numbers]
+    tables = [
+        divisors[np.searchsorted(divisors, np.arange(max(divisors[-1], 1) + 1)).clip(max=len(divisors) - 1)]
+        for divisors in several
+    ]
+    return np.concatenate(tables), np.cumsum([0, *(len(table) for table in tables[:-1])])
 
 
 ROWS = 4096
@@ -352,8 +370,7 @@ def _upper(request: FabricRequest, tiers: Array, leaves: _Leaves, down: Array, u
     balanced = (pod_leaves * pods == tree_leaves) & (pod_spines * spine_up % maximum(cores, 1) == 0)
     joined = (tiers >= 3) & logical_not(separate)
     if any_(joined):
-        even = _even_groups(leaves.up, leaves.switches, spines, spine_up, cores)
-        balanced = where(joined, even, balanced)
+        balanced = _where_joined(joined, balanced, leaves.up, leaves.switches, spines, spine_up, cores)
     return _Upper(
         spines=spines,
         spine_down=where(tiers >= 3, down, where(tiers == 1, 0, request.spine_radix)),
@@ -363,6 +380,15 @@ def _upper(request: FabricRequest, tiers: Array, leaves: _Leaves, down: Array, u
         super_cores=core_trees * ceil_divide(ceil_divide(cores * core_up, core_trees), request.core_radix),
         balanced=where(tiers >= 3, balanced, leaf_links % maximum(spines, 1) == 0),
     )
+
+
+def _where_joined(joined: Booleans, balanced: Booleans, *counts: Array) -> Booleans:
+    """Whether trees of three tiers are balanced by `_even_groups`, which looks at all divisors, and others as said."""
+    if not isinstance(joined, np.ndarray):
+        return _even_groups(*counts)
+    found = np.array(np.broadcast_to(balanced, joined.shape))
+    found[joined] = _even_groups(*(np.broadcast_to(count, joined.shape)[joined] for count in counts))
+    return found
 
 
 def _even_groups(leaf_up: Array, leaves: Array, spines: Array, spine_up: Array, cores: Array) -> Booleans:
