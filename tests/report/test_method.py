@@ -26,8 +26,8 @@ NO_FORMULAS = {
     "fabric.ceil_divide", "fabric.floor_of_ratio", "fabric.logical_not",
     # Choices between formulas that are listed, and collections of what they give.
     "collectives.choose", "collectives.compare", "collectives.shortest", "fabric.design_direct", "fabric.design_tree",
-    "fabric.sampled_links", "training.best", "training.best_of", "training.divisors", "training.few",
-    "training.given", "training.layer_axes", "training.row", "training.rows",
+    "fabric.sampled_links", "fabric.taper_fits", "training.best", "training.best_of", "training.divisors",
+    "training.few", "training.given", "training.layer_axes", "training.row", "training.rows",
     # What is kept of formulas that are listed.
     "collectives.known_group_of", "collectives.known_pair_of",
     # Machines and jobs side by side.
