@@ -100,6 +100,19 @@ def percent_band(value: Band | None) -> str:
     return f"{number}\u202f%{gap}{ends}"
 
 
+_RANGE = re.compile(r" \([^()]*\d\u2009?–\d[^()]*\)")
+"""A range behind its number."""
+
+
+def with_ranges_apart(text: str) -> Markup:
+    """A sentence whose ranges a phone leaves out: they stand beside the figures below it.
+
+    >>> with_ranges_apart("In 148 days (124–177) on <b>")
+    Markup('In 148 days<span class="wide-only"> (124–177)</span> on &lt;b&gt;')
+    """
+    return Markup(_RANGE.sub(r'<span class="wide-only">\g<0></span>', str(Markup.escape(text))))  # noqa: S704
+
+
 def change(value: float | None) -> str:
     """A relative change, with its sign.
 
@@ -218,6 +231,7 @@ def environment() -> Environment:
         "percent": percent,
         "percent_band": percent_band,
         "plain_band": plain_band,
+        "with_ranges_apart": with_ranges_apart,
         "count": count,
         "odds": odds,
         "change": change,

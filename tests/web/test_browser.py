@@ -523,6 +523,9 @@ def test_on_a_phone_the_answer_comes_first(page: Page, server: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(server + "/")
     verdict = page.locator("#verdict").bounding_box()
+    days = page.locator("[data-figure='training.time_to_train'] .range").first
+    expect(days).to_be_visible()
+    expect(page.locator("#verdict .wide-only").first).to_be_hidden()
     line = page.locator("#scenario > summary")
     expect(page.get_by_label("GPUs", exact=True)).to_be_hidden()
     form = page.locator("#scenario-form")

@@ -151,6 +151,16 @@ def test_every_number_leads_to_its_formula_or_its_sources_in_one_click(client: T
         assert source.partition("#")[2] in documents.by_id, source
 
 
+def test_the_first_screen_shows_what_is_bought_as_shares_of_the_capital(client: TestClient) -> None:
+    page, plan = get(client, "/?gpus=512"), client.get("/api/v1/plan?gpus=512").json()["costs"]
+    bars = [rect for rect in page.all("rect") if rect.get("class", "").startswith("fill-money-") and "y" in rect]
+    prices = [line["cost"]["typical"] for line in plan["capital_parts"]]
+    widths = [float(bar["width"]) / 1000 for bar in bars]
+    assert widths == pytest.approx([price / plan["capital"]["typical"] for price in prices], abs=1e-4)
+    for price in prices:
+        assert show(price, "USD") in page.text()
+
+
 def test_an_explanation_shows_the_formula_with_this_plans_numbers(client: TestClient) -> None:
     page = get(client, "/how/fabric.cost_per_host_port?gpus=512")
     assert any(page.all("math"))

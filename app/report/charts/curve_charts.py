@@ -257,7 +257,7 @@ def _traces(series: Series, curve: Curve, crowded: bool) -> Iterator[Values]:
 def _mark_label(mark: Mark, scale: Callable[[float], float]) -> Values:
     """What changes at a place of the x axis, written upwards beside it."""
     note = annotation(mark.text, scale(mark.x), 1, "left", "top", yref="paper", xshift=3, bgcolor=CLEAR)
-    return note | {"font": {"size": 11, "color": MUTED}, "textangle": -90}
+    return note | {"font": {"size": 12, "color": MUTED}, "textangle": -90}
 
 
 def _hover(curve: Curve) -> str:

@@ -15,7 +15,8 @@ from app.plan.declarations import results, view
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.report.charts import style
-from app.report.labels import RESOURCES
+from app.report.labels import RESOURCES, capitalize_first, in_words
+from app.units import show
 from app.web import form
 from app.web.responses import PageCache
 
@@ -38,15 +39,21 @@ class PageRoute(APIRoute):
         return handler
 
 
+SHADES = 5
+"""Parts of capital that a style tells from each other."""
+
+
 @dataclass(frozen=True)
 class Slice:
-    """One part of the bar that shows where the step's time goes, on a scale of 1,000."""
+    """One part of a bar that shows where time or money goes, on a scale of 1,000; ``said`` is how much, where not
+    its share."""
 
     name: str
     colour: str
     share: float
     start: float
     width: float
+    said: str = ""
 
 
 def slices(answer: Plan, longest: float | None = None) -> Iterator[Slice]:
@@ -63,6 +70,16 @@ def slices(answer: Plan, longest: float | None = None) -> Iterator[Slice]:
             colour = style.resource_look(name, answer).colour.removeprefix("var(--chart-").removesuffix(")")
             yield Slice(RESOURCES[name], colour, value / whole, round(start * scale, 2), round(value * scale, 2))
             start += value
+
+
+def money_slices(answer: Plan) -> Iterator[Slice]:
+    """What is bought, part by part, at typical prices, the shades of money from dark to light."""
+    priced = [(line.name, line.cost.typical) for line in answer.costs.capital_parts if line.cost]
+    whole, start = sum(price for _, price in priced), 0.0
+    for shade, (key, price) in enumerate(priced[:SHADES], 1):
+        name, share = capitalize_first(in_words(key, "part")), price / whole
+        yield Slice(name, f"money-{shade}", share, round(start, 2), round(share * 1000, 2), show(price, "USD"))
+        start += share * 1000
 
 
 def results_of(part: Any, path: str = "", others: Sequence[Any] = ()) -> dict[str, Any]:
