@@ -317,6 +317,18 @@ def show(value: float | None, unit: str, digits: int = 3) -> str:
     return _dress(_digits(value / worth, digits), unit, name)
 
 
+def show_beside(value: float | None, unit: str, first: float, digits: int = 4) -> str:
+    """Write a quantity in a column with the unit and the decimals that the ``first`` of it has with so many digits.
+
+    >>> [show_beside(value, "s", 14.09) for value in (14.09, 14.1, 100.0)], show_beside(None, "s", 14.09)
+    (['14.09\u202fs', '14.10\u202fs', '100.00\u202fs'], '–')
+    """
+    if value is None or not math.isfinite(value):
+        return "–"
+    worth, name = _scale(first, unit)
+    return _dress(_rounded(value / worth, math.floor(math.log10(first / worth)) - digits + 1), unit, name)
+
+
 def show_enough(value: float, unit: str, digits: int = 3) -> str:
     """Write a quantity rounded up, so that a limit of what stands there is met.
 

@@ -27,7 +27,7 @@ from app.report.charts import style, svg
 from app.report.labels import capitalize_first, in_words, lower_first, words
 from app.studies.differences import is_unclear
 from app.units import percent as show_percent
-from app.units import show, show_difference, show_range, show_span
+from app.units import show, show_beside, show_difference, show_range, show_span
 from app.validation.citations import measured_by, serving_names
 from app.web import assets
 from app.web.middleware import THEME_SCRIPT
@@ -227,6 +227,7 @@ def environment() -> Environment:
     )
     templates.filters |= {
         "show": show,
+        "show_beside": show_beside,
         "band": band,
         "percent": percent,
         "percent_band": percent_band,

@@ -215,6 +215,14 @@ def test_the_fabric_page_counts_what_the_api_counts(client):
         assert f"{line['quantity']:,}" in page
 
 
+def test_a_column_of_what_fails_has_one_number_of_decimals(client):
+    page = client.get("/fabric").text
+    rows = re.findall(r'<tr id="fails-[^"]+">(.*?)</tr>', page[page.index(">Nothing<") :], re.DOTALL)
+    columns = zip(*(re.findall(r'<td class="number">([\d.]+)', row) for row in rows), strict=True)
+    decimals = [{len(number.partition(".")[2]) for number in column} for column in columns]
+    assert decimals == [{2}, {2}, {3}, {2}, {4}]
+
+
 def test_what_cannot_be_built_says_what_to_change(client):
     page = text(client.get("/fabric?gpus=1000000&tiers=1").text)
     assert "cannot be built as asked; the findings say what to change. " in page
