@@ -407,14 +407,22 @@ def _rows(by_edition: Mapping[str, Sequence[port_cost.PortCurve]], pair: _Pair) 
         }
         for gpus in CLAIMED:
             first, second = (ports.get(key, {}).get(float(gpus), np.nan) for key in pair)
-            both = np.isfinite(first) and np.isfinite(second)
             yield ClaimRow(
                 edition=edition,
                 gpus=gpus,
                 first=float(first) if np.isfinite(first) else None,
                 second=float(second) if np.isfinite(second) else None,
-                ratio=float(first / second) if both else None,
+                ratio=_over(float(first), float(second)),
             )
+
+
+def _over(first: float, second: float) -> float | None:
+    """One cost over another; ``None`` where either is unknown, or the other nothing.
+
+    >>> _over(3.0, 2.0), _over(3.0, 0.0), _over(np.nan, 2.0)
+    (1.5, None, None)
+    """
+    return first / second if second > 0 and np.isfinite(first / second) else None
 
 
 def _claims(
@@ -528,7 +536,7 @@ def _nvlink(
     rate = curve.rate * cluster.nics_per_node / cluster.gpus_per_node / GIGABYTE
     ndr = dict(zip(curve.gpus, curve.cost_per_gpu[:, 0] / rate, strict=True))
     rows = tuple(
-        ClaimRow(MARKET, gpus, nvlink, float(ndr[gpus]), nvlink / float(ndr[gpus]))
+        ClaimRow(MARKET, gpus, nvlink, float(ndr[gpus]), _over(nvlink, float(ndr[gpus])))
         for gpus in CLAIMED
         if np.isfinite(ndr.get(float(gpus), np.nan))
     )

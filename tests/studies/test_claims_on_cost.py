@@ -132,3 +132,10 @@ def test_what_cannot_be_built_has_no_ratio(count: int) -> None:
     assert {row.ratio for row in market[2:]} == {3.0}
     assert claim.verdict == "yes"
     assert "small clusters" not in " ".join(found)
+
+
+def test_networks_for_nothing_have_no_ratio(count: int) -> None:
+    found = claims([0.0] * count, [0.0] * count)
+    assert verdict("NVLink", found) == "yes"
+    assert {row.ratio for claim in found.values() for row in claim.rows if row.second == 0} == {None}
+    assert not [claim.finding for claim in found.values() if "nan" in claim.finding]

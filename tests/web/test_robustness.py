@@ -39,6 +39,7 @@ from tests.fuzz import contract, hostile
         "/api/v1/plan?training_tokens=5e-324",
         # A rate that is nothing once it is shared, where the library's own tables choose.
         "/api/v1/plan?scale_up_domain=1&network_rate=5e-324&message=5e-324",
+        "/api/v1/cost?price_nic=0&price_switch=0&price_transceiver=0&price_cable=0",
         "/api/v1/plan?price_node=0&price_nic=0&price_switch=0&price_transceiver=0&price_cable=0&price_copper_cable=0"
         "&electricity=0&infrastructure=0&support=0",
     ],
