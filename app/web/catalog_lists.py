@@ -18,8 +18,9 @@ from app.web.problems import ProblemError
 from app.web.responses import CSV, PageCache, attached, reply, to_json
 
 LIST = "/api/v1/catalog"
-Maker = Annotated[str, Field(max_length=80, examples=["NVIDIA"])]
-Family = Annotated[str, Field(max_length=80, examples=["infiniband"])]
+WRITTEN = r"[^\s\x1c-\x1f\x85]|^$"
+"""A text is more than spaces, which are refused, or nothing, which is the default."""
+Name = Annotated[str, Field(max_length=80, pattern=WRITTEN)]
 
 
 class CatalogQuestion(BaseModel):
@@ -27,15 +28,15 @@ class CatalogQuestion(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    q: Annotated[str, Field(max_length=100, examples=["ethernet 800G"])] | None = Field(
-        None,
+    q: Annotated[str, Field(max_length=100, pattern=WRITTEN)] = Field(
+        "",
         title="Words",
         description="Words that entries hold, each of them: in key, names, maker, family, note, or their constants.",
     )
-    vendor: Annotated[tuple[Maker, ...], Field(max_length=20)] = Field(
+    vendor: Annotated[tuple[Name, ...], Field(max_length=20)] = Field(
         (), title="Maker", description="Of GPUs, switches, adapters and servers; may repeat.", examples=[["NVIDIA"]]
     )
-    family: Annotated[tuple[Family, ...], Field(max_length=20)] = Field(
+    family: Annotated[tuple[Name, ...], Field(max_length=20)] = Field(
         (), title="Family", description="Of links, networks, switches, adapters and models.", examples=[["infiniband"]]
     )
     status: Annotated[tuple[Status, ...], Field(max_length=len(get_args(Status)))] = Field(
@@ -62,7 +63,7 @@ class CatalogQuestion(BaseModel):
             and _among(self.family, families)
             and _among(self.status, [getattr(one.entry, "status", "")])
             and (self.since is None or (getattr(one.entry, "year", None) or 0) >= self.since)
-            and all(word in _said(one) for word in (self.q or "").casefold().split())
+            and all(word in _said(one) for word in self.q.casefold().split())
         )
 
 

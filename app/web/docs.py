@@ -209,7 +209,7 @@ def _value(schema: Schema) -> str:
     words: str = {
         "integer": "whole number",
         "boolean": "true or false",
-        "string": "text with a unit" if "pattern" in schema else "text",
+        "string": "text",
     }.get(str(kind), str(kind))
     low, high = schema.get("minimum"), schema.get("maximum")
     above = schema.get("exclusiveMinimum")
