@@ -54,13 +54,24 @@ def ask(
 ) -> subprocess.CompletedProcess[str]:
     """Ask some operations, in all of Schemathesis' phases or in those named."""
     document = folder / "openapi.json"
-    document.write_text(json.dumps(with_known_values(httpx.get(f"{url}/openapi.json").json())))
+    document.write_text(json.dumps(with_known_values(with_yes_and_no(httpx.get(f"{url}/openapi.json").json()))))
     command = [str(Path(sys.executable).parent / "schemathesis"), "run", str(document), "--url", url, "--checks", "all"]
     command += ["--max-examples", str(examples), "--seed", str(seed), "--continue-on-failure", "--no-color"]
-    command += ["--request-timeout", "60", "--output-sanitize", "false"]
+    command += ["--request-timeout", "60", "--max-response-time", "60", "--output-sanitize", "false"]
     command += [f"--include-operation-id={name}" for name in operations]
     command += ["--phases", phases] if phases else []
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+
+
+def with_yes_and_no(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with all that a query may say for true and false; it names these two."""
+    schemas, parameters = document["components"]["schemas"], document["components"]["parameters"]
+    switches = {f"field.{name}" for name in parameters if schemas.get(f"field.{name}", {}).get("type") == "boolean"}
+    for parameter in parameters.values():
+        branches = parameter["schema"].get("anyOf", [])
+        if switches & {branch.get("$ref", "").rpartition("/")[2] for branch in branches}:
+            branches.append({"enum": [0, 1, "0", "1", "t", "f", "y", "n", "yes", "no", "on", "off"]})
+    return document
 
 
 def with_known_values(schema: Any) -> Any:
