@@ -74,6 +74,11 @@ class Limits:
     first_token: float
     time_per_token: float
 
+    @property
+    def of_answers(self) -> "Limits":
+        """What is left of them where prompts are computed elsewhere."""
+        return replace(self, first_token=np.inf)
+
 
 def limits_of(question: Scenario, tails: Mapping[str, Estimate]) -> Limits:
     """The limits of a question as limits of the mean: a percentile is so many times the mean, as measured."""

@@ -195,9 +195,9 @@ class Apart:
 
 def answers_of(it: Setting, inputs: ServingInputs, limits: Limits, largest: int) -> Tried:
     """Replicas of each layout of so many GPUs at most that answer alone, with every load up to the limit."""
-    decode, of_answers = in_pool(it, "decode"), Limits(np.inf, limits.time_per_token)
+    decode = in_pool(it, "decode")
     answers = try_all(decode, inputs, min(decode.question.gpus, largest), alone=True)
-    return up_to_limits(answers, of_answers, decode, inputs, alone=True)
+    return up_to_limits(answers, limits.of_answers, decode, inputs, alone=True)
 
 
 def apart(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Catalog, answers: Tried, largest: int) -> Apart:
@@ -206,7 +206,7 @@ def apart(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Catalog, 
     return Apart(
         prompts_of(it, inputs, limits, largest),
         answers,
-        kept=answers.within(Limits(np.inf, limits.time_per_token)),
+        kept=answers.within(limits.of_answers),
         each=answers.each * shares["answers"].typical,
         sent=float(prompts_carried(1.0, link_between(it, inputs), transfer_bytes(inputs.model, inputs.load))),
         delivered=shares["prompts"].typical,
@@ -315,9 +315,8 @@ def rates_of_pools(
     load = replace(inputs.load, token_budget=pool.token_budget)
     rate, _ = prompt_pool(inputs.model, gpu, pool.layout, load, inputs.constants)
     along = Layout(**{name: np.array([[getattr(layout, name)]]) for name in NAMES})
-    of_answers = Limits(np.inf, limits.time_per_token)
-    answers = up_to_limits(try_layouts(it, inputs, along, alone=True), of_answers, it, inputs, alone=True)
-    kept = answers.within(of_answers)
+    answers = up_to_limits(try_layouts(it, inputs, along, alone=True), limits.of_answers, it, inputs, alone=True)
+    kept = answers.within(limits.of_answers)
     rates = np.asarray(rate) * shares["prompts"].typical
     each = answers.requests * layout.gpus * shares["answers"].typical
     sent = prompts_carried(1.0, links_between(it, inputs), transfer_bytes(inputs.model, inputs.load))
