@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -157,7 +157,8 @@ def _curve(cluster: Cluster, request: NetworkRequest, prices: PriceList, gpus: S
     for index, choice in enumerate(choices):
         places = np.flatnonzero(built & (best == index))
         if len(places):
-            cost[places] = _cost(cluster, request, prices, choice, fabric.at(places), nodes[places], used)
+            sized = [(many, designs[many]) for many in nodes[places].tolist()]
+            cost[places] = _cost(cluster, request, prices, choice, sized, used)
     radix = np.array([choice.radix for choice in choices])[best]
     spine_radix = np.array([choice.spine_radix for choice in choices])[best]
     ports = fabric.leaf_switches * radix + (fabric.switches - fabric.leaf_switches) * spine_radix
@@ -199,7 +200,12 @@ def _chosen(
     designs |= zip(missing, choose_all(clusters, prices), strict=True)
     chosen = [designs[many] for many in nodes.tolist()]
     best = np.array([choices.index(each.choice) for each in chosen])
-    return layouts.Design(*map(np.array, zip(*(each.design for each in chosen), strict=True))), best
+    return _together(chosen), best
+
+
+def _together(chosen: Iterable[Chosen]) -> layouts.Design:
+    """Designs of several sizes as one."""
+    return layouts.Design(*map(np.array, zip(*(each.design for each in chosen), strict=True)))
 
 
 def _refused(fabric: layouts.Design, cluster: Cluster, request: NetworkRequest) -> NDArray[np.bool_]:
@@ -228,29 +234,24 @@ def _cost(
     request: NetworkRequest,
     prices: PriceList,
     choice: SwitchPair,
-    design: layouts.Design,
-    nodes: NDArray[np.int64],
+    sized: Sequence[tuple[int, Chosen]],
     used: dict[str, Estimate],
 ) -> Floats:
-    """Price of some designs of one choice of switches [USD]; sizes, draws."""
+    """Price of designs of one choice of switches, by numbers of nodes [USD]; sizes, draws."""
     cages = Cages.of(choice, cluster, request, prices.catalog)
-    lengths = (
-        (place, longest(design.at(place), choice.height, replace(cluster, nodes=many), request, prices.catalog))
-        for place, many in enumerate(nodes.tolist())
-    )
-    carried, _ = media_of(cages, prices, lengths, len(nodes))
-    size = nodes.astype(np.float64)
-    needed = part_counts(
-        choice,
-        cages,
-        design,
-        size,
-        np.full(len(nodes), float(request.management_links * request.planes)),
-        carried,
-    )
+
+    def lengths() -> Iterator[tuple[int, Mapping[str, float]]]:
+        for place, (many, (_, design, known)) in enumerate(sized):
+            there = replace(cluster, nodes=many)
+            yield place, known or longest(design, choice.height, there, request, prices.catalog)
+
+    carried, _ = media_of(cages, prices, lengths(), len(sized))
+    size = np.array([many for many, _ in sized], dtype=np.float64)
+    managers = np.full(len(sized), float(request.management_links * request.planes))
+    needed = part_counts(choice, cages, _together(chosen for _, chosen in sized), size, managers, carried)
     bill: list[tuple[Array, Estimate | None]] = [(size * cluster.nics_per_node, adapter_price(cluster, prices).price)]
     bill += [(many, price_of(role, key, choice, prices)[2]) for (role, key), many in needed.items()]
-    whole = np.zeros((len(nodes), N_DRAWS))
+    whole = np.zeros((len(sized), N_DRAWS))
     for many, price in bill:
         if np.any(many):
             whole = whole + costs.line(np.asarray(many)[:, None], draws_or_nan(price))
