@@ -419,11 +419,9 @@ def _grid(scenario: Mapping[str, Schema]) -> Schema:
         "description": Grid.model_fields["results"].description,
     }
     base = _reference("schemas", "Scenario")
+    text = {"type": "string", "pattern": cursors.PATTERN, "maxLength": 40, "examples": ["3242-5d41402abc4b"]}
     cursor = {
-        "type": "string",
-        "pattern": cursors.PATTERN,
-        "maxLength": 40,
-        "examples": ["3242-5d41402abc4b"],
+        "anyOf": [text, {"type": "null"}],
         "description": "Where a sweep that was cut off goes on: as its last row says, everything else as it was.",
     }
     properties = {"base": base, "grid": axes, "results": columns, "cursor": cursor}

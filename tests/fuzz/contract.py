@@ -80,7 +80,7 @@ def with_known_values(schema: Any) -> Any:
 
     The document itself leaves them open: the catalogue grows, and more texts with units are read than a pattern says.
     Nor can it say that `parameters` stand for the shape of a model of one's own, and beside a preset are refused, or
-    that a cursor is of one list.
+    that a cursor is of one list or sweep.
     """
     if isinstance(schema, list):  # without `fields` and `exclude`: what is selected of an answer lacks the rest
         return [with_known_values(one) for one in schema if one not in LEFT_OUT]
@@ -94,7 +94,7 @@ def with_known_values(schema: Any) -> Any:
         schema = {name: one for name, one in schema.items() if name != "examples"}
     if "x-unit" in schema and schema.get("type") == ["number", "string"]:
         return schema | quantity(schema)
-    schema = {name: one for name, one in schema.items() if name != "parameters" or "anyOf" not in one}
+    schema = {name: one for name, one in schema.items() if name not in ("parameters", "cursor") or "anyOf" not in one}
     few = {"maxItems": 16} if schema.get("maxItems") == MOST_PAIRS else {}  # two fields of so many make all the pairs
     return {name: with_known_values(one) for name, one in schema.items()} | few
 

@@ -242,6 +242,12 @@ def test_a_sweep_goes_on_where_its_connection_broke(client: TestClient) -> None:
     assert again.headers["x-sweep-cursor"] == rest["cursor"]
 
 
+def test_no_cursor_is_the_first_row(client: TestClient) -> None:
+    whole, begun = (client.post("/api/v1/sweep", json=GOES_ON | more) for more in ({}, {"cursor": None}))
+    assert begun.status_code == 200
+    assert begun.text == whole.text
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
