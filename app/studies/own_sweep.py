@@ -27,6 +27,8 @@ LONGEST = 1_000_000
 NEXT_DOCUMENT = "\f"
 """Between outputs that are documents of their own, such as files."""
 MOST_OUTPUTS = 100
+AT_ONCE = 256
+"""Messages whose draws are worked out together."""
 ODD = 4
 """A row that is further off than so many times the scatter, and twice, fits no model [1]."""
 
@@ -200,7 +202,12 @@ def _rows(part: _Part, text: str, scatter: float, catalog: Catalog) -> Iterator[
 
 
 def _bands(fabric: Communication, collective: str, messages: Floats) -> list[Band]:
-    """The times of messages with their ranges."""
+    """The times of messages with their ranges, so many at a time that their draws need little memory."""
+    pieces = np.array_split(messages, -(-len(messages) // AT_ONCE))
+    return [band for piece in pieces for band in _bands_at_once(fabric, collective, piece)]
+
+
+def _bands_at_once(fabric: Communication, collective: str, messages: Floats) -> list[Band]:
     drawn = np.asarray(time_collective(fabric, collective, messages[:, None], DRAWS).time)
     drawn = np.broadcast_to(drawn, (len(messages), drawn.shape[-1]))
     error = np.ravel(fabric.residual(messages, fabric.machine(TYPICAL).domains, collective))

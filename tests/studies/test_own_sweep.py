@@ -1,6 +1,7 @@
 """What readers paste of their benchmarks, and what it says of their cluster."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -344,3 +345,19 @@ def test_ranks_and_hosts_of_the_output_go_before_those_asked():
 def test_the_algorithm_asked_for_is_the_one_that_is_calibrated():
     free, ring = ask(output("all-reduce", 2))[0], ask(output("all-reduce", 2), algorithm="ring")[0]
     assert ring.calibrated_error > 2 * free.calibrated_error  # the output is not of rings alone
+
+
+def test_a_long_output_takes_little_memory_and_has_the_ranges_of_its_rows():
+    # 4,000 rows with 257 draws each are 8 MB, of which the formulas of a collective have a dozen at once.
+    lines = [f"{1024 * (row + 1)} 2 float sum {20 + row / 10:.1f} 2 3 4 5" for row in range(4000)]
+    few, _ = own_sweep(CalibrateQuestion(gpus=64, text="\n".join(lines[:3] + lines[-3:])), CATALOG)
+    question = CalibrateQuestion(gpus=64, text="\n".join(lines))
+    tracemalloc.start()
+    try:
+        many, _ = own_sweep(question, CATALOG)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(many.rows) == 4000
+    assert peak < 30e6
+    assert [row.usual for row in (*many.rows[:3], *many.rows[-3:])] == [row.usual for row in few.rows]
