@@ -58,7 +58,9 @@ class Grid(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    base: dict[str, Any] = Field(default_factory=dict, description="Fields of a scenario.", max_length=100)
+    base: dict[str, Any] = Field(
+        default_factory=dict, description="Fields of a scenario.", max_length=len(Scenario.model_fields)
+    )
     grid: dict[str, Annotated[list[Any], Field(min_length=1, max_length=100_000)]] = Field(
         description="For each field to vary, its values.", min_length=1, max_length=12
     )

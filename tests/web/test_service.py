@@ -22,6 +22,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app import __version__
+from app.plan.scenario import Scenario
 from app.web import answers, assets, heavy_queue, settings
 from app.web.application import create_app
 from app.web.problems import ProblemError
@@ -240,6 +241,13 @@ def test_a_sweep_goes_on_where_its_connection_broke(client: TestClient) -> None:
     again = client.post("/api/v1/sweep", json=rest, headers={"accept": "text/csv"})
     assert again.text.splitlines() == [answer.text.splitlines()[0], *answer.text.splitlines()[8:]]
     assert again.headers["x-sweep-cursor"] == rest["cursor"]
+
+
+def test_a_sweep_takes_every_field_of_a_scenario_as_its_base(client: TestClient) -> None:
+    base = {name: value for name, value in Scenario().model_dump(mode="json").items() if name != "gpus"}
+    answer = client.post("/api/v1/sweep", json={"base": base, "grid": {"gpus": [64]}})
+    assert answer.status_code == 200, answer.text
+    assert len(answer.text.splitlines()) == 1
 
 
 def test_no_cursor_is_the_first_row(client: TestClient) -> None:
