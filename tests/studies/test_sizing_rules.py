@@ -90,8 +90,11 @@ def test_the_five_cheapest_and_the_five_soonest_are_looked_at() -> None:
             cluster(64, 40 * pace, 1e6 * price, scale_out=name, power=1e5),
             cluster(256, 10 * pace, 4e6 * price, scale_out=name, power=4e5),
         ]
-    found = looked_at(Question(power_limit=2e5), *clusters)
+    found = looked_at(Question(power_limit=2e5, budget_kind="run"), *clusters)
     assert [one[1] for one in found] == [*names[:5], *reversed(names[7:])]
+    # The largest that the power allows is the dearest of its network to buy: it may be the soonest alone.
+    bought = looked_at(Question(power_limit=2e5), *clusters)
+    assert [one[1] for one in bought] == [*reversed(names[7:])]
 
 
 def test_the_front_says_what_the_next_one_costs_more_and_saves() -> None:
@@ -148,16 +151,30 @@ def test_without_a_cluster_that_meets_all_it_is_said_what_would() -> None:
     question = Question(deadline="20 days", budget=2e6, gpus=4096)
     slow, dear = cluster(64, 40, 1e6, misses=("deadline",)), cluster(256, 10, 4e6, misses=("budget",))
     both = cluster(128, 30, 3e6, misses=("deadline", "budget"))
-    said = sizing._message(question, [slow, dear, both], []).replace("\u202f", " ")
-    assert said == "No cluster meets all limits at once. Allow a deadline of 40 days or a budget of $4 M."
-    cheaper = replace(dear, cost=3.5e6)
-    assert "$3.5 M" in sizing._message(question, [slow, dear, both, cheaper], []).replace("\u202f", " ")
-    assert sizing._message(question, [slow, dear], [slow]) == ""
-    assert "up to 4,096 GPUs" in sizing._message(question, [], [])
-    assert sizing._message(question, [slow, both], []).startswith("The quickest cluster needs 1.5 times the deadline.")
+
+    def said(*feasible: Candidate) -> str:
+        misses = sizing._nearest_misses(question, feasible)
+        return sizing._message(question, feasible, misses).replace("\u202f", " ")
+
+    assert (
+        said(slow, dear, both)
+        == "No cluster meets all limits at once. Allow a deadline of 40 days or a budget of $4 M."
+    )
+    assert "$3.5 M" in said(slow, dear, both, replace(dear, cost=3.5e6))
+    assert "up to 4,096 GPUs" in said()
+    assert said(slow, both).startswith("The quickest cluster needs 1.5 times the deadline.")
     exactly = replace(both, time_to_train=20 * DAY, misses=("budget",))
-    assert "at once" in sizing._message(question, [exactly], [])  # on the last day is in time
-    assert sizing._nearest(question, [both]) == "Raise the budget or the power limit, or move the deadline."
+    assert "at once" in said(exactly)  # on the last day is in time
+    assert sizing._allow(question, {}) == "Raise the budget or the power limit, or move the deadline."
+
+
+def test_of_clusters_that_miss_a_limit_alike_the_cheapest_is_the_nearest() -> None:
+    # 40 and 40.1 days are alike, within half a per cent, and 40.3 are not.
+    question = Question(deadline="20 days", budget=2e6)
+    soonest, alike, later = (
+        cluster(64, days, cost, misses=("deadline",)) for days, cost in ((40, 1.9e6), (40.1, 1.1e6), (40.3, 1e6))
+    )
+    assert sizing._nearest_misses(question, [later, soonest, alike]) == {"deadline": alike}
 
 
 def test_what_costs_the_same_within_two_percent_is_a_tie() -> None:
