@@ -77,7 +77,7 @@ def smallest_divisor(number: Array, least: Array) -> Array:
     return smallest
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=8)
 def _next_divisors(numbers: tuple[int, ...]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """For each number in turn the smallest of its divisors not below 0, 1, 2 … and itself; where those of each begin.
 
