@@ -8,7 +8,7 @@ from typing import Generic
 from app.catalog.load import Catalog
 from app.plan.band import Draws, Q, fold, nan_is_an_answer, record, result
 from app.studies.odds import SAFE, chance, joint_chance
-from app.studies.sizing import Answer, Candidate, Question, costs_by_kind, drawn_plan
+from app.studies.sizing import FIGURES, Answer, Candidate, Question, costs_by_kind, drawn_plan
 from app.units import parse
 
 MOST = 10
@@ -109,8 +109,7 @@ def _near(question: Question, answer: Answer) -> list[Candidate]:
 
 def _distance(question: Question, candidate: Candidate) -> float:
     """How many times a cluster is away from the limit that it is farthest from."""
-    reached = {"deadline": candidate.time_to_train, "budget": candidate.cost, "power_limit": candidate.power}
-    over = [reached[name] / limit for name, limit in question.limits.items()]
+    over = [float(getattr(candidate, FIGURES[name])) / limit for name, limit in question.limits.items()]
     return max(max(factor, 1 / factor) for factor in over)
 
 

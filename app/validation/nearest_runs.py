@@ -9,7 +9,7 @@ from typing import Any
 
 from app.catalog.load import Catalog
 from app.validation import training_rows, training_runs
-from app.validation.training_rows import number
+from app.validation.statistics import number
 
 NEAREST = 4
 """Runs that are shown, one of a source."""

@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite, nan
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from app.catalog.load import Catalog
 from app.formulas.serving.serving_arguments import Layout
 from app.plan.serving.serving_request import ServingQuestion
-from app.validation.statistics import reading
+from app.validation import statistics
 
 MEASUREMENTS = Path(__file__).parent / "measurements" / "serving.csv"
 
@@ -57,11 +57,8 @@ class ServingRow:
 
 def number(text: str | None) -> float:
     """A number, or NaN where the source does not say."""
-    try:
-        value = float((text or "").replace(",", ""))
-    except ValueError:
-        return nan
-    return value if isfinite(value) else nan
+    value = statistics.number(text)
+    return nan if value is None else value
 
 
 def release_year(text: str) -> float | None:
@@ -143,9 +140,9 @@ def row_of(name: str, fields: Mapping[str, str], catalog: Catalog) -> ServingRow
         question=ServingQuestion.model_validate(settings, context={"catalog": catalog}),
         layout=layout,
         concurrency=number(fields.get("concurrency")),
-        time_per_token=reading(fields.get("tpot_s")) or nan,
-        first_token=reading(fields.get("ttft_s")) or nan,
-        throughput=reading(fields.get("output_tokens_per_s_per_gpu")) or nan,
+        time_per_token=statistics.reading(fields.get("tpot_s")) or nan,
+        first_token=statistics.reading(fields.get("ttft_s")) or nan,
+        throughput=statistics.reading(fields.get("output_tokens_per_s_per_gpu")) or nan,
         searched=fields.get("mode") == BEST,
     )
 
@@ -158,7 +155,7 @@ def limit(text: str | None) -> float | None:
 
 def degree(text: str | None) -> float:
     """Ranks of a kind, or one where the source does not say."""
-    return max(reading(text) or 1.0, 1.0)
+    return max(statistics.reading(text) or 1.0, 1.0)
 
 
 def layout_of(fields: Mapping[str, str], experts: bool) -> Layout:

@@ -13,18 +13,23 @@ BELIEVED = (1e-12, 1e15)
 """Between these is what anybody measures, in whichever unit of a file."""
 
 
+def number(text: str | None) -> float | None:
+    """A number, or ``None`` where the source does not say."""
+    try:
+        value = float((text or "").replace(",", ""))
+    except ValueError:
+        return None
+    return value if np.isfinite(value) else None
+
+
 def reading(text: str | None) -> float | None:
     """A figure that was measured, or ``None`` where a source does not say, or says what nobody can have measured.
 
     >>> reading("12,600"), reading("-1"), reading("0"), reading("1e-320"), reading("inf")
     (12600.0, None, None, None, None)
     """
-    try:
-        value = float((text or "").replace(",", ""))
-    except ValueError:
-        return None
-    least, most = BELIEVED
-    return value if least < value < most else None
+    value, (least, most) = number(text), BELIEVED
+    return value if value is not None and least < value < most else None
 
 
 def statistics(

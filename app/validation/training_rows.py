@@ -26,7 +26,7 @@ from app.plan.job.inputs import RECOMPUTE, SHARDING, JobRequest, JobSetup, named
 from app.plan.job.shape import shape
 from app.plan.scenario import ModelRequest, ParallelismRequest, Scenario
 from app.units import parse
-from app.validation.statistics import reading
+from app.validation.statistics import number, reading
 
 MEASUREMENTS = Path(__file__).parent / "measurements" / "training.csv"
 
@@ -71,15 +71,6 @@ class Row:
     def scenario(self) -> Scenario:
         """The row as a question to the planner, with every setting that decides its step filled in."""
         return self.question
-
-
-def number(text: str | None) -> float | None:
-    """A number, or ``None`` where the source does not say."""
-    try:
-        value = float((text or "").replace(",", ""))
-    except ValueError:
-        return None
-    return value if np.isfinite(value) else None
 
 
 def whole(text: str | None) -> int | None:
