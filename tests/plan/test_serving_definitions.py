@@ -11,7 +11,7 @@ from app.plan.result import Plan
 from app.plan.serving.serving_breakdown import thinned
 from app.plan.serving.serving_request import ServingQuestion
 from app.plan.serving.serving_search import envelope, limits_of
-from app.units import show_range
+from app.units import show, show_range
 from tests.bands import typical
 
 CATALOG = load_catalog()
@@ -299,6 +299,18 @@ def test_an_engine_that_is_assumed_widens_the_range() -> None:
     assert free.serving.tpot is not None
     assert named.serving.tpot.high < free.serving.tpot.high
     assert "engine-assumed" not in {finding.code for finding in named.findings}
+
+
+def test_the_most_that_is_served_says_so_where_nobody_limits_the_time_per_token() -> None:
+    asked = {"gpu": "mi300x", "gpus": 8, "model": "llama-3-405b"}
+    said = findings(**asked)["no-limit"]
+    slowest, limited = served(**asked).serving, served(**asked, **dict(said.changes)).serving
+    assert show(typical(slowest.tpot), "s") in said.message
+    assert typical(limited.tpot) <= 0.05 < typical(slowest.tpot)
+    assert typical(limited.users) < typical(slowest.users)
+    assert "no-limit" not in findings(**asked, **dict(said.changes))
+    assert "no-limit" not in findings(**asked, users=100)
+    assert not findings(gpu="l40s", gpus=16, model="llama-3-405b")["no-limit"].changes
 
 
 def test_the_answer_in_a_sentence_has_its_figures(answer: Plan) -> None:

@@ -41,6 +41,8 @@ from app.units import parse, show, show_range
 MILLION = parse("1M", "1")
 TOO_MUCH = 1.01
 """Times what is carried that a load may be: loads are read off between those that were tried."""
+READABLE = 0.05
+"""A time per token that is quicker than people read [s]: twenty tokens a second."""
 LOADS = ("users", "request_rate", "concurrency")
 
 
@@ -62,7 +64,11 @@ def serve(scenario: Scenario, network: Network, owned: Ownership, catalog: Catal
     plan = plan_serving(setting(scenario, network.cluster, network, catalog), catalog)
     operation = plan.operation
     serving = serving_of(plan, operation, owned, catalog) if operation else nothing_served(plan)
-    findings = *shape_findings(scenario.part(ModelRequest), catalog), *serving_findings(plan, catalog)
+    findings = (
+        *shape_findings(scenario.part(ModelRequest), catalog),
+        *serving_findings(plan, catalog),
+        *no_limit(plan, float(serving.tpot.values.flat[0])),
+    )
     served = Served(plan, serving, findings)
     return served.on_no_network() if network.unbuildable else served
 
@@ -215,6 +221,23 @@ def serving_findings(plan: ServingPlan, catalog: Catalog) -> Iterator[Finding]:
             "Few operating points of models with linear or sparse attention are published; the ranges are wider.",
             ("model",),
         )
+
+
+def no_limit(plan: ServingPlan, time_per_token: float) -> Iterator[Finding]:
+    """That as many users are served as fit, where nobody said how slow [s] their answers may be."""
+    question, tried = plan.setting.question, plan.tried
+    if question.tpot_limit is not None or asks_for_a_load(question) or not time_per_token > READABLE:
+        return
+    quickest = np.where(tried.fits, tried.time_per_token, np.inf).min()
+    yield Finding(
+        "note",
+        "no-limit",
+        f"Nobody said how long a token may take: this is the most that the cluster serves, at "
+        f"{show(time_per_token, 's')} a token.",
+        ("tpot_limit",),
+        f"Say how long it may take, such as {show(READABLE, 's')}.",
+        {"tpot_limit": READABLE} if quickest <= READABLE else {},
+    )
 
 
 def pool_findings(plan: ServingPlan) -> Iterator[Finding]:
