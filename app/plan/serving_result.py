@@ -4,6 +4,7 @@ from typing import Generic, Literal
 
 from app.plan.band import Q, record, result
 
+Mode = Literal["aggregated", "disaggregated"]
 ServingResource = Literal["compute", "memory_bandwidth", "memory_capacity", "scale_up", "scale_out", "host"]
 
 
@@ -146,7 +147,8 @@ class ServingPoint:
     throughput: float = result("1/s", "Output tokens a second of a GPU", "Throughput at that load.")
     cost: float | None = result("USD", "Cost of a million output tokens", "Owned; null where a price is missing.")
     ttft: float = result("s", "Time to first token", "Mean.")
-    concurrency: float = result("1", "In flight", "Requests in flight in a replica, on average.")
+    concurrency: float = result("1", "In flight", "Requests in flight in a replica that answers, on average.")
+    mode: Mode = result("", "Pools", "aggregated: each replica does both; disaggregated: prompts and answers apart.")
     parallelism: ServingLayout = result("", "Parallelism", "How a replica spreads over its GPUs.")
 
 
@@ -184,9 +186,7 @@ class NearestPoint:
 class Serving(Generic[Q]):
     """What a cluster that serves answers with."""
 
-    mode: Literal["aggregated", "disaggregated"] = result(
-        "", "Pools", "aggregated: each replica does both; disaggregated: prompts and answers apart."
-    )
+    mode: Mode = result("", "Pools", "aggregated: each replica does both; disaggregated: prompts and answers apart.")
     parallelism: ServingLayout | None = result(
         "", "Parallelism", "How a replica spreads over its GPUs; of the answers' pool where there are two."
     )

@@ -131,7 +131,7 @@ def variant(scenario: Scenario, catalog: Catalog) -> ServingVariant:
         interactivity=1 / float(measured.time_per_token[0]) if measured else None,
         ttft=float(measured.first_token[0]) if measured else None,
         per_million_output_tokens=float(cost_of_tokens(second, rate, MILLION)) if rate and priced else None,
-        front=() if network.unbuildable else front_of(plan, second if priced else None),
+        front=() if network.unbuildable else front_of(plan, second if priced else None, catalog),
         query=scenario.query(),
     )
 

@@ -168,7 +168,31 @@ def test_the_front_gives_up_speed_for_throughput_point_by_point(answer: Plan) ->
         output = asked(answer, "output_tokens")
         cycle = point.ttft + (output - 1) / point.interactivity
         assert point.throughput <= most * (1 + 1e-6)
-        assert point.throughput == pytest.approx(point.concurrency * output / cycle / point.parallelism.gpus, rel=0.02)
+        if point.mode == "aggregated":
+            each = point.concurrency * output / cycle / point.parallelism.gpus
+            assert point.throughput == pytest.approx(each, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "asked_for",
+    [
+        {"gpu": "gb200", "gpus": 144, "model": "deepseek-v3", "users": 20_000, "tpot_limit": "50 ms"},
+        {"gpu": "h100-sxm", "gpus": 64, "model": "llama-3-70b", "tpot_limit": "25 ms"},
+        {"gpu": "h200-sxm", "gpus": 64, "model": "deepseek-v3", "serving": "disaggregated"},
+        {"gpu": "h100-sxm", "gpus": 64, "model": "llama-3-70b", "serving": "aggregated", "tpot_limit": "25 ms"},
+    ],
+)
+def test_no_answer_lies_above_the_front_whose_points_have_one_pool_or_two(asked_for: dict[str, Any]) -> None:
+    serving = served(**asked_for).serving
+    front = serving.front[::-1]
+    speeds, rates = ([getattr(point, name) for point in front] for name in ("interactivity", "throughput"))
+    at_its_speed = np.interp(typical(serving.interactivity), speeds, rates)
+    assert typical(serving.output_tokens_per_second_per_gpu) <= 1.03 * at_its_speed
+    modes = {point.mode for point in front}
+    assert modes == {asked_for["serving"]} if "serving" in asked_for else serving.mode in modes
+    # Of prompts and answers apart a GPU gives no more than its share of what is in flight.
+    for point in front:
+        assert point.throughput <= point.concurrency * point.interactivity / point.parallelism.gpus * (1 + 1e-6)
 
 
 def test_doubling_the_bottleneck_gains_most(answer: Plan) -> None:

@@ -15,11 +15,12 @@ from app.plan.band import Band
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 from app.report import tables as report_tables
-from app.report.charts import accuracy_charts, curve_charts, plan_charts, svg
+from app.report.charts import accuracy_charts, curve_charts, plan_charts, serving_charts, svg
 from app.report.charts import style as chart_style
 from app.report.labels import named
 from app.studies import all_reduce_curves, sensitivity
 from app.studies import curve as studies_curve
+from app.studies.serving_sizing import ServeSizeQuestion, size_serving
 from tests.sample import sample_plan
 
 PLAN = sample_plan()
@@ -234,6 +235,56 @@ def test_a_name_stands_where_no_other_line_lies_on_its_own() -> None:
     # One line on the left half: with room above it there, either name could be the other's.
     notes = curve_charts._names([line("up", 0, 0, 0, 0.5, 1), line("flat", 0, 0, 0, 0, 0)], (), float, float, 200.0)
     assert all(note["x"] > 0.5 for note in notes)
+
+
+def test_names_of_lines_that_lie_on_one_another_do_not() -> None:
+    same = [0.9, 0.8, 0.4, 0.2, 0.1]
+    notes = curve_charts._names([line("GB200, 8", *same), line("B200, 8", *same)], (), float, float, 200.0)
+    one, other = ((note["x"] * curve_charts.NARROW, note["y"] * 200) for note in notes)
+    wide = curve_charts.LETTER * len("GB200, 8")
+    assert abs(one[0] - other[0]) > wide or abs(one[1] - other[1]) >= curve_charts.LINE
+
+
+@pytest.mark.parametrize(("limit", "side"), [(0.45, "left"), (0.9, "right"), (0.1, "right")])
+def test_your_plan_is_named_on_the_side_where_no_limit_stands(limit: float, side: str) -> None:
+    # A point right of the middle, near the top: its name goes to the left unless a limit is written there.
+    drawn = curve_charts.lines(
+        studies_curve.Curve(
+            key="front",
+            title="",
+            subtitle="",
+            x_name="",
+            x_unit="1",
+            y_name="",
+            y_unit="1",
+            series=(line("best", 1.0, 0.5, 0.2),),
+            plan_point=(0.55, 0.9),
+            marks=(studies_curve.Mark(limit, "limit 50 ms a token"),),
+            x_logarithmic=False,
+            y_logarithmic=False,
+        )
+    )
+    (note,) = (note for note in drawn.layout.annotations if note.text == "your plan")
+    assert note.xanchor == side
+
+
+def test_a_cluster_on_two_networks_is_named_once() -> None:
+    asked = {"users": 300, "model": "deepseek-v3", "tpot_limit": "33 ms"}
+    question = ServeSizeQuestion.model_validate(asked, context={"catalog": CATALOG})
+    answer = size_serving(question, CATALOG)
+    clusters = [(each.gpu, each.gpus) for each in answer.front]
+    names = [note.text for note in serving_charts.candidates(answer, CATALOG).layout.annotations]
+    names = [name for name in names if "×" in name]
+    assert len(names) == len(set(names)) == len(set(clusters)) < len(clusters)
+
+
+def test_twice_the_speed_of_an_answer_costs_what_the_title_of_the_front_says() -> None:
+    served = evaluate(Scenario(workload="serving", gpus=64, model="llama-3-70b"), CATALOG).serving
+    title = serving_charts.serving_front(served, "nvlink", CATALOG).layout.title.text
+    own, rate = served.interactivity.typical, served.output_tokens_per_second_per_gpu.typical
+    faster = max(point.throughput for point in served.front if point.interactivity >= 2 * own)
+    share = int(re.search(r"(\d+)%", title)[1]) / 100
+    assert share == pytest.approx(1 - faster / rate, abs=0.05)
 
 
 @pytest.mark.parametrize("message", [1e3, 2e8])

@@ -14,7 +14,7 @@ ASKED = {"workload": "serving", "gpu": "h200-sxm", "gpus": 64, "model": "deepsee
 def front(*points: tuple[float, float | None]) -> tuple[ServingPoint, ...]:
     """Points of a front from speeds and costs, fastest first."""
     layout = ServingLayout(1, 1, 1, 1, 1)
-    return tuple(ServingPoint(speed, 1.0, cost, 0.1, 1, layout) for speed, cost in points)
+    return tuple(ServingPoint(speed, 1.0, cost, 0.1, 1, "aggregated", layout) for speed, cost in points)
 
 
 def test_a_node_stands_beside_a_rack_and_a_rack_beside_nodes() -> None:

@@ -34,7 +34,7 @@ from app.plan.serving.serving_inputs import residual, setting
 from app.plan.serving.serving_plan import ServingPlan, carried, plan_serving
 from app.plan.serving.serving_search import asks_for_a_load, layouts, stack_layouts
 from app.plan.serving.two_pools import POOLS, Operation, PoolName, asks_for_pools, in_pool, pool_fields
-from app.plan.serving_result import Serving, ServingCosts
+from app.plan.serving_result import Serving, ServingCosts, ServingPoint
 from app.plan.total_cost import Ownership
 from app.units import parse, show, show_range
 
@@ -56,14 +56,16 @@ class Served:
 
     def on_no_network(self) -> "Served":
         """Nothing: what would join the GPUs cannot be built."""
-        return replace(self, serving=replace(nothing_served(self.plan), front=()))
+        return replace(self, serving=nothing_served())
 
 
 def serve(scenario: Scenario, network: Network, owned: Ownership, catalog: Catalog) -> Served:
     """What a cluster serves: how many users, how soon, on which layout, at what cost, and what limits it."""
     plan = plan_serving(setting(scenario, network.cluster, network, catalog), catalog)
     operation = plan.operation
-    serving = serving_of(plan, operation, owned, catalog) if operation else nothing_served(plan)
+    serving = (
+        serving_of(plan, operation, owned, catalog) if operation else nothing_served(front_of(plan, None, catalog))
+    )
     findings = (
         *shape_findings(scenario.part(ModelRequest), catalog),
         *serving_findings(plan, catalog),
@@ -128,7 +130,7 @@ def serving_of(plan: ServingPlan, operation: Operation, owned: Ownership, catalo
         kv_transfer=transfer_of(plan, operation, measured, catalog),
         bottleneck=bottleneck_of(plan, operation, catalog),
         costs=costs,
-        front=front_of(plan, gpu_second),
+        front=front_of(plan, gpu_second, catalog),
         alternatives=alternatives_of(plan, operation),
     )
 
@@ -164,7 +166,7 @@ def costs_of(
     return costs, typical if np.isfinite(typical) else None
 
 
-def nothing_served(plan: ServingPlan) -> Serving[Draws]:
+def nothing_served(front: tuple[ServingPoint, ...] = ()) -> Serving[Draws]:
     """The answer of a cluster that cannot do what is asked: nothing, and the front of what it can."""
     nothing = Draws(np.full(1, np.nan))
     return Serving(
@@ -187,7 +189,7 @@ def nothing_served(plan: ServingPlan) -> Serving[Draws]:
         kv_transfer=None,
         bottleneck=None,
         costs=ServingCosts(*[nothing] * 6),
-        front=front_of(plan, None),
+        front=front,
         alternatives=(),
     )
 

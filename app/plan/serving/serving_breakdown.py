@@ -17,11 +17,22 @@ from app.formulas.serving.serving_arguments import Layout
 from app.plan.band import Draws
 from app.plan.serving.serving_inputs import ServingInputs, on_network, residual, serving_inputs
 from app.plan.serving.serving_plan import ServingPlan
-from app.plan.serving.serving_search import NAMES, envelope, try_layouts, up_to_limits
-from app.plan.serving.two_pools import POOLS, Operation, PromptPool, link_between, links_between, rates_of_pools
+from app.plan.serving.serving_search import NAMES, Tried, envelope, try_layouts, up_to_limits
+from app.plan.serving.two_pools import (
+    POOLS,
+    Operation,
+    PromptPool,
+    front_apart,
+    link_between,
+    links_between,
+    pools_asked,
+    rates_of_pools,
+    room_for_two,
+)
 from app.plan.serving_result import (
     CacheTransfer,
     Doubled,
+    Mode,
     Pool,
     ServingAlternative,
     ServingBottleneck,
@@ -272,26 +283,64 @@ def one_doubled_each(inputs: ServingInputs) -> ServingInputs:
     return replace(inputs, gpu=gpu, constants=constants)
 
 
-def front_of(plan: ServingPlan, gpu_second: float | None) -> tuple[ServingPoint, ...]:
-    """Throughput of a GPU against tokens a second of a user: what no other layout and load beats in both."""
-    tried = plan.tried
-    tokens = plan.setting.question.output_tokens
-    speed, rate = 1 / tried.time_per_token.ravel(), tried.requests.ravel() * tokens
-    places = envelope(speed, rate, tried.fits.ravel())
+def front_of(plan: ServingPlan, gpu_second: float | None, catalog: Catalog) -> tuple[ServingPoint, ...]:
+    """Throughput of a GPU against tokens a second of a user: what no other layout and load beats in both.
+
+    One pool and two, unless one of them is asked for.
+    """
+    question, tried, pools = plan.setting.question, plan.tried, pools_asked(plan.setting.question)
+    sides: list[_Side] = []
+    if pools != "disaggregated":
+        sides.append(_Side("aggregated", tried, tried.concurrency, tried.requests, tried.first_token))
+    if pools != "aggregated" and room_for_two(question):
+        two = front_apart(plan.setting, plan.inputs, catalog)
+        sides.append(_Side("disaggregated", two.answers, two.concurrency, two.requests, two.first_token))
+    if not sides:
+        return ()
+    speed, rate, kept = (
+        np.concatenate([np.ravel(values) for values in several])
+        for several in zip(
+            *((1 / side.tried.time_per_token, side.requests * question.output_tokens, side.kept) for side in sides),
+            strict=True,
+        )
+    )
+    begins = np.cumsum([0, *(side.requests.size for side in sides)])
     points = []
-    for place in thinned(places, FRONT):
-        row, column = divmod(place, tried.requests.shape[1])
+    for place in thinned(envelope(speed, rate, kept), FRONT):
+        number = int(np.searchsorted(begins, place, side="right")) - 1
+        side = sides[number]
+        row, column = divmod(int(place - begins[number]), side.requests.shape[1])
         points.append(
             ServingPoint(
                 interactivity=float(speed[place]),
                 throughput=float(rate[place]),
                 cost=1e6 * gpu_second / float(rate[place]) if gpu_second else None,
-                ttft=float(tried.first_token[row, column]),
-                concurrency=float(tried.concurrency[row, column]),
-                parallelism=layout_result(tried.at(row)),
+                ttft=float(side.first_token[row, column]),
+                concurrency=float(side.concurrency[row, column]),
+                mode=side.mode,
+                parallelism=layout_result(side.tried.at(row)),
             )
         )
     return tuple(points)
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """Layouts and loads of one pool or two: requests in flight in a replica, answers per second and GPU [1/s], and
+    their first tokens [s].
+    """
+
+    mode: Mode
+    tried: Tried
+    concurrency: Floats
+    requests: Floats
+    first_token: Floats
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        """Which fit the memory and answer anything."""
+        kept: NDArray[np.bool_] = self.tried.fits & (self.requests > 0)
+        return kept
 
 
 FRONT = 24

@@ -80,6 +80,9 @@ class Limits:
         return replace(self, first_token=np.inf)
 
 
+NO_LIMITS = Limits(np.inf, np.inf)
+
+
 def limits_of(question: Scenario, tails: Mapping[str, Estimate]) -> Limits:
     """The limits of a question as limits of the mean: a percentile is so many times the mean, as measured."""
     tail = question.percentile

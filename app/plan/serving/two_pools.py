@@ -23,6 +23,7 @@ from app.plan.serving.serving_inputs import ServingInputs, Setting, on_network
 from app.plan.serving.serving_search import (
     FIELDS,
     NAMES,
+    NO_LIMITS,
     Floats,
     Limits,
     Tried,
@@ -135,6 +136,11 @@ def pools_asked(question: Scenario) -> str | None:
     return question.serving or ("disaggregated" if asks_for_pools(question) else None)
 
 
+def room_for_two(question: Scenario) -> bool:
+    """Whether the cluster has the GPUs of both pools."""
+    return (question.prefill_gpus or 1) + (question.decode_gpus or 1) <= question.gpus
+
+
 def in_pool(it: Setting, pool: PoolName) -> Setting:
     """The question of one pool alone: its own parallelism where it has one, and its own GPUs."""
     question = it.question
@@ -216,7 +222,7 @@ def apart(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Catalog, 
 def two_pools(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Catalog) -> Operation | None:
     """Whole replicas of each pool that answer most, or answer a load soonest; ``None`` where they do not fit."""
     question = it.question
-    if (question.prefill_gpus or 1) + (question.decode_gpus or 1) > question.gpus:
+    if not room_for_two(question):
         return None
     answers = answers_of(it, inputs, limits, question.gpus)
     found, asked = apart(it, inputs, limits, catalog, answers, question.gpus), asks_for_a_load(question)
@@ -248,6 +254,41 @@ def two_pools(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Catal
             operation = Operation(answers.at(int(chosen[0])), in_each, replicas, pool, float(requests[chosen]))
             best = float(worth[chosen]), operation
     return best[1] if best else None
+
+
+@dataclass(frozen=True, eq=False)
+class FrontApart:
+    """What two pools answer with every layout and load of the answers, prompts on the replicas that suit them best.
+
+    Attributes:
+        answers: the replicas that answer.
+        concurrency: requests in flight in one of them: fewer than it was tried with where prompts come more slowly.
+        requests: answers per second of the whole cluster, for each of its GPUs [1/s].
+        first_token: from a request to its first token [s].
+    """
+
+    answers: Tried
+    concurrency: Floats
+    requests: Floats
+    first_token: Floats
+
+
+def front_apart(it: Setting, inputs: ServingInputs, catalog: Catalog) -> FrontApart:
+    """Two pools without limits and at every load: whole replicas of each, the GPUs shared out between them."""
+    gpus = it.question.gpus
+    answers = answers_of(it, inputs, NO_LIMITS, gpus)
+    found = apart(it, inputs, NO_LIMITS, catalog, answers, gpus)
+    requests, share, first = np.zeros_like(found.each), np.ones_like(found.each), np.full_like(found.each, np.inf)
+    for place, rate, taken in found.of_prompts():
+        _, workers, supply = shared_out(
+            it.question, (rate, taken), found.each, np.asarray(answers.layout.gpus), found.sent
+        )
+        most = workers * found.each
+        better = np.minimum(supply, most) > requests
+        requests = np.where(better, np.minimum(supply, most), requests)
+        share = np.where(better, requests / np.where(better, most, 1.0), share)
+        first = np.where(better, found.prompts.first_token[place] + answers.time_per_token, first)
+    return FrontApart(answers, answers.concurrency * share, requests / gpus, first)
 
 
 def shared_out(

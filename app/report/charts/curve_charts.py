@@ -132,11 +132,16 @@ def _names(
     return names
 
 
-def _beside(text: str, x: float, y: float) -> _Box:
-    """Room of the name of the planner's own point, see `style.own_label`."""
-    wide = LETTER * len(text) + 8
-    left = x - wide if x > NARROW / 2 else x
-    return _Box(left, left + wide, y + 6 + LINE / 2)
+def _beside(text: str, x: float, y: float, written: Sequence[_Box]) -> _Box:
+    """Room of the name of the planner's own point, see `style.own_label`: towards the middle of the plot, or on the
+    other side where that is taken and this is not.
+    """
+    wide = LETTER * len(text)
+    sides = [_Box(left, left + wide, y + 6 + LINE / 2) for left in (x + 8, x - 8 - wide)]
+    inward, outward = sides if x <= NARROW / 2 else sides[::-1]
+    fits = outward.left >= 0 and outward.right <= NARROW
+    out_free, in_free = (all(side.apart(box) >= 0 for box in written) for side in (outward, inward))
+    return outward if fits and out_free and not in_free else inward
 
 
 def _upright(text: str, left: float, height: float) -> Iterator[_Box]:
@@ -150,7 +155,8 @@ def _rooms(
 ) -> Iterator[tuple[float, _Box]]:
     """Places for a line's name along it, above and below, and how good each is: the pixels to what is nearest.
 
-    Where other lines lie on this one, the name could be theirs: each of them counts as ``SHARED`` pixels nearer.
+    Where other lines lie on this one, the name could be theirs: each of them counts as ``SHARED`` pixels nearer, and
+    words that stand there already as three.
     """
     x, y = lines[name]
     wide = LETTER * len(name) + 6
@@ -165,10 +171,10 @@ def _rooms(
             box = _Box(left, left + wide, float(side))
             if not LINE / 2 <= box.middle <= height - LINE / 2:
                 continue
-            written = (box.apart(other) for other in taken)
+            written = [box.apart(other) for other in taken]
             steep = float(heights.max() - heights.min())
             clear = min([FAR, *(abs(other - box.middle).min() - LINE / 2 for other in apart), *written])
-            yield clear - 0.6 * steep - SHARED * shared, box
+            yield clear - 0.6 * steep - SHARED * (shared + 3 * (min(written, default=0.0) < 0)), box
 
 
 def _begin(drawn: Sequence[Series], own: tuple[float, float] | None) -> float:
@@ -216,8 +222,9 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
     if curve.plan_point is not None:
         x, y = curve.plan_point
         data.append(own_point(x, y))
-        notes.append(own_label("your plan", x_scale(x), scale(y), across(x)))
-        written.append(_beside("your plan", NARROW * across(x), inner * up(y)))
+        own = _beside("your plan", NARROW * across(x), inner * up(y), written)
+        notes.append(own_label("your plan", x_scale(x), scale(y), leftward=own.left < NARROW * across(x)))
+        written.append(own)
     notes += _names(drawn, written, across, up, inner) if len(drawn) > 1 else []  # a single line has the title
     notes += [_mark_label(mark, x_scale) for mark in curve.marks]
     return figure(

@@ -29,7 +29,7 @@ def serving_front(serving: Serving, look: str, catalog: Catalog, limit: float | 
     drawn = lines(
         Curve(
             key="front",
-            title=_title(front),
+            title=_title(serving),
             subtitle="Output tokens a second of a GPU, by the best layout and load, against tokens a second of a user",
             x_name="Tokens a second of a user",
             x_unit="1/s",
@@ -75,18 +75,16 @@ def _own(serving: Serving) -> tuple[float, float] | None:
     return (speed.typical, rate.typical) if speed and rate else None
 
 
-def _title(front: Sequence[ServingPoint]) -> str:
-    """How far speed and throughput reach."""
+def _title(serving: Serving) -> str:
+    """What twice the answer's speed for a user would cost in throughput; where it is beyond reach, how far speed is."""
+    front, own = serving.front, _own(serving)
     if not front:
         return "The model does not fit"
-    fast, full = front[0], front[-1]
-    times = full.throughput / fast.throughput
-    if not math.isfinite(times):
-        return "Throughput against speed"
-    return (
-        f"From {full.interactivity:.0f} to {fast.interactivity:.0f} tokens a second of a user, the throughput of a GPU "
-        f"falls by a factor of {times:.0f}"
-    )
+    speed, _, rate, _ = _points(front)
+    if own is None or not speed[0] <= own[0] <= speed[-1] / 2:
+        return f"A user gets {speed[-1]:.0f} tokens a second at most, and {speed[0]:.0f} where a GPU gives most"
+    now, twice = (math.exp(np.interp(math.log(at), np.log(speed), np.log(rate))) for at in (own[0], 2 * own[0]))
+    return f"Answers twice as quick as your plan's cost {1 - twice / now:.0%} of a GPU's throughput"
 
 
 LOOKS = ("nvlink", "infiniband", "muted")
@@ -175,14 +173,15 @@ def candidates(sizing: ServeSizing, catalog: Catalog) -> go.Figure:
         f"million tokens at {best.interactivity:.0f} a second each"
     )
     middle = math.sqrt(min(speed) * max(speed))
-    named = []
+    named: dict[str, Values] = {}  # once: the same cluster on another network stands beside it
     for candidate, name, price in zip(priced, names, cost, strict=True):
         if id(candidate) in kept:  # a name goes where there is room for it
             side, shift = ("left", 9) if candidate.interactivity < middle else ("right", -9)
             place: Values = {"yanchor": "bottom", "yshift": 8}
             if candidate is best:
                 place = {"yanchor": "middle", "xshift": shift}
-            named.append(annotation(name, math.log10(candidate.interactivity), math.log10(price), side, **place))
+            at = math.log10(candidate.interactivity), math.log10(price)
+            named.setdefault(name, annotation(name, *at, side, **place))
     return figure(
         title,
         subtitle,
@@ -190,5 +189,5 @@ def candidates(sizing: ServeSizing, catalog: Catalog) -> go.Figure:
         height=400,
         x=style.logarithmic("Tokens a second of a user", min(speed) / 1.2, max(speed) * 1.2, "1/s"),
         y=style.logarithmic("Cost of a million output tokens", min(cost) / 1.2, max(cost) * 1.2, "USD"),
-        annotations=named,
+        annotations=[*named.values()],
     )

@@ -281,7 +281,7 @@ def own_point(x: float, y: float) -> Values:
     }
 
 
-def own_label(text: str, x: float, y: float, place: float = 0.0) -> Values:
-    """The name of the planner's own point, on its left where the point is far right (``place`` of 0 to 1)."""
-    side = ("right", -8) if place > 0.5 else ("left", 8)
+def own_label(text: str, x: float, y: float, leftward: bool = False) -> Values:
+    """The name of the planner's own point, on its right or on its left."""
+    side = ("right", -8) if leftward else ("left", 8)
     return annotation(text, x, y, side[0], "bottom", xshift=side[1], yshift=6, bgcolor=CLEAR)
