@@ -112,9 +112,10 @@ def whole_catalog(
 
 
 def sold(catalog: Catalog) -> tuple[str, ...]:
-    """GPUs that one can buy, the newest first: they are what is asked for most."""
+    """GPUs that one can buy, those first whose servers have a price, of these the newest: they are asked for most."""
     on_sale = [gpu for gpu in catalog.gpus.values() if gpu.status not in EARLY]
-    return tuple(gpu.key for gpu in sorted(on_sale, key=lambda gpu: -(gpu.year or 0)))
+    unpriced = {gpu.key for gpu in on_sale if catalog.platforms[gpu.platform].price is None}
+    return tuple(gpu.key for gpu in sorted(on_sale, key=lambda gpu: (gpu.key in unpriced, -(gpu.year or 0))))
 
 
 @lru_cache(maxsize=128)

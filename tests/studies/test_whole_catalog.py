@@ -9,7 +9,7 @@ from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 from app.studies import whole_catalog
-from app.studies.whole_catalog import Cloud, CloudQuestion
+from app.studies.whole_catalog import Cloud, CloudQuestion, sold
 
 CATALOG = load_catalog()
 DAY = 86_400.0
@@ -59,6 +59,15 @@ def test_gpus_that_time_does_not_suffice_for_are_left_out_and_counted() -> None:
     assert {spot.gpu for spot in begun.spots} == {"h100-sxm"}
     assert whole.complete
     assert {spot.gpu for spot in whole.spots} == set(gpus)
+
+
+def test_gpus_whose_servers_nobody_prices_come_last_and_the_newest_of_the_others_first() -> None:
+    gpus = [CATALOG.gpus[key] for key in sold(CATALOG)]
+    priced = [CATALOG.platforms[gpu.platform].price is not None for gpu in gpus]
+    assert priced == sorted(priced, reverse=True)
+    years = [gpu.year or 0 for gpu, known in zip(gpus, priced, strict=True) if known]
+    assert years == sorted(years, reverse=True)
+    assert whole_catalog.whole_catalog(CloudQuestion(gpu=(gpus[-1].key,)), CATALOG).spots == ()
 
 
 def test_gpus_that_cannot_be_bought_are_asked_for_by_name_alone() -> None:

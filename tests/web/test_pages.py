@@ -483,7 +483,7 @@ def test_the_cloud_says_how_many_kinds_of_gpu_are_in_it_and_what_none_of_them_ca
     assert get(client, f"{limited}1K").text("verdict").endswith(" can train Llama 3 8B; none keeps every limit.")
     assert re.search(r"; \d+ keep every limit\.$", get(client, f"{limited}1M").text("verdict"))
     assert get(client, "/explore?gpu=h100-sxm&gpus=7").text("verdict") == (
-        "No cluster of at most 7 of these GPUs can train Llama 3 70B."
+        "No cluster of at most 7 of these GPUs can train Llama 3 70B at a known price."
     )
 
 
@@ -492,7 +492,7 @@ def test_a_cloud_that_is_not_whole_yet_says_nothing_of_what_it_has_not_tried(
 ) -> None:
     monkeypatch.setattr(catalog_cloud, "PICTURE", 0)
     first = get(client, "/explore?gpu=h100-sxm&gpu=a100-sxm&gpus=6").text()
-    assert "Of 1 of 2 kinds of GPU so far, none can train Llama 3 70B." in first
+    assert "Of 1 of 2 kinds of GPU so far, none can train Llama 3 70B at a known price." in first
     assert "No cluster" not in first
 
 

@@ -89,10 +89,11 @@ def _in_a_sentence(question: CloudQuestion, cloud: Cloud, catalog: Catalog) -> s
     model = model_name(question.part(ModelRequest), catalog)
     kinds = plural(len({spot.gpu for spot in cloud.spots}), "kind")
     said = f"{len(cloud.spots):,} clusters of {kinds} of GPU can train {model}"
+    none = f"can train {model} at a known price."
     if not cloud.spots and not cloud.complete:
-        return f"Of {cloud.done:,} of {plural(cloud.gpus, 'kind')} of GPU so far, none can train {model}."
+        return f"Of {cloud.done:,} of {plural(cloud.gpus, 'kind')} of GPU so far, none {none}"
     if not cloud.spots:
-        return f"No cluster of at most {question.gpus:,} of these GPUs can train {model}."
+        return f"No cluster of at most {question.gpus:,} of these GPUs {none}"
     if not question.limits:
         return f"{said}."
     keeping = f"{cloud.meeting:,} keep" if cloud.meeting > 1 else f"{'one' if cloud.meeting else 'none'} keeps"
