@@ -110,6 +110,24 @@ def test_the_quickest_alone_are_the_first_of_all(model, job: Job, gpus: int):
         np.testing.assert_array_equal(column, getattr(parallelism_search.rows(every.parallelism, slice(150)), name))
 
 
+@pytest.mark.parametrize("model", [LLAMA, MIXTRAL])
+@pytest.mark.parametrize("quickest", [1, 40, None])
+def test_searches_together_find_what_each_finds_alone(model, quickest: int | None) -> None:
+    # equal layers in all batches; other links in all clusters, GPUs that hold nothing, a number that divides badly
+    base, small = Search(model, Job(4096.0, 512.0), A100, SOFT, CAL, LINKS, 256), replace(A100, memory_capacity=1e9)
+    batches = [base, *(replace(base, job=Job(4096.0, batch)) for batch in (60.0, 192.0, 1024.0))]
+    clusters = [replace(base, gpus=gpus, links=links(CATALOG, "a100-sxm", gpus)) for gpus in (64, 96, 256)]
+    for several in (batches, [*clusters, replace(base, gpu=small), replace(base, gpus=7)]):
+        together = parallelism_search.best_of(several, quickest=quickest)
+        for search, one in zip(several, together, strict=True):
+            alone = best(search, quickest=quickest)
+            assert one.feasible == alone.feasible
+            np.testing.assert_array_equal(one.time, alone.time)
+            np.testing.assert_array_equal(one.memory, alone.memory)
+            assert one.best() == alone.best()
+            assert one.smallest == alone.smallest
+
+
 def test_the_experts_of_a_lone_replica_may_have_several() -> None:
     # Eight ranks hold the dense layers once and the experts of four ranks twice: their gradients are summed over pairs.
     job, fixed = Job(2048.0, 1024.0), FixedDegrees(tensor=8, expert=4)
@@ -238,7 +256,7 @@ def test_what_is_kept_of_searches_is_bounded_in_bytes(monkeypatch: pytest.Monkey
     monkeypatch.setattr(parallelism_search, "_enumerations", parallelism_search._Enumerations())
     for gpus in (512, 1024, 2048, 4096):
         best(Search(GPT, Job(2048.0, 5040.0), A100, SOFT, CAL, LINKS, gpus), timed=False)
-        held = [activity.nbytes for _, _, activity in parallelism_search._enumerations.kept.values()]
+        held = [parallelism_search._bytes_of(made) for made in parallelism_search._enumerations.kept.values()]
         assert parallelism_search._enumerations.bytes == sum(held)
         assert sum(held) <= 300_000 or len(held) == 1
     assert held

@@ -14,7 +14,8 @@ What is left out is infeasible or provably not faster:
   the stack keeps no whole gradients;
 - recomputing a flash attention core alone repeats nothing that the kernel does not repeat anyway;
 - in large spaces, what needs twice the best step for its layers alone is slower than twice the best step;
-- where only the quickest are asked for, what its stages and bubble alone make slower than as many others.
+- where only the quickest are asked for, what its stages and bubble alone make slower than as many others, with the
+  least recomputation of all ways to shard it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from threading import Lock
 from typing import Any, NamedTuple
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 
 from app.formulas import tail
 from app.formulas.arrays import Array, any_, maximum, minimum, where
-from app.formulas.collectives.group_times import EACH, KNOWN, Links, known_pair_of, pair_of, send_time
+from app.formulas.collectives.group_times import KNOWN, Links, known_pair_of, pair_of, send_time
 from app.formulas.training import exchanges, step, traffic
 from app.formulas.training import memory as training_memory
 from app.formulas.training.arguments import ALL_TO_ALL, RING, Calibration, GpuRates, Job, Parallelism, Software
@@ -58,12 +59,12 @@ FEW = 4_000
 """Configurations up to which all are listed, however slow."""
 PRUNE_FACTOR = 2.0
 """Times the best step beyond which one of more configurations is neither listed nor timed to the end."""
-PROMISING = 200
-"""Configurations timed first at least where only the quickest are wanted: those with the quickest stages."""
-PROMISING_EACH = 4
+PROMISING = 96
+"""Configurations, whatever shards them, timed first at least where only the quickest are wanted."""
+PROMISING_EACH = 3
 """As many for each that is wanted."""
-POOL = 4
-"""Times as many among which these are looked for: those with the quickest layers."""
+SAMPLE = 10_000
+"""Bounds by which so many of the lowest are told from the rest."""
 ROUNDING = 1e-9
 """Share by which a bound may be above what it bounds, for being added up in another order."""
 
@@ -127,6 +128,10 @@ class FixedDegrees:
     def single(self) -> bool:
         """Whether everything is given, so that there is one configuration at most."""
         return self.whole and None not in (self.virtual_pipeline, self.expert, self.sequence_parallel)
+
+    def splits(self, tensor: Array) -> Array:
+        """1 where sequences are split over the tensor-parallel ranks, 0 where there is one or they must not be [1]."""
+        return where(tensor > 1, 0.0 if self.sequence_parallel is False else 1.0, 0.0)
 
     def ranks_of_expert(self, tensor: Counts) -> Counts:
         """GPUs over which each expert is cut [1]."""
@@ -377,21 +382,22 @@ def _division(
 
 @dataclass(frozen=True)
 class _Grid:
-    """Candidates, recomputation apart, as places of one table with an axis for each choice.
+    """Candidates, recomputation apart, as places of one table with axes for sharding, experts' degree and run.
 
-    The axes are sharding, stage (pipeline and virtual-pipeline degree), tensor, context and expert degree and
-    micro-batch; the last four are a layer: all that its time depends on besides recomputation. The memory of a
-    candidate is that of its states, which neither the micro-batch nor the virtual pipeline changes, and that of its
-    activations, which neither the experts' degree nor the sharding changes.
+    A run is a stage (pipeline and virtual-pipeline degree) and a cell (tensor and context degree and micro-batch) that
+    divide. A cell and an experts' degree are a layer: all that its time depends on besides recomputation.
+    The memory of a candidate is that of its states, which neither the micro-batch nor the virtual pipeline changes, and
+    that of its activations, which neither the experts' degree nor the sharding changes.
 
     Attributes:
         enumerated, divisible: as in `SearchResult` [1].
-        divides: whether each candidate divides.
-        stages: columns of each stage [1].
-        kind: which of the pipeline degrees each stage has [1].
-        layers: columns of each layer [1].
-        open_layers: the same as open axes [1].
+        runs: columns of each run [1].
+        group: of each run, the place of its pipeline, tensor and context degree among all of these [1].
+        cell: of each run, the place of its cell among all of these [1].
+        cells: columns of each cell [1].
+        axes: degrees and micro-batches of the cells, and degrees of experts [1].
         kept: degrees of each state (sharding, pipeline, tensor, context and expert degree), as open axes [1].
+        open: whether each state divides, as such a table.
         sharding: of each state [1].
         spare: whether sharded gradients are for what does not fit with the optimizer state alone sharded.
         recompute: levels, ascending [1].
@@ -399,67 +405,58 @@ class _Grid:
 
     enumerated: int
     divisible: int
-    divides: Flags
-    stages: Mapping[str, Numbers]
-    kind: Whole
-    layers: Mapping[str, Numbers]
-    open_layers: Mapping[str, Numbers]
+    runs: Mapping[str, Numbers]
+    group: Whole
+    cell: Whole
+    cells: Mapping[str, Numbers]
+    axes: Sequence[Numbers]
     kept: Mapping[str, Numbers]
+    open: Flags
     sharding: Numbers
     spare: bool
     recompute: list[int]
 
     @property
-    def busy(self) -> dict[str, Numbers]:
-        """Columns of stages and layers that activations and rounds depend on, as open axes."""
-        layers = {name: column for name, column in self.open_layers.items() if name != "expert"}
-        return {name: column[:, *[None] * 4] for name, column in self.stages.items()} | layers
+    def experts(self) -> Numbers:
+        """Degrees of experts [1]."""
+        return self.axes[-1]
 
-    def by_stage(self, values: Numbers) -> Numbers:
-        """Values of each state, for each of its stages, beside an axis for the micro-batch."""
-        return values[:, self.kind, ..., None]
-
-    def runs(self, values: Array) -> Numbers:
-        """Values by stage and layer, whatever the experts' degree, written out for each `run`."""
-        _, stages, tensor, context, _, micro_batches = self.divides.shape
-        return np.broadcast_to(values, (stages, tensor, context, 1, micro_batches)).ravel()
-
-    def memory(self, states: Numbers, activity: Numbers, some: _Candidates, level: Whole) -> Numbers:
-        """Memory of some candidates: of their states, and of their activations at some levels of recomputation [B]."""
-        active: Numbers = activity.ravel()[level * (activity.size // len(activity)) + some.run]
-        return active + states.ravel()[some.state]
+    def by_run(self, states: NDArray[Any]) -> NDArray[Any]:
+        """Values of each state, with an axis for the runs in place of those of their degrees."""
+        shardings = len(self.open)
+        by_group = states.reshape(shardings, -1, len(self.experts)).swapaxes(1, 2)
+        return np.take(by_group, self.group, axis=2)
 
     def at(self, places: Whole) -> _Candidates:
         """The candidates at some places of the table, counted through."""
-        _, stages, tensor, context, experts, micro_batches = self.divides.shape
-        groups, degrees = tensor * context * experts, self.kept["pipeline"].size
-        rest, layer = _divided(places, groups * micro_batches)
-        sharding, stage = _divided(rest, stages)
-        group, micro_batch = _divided(layer, micro_batches)
-        run = (stage * (tensor * context) + group // experts) * micro_batches + micro_batch
-        return _Candidates(run, stage, layer, (sharding * degrees + self.kind[stage]) * groups + group)
+        rest, run = _divided(places, len(self.group))
+        sharding, expert = _divided(rest, len(self.experts))
+        groups = self.open[0].size // len(self.experts)
+        state = (sharding * groups + self.group[run]) * len(self.experts) + expert
+        return _Candidates(run, expert, state)
+
+    def turns(self, places: Whole) -> list[NDArray[Any]]:
+        """What decides which of equal candidates comes first, the last of these most."""
+        columns = self.columns(self.at(places))
+        names = "micro_batch", "expert", "context", "tensor", "virtual_pipeline", "pipeline"
+        return [*(columns[name] for name in names), places // (len(self.group) * len(self.experts))]
 
     def columns(self, some: _Candidates) -> dict[str, Numbers]:
         """Some candidates, setting by setting."""
-        return _rows(self.stages, some.stage) | _rows(self.layers, some.layer) | {"sharding": self.sharding[some.state]}
+        kept = {"expert": self.experts[some.expert], "sharding": self.sharding[some.state]}
+        return _rows(self.runs, some.run) | kept
 
 
 class _Candidates(NamedTuple):
     """Some candidates of a grid, by their places in it.
 
     Attributes:
-        run: among stages and layers together, whatever the experts' degree [1].
-        stage, layer, state: among the stages, the layers, the states [1].
+        run, expert, state: among the runs, the experts' degrees, the states [1].
     """
 
     run: Whole
-    stage: Whole
-    layer: Whole
+    expert: Whole
     state: Whole
-
-    def at(self, places: Whole) -> _Candidates:
-        """Some of them."""
-        return _Candidates(*(column[places] for column in self))
 
 
 def _divided(places: Whole, size: int) -> tuple[Whole, Whole]:
@@ -472,11 +469,11 @@ def _rows(columns: Mapping[str, Numbers], rows: Whole) -> dict[str, Numbers]:
     return {name: column[rows] for name, column in columns.items()}
 
 
-def _distinct(places: Whole, most: int) -> tuple[Whole, Whole]:
-    """The different numbers among places below a limit, ascending, and where among them each place is."""
-    seen = np.zeros(most, bool)
+def _distinct(places: Whole) -> Whole:
+    """The different numbers among places, ascending."""
+    seen = np.zeros(int(places.max(initial=-1)) + 1, bool)
     seen[places] = True
-    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[places]
+    return np.flatnonzero(seen)
 
 
 def _table(values: Array, axes: Mapping[str, Numbers]) -> Numbers:
@@ -497,48 +494,41 @@ def _grid(space: _Space) -> _Grid:
     across = t[:, None, None], p[:, None, None, None], c[:, None]
     spans = e * fixed.ranks_of_expert(across[0])
     data, whole, even, rounds, spread = _division(space.gpus, int(job.global_batch), *across, spans, b)
-    divides = np.where((stages[:, 1] > 1)[:, None, None, None], rounds[kind], even[kind])[:, :, :, None]
-    divides = divides & spread[kind][..., None]
-    divisible = int(np.count_nonzero(divides)) * variants
+    divides = np.where((stages[:, 1] > 1)[:, None, None, None], rounds[kind], even[kind])
+    divides &= spread.any(axis=-1, keepdims=True)[kind]
+    stage, cell = _divided(np.flatnonzero(divides), divides[:1].size)
+    group = kind[stage] * (len(t) * len(c)) + cell // len(b)
 
     # Nothing can be shared by one replica; among several, sharing the optimizer state never loses.
-    sharding = shardings[:, *[None] * 4]
+    sharding, open_ = shardings[:, *[None] * 4], spread[None]
     if fixed.sharding is None:
         several = data * across[2] > 1
         kinds = shardings[shardings > NONE][:, *[None] * 4]
         sharding = np.where(several, kinds, NONE)
-        divides = divides & (several | (kinds == OPTIMIZER))[:, kind, ..., None]
-    else:
-        divides = divides[None]
+        open_ = spread & (several | (kinds == OPTIMIZER))
 
-    parallel = np.where(t > 1, max(lists["sequence_parallel"]), 0).astype(np.float64)
-    open_layers = _open_layers((t, c, e, b), parallel)
-    kept = dict(zip(("pipeline", "tensor", "context", "expert"), _open(p, t, c, e), strict=True))
+    axes = [axis.astype(np.float64) for axis in (t, c, b, e)]
+    cells = dict(zip(("tensor", "context", "micro_batch"), np.ix_(*axes[:-1]), strict=True))
+    cells["sequence_parallel"] = np.asarray(fixed.splits(cells["tensor"]))
+    degrees = np.ix_(p.astype(np.float64), *axes[:2], axes[-1])
+    kept = dict(zip(("pipeline", "tensor", "context", "expert"), degrees, strict=True))
     kept["sharding"] = sharding.astype(np.float64)
+    of_cells = {name: _table(axis, cells) for name, axis in cells.items()}
+    of_stages = dict(zip(("pipeline", "virtual_pipeline"), stages.T.astype(np.float64), strict=True))
     return _Grid(
         enumerated=int(whole[kind].sum()) * len(e) * len(b) * variants,
-        divisible=divisible,
-        divides=divides,
-        stages={"pipeline": stages[:, 0].astype(np.float64), "virtual_pipeline": stages[:, 1].astype(np.float64)},
-        kind=kind,
-        layers={name: _table(column, open_layers) for name, column in open_layers.items()},
-        open_layers=open_layers,
+        divisible=int(np.count_nonzero(spread, axis=-1).ravel()[group].sum()) * variants,
+        runs=_rows(of_stages, stage) | _rows(of_cells, cell),
+        group=group,
+        cell=cell,
+        cells=of_cells,
+        axes=axes,
         kept=kept,
+        open=open_,
         sharding=_table(kept["sharding"], kept),
         spare=fixed.sharding is None and GRADIENTS in lists["sharding"],
         recompute=sorted(lists["recompute"]),
     )
-
-
-def _open_layers(axes: Sequence[Whole], parallel: Numbers) -> dict[str, Numbers]:
-    """Degrees of the layers as open axes."""
-    names = ("tensor", "context", "expert", "micro_batch")
-    return dict(zip(names, _open(*axes), strict=True)) | {"sequence_parallel": parallel[:, None, None, None]}
-
-
-def _open(*axes: Whole) -> list[Numbers]:
-    """Axes that broadcast against one another."""
-    return [axis.astype(np.float64) for axis in np.ix_(*axes)]
 
 
 def best(search: Search, budget: float = 1.0, timed: bool = True, quickest: int | None = None) -> SearchResult:
@@ -569,11 +559,10 @@ def best_of(
         if key not in by_job:
             by_job[key] = _fitting(search, budget * _capacity(search))
         fitted.append(by_job[key])
-    if timed:
-        times = _times(_Field.of(searches, fitted), quickest)
+    if timed and any(fitting.feasible for _, fitting in fitted):
+        times = _times(_Field(searches, fitted), quickest)
     else:
-        counts = [len(fitting.memory) for _, fitting in fitted]
-        times = [(np.arange(count), np.full(count, np.nan), 0) for count in counts]
+        times = [_Timed(places, np.full(len(places), np.nan), 0) for places in (each.every() for _, each in fitted)]
     return [
         _result(search, each, timing, quickest)
         for search, each, timing in zip(searches, fitted, times, strict=True)
@@ -584,32 +573,41 @@ def _capacity(search: Search) -> float:
     return float(np.ravel(search.gpu.memory_capacity)[0])
 
 
-def _result(
-    search: Search, found: tuple[_Grid, _Fitting], timed: tuple[Whole, Numbers, int], quickest: int | None
-) -> SearchResult:
+class _Timed(NamedTuple):
+    """Some candidates of a grid, by their places, their step times [s], and how many were timed [1]."""
+
+    places: Whole
+    time: Numbers
+    evaluated: int
+
+
+def _result(search: Search, fitted: tuple[_Grid, _Fitting], timed: _Timed, quickest: int | None) -> SearchResult:
     """The quickest of the places that are worth it, with their times."""
-    (grid, fitting), (places, time, evaluated) = found, timed
-    order = _order(time)[:quickest]
+    grid, fitting = fitted
+    places, time = timed.places, timed.time
+    order = _ordered(fitting, places, time)[:quickest]
     places, time = places[order], time[order]
-    columns = grid.columns(fitting.candidates.at(places))
+    some = grid.at(places)
     return SearchResult(
         enumerated=grid.enumerated,
         divisible=grid.divisible,
-        feasible=len(fitting.memory),
-        evaluated=evaluated,
-        parallelism=search.parallelism(columns, fitting.recompute[places]),
+        feasible=fitting.feasible,
+        evaluated=timed.evaluated,
+        parallelism=search.parallelism(grid.columns(some), fitting.recompute(places)),
         time=time,
-        memory=fitting.memory[places],
+        memory=fitting.memory(places, some),
         smallest_memory=fitting.smallest_memory,
         smallest=fitting.smallest,
     )
 
 
-def _order(times: Numbers) -> Whole:
-    """Places of times, quickest first; of equal ones the first, and what is not a number last."""
-    order = np.argsort(times)  # a quarter of the time of a stable one
-    ascending = times[order]
-    return order if np.all(ascending[1:] > ascending[:-1]) else np.argsort(times, kind="stable")
+def _ordered(fitting: _Fitting, places: Whole, time: Numbers) -> Whole:
+    """Places of times, quickest first, what is not a number last; equal ones as `_Grid.turns` has them."""
+    order = np.argsort(time)  # a quarter of the time of one by all that decides
+    ascending = time[order]
+    if np.all(ascending[1:] > ascending[:-1]):
+        return order
+    return np.lexsort((*fitting.grid.turns(places), fitting.recompute(places), time))
 
 
 @dataclass(frozen=True)
@@ -692,7 +690,7 @@ def given(search: Search) -> Given:
         "expert": e * 1.0,
         "micro_batch": b * 1.0,
         "sharding": sharding * 1.0,
-        "sequence_parallel": where(t > 1, 0.0 if fixed.sequence_parallel is False else 1.0, 0.0),
+        "sequence_parallel": fixed.splits(t),
     }
     parallelism = search.parallelism(settings, recompute)
     divides = staged & where(v > 1, rounds, even) & spread
@@ -727,62 +725,99 @@ def _single(search: Search, limit: float) -> SearchResult:
 
 @dataclass(frozen=True)
 class _Fitting:
-    """Candidates that fit in memory, each with the least recomputation that lets it.
+    """Which candidates fit in memory, each with the least recomputation that lets it.
 
     Attributes:
-        candidates: those of the grid.
-        recompute: 0 none, 1 selective, 2 full [1].
-        memory: bytes on the fullest GPU [B].
+        grid: the candidates.
+        level: of each, by sharding, experts' degree and run, its place in `Grid.recompute`; one more where none fits.
+        states, activity: memory of each state, and by that place of each run [B].
+        feasible: how many fit [1].
         smallest_memory: as in `SearchResult` [B].
         smallest: as in `SearchResult`.
     """
 
-    candidates: _Candidates
-    recompute: Whole
-    memory: Numbers
+    grid: _Grid
+    level: NDArray[np.int8]
+    states: Numbers
+    activity: Numbers
+    feasible: int
     smallest_memory: float = np.nan
     smallest: Parallelism | None = None
+
+    def every(self) -> Whole:
+        """Places of all that fit."""
+        return np.flatnonzero(self.level < len(self.activity))
+
+    def sharded(self, some: Whole) -> Whole:
+        """Places of all shardings with which some experts' degrees and runs fit."""
+        level = self.level.reshape(len(self.level), -1)
+        sharding, which = np.nonzero(level[:, some] < len(self.activity))
+        return sharding * level.shape[1] + some[which]
+
+    @property
+    def cells(self) -> Whole:
+        """Places of the cells with which anything fits."""
+        fits = self.level.min(axis=(0, 1)) < len(self.activity)
+        return _distinct(self.grid.cell[fits])
+
+    def levels(self, places: Whole) -> Whole:
+        """The levels of recomputation of some."""
+        return self.level.ravel()[places].astype(np.int64)
+
+    def recompute(self, places: Whole) -> Whole:
+        """How much some recompute: 0 none, 1 selective, 2 full [1]."""
+        return np.array(self.grid.recompute)[self.levels(places)]
+
+    def memory(self, places: Whole, some: _Candidates) -> Numbers:
+        """What some take on the fullest GPU [B]."""
+        active: Numbers = self.activity[self.level.ravel()[places], some.run]
+        return active + self.states.ravel()[some.state]
 
 
 def _fitting(search: Search, limit: float) -> tuple[_Grid, _Fitting]:
     """The candidates that fit. The least recomputation is the quickest: more is only for what does not fit yet."""
     grid, states, activity = _enumerated(search.space)
-    room = limit - grid.by_stage(states)
-    left, places = grid.divides & (room >= 0), []
+    room = grid.by_run(np.where(grid.open, limit - states, -1.0))
+    crowded = np.ones(room.shape, bool)
+    level = np.zeros(room.shape, np.int8)
     for busy in activity:
-        fits = left & (busy <= room)
-        left ^= fits
-        if grid.spare:
-            superfluous = _superfluous(grid, states.shape, fits)
-            fits, left = fits > superfluous, left > superfluous
-        places.append(np.flatnonzero(fits))
-    candidates, level = grid.at(_joined(places)), np.repeat(np.arange(len(places)), [*map(len, places)])
-    memory = grid.memory(states, activity, candidates, level)
-    fitting = _Fitting(candidates, np.array(grid.recompute)[level], memory)
-    if len(memory) or not grid.divides.any():
+        crowded &= ~(busy <= room)
+        level += crowded
+    if grid.spare:
+        _drop_superfluous(grid, level, len(activity))
+    fitting = _Fitting(grid, level, states, activity, int(np.count_nonzero(level < len(activity))))
+    if fitting.feasible or not grid.divisible:
         return grid, fitting
-    frugal, level, size = _frugal(grid, states, activity)
-    smallest = row(search.parallelism(grid.columns(frugal), np.array(grid.recompute)[level]), 0)
-    return grid, replace(fitting, smallest_memory=float(size[0]), smallest=smallest)
+    return grid, replace(fitting, **_frugal(search, grid, states, activity))
 
 
-def _superfluous(grid: _Grid, states: tuple[int, ...], fits: Flags) -> Flags:
-    """Marks sharded gradients, which cost time, where what shards the optimizer state alone fits."""
-    sharding = grid.by_stage(np.broadcast_to(grid.kept["sharding"], states))
-    return (sharding == GRADIENTS) & np.any(fits & (sharding == OPTIMIZER), axis=0)
+def _drop_superfluous(grid: _Grid, level: NDArray[np.int8], none: int) -> None:
+    """Take out sharded gradients, which cost time, where what shards the optimizer state alone fits as well."""
+    sharding = grid.by_run(grid.sharding)
+    optimizer = np.where(sharding == OPTIMIZER, level, none).min(axis=0)
+    level[(sharding == GRADIENTS) & (optimizer <= level)] = none
 
 
-def _frugal(grid: _Grid, states: Numbers, activity: Numbers) -> tuple[_Candidates, Whole, Numbers]:
-    """The candidate that needs least, at which place of the levels of recomputation, and its memory [B]."""
-    some, levels = grid.at(np.flatnonzero(grid.divides)), len(activity)
-    sizes = np.array([grid.memory(states, activity, some, np.array(level)) for level in range(levels)])
-    level, place = np.divmod(np.argmin(sizes, keepdims=True).ravel(), len(some.run))
-    return some.at(place), level, sizes[level, place]
+def _frugal(search: Search, grid: _Grid, states: Numbers, activity: Numbers) -> dict[str, Any]:
+    """The candidate that needs least, and its memory, where nothing fits: see `SearchResult`."""
+    held = grid.by_run(np.where(grid.open, states, np.inf))
+    sizes = (activity[:, None, None] + held).reshape(len(activity), -1)
+    level, places = np.nonzero(sizes == sizes.min())
+    first = np.lexsort((*grid.turns(places), level))[:1]
+    columns = grid.columns(grid.at(places[first]))
+    smallest = row(search.parallelism(columns, np.array(grid.recompute)[level[first]]), 0)
+    return {"smallest_memory": float(sizes.min()), "smallest": smallest}
 
 
 _Enumerated = tuple[_Grid, Numbers, Numbers]
 MOST_KEPT = 40_000_000
-"""Bytes of enumerations that are kept: those of a batch that much divides, such as 720,720, take 4 MB each."""
+"""Bytes of enumerations that are kept: those of a batch that much divides, such as 720,720, take 3 to 6 MB each."""
+
+
+def _bytes_of(made: _Enumerated) -> int:
+    """What the runs of an enumeration take: their columns and places, and the memory of their activations [B]."""
+    grid, _, activity = made
+    return sum(column.nbytes for column in (*grid.runs.values(), grid.group, grid.cell, activity))
 
 
 class _Enumerations:
@@ -807,9 +842,9 @@ class _Enumerations:
             if space in self.kept:
                 return
             self.kept[space] = made
-            self.bytes += made[-1].nbytes
+            self.bytes += _bytes_of(made)
             while len(self.kept) > 1 and self.bytes > MOST_KEPT:
-                self.bytes -= self.kept.popitem(last=False)[1][-1].nbytes
+                self.bytes -= _bytes_of(self.kept.popitem(last=False)[1])
 
 
 _enumerations = _Enumerations()
@@ -831,18 +866,44 @@ def _enumerated(space: _Space) -> _Enumerated:
 def _enumerate(space: _Space) -> _Enumerated:
     grid, shape, job, software = _grid(space), space.shape, space.job, space.software
     states = sum(training_memory.states(shape, job, space.fixed.spread(space.gpus, grid.kept), software))
-    levels = np.array(grid.recompute)[:, *[None] * 5]
-    busy = space.fixed.spread(space.gpus, grid.busy, levels)
+    levels = np.array(grid.recompute)[:, None]
+    busy = space.fixed.spread(space.gpus, grid.runs, levels)
     activity = sum(training_memory.activity(shape, job, busy, software, space.context, space.fragmentation))
-    _, stages, tensor, context, _, micro_batches = grid.divides.shape
     return (
         grid,
-        np.broadcast_to(states, np.broadcast(*grid.kept.values()).shape),
-        np.broadcast_to(activity, (len(levels), stages, tensor, context, 1, micro_batches)),
+        np.broadcast_to(states, grid.open.shape),
+        np.broadcast_to(activity, (len(levels), len(grid.group))),
     )
 
 
-@dataclass(frozen=True)
+class _Once:
+    """Things that candidates of some grids have in common: each is worked out when it is first asked for.
+
+    Attributes:
+        places: of each thing of each grid, where it is in the columns; -1 where it was not worked out yet.
+        columns: of all that was worked out.
+    """
+
+    def __init__(self, sizes: Sequence[int], work: Callable[[list[Whole]], tuple[NDArray[Any], ...]]) -> None:
+        self.places = [np.full(size, -1) for size in sizes]
+        self.columns: tuple[NDArray[Any], ...] = ()
+        self._work = work
+
+    def ask(self, things: Sequence[Whole]) -> None:
+        """See to it that some things of each grid are worked out."""
+        missing, count = [], len(self.columns[0]) if self.columns else 0
+        for places, some in zip(self.places, things, strict=True):
+            asked = np.zeros(len(places), bool)
+            asked[some] = True
+            new = np.flatnonzero(asked & (places < 0))
+            places[new] = np.arange(count, count + len(new))
+            count += len(new)
+            missing.append(new)
+        if any(map(len, missing)):
+            parts = [part for part in (self.columns, self._work(missing)) if part]
+            self.columns = tuple(map(_joined, zip(*parts, strict=True)))
+
+
 class _Field:
     """What fits in some searches, and what its steps are put together from: equal layers and states are timed once.
 
@@ -850,106 +911,223 @@ class _Field:
         searches: what is searched, alike but for numbers [1].
         merged: the searches as one, whose numbers are columns where they differ.
         fitted: the grid of each, and what fits [1].
-        layer: of each, the place of a candidate's layer in `layers` and `heads` [1].
-        layers, heads: time of a layer, and of the output head, for one micro-batch [s].
-        sends: which of the different volumes between stages each of these layers has [1].
-        state: of each, the place of a candidate's state in `between` [1].
-        between: what is exchanged beyond a layer.
+        layers: those of all searches, timed.
+        states: what is exchanged beyond a layer, as `_Between` has it.
     """
 
-    searches: Sequence[Search]
-    merged: Search
-    fitted: Sequence[tuple[_Grid, _Fitting]]
-    layer: Sequence[Whole]
-    layers: Numbers
-    heads: Numbers
-    sends: Whole
-    state: Sequence[Whole]
-    between: _Between
+    def __init__(self, searches: Sequence[Search], fitted: Sequence[tuple[_Grid, _Fitting]]) -> None:
+        self.searches, self.fitted, self.merged = searches, fitted, _as_one(searches)
+        grids = [grid for grid, _ in fitted]
+        self.layers = _Layers.of(searches, self.merged, fitted)
+        self.states = _Once(
+            [len(grid.sharding) for grid in grids], lambda missing: _between(self.merged, grids, missing)
+        )
 
-    @classmethod
-    def of(cls, searches: Sequence[Search], fitted: Sequence[tuple[_Grid, _Fitting]]) -> _Field:
-        """Layers and states of all that fits, timed."""
-        merged = _as_one(searches)
-        kinds, layer = _numbered([_distinct_layers(searches[0], *each) for each in fitted])
-        layers, heads, sends = _layer_times(merged, [grid for grid, _ in fitted], kinds)
-        if len(fitted) == 1:
-            grid, fitting = fitted[0]
-            state, between = [fitting.candidates.state], _Between.of(merged, grid.kept).sending(merged, grid)
-        else:
-            kept, state = _numbered([
-                _distinct(fitting.candidates.state, len(grid.sharding)) for grid, fitting in fitted
-            ])  # fmt: skip
-            between = _Between.of_some(merged, [grid for grid, _ in fitted], kept)
-        return cls(searches, merged, fitted, layer, layers, heads, sends, state, between)
+    def least(self, owner: int, places: Whole) -> Numbers:
+        """What some candidates of a search take at least, by their layers alone [s]."""
+        (grid, fitting), search = self.fitted[owner], self.searches[owner]
+        rounds = np.asarray(step.least_time(1.0, search.shape, search.job, search.parallelism(grid.runs)))
+        some = grid.at(places)
+        return rounds[some.run] * self.layers.times[self.layers.of_some(owner, grid, some, fitting.levels(places))]
 
-    def least(self, place: int) -> Numbers:
-        """What the candidates of a search take at least, by their layers alone [s]."""
-        (grid, fitting), search = self.fitted[place], self.searches[place]
-        rounds = step.least_time(1.0, search.shape, search.job, search.parallelism(grid.busy))
-        return grid.runs(rounds)[fitting.candidates.run] * self.layers[self.layer[place]]
+    def undisturbed(self, owner: int) -> Numbers:
+        """What candidates take at least, whatever shards them, where nothing is exchanged beyond a layer [s].
 
-    def undisturbed(self, chosen: Sequence[Whole]) -> list[Numbers]:
-        """What some candidates of each search take where nothing is exchanged beyond a layer [s]."""
-
-        def time(search: Search, parallelism: Parallelism, layer: Whole, _: Whole) -> Array:
-            pieces = self.layers[layer], self.heads[layer]
-            return step.undisturbed_time(*pieces, search.shape, search.job, parallelism, search.calibration)
-
-        return self._timed(time, chosen, linked=False)
+        By experts' degree and run, with the least recomputation that lets one fit; endless where none does.
+        """
+        (grid, fitting), search = self.fitted[owner], self.searches[owner]
+        level = fitting.level.min(axis=0).astype(np.int64)
+        none = level == len(fitting.activity)
+        level[none] = 0
+        expert, run = np.ogrid[: len(level), : len(grid.cell)]
+        layers = self.layers.of_some(owner, grid, _Candidates(run, expert, run), level)
+        time = step.undisturbed_time(
+            self.layers.times[layers],
+            self.layers.heads[self.layers.cells[owner][grid.cell]],
+            search.shape,
+            search.job,
+            search.parallelism(grid.runs),
+            search.calibration,
+        )
+        bounds = np.asarray(time).ravel()
+        bounds[none.ravel()] = np.inf
+        return bounds
 
     def clock(self, chosen: Sequence[Whole]) -> list[Numbers]:
         """The step times of some candidates of each search [s]."""
+        if not any(map(len, chosen)):
+            return [np.empty(0) for _ in chosen]
+        some = [grid.at(places) for (grid, _), places in zip(self.fitted, chosen, strict=True)]
+        self.states.ask([each.state for each in some])
+        between = _Between(*self.states.columns)
+        if len(chosen) > 1:
+            return self._clock_all(between, chosen)
+        return [self._clock_alone(between, chosen[0])]
 
-        def time(search: Search, parallelism: Parallelism, layer: Whole, state: Whole) -> Array:
-            sent = self.between.rows(search, parallelism, self.sends[layer], state)
-            pieces = step.Pieces(self.layers[layer], self.heads[layer], sent, self.between.state(search, state))
-            rest = search.gpu, parallelism, search.software, search.calibration
-            return step.assemble(pieces, search.shape, search.job, *rest).time
-
-        return self._timed(time, chosen)
-
-    def _timed(
-        self,
-        time: Callable[[Search, Parallelism, Whole, Whole], Array],
-        chosen: Sequence[Whole],
-        linked: bool = True,
-    ) -> list[Numbers]:
-        """Some candidates of each search, timed block by block."""
-        if len(chosen) == 1:
-            return [self._timed_alone(time, chosen[0])]
+    def _clock_all(self, between: _Between, chosen: Sequence[Whole]) -> list[Numbers]:
+        """The same of several searches."""
         columns = _all_of([self._columns(owner, places) for owner, places in enumerate(chosen)])
         columns["owner"] = np.repeat(np.arange(len(chosen)), [len(places) for places in chosen])
         times = np.empty(len(columns["owner"]))
         for start in range(0, len(times), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
             block = {name: column[rows] for name, column in columns.items()}
-            layer, state, recompute = (block.pop(name) for name in ("layer", "state", "recompute"))
-            search = _of_owners(self.merged, block.pop("owner"), linked)
-            times[rows] = time(search, search.parallelism(block, recompute), layer, state)
-        return np.split(times, list(accumulate(len(places) for places in chosen))[:-1])
+            times[rows] = self._step_times(_of_owners(self.merged, block.pop("owner")), between, block)
+        return _split(times, chosen)
+
+    def _clock_alone(self, between: _Between, places: Whole) -> Numbers:
+        """The same of the only search; many candidates by what they share, which is then a number."""
+        if len(places) <= ROWS_AT_ONCE:
+            return np.asarray(self._step_times(self.merged, between, self._columns(0, places)))
+        grid, between = self.fitted[0][0], between.sending(self.merged, self.layers.axes)
+        times, sharing = np.empty(len(places)), grid.sharding[grid.at(places).state]
+        for kind in SHARDINGS:
+            of_kind = np.flatnonzero(sharing == kind)
+            for start in range(0, len(of_kind), ROWS_AT_ONCE):
+                rows = of_kind[start : start + ROWS_AT_ONCE]
+                block = self._columns(0, places[rows]) | {"sharding": float(kind)}
+                times[rows] = self._step_times(self.merged, between, block)
+        return times
+
+    def _step_times(self, search: Search, between: _Between, block: dict[str, Any]) -> Array:
+        """The step times of some candidates, setting by setting [s]."""
+        names = "recompute", "layer", "cell", "state"
+        recompute, layer, cell, state = (block.pop(name) for name in names)
+        parallelism = search.parallelism(block, recompute)
+        pieces = step.Pieces(
+            self.layers.times[layer],
+            self.layers.heads[cell],
+            between.rows(search, parallelism, cell, state),
+            between.state(search, state),
+        )
+        rest = search.gpu, parallelism, search.software, search.calibration
+        return step.assemble(pieces, search.shape, search.job, *rest).time
 
     def _columns(self, owner: int, places: Whole) -> dict[str, NDArray[Any]]:
         """Some candidates of a search, setting by setting."""
-        (grid, fitting), layer, state = self.fitted[owner], self.layer[owner], self.state[owner]
-        settings = grid.columns(fitting.candidates.at(places))
-        return settings | {"recompute": fitting.recompute[places], "layer": layer[places], "state": state[places]}
+        grid, fitting = self.fitted[owner]
+        some = grid.at(places)
+        return grid.columns(some) | {
+            "recompute": fitting.recompute(places),
+            "layer": self.layers.of_some(owner, grid, some, fitting.levels(places)),
+            "cell": self.layers.cells[owner][grid.cell[some.run]],
+            "state": self.states.places[owner][some.state],
+        }
 
-    def _timed_alone(self, time: Callable[[Search, Parallelism, Whole, Whole], Array], places: Whole) -> Numbers:
-        """Some candidates of the only search, timed block by block; many by what they share, which is then a number."""
-        search, (grid, fitting) = self.merged, self.fitted[0]
-        times, sharing = np.empty(len(places)), grid.sharding[fitting.candidates.state[places]]
-        kinds = [float(kind) for kind in SHARDINGS] if len(places) > ROWS_AT_ONCE else [None]
-        for kind in kinds:
-            of_kind = np.arange(len(places)) if kind is None else np.flatnonzero(sharing == kind)
-            for start in range(0, len(of_kind), ROWS_AT_ONCE):
-                rows = of_kind[start : start + ROWS_AT_ONCE]
-                block: dict[str, Any] = self._columns(0, places[rows])
-                layer, state, recompute = (block.pop(name) for name in ("layer", "state", "recompute"))
-                if kind is not None:
-                    block["sharding"] = kind
-                times[rows] = time(search, search.parallelism(block, recompute), layer, state)
-        return times
+
+@dataclass(frozen=True)
+class _Layers:
+    """The layers of some searches as tables; searches in which nothing differs that a layer takes share them.
+
+    Attributes:
+        axes: columns of the cells, open against an axis of the experts' degrees [1].
+        times: of a layer for one micro-batch, by level of recomputation, whether the micro-batches of several chunks
+            alternate where that matters, cell and experts' degree [s].
+        heads: of the output head for one micro-batch, by cell [s].
+        cells: of each search, where its cells are among all of these; anywhere if nothing fits with one [1].
+        experts: of each search, where its experts' degrees are among all of these [1].
+        alternating: whether it matters that the micro-batches of several chunks alternate.
+    """
+
+    axes: Mapping[str, Numbers]
+    times: Numbers
+    heads: Numbers
+    cells: Sequence[Whole]
+    experts: Sequence[Whole]
+    alternating: bool
+
+    @classmethod
+    def of(cls, searches: Sequence[Search], merged: Search, fitted: Sequence[tuple[_Grid, _Fitting]]) -> _Layers:
+        """Those of all candidates that fit."""
+        alike = _layers_alike(searches)
+        columns, owners, cells = _cells_of(fitted, alike)
+        experts = np.unique(np.concatenate([grid.experts for grid, _ in fitted]))
+        search = searches[0] if alike else _of_owners(merged, owners[:, None])
+        axes = {name: column[:, None] for name, column in columns.items()}
+        axes["expert"] = experts[None]
+        shape, software, cal, once = search.shape, search.software, search.calibration, search.parallelism(axes)
+        if len(fitted) == 1:
+            sent = _exchanged(search, *fitted[0])
+        else:
+            sent = exchanges.layer_exchanges(shape, search.job, once, software, search.links)
+        head = step.head_time(shape, search.job, search.gpu, once, cal)
+
+        alternating = any_(software.staged_expert > 0)
+        chunks = np.array([1.0, 2.0] if alternating else [1.0])[:, None, None]
+        levels = np.array(fitted[0][0].recompute)[:, None, None, None]
+        run = search.parallelism(axes | {"virtual_pipeline": chunks}, levels)
+        layer = step.layer(shape, search.job, search.gpu, run, software, cal, sent).total
+        return cls(
+            axes=axes,
+            times=np.broadcast_to(layer, (len(levels), len(chunks), len(owners), len(experts))).ravel(),
+            heads=np.broadcast_to(head, (len(owners), 1)).ravel(),
+            cells=cells,
+            experts=[np.searchsorted(experts, grid.experts) for grid, _ in fitted],
+            alternating=alternating,
+        )
+
+    def of_some(self, owner: int, grid: _Grid, some: _Candidates, level: Whole) -> Whole:
+        """Where the layers of some candidates of a search are among the times, by their levels of recomputation [1]."""
+        experts, variant = self.axes["expert"].size, level
+        if self.alternating:
+            variant = 2 * level + (grid.runs["virtual_pipeline"] > 1)[some.run]
+        cell = self.cells[owner][grid.cell] * experts
+        return variant * (len(self.heads) * experts) + (cell[some.run] + self.experts[owner][some.expert])
+
+
+def _exchanged(search: Search, grid: _Grid, fitting: _Fitting) -> LayerExchanges:
+    """What the layers of a lone search exchange, worked out for all its degrees: many jobs have the same groups."""
+    axes = dict(zip(("tensor", "context", "micro_batch", "expert"), np.ix_(*grid.axes), strict=True))
+    axes["sequence_parallel"] = np.asarray(search.fixed.splits(axes["tensor"]))
+    degrees = search.parallelism(axes)
+    sent = exchanges.layer_exchanges(search.shape, search.job, degrees, search.software, search.links, KNOWN)
+
+    def of_cells(values: Array) -> Numbers:
+        return _table(values, axes).reshape(-1, len(grid.experts))[fitting.cells]
+
+    return LayerExchanges(*(
+        Exchange(of_cells(part.time), of_cells(part.crosses)) for part in (sent.tensor, sent.context, sent.expert)
+    ))  # fmt: skip
+
+
+def _cells_of(
+    fitted: Sequence[tuple[_Grid, _Fitting]], alike: bool
+) -> tuple[dict[str, Numbers], Whole, Sequence[Whole]]:
+    """Columns of the cells with which anything fits, to which search each belongs, and where those of each grid are.
+
+    Where the layers of all searches are alike, equal cells are one.
+    """
+    used = [fitting.cells for _, fitting in fitted]
+    owners = np.repeat(np.arange(len(used)), [len(cells) for cells in used])
+    columns = _all_of([_rows(grid.cells, cells) for (grid, _), cells in zip(fitted, used, strict=True)])
+    place = np.arange(len(owners))
+    if alike and len(used) > 1:
+        sizes = [int(column.max(initial=0)) + 1 for column in columns.values()]
+        key = np.ravel_multi_index([column.astype(np.int64) for column in columns.values()], sizes)
+        _, first, place = np.unique(key, return_index=True, return_inverse=True)
+        columns, owners = _rows(columns, first), owners[first]
+    among = []
+    for (grid, _), cells, places in zip(fitted, used, _split(place, used), strict=True):
+        where_ = np.zeros(len(grid.cells["tensor"]), np.int64)
+        where_[cells] = places
+        among.append(where_)
+    return columns, owners, among
+
+
+def _split(column: NDArray[Any], parts: Sequence[Whole]) -> list[NDArray[Any]]:
+    """What belongs to each of some parts of a column."""
+    return np.split(column, list(accumulate(map(len, parts)))[:-1])
+
+
+def _layers_alike(searches: Sequence[Search]) -> bool:
+    """Whether nothing differs between searches that a layer's time depends on."""
+    first = searches[0]
+    return all(
+        search.links is first.links
+        and search.gpu is first.gpu
+        and replace(search.job, global_batch=first.job.global_batch) == first.job
+        for search in searches[1:]
+    )
 
 
 def _as_one(searches: Sequence[Search]) -> Search:
@@ -980,76 +1158,38 @@ def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _numbered(distinct: Sequence[tuple[Whole, Whole]]) -> tuple[list[Whole], list[Whole]]:
-    """The different things of each grid, and where each candidate's is among those of all grids."""
-    before = accumulate((len(things) for things, _ in distinct), initial=0)
-    places = [place + start if start else place for start, (_, place) in zip(before, distinct, strict=False)]
-    return [things for things, _ in distinct], places
-
-
-VARIANTS = 2 * 3
-"""Ways to run a layer: by recomputation, and by whether the micro-batches of several chunks alternate [1]."""
-
-
-def _distinct_layers(search: Search, grid: _Grid, fitting: _Fitting) -> tuple[Whole, Whole]:
-    """The different layers of what fits, and which each candidate has.
-
-    A layer's time depends on the stages only in whether the micro-batches of several chunks alternate.
-    """
-    key = fitting.candidates.layer * VARIANTS + fitting.recompute
-    if any_(search.software.staged_expert > 0):
-        key += 3 * (grid.stages["virtual_pipeline"] > 1)[fitting.candidates.stage]
-    return _distinct(key, len(grid.layers["tensor"]) * VARIANTS)
-
-
-def _layer_times(merged: Search, grids: Sequence[_Grid], kinds: Sequence[Whole]) -> tuple[Numbers, Numbers, Whole]:
-    """Time of some layers of each grid, and of the output head beside each, for one micro-batch [s].
-
-    Beside them, which of the different volumes that stages send one another each has. What a layer exchanges, and the
-    head, are the same however it is run: they are worked out once for all its variants.
-    """
-    settings, variants = _numbered([
-        _distinct(kind // VARIANTS, len(grid.layers["tensor"])) for grid, kind in zip(grids, kinds, strict=True)
-    ])  # fmt: skip
-    owners = np.repeat(np.arange(len(grids)), [len(places) for places in settings])
-    each, search, alone = _joined(variants), _of_owners(merged, owners), len(grids) == 1
-    rows = _all_of([_rows(grid.layers, places) for grid, places in zip(grids, settings, strict=True)])
-    axes, among = (grids[0].open_layers, settings[0][each]) if alone else (rows, each)
-    shape, software, cal, once = search.shape, search.software, search.calibration, search.parallelism(axes)
-    sent = exchanges.layer_exchanges(shape, search.job, once, software, search.links, KNOWN if alone else EACH)
-    heads = _table(step.head_time(shape, search.job, search.gpu, once, cal), axes)
-    every = LayerExchanges(*(
-        Exchange(_table(part.time, axes)[among], _table(part.crosses, axes)[among])
-        for part in (sent.tensor, sent.context, sent.expert)
-    ))  # fmt: skip
-    columns, variant = _rows(rows, each), _joined(kinds) % VARIANTS
-    columns["virtual_pipeline"] = np.where(variant < 3, 1.0, 2.0)
-    search = _of_owners(merged, owners[each], linked=False)
-    parallelism = search.parallelism(columns, variant % 3)
-    layers = step.layer(shape, search.job, search.gpu, parallelism, software, cal, every).total
-    return _table(layers, columns), heads[among], _sends(grids, settings)[each]
-
-
-def _places(far: Numbers, network: Array) -> Whole:
-    """Which of the different places of stages some states have."""
-    place = np.unique(network, return_inverse=True)[1].ravel() if isinstance(network, np.ndarray) else 0
-    return 2 * place + (far > 0)
-
-
-def _sends(grids: Sequence[_Grid], places: Sequence[Whole]) -> Whole:
-    """Which of the different volumes between stages some layers of each grid have: neither experts nor reruns count."""
-    parts, before = [], 0
-    for grid, place in zip(grids, places, strict=True):
-        *_, tensor, context, experts, micro_batches = grid.divides.shape
-        group, last = _divided(place, experts * micro_batches)
-        parts.append(before + group * micro_batches + last % micro_batches)
-        before += tensor * context * micro_batches
-    return _joined(parts)
-
-
 def _all_of(parts: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
     """Columns of several grids, one after the other."""
     return {name: _joined([part[name] for part in parts]) for name in parts[0]}
+
+
+def _between(merged: Search, grids: Sequence[_Grid], kept: Sequence[Whole]) -> tuple[Numbers, ...]:
+    """What is exchanged beyond a layer, for some states of each grid: the columns of `_Between`."""
+    columns = _all_of([
+        {name: _table(column, grid.kept)[states] for name, column in grid.kept.items()}
+        for grid, states in zip(grids, kept, strict=True)
+    ])  # fmt: skip
+    search = _of_owners(merged, np.repeat(np.arange(len(grids)), [len(states) for states in kept]))
+    states, cal = search.parallelism(columns), search.calibration
+    known = step.state_of(search.shape, search.job, search.gpu, states, cal, 1.0)
+    if search.fixed.sharding is None and not search.shape.experts:  # of a lone replica experts may have several
+        states = replace(states, sharding=maximum(states.sharding, float(OPTIMIZER)))
+    alone = exchanges.replica_exchanges(search.shape, search.job, states, search.software, search.links, cal.bucket)
+
+    def together(*parts: Exchange) -> Array:
+        return sum(traffic.beside_computation(part, cal) for part in parts)
+
+    values = (
+        together(alone.gather, alone.expert_gather),
+        together(alone.flat_gather),
+        together(alone.data, alone.expert_data),
+        *exchanges.stage_place(states, search.links),
+        known.held.dense,
+        known.held.expert,
+        known.held.layer,
+        known.optimizer,
+    )
+    return tuple(_table(value, columns) for value in values)
 
 
 @dataclass(frozen=True)
@@ -1059,7 +1199,6 @@ class _Between:
     Attributes:
         gather, flat_gather, data: dense parameters and experts together, beside computation [s].
         far, network: between stages, as `exchanges.stage_place` has it [1].
-        places: which of the different places of stages each has [1].
         dense, expert, layer: parameters on a GPU, as `transformer.Held` has them [1].
         optimizer: time of updating them [s].
         send: to the next stage, by places and volumes, where known; else none [s].
@@ -1070,55 +1209,20 @@ class _Between:
     data: Numbers
     far: Numbers
     network: Numbers
-    places: Whole
     dense: Numbers
     expert: Numbers
     layer: Numbers
     optimizer: Numbers
     send: Numbers | None = None
 
-    @classmethod
-    def of_some(cls, merged: Search, grids: Sequence[_Grid], kept: Sequence[Whole]) -> _Between:
-        """Those of some states of each grid."""
-        columns = _all_of([
-            {name: _table(column, grid.kept)[states] for name, column in grid.kept.items()}
-            for grid, states in zip(grids, kept, strict=True)
-        ])  # fmt: skip
-        return cls.of(_of_owners(merged, np.repeat(np.arange(len(grids)), [len(states) for states in kept])), columns)
+    @cached_property
+    def places(self) -> Whole:
+        """Which of the different places of stages each state has."""
+        return 2 * np.unique(self.network, return_inverse=True)[1] + (self.far > 0)
 
-    @classmethod
-    def of(cls, search: Search, columns: Mapping[str, Numbers]) -> _Between:
-        """Those of some states, or of all over open axes."""
-        states, cal = search.parallelism(columns), search.calibration
-        made = EACH if isinstance(search.gpus, np.ndarray) else KNOWN
-        known = step.state_of(search.shape, search.job, search.gpu, states, cal, 1.0)
-        if search.fixed.sharding is None and not search.shape.experts:  # of a lone replica experts may have several
-            states = replace(states, sharding=maximum(states.sharding, float(OPTIMIZER)))
-        alone = exchanges.replica_exchanges(
-            search.shape, search.job, states, search.software, search.links, cal.bucket, made
-        )
-
-        def together(*parts: Exchange) -> Numbers:
-            return _table(sum(traffic.beside_computation(part, cal) for part in parts), columns)
-
-        far, network = exchanges.stage_place(states, search.links)
-        return cls(
-            gather=together(alone.gather, alone.expert_gather),
-            flat_gather=together(alone.flat_gather),
-            data=together(alone.data, alone.expert_data),
-            far=_table(far, columns),
-            network=_table(network, columns),
-            places=_places(_table(far, columns), network if np.ndim(network) == 0 else _table(network, columns)),
-            dense=_table(known.held.dense, columns),
-            expert=_table(known.held.expert, columns),
-            layer=_table(known.held.layer, columns),
-            optimizer=_table(known.optimizer, columns),
-        )
-
-    def sending(self, search: Search, grid: _Grid) -> _Between:
+    def sending(self, search: Search, cells: Mapping[str, Numbers]) -> _Between:
         """The same with the time of every volume between stages, where these are not too many."""
-        axes = {name: axis for name, axis in grid.open_layers.items() if name in ("tensor", "context", "micro_batch")}
-        volumes = _table(exchanges.pipeline_volume(search.shape, search.job, search.parallelism(axes)), axes)
+        volumes = np.ravel(exchanges.pipeline_volume(search.shape, search.job, search.parallelism(cells)))
         kinds = int(self.places.max(initial=0)) + 1
         if kinds * len(volumes) > ROWS_AT_ONCE:
             return self
@@ -1132,100 +1236,105 @@ class _Between:
         held = Held(self.dense[state], self.expert[state], self.layer[state])
         return step.State(held, self.optimizer[state], tail.deviations(search.gpus))
 
-    def rows(self, search: Search, parallelism: Parallelism, sends: Whole, state: Whole) -> StepExchanges:
+    def rows(self, search: Search, parallelism: Parallelism, cell: Whole, state: Whole) -> StepExchanges:
         """Those of some candidates, by the states that they have; equal sends between stages are timed once."""
         sharded = parallelism.sharding == PARAMETERS
         flat = any_(search.software.flat_sharding > 0)
         return StepExchanges(
-            pipeline=Exchange(self._send(search, parallelism, sends, state), self.far[state]),
+            pipeline=Exchange(self._send(search, parallelism, cell, state), self.far[state]),
             gather=Exchange(where(sharded, self.gather[state], 0.0)) if any_(sharded) else NOTHING,
             flat_gather=Exchange(where(sharded, self.flat_gather[state], 0.0)) if flat else NOTHING,
             data=Exchange(where(sharded, 0.0, self.data[state])),
         )
 
-    def _send(self, search: Search, parallelism: Parallelism, sends: Whole, state: Whole) -> Numbers:
+    def _send(self, search: Search, parallelism: Parallelism, cell: Whole, state: Whole) -> Numbers:
         """Time of sending between the stages of some candidates [s]."""
         if self.send is not None:
-            return self.send[self.places[state], sends]
-        key = sends * (int(self.places.max()) + 1) + self.places[state]
-        distinct, place = _distinct(key, int(key.max()) + 1)
-        first = np.empty(len(distinct), np.int64)
+            return self.send[self.places[state], cell]
+        key = cell * (int(self.places.max()) + 1) + self.places[state]
+        distinct = _distinct(key)
+        number = np.empty(int(key.max()) + 1, np.int64)
+        number[distinct] = np.arange(len(distinct))
+        place, first = number[key], np.empty(len(distinct), np.int64)
         first[place] = np.arange(len(place))
         some, volume = state[first], np.asarray(exchanges.pipeline_volume(search.shape, search.job, parallelism))
         links = link_rows(search.links, first) if isinstance(search.gpus, np.ndarray) else search.links
-        send = np.asarray(send_time(pair_of(links, self.far[some], self.network[some]), volume[first]))
-        return send[place]
+        send: Numbers = np.asarray(send_time(pair_of(links, self.far[some], self.network[some]), volume[first]))[place]
+        return send
 
 
-_Places = list[Whole]
-"""Some candidates of each search."""
+def _times(field: _Field, quickest: int | None) -> list[_Timed]:
+    """The candidates of each search that are worth listing, timed."""
+    return _all_worth(field) if quickest is None else _quickest(field, quickest)
 
 
-def _times(field: _Field, quickest: int | None) -> list[tuple[Whole, Numbers, int]]:
-    """Which fitting candidates of each search are worth listing, their step times [s], and how many were timed."""
-    times = [np.full(len(fitting.memory), np.nan) for _, fitting in field.fitted]
-
-    def clock(chosen: _Places) -> None:
-        _fill(times, chosen, field.clock)
-
-    worth = _all_worth(field, times, clock) if quickest is None else _quickest(field, times, clock, quickest)
-    return [
-        (places, time[places], int(np.count_nonzero(~np.isnan(time))))
-        for places, time in zip(worth, times, strict=True)
-    ]  # fmt: skip
-
-
-def _fill(times: list[Numbers], chosen: _Places, form: Callable[[_Places], list[Numbers]]) -> None:
-    """Fill in the times of some candidates, where there are any."""
-    if any(map(len, chosen)):
-        for time, places, values in zip(times, chosen, form(chosen), strict=True):
-            time[places] = values
-
-
-def _all_worth(field: _Field, times: list[Numbers], clock: Callable[[_Places], None]) -> _Places:
+def _all_worth(field: _Field) -> list[_Timed]:
     """All that may be within `PRUNE_FACTOR` of the best, or all where there are few.
 
     A step takes at least the layers of its deepest stage for every micro-batch. Where that alone is so many times the
     best step found among the most promising, the rest is not worked out.
     """
-    least = [field.least(place) if len(time) > FEW else np.zeros(len(time)) for place, time in enumerate(times)]
-    clock([_lowest(bounds, FIRST_BATCH) for bounds in least])
+    every = [fitting.every() for _, fitting in field.fitted]
+    least = [
+        field.least(owner, places) if len(places) > FEW else np.zeros(len(places))
+        for owner, places in enumerate(every)
+    ]  # fmt: skip
+    first = [_lowest(bounds, FIRST_BATCH) for bounds in least]
+    times = [np.full(len(places), np.nan) for places in every]
+    _fill(field, times, every, first)
     enough = [PRUNE_FACTOR * float(np.fmin.reduce(time, initial=np.nan)) for time in times]
     # What is not a number stays, and comes last.
     worth = [np.flatnonzero(~(bounds > most)) for bounds, most in zip(least, enough, strict=True)]
-    clock([places[np.isnan(time[places])] for places, time in zip(worth, times, strict=True)])
-    return worth
+    _fill(field, times, every, [some[np.isnan(time[some])] for some, time in zip(worth, times, strict=True)])
+    return [
+        _Timed(places[some], time[some], int(np.count_nonzero(~np.isnan(time))))
+        for places, some, time in zip(every, worth, times, strict=True)
+    ]  # fmt: skip
 
 
-def _quickest(field: _Field, times: list[Numbers], clock: Callable[[_Places], None], many: int) -> _Places:
+def _fill(field: _Field, times: list[Numbers], every: Sequence[Whole], chosen: Sequence[Whole]) -> None:
+    """Fill in the times of some candidates."""
+    asked = [places[some] for places, some in zip(every, chosen, strict=True)]
+    for time, some, values in zip(times, chosen, field.clock(asked), strict=True):
+        time[some] = values
+
+
+def _quickest(field: _Field, many: int) -> list[_Timed]:
     """All that may be among so many of the quickest, or all where there are few.
 
-    A step takes at least its stages and bubble with nothing exchanged. What takes longer for these alone than as many
-    others altogether is not worked out; nor these, in a large space, where that is so of the layers of its deepest
-    stage.
+    A step takes at least its stages and bubble with nothing exchanged, with no more recomputation than any sharding
+    needs. What takes longer for these alone than as many others altogether is not worked out.
     """
-    first = max(PROMISING, PROMISING_EACH * many)
-    alone = [np.full(len(time), np.nan) for time in times]
-    least = [
-        field.least(place) if len(time) > POOL * first else np.zeros(len(time)) for place, time in enumerate(times)
+    least = [field.undisturbed(owner) for owner in range(len(field.fitted))]
+    limits = [_limit(bounds, max(PROMISING, PROMISING_EACH * many)) for bounds in least]
+    first = [~(bounds > limit) for bounds, limit in zip(least, limits, strict=True)]
+    chosen = _sharded(field, first)
+    times = field.clock(chosen)
+    near = [
+        (bounds > limit) & ~(bounds > _nth(time, many))
+        for bounds, limit, time in zip(least, limits, times, strict=True)
+    ]  # fmt: skip
+    further = _sharded(field, near)
+    columns = zip(chosen, further, times, field.clock(further), strict=True)
+    return [
+        _Timed(np.concatenate([places, others]), np.concatenate([time, of_others]), len(places) + len(others))
+        for places, others, time, of_others in columns
     ]
 
-    def bound(chosen: _Places) -> None:
-        unbound = [
-            places[np.isnan(time[places])] if len(time) > first else places[:0]
-            for places, time in zip(chosen, alone, strict=True)
-        ]
-        _fill(alone, unbound, field.undisturbed)
 
-    pools = [_lowest(bounds, POOL * first) for bounds in least]
-    bound(pools)
-    clock([pool[_lowest(time[pool], first)] for pool, time in zip(pools, alone, strict=True)])
-    enough = [_nth(time, many) if len(time) > first else np.inf for time in times]
-    near = [np.flatnonzero(~(bounds > most)) for bounds, most in zip(least, enough, strict=True)]
-    bound(near)
-    worth = [places[~(time[places] > most)] for places, time, most in zip(near, alone, enough, strict=True)]
-    clock([places[np.isnan(time[places])] for places, time in zip(worth, times, strict=True)])
-    return worth
+def _sharded(field: _Field, chosen: Sequence[Flags]) -> list[Whole]:
+    """Places of all shardings of some experts' degrees and runs of each search."""
+    return [
+        fitting.sharded(np.flatnonzero(some))
+        for (_, fitting), some in zip(field.fitted, chosen, strict=True)
+    ]  # fmt: skip
+
+
+def _limit(bounds: Numbers, many: int) -> float:
+    """What about so many of some bounds are below, by a sample of them where they are many."""
+    every = 1 + len(bounds) // SAMPLE
+    some, rank = bounds[::every], many // every
+    return float(np.partition(some, rank)[rank]) if len(some) > rank else np.inf
 
 
 def _lowest(bounds: Numbers, many: int) -> Whole:
@@ -1234,5 +1343,7 @@ def _lowest(bounds: Numbers, many: int) -> Whole:
 
 
 def _nth(times: Numbers, rank: int) -> float:
-    """The time of this rank, and what it might be for being added up in another order [s]."""
+    """The time of this rank, and what it might be for being added up in another order; endless where none is [s]."""
+    if len(times) < rank:
+        return np.inf
     return float(np.partition(times, rank - 1)[rank - 1]) * (1 + ROUNDING)
