@@ -6,7 +6,7 @@ it. Leaving a source out refits the calibrated constants from their priors on ev
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,7 +14,7 @@ import numpy as np
 import tomli
 from numpy.typing import NDArray
 
-from app.catalog.estimate import Estimate
+from app.catalog.estimate import N_DRAWS, Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import TYPICAL, Sampling
 from app.formulas.arrays import Array
@@ -50,6 +50,8 @@ SIGMA = 0.08
 """Scatter of operating points about a good model, on the logarithm; beyond twice this a row pulls linearly."""
 EVERY = 4
 """Of so many draws one makes the bands of a report, the typical values among them: of all they would take seconds."""
+AT_ONCE = 8
+"""Draws of all rows that are worked out together."""
 FIRST_TOKEN_WEIGHT = 0.35
 """Residuals of the first token count so much: it scatters by 50 % where the same configuration is measured again."""
 NOT_OF_ALL = ("correction", "tuning", "plain_compute")
@@ -263,7 +265,7 @@ def predictions(rows: Sequence[ServingRow], catalog: Catalog, leave_one_out: boo
         for name, logs in left_out(fitted, fit(fitted, np.ones(len(fitted.rows), bool))).items():
             if (sources == name).any():
                 typical = np.where(sources == name, figures(data.steady(reading(logs)), data), typical)
-    drawn = figures(data.steady(lambda estimate: estimate.draws()[::EVERY, None]), data)
+    drawn = drawn_figures(data)
     bands = []
     for kind, name in enumerate(("time_per_token", "first_token", "throughput")):
         errors = np.array([residual(name, row_setting, catalog) for row_setting in data.settings])
@@ -283,6 +285,17 @@ def figures(state: SteadyState, data: Points) -> Floats:
     lead = np.broadcast_shapes(*(part.shape[:-1] for part in several))
     values = np.stack([np.broadcast_to(part, (*lead, count)) for part in several])
     return values[:, 0] if lead == (1,) else values
+
+
+def drawn_figures(data: Points) -> Floats:
+    """The same with draws of the constants, the second axis: so many at a time that they need little memory."""
+    draws = np.arange(0, N_DRAWS, EVERY)
+    pieces = np.array_split(draws, -(-len(draws) // AT_ONCE))
+    return np.concatenate([figures(data.steady(partial(_draws_of, piece)), data) for piece in pieces], axis=1)
+
+
+def _draws_of(draws: NDArray[np.intp], estimate: Estimate) -> Floats:
+    return estimate.draws()[draws, None]
 
 
 def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[str, Any]:

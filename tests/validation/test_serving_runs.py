@@ -2,10 +2,12 @@
 
 import csv
 import json
+import tracemalloc
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from app.catalog.load import load_catalog
@@ -54,6 +56,20 @@ def test_errors_on_the_core_rows_stay_small(report: dict) -> None:
     assert core["throughput"]["median"] < 0.11
     assert core["ttft"]["median"] < 0.26
     assert set(core["tpot"]["by_engine"]) == {"vllm", "sglang", "tensorrt-llm"}
+
+
+def test_draws_of_all_rows_take_little_memory_and_are_those_of_each_row() -> None:
+    # 2,037 rows with 65 draws each are 1 MB, of which the formulas of serving have a hundred at once.
+    rows = [row for row in serving_rows.read(serving_rows.MEASUREMENTS, CATALOG)[0] if row.layout]
+    data, few = (serving_runs.points(some, CATALOG) for some in (rows, rows[-3:]))
+    tracemalloc.start()
+    try:
+        drawn = serving_runs.drawn_figures(data)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 30e6
+    assert np.array_equal(drawn[..., -3:], serving_runs.drawn_figures(few), equal_nan=True)
 
 
 def test_choices_by_prediction_lose_little_and_keep_most_limits(report: dict) -> None:

@@ -4,6 +4,7 @@ The floor is a grid of racks. A unit's nodes fill racks side by side, its leaves
 cores stand beside the leaves in the middle of the hall. A cable goes up to the tray, along the racks, and down.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
@@ -21,6 +22,8 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 MOST_RUNS = 2**18
 """Beyond so many links of a level, every bundle takes the length of the link in its middle."""
+MOST_DEALT = 2**16
+"""Pairs of racks whose links are counted together."""
 
 
 @dataclass(frozen=True)
@@ -454,12 +457,23 @@ class Cabling:
             size, width, last: boxes of a group and switches above it, and those above the last group.
         """
         group = below.first // size
-        group_width = np.where(group == group[-1], last, width)[:, None]
+        widths = np.where(group == group[-1], last, width)
+        at_once = max(MOST_DEALT * self.switches_per_rack // max(width, last), 1)
+        total: Counter[float] = Counter()
+        for begin in range(0, len(group), at_once):
+            some = slice(begin, begin + at_once)
+            total.update(self._dealt(below.at(some), above, up, size, width, widths[some, None]))
+        return dict(sorted(total.items()))
+
+    def _dealt(
+        self, below: "Runs", above: "Runs", up: int, size: int, width: int, group_width: Integers
+    ) -> dict[float, int]:
+        """The same of some runs of boxes, whose groups have so many switches above them."""
         start = (below.first % size * up)[:, None] % group_width
         links = (below.boxes * up)[:, None]
         end = start + links % group_width
         # Only the racks that a group's own switches stand in: with many groups they are few of all.
-        begin, most = (group * width)[:, None], max(width, last)
+        begin, most = (below.first // size * width)[:, None], int(group_width.max())
         rack = begin // self.switches_per_rack + np.arange(-(-most // self.switches_per_rack) + 1)
         run = np.minimum(rack, len(above.first) - 1)
         low = above.first[run] - begin
@@ -579,6 +593,10 @@ class Runs(NamedTuple):
     first: Integers
     boxes: Integers
     rack: Integers
+
+    def at(self, some: slice) -> "Runs":
+        """Some of them."""
+        return Runs(*(column[some] for column in self))
 
 
 def _network_rack(centre: Any, index: Any, switches: Any, per_rack: int) -> Any:
