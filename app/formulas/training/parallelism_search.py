@@ -810,14 +810,15 @@ def _frugal(search: Search, grid: _Grid, states: Numbers, activity: Numbers) -> 
 
 
 _Enumerated = tuple[_Grid, Numbers, Numbers]
-MOST_KEPT = 40_000_000
+MOST_KEPT = 32_000_000
 """Bytes of enumerations that are kept: those of a batch that much divides, such as 720,720, take 3 to 6 MB each."""
 
 
 def _bytes_of(made: _Enumerated) -> int:
-    """What the runs of an enumeration take: their columns and places, and the memory of their activations [B]."""
-    grid, _, activity = made
-    return sum(column.nbytes for column in (*grid.runs.values(), grid.group, grid.cell, activity))
+    """What an enumeration takes [B]."""
+    grid, states, activity = made
+    columns = (*grid.runs.values(), *grid.cells.values(), *grid.kept.values(), grid.group, grid.cell)
+    return sum(table.nbytes for table in (*columns, grid.open, grid.sharding, states, activity))
 
 
 class _Enumerations:
