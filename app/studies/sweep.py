@@ -48,6 +48,11 @@ def _serves(grid: Mapping[str, Any]) -> bool:
     )
 
 
+def _each_once(names: list[str]) -> list[str]:
+    """The names of a list, in its order: a row has each once."""
+    return list(dict.fromkeys(names))
+
+
 def _in_a_list(names: Any) -> Any:
     """A list that was read as a tuple, as bodies of requests are."""
     return list(names) if isinstance(names, tuple) else names
@@ -65,14 +70,17 @@ class Grid(BaseModel):
         description="For each field to vary, its values.", min_length=1, max_length=12
     )
 
-    results: Annotated[list[Annotated[str, AfterValidator(result_name)]], FailFast(), BeforeValidator(_in_a_list)] = (
-        Field(
-            default_factory=lambda grid: list(SERVED if _serves(grid) else RESULTS),
-            json_schema_extra={"default": list(RESULTS)},
-            description="The results in each row, by their names in a plan: typical values in base units, or words.",
-            min_length=1,
-            max_length=200,
-        )
+    results: Annotated[
+        list[Annotated[str, AfterValidator(result_name)]],
+        FailFast(),
+        AfterValidator(_each_once),
+        BeforeValidator(_in_a_list),
+    ] = Field(
+        default_factory=lambda grid: list(SERVED if _serves(grid) else RESULTS),
+        json_schema_extra={"default": list(RESULTS)},
+        description="The results in each row, by their names in a plan: typical values in base units, or words.",
+        min_length=1,
+        max_length=200,
     )
 
     def points(self) -> int:

@@ -199,6 +199,15 @@ def test_a_sweep_is_csv_for_a_spreadsheet(client: TestClient) -> None:
         assert dict(zip(heading, row, strict=True)) == {name: str(value) for name, value in other.items()}
 
 
+def test_a_result_that_is_asked_for_twice_is_one_column(client: TestClient) -> None:
+    asked = {"grid": {"gpus": [64]}, "results": ["fabric.power", "costs.capital", "fabric.power"]}
+    answer = client.post(f"{API}/sweep", json=asked, headers={"accept": "text/csv"})
+    heading, row = csv.reader(answer.text.splitlines())
+    assert heading == ["gpus", "fabric.power", "costs.capital", "error"]
+    (written,) = [json.loads(line) for line in client.post(f"{API}/sweep", json=asked).text.splitlines()]
+    assert dict(zip(heading, row, strict=True)) == {name: str(value) for name, value in written.items()}
+
+
 def test_a_sweep_says_where_a_point_has_no_answer(client: TestClient) -> None:
     answer = client.post(f"{API}/sweep", json={"base": {"model": "llama-3-405b"}, "grid": {"gpus": [8, 1024]}})
     few, many = (json.loads(line) for line in answer.text.splitlines())
