@@ -59,6 +59,15 @@ def figures(kind: type) -> Mapping[str, Declaration]:
     return {name: said for name, said, hint in _declared(kind) if is_quantity(hint) or _alternatives(hint) <= SINGLE}
 
 
+@cache
+def types(kind: type) -> Mapping[str, type]:
+    """The type of each of these figures; of a quantity that of its typical value."""
+    hints = {name: hint for name, _, hint in _declared(kind)}
+    return {
+        name: float if is_quantity(hints[name]) else next(iter(_alternatives(hints[name]))) for name in figures(kind)
+    }
+
+
 SINGLE = frozenset({int, float, bool, str})
 
 

@@ -5,9 +5,7 @@ anything.
 """
 
 import asyncio
-import csv
-import io
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice, product
 from math import prod
@@ -22,18 +20,18 @@ from app.catalog.load import Catalog
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
-from app.report.files import safe
 from app.studies.network_costs import CostQuestion
 from app.studies.own_sweep import CalibrateQuestion
 from app.studies.serving_sizing import ServeSizeQuestion
 from app.studies.sizing import Question
-from app.studies.sweep import Grid, columns, row, sweep
-from app.web import answers, catalog_lists, cursors, problems, requests
+from app.studies.sweep import Grid, row, sweep
+from app.web import answers, catalog_lists, cursors, problems, requests, row_formats
 from app.web.answer_schemas import Schema
 from app.web.heavy_queue import LIGHT_PAIRS, LIGHT_VALUES, HeavyQueue, Stopped, compute, is_heavy, quick
 from app.web.openapi import MOST_PAIRS, MOST_VALUES, Operation
 from app.web.problems import FieldProblem, ProblemError
-from app.web.responses import CSV, JSON, PageCache, not_modified, reply, to_json
+from app.web.responses import JSON, PageCache, not_modified, reply, to_json
+from app.web.row_formats import ARROW, NDJSON, RowFormat, Rows
 from app.web.selection import PARTS, Selection, selection
 from app.web.settings import Settings
 
@@ -274,7 +272,10 @@ async def serve_size(request: Request) -> Response:
 
 
 async def sweep_grid(request: Request) -> Response:
-    """One row for each point of a grid over any fields, as NDJSON, or as CSV for who accepts text/csv.
+    """One row for each point of a grid over any fields, as NDJSON; as CSV or as an Arrow stream for who accepts these.
+
+    `Accept: text/csv` is for spreadsheets, `Accept: application/vnd.apache.arrow.stream` for data frames: each column
+    has one type, its `unit` in the schema, and null where there is nothing.
 
     A sweep that takes longer than one request may, or has more points, is cut off: its last row says so in `error`,
     and names the `cursor` that asks for the rest. Where the connection broke, that is the header `x-sweep-cursor`, to
@@ -302,8 +303,7 @@ async def sweep_grid(request: Request) -> Response:
         "x-catalog-version": loaded.version,
         "x-sweep-cursor": cursors.written(begin, _swept(grid), loaded),
     }
-    as_csv = "text/csv" in request.headers.get("accept", "")
-    kind = CSV if as_csv else "application/x-ndjson"
+    kind, rows_as = row_formats.accepted(request.headers.get("accept", ""), grid)
     batches = _counted(request, _batches(first, rows, request.app.state.heavy_queue, until))
 
     def rest(done: int) -> Rows:
@@ -311,11 +311,7 @@ async def sweep_grid(request: Request) -> Response:
         request.app.state.metrics.cut_off.labels("sweep").inc(len(last))
         return last
 
-    lines = _lines(columns(grid), batches, rest, as_csv)
-    return StreamingResponse(lines, headers=headers, media_type=kind)
-
-
-Rows = list[dict[str, Any]]
+    return StreamingResponse(_written_rows(rows_as, batches, rest), headers=headers, media_type=kind)
 
 
 def _swept(grid: Grid) -> list[object]:
@@ -360,18 +356,18 @@ async def _counted(request: Request, batches: AsyncIterator[Rows]) -> AsyncItera
         yield batch
 
 
-async def _lines(
-    names: list[str], batches: AsyncIterator[Rows], rest: Callable[[int], Rows], as_csv: bool
+async def _written_rows(
+    rows_as: RowFormat, batches: AsyncIterator[Rows], rest: Callable[[int], Rows]
 ) -> AsyncIterator[bytes]:
     """The rows of a sweep as they are written, with a last one that says where it was cut off."""
     done = 0
-    if as_csv:
-        yield _csv_line(names)
     async for batch in batches:
         done += len(batch)
-        yield b"".join(_csv_line(list(record.values())) if as_csv else to_json(record) + b"\n" for record in batch)
-    for last in rest(done):
-        yield _csv_line([last[name] for name in names]) if as_csv else to_json(last) + b"\n"
+        yield rows_as.batch(batch)
+    if last := rest(done):
+        yield rows_as.batch(last)
+    if end := rows_as.end():
+        yield end
 
 
 def _rest(grid: Grid, loaded: Catalog, settings: Settings, begin: int, done: int) -> Rows:
@@ -400,12 +396,6 @@ def _batch(rows: Iterator[dict[str, Any]], until: float) -> Rows:
     return batch
 
 
-def _csv_line(cells: Sequence[object]) -> bytes:
-    line = io.StringIO()
-    csv.writer(line).writerow(["" if cell is None else safe(cell) for cell in cells])
-    return line.getvalue().encode()
-
-
 # Accuracy ------------------------------------------------------------------------------------------------------------
 
 
@@ -431,7 +421,7 @@ async def get_accuracy(request: Request) -> Response:
 
 TEXT: Schema = {"schema": {"type": "string"}}
 ROWS: Mapping[str, Schema] = {
-    "application/x-ndjson": TEXT
+    NDJSON: TEXT
     | {
         "example": '{"gpus":512,"costs.capital":32800000.0,"error":""}\n',
         "x-row": {
@@ -441,6 +431,7 @@ ROWS: Mapping[str, Schema] = {
         },
     },
     "text/csv": TEXT | {"example": "gpus,costs.capital,error\r\n512,32800000.0,\r\n"},
+    ARROW: {"schema": {"type": "string", "format": "binary", "description": "The same columns, as record batches."}},
 }
 CATALOG_ROWS: Mapping[str, Schema] = {
     "text/csv": TEXT | {"example": "key,name,year,ports\r\nsn5600,SN5600,2023,64\r\n"},

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import jsonschema
+import nanoarrow
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -28,6 +29,7 @@ from app.studies.sizing import Question
 from app.web import api, field_examples, openapi
 from app.web import settings as web_settings
 from app.web.application import create_app
+from app.web.row_formats import ARROW
 
 API = "/api/v1"
 OPENAPI = Path(__file__).parent / "openapi.json"
@@ -197,6 +199,16 @@ def test_a_sweep_is_csv_for_a_spreadsheet(client: TestClient) -> None:
     written = [json.loads(line) for line in client.post(f"{API}/sweep", json=GRID).text.splitlines()]
     for row, other in zip(rows, written, strict=True):
         assert dict(zip(heading, row, strict=True)) == {name: str(value) for name, value in other.items()}
+
+
+def test_a_sweep_is_an_arrow_stream_for_a_data_frame(client: TestClient) -> None:
+    answer = client.post(f"{API}/sweep", json=GRID, headers={"accept": ARROW})
+    assert answer.headers["content-type"] == ARROW
+    written = [json.loads(line) for line in client.post(f"{API}/sweep", json=GRID).text.splitlines()]
+    read = nanoarrow.ArrayStream.from_readable(answer.content).read_all()
+    assert list(read.to_pylist()) == written
+    offered = client.get("/openapi.json").json()["paths"][f"{API}/sweep"]["post"]["responses"]["200"]["content"]
+    assert ARROW in offered
 
 
 def test_a_result_that_is_asked_for_twice_is_one_column(client: TestClient) -> None:

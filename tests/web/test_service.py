@@ -1,6 +1,7 @@
 """The service as its operators see it: probes, limits, logs, headers, start and stop."""
 
 import asyncio
+import csv
 import gzip
 import html
 import itertools
@@ -18,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import nanoarrow
 import pytest
 from starlette.testclient import TestClient
 
@@ -26,6 +28,7 @@ from app.plan.scenario import Scenario
 from app.web import answers, assets, heavy_queue, settings
 from app.web.application import create_app
 from app.web.problems import ProblemError
+from app.web.row_formats import ARROW
 from app.web.server import serve
 from tests.conftest import PATIENCE, Server
 
@@ -209,6 +212,20 @@ def test_a_sweep_is_cut_off_at_the_most_points_and_says_so() -> None:
     assert [one["gpus"] for one in rows] == [*range(8, 88, 8), None]
     assert rows[-1]["error"].startswith("Cut off at the most points of one request: 10 of 11 points are above.")
     assert len(whole.text.splitlines()) == 10
+
+
+@pytest.mark.parametrize("kind", ["text/csv", ARROW])
+def test_the_last_row_of_a_table_says_where_a_sweep_was_cut_off(kind: str) -> None:
+    with made(max_sweep_points=2) as small:
+        asked = {"grid": {"gpus": [8, 16, 24]}, "results": ["costs.capital"]}
+        answer = small.post("/api/v1/sweep", json=asked, headers={"accept": kind})
+    if kind == ARROW:
+        last = [*nanoarrow.ArrayStream.from_readable(answer.content).read_all().to_pylist()][-1]
+        assert (last["gpus"], last["costs.capital"]) == (None, None)
+    else:
+        last = [*csv.DictReader(answer.text.splitlines())][-1]
+        assert (last["gpus"], last["costs.capital"]) == ("", "")
+    assert "Ask for the rest with “cursor”: “2-" in last["error"]
 
 
 GOES_ON = {"grid": {"gpus": [64, 128, 256], "price_node": [2e5, 3e5], "planes": [1, 2]}}

@@ -1,0 +1,89 @@
+"""Rows of a sweep as an Arrow stream: columns of one type each, which data frames take over without reading any text.
+
+Apache Arrow, "Serialization and interprocess communication (IPC)", IPC streaming format.
+"""
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import nanoarrow
+import orjson
+from nanoarrow.ipc import StreamWriter
+
+from app.plan.declarations import figures, types
+from app.plan.result import Plan
+from app.studies.sweep import Grid, columns
+
+TYPES = {bool: nanoarrow.Type.BOOL, int: nanoarrow.Type.INT64, float: nanoarrow.Type.DOUBLE, str: nanoarrow.Type.STRING}
+LARGEST = 2**63 - 1
+"""Of whole numbers [1]; columns with larger ones are of floats."""
+
+
+class ArrowStream:
+    """Rows of a sweep, written some at a time."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.types = column_types(grid)
+        self.schema = nanoarrow.struct({name: _field(name, kind) for name, kind in self.types.items()}, nullable=False)
+        self.file = io.BytesIO()
+        self.writer = StreamWriter.from_writable(self.file)
+
+    def batch(self, rows: Sequence[Mapping[str, Any]]) -> bytes:
+        """Some rows, below the schema where they are the first."""
+        children = [
+            nanoarrow.c_array(cells(kind, (row[name] for row in rows)), nanoarrow.Schema(TYPES[kind]))
+            for name, kind in self.types.items()
+        ]
+        self.writer.write_stream(nanoarrow.c_array_from_buffers(self.schema, len(rows), [None], children=children))
+        return self._written()
+
+    def end(self) -> bytes:
+        """What says that no more rows come."""
+        self.writer.close()
+        return self._written()
+
+    def _written(self) -> bytes:
+        written = self.file.getvalue()
+        self.file.seek(0)
+        self.file.truncate()
+        return written
+
+
+def column_types(grid: Grid) -> dict[str, type]:
+    """What each column of a sweep's rows holds."""
+    known = {**types(Plan), **{name: type_of(values) for name, values in grid.grid.items()}}
+    return {name: known.get(name, str) for name in columns(grid)}
+
+
+def type_of(values: Iterable[Any]) -> type:
+    """The one type of some values, null apart; of several, text.
+
+    >>> type_of([8, None]), type_of([8, 1.5]), type_of([2**63]), type_of([8, "8 k"]), type_of([True, 1])
+    (<class 'int'>, <class 'float'>, <class 'float'>, <class 'str'>, <class 'str'>)
+    """
+    given = [value for value in values if value is not None]
+    kinds = {*map(type, given)}
+    if kinds == {int, float} or (kinds == {int} and max(map(abs, given)) > LARGEST):
+        return float
+    return kinds.pop() if len(kinds) == 1 and kinds <= TYPES.keys() else str
+
+
+def cells(kind: type, values: Iterable[Any]) -> list[Any]:
+    """Values as a column of a type has them: what is no number is null, and what is no text is written as JSON.
+
+    >>> cells(float, [8, None, float("inf")]), cells(str, ["8 k", 8, None])
+    ([8.0, None, None], ['8 k', '8', None])
+    """
+    if kind is float:
+        return [float(value) if value is not None and isfinite(value) else None for value in values]
+    if kind is str:
+        return [value if isinstance(value, str | None) else orjson.dumps(value).decode() for value in values]
+    return [None if value is None else kind(value) for value in values]
+
+
+def _field(name: str, kind: type) -> nanoarrow.Schema:
+    """A column, with the unit that its result declares."""
+    declared = figures(Plan).get(name)
+    return nanoarrow.Schema(TYPES[kind], metadata={"unit": declared.unit} if declared and declared.unit else None)

@@ -1,0 +1,55 @@
+"""Sweeps as Arrow streams: read again, they are the rows."""
+
+from typing import Any
+
+import nanoarrow
+import pytest
+
+from app import Grid, load_catalog, sweep
+from app.plan.declarations import figures, types
+from app.plan.result import Plan
+from app.report.arrow_stream import TYPES, ArrowStream
+
+CATALOG = load_catalog()
+TRAINED = [name for name in figures(Plan) if not name.startswith("serving.")]
+GRID = {
+    "gpus": [64, 8],
+    "scale_out": ["infiniband-ndr", "roce-400"],
+    "oversubscription": [1, 1.5],
+    "tuned": [True, None],
+}
+
+
+def written(grid: Grid, rows: list[dict[str, Any]], at_once: int) -> nanoarrow.Array:
+    """Rows as a stream, so many at a time, read again."""
+    stream = ArrowStream(grid)
+    batches = [stream.batch(rows[begin : begin + at_once]) for begin in range(0, len(rows), at_once)]
+    return nanoarrow.ArrayStream.from_readable(b"".join([*batches, stream.end()])).read_all()
+
+
+@pytest.mark.parametrize(("asked", "results"), [(GRID, None), ({"gpus": [64, 8]}, TRAINED[:200])])
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_a_stream_has_the_rows_of_the_sweep(asked: dict, results: list[str] | None, at_once: int) -> None:
+    """On 8 GPUs the model has no room, so that some results are null."""
+    grid = Grid(base={"model": "llama-3-70b"}, grid=asked, **({"results": results} if results else {}))
+    rows = list(sweep(grid, CATALOG))
+    read = written(grid, rows, at_once)
+    assert list(read.to_pylist()) == rows
+    assert any(value is None for value in rows[-1].values())
+    fields = {field.name: field for field in read.schema.fields}
+    assert list(fields) == list(rows[0])
+    assert fields["training.step_time"].metadata[b"unit"] == b"s"
+    for name in grid.results:
+        assert fields[name].type == TYPES[types(Plan)[name]], name
+    assert fields["gpus"].type == nanoarrow.Type.INT64
+
+
+def test_values_of_several_kinds_are_text() -> None:
+    grid = Grid(grid={"message": ["1 MiB", 2e6, None]}, results=["all_reduce.time"])
+    rows = list(sweep(grid, CATALOG))
+    assert [row["message"] for row in written(grid, rows, 10).to_pylist()] == ["1 MiB", "2000000.0", None]
+
+
+def test_every_figure_has_one_type() -> None:
+    assert types(Plan).keys() == figures(Plan).keys()
+    assert {*types(Plan).values()} == {bool, float, int, str}
