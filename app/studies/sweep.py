@@ -90,7 +90,9 @@ class Grid(BaseModel):
 
 FIRST, MOST = 8, 4096
 """Points that are worked out together: in the beginning, and at most."""
-AT_ONCE = 0.1
+GROWTH = 4
+"""How many times as many as those before they are at most."""
+AT_ONCE = 0.25
 """Processor time that they are to take [s]."""
 
 
@@ -116,7 +118,7 @@ def sweep(grid: Grid, catalog: Catalog, first: int = 0) -> Iterator[dict[str, An
         begin = thread_time()
         answered = together.of(np.array(several))
         took = thread_time() - begin
-        size = min(max(int(size * AT_ONCE / max(took, AT_ONCE / 1000)), 1), 2 * size, MOST)
+        size = min(max(int(size * AT_ONCE / max(took, AT_ONCE / 1000)), 1), GROWTH * size, MOST)
         names = columns(grid)
         given = (
             [values[point[place]] for point in several] for place, values in enumerate(grid.grid.values())
