@@ -448,20 +448,25 @@ def accuracy_tables(
 def serving_tables(report: Report, left_out: Report) -> dict[str, Table]:
     """The errors of serving: on sources that the fit had not seen, on those that it had, by group."""
     core, best = left_out["core"], left_out["best_configuration"]
-    names = {"tpot": "Time per token", "throughput": "Largest throughput", "ttft": "Time to first token"}
     error_tables = (
         _errors(
             "serving_left_out",
             "Operating points of sources left out of the fit",
-            {title: core[name] for name, title in names.items()}
+            {title: core[name] for name, title in POINTS.items()}
             | {f"Best configuration of MLPerf, {name}, never fitted": errors for name, errors in best.items()},
+        ),
+        _unseen(
+            "unseen_serving",
+            "Operating points of an engine, a GPU or a model that nobody measured",
+            left_out["unseen"],
+            POINTS,
         ),
         _errors("serving_left_out_by_source", "Time per token by source, left out", core["tpot"]["by_source"]),
         _errors(
             "serving",
             "Operating points",
-            {title: report["core"][name] for name, title in names.items()}
-            | {f"{title}, queues and pools apart": report["stress"][name] for name, title in names.items()},
+            {title: report["core"][name] for name, title in POINTS.items()}
+            | {f"{title}, queues and pools apart": report["stress"][name] for name, title in POINTS.items()},
         ),
         _errors("serving_by_engine", "Time per token by engine", report["core"]["tpot"]["by_engine"]),
         _errors("serving_by_gpu", "Time per token by GPU", report["core"]["tpot"]["by_gpu"]),
@@ -521,6 +526,21 @@ def _ledger(scores: Sequence[Report]) -> Table:
     return _errors("ledger", "New sources, scored before any constant was fitted to them", groups)
 
 
+NEVER_SEEN = {"gpu": "a GPU", "stack": "a stack", "engine": "an engine", "model": "a model"}
+STEPS = {"dense": "Dense models", "moe": "Mixtures of experts"}
+POINTS = {"tpot": "Time per token", "throughput": "Largest throughput", "ttft": "Time to first token"}
+
+
+def _unseen(key: str, title: str, unseen: Report, names: Mapping[str, str]) -> Table:
+    """Errors on what a fit had seen no row of, by what it is and what was predicted."""
+    groups = {
+        f"{names[name]}, {words} never seen": unseen[kind][name]
+        for kind, words in NEVER_SEEN.items()
+        for name in unseen.get(kind, ())
+    }
+    return _errors(key, title, groups)
+
+
 LEFT_OUT_BY = {
     "by_group": "Training steps by source",
     "by_stack": "Training steps by software",
@@ -565,6 +585,9 @@ def _left_out(collectives: Report, training: Report) -> Iterator[Table]:
             "Dense, one vote a cluster of rows": training["dense_clusters"],
             "Experts, one vote a cluster of rows": training["moe_clusters"],
         },
+    )
+    yield _unseen(
+        "unseen_training", "Training steps on a GPU, a stack or a model that nobody measured", training["unseen"], STEPS
     )
     for key, words in LEFT_OUT_BY.items():
         table = _by_source if key == "by_group" else _errors

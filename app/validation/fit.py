@@ -268,7 +268,7 @@ def write_left_out_serving(catalog: Catalog) -> None:
     body = {
         "made": date.today().isoformat(),
         "catalog_version": catalog.version,
-        **{name: errors[name] for name in ("core", "best_configuration", "decisions")},
+        **{name: errors[name] for name in ("core", "best_configuration", "decisions", "unseen")},
     }
     serving_runs.LEFT_OUT.write_text(json.dumps(body, indent=1) + "\n")
 
@@ -279,7 +279,7 @@ MEASUREMENTS = Path(__file__).parent / "measurements"
 STEP_ERRORS = (
     "overall", "identified", "dense", "moe", "dense_clusters", "moe_clusters", "sources",
     "others_ranges", "others_ranges_dense", "others_ranges_moe", "others_ranges_sources",
-    "by_group", "by_stack", "by_gpu", "by_regime", "moe_by_regime", "moe_by_routing",
+    "by_group", "by_stack", "by_gpu", "by_regime", "moe_by_regime", "moe_by_routing", "unseen",
 )  # fmt: skip
 """What is kept of the errors of steps whose source was left out."""
 

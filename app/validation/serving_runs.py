@@ -40,7 +40,7 @@ from app.plan.serving.serving_search import limits_of, try_all, up_to_limits
 from app.units import parse
 from app.validation.least_squares import robust_fit
 from app.validation.serving_rows import MEASUREMENTS, TIERS, ServingRow, read
-from app.validation.statistics import Statistics, grouped, statistics, table
+from app.validation.statistics import Statistics, grouped, never_seen, statistics, table
 
 __all__ = ["MEASUREMENTS", "read"]
 
@@ -230,10 +230,20 @@ def fit(data: Points, keep: NDArray[np.bool_], start: Floats | None = None, step
     return robust_fit(residuals(data), (centre, spread), twice, SIGMA, begin, steps, damping=1e-2, enough=1e-2)
 
 
-def left_out(data: Points, whole: Floats) -> dict[str, Floats]:
-    """The fit without each source in turn."""
-    sources = np.array([row.source for row in data.rows])
-    return {name: fit(data, sources != name, whole, steps=8) for name in dict.fromkeys(sources)}
+KINDS: Mapping[str, Callable[[ServingRow], str]] = {
+    "source": lambda row: row.source,
+    "engine": lambda row: row.engine,
+    "gpu": lambda row: row.question.gpu,
+    "model": lambda row: str(row.question.model),
+}
+"""What can be left out of a fit, each in turn."""
+UNSEEN = tuple(kind for kind in KINDS if kind != "source")
+
+
+def left_out(data: Points, whole: Floats, kind: str = "source") -> dict[str, Floats]:
+    """The fit without each source in turn, or without each of another of `KINDS`."""
+    names = np.array([KINDS[kind](row) for row in data.rows])
+    return {name: fit(data, names != name, whole, steps=8) for name in dict.fromkeys(names)}
 
 
 # Report --------------------------------------------------------------------------------------------------------------
@@ -251,8 +261,12 @@ class ServingPrediction:
     throughput: tuple[float, float, float]
 
 
-def predictions(rows: Sequence[ServingRow], catalog: Catalog, leave_one_out: bool) -> list[ServingPrediction]:
-    """Every row that states its layout, predicted with its band."""
+def predictions(
+    rows: Sequence[ServingRow], catalog: Catalog, leave_one_out: bool, kind: str = "source"
+) -> list[ServingPrediction]:
+    """Every row that states its layout, predicted with its band; each source, or other of `KINDS`, by a fit without it
+    where so wished.
+    """
     stated = [row for row in rows if row.layout]
     if not stated:
         return []
@@ -261,17 +275,17 @@ def predictions(rows: Sequence[ServingRow], catalog: Catalog, leave_one_out: boo
     if leave_one_out:
         published, _ = read(MEASUREMENTS, catalog)
         fitted = points([row for row in published if row.layout and row.tier == "core"], catalog)
-        sources = np.array([row.source for row in stated])
-        for name, logs in left_out(fitted, fit(fitted, np.ones(len(fitted.rows), bool))).items():
-            if (sources == name).any():
-                typical = np.where(sources == name, figures(data.steady(reading(logs)), data), typical)
+        names = np.array([KINDS[kind](row) for row in stated])
+        for name, logs in left_out(fitted, fit(fitted, np.ones(len(fitted.rows), bool)), kind).items():
+            if (names == name).any():
+                typical = np.where(names == name, figures(data.steady(reading(logs)), data), typical)
     drawn = drawn_figures(data)
     bands = []
-    for kind, name in enumerate(("time_per_token", "first_token", "throughput")):
+    for place, name in enumerate(("time_per_token", "first_token", "throughput")):
         errors = np.array([residual(name, row_setting, catalog) for row_setting in data.settings])
-        low, high = interval(drawn[kind].T, errors)
-        scale = typical[kind] / drawn[kind][0]
-        bands.append(np.stack([typical[kind], low * scale, high * scale], axis=1).tolist())
+        low, high = interval(drawn[place].T, errors)
+        scale = typical[place] / drawn[place][0]
+        bands.append(np.stack([typical[place], low * scale, high * scale], axis=1).tolist())
     return [
         ServingPrediction(row, row_setting.family, tuple(token), tuple(first), tuple(rate))
         for row, row_setting, token, first, rate in zip(stated, data.settings, *bands, strict=True)
@@ -302,9 +316,20 @@ def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[st
     """Predict every row of a file and say how far off, by tier and by group."""
     rows, skipped = read(path, catalog)
     predicted = predictions(rows, catalog, leave_one_out)
+    further = {"unseen": unseen(rows, catalog)} if leave_one_out else {}
     return summary(predicted, skipped, leave_one_out) | {
-        "best_configuration": best_configuration([row for row in rows if row.searched], catalog)
+        "best_configuration": best_configuration([row for row in rows if row.searched], catalog),
+        **further,
     }
+
+
+def unseen(rows: Sequence[ServingRow], catalog: Catalog) -> dict[str, dict[str, Statistics]]:
+    """Errors on core rows of each engine, GPU and model by a fit that saw none of it: what to expect of another."""
+    errors = {}
+    for kind in UNSEEN:
+        core = [p for p in predictions(rows, catalog, True, kind) if p.row.tier == "core"]
+        errors[kind] = {name: score(several) for name, several in compared(core).items()}
+    return errors
 
 
 def summary(
@@ -322,19 +347,24 @@ def summary(
 
 def tier_report(predicted: Sequence[ServingPrediction]) -> dict[str, Any]:
     """How far off a tier's rows are: time per token, throughput at its maximum, time to first token."""
-    return {
-        "tpot": by_group([(p, p.row.time_per_token, p.time_per_token) for p in predicted]),
-        "throughput": by_group([(p, p.row.throughput, p.throughput) for p in predicted if p.row.offline]),
-        "ttft": by_group([(p, p.row.first_token, p.first_token) for p in predicted]),
-    }
+    return {name: by_group(several) for name, several in compared(predicted).items()}
 
 
 Compared = tuple[ServingPrediction, float, tuple[float, float, float]]
 
 
+def compared(predicted: Sequence[ServingPrediction]) -> dict[str, list[Compared]]:
+    """What was measured of rows, each beside its prediction."""
+    several: dict[str, list[Compared]] = {
+        "tpot": [(p, p.row.time_per_token, p.time_per_token) for p in predicted],
+        "throughput": [(p, p.row.throughput, p.throughput) for p in predicted if p.row.offline],
+        "ttft": [(p, p.row.first_token, p.first_token) for p in predicted],
+    }
+    return {name: [beside for beside in comparisons if beside[1] > 0] for name, comparisons in several.items()}
+
+
 def by_group(comparisons: Sequence[Compared]) -> dict[str, Any]:
     """Statistics of what was measured, overall and by source, engine, GPU, model and family of models."""
-    stated = [compared for compared in comparisons if compared[1] > 0]
     keys: dict[str, Callable[[Compared], str]] = {
         "by_source": lambda compared: compared[0].row.source,
         "by_engine": lambda compared: compared[0].row.engine,
@@ -342,7 +372,7 @@ def by_group(comparisons: Sequence[Compared]) -> dict[str, Any]:
         "by_model": lambda compared: compared[0].row.question.model,
         "by_family": lambda compared: compared[0].family,
     }
-    return score(stated) | {name: grouped(stated, key, score) for name, key in keys.items()}
+    return score(comparisons) | {name: grouped(comparisons, key, score) for name, key in keys.items()}
 
 
 def score(comparisons: Sequence[Compared]) -> Statistics:
@@ -467,6 +497,8 @@ def text(report: Mapping[str, Any]) -> str:
         parts.append(table({name: report[tier][name] for name in ("tpot", "throughput", "ttft")}, tier))
     for name in ("by_source", "by_engine", "by_gpu", "by_model", "by_family"):
         parts.append(table(report["core"]["tpot"][name], f"core tpot {name.replace('_', ' ')}"))
+    if report["leave_one_out"]:
+        parts.append(table(never_seen(report["unseen"]), "never seen by the fit"))
     parts.append(table(report["best_configuration"], "best configuration"))
     drawn = report["decisions"]
     for limits, chosen in (("a limit between measured times", drawn), ("a round limit", drawn["round_limits"])):

@@ -88,6 +88,15 @@ def grouped(
     return {name: score(members) for name, members in groups.items()}
 
 
+def never_seen(unseen: Mapping[str, Mapping[str, Statistics]]) -> dict[str, Statistics]:
+    """Groups of what was left out of a fit, by kind, as groups of one table.
+
+    >>> never_seen({"gpu": {"dense": {}, "moe": {}}, "model": {"dense": {}}})
+    {'gpu, dense': {}, 'gpu, moe': {}, 'model, dense': {}}
+    """
+    return {f"{kind}, {name}": group for kind, groups in unseen.items() for name, group in groups.items()}
+
+
 def table(groups: Mapping[str, Statistics], title: str) -> str:
     """Groups as a plain-text table, errors in per cent."""
     width = max([len(title), *(len(name) for name in groups)])

@@ -6,7 +6,7 @@ it. Leaving a source out refits the calibrated constants from their priors on ev
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -30,7 +30,7 @@ from app.plan.job.calibration import Conditions
 from app.plan.scenario import SoftwareRequest
 from app.units import parse
 from app.validation.least_squares import robust_fit
-from app.validation.statistics import Statistics, agrees, grouped, statistics, table
+from app.validation.statistics import Statistics, agrees, grouped, never_seen, statistics, table
 from app.validation.training_rows import MEASUREMENTS, Row, read, setup_of
 
 __all__ = ["MEASUREMENTS", "read"]
@@ -190,11 +190,23 @@ def fit(
     return robust_fit(residuals, (centre, spread), data.weight * keep, SIGMA, begin, steps)
 
 
-def left_out(data: Batch, rows: Sequence[Row], catalog: Catalog) -> dict[str, NDArray[np.float64]]:
-    """The fit without each source in turn."""
-    groups = np.array([row.group for row in rows])
+KINDS: Mapping[str, Callable[[Row], str]] = {
+    "source": lambda row: row.group,
+    "gpu": lambda row: row.scenario().gpu,
+    "stack": lambda row: row.stack,
+    "model": lambda row: row.model,
+}
+"""What can be left out of a fit, each in turn."""
+UNSEEN = tuple(kind for kind in KINDS if kind != "source")
+
+
+def left_out(
+    data: Batch, rows: Sequence[Row], catalog: Catalog, kind: str = "source"
+) -> dict[str, NDArray[np.float64]]:
+    """The fit without each source in turn, or without each of another of `KINDS`."""
+    names = np.array([KINDS[kind](row) for row in rows])
     whole = fit(data, catalog, np.ones(len(rows), bool))
-    return {name: fit(data, catalog, groups != name, whole, steps=6) for name in dict.fromkeys(groups)}
+    return {name: fit(data, catalog, names != name, whole, steps=6) for name in dict.fromkeys(names)}
 
 
 # Report --------------------------------------------------------------------------------------------------------------
@@ -218,17 +230,17 @@ class Prediction:
     refused: bool
 
 
-def predictions(rows: Sequence[Row], catalog: Catalog, leave_one_out: bool) -> list[Prediction]:
-    """Every row predicted, with its band."""
+def predictions(rows: Sequence[Row], catalog: Catalog, leave_one_out: bool, kind: str = "source") -> list[Prediction]:
+    """Every row predicted, with its band; each source, or other of `KINDS`, by a fit without it where so wished."""
     if not rows:
         return []
     data = batch(rows, catalog)
     times = np.exp(data.log_time(typical(catalog)))
     if leave_one_out:
         learn_from = fitted_rows(catalog)
-        fitted = left_out(batch(learn_from, catalog), learn_from, catalog)
+        fitted = left_out(batch(learn_from, catalog), learn_from, catalog, kind)
         for name, constants in fitted.items():
-            mine = np.array([row.group == name for row in rows])
+            mine = np.array([KINDS[kind](row) == name for row in rows])
             if mine.any():
                 times = np.where(mine, np.exp(data.log_time(reading(constants, catalog))).ravel(), times)
     drawn = _drawn(data, catalog)
@@ -414,7 +426,20 @@ def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[st
     rows, skipped = read(path, catalog)
     predicted = predictions(rows, catalog, leave_one_out)
     others = ranges_left_out(predicted, catalog) if leave_one_out else []
-    return summary(predicted, skipped, leave_one_out, others)
+    further = {"unseen": unseen(rows, catalog)} if leave_one_out else {}
+    return summary(predicted, skipped, leave_one_out, others) | further
+
+
+def unseen(rows: Sequence[Row], catalog: Catalog) -> dict[str, dict[str, Statistics]]:
+    """Errors on each GPU, each stack and each model by a fit that saw no row of it: what to expect of another."""
+    errors = {}
+    for kind in UNSEEN:
+        predicted = predictions(rows, catalog, True, kind)
+        errors[kind] = {
+            "dense": _score([p for p in predicted if not p.row.experts]),
+            "moe": _score([p for p in predicted if p.row.experts]),
+        }
+    return errors
 
 
 def summary(
@@ -489,6 +514,7 @@ def text(report: Mapping[str, Any]) -> str:
         if report["leave_one_out"]
         else "",
         table({name: report[name] for name in names}, "step time"),
+        table(never_seen(report["unseen"]), "never seen by the fit") if report["leave_one_out"] else "",
         table(report["by_group"], "source"),
         table(report["by_stack"], "stack"),
         table(report["by_gpu"], "GPU"),

@@ -156,6 +156,15 @@ def test_a_row_of_another_file_needs_little(tmp_path: Path) -> None:
     assert "1 rows predicted" in serving_runs.text(report)
 
 
+@pytest.mark.parametrize("kind", ["engine", "gpu", "model"])
+def test_engines_gpus_and_models_that_nobody_measured_are_predicted_within_the_promise(kind: str) -> None:
+    found = json.loads(serving_runs.LEFT_OUT.read_text())["unseen"][kind]
+    assert found["tpot"]["median"] <= 0.10
+    assert found["tpot"]["p90"] <= 0.30
+    assert found["throughput"]["median"] <= 0.10
+    assert all(0.70 <= group["coverage"] <= 0.90 for group in found.values())
+
+
 def test_sources_left_out_are_predicted_within_the_promised_error_and_band() -> None:
     left_out = json.loads(serving_runs.LEFT_OUT.read_text())
     core, best = left_out["core"], left_out["best_configuration"]

@@ -2,6 +2,7 @@
 
 import csv
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -60,6 +61,23 @@ def test_the_korthikanti_rows():
     fitted = accuracy.report(accuracy.MEASUREMENTS, CATALOG)
     assert fitted["by_group"]["kort22"]["mean"] <= 0.0365
     assert left_out()["by_group"]["kort22"]["mean"] <= 0.06
+
+
+def test_a_gpu_that_was_left_out_has_no_say_in_what_is_predicted_of_it() -> None:
+    # With every H100 three times as slow the fit without them is the same: nothing of them is left from its start.
+    rows = accuracy.fitted_rows(CATALOG)
+    slower = [replace(row, measured=3 * row.measured) if row.question.gpu == "h100-sxm" else row for row in rows]
+    fits = [accuracy.left_out(accuracy.batch(some, CATALOG), some, CATALOG, "gpu") for some in (rows, slower)]
+    assert set(fits[0]) == {row.question.gpu for row in rows}
+    assert np.exp(fits[1]["h100-sxm"]) == pytest.approx(np.exp(fits[0]["h100-sxm"]), rel=0.02)
+
+
+@pytest.mark.parametrize("kind", ["gpu", "stack", "model"])
+def test_gpus_stacks_and_models_that_no_row_was_seen_of_are_predicted_as_well_as_sources(kind: str) -> None:
+    found = left_out()["unseen"][kind]
+    assert found["dense"]["mean"] <= 0.07
+    assert found["moe"]["mean"] <= 0.20
+    assert all(0.75 <= group["coverage"] <= 0.90 for group in found.values())
 
 
 @pytest.mark.parametrize(("group", "least"), [("overall", 0.75), ("identified", 0.75), ("dense", 0.75), ("moe", 0.75)])
