@@ -157,7 +157,13 @@ def kept_bytes(shape: Shape, job: Job, parallelism: Parallelism, software: Softw
 
 
 def activity(
-    shape: Shape, job: Job, parallelism: Parallelism, software: Software, context: Array, fragmentation: Array
+    shape: Shape,
+    job: Job,
+    parallelism: Parallelism,
+    software: Software,
+    context: Array,
+    fragmentation: Array,
+    kept: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Array, Array]:
     """Activations, logits and buffers of the fullest GPU, the second half of its memory.
 
@@ -171,6 +177,7 @@ def activity(
         shape, job, parallelism, software: the model, a step of it, how it is spread, and the stack.
         context: bytes outside the allocator [B].
         fragmentation: share by which reserved memory exceeds allocated memory [1].
+        kept: what a token leaves in a layer, as `kept_bytes` has it, where it is known already [B].
 
     Returns:
         Activations, logits, buffers [B].
@@ -184,10 +191,10 @@ def activity(
     """
     t, p, v = parallelism.tensor, parallelism.pipeline, parallelism.virtual_pipeline
     tokens, micro_batches = parallelism.tokens(job), maximum(parallelism.micro_batches(job), 1)
-    kept, whole = kept_bytes(shape, job, parallelism, software)
+    average, whole = kept or kept_bytes(shape, job, parallelism, software)
     alive = transformer.micro_batches_in_flight(micro_batches, p, v) + parallelism.bidirectional
     deep, _ = parallelism.stage_layers(shape.depth)
-    layers = deep * kept
+    layers = deep * average
     activations: Array = tokens * (alive * layers + parallelism.recompute * whole)
     if any_(job.offload_activations > 0):
         activations = where(job.offload_activations > 0, minimum(activations, tokens * 2 * whole), activations)

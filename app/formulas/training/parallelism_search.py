@@ -269,6 +269,11 @@ class _Space(NamedTuple):
     context: Array
     fragmentation: Array
 
+    @property
+    def of_any_batch(self) -> _Space:
+        """The same whatever the batch."""
+        return self._replace(job=replace(self.job, global_batch=0.0))
+
 
 def _laid_out(chunks: Sequence[int], pipeline: Array) -> tuple[Array, Array]:
     """Layers on the deepest stage and on the last, of chunks dealt out to stages in turn [1].
@@ -308,10 +313,10 @@ def _choices(fixed: int | None, options: Sequence[int]) -> list[int]:
 
 
 def _degrees(space: _Space) -> dict[str, list[int]]:
-    """Candidate values of each setting, before they are combined."""
+    """Candidate values of each setting but the micro-batch, before they are combined."""
     shape, job, gpus, fixed = space.shape, space.job, space.gpus, space.fixed
     heads, kv_heads, experts = int(shape.heads), int(shape.kv_heads), int(shape.experts)
-    sequence, batch = int(job.sequence_length), int(job.global_batch)
+    sequence = int(job.sequence_length)
     tensor = [
         t for t in divisors(heads)
         if gpus % t == 0 and t <= space.largest_tensor and (kv_heads % t == 0 or t % max(kv_heads, 1) == 0)
@@ -327,7 +332,6 @@ def _degrees(space: _Space) -> dict[str, list[int]]:
         "pipeline": _choices(fixed.pipeline, pipeline),
         "context": _choices(fixed.context, context),
         "expert": _choices(fixed.expert, [e for e in divisors(experts) if gpus % e == 0] if experts else [1]),
-        "micro_batch": _choices(fixed.micro_batch, divisors(batch)),
         "sharding": _choices(fixed.sharding, [kind for kind in SHARDINGS if kind != GRADIENTS or stack.reduces_each]),
         "recompute": _choices(fixed.recompute, [0, 1, 2] if selective else [0, 2]),
         "sequence_parallel": [0, 1] if fixed.sequence_parallel is None else [int(fixed.sequence_parallel)],
@@ -362,22 +366,110 @@ def _staged(shape: Shape, pipeline: Counts, virtual_pipeline: Counts, laid: int)
 
 
 def _division(
-    gpus: int, batch: int, tensor: Counts, pipeline: Counts, context: Counts, spans: Counts, micro_batch: Counts
-) -> tuple[Counts, Flags, Flags, Flags, Flags]:
-    """What configurations divide; ``spans`` are the ranks that hold all experts once.
+    gpus: int, tensor: Counts, pipeline: Counts, context: Counts, spans: Counts
+) -> tuple[Counts, Flags, Flags]:
+    """What divides into the GPUs; ``spans`` are the ranks that hold all experts once.
 
     Returns:
-        Their replicas, rounded down; whether their degrees multiply to the cluster; whether the batch divides into
-        their micro-batches too, and those into rounds of an interleaved schedule; whether their ranks divide into
-        groups of experts.
+        Replicas, rounded down; whether the degrees multiply to the cluster; whether the ranks divide into groups of
+        experts.
     """
     model = tensor * pipeline * context
     data = gpus // model
-    whole = gpus % model == 0
+    return data, gpus % model == 0, data * tensor * context % spans == 0
+
+
+def _rounds(batch: Counts, data: Counts, pipeline: Counts, micro_batch: Counts) -> tuple[Flags, Flags]:
+    """Whether a batch divides into micro-batches of its replicas, and those into rounds of an interleaved schedule."""
     per_step = np.maximum(data * micro_batch, 1)
-    even = whole & (batch % per_step == 0)
-    rounds = even & (batch // per_step % pipeline == 0)
-    return data, whole, even, rounds, data * tensor * context % spans == 0
+    each = batch // per_step
+    even = each * per_step == batch
+    return even, even & (each % pipeline == 0)
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Degrees that divide into the GPUs, whatever the batch, and what they hold.
+
+    A group is a pipeline, a tensor and a context degree; a state is that, a sharding and an experts' degree.
+
+    Attributes:
+        variants: ways to run each that are not told apart by these: sharding, recomputation, sequence parallelism [1].
+        stages: pipeline and virtual-pipeline degree of each stage [1].
+        kind: of each stage, the place of its pipeline degree among these [1].
+        degrees: pipeline, tensor, context and experts' degrees, each ascending [1].
+        data: replicas of each group, with an axis for the experts' degree, rounded down [1].
+        whole: whether each multiplies to the cluster.
+        spread: whether its ranks divide into groups of experts, by experts' degree.
+        kept: settings of each state (sharding, pipeline, tensor, context and expert degree), as open axes [1].
+        open: whether each state divides, as such a table.
+        sharding: of each state [1].
+        spare: whether sharded gradients are for what does not fit with the optimizer state alone sharded.
+        recompute: levels, ascending [1].
+        states: memory of each state, as such a table [B].
+        kept_bytes: what a token leaves in a layer, by level and tensor degree: see `memory.kept_bytes` [B].
+    """
+
+    variants: int
+    stages: Whole
+    kind: Whole
+    degrees: Sequence[Whole]
+    data: Whole
+    whole: Flags
+    spread: Flags
+    kept: Mapping[str, Numbers]
+    open: Flags
+    sharding: Numbers
+    spare: bool
+    recompute: list[int]
+    states: Numbers
+    kept_bytes: tuple[Numbers, Numbers]
+
+
+@lru_cache(maxsize=64)
+def _groups(space: _Space) -> _Groups:
+    """Kept: all batches of a job on a cluster share them."""
+    shape, job, gpus, fixed, software = space.shape, space.job, space.gpus, space.fixed, space.software
+    lists = _degrees(space)
+    stages = np.array(_stages(shape, lists["pipeline"], fixed), np.int64).reshape(-1, 2)
+    p, kind = np.unique(stages[:, 0], return_inverse=True)
+    t, c, e, shardings = (np.array(lists[name], np.int64) for name in ("tensor", "context", "expert", "sharding"))
+    across = t[:, None, None], p[:, None, None, None], c[:, None]
+    data, whole, spread = _division(gpus, *across, e * fixed.ranks_of_expert(across[0]))
+
+    # Nothing can be shared by one replica; among several, sharing the optimizer state never loses.
+    sharding, open_ = shardings[:, *[None] * 4], spread[None]
+    if fixed.sharding is None:
+        several = data * across[2] > 1
+        kinds = shardings[shardings > NONE][:, *[None] * 4]
+        sharding = np.where(several, kinds, NONE)
+        open_ = spread & (several | (kinds == OPTIMIZER))
+
+    axes = np.ix_(*(axis.astype(np.float64) for axis in (p, t, c, e)))
+    kept = dict(zip(("pipeline", "tensor", "context", "expert"), axes, strict=True))
+    kept["sharding"] = sharding.astype(np.float64)
+    tensor, levels = t.astype(np.float64), np.array(lists["recompute"])[:, None]
+    layer = fixed.spread(gpus, {"tensor": tensor, "sequence_parallel": np.asarray(fixed.splits(tensor))}, levels)
+    left, left_whole = training_memory.kept_bytes(shape, job, layer, software)
+    table = len(levels), len(t)
+    return _Groups(
+        variants=len(shardings) * len(levels) * len(lists["sequence_parallel"]),
+        stages=stages,
+        kind=kind,
+        degrees=(p, t, c, e),
+        data=data,
+        whole=whole,
+        spread=spread,
+        kept=kept,
+        open=open_,
+        sharding=_table(kept["sharding"], kept),
+        spare=fixed.sharding is None and GRADIENTS in lists["sharding"],
+        recompute=lists["recompute"],
+        states=np.broadcast_to(
+            sum(training_memory.states(shape, job, fixed.spread(gpus, kept), software)), open_.shape
+        ),
+        kept_bytes=(np.broadcast_to(left, table), np.broadcast_to(left_whole, table)),
+    )
 
 
 @dataclass(frozen=True)
@@ -390,19 +482,16 @@ class _Grid:
     that of its activations, which neither the experts' degree nor the sharding changes.
 
     Attributes:
+        groups: what divides into the GPUs.
         enumerated, divisible: as in `SearchResult` [1].
         runs: columns of each run [1].
         group: of each run, the place of its pipeline, tensor and context degree among all of these [1].
         cell: of each run, the place of its cell among all of these [1].
         cells: columns of each cell [1].
         axes: degrees and micro-batches of the cells, and degrees of experts [1].
-        kept: degrees of each state (sharding, pipeline, tensor, context and expert degree), as open axes [1].
-        open: whether each state divides, as such a table.
-        sharding: of each state [1].
-        spare: whether sharded gradients are for what does not fit with the optimizer state alone sharded.
-        recompute: levels, ascending [1].
     """
 
+    groups: _Groups
     enumerated: int
     divisible: int
     runs: Mapping[str, Numbers]
@@ -410,11 +499,6 @@ class _Grid:
     cell: Whole
     cells: Mapping[str, Numbers]
     axes: Sequence[Numbers]
-    kept: Mapping[str, Numbers]
-    open: Flags
-    sharding: Numbers
-    spare: bool
-    recompute: list[int]
 
     @property
     def experts(self) -> Numbers:
@@ -423,7 +507,7 @@ class _Grid:
 
     def by_run(self, states: NDArray[Any]) -> NDArray[Any]:
         """Values of each state, with an axis for the runs in place of those of their degrees."""
-        shardings = len(self.open)
+        shardings = len(self.groups.open)
         by_group = states.reshape(shardings, -1, len(self.experts)).swapaxes(1, 2)
         return np.take(by_group, self.group, axis=2)
 
@@ -431,7 +515,7 @@ class _Grid:
         """The candidates at some places of the table, counted through."""
         rest, run = _divided(places, len(self.group))
         sharding, expert = _divided(rest, len(self.experts))
-        groups = self.open[0].size // len(self.experts)
+        groups = self.groups.open[0].size // len(self.experts)
         state = (sharding * groups + self.group[run]) * len(self.experts) + expert
         return _Candidates(run, expert, state)
 
@@ -443,7 +527,7 @@ class _Grid:
 
     def columns(self, some: _Candidates) -> dict[str, Numbers]:
         """Some candidates, setting by setting."""
-        kept = {"expert": self.experts[some.expert], "sharding": self.sharding[some.state]}
+        kept = {"expert": self.experts[some.expert], "sharding": self.groups.sharding[some.state]}
         return _rows(self.runs, some.run) | kept
 
 
@@ -483,51 +567,30 @@ def _table(values: Array, axes: Mapping[str, Numbers]) -> Numbers:
 
 
 def _grid(space: _Space) -> _Grid:
-    shape, job, fixed = space.shape, space.job, space.fixed
-    lists = _degrees(space)
-    stages = np.array(_stages(shape, lists["pipeline"], fixed), np.int64).reshape(-1, 2)
-    p, kind = np.unique(stages[:, 0], return_inverse=True)
-    t, c, e, b = (np.array(lists[name], np.int64) for name in ("tensor", "context", "expert", "micro_batch"))
-    shardings = np.array(lists["sharding"], np.int64)
-    variants = len(shardings) * len(lists["recompute"]) * len(lists["sequence_parallel"])
-
-    across = t[:, None, None], p[:, None, None, None], c[:, None]
-    spans = e * fixed.ranks_of_expert(across[0])
-    data, whole, even, rounds, spread = _division(space.gpus, int(job.global_batch), *across, spans, b)
-    divides = np.where((stages[:, 1] > 1)[:, None, None, None], rounds[kind], even[kind])
-    divides &= spread.any(axis=-1, keepdims=True)[kind]
+    groups, fixed, batch = _groups(space.of_any_batch), space.fixed, int(space.job.global_batch)
+    p, t, c, e = groups.degrees
+    b = np.array(_choices(fixed.micro_batch, divisors(batch)), np.int64)
+    even, rounds = _rounds(batch, groups.data, p[:, None, None, None], b)
+    runnable = groups.whole & groups.spread.any(axis=-1, keepdims=True)
+    by_chunks = np.stack([even & runnable, rounds & runnable])
+    divides = by_chunks[np.where(groups.stages[:, 1] > 1, 1, 0), groups.kind]
     stage, cell = _divided(np.flatnonzero(divides), divides[:1].size)
-    group = kind[stage] * (len(t) * len(c)) + cell // len(b)
-
-    # Nothing can be shared by one replica; among several, sharing the optimizer state never loses.
-    sharding, open_ = shardings[:, *[None] * 4], spread[None]
-    if fixed.sharding is None:
-        several = data * across[2] > 1
-        kinds = shardings[shardings > NONE][:, *[None] * 4]
-        sharding = np.where(several, kinds, NONE)
-        open_ = spread & (several | (kinds == OPTIMIZER))
+    group = groups.kind[stage] * (len(t) * len(c)) + cell // max(len(b), 1)
 
     axes = [axis.astype(np.float64) for axis in (t, c, b, e)]
     cells = dict(zip(("tensor", "context", "micro_batch"), np.ix_(*axes[:-1]), strict=True))
     cells["sequence_parallel"] = np.asarray(fixed.splits(cells["tensor"]))
-    degrees = np.ix_(p.astype(np.float64), *axes[:2], axes[-1])
-    kept = dict(zip(("pipeline", "tensor", "context", "expert"), degrees, strict=True))
-    kept["sharding"] = sharding.astype(np.float64)
     of_cells = {name: _table(axis, cells) for name, axis in cells.items()}
-    of_stages = dict(zip(("pipeline", "virtual_pipeline"), stages.T.astype(np.float64), strict=True))
+    of_stages = dict(zip(("pipeline", "virtual_pipeline"), groups.stages.T.astype(np.float64), strict=True))
     return _Grid(
-        enumerated=int(whole[kind].sum()) * len(e) * len(b) * variants,
-        divisible=int(np.count_nonzero(spread, axis=-1).ravel()[group].sum()) * variants,
+        groups=groups,
+        enumerated=int(groups.whole[groups.kind].sum()) * len(e) * len(b) * groups.variants,
+        divisible=int(np.count_nonzero(groups.spread, axis=-1).ravel()[group].sum()) * groups.variants,
         runs=_rows(of_stages, stage) | _rows(of_cells, cell),
         group=group,
         cell=cell,
         cells=of_cells,
         axes=axes,
-        kept=kept,
-        open=open_,
-        sharding=_table(kept["sharding"], kept),
-        spare=fixed.sharding is None and GRADIENTS in lists["sharding"],
-        recompute=sorted(lists["recompute"]),
     )
 
 
@@ -680,7 +743,8 @@ def given(search: Search) -> Given:
     degrees = "tensor", "pipeline", "virtual_pipeline", "context", "expert", "micro_batch", "sharding", "recompute"
     t, p, v, c, e, b, sharding, recompute = (getattr(fixed, name) for name in degrees)
     spans = e * fixed.ranks_of_expert(t)
-    _, whole, even, rounds, spread = _division(search.gpus, _integer(job.global_batch), t, p, c, spans, b)
+    data, whole, spread = _division(search.gpus, t, p, c, spans)
+    even, rounds = (whole & divided for divided in _rounds(_integer(job.global_batch), data, p, b))
     staged = _staged(search.shape, p, v, len(fixed.chunks))
     settings = {
         "tensor": t * 1.0,
@@ -729,8 +793,9 @@ class _Fitting:
 
     Attributes:
         grid: the candidates.
-        level: of each, by sharding, experts' degree and run, its place in `Grid.recompute`; one more where none fits.
-        states, activity: memory of each state, and by that place of each run [B].
+        level: of each, by sharding, experts' degree and run, its place among the levels of recomputation; one more
+            where none fits.
+        activity: memory of the activations of each run, by that place [B].
         feasible: how many fit [1].
         smallest_memory: as in `SearchResult` [B].
         smallest: as in `SearchResult`.
@@ -738,7 +803,6 @@ class _Fitting:
 
     grid: _Grid
     level: NDArray[np.int8]
-    states: Numbers
     activity: Numbers
     feasible: int
     smallest_memory: float = np.nan
@@ -766,59 +830,59 @@ class _Fitting:
 
     def recompute(self, places: Whole) -> Whole:
         """How much some recompute: 0 none, 1 selective, 2 full [1]."""
-        return np.array(self.grid.recompute)[self.levels(places)]
+        return np.array(self.grid.groups.recompute)[self.levels(places)]
 
     def memory(self, places: Whole, some: _Candidates) -> Numbers:
         """What some take on the fullest GPU [B]."""
         active: Numbers = self.activity[self.level.ravel()[places], some.run]
-        return active + self.states.ravel()[some.state]
+        return active + self.grid.groups.states.ravel()[some.state]
 
 
 def _fitting(search: Search, limit: float) -> tuple[_Grid, _Fitting]:
     """The candidates that fit. The least recomputation is the quickest: more is only for what does not fit yet."""
-    grid, states, activity = _enumerated(search.space)
-    room = grid.by_run(np.where(grid.open, limit - states, -1.0))
+    grid, activity = _enumerated(search.space)
+    room = grid.by_run(np.where(grid.groups.open, limit - grid.groups.states, -1.0))
     crowded = np.ones(room.shape, bool)
     level = np.zeros(room.shape, np.int8)
     for busy in activity:
         crowded &= ~(busy <= room)
         level += crowded
-    if grid.spare:
+    if grid.groups.spare:
         _drop_superfluous(grid, level, len(activity))
-    fitting = _Fitting(grid, level, states, activity, int(np.count_nonzero(level < len(activity))))
+    fitting = _Fitting(grid, level, activity, int(np.count_nonzero(level < len(activity))))
     if fitting.feasible or not grid.divisible:
         return grid, fitting
-    return grid, replace(fitting, **_frugal(search, grid, states, activity))
+    return grid, replace(fitting, **_frugal(search, grid, activity))
 
 
 def _drop_superfluous(grid: _Grid, level: NDArray[np.int8], none: int) -> None:
     """Take out sharded gradients, which cost time, where what shards the optimizer state alone fits as well."""
-    sharding = grid.by_run(grid.sharding)
+    sharding = grid.by_run(grid.groups.sharding)
     optimizer = np.where(sharding == OPTIMIZER, level, none).min(axis=0)
     level[(sharding == GRADIENTS) & (optimizer <= level)] = none
 
 
-def _frugal(search: Search, grid: _Grid, states: Numbers, activity: Numbers) -> dict[str, Any]:
+def _frugal(search: Search, grid: _Grid, activity: Numbers) -> dict[str, Any]:
     """The candidate that needs least, and its memory, where nothing fits: see `SearchResult`."""
-    held = grid.by_run(np.where(grid.open, states, np.inf))
+    held = grid.by_run(np.where(grid.groups.open, grid.groups.states, np.inf))
     sizes = (activity[:, None, None] + held).reshape(len(activity), -1)
     level, places = np.nonzero(sizes == sizes.min())
     first = np.lexsort((*grid.turns(places), level))[:1]
     columns = grid.columns(grid.at(places[first]))
-    smallest = row(search.parallelism(columns, np.array(grid.recompute)[level[first]]), 0)
+    smallest = row(search.parallelism(columns, np.array(grid.groups.recompute)[level[first]]), 0)
     return {"smallest_memory": float(sizes.min()), "smallest": smallest}
 
 
-_Enumerated = tuple[_Grid, Numbers, Numbers]
+_Enumerated = tuple[_Grid, Numbers]
 MOST_KEPT = 32_000_000
 """Bytes of enumerations that are kept: those of a batch that much divides, such as 720,720, take 3 to 6 MB each."""
 
 
 def _bytes_of(made: _Enumerated) -> int:
-    """What an enumeration takes [B]."""
-    grid, states, activity = made
-    columns = (*grid.runs.values(), *grid.cells.values(), *grid.kept.values(), grid.group, grid.cell)
-    return sum(table.nbytes for table in (*columns, grid.open, grid.sharding, states, activity))
+    """What an enumeration takes, but for what it shares with those of other batches [B]."""
+    grid, activity = made
+    columns = (*grid.runs.values(), *grid.cells.values(), grid.group, grid.cell)
+    return sum(table.nbytes for table in (*columns, activity))
 
 
 class _Enumerations:
@@ -852,8 +916,7 @@ _enumerations = _Enumerations()
 
 
 def _enumerated(space: _Space) -> _Enumerated:
-    """Candidates, memory of their states, with its axes, and of their activations: by recomputation, then as a table of
-    stages and layers.
+    """Candidates, and the memory of their activations, by recomputation and run.
 
     Kept: it takes a third of a search, and a study asks about equal numbers of other GPUs and on other networks.
     """
@@ -865,16 +928,13 @@ def _enumerated(space: _Space) -> _Enumerated:
 
 
 def _enumerate(space: _Space) -> _Enumerated:
-    grid, shape, job, software = _grid(space), space.shape, space.job, space.software
-    states = sum(training_memory.states(shape, job, space.fixed.spread(space.gpus, grid.kept), software))
-    levels = np.array(grid.recompute)[:, None]
-    busy = space.fixed.spread(space.gpus, grid.runs, levels)
-    activity = sum(training_memory.activity(shape, job, busy, software, space.context, space.fragmentation))
-    return (
-        grid,
-        np.broadcast_to(states, grid.open.shape),
-        np.broadcast_to(activity, (len(levels), len(grid.group))),
-    )
+    grid = _grid(space)
+    _, contexts, micro_batches, _ = map(len, grid.axes)
+    levels, tensor = np.array(grid.groups.recompute)[:, None], grid.cell // max(contexts * micro_batches, 1)
+    left, left_whole = (np.take(table, tensor, axis=1) for table in grid.groups.kept_bytes)
+    runs, memory = space.fixed.spread(space.gpus, grid.runs, levels), (space.context, space.fragmentation)
+    sizes = training_memory.activity(space.shape, space.job, runs, space.software, *memory, (left, left_whole))
+    return grid, np.broadcast_to(sum(sizes), (len(levels), len(grid.group)))
 
 
 class _Once:
@@ -921,7 +981,7 @@ class _Field:
         grids = [grid for grid, _ in fitted]
         self.layers = _Layers.of(searches, self.merged, fitted)
         self.states = _Once(
-            [len(grid.sharding) for grid in grids], lambda missing: _between(self.merged, grids, missing)
+            [len(grid.groups.sharding) for grid in grids], lambda missing: _between(self.merged, grids, missing)
         )
 
     def least(self, owner: int, places: Whole) -> Numbers:
@@ -981,7 +1041,7 @@ class _Field:
         if len(places) <= ROWS_AT_ONCE:
             return np.asarray(self._step_times(self.merged, between, self._columns(0, places)))
         grid, between = self.fitted[0][0], between.sending(self.merged, self.layers.axes)
-        times, sharing = np.empty(len(places)), grid.sharding[grid.at(places).state]
+        times, sharing = np.empty(len(places)), grid.groups.sharding[grid.at(places).state]
         for kind in SHARDINGS:
             of_kind = np.flatnonzero(sharing == kind)
             for start in range(0, len(of_kind), ROWS_AT_ONCE):
@@ -1055,7 +1115,7 @@ class _Layers:
 
         alternating = any_(software.staged_expert > 0)
         chunks = np.array([1.0, 2.0] if alternating else [1.0])[:, None, None]
-        levels = np.array(fitted[0][0].recompute)[:, None, None, None]
+        levels = np.array(fitted[0][0].groups.recompute)[:, None, None, None]
         run = search.parallelism(axes | {"virtual_pipeline": chunks}, levels)
         layer = step.layer(shape, search.job, search.gpu, run, software, cal, sent).total
         return cls(
@@ -1082,9 +1142,11 @@ def _exchanged(search: Search, grid: _Grid, fitting: _Fitting) -> LayerExchanges
     axes["sequence_parallel"] = np.asarray(search.fixed.splits(axes["tensor"]))
     degrees = search.parallelism(axes)
     sent = exchanges.layer_exchanges(search.shape, search.job, degrees, search.software, search.links, KNOWN)
+    table = tuple(map(len, grid.axes))
+    places = np.unravel_index(fitting.cells, table[:-1])
 
-    def of_cells(values: Array) -> Numbers:
-        return _table(values, axes).reshape(-1, len(grid.experts))[fitting.cells]
+    def of_cells(values: Array) -> Array:
+        return np.broadcast_to(values, table)[places] if isinstance(values, np.ndarray) else values
 
     return LayerExchanges(*(
         Exchange(of_cells(part.time), of_cells(part.crosses)) for part in (sent.tensor, sent.context, sent.expert)
@@ -1167,7 +1229,7 @@ def _all_of(parts: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]
 def _between(merged: Search, grids: Sequence[_Grid], kept: Sequence[Whole]) -> tuple[Numbers, ...]:
     """What is exchanged beyond a layer, for some states of each grid: the columns of `_Between`."""
     columns = _all_of([
-        {name: _table(column, grid.kept)[states] for name, column in grid.kept.items()}
+        {name: _table(column, grid.groups.kept)[states] for name, column in grid.groups.kept.items()}
         for grid, states in zip(grids, kept, strict=True)
     ])  # fmt: skip
     search = _of_owners(merged, np.repeat(np.arange(len(grids)), [len(states) for states in kept]))
