@@ -113,6 +113,22 @@ def test_the_quickest_alone_are_the_first_of_all(model, job: Job, gpus: int):
 
 
 @pytest.mark.parametrize("model", [LLAMA, MIXTRAL])
+def test_how_many_are_looked_at_first_changes_no_answer(model, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = Search(model, Job(4096.0, 512.0), A100, SOFT, CAL, LINKS, 256)
+    every, evaluated = best(search), []
+    for promising, runs, sample in ((1, 1, 20), (2, 1, 10_000), (40, 5, 100), (10_000, 1, 10_000)):
+        for name, value in {"PROMISING": promising, "PROMISING_EACH": 1, "RUNS_EACH": runs, "SAMPLE": sample}.items():
+            monkeypatch.setattr(parallelism_search, name, value)
+        for quickest in (1, 30):
+            few = best(search, quickest=quickest)
+            np.testing.assert_array_equal(few.time, every.time[:quickest])
+            assert few.best() == every.best()
+            evaluated.append(few.evaluated)
+    assert len({*evaluated}) > 2
+    assert max(evaluated) == every.feasible
+
+
+@pytest.mark.parametrize("model", [LLAMA, MIXTRAL])
 @pytest.mark.parametrize("quickest", [1, 40, None])
 def test_searches_together_find_what_each_finds_alone(model, quickest: int | None) -> None:
     # equal layers in all batches; other links in all clusters, GPUs that hold nothing, a number that divides badly

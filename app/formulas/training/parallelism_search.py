@@ -63,6 +63,8 @@ PROMISING = 96
 """Configurations, whatever shards them, timed first at least where only the quickest are wanted."""
 PROMISING_EACH = 3
 """As many for each that is wanted."""
+RUNS_EACH = 2
+"""Runs for each of these whose experts' degrees are bound one by one: those with the lowest bounds over all."""
 SAMPLE = 10_000
 """Bounds by which so many of the lowest are told from the rest."""
 ROUNDING = 1e-9
@@ -237,6 +239,11 @@ class Search:
     links: Links
     gpus: Counts
     fixed: FixedDegrees = FixedDegrees()
+
+    @property
+    def of_any_batch(self) -> Search:
+        """The same whatever the batch."""
+        return replace(self, job=replace(self.job, global_batch=0.0))
 
     @property
     def space(self) -> _Space:
@@ -818,11 +825,16 @@ class _Fitting:
         sharding, which = np.nonzero(level[:, some] < len(self.activity))
         return sharding * level.shape[1] + some[which]
 
-    @property
+    @cached_property
+    def least(self) -> Whole:
+        """The least level of each experts' degree and run, whatever shards them."""
+        least: Whole = self.level.min(axis=0).astype(np.int64)
+        return least
+
+    @cached_property
     def cells(self) -> Whole:
         """Places of the cells with which anything fits."""
-        fits = self.level.min(axis=(0, 1)) < len(self.activity)
-        return _distinct(self.grid.cell[fits])
+        return _distinct(self.grid.cell[self.least.min(axis=0) < len(self.activity)])
 
     def levels(self, places: Whole) -> Whole:
         """The levels of recomputation of some."""
@@ -950,6 +962,10 @@ class _Once:
         self.columns: tuple[NDArray[Any], ...] = ()
         self._work = work
 
+    def hold(self, columns: tuple[NDArray[Any], ...]) -> None:
+        """Take over all things of the only grid, which were worked out before."""
+        self.places, self.columns = [np.arange(len(columns[0]))], columns
+
     def ask(self, things: Sequence[Whole]) -> None:
         """See to it that some things of each grid are worked out."""
         missing, count = [], len(self.columns[0]) if self.columns else 0
@@ -978,11 +994,12 @@ class _Field:
 
     def __init__(self, searches: Sequence[Search], fitted: Sequence[tuple[_Grid, _Fitting]]) -> None:
         self.searches, self.fitted, self.merged = searches, fitted, _as_one(searches)
-        grids = [grid for grid, _ in fitted]
         self.layers = _Layers.of(searches, self.merged, fitted)
-        self.states = _Once(
-            [len(grid.groups.sharding) for grid in grids], lambda missing: _between(self.merged, grids, missing)
-        )
+        groups = [grid.groups for grid, _ in fitted]
+        sizes = [len(each.sharding) for each in groups]
+        self.states = _Once(sizes, lambda missing: _between(self.merged, groups, missing))
+        if len(searches) == 1:
+            self.states.hold(_every_between(searches[0].of_any_batch))
 
     def least(self, owner: int, places: Whole) -> Numbers:
         """What some candidates of a search take at least, by their layers alone [s]."""
@@ -991,27 +1008,36 @@ class _Field:
         some = grid.at(places)
         return rounds[some.run] * self.layers.times[self.layers.of_some(owner, grid, some, fitting.levels(places))]
 
-    def undisturbed(self, owner: int) -> Numbers:
-        """What candidates take at least, whatever shards them, where nothing is exchanged beyond a layer [s].
+    def floors(self, owner: int) -> Numbers:
+        """What runs take at least, whatever their experts' degree and sharding, where `undisturbed` [s]."""
+        grid, fitting = self.fitted[owner]
+        least = fitting.least.min(axis=0)
+        quickest = self.layers.times.reshape(-1, self.layers.axes["expert"].size).min(axis=1)
+        run = np.arange(len(least))
+        layers = self.layers.of_cells(owner, grid, run, np.minimum(least, len(fitting.activity) - 1))
+        return self._undisturbed(owner, run, quickest[layers], least == len(fitting.activity))
 
-        By experts' degree and run, with the least recomputation that lets one fit; endless where none does.
+    def undisturbed(self, owner: int, runs: Whole) -> Numbers:
+        """What candidates of some runs take at least, whatever shards them, where nothing is exchanged beyond a layer.
+
+        By experts' degree and run, with the least recomputation that lets one fit; endless where none does [s].
         """
-        (grid, fitting), search = self.fitted[owner], self.searches[owner]
-        level = fitting.level.min(axis=0).astype(np.int64)
-        none = level == len(fitting.activity)
-        level[none] = 0
-        expert, run = np.ogrid[: len(level), : len(grid.cell)]
-        layers = self.layers.of_some(owner, grid, _Candidates(run, expert, run), level)
-        time = step.undisturbed_time(
-            self.layers.times[layers],
-            self.layers.heads[self.layers.cells[owner][grid.cell]],
-            search.shape,
-            search.job,
-            search.parallelism(grid.runs),
-            search.calibration,
+        grid, fitting = self.fitted[owner]
+        least = fitting.least[:, runs]
+        expert = np.arange(len(least))[:, None]
+        layers = self.layers.of_some(
+            owner, grid, _Candidates(runs, expert, runs), np.minimum(least, len(fitting.activity) - 1)
         )
-        bounds = np.asarray(time).ravel()
-        bounds[none.ravel()] = np.inf
+        return self._undisturbed(owner, runs, self.layers.times[layers], least == len(fitting.activity))
+
+    def _undisturbed(self, owner: int, runs: Whole, layers: Numbers, none: Flags) -> Numbers:
+        """The same at a time of their layers; endless where none fits [s]."""
+        grid, search = self.fitted[owner][0], self.searches[owner]
+        heads = self.layers.heads[self.layers.cells[owner][grid.cell[runs]]]
+        parallelism = search.parallelism(_rows(grid.runs, runs))
+        time = step.undisturbed_time(layers, heads, search.shape, search.job, parallelism, search.calibration)
+        bounds = np.asarray(time)
+        bounds[none] = np.inf
         return bounds
 
     def clock(self, chosen: Sequence[Whole]) -> list[Numbers]:
@@ -1129,11 +1155,13 @@ class _Layers:
 
     def of_some(self, owner: int, grid: _Grid, some: _Candidates, level: Whole) -> Whole:
         """Where the layers of some candidates of a search are among the times, by their levels of recomputation [1]."""
-        experts, variant = self.axes["expert"].size, level
-        if self.alternating:
-            variant = 2 * level + (grid.runs["virtual_pipeline"] > 1)[some.run]
-        cell = self.cells[owner][grid.cell] * experts
-        return variant * (len(self.heads) * experts) + (cell[some.run] + self.experts[owner][some.expert])
+        cells = self.of_cells(owner, grid, some.run, level)
+        return cells * self.axes["expert"].size + self.experts[owner][some.expert]
+
+    def of_cells(self, owner: int, grid: _Grid, runs: Whole, level: Whole) -> Whole:
+        """The same of the cells of some runs, whatever the experts' degree [1]."""
+        variant = 2 * level + (grid.runs["virtual_pipeline"] > 1)[runs] if self.alternating else level
+        return variant * len(self.heads) + self.cells[owner][grid.cell[runs]]
 
 
 def _exchanged(search: Search, grid: _Grid, fitting: _Fitting) -> LayerExchanges:
@@ -1226,13 +1254,20 @@ def _all_of(parts: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]
     return {name: _joined([part[name] for part in parts]) for name in parts[0]}
 
 
-def _between(merged: Search, grids: Sequence[_Grid], kept: Sequence[Whole]) -> tuple[Numbers, ...]:
-    """What is exchanged beyond a layer, for some states of each grid: the columns of `_Between`."""
+@lru_cache(maxsize=16)
+def _every_between(search: Search) -> tuple[Numbers, ...]:
+    """What is exchanged beyond a layer, for all states. Kept: all batches of a job on a cluster share it."""
+    groups = _groups(search.space)
+    return _between(search, [groups], [np.arange(len(groups.sharding))])
+
+
+def _between(merged: Search, groups: Sequence[_Groups], kept: Sequence[Whole]) -> tuple[Numbers, ...]:
+    """What is exchanged beyond a layer, for some states of each search: the columns of `_Between`."""
     columns = _all_of([
-        {name: _table(column, grid.groups.kept)[states] for name, column in grid.groups.kept.items()}
-        for grid, states in zip(grids, kept, strict=True)
+        {name: _table(column, each.kept)[states] for name, column in each.kept.items()}
+        for each, states in zip(groups, kept, strict=True)
     ])  # fmt: skip
-    search = _of_owners(merged, np.repeat(np.arange(len(grids)), [len(states) for states in kept]))
+    search = _of_owners(merged, np.repeat(np.arange(len(groups)), [len(states) for states in kept]))
     states, cal = search.parallelism(columns), search.calibration
     known = step.state_of(search.shape, search.job, search.gpu, states, cal, 1.0)
     if search.fixed.sharding is None and not search.shape.experts:  # of a lone replica experts may have several
@@ -1365,32 +1400,58 @@ def _fill(field: _Field, times: list[Numbers], every: Sequence[Whole], chosen: S
 def _quickest(field: _Field, many: int) -> list[_Timed]:
     """All that may be among so many of the quickest, or all where there are few.
 
-    A step takes at least its stages and bubble with nothing exchanged, with no more recomputation than any sharding
-    needs. What takes longer for these alone than as many others altogether is not worked out.
+    A step takes at least its stages and bubble with nothing exchanged, and as much recomputation as the sharding needs
+    that needs least. What takes longer for these alone than as many others altogether is not timed.
     """
-    least = [field.undisturbed(owner) for owner in range(len(field.fitted))]
-    limits = [_limit(bounds, max(PROMISING, PROMISING_EACH * many)) for bounds in least]
-    first = [~(bounds > limit) for bounds, limit in zip(least, limits, strict=True)]
-    chosen = _sharded(field, first)
+    owners = range(len(field.fitted))
+    pools = [_Pool(field, owner, max(PROMISING, PROMISING_EACH * many)) for owner in owners]
+    chosen = [pool.first() for pool in pools]
     times = field.clock(chosen)
-    near = [
-        (bounds > limit) & ~(bounds > _nth(time, many))
-        for bounds, limit, time in zip(least, limits, times, strict=True)
-    ]  # fmt: skip
-    further = _sharded(field, near)
-    columns = zip(chosen, further, times, field.clock(further), strict=True)
+    near = [pool.others(_nth(time, many)) for pool, time in zip(pools, times, strict=True)]
+    columns = zip(chosen, near, times, field.clock(near), strict=True)
     return [
         _Timed(np.concatenate([places, others]), np.concatenate([time, of_others]), len(places) + len(others))
         for places, others, time, of_others in columns
     ]
 
 
-def _sharded(field: _Field, chosen: Sequence[Flags]) -> list[Whole]:
-    """Places of all shardings of some experts' degrees and runs of each search."""
-    return [
-        fitting.sharded(np.flatnonzero(some))
-        for (_, fitting), some in zip(field.fitted, chosen, strict=True)
-    ]  # fmt: skip
+class _Pool:
+    """Candidates of a search, with what they take at least where nothing is exchanged beyond a layer.
+
+    Those of the runs with the lowest bounds over all experts' degrees are bound one by one, the others where that is
+    not enough.
+    """
+
+    def __init__(self, field: _Field, owner: int, many: int) -> None:
+        self.field, self.owner, self.fitting = field, owner, field.fitted[owner][1]
+        self.floors = np.zeros(len(self.fitting.grid.cell))
+        floor = np.inf
+        if len(self.fitting.grid.experts) > 1:
+            self.floors = field.floors(owner)
+            floor = _limit(self.floors, RUNS_EACH * many)
+        self.beyond = self.floors > floor
+        self.runs = np.flatnonzero(~self.beyond)
+        self.bounds = field.undisturbed(owner, self.runs)
+        self.limit = _limit(self.bounds.ravel(), many)
+
+    def first(self) -> Whole:
+        """About so many with the lowest bounds."""
+        return self._places(self.runs, ~(self.bounds > self.limit))
+
+    def others(self, most: float) -> Whole:
+        """All others that take no longer for all that is known."""
+        near = self._places(self.runs, (self.bounds > self.limit) & ~(self.bounds > most))
+        further = np.flatnonzero(self.beyond & ~(self.floors > most))
+        if not len(further):
+            return near
+        return np.concatenate([
+            near, self._places(further, ~(self.field.undisturbed(self.owner, further) > most))
+        ])  # fmt: skip
+
+    def _places(self, runs: Whole, wanted: Flags) -> Whole:
+        """Places of all shardings of some experts' degrees and runs."""
+        expert, run = np.nonzero(wanted)
+        return self.fitting.sharded(expert * len(self.floors) + runs[run])
 
 
 def _limit(bounds: Numbers, many: int) -> float:
