@@ -387,11 +387,14 @@ def _division(
 
 
 def _rounds(batch: Counts, data: Counts, pipeline: Counts, micro_batch: Counts) -> tuple[Flags, Flags]:
-    """Whether a batch divides into micro-batches of its replicas, and those into rounds of an interleaved schedule."""
-    per_step = np.maximum(data * micro_batch, 1)
-    each = batch // per_step
-    even = each * per_step == batch
-    return even, even & (each % pipeline == 0)
+    """Whether a batch divides into micro-batches of its replicas, and those into rounds of an interleaved schedule.
+
+    Floats divide ten times as fast as integers, and exactly where the integers do: these are far below 2**53.
+    """
+    each = batch / np.maximum(data * micro_batch, 1)
+    rounds = each / pipeline
+    even = each == np.floor(each)
+    return even, even & (rounds == np.floor(rounds))
 
 
 @dataclass(frozen=True)
@@ -826,9 +829,9 @@ class _Fitting:
         return sharding * level.shape[1] + some[which]
 
     @cached_property
-    def least(self) -> Whole:
+    def least(self) -> NDArray[np.int8]:
         """The least level of each experts' degree and run, whatever shards them."""
-        least: Whole = self.level.min(axis=0).astype(np.int64)
+        least: NDArray[np.int8] = self.level.min(axis=0)
         return least
 
     @cached_property
@@ -1011,7 +1014,7 @@ class _Field:
     def floors(self, owner: int) -> Numbers:
         """What runs take at least, whatever their experts' degree and sharding, where `undisturbed` [s]."""
         grid, fitting = self.fitted[owner]
-        least = fitting.least.min(axis=0)
+        least = fitting.least.min(axis=0).astype(np.int64)
         quickest = self.layers.times.reshape(-1, self.layers.axes["expert"].size).min(axis=1)
         run = np.arange(len(least))
         layers = self.layers.of_cells(owner, grid, run, np.minimum(least, len(fitting.activity) - 1))
@@ -1023,7 +1026,7 @@ class _Field:
         By experts' degree and run, with the least recomputation that lets one fit; endless where none does [s].
         """
         grid, fitting = self.fitted[owner]
-        least = fitting.least[:, runs]
+        least = fitting.least[:, runs].astype(np.int64)
         expert = np.arange(len(least))[:, None]
         layers = self.layers.of_some(
             owner, grid, _Candidates(runs, expert, runs), np.minimum(least, len(fitting.activity) - 1)
