@@ -411,9 +411,8 @@ class _Groups:
         data: replicas of each group, with an axis for the experts' degree, rounded down [1].
         whole: whether each multiplies to the cluster.
         spread: whether its ranks divide into groups of experts, by experts' degree.
-        kept: settings of each state (sharding, pipeline, tensor, context and expert degree), as open axes [1].
-        open: whether each state divides, as such a table.
-        sharding: of each state [1].
+        open: whether each state divides, with axes for sharding and these degrees.
+        columns: sharding and degrees of each state, in this order [1].
         spare: whether sharded gradients are for what does not fit with the optimizer state alone sharded.
         recompute: levels, ascending [1].
         states: memory of each state, as such a table [B].
@@ -427,9 +426,8 @@ class _Groups:
     data: Whole
     whole: Flags
     spread: Flags
-    kept: Mapping[str, Numbers]
     open: Flags
-    sharding: Numbers
+    columns: Mapping[str, Numbers]
     spare: bool
     recompute: list[int]
     states: Numbers
@@ -470,9 +468,8 @@ def _groups(space: _Space) -> _Groups:
         data=data,
         whole=whole,
         spread=spread,
-        kept=kept,
         open=open_,
-        sharding=_table(kept["sharding"], kept),
+        columns={name: _table(axis, kept) for name, axis in kept.items()},
         spare=fixed.sharding is None and GRADIENTS in lists["sharding"],
         recompute=lists["recompute"],
         states=np.broadcast_to(
@@ -537,7 +534,7 @@ class _Grid:
 
     def columns(self, some: _Candidates) -> dict[str, Numbers]:
         """Some candidates, setting by setting."""
-        kept = {"expert": self.experts[some.expert], "sharding": self.groups.sharding[some.state]}
+        kept = {"expert": self.experts[some.expert], "sharding": self.groups.columns["sharding"][some.state]}
         return _rows(self.runs, some.run) | kept
 
 
@@ -572,8 +569,9 @@ def _distinct(places: Whole) -> Whole:
 
 def _table(values: Array, axes: Mapping[str, Numbers]) -> Numbers:
     """Values over open axes, written out and flattened."""
-    whole, table = np.broadcast(*axes.values()).shape, np.asarray(values, np.float64)
-    return table.ravel() if table.shape == whole else np.broadcast_to(table, whole).ravel()
+    table = np.empty(np.broadcast(*axes.values()).shape)
+    table[...] = values
+    return table.ravel()
 
 
 def _grid(space: _Space) -> _Grid:
@@ -872,7 +870,7 @@ def _fitting(search: Search, limit: float) -> tuple[_Grid, _Fitting]:
 
 def _drop_superfluous(grid: _Grid, level: NDArray[np.int8], none: int) -> None:
     """Take out sharded gradients, which cost time, where what shards the optimizer state alone fits as well."""
-    sharding = grid.by_run(grid.groups.sharding)
+    sharding = grid.by_run(grid.groups.columns["sharding"])
     optimizer = np.where(sharding == OPTIMIZER, level, none).min(axis=0)
     level[(sharding == GRADIENTS) & (optimizer <= level)] = none
 
@@ -999,7 +997,7 @@ class _Field:
         self.searches, self.fitted, self.merged = searches, fitted, _as_one(searches)
         self.layers = _Layers.of(searches, self.merged, fitted)
         groups = [grid.groups for grid, _ in fitted]
-        sizes = [len(each.sharding) for each in groups]
+        sizes = [each.open.size for each in groups]
         self.states = _Once(sizes, lambda missing: _between(self.merged, groups, missing))
         if len(searches) == 1:
             self.states.hold(_every_between(searches[0].of_any_batch))
@@ -1070,7 +1068,7 @@ class _Field:
         if len(places) <= ROWS_AT_ONCE:
             return np.asarray(self._step_times(self.merged, between, self._columns(0, places)))
         grid, between = self.fitted[0][0], between.sending(self.merged, self.layers.axes)
-        times, sharing = np.empty(len(places)), grid.groups.sharding[grid.at(places).state]
+        times, sharing = np.empty(len(places)), grid.groups.columns["sharding"][grid.at(places).state]
         for kind in SHARDINGS:
             of_kind = np.flatnonzero(sharing == kind)
             for start in range(0, len(of_kind), ROWS_AT_ONCE):
@@ -1261,15 +1259,12 @@ def _all_of(parts: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]
 def _every_between(search: Search) -> tuple[Numbers, ...]:
     """What is exchanged beyond a layer, for all states. Kept: all batches of a job on a cluster share it."""
     groups = _groups(search.space)
-    return _between(search, [groups], [np.arange(len(groups.sharding))])
+    return _between(search, [groups], [np.arange(groups.open.size)])
 
 
 def _between(merged: Search, groups: Sequence[_Groups], kept: Sequence[Whole]) -> tuple[Numbers, ...]:
     """What is exchanged beyond a layer, for some states of each search: the columns of `_Between`."""
-    columns = _all_of([
-        {name: _table(column, each.kept)[states] for name, column in each.kept.items()}
-        for each, states in zip(groups, kept, strict=True)
-    ])  # fmt: skip
+    columns = _all_of([_rows(each.columns, states) for each, states in zip(groups, kept, strict=True)])
     search = _of_owners(merged, np.repeat(np.arange(len(groups)), [len(states) for states in kept]))
     states, cal = search.parallelism(columns), search.calibration
     known = step.state_of(search.shape, search.job, search.gpu, states, cal, 1.0)
