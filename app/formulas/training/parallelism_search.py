@@ -645,7 +645,13 @@ def _capacity(search: Search) -> float:
 
 
 class _Timed(NamedTuple):
-    """Some candidates of a grid, by their places, their step times [s], and how many were timed [1]."""
+    """Some candidates of a grid, and their step times.
+
+    Attributes:
+        places: where each is in the grid, counted through [1].
+        time: step time of each [s].
+        evaluated: how many were timed [1].
+    """
 
     places: Whole
     time: Numbers
@@ -802,7 +808,7 @@ class _Fitting:
     Attributes:
         grid: the candidates.
         level: of each, by sharding, experts' degree and run, its place among the levels of recomputation; one more
-            where none fits.
+            where none fits [1].
         activity: memory of the activations of each run, by that place [B].
         feasible: how many fit [1].
         smallest_memory: as in `SearchResult` [B].
