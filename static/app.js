@@ -11,6 +11,7 @@ import { foldRows, printReport } from "./parts.js";
 import { pin, showPins } from "./pins.js";
 import { openPlans } from "./plans.js";
 import { setTheme, showTheme } from "./theme.js";
+import { oneStop } from "./toolbar.js";
 
 // What is chosen is followed at once, what is typed after a pause: a field's typing is one entry in the history, a
 // search's none, and half a number is no error yet.
@@ -128,6 +129,7 @@ document.addEventListener("answered", () => {
 });
 document.addEventListener("pinned", traceFromPin);
 
+document.querySelectorAll(".masthead nav ul").forEach(oneStop);
 foldRows(document);
 showTheme();
 const scenario = document.getElementById("scenario");

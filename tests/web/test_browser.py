@@ -358,6 +358,34 @@ def test_everything_by_keyboard(planner: Page) -> None:
     expect(link).to_be_focused()
 
 
+@pytest.mark.parametrize("address", ["/", "/size?deadline=90+days&gpu=h100-sxm", "/serve", "/fabric"])
+def test_the_first_figure_is_within_ten_stops_from_the_top(page: Page, server: str, address: str) -> None:
+    page.goto(server + address)
+    page.locator("[role=toolbar]").first.wait_for()
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        if page.locator("#headline a:focus").count():
+            break
+    expect(page.locator("#headline a:focus")).to_be_in_viewport()
+
+
+def test_arrows_go_through_the_pages_of_the_bar(page: Page, server: str) -> None:
+    page.goto(server + "/cost")
+    bar = page.get_by_role("navigation", name="Pages", exact=True)
+    here = bar.get_by_role("link", name="Cost", exact=True)
+    here.focus()
+    for key, name in (
+        ("ArrowRight", "All-reduce"),
+        ("End", "Evidence"),
+        ("ArrowRight", "Plan"),
+        ("ArrowLeft", "Evidence"),
+    ):
+        page.keyboard.press(key)
+        expect(bar.get_by_role("link", name=name, exact=True)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(server + "/accuracy")
+
+
 def test_focus_is_always_visible(planner: Page) -> None:
     seen = 0
     for _ in range(60):
