@@ -185,7 +185,8 @@ def _unit(canvas: Canvas, cluster: Cluster, shape: FabricShape, unit: int, colum
             canvas.box(start + place * each + 1, leaf_y, each - 2, "leaf", f"{word} {number:,}", f"{number:,}")
             for place, number in enumerate(numbers)
         ]
-    hosts = [*_nodes(canvas, cluster, nodes, x, width, node_y)]
+    way = f"unit/{unit + 1}" if shape.by_rail and shape.units > 1 else ""
+    hosts = [*_nodes(canvas, cluster, nodes, x, width, node_y, way)]
     share = many if whole else 1
     for leaf in leaves:
         down = nodes * share if shape.by_rail else min(shape.leaf_down, shape.nodes * shape.rails) * share
@@ -237,16 +238,16 @@ def _each_spine(shape: FabricShape) -> str:
     return f", {shape.leaf_up // spines} to a spine"
 
 
-def _nodes(canvas: Canvas, cluster: Cluster, nodes: int, x: float, width: float, y: float) -> Iterator[Box]:
-    """The nodes of a unit: each where they are few, one block where they are many."""
+def _nodes(canvas: Canvas, cluster: Cluster, nodes: int, x: float, width: float, y: float, way: str) -> Iterator[Box]:
+    """The nodes of a unit: each where they are few, one block where they are many. ``way`` leads to its drawing."""
     gpus = cluster.gpus_per_node
     if 0 < nodes <= FEW_NODES:
         each = min((width - 12) / nodes, 120.0)
         start = x + (width - each * nodes) / 2
         for place in range(nodes):
-            yield canvas.box(start + place * each + 1, y, each - 2, "node", f"{gpus} GPUs", f"{gpus}")
+            yield canvas.box(start + place * each + 1, y, each - 2, "node", f"{gpus} GPUs", f"{gpus}", place=way)
         return
-    block = canvas.box(x + 6, y, width - 12, "node", f"{nodes:,} nodes × {gpus} GPUs", f"{nodes:,} nodes")
+    block = canvas.box(x + 6, y, width - 12, "node", f"{nodes:,} nodes × {gpus} GPUs", f"{nodes:,} nodes", place=way)
     canvas.frames.append(Box(block.x + 3, y + 3, block.width, block.height, "shadow"))
     yield block
 

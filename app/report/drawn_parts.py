@@ -17,7 +17,10 @@ MOST_TICKS = 8
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle with words in it. ``kind`` is node, leaf, spine, core, or unit for the frame of a group."""
+    """A rectangle with words in it. ``kind`` is node, leaf, spine, core, or unit for the frame of a group.
+
+    ``place`` is the way to a drawing of its own, see `app.report.places`; blank where it has none.
+    """
 
     x: float
     y: float
@@ -25,6 +28,7 @@ class Box:
     height: float
     kind: str
     text: str = ""
+    place: str = ""
 
     @property
     def middle(self) -> float:
@@ -139,10 +143,12 @@ class Canvas:
         width = THINNEST + (WIDEST - THINNEST) * min(share, 1.0)
         self.strokes.append(Stroke(*start, *end, round(width, 2), kind or self.family, bend, part))
 
-    def box(self, x: float, y: float, width: float, kind: str, *texts: str, height: float = HIGH) -> Box:
+    def box(
+        self, x: float, y: float, width: float, kind: str, *texts: str, height: float = HIGH, place: str = ""
+    ) -> Box:
         """A box with the longest of some texts that fits."""
         fitting = [text for text in texts if len(text) * LETTER <= width - 4]
-        box = Box(round(x, 1), y, round(width, 1), height, kind, max(fitting, key=len, default=""))
+        box = Box(round(x, 1), y, round(width, 1), height, kind, max(fitting, key=len, default=""), place)
         self.boxes.append(box)
         return box
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from app.report.drawn_parts import Canvas, Drawing, plural
+from app.report.labels import capitalize_first
 from app.units import show
 
 UNIT = 7.0
@@ -28,6 +29,9 @@ class RackOf:
         units: rack units of one part; zero where that is not known.
         power: maximum power of all of them [W].
         about: more words for beside it.
+        first: number of the lowest part.
+        apart: whether each part has a drawing of its own.
+        name: what the rack is called, where it is one of several that are told apart.
     """
 
     kind: str
@@ -37,6 +41,9 @@ class RackOf:
     units: float
     power: float
     about: tuple[str, ...] = ()
+    first: int = 1
+    apart: bool = False
+    name: str = ""
 
 
 def rack_elevations(kinds: Sequence[RackOf], height: int) -> Drawing:
@@ -58,7 +65,7 @@ def rack_elevations(kinds: Sequence[RackOf], height: int) -> Drawing:
 
 
 def _of(rack: RackOf) -> str:
-    return f"a rack of {'nodes' if rack.kind == 'node' else 'switches'}"
+    return rack.name or f"a rack of {'nodes' if rack.kind == 'node' else 'switches'}"
 
 
 def _words(rack: RackOf, height: int) -> list[str]:
@@ -80,12 +87,14 @@ def _elevation(canvas: Canvas, rack: RackOf, x: float, height: int) -> None:
     """One rack: its frame, its parts from the floor up, and what they are beside it."""
     floor = HEAD + height * UNIT
     canvas.box(x, HEAD, WIDE, "rack", height=height * UNIT)
-    canvas.words(x, HEAD - 10, f"{_of(rack).capitalize()}, one of {rack.racks:,}", kind="tier")
+    canvas.words(x, HEAD - 10, f"{capitalize_first(_of(rack))}, one of {rack.racks:,}", kind="tier")
     even = height / max(rack.parts, 1)
     tall = UNIT * (min(rack.units, even) if rack.units else even)
     for part in range(rack.parts):
         top = floor - (part + 1) * tall
-        texts = (f"{rack.word} {part + 1}",) if tall >= READABLE else ()
-        canvas.box(x + 6, round(top + 0.5, 1), WIDE - 12, rack.kind, *texts, height=round(tall - 1, 1))
+        number = rack.first + part
+        texts = (f"{rack.word} {number:,}",) if tall >= READABLE else ()
+        place = f"{rack.word}/{number}" if rack.apart else ""
+        canvas.box(x + 6, round(top + 0.5, 1), WIDE - 12, rack.kind, *texts, height=round(tall - 1, 1), place=place)
     for line, text in enumerate(_words(rack, height)):
         canvas.words(x + WIDE + 16, HEAD + 16 + 20 * line, text)

@@ -33,6 +33,10 @@ PAGES = (
     "/calibrate",
     "/cost",
     "/fabric",
+    "/fabric/unit/2?gpu=gb200&gpus=2016",
+    "/fabric/rack/7",
+    "/fabric/node/28",
+    "/fabric/node/28/rail/3",
     "/catalog",
     "/catalog?q=b200",
     "/catalog/switches",
@@ -53,7 +57,7 @@ OF_DEFAULTS = (
     "/", "/compare", "/cost", "/calibrate", "/explore?gpu=h100-sxm&gpus=256",
     "/size?deadline=90+days&gpu=h100-sxm", "/serve", "/serve/size", "/all-reduce", "/fabric",
     "/catalog", "/catalog/switches", "/accuracy", "/method", "/acceptance", "/brief", "/curves", "/start",
-    "/plan/fabric", "/how/costs.capital", "/docs", "/nowhere",
+    "/plan/fabric", "/fabric/unit/2", "/fabric/node/28/rail/3", "/how/costs.capital", "/docs", "/nowhere",
 )  # fmt: skip
 WIDE, NARROW = 1440, 390
 """Of a window [px]."""

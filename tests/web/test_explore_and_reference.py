@@ -333,3 +333,26 @@ def test_a_rack_of_nodes_and_one_of_switches_are_drawn(client):
     assert rack in page.replace("\u202f", " ")
     assert "A rack of switches: 16 switches of 1 unit" in page  # 32 leaves and 16 spines over three racks
     assert "A rack of switches" not in text(client.get("/fabric?gpus=8").text)
+
+
+@pytest.mark.parametrize("query", ["gpus=16384", "gpu=gb200&gpus=2016", "gpus=64", "topology=torus-3d&gpus=4096"])
+def test_crumbs_lead_from_a_fabric_to_a_drawing_of_each_level(client, query: str):
+    crumbs = re.compile(r'<nav class="crumbs.*?</nav>', re.DOTALL)
+    address = re.compile(r'<a href="([^"#]+)')
+    found = crumbs.search(client.get(f"/fabric?{query}").text)
+    assert found
+    ways = [unescape(way) for way in address.findall(found.group())][1:]
+    assert ways
+    for way in ways:
+        answer = client.get(way)
+        assert answer.status_code == 200
+        here = crumbs.search(answer.text)
+        assert here
+        assert way in [unescape(other) for other in address.findall(here.group())]
+        assert "fabric-drawing" in answer.text
+        assert client.get(unescape(address.findall(here.group())[0])).status_code == 200
+
+
+@pytest.mark.parametrize("way", ["node/129", "node/0", "rack/1e9", "hall/1", "node/1/rail/9", "rack/1/rail/1"])
+def test_a_place_that_a_fabric_does_not_have_is_refused(client, way: str):
+    assert client.get(f"/fabric/{way}").status_code == 404

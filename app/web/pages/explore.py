@@ -1,26 +1,33 @@
 """The pages that explore: all-reduce and fabric."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from app.catalog.load import Catalog
+from app.plan.band import Band
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate, evaluate_all_reduce, evaluate_network
+from app.plan.network import network_of
+from app.plan.result import Cluster as ClusterPart
 from app.plan.result import NetworkPlan
 from app.plan.scenario import Scenario
 from app.report import drawing, drawn_parts, method, tables
 from app.report.charts import curve_charts, plan_charts
 from app.report.other_networks_drawing import other_networks
+from app.report.place_drawing import place_drawing
+from app.report.places import Hall, Place
 from app.report.rack_drawing import RackOf, rack_elevations
 from app.studies import all_reduce_curves, curve, nccl_tests, port_cost
 from app.studies.failed_parts import failed_parts, link_loads
-from app.web import form
+from app.web import form, requests
 from app.web.heavy_queue import LIGHT_CURVE, Stopped, compute, is_heavy
 from app.web.pages.asked_charts import own_address
 from app.web.pages.shared import PageRoute, results_of
+from app.web.problems import ProblemError
 from app.web.requests import posted
 from app.web.templating import page
 
@@ -181,6 +188,7 @@ def _fabrics(request: Request, bound: form.BoundForm) -> Response:
         "topology": form.shown("topology", part.topology, loaded),
         "drawing": drawing.draw(part, plan.cluster, switch, cluster.scale_up.name) if part.shape else None,
         "racks": _elevations(plan, loaded),
+        "hall": _hall(scenario, plan, loaded),
         "others": other_networks(part.networks, loaded) if part.networks else None,
         "findings": plan.findings,
         "failed": failed_parts(scenario, loaded, whole.all_reduce.message, whole.training.parallelism),
@@ -197,25 +205,102 @@ def _fabrics(request: Request, bound: form.BoundForm) -> Response:
     return page(request, "fabric.html", values, scenario=scenario)
 
 
+def _nodes_of_a_rack(cluster: ClusterPart[Band | None]) -> int:
+    """Nodes that stand in the fullest rack, spare ones too [1]."""
+    return -(-(cluster.nodes + cluster.spare_nodes) // max(cluster.compute_racks, 1))
+
+
+def _hall(scenario: Scenario, plan: NetworkPlan, loaded: Catalog) -> Hall | None:
+    """Where the nodes of a network with a drawing stand."""
+    if plan.fabric.shape is None or not plan.cluster.compute_racks:
+        return None
+    return Hall.of(network_of(scenario, loaded), _nodes_of_a_rack(plan.cluster))
+
+
+def _rack_of_nodes(plan: NetworkPlan, loaded: Catalog, place: Place | None = None, nodes: range = range(0)) -> RackOf:
+    """The fullest rack of nodes, or the one at a place, with those that stand in it."""
+    cluster, platform = plan.cluster, loaded.platforms[str(plan.scenario["platform"])]
+    most = _nodes_of_a_rack(cluster)
+    many = len(nodes) or most
+    about = [f"{many * cluster.gpus_per_node:,} GPUs"]
+    if platform.scale_up_domain > platform.gpus_per_node:
+        about.append("the rest for its own switches, supply and cooling")
+    power = cluster.rack_power.typical * many / most if cluster.rack_power else float("nan")
+    rack = RackOf("node", "node", cluster.compute_racks, many, platform.rack_units or 0, power, tuple(about))
+    return replace(rack, first=nodes[0], apart=True, name=place.name) if place else rack
+
+
 def _elevations(plan: NetworkPlan, loaded: Catalog) -> drawn_parts.Drawing | None:
     """A rack of nodes and one of the network's switches; nothing where there are no racks."""
     cluster, fabric = plan.cluster, plan.fabric
-    platform = loaded.platforms[str(plan.scenario["platform"])]
-    height = int(loaded.operations["racks"]["height"].typical)
     kinds: list[RackOf] = []
     if cluster.compute_racks and cluster.rack_power:
-        nodes = -(-(cluster.nodes + cluster.spare_nodes) // cluster.compute_racks)
-        about = [f"{nodes * cluster.gpus_per_node:,} GPUs"]
-        if platform.scale_up_domain > platform.gpus_per_node:
-            about.append("the rest for its own switches, supply and cooling")
-        power = cluster.rack_power.typical
-        kinds.append(
-            RackOf("node", "node", cluster.compute_racks, nodes, platform.rack_units or 0, power, tuple(about))
-        )
+        kinds.append(_rack_of_nodes(plan, loaded))
     of_network = cluster.racks - cluster.compute_racks
     switches = sum(filter(None, (fabric.leaf_switches, fabric.spine_switches, fabric.core_switches)))
     if of_network and switches and fabric.switch in loaded.switches:
         entry, count = loaded.switches[fabric.switch], -(-switches // of_network)
         power = fabric.power.typical * count / switches if fabric.power else float("nan")
         kinds.append(RackOf("leaf", "switch", of_network, count, entry.rack_units or 0, power, (entry.name,)))
-    return rack_elevations(kinds, height) if kinds else None
+    return rack_elevations(kinds, _rack_height(loaded)) if kinds else None
+
+
+def _rack_height(loaded: Catalog) -> int:
+    return int(loaded.operations["racks"]["height"].typical)
+
+
+@router.get("/fabric/{level}/{number}")
+@router.get("/fabric/{level}/{number}/rail/{rail}")
+async def fabric_place(request: Request) -> Response:
+    """A pod, unit, rack or node of a fabric, or a rail of a node, drawn by itself."""
+    catalog: Catalog = request.app.state.catalog
+    fields = requests.query(request.scope["query_string"].decode("latin-1"))
+    scenario = requests.validate(Scenario, fields, catalog, strict=False)
+    return await compute(request, lambda _: _place(request, scenario, catalog), heavy=is_heavy(scenario, catalog))
+
+
+def _place(request: Request, scenario: Scenario, catalog: Catalog) -> Response:
+    plan = evaluate_network(scenario, catalog, explained=False)
+    hall, place = _hall(scenario, plan, catalog), _asked_place(request.path_params)
+    shape = plan.fabric.shape
+    if hall is None or shape is None or place is None or not hall.holds(place):
+        raise ProblemError(404, "This fabric has no such place: see /fabric for its units, racks and nodes.")
+    nodes, platform = hall.nodes_of(place), look_up(scenario, catalog).scale_up.name
+    if place.level == "rack":
+        drawn = rack_elevations([_rack_of_nodes(plan, catalog, place, nodes)], _rack_height(catalog))
+    else:
+        drawn = place_drawing(hall, place, shape, catalog.switches[plan.fabric.switch].name, platform)
+    levels = list(hall.sizes)
+    below = levels[levels.index(place.level) + 1 :][:1] if place.level in levels else []
+    values = {
+        "headline": form.summary(scenario, catalog),
+        "hall": hall,
+        "here": place,
+        "drawing": drawn,
+        "inside": {level: hall.inside(place, level) for level in below},
+        "beside": list(_neighbours(hall, place)),
+    }
+    return page(request, "place.html", values, scenario=scenario)
+
+
+def _asked_place(parts: Mapping[str, str]) -> Place | None:
+    """The place that the path of an address names."""
+    numbers = [parts["number"], parts.get("rail", "0")]
+    if not all(text.isdecimal() and len(text) < 8 for text in numbers) or (
+        "rail" in parts and parts["level"] != "node"
+    ):
+        return None
+    number, rail = map(int, numbers)
+    if number < 1 or ("rail" in parts and rail < 1):
+        return None
+    return Place("rail" if "rail" in parts else parts["level"], number, rail)
+
+
+def _neighbours(hall: Hall, place: Place) -> Iterator[Place]:
+    """The places before and after it."""
+    beside = (
+        [place._replace(rail=place.rail + step) for step in (-1, 1)]
+        if place.rail
+        else [place._replace(number=place.number + step) for step in (-1, 1)]
+    )
+    return (other for other in beside if other.number > 0 and (not place.rail or other.rail > 0) and hall.holds(other))
