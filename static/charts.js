@@ -83,26 +83,55 @@ async function draw(chart) {
 
 export const charts = (root) => root.querySelectorAll("figure.chart");
 
+function button(text, chart, action) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.className = "link";
+  made.textContent = text;
+  made.setAttribute("aria-label", `${text}: ${chart.querySelector("strong").textContent}`);
+  made.addEventListener("click", () => action(made));
+  return made;
+}
+
+async function explore(chart, made) {
+  made.textContent = "Loading";
+  await draw(chart);
+  made.remove();
+  const canvas = chart.querySelector(".canvas");
+  canvas.tabIndex = -1;
+  canvas.focus();
+}
+
+// As tall as the screen while it fills it; drawn anew after that.
+async function fill(chart) {
+  await chart.requestFullscreen();
+  if (!("drawn" in chart.dataset)) await draw(chart);
+  chart.querySelector(".explore")?.remove();
+  const canvas = chart.querySelector(".canvas");
+  const tall = innerHeight - 2 * canvas.getBoundingClientRect().top;
+  if (tall > canvas.layout.height) window.Plotly.relayout(canvas, { height: tall });
+  const leave = () => {
+    if (document.fullscreenElement === chart) return;
+    document.removeEventListener("fullscreenchange", leave);
+    window.Plotly.purge(canvas);
+    delete canvas.dataset.leads;
+    requestAnimationFrame(() => draw(chart));
+  };
+  document.addEventListener("fullscreenchange", leave);
+}
+
 // A picture stands from the start. Who wants to read off values or zoom asks for the drawing that can.
 export function offerExploring(root) {
   for (const chart of charts(root)) {
     const ways = chart.querySelector(".ways");
     if ("explored" in chart.dataset && !("drawn" in chart.dataset)) draw(chart);
     if (!ways || ways.querySelector("button.link") || !chart.querySelector(".canvas svg")) continue;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "link";
-    button.textContent = "Explore";
-    button.setAttribute("aria-label", `Explore: ${chart.querySelector("strong").textContent}`);
-    button.addEventListener("click", async () => {
-      button.textContent = "Loading";
-      await draw(chart);
-      button.remove();
-      const canvas = chart.querySelector(".canvas");
-      canvas.tabIndex = -1;
-      canvas.focus();
-    });
-    ways.insertBefore(button, ways.querySelector(".embed"));
+    if (!("drawn" in chart.dataset || "explored" in chart.dataset)) {
+      const made = button("Explore", chart, () => explore(chart, made));
+      made.classList.add("explore");
+      ways.append(made);
+    }
+    if (document.fullscreenEnabled) ways.append(button("Full screen", chart, () => fill(chart)));
   }
 }
 

@@ -5,6 +5,7 @@ export function reveal(target) {
   let shut = false;
   const row = target.matches("section") && target.querySelector(":scope > details:not([open])");
   if (row) shut = row.open = true;
+  if (target.tagName === "DETAILS" && !target.open) shut = target.open = true;
   for (let node = target.parentElement; node; node = node.parentElement) {
     if (node.tagName === "DETAILS" && !node.open) shut = node.open = true;
   }

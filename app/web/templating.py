@@ -333,6 +333,7 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
         "page_link": lambda to: root + to + queries.get(to, ""),
         "catalog": request.app.state.catalog,
         "notes": Notes(),
+        "sources_at": link("/plan/sources") if scenario else f"{root}/catalog/sources",
         "numbers": "notes",
         "whole": False,
         "explained": {},

@@ -469,6 +469,42 @@ def test_a_chart_is_explored_when_asked(planner: Page) -> None:
     assert "<svg" in download.value.path().read_text()
 
 
+def test_a_chart_fills_the_screen_and_goes_back(planner: Page) -> None:
+    chart = planner.locator("#chart-step-parts")
+    canvas = chart.locator(".canvas")
+    height = canvas.evaluate("canvas => canvas.clientHeight")
+    width = canvas.evaluate("canvas => canvas.clientWidth")
+    chart.get_by_role("button", name="Full screen").click()
+    expect(canvas.locator(".main-svg").first).to_be_visible()
+    planner.wait_for_function("document.querySelector('#chart-step-parts .main-svg').clientHeight > innerHeight / 2")
+    assert chart.evaluate("chart => document.fullscreenElement === chart")
+    planner.evaluate("document.exitFullscreen()")
+    planner.wait_for_function(
+        "([width, height]) => { const svg = document.querySelector('#chart-step-parts .main-svg');"
+        " return svg && svg.clientWidth <= width && svg.clientHeight <= height + 8; }",
+        arg=[width, height],
+    )
+
+
+@pytest.mark.parametrize("address", ["/", "/fabric", "/all-reduce", "/cost", "/serve", "/curves", "/plan/timeline"])
+def test_under_each_chart_stand_its_table_its_sources_and_its_files(plain: Page, server: str, address: str) -> None:
+    plain.goto(server + address)
+    for chart in plain.locator("figure.chart").all():
+        ways = chart.locator(".ways")
+        assert ways.locator("summary, a").first.text_content().startswith("Table")  # type: ignore[union-attr]
+        assert [link.text_content() for link in ways.locator("a").all()][-5:] == [
+            "Sources",
+            "SVG",
+            "PNG",
+            "CSV",
+            "JSON",
+        ]
+        sources = ways.get_by_text("Sources", exact=True).get_attribute("href") or ""
+        page, _, place = sources.partition("#")
+        text = plain.request.get(server + (page or address)).text()
+        assert f'id="{place}"' in text or place == ""
+
+
 def test_what_has_a_page_of_its_own_unfolds_in_its_place(planner: Page) -> None:
     planner.locator("#fold-scaling > summary").click()
     expect(planner).to_have_url(re.compile("/$"))
