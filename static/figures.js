@@ -5,7 +5,7 @@ export function readFigures(root) {
   const found = {};
   for (const figure of root.querySelectorAll(".figures > [data-figure]")) {
     found[figure.dataset.figure] = {
-      label: figure.querySelector("dt").textContent.trim(),
+      label: figure.querySelector("dt button").textContent.trim(),
       text: figure.querySelector("dd").textContent.trim().split(" (")[0].replace(/\s*†$/, ""),
       typical: Number(figure.dataset.typical) || null,
     };

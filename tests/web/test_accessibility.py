@@ -146,6 +146,9 @@ def test_axe_finds_nothing_with_drawer_pins_and_saved_plans_open(
     page.evaluate(THIN_OUT, [FEW, "svg"])
     found = violations(page, width, rules)
     page.keyboard.press("Escape")
+    page.locator(".figures .term").first.click()
+    found += violations(page, width, rules)
+    page.keyboard.press("Escape")
     if width == NARROW:
         page.get_by_role("button", name="Menu").click()
     page.locator(".masthead [data-ask=plans]").click()

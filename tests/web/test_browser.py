@@ -419,6 +419,22 @@ def test_without_scripts_the_planner_answers(plain: Page, server: str) -> None:
     expect(plain.locator("svg.fabric-drawing").first).to_be_visible()
 
 
+@pytest.mark.parametrize("address", ["/", "/fabric", "/all-reduce", "/serve"])
+def test_without_scripts_a_term_over_a_figure_says_what_it_means(plain: Page, server: str, address: str) -> None:
+    plain.goto(server + address)
+    for term in plain.locator(".figures .term").all():
+        meaning = plain.locator(f"#{term.get_attribute('popovertarget')}")
+        expect(meaning).to_be_hidden()
+        term.focus()
+        plain.keyboard.press("Enter")
+        expect(meaning).to_be_visible()
+        formula = meaning.get_by_role("link", name="Its formula")
+        assert formula.count() == 0 or "/method/" in (formula.get_attribute("href") or "")
+        plain.keyboard.press("Escape")
+        expect(meaning).to_be_hidden()
+    assert plain.locator(".figures .term").count() >= 4
+
+
 def test_without_scripts_errors_stand_beside_their_fields(plain: Page, server: str) -> None:
     plain.goto(server + "/")
     plain.get_by_label("GPUs", exact=True).fill("many")

@@ -56,7 +56,7 @@ def test_the_page_says_what_the_interface_says(client: TestClient, query: str) -
     assert page.status_code == 200
     assert answer["verdict"] in page.text
     figures = page.text.partition('id="verdict"')[2].partition("</dl>")[0]
-    tiles = re.findall(r'<dt>.*?<dd><a class="figure"[^>]*>([\d,.$KM]+)', figures)
+    tiles = re.findall(r'</dt><dd><a class="figure"[^>]*>([\d,.$KM]+)', figures)
     users, cost = tiles[0], tiles[-1]
     assert f" to {users} users at " in answer["verdict"]
     assert f" output tokens cost {cost}" in answer["verdict"]

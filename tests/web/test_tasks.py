@@ -75,7 +75,7 @@ Check = Callable[[int], None]
 
 def test_1_what_it_costs_to_buy_and_what_a_server_in_it(keyboard: Keyboard, within: Check, web: httpx.Client) -> None:
     page = keyboard.page
-    keyboard.press(page.locator(".figures a").first)
+    keyboard.press(page.locator(".figures a.figure").first)
     nodes = web.get("/api/v1/plan").json()["costs"]["capital_parts"][0]["cost"]["typical"]
     expect(page.locator("#drawer")).to_contain_text(f"128 servers × ${nodes / 128:,.0f}")
     expect(page.locator("#drawer")).to_contain_text(f"${nodes:,.0f}")
