@@ -468,6 +468,21 @@ def test_where_infiniband_pays_says_of_how_many_gpus_it_judges(client: TestClien
     ).text("sections")
 
 
+@pytest.mark.parametrize("deadline", ["90 days", "30 days"])
+def test_the_pages_of_sizing_and_of_the_plan_judge_networks_at_the_same_size(client: TestClient, deadline: str) -> None:
+    asked = {"deadline": deadline, "gpu": "h100-sxm"}
+    best = client.get("/api/v1/size", params=asked).json()["cheapest"]
+    said = client.get(f"/api/v1/plan?{best['query']}").json()["recommendation"]
+    sized = get(client, f"/size?deadline={deadline.replace(' ', '+')}&gpu=h100-sxm")
+    assert f"With {best['gpus']:,} GPUs, as answered above" in sized.text("even")
+    assert said["reason"] in sized.text("even")
+    plan = get(client, f"/?{best['query']}")
+    words = " ".join(plan.words)
+    assert f"Which network at {best['gpus']:,} GPUs?" in words
+    assert said["reason"] in words
+    assert any("#even" in element.get("href", "") for element in plan.all("a"))
+
+
 def test_the_size_form_keeps_what_was_typed(client: TestClient) -> None:
     page = get(client, "/size?deadline=soon&gpu=h100-sxm", 422)
     assert page.one("input", id="field-deadline")["value"] == "soon"

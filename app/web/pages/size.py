@@ -8,13 +8,15 @@ from fastapi import APIRouter, Request, Response
 
 from app.catalog.load import Catalog
 from app.plan.declarations import declared
+from app.plan.evaluate import evaluate
 from app.plan.job.shape import model_name
-from app.plan.scenario import ModelRequest
+from app.plan.result import Recommendation
+from app.plan.scenario import ModelRequest, Scenario
 from app.report.charts import curve_charts
 from app.studies.chances import Likely
 from app.studies.sizing import USUAL_DEADLINE, Answer, Candidate, Kind, Question
 from app.units import show
-from app.web import form
+from app.web import form, requests
 from app.web.answers import SizeAnswer, size_answer
 from app.web.api import CANDIDATES, share_of
 from app.web.heavy_queue import Stopped, compute
@@ -66,12 +68,23 @@ def _sizing(request: Request, bound: form.BoundForm, answer: SizeAnswer | None) 
         if answer and question
         else None,
         "picks": list(_picks(answer)) if answer else [],
+        "judged": _judged(answer, catalog) if answer else None,
         "near": {cluster.query: cluster for cluster in answer.chances} if answer else {},
         "chance_columns": _chance_columns(answer) if answer else {},
         "limits": {name: form.title(name, Question) for name in ("deadline", "budget", "power_limit")},
         "kinds": {kind: declared(Candidate)[kind].label for kind in get_args(Kind)},
         **question_of(request, bound, QUESTION, CHOICES),
     }
+
+
+def _judged(answer: SizeAnswer, catalog: Catalog) -> tuple[Candidate | Likely, Recommendation] | None:
+    """The answer's own cluster, or the nearest miss, and what its plan says of InfiniBand and Ethernet."""
+    candidate = answer.best or next(iter(answer.nearest_misses), None)
+    if candidate is None:
+        return None
+    scenario = requests.validate(Scenario, requests.query(candidate.query), catalog, strict=False)
+    said = evaluate(scenario, catalog, ()).recommendation
+    return (candidate, said) if said else None
 
 
 def _chance_columns(answer: SizeAnswer) -> dict[str, str]:
