@@ -37,6 +37,16 @@ SPOKEN: Mapping[str, str] = {
     "roce.efficiency": "Usable share of a RoCE port's rate",
 }
 """What people call numbers of the catalogue that move results, by entry and field."""
+TOPOLOGIES: Mapping[str, str] = {
+    "rail-optimized": "a rail-optimised tree",
+    "fat-tree": "a fat tree",
+    "rail-only": "a rail-only network",
+    "mesh": "a mesh",
+    "torus-2d": "a 2D torus",
+    "torus-3d": "a 3D torus",
+    "dragonfly": "a dragonfly",
+}
+"""What a network of each topology is, in a sentence."""
 ARCHITECTURE = "architecture-"
 OF_ARCHITECTURE: Mapping[str, str] = {
     "products": "Matrix products",

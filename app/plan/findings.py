@@ -8,6 +8,7 @@ from app import units
 from app.catalog.entries import Switch
 from app.catalog.estimate import EARLY
 from app.catalog.load import Catalog
+from app.catalog.names import TOPOLOGIES
 from app.formulas.arrays import Array
 from app.formulas.fabric import bisection, layouts
 from app.plan.bill_of_materials import PricedDesign
@@ -54,10 +55,12 @@ def _calibrated(scenario: Scenario) -> Iterator[Finding]:
     spoken = read_calibration(scenario.calibration).spoken()
     if scenario.profile == "ideal":
         text = f"The textbook knows no calibration: {spoken} is left out."
-        yield Finding("note", "calibration-left-out", text, ("calibration", "profile"))
+        advice = "Choose the delivered profile to use it."
+        yield Finding("note", "calibration-left-out", text, ("calibration", "profile"), advice)
     else:
         text = f"Transfers are calibrated to your cluster: {spoken}."
-        yield Finding("note", "calibrated", text, ("calibration",))
+        advice = "Clear the calibration to see what such parts usually deliver."
+        yield Finding("note", "calibrated", text, ("calibration",), advice, {"calibration": ""})
 
 
 def _nodes(cluster: Cluster) -> Iterator[Finding]:
@@ -135,6 +138,8 @@ def of_links(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
                 else "what it adds in price and power is not in the plan."
             ),
             ("scale_up_domain",),
+            f"A domain of {ports} needs one tier.",
+            {"scale_up_domain": ports},
         )
     if cluster.nodes > 1 and cluster.nics_per_node == 0:
         yield Finding(
@@ -158,6 +163,7 @@ def _status(cluster: Cluster) -> Iterator[Finding]:
             "not-shipping",
             f"Not on sale yet: {names}. Figures that rest on it are the vendor's plans.",
             tuple(field for _, field in early),
+            "Choose what is shipping where the date of delivery matters.",
         )
 
 
@@ -236,12 +242,13 @@ def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> I
     yield from _shared_slots(cluster, request, catalog)
     switch = _foreign_switch(cluster, request, catalog)
     if switch:
+        fitting = [catalog.switches[key].name for key in cluster.scale_out.switches]
         yield Finding(
             "error",
             "switch-of-another-family",
             f"{switch.name} is an {switch.family} switch; {cluster.scale_out.name} cannot run on it.",
             ("spine_switch" if switch.key == request.spine_switch else "switch", "scale_out"),
-            f"Leave the switch blank, or choose one of: {', '.join(cluster.scale_out.switches)}.",
+            f"Leave the switch blank, or choose one of: {', '.join(fitting)}.",
         )
     if request.spine_oversubscription > 1 and (request.tiers or 3) < 3:
         yield Finding(
@@ -249,6 +256,8 @@ def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> I
             "no-spine-taper",
             f"With {request.tiers} tiers nothing stands above the spines, so their taper has no effect.",
             ("spine_oversubscription", "tiers"),
+            "Leave the spines' taper at 1:1, or ask for three tiers.",
+            {"spine_oversubscription": 1},
         )
 
 
@@ -291,6 +300,8 @@ def _shared_slots(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -
             f"{cluster.gpus_per_node} GPUs share {cluster.nics_per_node} NICs of a node: each has "
             f"{units.show(network, 'B/s', 3)} of {units.show(port, 'B/s', 3)} while all send.",
             ("nics_per_node",),
+            f"Where the server has room for them, {cluster.gpus_per_node} NICs give each GPU a whole port.",
+            {"nics_per_node": cluster.gpus_per_node},
         )
 
 
@@ -326,16 +337,16 @@ def of_design(
         yield Finding(
             "error",
             "taper-too-wide",
-            f"An oversubscription of {request.oversubscription:g} leaves no uplink on a leaf of {choice.radix} ports.",
+            f"A taper of {request.oversubscription:g}:1 leaves no uplink on a leaf of {choice.radix} ports.",
             ("oversubscription",),
-            f"Use at most {widest}.",
+            f"Use at most {widest}:1.",
             {"oversubscription": widest},
         )
     elif reason == layouts.TOO_MANY_TIERS:
         yield Finding(
             "error",
             "tiers-not-for-topology",
-            f"A {request.topology} has no {request.tiers} tiers.",
+            f"{request.tiers} tiers do not make {TOPOLOGIES[request.topology]}.",
             ("tiers", "topology"),
             "Leave the tiers blank.",
         )
@@ -343,10 +354,10 @@ def of_design(
         yield Finding(
             "error",
             "radix-too-small",
-            f"{choice.leaf.name} has {choice.radix} ports a switch: too few for hosts and every neighbour "
-            f"of a {request.topology}.",
+            f"{choice.leaf.name} has {choice.radix} ports: too few for hosts and every neighbour that a switch of "
+            f"{TOPOLOGIES[request.topology]} has.",
             ("switch", "oversubscription", "topology"),
-            "Use a larger switch, or a smaller oversubscription.",
+            "Use a larger switch, or a smaller taper.",
         )
     if reason != layouts.BUILT:
         return
@@ -363,15 +374,15 @@ def _too_many(choice: SwitchPair, cluster: Cluster, request: NetworkRequest, hos
     works = [tiers for tiers in range(1, 5) if most(tiers) >= cluster.nodes]
     limit = most(wanted_tiers) if wanted_tiers else max(most(tiers) for tiers in range(1, 5))
     text = (
-        f"{hosts:,} hosts do not fit: {request.topology} of {wanted_tiers or 4} "
+        f"{hosts:,} hosts do not fit: {TOPOLOGIES[request.topology]} of {wanted_tiers or 4} "
         f"tier{'s' if (wanted_tiers or 4) > 1 else ''} of {choice.radix}-port switches carries {limit:,} nodes of "
         f"{cluster.nics_per_node} NICs, not {cluster.nodes:,}."
     )
     if request.topology in ("mesh", "dragonfly"):
         limit = most(1)
         text = (
-            f"{hosts:,} hosts do not fit: a {request.topology} of {choice.radix}-port switches carries {limit:,} "
-            f"nodes of {cluster.nics_per_node} NICs, not {cluster.nodes:,}."
+            f"{hosts:,} hosts do not fit: {TOPOLOGIES[request.topology]} of {choice.radix}-port switches carries "
+            f"{limit:,} nodes of {cluster.nics_per_node} NICs, not {cluster.nodes:,}."
         )
         return Finding("error", "too-many-hosts", text, ("gpus", "topology"),
                        "Use a rail-optimised or plain fat tree.", {"topology": "rail-optimized"})  # fmt: skip
@@ -410,6 +421,7 @@ def _of_addresses(
             f"{needed:,} of a subnet's {limit.typical:,.0f} unicast local identifiers are taken "
             f"(the articles say {rounded:,.0f} devices).",
             ("gpus",),
+            "Before it grows, plan subnets joined by InfiniBand routers, or Ethernet.",
         )
 
 
@@ -421,8 +433,10 @@ def _of_shape(
         yield Finding(
             "note",
             "approximate-topology",
-            f"Switches, links and bisection of a {request.topology} are approximate: real ones are laid out by hand.",
+            f"Switches, links and bisection of {TOPOLOGIES[request.topology]} are approximate: real ones are laid out "
+            "by hand.",
             ("topology",),
+            "Ask its maker for the layout before you order.",
         )
     elif not bool(design.crosses_rails) and design.tiers <= 2 and cluster.nics_per_node > 1:
         yield Finding(
@@ -431,6 +445,8 @@ def _of_shape(
             "No switch joins two rails: traffic between rails goes over the scale-up link of a node, and the bisection "
             "shown is the sum over the rails.",
             ("topology", "spine_policy"),
+            "Choose a rail-optimised topology with shared spines where experts or tensors cross the network.",
+            {"topology": "rail-optimized", "spine_policy": "shared"},
         )
     if request.management_links and choice.leaf.management_port:
         yield Finding(
@@ -449,6 +465,8 @@ def _of_shape(
             f"A leaf takes {int(design.leaf_down)} nodes of a rail, so units of {unit} are built as groups of "
             f"{int(design.leaf_down)}.",
             ("nodes_per_unit",),
+            f"Use at most {int(design.leaf_down)}, or leave it blank.",
+            {"nodes_per_unit": int(design.leaf_down)},
         )
     yield from _of_uplinks(choice, design, request)
 
@@ -483,6 +501,7 @@ def _of_uplinks(choice: SwitchPair, design: layouts.Design, request: NetworkRequ
             f"A leaf of {choice.radix} ports gets {group:.0f} down and {up:.0f} up: {group / up:.2f} rather than "
             f"{taper:g} down for each up.",
             ("oversubscription",),
+            "Ask for a taper that the ports divide into, or for nodes per unit that fill the leaves.",
         )
 
 
@@ -551,6 +570,7 @@ def of_prices(
             "no-cable",
             f"The catalogue has no module or cable for the links {' and '.join(uncabled)}; they are not priced.",
             ("switch",),
+            "Choose another switch, or type the price of a module and a cable.",
         )
     other = [level for level, medium in network.media.items() if medium and not is_wanted(medium, network.cages.wanted)]
     if other:
@@ -560,6 +580,7 @@ def of_prices(
             f"The cables or modules that are asked for do not carry the links {' and '.join(map(_hyphened, other))}: "
             "the cheapest usual ones do.",
             ("media",),
+            "Leave the cables blank, or choose a switch whose ports take them.",
         )
     switches = {id(switch): switch for choice in choices for switch in (choice.leaf, choice.spine)}
     scaled = {switch.name for switch in switches.values() if prices.by_rate(switch)}
@@ -571,4 +592,5 @@ def of_prices(
             "price-by-rate",
             f"No price is published for {', '.join(sorted(scaled))}: taken by the rate of a port.",
             ("price_switch", "price_nic"),
+            "Type the price you were quoted.",
         )

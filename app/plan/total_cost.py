@@ -484,6 +484,7 @@ def _findings(owned: Ownership) -> list[Finding]:
                 "borrowed-prices",
                 f"The {book.name} edition names no price of nodes, energy or rent; those are from the market edition.",
                 ("price_book",),
+                "Type what you pay for them.",
             )
         )
     return findings
@@ -516,8 +517,9 @@ def _hall_findings(owned: Ownership) -> Iterator[Finding]:
     drawn = 0.0 if site is None else float(owned.power[0] * owned.rates.pue.typical)
     if site is not None and drawn > site:
         text = f"The site would draw {units.show(drawn, 'W')} at most, {units.show(drawn - site, 'W')} over its limit."
-        fits = int(cluster.gpus * site / drawn)
-        yield Finding("error", "over-site-power", text, ("site_power",), f"About {fits:,} GPUs fit.")
+        fits = int(cluster.gpus * site / drawn) // cluster.unit_gpus * cluster.unit_gpus
+        advice = f"About {fits:,} GPUs fit." if fits else "Take a larger site."
+        yield Finding("error", "over-site-power", text, ("site_power",), advice, {"gpus": fits} if fits else {})
 
 
 def _air(owned: Ownership) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from app.catalog.names import TOPOLOGIES
 from app.plan.result import Cluster, Fabric, FabricShape
 from app.report import direct_drawing
 from app.report.drawn_parts import HIGH, LEFT, RIGHT, ROW, TOP, WIDTH, Box, Canvas, Drawing, Way, mark_free, plural
@@ -49,14 +50,10 @@ def draw(fabric: Fabric, cluster: Cluster, switch: str, scale_up: str = "") -> D
     )
 
 
-def _topology(fabric: Fabric) -> str:
-    return {"torus-2d": "2D torus", "torus-3d": "3D torus"}.get(fabric.topology, fabric.topology)
-
-
 def _title(fabric: Fabric, shape: FabricShape) -> str:
     nodes = plural(shape.nodes, "node")
     if shape.peers:
-        return f"{nodes} on {plural(shape.leaves, 'switch')} in a {_topology(fabric)}, approximate"
+        return f"{nodes} on {plural(shape.leaves, 'switch')} in {TOPOLOGIES[fabric.topology]}, approximate"
     if fabric.tiers == 1:
         return f"{nodes} on {plural(shape.leaves, 'switch')} of one tier"
     taper = shape.oversubscription * shape.spine_oversubscription

@@ -147,7 +147,7 @@ def _outputs(text: str) -> tuple[list[Output], list[Finding]]:
     left_out = max(len(outputs), len(documents)) - MOST_OUTPUTS
     if left_out > 0:
         beyond = f"{left_out:,} outputs beyond the first {MOST_OUTPUTS} are left out."
-        findings.append(Finding("warning", "too-many-outputs", beyond, ("text",)))
+        findings.append(Finding("warning", "too-many-outputs", beyond, ("text",), "Paste them in parts."))
     return outputs, findings
 
 
@@ -176,7 +176,7 @@ def _part(output: Output, scenario: Scenario, catalog: Catalog) -> _Part | Findi
             rate = fabric.scale_out.port_rate.typical
             return _Part(ran_on, fabric, PortSweep(rate, messages[large], times[large]))
         text = "ib_write_bw was run with small messages alone, which say nothing of a port's bandwidth."
-        return Finding("note", "small-port-messages", text, ("text",))
+        return Finding("note", "small-port-messages", text, ("text",), "Run it with --size of 64 KiB or more.")
     collective, machine = output.collective or "all-reduce", fabric.machine(TYPICAL)
     forced = ran_on.algorithm or "", ran_on.protocol or ""
     sweep = Sweep(machine, fabric.calibration(TYPICAL), collective, *forced, messages, times)
@@ -245,7 +245,13 @@ def _unusual(rows: Sequence[SweepRow]) -> Iterator[Finding]:
         text = f"{size} of {row.collective} over {row.gpus} GPUs took {ratio:.2g} × what the other rows say."
         yield Finding("note", "row-fits-no-model", text, ("text",), "Measure it again.")
     if len(odd) > 5:
-        yield Finding("note", "more-rows-fit-no-model", f"{len(odd) - 5} more rows fit no model.", ("text",))
+        yield Finding(
+            "note",
+            "more-rows-fit-no-model",
+            f"{len(odd) - 5} more rows fit no model.",
+            ("text",),
+            "Measure them again.",
+        )
 
 
 def curve(sweep: OwnSweep, collective: str, gpus: int) -> Curve:

@@ -124,9 +124,9 @@ def test_spines_may_be_another_switch_than_leaves():
         ({"gpus": 4096, "tiers": 2}, "too-many-hosts", "3 tiers"),
         ({"gpus": 1_000_000, "scale_out": "infiniband-edr"}, "too-many-hosts", "1,000,000 hosts"),  # 2 · 18⁴ = 209,952
         ({"gpus": 16_000, "topology": "mesh"}, "too-many-hosts", "fat tree"),
-        ({"switch": "sn5600"}, "switch-of-another-family", "qm9700"),
+        ({"switch": "sn5600"}, "switch-of-another-family", "NVIDIA QM9700"),
         ({"switch": "qm8700"}, "switch-too-slow", "400"),
-        ({"spine_switch": "sn5600"}, "switch-of-another-family", "qm9700"),
+        ({"spine_switch": "sn5600"}, "switch-of-another-family", "NVIDIA QM9700"),
         ({"spine_switch": "qm8700"}, "switch-too-slow", "QM8700"),
         ({"topology": "torus-3d", "tiers": 2}, "tiers-not-for-topology", "blank"),
     ],
@@ -513,10 +513,14 @@ def test_what_has_no_catch_is_not_said_to_have_one(wish, code):
         ({"spine_oversubscription": 2, "tiers": 2}, "no-spine-taper", "With 2 tiers"),
         ({"switch": "qm8700"}, "switch-too-slow", "carries 200"),
         ({"gpus": 128}, "units-partly-filled", "32 nodes; 16 are there. A plain fat tree needs 6 switches rather than"),
-        ({"gpus": 4096, "tiers": 2}, "too-many-hosts", "4,096 hosts do not fit: rail-optimized of 2 tiers of 64-port"),
+        (
+            {"gpus": 4096, "tiers": 2},
+            "too-many-hosts",
+            "4,096 hosts do not fit: a rail-optimised tree of 2 tiers of 64-port",
+        ),
         ({"gpus": 4096, "tiers": 2}, "too-many-hosts", "carries 256 nodes of 8 NICs, not 512"),
         ({"gpus": 16_000, "topology": "mesh"}, "too-many-hosts", "nodes of 8 NICs, not 2,000"),
-        ({"oversubscription": 64}, "taper-too-wide", "oversubscription of 64 leaves no uplink on a leaf of 64 ports"),
+        ({"oversubscription": 64}, "taper-too-wide", "taper of 64:1 leaves no uplink on a leaf of 64 ports"),
     ],
 )
 def test_a_finding_has_the_figures_of_the_design(wish, code, says):

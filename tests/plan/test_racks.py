@@ -76,5 +76,7 @@ def test_a_site_that_gives_too_little_is_an_error_with_what_fits() -> None:
     """1,388 kW of nodes and switches at a PUE of 1.25 are 1.735 MW."""
     over = found(site_power="1.5 MW")["over-site-power"]
     assert over.severity == "error"
-    assert f"About {int(1024 * 1.5e6 / (1_388_160 * 1.25)):,} GPUs fit." == over.suggestion
+    nodes = int(1024 * 1.5e6 / (1_388_160 * 1.25)) // 8
+    assert f"About {8 * nodes:,} GPUs fit." == over.suggestion
+    assert over.changes == {"gpus": 8 * nodes}
     assert "over-site-power" not in findings(site_power="2 MW")

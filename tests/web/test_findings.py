@@ -1,8 +1,10 @@
 """A page and the operation that answers the same question say the same findings, worst first."""
 
+import ast
 import re
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -78,3 +80,28 @@ def test_the_page_of_plans_side_by_side_says_the_findings_of_each_in_their_order
     for letter, plan in zip("AB", told, strict=True):
         for item, finding in zip(said[letter], plan["findings"], strict=True):
             assert item.startswith(f"{finding['severity'].capitalize()}. {words(finding['message'])}")
+
+
+NOTHING_TO_CHANGE = {"one-node", "nics-included"}
+"""A fact of what is bought; the field that says otherwise is named."""
+SAID_IN_FULL = {"no-cluster", "unread-document", "unread-output"}
+"""Findings whose sentence, made elsewhere, ends with what to change."""
+
+
+def test_every_finding_says_what_to_change() -> None:
+    calls = [
+        call
+        for path in (Path(__file__).parents[2] / "app").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Finding"
+    ]
+    assert len(calls) > 70
+    silent = {ast.unparse(call.args[1]).strip("'") for call in calls if len(call.args) < 5}
+    assert silent == NOTHING_TO_CHANGE | SAID_IN_FULL
+
+
+def test_findings_name_parts_and_topologies_as_people_do(client: TestClient) -> None:
+    wrong = client.get("/api/v1/fabric?gpus=4096&tiers=2").json()["findings"][0]["message"]
+    assert "a rail-optimised tree of 2 tiers" in wrong
+    other = client.get("/api/v1/fabric?switch=sn5600").json()["findings"][0]["suggestion"]
+    assert "NVIDIA QM9700" in other

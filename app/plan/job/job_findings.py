@@ -75,6 +75,7 @@ def findings(
             "hardware-not-calibrated",
             f"No published step time of a GPU like {gpu.name} went into the calibration; the ranges are wider for it.",
             ("gpu",),
+            "Hold the plan against a step of your own before you rely on it.",
         )
 
 
@@ -88,6 +89,7 @@ def _unmeasured_stack(setup: JobSetup) -> Iterator[Finding]:
         "stack-not-measured",
         f"No published step of the stack {stack} went into the calibration; the ranges are wider for it.",
         ("stack",),
+        "Choose a stack that was measured, or hold the plan against a step of your own.",
     )
 
 
@@ -110,7 +112,7 @@ def _wider_precision(setup: JobSetup) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "precision-not-in-hardware",
-            f"{gpu.name} has no {precision} arithmetic; the plan runs the linear layers in {instead}.",
+            f"{gpu.name} has no {precision.upper()} arithmetic; the plan runs the linear layers in {instead}.",
             ("precision", "gpu"),
             "Choose a precision the GPU has.",
             {"precision": "bf16" if real > 1 else "fp8"},

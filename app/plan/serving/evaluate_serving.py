@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -206,7 +207,11 @@ def serving_findings(plan: ServingPlan, catalog: Catalog) -> Iterator[Finding]:
             yield limits_missed(plan)
     elif asks_for_a_load(it.question) and (times := 1 / carried(it, plan.operation)) > TOO_MUCH:
         text = f"The load that is asked for is {show(times, '1')} times what the cluster carries."
-        yield Finding("warning", "load-too-large", text, LOADS, "Use more GPUs.")
+        unit = it.cluster.unit_gpus
+        enough = ceil(it.question.gpus * times / unit) * unit
+        within = enough <= 1_000_000
+        advice = f"About {enough:,} GPUs carry it." if within else "Use more GPUs, or ask for less at once."
+        yield Finding("warning", "load-too-large", text, LOADS, advice, {"gpus": enough} if within else {})
     if it.question.engine is None:
         yield Finding(
             "note",
@@ -222,6 +227,7 @@ def serving_findings(plan: ServingPlan, catalog: Catalog) -> Iterator[Finding]:
             "attention-not-measured",
             "Few operating points of models with linear or sparse attention are published; the ranges are wider.",
             ("model",),
+            "Hold the answer against a load of your own before you rely on it.",
         )
 
 
@@ -250,7 +256,14 @@ def pool_findings(plan: ServingPlan) -> Iterator[Finding]:
     named = tuple(name for pool in POOLS for name in pool_fields(pool) if getattr(question, name) is not None)
     if question.serving == "aggregated":
         text = "There is one pool of replicas that take prompts and answer them; the fields of two pools go unread."
-        yield Finding("warning", "pools-not-used", text, ("serving", *named), "", {"serving": "disaggregated"})
+        yield Finding(
+            "warning",
+            "pools-not-used",
+            text,
+            ("serving", *named),
+            "Serve with two pools.",
+            {"serving": "disaggregated"},
+        )
         return
     both = (question.prefill_gpus or 1) + (question.decode_gpus or 1)
     if both > question.gpus:
@@ -263,7 +276,14 @@ def pool_findings(plan: ServingPlan) -> Iterator[Finding]:
             yield finding
         elif used and given and used.gpus < given:
             text = f"Replicas of {used.parallelism.gpus} GPUs leave {given - used.gpus} of the {given} of a pool idle."
-            yield Finding("note", "pool-gpus-idle", text, (f"{pool}_gpus",), "", {f"{pool}_gpus": used.gpus})
+            yield Finding(
+                "note",
+                "pool-gpus-idle",
+                text,
+                (f"{pool}_gpus",),
+                f"Give it {used.gpus:,}.",
+                {f"{pool}_gpus": used.gpus},
+            )
 
 
 def _pool_does_not_fit(plan: ServingPlan, pool: PoolName) -> Finding | None:
