@@ -117,8 +117,9 @@ def brief(question: BriefQuestion, catalog: Catalog) -> Brief:
 def capital_lines(plan: Plan) -> Iterator[Line]:
     """Capital by part, each as a quantity and the price of one."""
     power = plan.cluster.power
+    bought = sum(line.quantity for line in plan.cluster.bill_of_materials if line.role == "node")
     counted = {
-        "nodes": (float(plan.cluster.nodes), "servers"),
+        "nodes": (float(bought), "servers"),
         "spare nodes": (float(plan.cluster.spare_nodes), "servers"),
         "fabric": (float(plan.fabric.host_ports or 0), "host ports, with switches, modules and cables"),
         "infrastructure": (power.typical / parse("1 kW", "W") if power else 0.0, "kW of IT power"),

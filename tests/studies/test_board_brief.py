@@ -27,6 +27,14 @@ def test_quantity_times_price_is_the_cost_and_the_lines_are_the_capital() -> Non
     assert sum(line.cost.typical for line in found.lines) == pytest.approx(found.plan.costs.capital.typical)
 
 
+def test_of_racks_that_are_not_filled_every_server_is_counted() -> None:
+    # 100 GPUs need 25 servers of 4; two racks of 18 are bought.
+    found = brief(made(gpu="gb200", gpus=100, tensor_parallel=2, pipeline_parallel=1, global_batch=100), CATALOG)
+    assert found.lines[0].quantity == 36
+    priced = next(line for line in found.plan.cluster.bill_of_materials if line.role == "node")
+    assert found.lines[0].cost.typical == pytest.approx(priced.cost.typical)
+
+
 def test_a_chance_belongs_to_a_limit() -> None:
     found = brief(made(), CATALOG)
     assert found.time_chance is None
