@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from operator import attrgetter
 from typing import Any, get_args, get_origin, get_type_hints
 
 from app import units
@@ -17,7 +16,7 @@ from app.catalog.load import Catalog
 from app.plan.band import Band, Declaration, declaration, record, result
 from app.plan.declarations import READING, is_quantity, part_of, results, view
 from app.plan.result import AllReduce, BillLine, Fabric, Plan
-from app.report.labels import HARDWARE, in_words, named
+from app.report.labels import HARDWARE, capitalize_first, in_words, named
 from app.studies.curve import Curve
 from app.studies.nccl_tests import Result
 from app.studies.sensitivity import Sensitivity
@@ -152,7 +151,13 @@ def columns_of(kind: type, path: str = "") -> Iterator[Column]:
 
 
 def _cell(record: Any, column: Column) -> Cell:
-    value = attrgetter(column.key)(record)
+    """What a record has in a column; nothing where it lacks the part that the column is of."""
+    *parts, name = column.key.split(".")
+    for part in parts:
+        record = getattr(record, part)
+        if record is None:
+            return _blank(column)
+    value = getattr(record, name)
     if isinstance(value, tuple):
         return ", ".join(value)
     return in_words(value, column.words) if isinstance(value, str) else value
@@ -322,7 +327,7 @@ def curve_table(curve: Curve) -> Table:
     ]
     bands: list[dict[float, Band]] = []
     for series in curve.series:
-        columns.append(Column(series.name, series.name, unit, band=True))
+        columns.append(Column(series.name, capitalize_first(series.name), unit, band=True))
         cells = zip(series.x, series.low, series.typical, series.high, strict=True)
         bands.append(
             {

@@ -348,7 +348,7 @@ def _port_title(lines: Sequence[Series], gpus: int, mine: tuple[float, float] | 
     if not by_network:
         return "No network can be built at this size."
     cheapest = min(by_network, key=lambda name: by_network[name])
-    text = f"{cheapest} has the cheapest port at {gpus:,} GPUs, {show(by_network[cheapest], 'USD', 2)}"
+    text = f"Of those drawn, {cheapest} has the cheapest port at {gpus:,} GPUs, {show(by_network[cheapest], 'USD', 2)}"
     return (
         f"{text}; the plan's costs {show(mine[1], 'USD', 2)}."
         if mine and mine[1] > by_network[cheapest] * 1.005

@@ -291,7 +291,9 @@ def test_the_cheapest_port_is_named_and_the_plans_own_where_it_is_dearer(plan, p
     costs = {line.name: float(np.interp(1024, line.x, line.typical)) for line in swept.series}
     costs = {name: cost for name, cost in costs.items() if np.isfinite(cost)}
     cheapest = min(costs, key=lambda name: costs[name])
-    assert swept.title.startswith(f"{cheapest} has the cheapest port at 1,024 GPUs, {show(costs[cheapest], 'USD', 2)}")
+    assert swept.title.startswith(
+        f"Of those drawn, {cheapest} has the cheapest port at 1,024 GPUs, {show(costs[cheapest], 'USD', 2)}"
+    )
     own = plan.fabric.cost_per_host_port.typical
     assert (f"the plan's costs {show(own, 'USD', 2)}" in swept.title) == (own > 1.005 * costs[cheapest])
     assert {mark.text for mark in swept.marks} == {"1 → 2 tiers", "2 → 3 tiers", "no more addresses in a subnet"}

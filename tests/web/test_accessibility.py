@@ -130,6 +130,18 @@ def test_no_page_scrolls_sideways_on_a_phone(on_a_phone: Page, server: str, addr
     assert on_a_phone.evaluate("document.documentElement.scrollWidth") <= NARROW
 
 
+def test_no_section_of_a_plan_scrolls_the_page_sideways_once_it_is_brought_there(on_a_phone: Page, server: str) -> None:
+    page = on_a_phone
+    for width in (NARROW, 320):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.goto(server + "/")
+        page.evaluate(UNFOLD)
+        page.wait_for_function("!document.querySelector('[data-from]')")
+        page.locator("#acceptance ol.steps").wait_for()
+        page.evaluate(UNFOLD)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 @pytest.mark.parametrize(("width", "scheme", "rules"), [(WIDE, "light", RULES), (NARROW, "dark", BY_WIDTH_AND_COLOUR)])
 def test_axe_finds_nothing_with_drawer_pins_and_saved_plans_open(
     browser: Browser, server: str, width: int, scheme: str, rules: Mapping[str, Any]

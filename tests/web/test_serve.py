@@ -244,3 +244,20 @@ def test_a_plan_of_serving_is_exported(client: TestClient) -> None:
     assert client.get(f"/export/plan.xlsx?{query}").status_code == 200
     assert client.get(f"/plan/fabric?{query}").status_code == 200
     assert client.get(f"/plan/training?{query}").status_code == 404
+
+
+def test_two_clusters_of_one_name_have_one_label_in_the_chart(client: TestClient) -> None:
+    asked = {"model": "deepseek-v3", "users": 300, "tpot_limit": "33 ms"}
+    front = client.get("/api/v1/serve/size", params=asked).json()["front"]
+    clusters = {(one["gpu"], one["gpus"]) for one in front}
+    notes = client.get("/chart/serving-candidates.json", params=asked).json()["layout"]["annotations"]
+    names = [note["text"] for note in notes if " × " in note["text"]]
+    assert len(names) == len(set(names)) == len(clusters) < len(front)
+
+
+@pytest.mark.parametrize("ending", ["svg", "csv", "json"])
+def test_clusters_with_one_pool_and_with_two_stand_in_one_table(client: TestClient, ending: str) -> None:
+    asked = {"model": "deepseek-v3", "users": 300, "tpot_limit": "33 ms"}
+    pools = {one["prefill"] is None for one in client.get("/api/v1/serve/size", params=asked).json()["candidates"]}
+    assert pools == {False, True}
+    assert client.get(f"/chart/serving-candidates.{ending}", params=asked).status_code == 200

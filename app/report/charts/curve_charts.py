@@ -241,10 +241,10 @@ def lines(curve: Curve, *, height: int = 380) -> go.Figure:
 
 
 def _traces(series: Series, curve: Curve, crowded: bool) -> Iterator[Values]:
-    """A line over its range; where lines crowd, the ranges of those that matter less step back."""
+    """A line over its range; where lines crowd, only those that matter most have theirs, the others in the table."""
     style = style_of(series.look)
-    if area := _band_area(series, style):
-        yield area | {"opacity": 0.06 if crowded and not series.strong else 0.16}
+    if (area := _band_area(series, style)) and (series.strong or not crowded):
+        yield area | {"opacity": 0.16}
     yield {
         "type": "scatter",
         "mode": "lines",
