@@ -21,6 +21,7 @@ from app.web import responses, settings, templating
 from app.web.application import create_app
 from app.web.pages import catalog_cloud
 from app.web.pages.sections import SECTIONS
+from app.web.pages.shared import slices
 
 PAGES = ("/", "/compare", "/size", "/explore?gpu=h100-sxm&gpus=64", "/curves", "/catalog", "/method")
 VOID = {"meta", "link", "input", "br", "rect", "path", "line", "img", "hr", "wbr"}
@@ -656,3 +657,17 @@ def test_tables_have_names_of_parts_and_not_their_keys(client: TestClient, addre
     keys = {key for kind in templating.NAMED for key, entry in catalog.kind(kind).items() if key != entry.name}
     assert len(cells) > 20
     assert not cells & keys
+
+
+def test_parts_of_a_step_are_told_apart_in_grey() -> None:
+    plan = evaluate(Scenario(gpus=512, scale_out="roce-400"), load_catalog())
+    hatches = {slice.name: slice.hatch for slice in slices(plan)}
+    assert len(hatches) > 4
+    assert len(set(hatches.values())) == len(hatches)  # compute alone is plain
+    assert hatches["Compute"] == ""
+
+
+def test_the_legend_of_bars_has_their_hatches(client: TestClient) -> None:
+    drawing = client.get("/chart/timeline.svg").text
+    assert drawing.count('width="11" height="11"') > drawing.count("<circle") == 0
+    assert re.search(r'width="11" height="11" fill="url\(#', drawing)

@@ -181,7 +181,7 @@ def _drawn(figure: go.Figure, key: str, room: float | None = None) -> tuple[Plot
     parts += [_line(plot, shape) for shape in layout.get("shapes", ())]
     parts += [part for trace in traces if "markers" in trace.get("mode", "") for part in _points(plot, trace)]
     parts += [_annotation(plot, note) for note in layout.get("annotations", ())]
-    return plot, parts + list(_legend(named))
+    return plot, parts + list(_legend(named, key))
 
 
 def _plot(layout: Mapping[str, Any], legend_names: Sequence[str], room: float | None) -> Plot:
@@ -334,6 +334,13 @@ def _patterns(traces: Sequence[Mapping[str, Any]], key: str) -> Iterator[str]:
             )
 
 
+def _hatched(box: str, shape: str | None, key: str) -> str:
+    """A hatch over a box; nothing where its colour is plain."""
+    if shape not in HATCHES:
+        return ""
+    return f'<rect {box} fill="url(#{key}-{list(HATCHES).index(shape)})" pointer-events="none"/>'
+
+
 def _bar(plot: Plot, trace: Mapping[str, Any], key: str) -> Iterator[str]:
     """A bar with its hatch, its range and its value in words."""
     for length, row in zip(trace["x"], trace["y"], strict=True):
@@ -353,9 +360,7 @@ def _bar(plot: Plot, trace: Mapping[str, Any], key: str) -> Iterator[str]:
         said = escape(str(trace.get("hovertemplate", "")).removesuffix("<extra></extra>"), quote=False)
         light = f' fill-opacity="{marker["opacity"]}"' if "opacity" in marker else ""
         yield f'<rect {box} fill="{marker["color"]}"{light}><title>{said.replace("&amp;", "&")}</title></rect>'
-        shape = marker.get("pattern", {}).get("shape")
-        if shape in HATCHES:
-            yield f'<rect {box} fill="url(#{key}-{list(HATCHES).index(shape)})" pointer-events="none"/>'
+        yield _hatched(box, marker.get("pattern", {}).get("shape"), key)
         error = trace.get("error_x", {})
         if error.get("array"):
             ends = (base + length - error["arrayminus"][0], base + length + error["array"][0])
@@ -462,11 +467,18 @@ def _annotation(plot: Plot, note: Mapping[str, Any]) -> str:
     )
 
 
-def _legend(traces: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The names of groups of points, in a row above the plot."""
+def _legend(traces: Sequence[Mapping[str, Any]], key: str) -> Iterator[str]:
+    """The names of groups of points or bars, in a row above the plot, those of bars with their hatch."""
     for (left, top), trace in zip(_places([trace["name"] for trace in traces]), traces, strict=True):
+        colour, shape = trace["marker"]["color"], trace["marker"].get("pattern", {}).get("shape")
+
+        if trace.get("type") == "bar":
+            box = f'x="{left:.0f}" y="{top + 4:.0f}" width="11" height="11"'
+            yield f'<rect {box} fill="{colour}"/>'
+            yield _hatched(box, shape, key)
+        else:
+            yield f'<circle cx="{left + 5:.0f}" cy="{top + 10:.0f}" r="4" fill="{colour}"/>'
         yield (
-            f'<circle cx="{left + 5:.0f}" cy="{top + 10:.0f}" r="4" fill="{trace["marker"]["color"]}"/>'
             f'<text x="{left + 14:.0f}" y="{top + 14:.0f}" font-size="12" '
             f'fill="var(--chart-ink)">{escape(trace["name"])}</text>'
         )

@@ -14,7 +14,7 @@ from app.plan.band import Band
 from app.plan.declarations import results, view
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
-from app.report.charts import style
+from app.report.charts import style, svg
 from app.report.labels import RESOURCES, capitalize_first, in_words
 from app.units import show
 from app.web import form
@@ -46,7 +46,7 @@ SHADES = 5
 @dataclass(frozen=True)
 class Slice:
     """One part of a bar that shows where time or money goes, on a scale of 1,000; ``said`` is how much, where not
-    its share."""
+    its share, and ``hatch`` the strokes over its colour."""
 
     name: str
     colour: str
@@ -54,6 +54,7 @@ class Slice:
     start: float
     width: float
     said: str = ""
+    hatch: str = ""
 
 
 def slices(answer: Plan, longest: float | None = None) -> Iterator[Slice]:
@@ -67,8 +68,10 @@ def slices(answer: Plan, longest: float | None = None) -> Iterator[Slice]:
     start = 0.0
     for name, value in sums.items():
         if value:
-            colour = style.resource_look(name, answer).colour.removeprefix("var(--chart-").removesuffix(")")
-            yield Slice(RESOURCES[name], colour, value / whole, round(start * scale, 2), round(value * scale, 2))
+            look = style.resource_look(name, answer)
+            colour = look.colour.removeprefix("var(--chart-").removesuffix(")")
+            left, width = round(start * scale, 2), round(value * scale, 2)
+            yield Slice(RESOURCES[name], colour, value / whole, left, width, hatch=svg.HATCHES.get(look.pattern, ""))
             start += value
 
 
