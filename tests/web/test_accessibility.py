@@ -1,16 +1,22 @@
-"""axe-core finds nothing on any page: wide and light with everything unfolded, narrow and dark as it opens.
+"""axe-core finds nothing on any page: wide with everything unfolded, light and dark; narrow and dark as it opens.
 
 Nor does any page scroll sideways on a phone.
 """
 
 from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
 from playwright.sync_api import Browser, Page
 
+from app.web import pages
+from app.web.pages.sections import SECTIONS
 from tests.conftest import PATIENCE
 
 PAGES = (
@@ -52,6 +58,7 @@ PAGES = (
     "/brief?gpus=64&annex=true",
     "/docs",
     "/nowhere",
+    *(f"/plan/{key}" for key, section in SECTIONS.items() if not section.page and key not in ("fabric", "sources")),
 )
 OF_DEFAULTS = (
     "/", "/compare", "/cost", "/calibrate", "/explore?gpu=h100-sxm&gpus=256",
@@ -70,6 +77,8 @@ BY_WIDTH_AND_COLOUR = {
     "resultTypes": ["violations"],
 }
 """What a narrow or dark page can break of one that is wide and light: the elements are the same."""
+CONTRAST = {"runOnly": {"type": "rule", "values": ["color-contrast"]}, "resultTypes": ["violations"]}
+"""What the other colours can break of a page with everything unfolded."""
 UNFOLD = "for (const fold of document.querySelectorAll('details')) fold.open = true"
 FEW = 3
 THIN_OUT = """([few, kept]) => {
@@ -120,7 +129,19 @@ def test_axe_finds_nothing(on_a_phone: Page, server: str, address: str) -> None:
     page.emulate_media(color_scheme="light")
     page.evaluate(UNFOLD)
     found += violations(page, WIDE, RULES)
+    page.emulate_media(color_scheme="dark")
+    found += violations(page, WIDE, CONTRAST)
     assert not found, "\n".join(found)
+
+
+def test_every_page_is_looked_at() -> None:
+    """/docs/try is another maker's page."""
+    folder = Path(pages.__file__).parent
+    modules = [import_module(f"{pages.__name__}.{path.stem}") for path in folder.glob("[a-z]*.py")]
+    routes = [route for module in modules for route in getattr(module, "router", APIRouter()).routes]
+    ways = {route.path: route.path_regex for route in routes if isinstance(route, APIRoute) and "." not in route.path}
+    assert len(ways) > 20
+    assert [way for way, known in ways.items() if not any(known.match(urlsplit(page).path) for page in PAGES)] == []
 
 
 @pytest.mark.parametrize("address", OF_DEFAULTS)
