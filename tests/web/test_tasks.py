@@ -27,8 +27,13 @@ class Keyboard:
     def press(self, what: Locator) -> None:
         """A link, a button or a fold."""
         self.steps += 1
-        what.focus()
+        self.reach(what)
         self.page.keyboard.press("Enter")
+
+    def reach(self, what: Locator) -> None:
+        """What the Tab key, or an arrow in a row of the bar, leads to."""
+        assert what.evaluate("one => one.tabIndex >= 0 || Boolean(one.closest('[role=toolbar]'))")
+        what.focus()
 
     def fill(self, label: str, text: str, within: Locator | None = None) -> None:
         """A field of text; Enter sends it."""
@@ -37,16 +42,22 @@ class Keyboard:
 
     def type(self, field: Locator, text: str) -> None:
         self.steps += 1
-        field.focus()
+        self.reach(field)
         self.page.keyboard.press("Control+a")
         self.page.keyboard.insert_text(text)
 
     def choose(self, label: str, value: str) -> None:
-        """An entry of a list."""
+        """An entry of a list, by the letters of its name, and arrows where others begin with it."""
         self.steps += 1
         field = self.page.get_by_label(label, exact=True)
-        field.focus()
-        field.select_option(value)
+        self.reach(field)
+        name = field.locator(f"option[value='{value}']").text_content() or ""
+        self.page.keyboard.type(name.strip())
+        for _ in range(9):
+            if field.input_value() != value:
+                self.page.keyboard.press("ArrowDown")
+        expect(field).to_have_value(value)
+        self.page.keyboard.press("Tab")
 
     def download(self, what: Locator) -> Download:
         with self.page.expect_download() as found:
@@ -268,6 +279,116 @@ def test_a_spine_fails_and_the_step_is_read(keyboard: Keyboard, within: Check) -
     page.get_by_role("link", name="rail 3", exact=True).click()
     expect(page.locator("#way-rail-3")).to_be_visible()
     expect(page.locator("#way-longest")).to_be_hidden()
+
+
+# The same without scripts ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bare(plain: Page, server: str) -> Keyboard:
+    """The same planner with scripts switched off."""
+    plain.set_default_timeout(PATIENCE)
+    plain.set_viewport_size({"width": 1440, "height": 900})
+    plain.goto(server + "/")
+    expect(plain.locator("button.scripted, .scripted").first).to_be_hidden()
+    return Keyboard(plain)
+
+
+def test_1_without_scripts(bare: Keyboard, web: httpx.Client) -> None:
+    bare.press(bare.page.locator(".figures a.figure").first)
+    nodes = web.get("/api/v1/plan").json()["costs"]["capital_parts"][0]["cost"]["typical"]
+    expect(bare.page.locator(".ledger")).to_contain_text(f"128 servers × ${nodes / 128:,.0f}")
+    assert bare.steps == 1
+
+
+def test_2_and_3_without_scripts(bare: Keyboard, web: httpx.Client) -> None:
+    page = bare.page
+    bare.press(page.get_by_role("link", name="By a date, with H100 SXM only"))
+    bare.fill("Deadline", "30 days")
+    expect(page).to_have_url(re.compile(r"deadline=30\+days"))
+    expect(page.locator("#verdict")).to_contain_text("H100 SXM")
+    assert bare.steps <= 3
+    bare.press(page.get_by_role("link", name="Find", exact=True))
+    bare.fill("Budget", "$50M")
+    answer = web.get("/api/v1/size?deadline=90+days&budget=$50M", timeout=PATIENCE).json()
+    found = f"{answer['cheapest']['gpus']:,} " if answer["cheapest"] else answer["message"]
+    expect(page.locator("#verdict")).to_contain_text(found)
+
+
+def test_4_without_scripts(bare: Keyboard) -> None:
+    bare.press(bare.page.get_by_role("link", name="RoCE on 400 Gb/s Ethernet and TCP on 400 Gb/s Ethernet"))
+    expect(bare.page.locator("#verdict")).to_contain_text("Against plan A: B")
+    expect(bare.page.locator(".comparison-table tbody").first).to_contain_text("TCP on 400 Gb/s Ethernet")
+    assert bare.steps == 1
+
+
+def test_5_without_scripts(bare: Keyboard) -> None:
+    bare.press(bare.page.locator('[data-figure="training.time_to_train"] a.figure').first)
+    expect(bare.page.locator("math").first).to_be_visible()
+    nearest = bare.page.get_by_role("group", name="Nearest measured runs").get_by_role("row")
+    expect(nearest.filter(has_text="1,024 H100 SXM")).to_contain_text("%")
+    assert bare.steps == 1
+
+
+def test_6_without_scripts(bare: Keyboard) -> None:
+    page = bare.page
+    bare.press(page.get_by_role("link", name="All-reduce", exact=True))
+    times = {2**size: 2 * 15 / 16 * 2**size / 403e9 for size in range(30, 34)}
+    bare.type(page.get_by_label("Output of nccl-tests"), output(times))
+    bare.press(page.get_by_role("button", name="Compare", exact=True))
+    expect(page.locator("#yours")).to_contain_text("Read as 16 GPUs on 2 hosts")
+    assert bare.steps == 3
+
+
+def test_7_without_scripts(bare: Keyboard) -> None:
+    bare.press(bare.page.locator("#scaling a"))
+    expect(bare.page.locator("#part-scaling figcaption")).to_contain_text("GPUs")
+    assert "4,096" in (bare.page.locator("#part-scaling").text_content() or "")
+    assert bare.steps == 1
+
+
+def test_8_without_scripts(bare: Keyboard) -> None:
+    page = bare.page
+    bare.press(page.get_by_role("link", name="Open a real cluster"))
+    bare.press(page.get_by_role("link", name="DGX SuperPOD, 127 × DGX H100"))
+    expect(page.locator("#fabric")).to_contain_text("RA-11333")
+    bare.press(page.locator("#fold-share > summary"))
+    assert bare.download(page.locator("#share").get_by_role("link", name="XLSX")).path().stat().st_size > 5000
+    assert bare.steps == 4
+
+
+def test_9_without_scripts(bare: Keyboard) -> None:
+    page = bare.page
+    bare.choose("Model", "llama-3-405b")
+    bare.fill("GPUs", "64")
+    bare.press(page.locator(".findings li.error").get_by_role("link", name=re.compile("GPUs are enough")))
+    expect(page.locator("#verdict")).to_contain_text("train Llama 3.1 405B")
+    assert bare.steps == 3
+
+
+def test_10_without_scripts(bare: Keyboard) -> None:
+    page = bare.page
+    bare.press(page.locator("#group-prices > summary"))
+    bare.type(page.get_by_label("Node", exact=True), "$220K")
+    bare.fill("Electricity", "0.06 USD/kWh")
+    expect(page).to_have_url(re.compile("price_node=.*electricity="))
+    expect(page.locator("#chart-capital")).to_contain_text("$220")
+    assert bare.steps == 3
+
+
+def test_11_without_scripts(bare: Keyboard) -> None:
+    page = bare.page
+    bare.choose("GPU", "gb200")
+    bare.fill("GPUs", "2000")
+    expect(page.locator("#power .found")).to_contain_text("34 racks, at most 132")
+    assert bare.steps == 2
+
+
+def test_12_without_scripts(bare: Keyboard, server: str) -> None:
+    bare.press(bare.page.get_by_role("link", name="Brief", exact=True).first)
+    expect(bare.page.get_by_text("The ask:")).to_be_visible()
+    expect(bare.page.locator(".signed a")).to_contain_text(f"{server}/?catalog_version=")
+    assert bare.steps == 1
 
 
 @pytest.mark.parametrize(
