@@ -13,7 +13,7 @@ from app.catalog.load import load_catalog
 from app.formulas.training import memory, parallelism_search, step
 from app.formulas.training.arguments import GpuRates, Job, Parallelism
 from app.formulas.training.exchanges import exchanges
-from app.formulas.training.parallelism_search import FixedDegrees, Search, best
+from app.formulas.training.parallelism_search import FixedDegrees, Search, _bytes_of, _bytes_of_groups, _Kept, best
 from app.plan.job import shape
 from tests.training_constants import constants, links
 
@@ -260,7 +260,7 @@ def test_what_gpus_share_is_not_what_tells_them_apart(monkeypatch: pytest.Monkey
     ]
     together = [best(search, timed=False) for search in asked]
     for search, shared in zip(asked, together, strict=True):
-        monkeypatch.setattr(parallelism_search, "_enumerations", parallelism_search._Enumerations())
+        monkeypatch.setattr(parallelism_search, "_enumerations", _Kept(_bytes_of, 10**9))
         alone = best(search, timed=False)
         assert (alone.feasible, alone.divisible, alone.smallest) == (shared.feasible, shared.divisible, shared.smallest)
         assert np.array_equal(alone.memory, shared.memory)
@@ -268,20 +268,27 @@ def test_what_gpus_share_is_not_what_tells_them_apart(monkeypatch: pytest.Monkey
     assert len({found.feasible for found in together}) == len(asked) - 1
 
 
-def test_what_is_kept_of_searches_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("store", "size"), [("_enumerations", _bytes_of), ("_known_groups", _bytes_of_groups)])
+def test_what_is_kept_of_searches_is_bounded_in_bytes(store, size, monkeypatch: pytest.MonkeyPatch) -> None:
     """720,720 sequences are divided by 240 numbers: 64 searches of a sizing held 270 MB."""
-    monkeypatch.setattr(parallelism_search, "MOST_KEPT", 300_000)
-    monkeypatch.setattr(parallelism_search, "_enumerations", parallelism_search._Enumerations())
-    for gpus in (512, 1024, 2048, 4096):
-        best(Search(GPT, Job(2048.0, 5040.0), A100, SOFT, CAL, LINKS, gpus), timed=False)
-        kept = parallelism_search._enumerations
-        assert kept.bytes <= 300_000 or len(kept.kept) == 1
+    counts = []
+    for most in (1, 300_000, 10**9):
+        kept = _Kept(size, most)
+        monkeypatch.setattr(parallelism_search, "_enumerations", _Kept(_bytes_of, 10**9))
+        monkeypatch.setattr(parallelism_search, store, kept)
+        for gpus in (512, 1024, 2048, 4096):
+            best(Search(MIXTRAL, Job(2048.0, 5040.0), A100, SOFT, CAL, LINKS, gpus), timed=False)
+            assert kept.bytes == sum(map(size, kept.kept.values()))
+            assert kept.bytes <= most or len(kept.kept) == 1
+        counts.append(len(kept.kept))
+    assert counts[0] == 1
+    assert counts[-1] == 4
 
 
 @pytest.mark.parametrize("model", ["gpt-3-175b", "deepseek-v3"])
 def test_bytes_of_what_is_kept_of_searches_are_all_that_it_takes(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
     """Of a mixture of experts the degrees of its layers take more than the memory of its activations."""
-    kept = parallelism_search._Enumerations()
+    kept = _Kept(_bytes_of, 10**9)
     monkeypatch.setattr(parallelism_search, "_enumerations", kept)
     tracemalloc.start()
     try:

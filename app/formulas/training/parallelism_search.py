@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -434,9 +434,12 @@ class _Groups:
     kept_bytes: tuple[Numbers, Numbers]
 
 
-@lru_cache(maxsize=64)
 def _groups(space: _Space) -> _Groups:
     """Kept: all batches of a job on a cluster share them."""
+    return _known_groups.of(space.of_any_batch, _make_groups)
+
+
+def _make_groups(space: _Space) -> _Groups:
     shape, job, gpus, fixed, software = space.shape, space.job, space.gpus, space.fixed, space.software
     lists = _degrees(space)
     stages = np.array(_stages(shape, lists["pipeline"], fixed), np.int64).reshape(-1, 2)
@@ -575,7 +578,7 @@ def _table(values: Array, axes: Mapping[str, Numbers]) -> Numbers:
 
 
 def _grid(space: _Space) -> _Grid:
-    groups, fixed, batch = _groups(space.of_any_batch), space.fixed, int(space.job.global_batch)
+    groups, fixed, batch = _groups(space), space.fixed, int(space.job.global_batch)
     p, t, c, e = groups.degrees
     b = np.array(_choices(fixed.micro_batch, divisors(batch)), np.int64)
     even, rounds = _rounds(batch, groups.data, p[:, None, None, None], b)
@@ -893,8 +896,39 @@ def _frugal(search: Search, grid: _Grid, activity: Numbers) -> dict[str, Any]:
 
 
 _Enumerated = tuple[_Grid, Numbers]
-MOST_KEPT = 32_000_000
-"""Bytes of enumerations that are kept: those of a batch that much divides, such as 720,720, take 3 to 6 MB each."""
+Made = TypeVar("Made", _Groups, _Enumerated)
+
+
+class _Kept(Generic[Made]):
+    """What was made of spaces last: the last at least, and of those before it as many as there is room for.
+
+    Attributes:
+        size: what one takes [B].
+        most: what all may take [B].
+        bytes: what those kept take [B].
+    """
+
+    def __init__(self, size: Callable[[Made], int], most: int) -> None:
+        self.size: Callable[[Made], int] = size
+        self.most, self.bytes = most, 0
+        self.kept: OrderedDict[_Space, Made] = OrderedDict()
+        self.lock = Lock()
+
+    def of(self, space: _Space, make: Callable[[_Space], Made]) -> Made:
+        """What is kept of a space, or else is made of it now."""
+        with self.lock:
+            known = self.kept.get(space)
+            if known:
+                self.kept.move_to_end(space)
+                return known
+        made = make(space)
+        with self.lock:
+            if space not in self.kept:
+                self.kept[space] = made
+                self.bytes += self.size(made)
+                while len(self.kept) > 1 and self.bytes > self.most:
+                    self.bytes -= self.size(self.kept.popitem(last=False)[1])
+        return made
 
 
 def _bytes_of(made: _Enumerated) -> int:
@@ -904,34 +938,16 @@ def _bytes_of(made: _Enumerated) -> int:
     return sum(table.nbytes for table in (*columns, activity))
 
 
-class _Enumerations:
-    """What was enumerated last: the last at least, and of those before it as many as `MOST_KEPT` has room for."""
-
-    def __init__(self) -> None:
-        self.kept: OrderedDict[_Space, _Enumerated] = OrderedDict()
-        self.bytes = 0
-        self.lock = Lock()
-
-    def get(self, space: _Space) -> _Enumerated | None:
-        """What is kept of a space."""
-        with self.lock:
-            known = self.kept.get(space)
-            if known:
-                self.kept.move_to_end(space)
-            return known
-
-    def keep(self, space: _Space, made: _Enumerated) -> None:
-        """Keep what was made of a space."""
-        with self.lock:
-            if space in self.kept:
-                return
-            self.kept[space] = made
-            self.bytes += _bytes_of(made)
-            while len(self.kept) > 1 and self.bytes > MOST_KEPT:
-                self.bytes -= _bytes_of(self.kept.popitem(last=False)[1])
+def _bytes_of_groups(groups: _Groups) -> int:
+    """What degrees take [B]."""
+    tables = (groups.data, groups.whole, groups.spread, groups.open, groups.states)
+    return sum(table.nbytes for table in (*tables, *groups.columns.values(), *groups.kept_bytes))
 
 
-_enumerations = _Enumerations()
+_enumerations = _Kept(_bytes_of, 32_000_000)
+"""Those of a batch that much divides, such as 720,720, take 3 to 6 MB each."""
+_known_groups = _Kept(_bytes_of_groups, 8_000_000)
+"""Those of a mixture of experts take 0.1 MB each, of GPUs that much divides 4 MB."""
 
 
 def _enumerated(space: _Space) -> _Enumerated:
@@ -939,11 +955,7 @@ def _enumerated(space: _Space) -> _Enumerated:
 
     Kept: it takes a third of a search, and a study asks about equal numbers of other GPUs and on other networks.
     """
-    made = _enumerations.get(space)
-    if made is None:
-        made = _enumerate(space)
-        _enumerations.keep(space, made)
-    return made
+    return _enumerations.of(space, _enumerate)
 
 
 def _enumerate(space: _Space) -> _Enumerated:
@@ -1261,7 +1273,7 @@ def _all_of(parts: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]
     return {name: _joined([part[name] for part in parts]) for name in parts[0]}
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _every_between(search: Search) -> tuple[Numbers, ...]:
     """What is exchanged beyond a layer, for all states. Kept: all batches of a job on a cluster share it."""
     groups = _groups(search.space)
