@@ -111,7 +111,7 @@ def _settings(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterato
                 yield Setting(
                     "NCCL_IB_HCA",
                     "=" + adapters(cluster),
-                    "The compute adapters only, by their names in ibstat; storage adapters left out.",
+                    "The compute adapters alone, as ibstat calls them; the second = takes each name whole.",
                 )
             yield from _gpudirect(scenario)
             yield from _fabric(cluster, scenario, catalog)
@@ -133,7 +133,11 @@ def _settings(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterato
             yield Setting("NCCL_ALGO", _algorithm(scenario.algorithm), "Forced by the plan. Remove it afterwards.")
         if scenario.protocol:
             yield Setting("NCCL_PROTO", scenario.protocol.upper(), "Forced by the plan. Remove it afterwards.")
-    yield Setting("NCCL_DEBUG", "WARN", "INFO for the first run: it says which network, rings and trees are in use.")
+    yield Setting(
+        "NCCL_DEBUG",
+        "WARN",
+        "Warnings alone; set INFO for the first run: it says which network, rings and trees are in use.",
+    )
 
 
 def _gpudirect(scenario: Scenario) -> Iterator[Setting]:

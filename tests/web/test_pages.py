@@ -671,3 +671,7 @@ def test_the_legend_of_bars_has_their_hatches(client: TestClient) -> None:
     drawing = client.get("/chart/timeline.svg").text
     assert drawing.count('width="11" height="11"') > drawing.count("<circle") == 0
     assert re.search(r'width="11" height="11" fill="url\(#', drawing)
+
+
+def test_the_chart_of_what_moves_a_cost_says_whose_it_is(client: TestClient) -> None:
+    assert "moves the owned cost of this run most" in get(client, "/plan/sensitivity").text("section-body")

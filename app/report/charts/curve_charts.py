@@ -326,7 +326,8 @@ def tornado(sensitivity: Sensitivity) -> go.Figure:
     if not swings:
         return nothing("Nothing uncertain moves this result.", subtitle)
     first = swings[0]
-    name = sensitivity.name[:1].lower() + sensitivity.name[1:]
+    what, _, whose = (sensitivity.name[:1].lower() + sensitivity.name[1:]).partition(", ")
+    name = f"{whose} {what}".strip()  # "cost of this run, owned"
     title = f"{first.name} moves the {name} most: {show_span(first.low, first.high, sensitivity.unit)}"
     low, high = min(swing.low for swing in swings), max(swing.high for swing in swings)
     room = (high - low) * 0.06 or abs(high) * 0.01 or 1.0
