@@ -25,8 +25,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 """What a wish for cables or modules allows: kinds of cable, or what keeps the signal in modules."""
 USUAL = (*CABLES, "dsp")
 """What is taken where nothing is wished: modules without a processor work only where both hosts allow it."""
-CABLES_AT_ONCE = 2**14
-"""Cables of the list that are looked at together."""
+CABLES_AT_ONCE = 2**10
+"""Cables of the list that are looked at together: a list that waits for its reader holds them."""
 
 
 @dataclass(frozen=True, eq=False)

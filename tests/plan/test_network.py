@@ -272,6 +272,20 @@ def test_the_cable_list_takes_no_more_memory_for_a_larger_fabric():
     assert peak < 10e6
 
 
+def test_lists_that_wait_for_their_readers_take_little_memory():
+    """A hundred clients may ask for lists of millions of cables and read nothing."""
+    network = designed(gpus=100_000, scale_out="spectrum-x-800", topology="fat-tree")
+    next(network.cables())
+    tracemalloc.start()
+    try:
+        waiting = [network.cables() for _ in range(10)]
+        assert len({next(cables) for cables in waiting}) == 1
+        held = tracemalloc.get_traced_memory()[0] / len(waiting)
+    finally:
+        tracemalloc.stop()
+    assert held < 0.2e6
+
+
 def test_counting_the_links_of_a_vast_fabric_by_length_takes_little_memory():
     """19,608 leaves beside every rack of spines would take a gigabyte, and spines beside all of their cores 80 MB."""
     network = designed(
