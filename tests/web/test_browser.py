@@ -333,7 +333,9 @@ def test_everything_by_keyboard(planner: Page) -> None:
     planner.keyboard.press("Enter")
     expect(planner.locator("#main")).to_be_focused()
     planner.keyboard.press("Tab")  # the answer comes first, the form has a skip link of its own
-    expect(planner.locator("#headline a").first).to_be_focused()
+    expect(planner.locator("#headline .term").first).to_be_focused()
+    planner.keyboard.press("Tab")
+    expect(planner.locator("#headline a.figure").first).to_be_focused()
     planner.get_by_role("link", name="Skip to the form").focus()
     planner.keyboard.press("Enter")
     expect(planner).to_have_url(re.compile("#scenario$"))

@@ -125,7 +125,7 @@ def test_4_infiniband_roce_or_tcp(keyboard: Keyboard, within: Check) -> None:
 
 def test_5_why_so_long_and_how_wrong_that_may_be(keyboard: Keyboard, within: Check) -> None:
     page = keyboard.page
-    keyboard.press(page.locator('[data-figure="training.time_to_train"] a').first)
+    keyboard.press(page.locator('[data-figure="training.time_to_train"] a.figure').first)
     drawer = page.locator("#drawer")
     expect(drawer.locator("math").first).to_be_visible()
     nearest = drawer.get_by_role("group", name="Nearest measured runs").get_by_role("row")
