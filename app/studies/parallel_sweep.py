@@ -4,20 +4,20 @@ import pickle
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
-from functools import lru_cache
-from itertools import islice
-from typing import Any, cast
+from itertools import chain, islice
+from threading import local
+from typing import Any
 
 from app.catalog.load import Catalog
 from app.studies import sweep as one_process
-from app.studies.sweep import Grid, columns
+from app.studies.sweep import Columns, Grid, Sweep, columns
 
 POINTS = 4096
-"""Points of a part at most: with the parallelism given some seconds of work, and 2 MB of rows."""
+"""Points of a part at most: with the parallelism given up to some seconds of work, and 2 MB of rows."""
+TOGETHER = 512
+"""Points of a part that are worked out together in the beginning: nobody waits for its first row."""
 AHEAD = 64
 """Parts that are asked for before the first of them is read, so that a long sweep needs no more memory than a short."""
-
-Columns = list[tuple[Any, ...]]
 
 
 def sweep(grid: Grid, catalog: Catalog, executor: Executor | None = None) -> Iterator[dict[str, Any]]:
@@ -37,10 +37,12 @@ def sweep(grid: Grid, catalog: Catalog, executor: Executor | None = None) -> Ite
     if executor is None:
         yield from one_process.sweep(grid, catalog)
         return
-    packed = pickle.dumps(catalog)
-    names = columns(grid)
+    packed = pickle.dumps((grid, catalog))
+    names, points = columns(grid), grid.points()
     waiting: deque[Future[Columns]] = deque()
-    futures = (executor.submit(_columns, part, packed) for part in parts(grid))
+    futures = (
+        executor.submit(_columns, packed, first, min(first + POINTS, points)) for first in range(0, points, POINTS)
+    )
     try:
         waiting.extend(islice(futures, AHEAD))
         while waiting:
@@ -52,28 +54,20 @@ def sweep(grid: Grid, catalog: Catalog, executor: Executor | None = None) -> Ite
             future.cancel()
 
 
-def parts(grid: Grid, most: int = POINTS) -> Iterator[Grid]:
-    """Grids of at most so many points that together, in turn, have those of a grid.
-
-    >>> [part.grid for part in parts(Grid(grid={"gpus": [8, 16, 24], "tiers": [1, 2]}), 4)]
-    [{'gpus': [8, 16], 'tiers': [1, 2]}, {'gpus': [24], 'tiers': [1, 2]}]
-    """
-    points = grid.points()
-    if points <= most:
-        yield grid
-        return
-    name, values = next((name, values) for name, values in grid.grid.items() if len(values) > 1)
-    step = max(1, most * len(values) // points)
-    for start in range(0, len(values), step):
-        yield from parts(grid.model_copy(update={"grid": {**grid.grid, name: values[start : start + step]}}), most)
+def _columns(packed: bytes, first: int, end: int) -> Columns:
+    """Some rows of a grid as columns, which are sent in a fraction of the time."""
+    batches = list(_unpacked(packed).batches(first, end, TOGETHER))
+    return [list(chain.from_iterable(pieces)) for pieces in zip(*batches, strict=True)]
 
 
-def _columns(grid: Grid, packed: bytes) -> Columns:
-    """The rows of a part, as columns, which are sent in a fraction of the time."""
-    return list(zip(*(row.values() for row in one_process.sweep(grid, _unpacked(packed))), strict=True))
+_KEPT = local()
+"""Of each thread the sweep that its last part was of: what was worked out for that part serves the next."""
 
 
-@lru_cache(maxsize=1)
-def _unpacked(packed: bytes) -> Catalog:
-    """A catalogue sent by another process. Kept: what was worked out with it before is looked up by it."""
-    return cast(Catalog, pickle.loads(packed))  # noqa: S301 `sweep` made it
+def _unpacked(packed: bytes) -> Sweep:
+    """A sweep sent by another process."""
+    if getattr(_KEPT, "packed", None) != packed:
+        _KEPT.sweep = Sweep(*pickle.loads(packed))  # noqa: S301 `sweep` made it
+        _KEPT.packed = packed
+    kept: Sweep = _KEPT.sweep
+    return kept

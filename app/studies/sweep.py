@@ -1,12 +1,12 @@
 """A grid of scenarios, answered some at a time in constant memory."""
 
-from collections.abc import Iterator, Mapping
-from itertools import islice, product
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from time import thread_time
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
@@ -107,39 +107,73 @@ def sweep(grid: Grid, catalog: Catalog, first: int = 0) -> Iterator[dict[str, An
         catalog: what all scenarios are looked up in.
         first: the first row that is wanted, counted from 0.
     """
-    typical = catalog.typical_only()
-    if not COLUMNS.issuperset(grid.results) or _serves(vars(grid)):
-        yield from _plans(grid, typical, first)
-        return
-    together = PlanColumns(grid.base, grid.grid, grid.results, typical)
-    points = islice(product(*(range(len(values)) for values in grid.grid.values())), first, None)
-    size = FIRST
-    while several := list(islice(points, size)):
-        begin = thread_time()
-        answered = together.of(np.array(several))
-        took = thread_time() - begin
-        size = min(max(int(size * AT_ONCE / max(took, AT_ONCE / 1000)), 1), GROWTH * size, MOST)
-        names = columns(grid)
-        given = (
-            [values[point[place]] for point in several] for place, values in enumerate(grid.grid.values())
-        )  # fmt: skip
-        for values in zip(*given, *(answered[name] for name in names[len(grid.grid) :]), strict=True):
+    names = columns(grid)
+    for several in Sweep(grid, catalog).batches(first):
+        for values in zip(*several, strict=True):
             yield dict(zip(names, values, strict=True))
 
 
-def _plans(grid: Grid, catalog: Catalog, first: int) -> Iterator[dict[str, Any]]:
-    """The rows of a grid, each the plan of a scenario."""
-    for values in islice(product(*grid.grid.values()), first, None):
+Columns = list[list[Any]]
+
+
+class Sweep:
+    """A grid, and what of its plans is kept from some of its points for others."""
+
+    def __init__(self, grid: Grid, catalog: Catalog) -> None:
+        self.grid = grid
+        self.catalog = catalog.typical_only()
+        self.together: PlanColumns | None = None
+        if COLUMNS.issuperset(grid.results) and not _serves(vars(grid)):
+            self.together = PlanColumns(grid.base, grid.grid, grid.results, self.catalog)
+
+    def batches(self, first: int = 0, end: int | None = None, size: int = FIRST) -> Iterator[Columns]:
+        """Columns of some rows after another, from the first to the one before the end.
+
+        Args:
+            first, end: rows, counted from 0; no end: the grid's.
+            size: points that are worked out together in the beginning.
+        """
+        sizes = [len(values) for values in self.grid.grid.values()]
+        end = self.grid.points() if end is None else end
+        while first < end:
+            some = places(sizes, first, min(size if self.together else 1, end - first))
+            begin = thread_time()
+            given = [
+                [values[place] for place in column]
+                for values, column in zip(self.grid.grid.values(), some.T.tolist(), strict=True)
+            ]
+            answered = self.together.of(some) if self.together else self._plan([value for (value,) in given])
+            took = thread_time() - begin
+            yield [*given, *(answered[name] for name in columns(self.grid)[len(given) :])]
+            first += len(some)
+            size = min(max(int(size * AT_ONCE / max(took, AT_ONCE / 1000)), 1), GROWTH * size, MOST)
+
+    def _plan(self, values: Sequence[Any]) -> dict[str, list[Any]]:
+        """The results of one point, which is a plan, and its error."""
+        grid = self.grid
         fields = dict(zip(grid.grid, values, strict=True))
         try:
-            scenario = Scenario.model_validate({**grid.base, **fields}, context={"catalog": catalog})
+            scenario = Scenario.model_validate({**grid.base, **fields}, context={"catalog": self.catalog})
         except ValidationError as error:
-            yield row(grid, fields, {}, error.errors()[0]["msg"])
-            continue
-        plan = evaluate(scenario, catalog, include=())
+            return {path: [None] for path in grid.results} | {"error": [error.errors()[0]["msg"]]}
+        plan = evaluate(scenario, self.catalog, include=())
         results = {path: value_of(plan, path) for path in grid.results}
         typical = {path: value.typical if isinstance(value, Band) else value for path, value in results.items()}
-        yield row(grid, fields, typical, worst(plan.findings))
+        return {path: [value] for path, value in typical.items()} | {"error": [worst(plan.findings)]}
+
+
+def places(sizes: Sequence[int], first: int, count: int) -> NDArray[np.int64]:
+    """Of some points of a grid one after another the place of each field's value: the last field varies fastest.
+
+    >>> places([3, 2], 3, 3).tolist()
+    [[1, 1], [2, 0], [2, 1]]
+    """
+    found = np.empty((count, len(sizes)), np.int64)
+    carried = np.arange(count)
+    for axis in reversed(range(len(sizes))):
+        first, digit = divmod(first, sizes[axis])
+        carried, found[:, axis] = np.divmod(carried + digit, sizes[axis])
+    return found
 
 
 def row(grid: Grid, fields: Mapping[str, Any], results: Mapping[str, Any], error: str) -> dict[str, Any]:

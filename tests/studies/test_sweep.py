@@ -1,7 +1,7 @@
 """A grid of scenarios, row by row."""
 
 from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
@@ -136,11 +136,21 @@ def test_a_blank_price_is_the_books() -> None:
 
 def test_a_sweep_on_two_processes_has_the_rows_of_one_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel_sweep, "POINTS", 2)
-    monkeypatch.setattr(parallel_sweep.parts, "__defaults__", (2,))
     grid = Grid(base={"model": "llama-3-8b"}, grid={"gpus": [64, 128, -1], "price_node": [2e5, 2.5e5, 3e5]})
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
         rows = list(parallel_sweep.sweep(grid, load_catalog(), processes))
     assert rows == list(sweep(grid, load_catalog()))
+
+
+def test_threads_keep_what_was_worked_out_each_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel_sweep, "POINTS", 3)
+    grids = [
+        Grid(base={"model": model}, grid={"gpus": [64, 128, 192, 256], "price_node": [2e5, 2.5e5, 3e5, None]})
+        for model in ("llama-3-8b", "llama-2-7b")
+    ]
+    with ThreadPoolExecutor(4) as threads:
+        for grid in grids:
+            assert list(parallel_sweep.sweep(grid, load_catalog(), threads)) == list(sweep(grid, load_catalog()))
 
 
 def test_a_long_sweep_is_asked_for_as_it_is_read() -> None:
