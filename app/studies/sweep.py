@@ -88,7 +88,7 @@ class Grid(BaseModel):
         return prod(len(values) for values in self.grid.values())
 
 
-FIRST, MOST = 8, 4096
+FIRST, MOST = 8, 2048
 """Points that are worked out together: in the beginning, and at most."""
 GROWTH = 4
 """How many times as many as those before they are at most."""
@@ -122,21 +122,19 @@ class Sweep:
     def __init__(self, grid: Grid, catalog: Catalog) -> None:
         self.grid = grid
         self.catalog = catalog.typical_only()
+        self.size = FIRST
         self.together: PlanColumns | None = None
         if COLUMNS.issuperset(grid.results) and not _serves(vars(grid)):
             self.together = PlanColumns(grid.base, grid.grid, grid.results, self.catalog)
 
-    def batches(self, first: int = 0, end: int | None = None, size: int = FIRST) -> Iterator[Columns]:
-        """Columns of some rows after another, from the first to the one before the end.
-
-        Args:
-            first, end: rows, counted from 0; no end: the grid's.
-            size: points that are worked out together in the beginning.
+    def batches(self, first: int = 0, end: int | None = None) -> Iterator[Columns]:
+        """Columns of some rows after another, from the first to the one before the end, counted from 0; no end: the
+        grid's. As many points are worked out together as there will be time for, judged by those before.
         """
         sizes = [len(values) for values in self.grid.grid.values()]
         end = self.grid.points() if end is None else end
         while first < end:
-            some = places(sizes, first, min(size if self.together else 1, end - first))
+            some = places(sizes, first, min(self.size if self.together else 1, end - first))
             begin = thread_time()
             given = [
                 [values[place] for place in column]
@@ -146,7 +144,9 @@ class Sweep:
             took = thread_time() - begin
             yield [*given, *(answered[name] for name in columns(self.grid)[len(given) :])]
             first += len(some)
-            size = min(max(int(size * AT_ONCE / max(took, AT_ONCE / 1000)), 1), GROWTH * size, MOST)
+            if len(some) == self.size:
+                in_time = int(self.size * AT_ONCE / max(took, AT_ONCE / 1000))
+                self.size = min(max(in_time, 1), GROWTH * self.size, MOST)
 
     def _plan(self, values: Sequence[Any]) -> dict[str, list[Any]]:
         """The results of one point, which is a plan, and its error."""

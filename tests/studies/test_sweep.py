@@ -135,7 +135,7 @@ def test_a_blank_price_is_the_books() -> None:
 
 
 def test_a_sweep_on_two_processes_has_the_rows_of_one_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel_sweep, "POINTS", 2)
+    monkeypatch.setattr(parallel_sweep, "LEAST", 2)
     grid = Grid(base={"model": "llama-3-8b"}, grid={"gpus": [64, 128, -1], "price_node": [2e5, 2.5e5, 3e5]})
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
         rows = list(parallel_sweep.sweep(grid, load_catalog(), processes))
@@ -143,7 +143,7 @@ def test_a_sweep_on_two_processes_has_the_rows_of_one_in_their_order(monkeypatch
 
 
 def test_threads_keep_what_was_worked_out_each_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel_sweep, "POINTS", 3)
+    monkeypatch.setattr(parallel_sweep, "LEAST", 3)
     grids = [
         Grid(base={"model": model}, grid={"gpus": [64, 128, 192, 256], "price_node": [2e5, 2.5e5, 3e5, None]})
         for model in ("llama-3-8b", "llama-2-7b")
