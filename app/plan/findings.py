@@ -80,11 +80,12 @@ def _nodes(cluster: Cluster) -> Iterator[Finding]:
     fewer, more, bought = gpus - odd, gpus - odd + unit, -(-gpus // unit)
     advice, changes = f"Use {f'{fewer:,} or ' if fewer else ''}{more:,} GPUs.", {"gpus": more}
     idle = f"{'is' if bought == 1 else 'are'} bought and {more - gpus} of the GPUs stay idle."
-    if cluster.unit_nodes > 1:
-        text = f"{gpus:,} GPUs do not fill racks of {unit}: {bought:,} rack{'s' if bought > 1 else ''} {idle}"
+    kind = "rack" if cluster.unit_nodes > 1 else "node"
+    some = f"{gpus:,} GPUs do not fill {kind}s" if gpus > 1 else f"One GPU does not fill a {kind}"
+    text = f"{some} of {unit}: {bought:,} {kind}{'s' if bought > 1 else ''} {idle}"
+    if kind == "rack":
         yield Finding("warning", "partial-rack", text, ("gpus",), advice, changes)
     else:
-        text = f"{gpus:,} GPUs do not fill nodes of {unit}: {bought:,} node{'s' if bought > 1 else ''} {idle}"
         yield Finding("warning", "partial-node", text, ("gpus",), advice, changes)
 
 

@@ -342,7 +342,8 @@ def _findings(network: Network) -> Iterator[Finding]:
         else:
             yield findings.too_slow(cluster, request, catalog)
     elif cluster.nodes <= 1:
-        text = f"All {cluster.gpus} GPUs stand in one node: no network between nodes is needed or priced."
+        who = f"All {cluster.gpus} GPUs stand" if cluster.gpus > 1 else "The GPU stands"
+        text = f"{who} in one node: no network between nodes is needed or priced."
         yield Finding("note", "one-node", text, ("gpus",))
     yield from _of_controls(network)
     if network.link_is_missing:

@@ -152,6 +152,12 @@ def test_nodes_are_bought_whole() -> None:
     assert finding(more, "partial-node") == {"gpus": 16}
 
 
+def test_one_gpu_is_spoken_of_as_one() -> None:
+    said = {one.code: one.message for one in plan_of(gpus=1, model="llama-3-8b").findings}
+    assert said["partial-node"].startswith("One GPU does not fill a node of 8: 1 node is bought")
+    assert said["one-node"].startswith("The GPU stands in one node")
+
+
 def test_part_of_a_server_is_a_whole_server() -> None:
     # 64 GPUs, four in each server of eight: 16 servers of 10.2 kW and $285,000, half of whose GPUs stay idle.
     half, full = plan_of(gpus=64, gpus_per_node=4), plan_of(gpus=128)
