@@ -108,6 +108,20 @@ def of_links(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
             ("scale_up",),
             "Leave the scale-up link blank to take the GPU's own.",
         )
+    yield from _of_domain(cluster, request)
+    if cluster.nodes > 1 and cluster.nics_per_node == 0:
+        yield Finding(
+            "error",
+            "no-network",
+            f"{cluster.nodes} nodes without a NIC cannot reach one another.",
+            ("nics_per_node",),
+            "Use at least one NIC per node.",
+            {"nics_per_node": 1},
+        )
+
+
+def _of_domain(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
+    """A scale-up domain that its link does not join, or not with one tier of switches."""
     limit = cluster.scale_up.largest_domain
     if (request.scale_up_domain or 0) > limit:
         yield Finding(
@@ -141,15 +155,6 @@ def of_links(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
             ("scale_up_domain",),
             f"A domain of {ports} needs one tier.",
             {"scale_up_domain": ports},
-        )
-    if cluster.nodes > 1 and cluster.nics_per_node == 0:
-        yield Finding(
-            "error",
-            "no-network",
-            f"{cluster.nodes} nodes without a NIC cannot reach one another.",
-            ("nics_per_node",),
-            "Use at least one NIC per node.",
-            {"nics_per_node": 1},
         )
 
 

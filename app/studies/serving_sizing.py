@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, isfinite
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from app.plan.serving.serving_search import (
     up_to_limits,
 )
 from app.plan.serving.two_pools import Apart, PromptPool, answers_of, apart, in_pool, pools_asked
-from app.plan.serving_result import Pool, ServingLayout
+from app.plan.serving_result import Mode, Pool, ServingLayout
 from app.plan.total_cost import ownership
 from app.studies.front import front
 from app.units import Number, parse
@@ -90,9 +90,7 @@ class ServingCandidate:
     scale_out: str = result("", "Network", "Key of the network.")
     scale_up_domain: int = result("1", "Scale-up domain", "GPUs that reach one another over the scale-up link.")
     gpus: int = result("1", "GPUs", "GPUs of the cluster, whole nodes.")
-    mode: Literal["aggregated", "disaggregated"] = result(
-        "", "Pools", "aggregated: each replica does both; disaggregated: prompts and answers apart."
-    )
+    mode: Mode = result("", "Pools", "aggregated: each replica does both; disaggregated: prompts and answers apart.")
     replicas: int = result("1", "Replicas", "Replicas that answer the load.")
     parallelism: ServingLayout = result("", "Parallelism", "How one of them spreads over its GPUs.")
     prefill: Pool | None = result("", "Pool for prompts", "null where each replica does both.")

@@ -70,7 +70,7 @@ def serve(scenario: Scenario, network: Network, owned: Ownership, catalog: Catal
     findings = (
         *shape_findings(scenario.part(ModelRequest), catalog),
         *serving_findings(plan, catalog),
-        *no_limit(plan, float(serving.tpot.values.flat[0])),
+        *no_limit(plan, serving.tpot.typical),
     )
     served = Served(plan, serving, findings)
     return served.on_no_network() if network.unbuildable else served

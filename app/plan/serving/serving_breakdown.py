@@ -22,7 +22,7 @@ from app.plan.serving.two_pools import (
     POOLS,
     Operation,
     PromptPool,
-    front_apart,
+    every_load_apart,
     link_between,
     links_between,
     pools_asked,
@@ -288,59 +288,35 @@ def front_of(plan: ServingPlan, gpu_second: float | None, catalog: Catalog) -> t
 
     One pool and two, unless one of them is asked for.
     """
-    question, tried, pools = plan.setting.question, plan.tried, pools_asked(plan.setting.question)
-    sides: list[_Side] = []
+    question, pools = plan.setting.question, pools_asked(plan.setting.question)
+    sides: list[tuple[Mode, Tried]] = []
     if pools != "disaggregated":
-        sides.append(_Side("aggregated", tried, tried.concurrency, tried.requests, tried.first_token))
+        sides.append(("aggregated", plan.tried))
     if pools != "aggregated" and room_for_two(question):
-        two = front_apart(plan.setting, plan.inputs, catalog)
-        sides.append(_Side("disaggregated", two.answers, two.concurrency, two.requests, two.first_token))
+        sides.append(("disaggregated", every_load_apart(plan.setting, plan.inputs, catalog)))
     if not sides:
         return ()
-    speed, rate, kept = (
-        np.concatenate([np.ravel(values) for values in several])
-        for several in zip(
-            *((1 / side.tried.time_per_token, side.requests * question.output_tokens, side.kept) for side in sides),
-            strict=True,
-        )
-    )
-    begins = np.cumsum([0, *(side.requests.size for side in sides)])
+    speed = np.concatenate([1 / tried.time_per_token.ravel() for _, tried in sides])
+    rate = np.concatenate([tried.requests.ravel() * question.output_tokens for _, tried in sides])
+    fits = np.concatenate([tried.fits.ravel() for _, tried in sides])
+    begins = np.cumsum([0, *(tried.requests.size for _, tried in sides)])
     points = []
-    for place in thinned(envelope(speed, rate, kept), FRONT):
+    for place in thinned(envelope(speed, rate, fits), FRONT):
         number = int(np.searchsorted(begins, place, side="right")) - 1
-        side = sides[number]
-        row, column = divmod(int(place - begins[number]), side.requests.shape[1])
+        mode, tried = sides[number]
+        row, column = divmod(int(place - begins[number]), tried.requests.shape[1])
         points.append(
             ServingPoint(
                 interactivity=float(speed[place]),
                 throughput=float(rate[place]),
                 cost=1e6 * gpu_second / float(rate[place]) if gpu_second else None,
-                ttft=float(side.first_token[row, column]),
-                concurrency=float(side.concurrency[row, column]),
-                mode=side.mode,
-                parallelism=layout_result(side.tried.at(row)),
+                ttft=float(tried.first_token[row, column]),
+                concurrency=float(tried.concurrency[row, column]),
+                mode=mode,
+                parallelism=layout_result(tried.at(row)),
             )
         )
     return tuple(points)
-
-
-@dataclass(frozen=True, eq=False)
-class _Side:
-    """Layouts and loads of one pool or two: requests in flight in a replica, answers per second and GPU [1/s], and
-    their first tokens [s].
-    """
-
-    mode: Mode
-    tried: Tried
-    concurrency: Floats
-    requests: Floats
-    first_token: Floats
-
-    @property
-    def kept(self) -> NDArray[np.bool_]:
-        """Which fit the memory and answer anything."""
-        kept: NDArray[np.bool_] = self.tried.fits & (self.requests > 0)
-        return kept
 
 
 FRONT = 24

@@ -256,25 +256,12 @@ def two_pools(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Catal
     return best[1] if best else None
 
 
-@dataclass(frozen=True, eq=False)
-class FrontApart:
-    """What two pools answer with every layout and load of the answers, prompts on the replicas that suit them best.
+def every_load_apart(it: Setting, inputs: ServingInputs, catalog: Catalog) -> Tried:
+    """Two pools without limits: every layout and load of the answers, prompts on the replicas that suit them best, the
+    GPUs shared out between whole replicas of both.
 
-    Attributes:
-        answers: the replicas that answer.
-        concurrency: requests in flight in one of them: fewer than it was tried with where prompts come more slowly.
-        requests: answers per second of the whole cluster, for each of its GPUs [1/s].
-        first_token: from a request to its first token [s].
+    Requests are those of the whole cluster for each of its GPUs; fewer are in flight where prompts come more slowly.
     """
-
-    answers: Tried
-    concurrency: Floats
-    requests: Floats
-    first_token: Floats
-
-
-def front_apart(it: Setting, inputs: ServingInputs, catalog: Catalog) -> FrontApart:
-    """Two pools without limits and at every load: whole replicas of each, the GPUs shared out between them."""
     gpus = it.question.gpus
     answers = answers_of(it, inputs, NO_LIMITS, gpus)
     found = apart(it, inputs, NO_LIMITS, catalog, answers, gpus)
@@ -288,7 +275,13 @@ def front_apart(it: Setting, inputs: ServingInputs, catalog: Catalog) -> FrontAp
         requests = np.where(better, np.minimum(supply, most), requests)
         share = np.where(better, requests / np.where(better, most, 1.0), share)
         first = np.where(better, found.prompts.first_token[place] + answers.time_per_token, first)
-    return FrontApart(answers, answers.concurrency * share, requests / gpus, first)
+    return replace(
+        answers,
+        fits=answers.fits & (requests > 0),
+        concurrency=answers.concurrency * share,
+        requests=requests / gpus,
+        first_token=first,
+    )
 
 
 def shared_out(
