@@ -162,7 +162,7 @@ def fit_training(save: bool) -> None:
     rows = training_runs.fitted_rows(book)
     data = training_runs.batch(rows, book)
     fitted = training_runs.fit(data, book, np.ones(len(rows), bool))
-    without = training_runs.left_out(data, rows, book)
+    without = training_runs.left_out(data, rows, book, fitted)
     text = TRAINING.read_text(encoding="utf-8")
     spread = np.array([without[name] for name in without])
     for index, (group, name) in enumerate(training_runs.priors()):

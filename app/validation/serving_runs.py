@@ -261,35 +261,48 @@ class ServingPrediction:
     throughput: tuple[float, float, float]
 
 
-def predictions(
-    rows: Sequence[ServingRow], catalog: Catalog, leave_one_out: bool, kind: str = "source"
-) -> list[ServingPrediction]:
-    """Every row that states its layout, predicted with its band; each source, or other of `KINDS`, by a fit without it
-    where so wished.
-    """
+def predictions(rows: Sequence[ServingRow], catalog: Catalog, leave_one_out: bool) -> list[ServingPrediction]:
+    """Every row that states its layout, predicted with its band; each source by a fit without it where so wished."""
+    kind = "source" if leave_one_out else ""
+    return predictions_without(rows, catalog, [kind])[kind]
+
+
+def predictions_without(
+    rows: Sequence[ServingRow], catalog: Catalog, kinds: Sequence[str]
+) -> dict[str, list[ServingPrediction]]:
+    """The same for several of `KINDS`, each of a kind by a fit without it; blank: by the catalogue's constants."""
     stated = [row for row in rows if row.layout]
     if not stated:
-        return []
+        return {kind: [] for kind in kinds}
     data = points(stated, catalog)
-    typical = figures(data.steady(), data)
-    if leave_one_out:
-        published, _ = read(MEASUREMENTS, catalog)
-        fitted = points([row for row in published if row.layout and row.tier == "core"], catalog)
-        names = np.array([KINDS[kind](row) for row in stated])
-        for name, logs in left_out(fitted, fit(fitted, np.ones(len(fitted.rows), bool)), kind).items():
-            if (names == name).any():
-                typical = np.where(names == name, figures(data.steady(reading(logs)), data), typical)
-    drawn = drawn_figures(data)
-    bands = []
+    shipped, drawn = figures(data.steady(), data), drawn_figures(data)
+    ends = []
     for place, name in enumerate(("time_per_token", "first_token", "throughput")):
         errors = np.array([residual(name, row_setting, catalog) for row_setting in data.settings])
-        low, high = interval(drawn[place].T, errors)
-        scale = typical[place] / drawn[place][0]
-        bands.append(np.stack([typical[place], low * scale, high * scale], axis=1).tolist())
-    return [
-        ServingPrediction(row, row_setting.family, tuple(token), tuple(first), tuple(rate))
-        for row, row_setting, token, first, rate in zip(stated, data.settings, *bands, strict=True)
-    ]
+        ends.append(interval(drawn[place].T, errors))
+    lowest, highest = np.moveaxis(np.array(ends), 1, 0)
+
+    def predicted(typical: Floats) -> list[ServingPrediction]:
+        scale = typical / drawn[:, 0]
+        bands = np.stack([typical, lowest * scale, highest * scale], axis=-1).tolist()
+        return [
+            ServingPrediction(row, row_setting.family, tuple(token), tuple(first), tuple(rate))
+            for row, row_setting, token, first, rate in zip(stated, data.settings, *bands, strict=True)
+        ]
+
+    if not any(kinds):
+        return {kind: predicted(shipped) for kind in kinds}
+    published, _ = read(MEASUREMENTS, catalog)
+    fitted = points([row for row in published if row.layout and row.tier == "core"], catalog)
+    whole = fit(fitted, np.ones(len(fitted.rows), bool))
+    made = {}
+    for kind in kinds:
+        typical, names = shipped, np.array([KINDS[kind](row) for row in stated])
+        for name, logs in left_out(fitted, whole, kind).items():
+            if (names == name).any():
+                typical = np.where(names == name, figures(data.steady(reading(logs)), data), typical)
+        made[kind] = predicted(typical)
+    return made
 
 
 def figures(state: SteadyState, data: Points) -> Floats:
@@ -315,19 +328,19 @@ def _draws_of(draws: NDArray[np.intp], estimate: Estimate) -> Floats:
 def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[str, Any]:
     """Predict every row of a file and say how far off, by tier and by group."""
     rows, skipped = read(path, catalog)
-    predicted = predictions(rows, catalog, leave_one_out)
-    further = {"unseen": unseen(rows, catalog)} if leave_one_out else {}
-    return summary(predicted, skipped, leave_one_out) | {
-        "best_configuration": best_configuration([row for row in rows if row.searched], catalog),
-        **further,
+    made = predictions_without(rows, catalog, tuple(KINDS) if leave_one_out else ("",))
+    predicted = made["source" if leave_one_out else ""]
+    report = summary(predicted, skipped, leave_one_out) | {
+        "best_configuration": best_configuration([row for row in rows if row.searched], catalog)
     }
+    return report | ({"unseen": unseen(made)} if leave_one_out else {})
 
 
-def unseen(rows: Sequence[ServingRow], catalog: Catalog) -> dict[str, dict[str, Statistics]]:
+def unseen(made: Mapping[str, Sequence[ServingPrediction]]) -> dict[str, dict[str, Statistics]]:
     """Errors on core rows of each engine, GPU and model by a fit that saw none of it: what to expect of another."""
     errors = {}
     for kind in UNSEEN:
-        core = [p for p in predictions(rows, catalog, True, kind) if p.row.tier == "core"]
+        core = [p for p in made[kind] if p.row.tier == "core"]
         errors[kind] = {name: score(several) for name, several in compared(core).items()}
     return errors
 

@@ -201,11 +201,10 @@ UNSEEN = tuple(kind for kind in KINDS if kind != "source")
 
 
 def left_out(
-    data: Batch, rows: Sequence[Row], catalog: Catalog, kind: str = "source"
+    data: Batch, rows: Sequence[Row], catalog: Catalog, whole: NDArray[np.float64], kind: str = "source"
 ) -> dict[str, NDArray[np.float64]]:
-    """The fit without each source in turn, or without each of another of `KINDS`."""
+    """The fit without each source in turn, or without each of another of `KINDS`, from that to all rows."""
     names = np.array([KINDS[kind](row) for row in rows])
-    whole = fit(data, catalog, np.ones(len(rows), bool))
     return {name: fit(data, catalog, names != name, whole, steps=6) for name in dict.fromkeys(names)}
 
 
@@ -230,19 +229,18 @@ class Prediction:
     refused: bool
 
 
-def predictions(rows: Sequence[Row], catalog: Catalog, leave_one_out: bool, kind: str = "source") -> list[Prediction]:
-    """Every row predicted, with its band; each source, or other of `KINDS`, by a fit without it where so wished."""
+def predictions(rows: Sequence[Row], catalog: Catalog, leave_one_out: bool) -> list[Prediction]:
+    """Every row predicted, with its band; each source by a fit without it where so wished."""
+    kind = "source" if leave_one_out else ""
+    return predictions_without(rows, catalog, [kind])[kind]
+
+
+def predictions_without(rows: Sequence[Row], catalog: Catalog, kinds: Sequence[str]) -> dict[str, list[Prediction]]:
+    """The same for several of `KINDS`, each of a kind by a fit without it; blank: by the catalogue's constants."""
     if not rows:
-        return []
+        return {kind: [] for kind in kinds}
     data = batch(rows, catalog)
-    times = np.exp(data.log_time(typical(catalog)))
-    if leave_one_out:
-        learn_from = fitted_rows(catalog)
-        fitted = left_out(batch(learn_from, catalog), learn_from, catalog, kind)
-        for name, constants in fitted.items():
-            mine = np.array([KINDS[kind](row) == name for row in rows])
-            if mine.any():
-                times = np.where(mine, np.exp(data.log_time(reading(constants, catalog))).ravel(), times)
+    shipped = np.exp(data.log_time(typical(catalog)))
     drawn = _drawn(data, catalog)
     residuals = [step_constants.residual(widths(row, catalog)) for row in rows]
     low, high = interval(drawn, np.array(residuals))
@@ -250,13 +248,29 @@ def predictions(rows: Sequence[Row], catalog: Catalog, leave_one_out: bool, kind
     total, allocated = data.memory(typical(catalog))
     context = catalog.training["memory"]["context"].typical
     counted = {"allocated": allocated, "reserved": total - context}
-    kinds = [counted.get(row.memory_kind, total)[place] for place, row in enumerate(rows)]
-    return [
-        Prediction(row, float(t), float(t * lo / d), float(t * hi / d), float(m), float(n), float(base_time), bool(no))
-        for row, t, lo, hi, d, m, n, base_time, no in zip(
-            rows, times, low, high, drawn[:, 0], total, kinds, base, data.refused, strict=True
-        )
-    ]
+    figures = [counted.get(row.memory_kind, total)[place] for place, row in enumerate(rows)]
+    columns = low, high, drawn[:, 0], total, figures, base, data.refused
+
+    def predicted(times: NDArray[np.float64]) -> list[Prediction]:
+        return [
+            Prediction(row, float(t), float(t * lo / d), float(t * hi / d), float(m), float(n), float(b), bool(no))
+            for row, t, lo, hi, d, m, n, b, no in zip(rows, times, *columns, strict=True)
+        ]
+
+    if not any(kinds):
+        return {kind: predicted(shipped) for kind in kinds}
+    published = fitted_rows(catalog)
+    learn_from = batch(published, catalog)
+    whole = fit(learn_from, catalog, np.ones(len(published), bool))
+    made = {}
+    for kind in kinds:
+        times = shipped
+        for name, constants in left_out(learn_from, published, catalog, whole, kind).items():
+            mine = np.array([KINDS[kind](row) == name for row in rows])
+            if mine.any():
+                times = np.where(mine, np.exp(data.log_time(reading(constants, catalog))).ravel(), times)
+        made[kind] = predicted(times)
+    return made
 
 
 def widths(row: Row, catalog: Catalog) -> list[step_constants.Width]:
@@ -424,22 +438,22 @@ def _sources(by_group: Mapping[str, Statistics]) -> dict[str, int]:
 def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[str, Any]:
     """Predict every row of a file and say how far off, overall and by group."""
     rows, skipped = read(path, catalog)
-    predicted = predictions(rows, catalog, leave_one_out)
-    others = ranges_left_out(predicted, catalog) if leave_one_out else []
-    further = {"unseen": unseen(rows, catalog)} if leave_one_out else {}
-    return summary(predicted, skipped, leave_one_out, others) | further
+    if not leave_one_out:
+        return summary(predictions(rows, catalog, False), skipped, False)
+    made = predictions_without(rows, catalog, tuple(KINDS))
+    predicted = made["source"]
+    return summary(predicted, skipped, True, ranges_left_out(predicted, catalog)) | {"unseen": unseen(made)}
 
 
-def unseen(rows: Sequence[Row], catalog: Catalog) -> dict[str, dict[str, Statistics]]:
+def unseen(made: Mapping[str, Sequence[Prediction]]) -> dict[str, dict[str, Statistics]]:
     """Errors on each GPU, each stack and each model by a fit that saw no row of it: what to expect of another."""
-    errors = {}
-    for kind in UNSEEN:
-        predicted = predictions(rows, catalog, True, kind)
-        errors[kind] = {
-            "dense": _score([p for p in predicted if not p.row.experts]),
-            "moe": _score([p for p in predicted if p.row.experts]),
+    return {
+        kind: {
+            "dense": _score([p for p in made[kind] if not p.row.experts]),
+            "moe": _score([p for p in made[kind] if p.row.experts]),
         }
-    return errors
+        for kind in UNSEEN
+    }
 
 
 def summary(
