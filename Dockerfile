@@ -1,5 +1,6 @@
-# The locked requirements, installed and compiled, without what no chart here has: widgets for notebooks, and the classes
-# of other traces than bars and lines. The second stage takes only the result.
+# The locked requirements, installed and compiled, without what nothing here reads: tests, sources of compiled modules and
+# stubs of their types, widgets for notebooks, and the classes of other traces than bars and lines. The second stage
+# takes only the result.
 FROM python:3.13-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /srv
@@ -7,6 +8,7 @@ COPY requirements.lock ./
 RUN python -m venv --without-pip /opt/railyard \
  && python -m pip --python /opt/railyard/bin/python install --require-hashes --only-binary :all: -r requirements.lock \
  && find /opt/railyard -type d \( -name tests -o -name test \) -path '*/site-packages/*' -prune -exec rm -rf {} + \
+ && find /opt/railyard/lib -type f -name '*.[ach]' -delete -o -name '*.py[ix]' -delete -o -name '*.pxd' -delete \
  && rm -rf /opt/railyard/share /opt/railyard/lib/python3*/site-packages/jupyterlab_plotly \
     /opt/railyard/lib/python3*/site-packages/plotly/labextension \
     /opt/railyard/lib/python3*/site-packages/plotly/package_data/widgetbundle.js \
