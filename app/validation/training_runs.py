@@ -16,6 +16,7 @@ import numpy as np
 import tomli
 from numpy.typing import NDArray
 
+from app.catalog.estimate import N_DRAWS
 from app.catalog.load import Catalog, architecture_group
 from app.formulas import transformer
 from app.formulas.arrays import Array
@@ -40,6 +41,8 @@ PRIORS = Path(__file__).parent / "training_priors.toml"
 
 SIGMA = 0.08
 """Scatter of published step times about a good model, on the logarithm; beyond twice this a row pulls linearly."""
+AT_ONCE = 32
+"""Draws of all rows that are worked out together: their arrays stay small."""
 GIB = parse("1 GiB", "B")
 
 
@@ -285,8 +288,14 @@ def widths(row: Row, catalog: Catalog) -> list[step_constants.Width]:
 
 
 def _drawn(data: Batch, catalog: Catalog) -> NDArray[np.float64]:
-    """Step times of every row under the draws of all constants: (rows, draws)."""
-    return np.exp(data.log_time(lambda group, name: catalog.training[group][name].draws()[:, None])).T
+    """Step times of every row under the draws of all constants: (rows, draws); see `AT_ONCE`."""
+
+    def constants(draws: slice) -> step_constants.Sampling:
+        return lambda group, name: catalog.training[group][name].draws()[draws, None]
+
+    pieces = [slice(start, start + AT_ONCE) for start in range(0, N_DRAWS, AT_ONCE)]
+    logs: NDArray[np.float64] = np.concatenate([data.log_time(constants(piece)) for piece in pieces])
+    return np.exp(logs).T
 
 
 def baseline(data: Batch, rows: Sequence[Row], catalog: Catalog) -> NDArray[np.float64]:

@@ -34,6 +34,7 @@ from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
 from app.plan.serving_result import Serving
 from app.plan.unusual_values import unusual_values
+from app.report.charts import accuracy_charts
 from app.studies.chances import Chances, chances
 from app.studies.comparison import Difference, compare
 from app.studies.network_costs import CostQuestion, CostStudy, cost_study
@@ -612,7 +613,7 @@ REPORTS = ("collectives", "fabric", "training", "serving", "clusters", "ledger")
 
 
 class Accuracy(NamedTuple):
-    """The models held against the measurements kept here: a report each, and the predictions that charts show."""
+    """The models held against the measurements kept here: a report each, and what charts show of their predictions."""
 
     collectives: Mapping[str, Any]
     fabric: Mapping[str, Any]
@@ -620,29 +621,42 @@ class Accuracy(NamedTuple):
     serving: Mapping[str, Any]
     clusters: Mapping[str, Any]
     ledger: Sequence[Mapping[str, Any]]
-    collective_runs: Sequence[collective_runs.Prediction]
-    training_runs: Sequence[training_runs.Prediction]
+    scatters: Mapping[str, accuracy_charts.Scatter]
 
 
 @lru_cache(maxsize=2)  # of the catalogue, and of it with an operator's overrides
 def accuracy(catalog: Catalog) -> Accuracy:
     """Every kept measurement, predicted. It takes seconds to make, and page and API show the same."""
-    sweeps, skipped = collective_runs.read(MEASUREMENTS / "collectives.csv", catalog)
-    timed = collective_runs.predictions(sweeps, catalog)
-    runs, unread = training_runs.read(MEASUREMENTS / "training.csv", catalog)
-    stepped = training_runs.predictions(runs, catalog, leave_one_out=False)
-    points, unserved = serving_runs.read(serving_runs.MEASUREMENTS, catalog)
-    served = serving_runs.predictions(points, catalog, leave_one_out=False)
+    collectives, reductions = _collective_accuracy(catalog)
+    training, steps = _training_accuracy(catalog)
     return Accuracy(
-        collectives=collective_runs.summary(timed, skipped, leave_one_out=False),
+        collectives=collectives,
         fabric=design_counts.report(MEASUREMENTS / "fabric.csv", catalog),
-        training=training_runs.summary(stepped, unread, leave_one_out=False),
-        serving=serving_runs.summary(served, unserved, False),
+        training=training,
+        serving=_serving_accuracy(catalog),
         clusters=whole_clusters.report(whole_clusters.CLUSTERS, catalog),
         ledger=ledger.read()["scores"],
-        collective_runs=timed,
-        training_runs=stepped,
+        scatters={"collectives": reductions, "training": steps},
     )
+
+
+def _collective_accuracy(catalog: Catalog) -> tuple[Mapping[str, Any], accuracy_charts.Scatter]:
+    rows, skipped = collective_runs.read(MEASUREMENTS / "collectives.csv", catalog)
+    predicted = collective_runs.predictions(rows, catalog)
+    report = collective_runs.summary(predicted, skipped, leave_one_out=False)
+    return report, accuracy_charts.collective_scatter(predicted, report)
+
+
+def _serving_accuracy(catalog: Catalog) -> Mapping[str, Any]:
+    rows, skipped = serving_runs.read(serving_runs.MEASUREMENTS, catalog)
+    return serving_runs.summary(serving_runs.predictions(rows, catalog, leave_one_out=False), skipped, False)
+
+
+def _training_accuracy(catalog: Catalog) -> tuple[Mapping[str, Any], accuracy_charts.Scatter]:
+    rows, skipped = training_runs.read(MEASUREMENTS / "training.csv", catalog)
+    predicted = training_runs.predictions(rows, catalog, leave_one_out=False)
+    report = training_runs.summary(predicted, skipped, leave_one_out=False)
+    return report, accuracy_charts.training_scatter(predicted, report)
 
 
 LINKS = ("permalink", "cable_list")

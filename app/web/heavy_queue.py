@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from app.catalog.load import Catalog
 from app.plan.cluster import look_up
 from app.plan.scenario import Scenario
+from app.web import heap
 from app.web.problems import ProblemError
 from app.web.settings import Settings
 
@@ -76,10 +77,19 @@ class HeavyQueue:
 
     async def _in_thread(self, kind: str, work: Callable[[], T]) -> T:
         self.inside[kind] += 1
+        job = partial(_and_give_back, work) if kind == "heavy" else work
         try:
-            return await asyncio.get_running_loop().run_in_executor(self.threads[kind], work)
+            return await asyncio.get_running_loop().run_in_executor(self.threads[kind], job)
         finally:
             self.inside[kind] -= 1
+
+
+def _and_give_back(work: Callable[[], T]) -> T:
+    """Work that takes much memory for a moment, which others may have then."""
+    try:
+        return work()
+    finally:
+        heap.give_back()
 
 
 async def compute(request: Request, work: Callable[[Stopped], T], *, heavy: bool = False) -> T:

@@ -1,7 +1,6 @@
 """The server: runs the application until it is told to stop, and takes leave of its clients before it goes."""
 
 import asyncio
-import ctypes
 import gc
 import logging
 import os
@@ -17,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.catalog.toml_files import CatalogError
-from app.web import logs, settings
+from app.web import heap, logs, settings
 from app.web.application import create_app
 from app.web.connections import BACKLOG, Connection, Connections
 from app.web.templating import warm_up
@@ -35,7 +34,7 @@ def serve(host: str | None = None, port: int | None = None) -> int:
         return 2
     host, port = host or options.host, options.port if port is None else port
     logs.set_up(options.log_level, options.log_format)
-    _one_heap()
+    heap.use_one()
     server = Server(
         uvicorn.Config(
             app,
@@ -57,6 +56,7 @@ def serve(host: str | None = None, port: int | None = None) -> int:
     )
     gc.freeze()  # what the start made stays: the collector need not look through it, 0.03 s each time
     gc.set_threshold(*GARBAGE)
+    sys.setswitchinterval(TURN)
     try:
         server.run()
     except KeyboardInterrupt:
@@ -67,22 +67,9 @@ def serve(host: str | None = None, port: int | None = None) -> int:
 GARBAGE = (10_000, 20, 20)
 """Objects that are made before the collector looks for rings, and how often it looks at older ones: by default it looks
 ten times while a plan is made, a twentieth of the time."""
-ALLOCATOR = {-8: 1, -3: 4 << 20, -1: 64 << 20}
-"""Of glibc's malloc.h: M_ARENA_MAX, M_MMAP_THRESHOLD [B], M_TRIM_THRESHOLD [B]."""
-
-
-def _one_heap() -> None:
-    """Ask the C library for one heap for all threads, which keeps what it has while the next request may need it.
-
-    By default glibc has a heap for each thread, and each grows to what its largest request took; and it gives arrays
-    back to the system at once and asks for them again. Other C libraries have no such settings.
-    """
-    try:
-        set_option = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):
-        return
-    for option, value in ALLOCATOR.items():
-        set_option(option, value)
+TURN = 0.0005
+"""How long a thread keeps the interpreter where others wait for it [s]. By default it is ten times as long, and a quick
+question takes several turns beside a long one; turns of less than half of this take a tenth of the time."""
 
 
 UNTIL_WARM = 0.5  # seconds after the start, so that a question that was waiting for it is answered first

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from app.catalog.estimate import N_DRAWS
 from app.catalog.load import load_catalog
 from app.plan.cluster import look_up
 from app.plan.communication import of_scenario
@@ -55,6 +56,14 @@ def test_every_published_row_is_predicted():
 )
 def test_left_out_error(group: str, most: float):
     assert left_out()[group]["mean"] <= most
+
+
+def test_draws_that_are_worked_out_a_few_at_a_time_are_those_of_all_at_once(monkeypatch):
+    catalog = load_catalog()
+    rows = accuracy.fitted_rows(catalog)[:40]
+    few = accuracy.predictions(rows, catalog, leave_one_out=False)
+    monkeypatch.setattr(accuracy, "AT_ONCE", N_DRAWS)
+    assert few == accuracy.predictions(rows, catalog, leave_one_out=False)
 
 
 def test_the_korthikanti_rows():

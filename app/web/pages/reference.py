@@ -165,12 +165,7 @@ def _accuracy(loaded: Catalog) -> Mapping[str, Any]:
         "tables": tables.accuracy_tables(held.collectives, training, held.fabric, left_out, held.ledger)
         | tables.serving_tables(held.serving, serving_left_out)
         | tables.cluster_tables(held.clusters),
-        "figures": {
-            "collectives": accuracy_charts.accuracy(
-                accuracy_charts.collective_scatter(held.collective_runs, held.collectives)
-            ),
-            "training": accuracy_charts.accuracy(accuracy_charts.training_scatter(held.training_runs, held.training)),
-        },
+        "figures": {name: accuracy_charts.accuracy(scatter) for name, scatter in held.scatters.items()},
     }
 
 
