@@ -14,7 +14,7 @@ from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
-from app.studies.parallel_sweep import sweep
+from app.report.sweep_rows import sweep
 from app.studies.sweep import Grid
 
 __all__ = ["Grid", "Plan", "Scenario", "__version__", "evaluate", "load_catalog", "sweep"]

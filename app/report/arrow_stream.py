@@ -5,16 +5,19 @@ Apache Arrow, "Serialization and interprocess communication (IPC)", IPC streamin
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from math import isfinite
+from itertools import chain
 from typing import Any
 
 import nanoarrow
+import numpy as np
 import orjson
+from nanoarrow.c_array import CArray
+from nanoarrow.c_array_stream import CArrayStream
 from nanoarrow.ipc import StreamWriter
 
 from app.plan.declarations import figures, types
 from app.plan.result import Plan
-from app.studies.sweep import Grid, columns
+from app.studies.sweep import Grid, Sweep, columns
 
 TYPES = {bool: nanoarrow.Type.BOOL, int: nanoarrow.Type.INT64, float: nanoarrow.Type.DOUBLE, str: nanoarrow.Type.STRING}
 LARGEST = 2**63 - 1
@@ -32,11 +35,13 @@ class ArrowStream:
 
     def batch(self, rows: Sequence[Mapping[str, Any]]) -> bytes:
         """Some rows, below the schema where they are the first."""
-        children = [
-            nanoarrow.c_array(cells(kind, (row[name] for row in rows)), nanoarrow.Schema(TYPES[kind]))
-            for name, kind in self.types.items()
-        ]
-        self.writer.write_stream(nanoarrow.c_array_from_buffers(self.schema, len(rows), [None], children=children))
+        return self.columns([[row[name] for row in rows] for name in self.types])
+
+    def columns(self, several: Sequence[Sequence[Any]]) -> bytes:
+        """The same rows, given as columns."""
+        children = [column(kind, values) for kind, values in zip(self.types.values(), several, strict=True)]
+        count = len(several[0])
+        self.writer.write_stream(nanoarrow.c_array_from_buffers(self.schema, count, [None], children=children))
         return self._written()
 
     def end(self) -> bytes:
@@ -49,6 +54,18 @@ class ArrowStream:
         self.file.seek(0)
         self.file.truncate()
         return written
+
+
+def of_part(sweep: Sweep, first: int, end: int) -> bytes:
+    """Some rows of a sweep, counted from 0, as a stream of their own."""
+    stream = ArrowStream(sweep.grid)
+    return b"".join([*map(stream.columns, sweep.batches(first, end)), stream.end()])
+
+
+def joined(grid: Grid, parts: Iterable[bytes]) -> CArrayStream:
+    """Streams of a sweep's rows as one, in memory."""
+    batches = chain.from_iterable(nanoarrow.ArrayStream.from_readable(part).iter_chunks() for part in parts)
+    return CArrayStream.from_c_arrays([*map(nanoarrow.c_array, batches)], nanoarrow.c_schema(ArrowStream(grid).schema))
 
 
 def column_types(grid: Grid) -> dict[str, type]:
@@ -70,17 +87,23 @@ def type_of(values: Iterable[Any]) -> type:
     return kinds.pop() if len(kinds) == 1 and kinds <= TYPES.keys() else str
 
 
-def cells(kind: type, values: Iterable[Any]) -> list[Any]:
-    """Values as a column of a type has them: what is no number is null, and what is no text is written as JSON.
+def column(kind: type, values: Sequence[Any]) -> CArray:
+    """Values as a column of a type: what is no number is null, and what is no text is written as JSON.
 
-    >>> cells(float, [8, None, float("inf")]), cells(str, ["8 k", 8, None])
-    ([8.0, None, None], ['8 k', '8', None])
+    >>> [*nanoarrow.Array(column(float, [8, None, float("inf")])).to_pylist()]
+    [8.0, None, None]
+    >>> [*nanoarrow.Array(column(str, ["8 k", 8, None])).to_pylist()]
+    ['8 k', '8', None]
     """
+    schema = nanoarrow.Schema(TYPES[kind])
     if kind is float:
-        return [float(value) if value is not None and isfinite(value) else None for value in values]
+        numbers = np.array(values, float)
+        known = np.isfinite(numbers)
+        return nanoarrow.c_array_from_buffers(schema, len(values), [np.packbits(known, bitorder="little"), numbers])
     if kind is str:
-        return [value if isinstance(value, str | None) else orjson.dumps(value).decode() for value in values]
-    return [None if value is None else kind(value) for value in values]
+        written = [value if isinstance(value, str | None) else orjson.dumps(value).decode() for value in values]
+        return nanoarrow.c_array(written, schema)
+    return nanoarrow.c_array([None if value is None else kind(value) for value in values], schema)
 
 
 def _field(name: str, kind: type) -> nanoarrow.Schema:

@@ -3,15 +3,17 @@
 import pickle
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from itertools import chain, islice
 from threading import local
-from typing import Any
+from typing import Any, TypeVar
 
 from app.catalog.load import Catalog
 from app.studies import sweep as one_process
 from app.studies.sweep import Columns, Grid, Sweep, columns
+
+T = TypeVar("T")
 
 PARTS = 64
 """Parts of a sweep at least, so that as many workers have something to do; unless they were smaller than this:"""
@@ -22,42 +24,46 @@ AHEAD = 32
 
 
 def sweep(grid: Grid, catalog: Catalog, executor: Executor | None = None) -> Iterator[dict[str, Any]]:
-    """One flat row a scenario, in order; see `app.studies.sweep.sweep`.
-
-    Args:
-        grid: the base scenario, the values that fields take in turn, and the results of each row.
-        catalog: what all scenarios are looked up in.
-        executor: any of `concurrent.futures`, or what another library offers as one, such as Dask's
-            ``client.get_executor()``; none: here and now.
-
-    >>> from app import Grid, load_catalog
-    >>> rows = sweep(Grid(base={"model": "llama-3-8b"}, grid={"gpus": [64, 128]}), load_catalog())
-    >>> [row["gpus"] for row in rows]
-    [64, 128]
-    """
+    """One flat row a scenario, in order; see `app.studies.sweep.sweep`. Without an executor here and now."""
     if executor is None:
         yield from one_process.sweep(grid, catalog)
         return
-    packed = zlib.compress(pickle.dumps((grid, catalog)), level=1)  # each part takes it along: 0.2 MB where it was 1.2
-    names, points = columns(grid), grid.points()
+    names = columns(grid)
+    for done in in_parts(_columns, grid, catalog, executor):
+        yield from (dict(zip(names, values, strict=True)) for values in zip(*done, strict=True))
+
+
+def in_parts(
+    answer: Callable[[Sweep, int, int], T], grid: Grid, catalog: Catalog, executor: Executor | None = None
+) -> Iterator[T]:
+    """What a function, which other processes can import, makes of some rows after another, counted from 0."""
+    points = grid.points()
     each = min(max(points // PARTS, LEAST), MOST)
-    waiting: deque[Future[Columns]] = deque()
-    futures = (executor.submit(_columns, packed, first, min(first + each, points)) for first in range(0, points, each))
+    parts = ((first, min(first + each, points)) for first in range(0, points, each))
+    if executor is None:
+        here = Sweep(grid, catalog)
+        yield from (answer(here, *part) for part in parts)
+        return
+    packed = zlib.compress(pickle.dumps((grid, catalog)), level=1)  # each part takes it along: 0.2 MB where it was 1.2
+    futures = (executor.submit(_answered, answer, packed, first, end) for first, end in parts)
+    waiting: deque[Future[T]] = deque()
     try:
         waiting.extend(islice(futures, AHEAD))
         while waiting:
-            done = waiting.popleft().result()
-            yield from (dict(zip(names, values, strict=True)) for values in zip(*done, strict=True))
+            yield waiting.popleft().result()
             waiting.extend(islice(futures, 1))
     finally:
         for future in waiting:
             future.cancel()
 
 
-def _columns(packed: bytes, first: int, end: int) -> Columns:
+def _answered(answer: Callable[[Sweep, int, int], T], packed: bytes, first: int, end: int) -> T:
+    return answer(_unpacked(packed), first, end)
+
+
+def _columns(sweep: Sweep, first: int, end: int) -> Columns:
     """Some rows of a grid as columns, which are sent in a fraction of the time."""
-    batches = _unpacked(packed).batches(first, end)
-    return [list(chain.from_iterable(pieces)) for pieces in zip(*batches, strict=True)]
+    return [list(chain.from_iterable(pieces)) for pieces in zip(*sweep.batches(first, end), strict=True)]
 
 
 _KEPT = local()

@@ -1,5 +1,8 @@
 """Sweeps as Arrow streams: read again, they are the rows."""
 
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from multiprocessing import get_context
 from typing import Any
 
 import nanoarrow
@@ -9,6 +12,7 @@ from app import Grid, load_catalog, sweep
 from app.plan.declarations import figures, types
 from app.plan.result import Plan
 from app.report.arrow_stream import TYPES, ArrowStream
+from app.studies import parallel_sweep
 
 CATALOG = load_catalog()
 TRAINED = [name for name in figures(Plan) if not name.startswith("serving.")]
@@ -48,6 +52,17 @@ def test_values_of_several_kinds_are_text() -> None:
     grid = Grid(grid={"message": ["1 MiB", 2e6, None]}, results=["all_reduce.time"])
     rows = list(sweep(grid, CATALOG))
     assert [row["message"] for row in written(grid, rows, 10).to_pylist()] == ["1 MiB", "2000000.0", None]
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_a_data_frame_takes_the_rows_of_a_script_as_columns(processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel_sweep, "LEAST", 2)
+    grid = Grid(base={"model": "llama-3-70b"}, grid={"gpus": [8, 64, "many"], "price_node": [2e5, 2.5e5, None]})
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) if processes else nullcontext() as executor:
+        read = nanoarrow.ArrayStream(sweep(grid, CATALOG, executor)).read_all()
+    rows = list(sweep(grid, CATALOG))
+    assert list(read.to_pylist()) == [{**row, "gpus": str(row["gpus"])} for row in rows]
+    assert {field.name: field.type for field in read.schema.fields}["costs.capital"] == nanoarrow.Type.DOUBLE
 
 
 def test_every_figure_has_one_type() -> None:
