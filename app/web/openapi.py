@@ -7,8 +7,10 @@ component: here for the bodies, the query strings and the grid of a sweep, in `a
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from inspect import cleandoc
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import orjson
 from pydantic import BaseModel
 from starlette import routing
 from starlette.requests import Request
@@ -126,6 +128,7 @@ EXAMPLES: dict[str, dict[str, Schema]] = {
         }
     },
 }
+ANSWER_EXAMPLES = Path(__file__).with_name("answer_examples.json")
 MOST_PAIRS = 256
 """Pairs of a message and a number of GPUs in one question."""
 MOST_VALUES = 100_000
@@ -264,6 +267,7 @@ def document(operations: Sequence[Operation], root_path: str = "") -> Schema:
         "components": {
             "schemas": schemas | answers.components | _problem(),
             "parameters": {name: parameters[name] for name in parameters if name in asked} | dict(SELECTION),
+            "examples": {name: {"value": value} for name, value in _answer_examples().items()},
             "headers": {
                 "ETag": {"schema": {"type": "string"}, "description": "Made of the question and the versions."}
             },
@@ -294,18 +298,23 @@ def _operation(operation: Operation, method: str, questions: Mapping[str, Fields
         content = {"schema": _reference("schemas", operation.question), "examples": EXAMPLES[operation.name]}
         entry["requestBody"] = {"required": True, "content": {JSON: content}}
     answer: Schema = {"description": "The answer."}
-    if isinstance(operation.answer, Mapping):
-        answer["content"] = {
-            media: one if isinstance(one, Mapping) else {"schema": answers.of(one)}
-            for media, one in operation.answer.items()
-        }
-    else:
-        answer["content"] = {JSON: {"schema": answers.of(operation.answer)}}
+    by_media = operation.answer if isinstance(operation.answer, Mapping) else {JSON: operation.answer}
+    example = {"examples": {"shortened": _reference("examples", operation.name)}}
+    answer["content"] = {
+        media: one if isinstance(one, Mapping) else {"schema": answers.of(one), **example}
+        for media, one in by_media.items()
+    }
     if get:
         answer["headers"] = {"etag": _reference("headers", "ETag")}
     statuses = [*((304,) if get else ()), *((404,) if path else ()), *REFUSALS[method]]
     entry["responses"] = {"200": answer} | {str(status): _reference("responses", _named(status)) for status in statuses}
     return entry
+
+
+def _answer_examples() -> dict[str, Any]:
+    """Of operations that answer with a record, its answer to the first of their examples; lists have their first."""
+    examples: dict[str, Any] = orjson.loads(ANSWER_EXAMPLES.read_bytes())
+    return examples
 
 
 def _reference(part: str, name: str) -> Schema:
@@ -441,10 +450,10 @@ def fields(model: type[BaseModel]) -> dict[str, Schema]:
 
 
 def _exemplified(name: str, schema: Schema) -> Schema:
-    """A field with an example, where neither a default nor a list of values is one, and it is not true or false."""
-    if schema.keys() & {"default", "enum", "examples"} or schema["type"] == "boolean":
+    """A field with an example, where neither a default nor a list of values is one."""
+    if schema.keys() & {"default", "enum", "examples"}:
         return schema
-    example = field_examples.FIELDS[name]
+    example = True if schema["type"] == "boolean" else field_examples.FIELDS[name]
     listed = schema["type"] == "array" and not isinstance(example, list)
     return schema | {"examples": [[example] if listed else example]}
 

@@ -96,7 +96,7 @@ def with_known_values(schema: Any) -> Any:
         return schema | quantity(schema)
     schema = {name: one for name, one in schema.items() if name not in ("parameters", "cursor") or "anyOf" not in one}
     few = {"maxItems": 16} if schema.get("maxItems") == MOST_PAIRS else {}  # two fields of so many make all the pairs
-    return {name: with_known_values(one) for name, one in schema.items()} | few
+    return {name: one if name == "examples" else with_known_values(one) for name, one in schema.items()} | few
 
 
 def quantity(schema: dict[str, Any]) -> dict[str, Any]:

@@ -911,8 +911,7 @@ ASKED: tuple[type[Scenario], ...] = (
 def test_every_field_has_an_example_that_document_and_service_take(question: type[Scenario]) -> None:
     catalog = CATALOG
     for name, schema in openapi.fields(question).items():
-        allowed = [True, False] if schema["type"] == "boolean" else schema.get("enum")
-        shown = schema.get("examples") or allowed or [schema["default"]]
+        shown = schema.get("examples") or schema.get("enum") or [schema["default"]]
         validator = jsonschema.Draft202012Validator(schema)
         for one in shown:
             assert validator.is_valid(one), (name, one)
@@ -935,6 +934,59 @@ def _parts(schema: Any) -> Iterator[dict[str, Any]]:
         yield schema
     for each in inner:
         yield from _parts(each)
+
+
+ANSWERED = {found.name: found for found in api.operations if found.name != "sweep"}
+"""Operations that answer with a record, by name."""
+
+
+@pytest.mark.parametrize("operation", ANSWERED)
+def test_every_answer_has_an_example_that_the_service_gives(client: TestClient, operation: str) -> None:
+    """Lists and maps have their first. UPDATE=1 make test ARGS=tests/web/test_api.py writes them anew."""
+    found, document = ANSWERED[operation], client.get("/openapi.json").json()
+    questions = (one["value"] for one in openapi.EXAMPLES.get(operation, {}).values())
+    asked = next((one for one in questions if "format" not in one), {})
+    path = found.path.replace("{kind}", "gpus").replace("{key}", "h100-sxm")
+    answer = client.post(path, json=asked) if "POST" in found.asked_by else client.get(path, params=asked)
+    schema = document["paths"][found.path]["get" if "GET" in found.asked_by else "post"]["responses"]["200"]
+    content = schema["content"]["application/json"]
+    given = shortened(answer.json(), content["schema"], document)
+    if os.environ.get("UPDATE"):
+        every = json.loads(openapi.ANSWER_EXAMPLES.read_text()) | {operation: given}
+        openapi.ANSWER_EXAMPLES.write_text(
+            "".join(line + "\n" for line in lines({name: every[name] for name in ANSWERED if name in every}))
+        )
+    example = json.loads(openapi.ANSWER_EXAMPLES.read_text())[operation]
+    assert roughly(example) == roughly(given)
+    assert jsonschema.Draft202012Validator({**document, **content["schema"]}).is_valid(example)
+    assert document["components"]["examples"][operation]["value"] == example
+    assert content["examples"] == {"shortened": {"$ref": f"#/components/examples/{operation}"}}
+
+
+def shortened(value: Any, schema: dict[str, Any], document: dict[str, Any]) -> Any:
+    """JSON of a schema whose lists, and maps of any names, have no more than their first."""
+    schema = openapi.resolved(document, schema)
+    kinds = [openapi.resolved(document, one) for one in schema.get("anyOf", [schema])]
+    if isinstance(value, list) and not any("minItems" in one for one in kinds):
+        items = next((one["items"] for one in kinds if "items" in one), {})
+        return [shortened(one, items, document) for one in value[:1]]
+    if isinstance(value, dict):
+        known = {name: one for kind in kinds for name, one in kind.get("properties", {}).items()}
+        others = next(
+            (one["additionalProperties"] for one in kinds if one.get("additionalProperties", True) is not True), {}
+        )
+        names = [name for name in value if name in known] or list(value)[:1]
+        return {name: shortened(value[name], known.get(name, others), document) for name in names}
+    return value
+
+
+def roughly(value: Any) -> Any:
+    """JSON with seven digits of its numbers, which is what two machines agree in."""
+    if isinstance(value, dict):
+        return {name: roughly(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [roughly(one) for one in value]
+    return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
 @pytest.mark.parametrize(
