@@ -228,7 +228,7 @@ def hardware_kind(system: CollectiveSystem, sampling: Sampling, catalog: Catalog
         streamed=streamed,
         ring_share=constants("gpudirect-tcp", "ring_share") if family == "gpudirect-tcp" else 1.0,
         exits=constants("library", "rack_exits") if node.wide else np.inf,
-        memory_rate=constants.take(node.card.memory_bandwidth),
+        joining_rate=constants.take(node.card.memory_bandwidth) / inside.memory_passes,
         multicast_channels=inside.multicast_channels,
         chunk_cost=inside.chunk_cost,
         **(_graph_kernels(constants, node.card, line, catalog) if system.recorded else {}),
@@ -404,6 +404,7 @@ class _Inside:
     multicast_rate: Array = 0.0
     multicast_channels: Array = 0.0
     chunk_cost: Array = 0.0
+    memory_passes: Array = 1.0
     mesh_peers: float = 0.0
     network_hop: Array = 1.0
     across: Hop | None = None
@@ -420,6 +421,7 @@ def _nvlink(constants: Sampled, node: _Node, line: Array, network: _ScaleOut) ->
     multicast_rate: Array = 0.0
     channels: Array = 0.0
     chunk_cost: Array = 0.0
+    memory_passes: Array = 1.0
     if generation >= 4 and switched:
         one_domain = fill * constants("nvlink", "fill_one_domain_from_4")
     if node.link.in_switch_reduction and switched:
@@ -427,6 +429,7 @@ def _nvlink(constants: Sampled, node: _Node, line: Array, network: _ScaleOut) ->
         multicast_rate = line * constants("nvlink", f"multicast_{min(max(generation, 4), 6)}") / (7 / 4)
         kind = "4" if generation <= 4 else "from_5"
         channels, chunk_cost = constants("nvlink", f"channels_{kind}"), constants("nvlink", f"chunk_cost_{kind}")
+        memory_passes = constants("nvlink", f"memory_passes_{kind}")
     bridge = constants("nvlink", "bridge") if bridged else 1.0
     hop = "to_2" if generation <= 2 else str(generation) if generation <= 4 else "from_5"
     return _Inside(
@@ -439,6 +442,7 @@ def _nvlink(constants: Sampled, node: _Node, line: Array, network: _ScaleOut) ->
         multicast_rate=multicast_rate,
         multicast_channels=channels,
         chunk_cost=chunk_cost,
+        memory_passes=memory_passes,
         mesh_peers=_mesh_peers(node) if node.wiring == "mesh" or (bridged and node.domain > 2) else 0.0,
     )
 

@@ -602,6 +602,20 @@ def test_hopper_pairs_with_faster_memory_are_faster():
     assert 1.015 < times["h100-sxm"] / times["h200-sxm"] < 1.05
 
 
+@pytest.mark.parametrize(
+    ("gpu", "network", "measured"),
+    # Bus bandwidth of a pair over that of a node alone, 8 GiB and more: 467 of 478 GB/s, 767 of 835 GB/s.
+    [("h100-sxm", "infiniband-ndr", 467 / 478), ("b300-sxm", "roce-800", 767 / 835)],
+)
+def test_a_sum_between_two_nodes_leaves_the_switch_at_a_smaller_share_on_blackwell(gpu, network, measured):
+    alone, pair = (
+        float(quickest("all-reduce", 2**34, cluster(gpu, nodes=nodes, scale_out=network).machine(TYPICAL), CALIBRATION))
+        / float(ideal.bus_factor("all-reduce", 8 * nodes))
+        for nodes in (1, 2)
+    )
+    assert alone / pair == pytest.approx(measured, rel=0.02)
+
+
 @pytest.mark.parametrize(("protocol", "most"), [("ll128", 128 / 120), ("ll", 2.0)])
 def test_a_forced_protocol_costs_no_more_than_its_bytes_on_the_wire(protocol, most):
     m = cluster("a100-sxm", nodes=2).machine(TYPICAL)

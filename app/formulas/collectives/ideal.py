@@ -355,7 +355,7 @@ class Machine:
         streamed: 1 where the transport hides latency behind bytes and uses rings only (GPUDirect-TCP), else 0 [1].
         ring_share: share of the network rate that a lone ring sustains, in all but the all-reduce [1].
         exits: GPUs of a domain whose network ports one collective uses at a time [1].
-        memory_rate: what a GPU's memory sustains [B/s].
+        joining_rate: what a GPU passes between the sum in its scale-up switch and the network [B/s].
         multicast_channels: blocks of a GPU that work on a sum in the scale-up switch [1].
         chunk_cost: what each chunk of such a sum costs besides its own bytes, κ [B].
         hop_wait: part of a hop inside a domain that the pipeline does not meet [s].
@@ -391,7 +391,7 @@ class Machine:
     streamed: Array = 0.0
     ring_share: Array = 1.0
     exits: Array = np.inf
-    memory_rate: Array = np.inf
+    joining_rate: Array = np.inf
     multicast_channels: Array = 0.0
     chunk_cost: Array = 0.0
     hop_wait: Array = 0.0

@@ -41,7 +41,6 @@ class Calibration:
         simple_start: Simple is best from this transfer time over latency on [1].
         tree_chain: tree through the GPUs of a domain, share of half the ring rate [1].
         tree_many: tree over more than two domains, share of half the smaller rate [1].
-        memory_passes: NVLS tree, how often each byte passes the GPU's memory besides [1].
         multicast_many: NVLS tree over more than two domains, share of half the network [1].
         chain_across: hop inside a domain when other nodes take part, over one when none do [1].
         ring_hop: network hop of a ring over that of a tree [1].
@@ -67,7 +66,6 @@ class Calibration:
     simple_start: Array
     tree_chain: Array
     tree_many: Array
-    memory_passes: Array
     multicast_many: Array
     chain_across: Array
     ring_hop: Array
@@ -222,7 +220,7 @@ def _paths(machine: Machine, calibration: Calibration) -> Paths:
     Source: Railyard's calibration against published nccl-tests and rccl-tests.
 
     >>> pair = Machine(8, 2, 450e9, 0.0, 0.0, 50e9, 0.0, 1e-6, 5e-6, 5e-6, 1.0, 1.0)
-    >>> two_nodes = _paths(pair, Calibration(*[1.0] * 22))
+    >>> two_nodes = _paths(pair, Calibration(*[1.0] * 21))
     >>> float(two_nodes.ports), float(two_nodes.chain), float(two_nodes.narrowest(two_nodes.ports))
     (400000000000.0, 7.0, 400000000000.0)
     """
@@ -270,7 +268,7 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     A ring of 8 at 7 B/s with hops of 1 s: 2 · 7 steps, and 7 / (2 · 7/8) = 4 B/s.
 
     >>> node = Machine(8, 1, 7.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
-    >>> ring = all_reduce_algorithms(node, Calibration(*[1.0] * 22))["ring"]
+    >>> ring = all_reduce_algorithms(node, Calibration(*[1.0] * 21))["ring"]
     >>> float(ring.latency), float(ring.rate)
     (14.0, 4.0)
     """
@@ -348,7 +346,7 @@ def _multicast_rates(p: Paths, sharp: Array) -> dict[str, Array]:
     """
     m, c, g = p.machine, p.calibration, p.ranks_per_domain
     multicast = where(g > 2, m.multicast_rate * minimum(1.0, 9 / 8 / (1 + 1 / g)), 0.0)
-    joined = multicast / (1 + c.memory_passes * multicast / m.memory_rate)
+    joined = multicast / (1 + multicast / m.joining_rate)
     ports = m.tree_network * p.ports
     through = where(p.domains > 2, c.multicast_many * ports / 2, ports)
     trees = 1.0 - _number(m.streamed)
@@ -399,7 +397,7 @@ def gather_algorithms(machine: Machine, calibration: Calibration) -> dict[str, A
     7 steps of 1 s, and 7 / (7/8) = 8 B/s:
 
     >>> node = Machine(8, 1, 7.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
-    >>> ring = gather_algorithms(node, Calibration(*[1.0] * 22))["ring"]
+    >>> ring = gather_algorithms(node, Calibration(*[1.0] * 21))["ring"]
     >>> float(ring.latency), float(ring.rate)
     (7.0, 8.0)
     """
@@ -422,7 +420,7 @@ def broadcast_algorithms(machine: Machine, calibration: Calibration) -> dict[str
     Nothing but the launch of 2 s, and all of 7 B/s:
 
     >>> node = Machine(8, 1, 7.0, 0.0, 0.0, 0.0, 2.0, 1.0, 0.0, 0.0, 1.0, 1.0)
-    >>> ring = broadcast_algorithms(node, Calibration(*[1.0] * 22))["ring"]
+    >>> ring = broadcast_algorithms(node, Calibration(*[1.0] * 21))["ring"]
     >>> float(ring.latency), float(ring.rate)
     (2.0, 7.0)
     """
@@ -444,7 +442,7 @@ def all_to_all_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     One hop of 1 s and 7 peers of 1 s each; 7/8 of the bytes at 7 B/s:
 
     >>> node = Machine(8, 1, 7.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
-    >>> exchange = all_to_all_algorithms(node, Calibration(*[1.0] * 22))["ring"]
+    >>> exchange = all_to_all_algorithms(node, Calibration(*[1.0] * 21))["ring"]
     >>> float(exchange.latency), float(exchange.rate)
     (8.0, 8.0)
     """
@@ -472,7 +470,7 @@ def exchange_transfer(inside: Array, across: Array, machine: Machine, calibratio
     Source: as for :func:`all_to_all_algorithms`.
 
     >>> pair = Machine(8, 2, 7.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
-    >>> float(exchange_transfer(7.0, 8.0, pair, Calibration(*[1.0] * 22)))
+    >>> float(exchange_transfer(7.0, 8.0, pair, Calibration(*[1.0] * 21)))
     8.0
     """
     return _exchange_transfer(_paths(machine, calibration), inside, across)
@@ -811,7 +809,7 @@ def shortest(
     Args and source as in :func:`choose`.
 
     >>> node = Machine(8, 1, 7.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
-    >>> ones = Calibration(*[1.0] * 22)
+    >>> ones = Calibration(*[1.0] * 21)
     >>> lines = all_reduce_algorithms(node, ones)
     >>> bool(shortest("all-reduce", 8.0, node, ones, lines) == choose("all-reduce", 8.0, node, ones).time)
     True
