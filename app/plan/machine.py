@@ -231,6 +231,7 @@ def hardware_kind(system: CollectiveSystem, sampling: Sampling, catalog: Catalog
         joining_rate=constants.take(node.card.memory_bandwidth) / inside.memory_passes,
         multicast_channels=inside.multicast_channels,
         chunk_cost=inside.chunk_cost,
+        ll_fill=inside.ll_fill,
         **(_graph_kernels(constants, node.card, line, catalog) if system.recorded else {}),
         scale_up_line=line,
         scale_out_line=network.line * system.transport.left * network.goodput,
@@ -405,6 +406,7 @@ class _Inside:
     multicast_channels: Array = 0.0
     chunk_cost: Array = 0.0
     memory_passes: Array = 1.0
+    ll_fill: Array = 0.0
     mesh_peers: float = 0.0
     network_hop: Array = 1.0
     across: Hop | None = None
@@ -422,8 +424,10 @@ def _nvlink(constants: Sampled, node: _Node, line: Array, network: _ScaleOut) ->
     channels: Array = 0.0
     chunk_cost: Array = 0.0
     memory_passes: Array = 1.0
+    ll_fill: Array = 0.0
     if generation >= 4 and switched:
         one_domain = fill * constants("nvlink", "fill_one_domain_from_4")
+        ll_fill = constants("nvlink", "ll_fill")
     if node.link.in_switch_reduction and switched:
         # Bus bandwidth of 8 ranks over the bus factor of 8 ranks, 7/4.
         multicast_rate = line * constants("nvlink", f"multicast_{min(max(generation, 4), 6)}") / (7 / 4)
@@ -443,6 +447,7 @@ def _nvlink(constants: Sampled, node: _Node, line: Array, network: _ScaleOut) ->
         multicast_channels=channels,
         chunk_cost=chunk_cost,
         memory_passes=memory_passes,
+        ll_fill=ll_fill,
         mesh_peers=_mesh_peers(node) if node.wiring == "mesh" or (bridged and node.domain > 2) else 0.0,
     )
 

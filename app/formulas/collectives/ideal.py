@@ -358,6 +358,7 @@ class Machine:
         joining_rate: what a GPU passes between the sum in its scale-up switch and the network [B/s].
         multicast_channels: blocks of a GPU that work on a sum in the scale-up switch [1].
         chunk_cost: what each chunk of such a sum costs besides its own bytes, κ [B].
+        ll_fill: most of the fill with LL inside one domain, in multiples of the latency; 0 where LL has no limit [1].
         hop_wait: part of a hop inside a domain that the pipeline does not meet [s].
         latency_factor: latency at the site over what such parts usually have [1].
         fill_factor: time that filling the pipeline takes at the site over the usual [1].
@@ -394,6 +395,7 @@ class Machine:
     joining_rate: Array = np.inf
     multicast_channels: Array = 0.0
     chunk_cost: Array = 0.0
+    ll_fill: Array = 0.0
     hop_wait: Array = 0.0
     latency_factor: Array = 1.0
     fill_factor: Array = 1.0

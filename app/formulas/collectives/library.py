@@ -93,6 +93,7 @@ class AlphaBeta:
         cap: most of the fill, in multiples of L₀, k [1].
         exponent: of the fill's growth with the bytes, q [1].
         steps: where the chunks grow: messages from so many bytes on have that share of the rate [B, 1].
+        ll_fill: most of the fill with LL, F₁ [s].
     """
 
     latency: Array
@@ -102,6 +103,7 @@ class AlphaBeta:
     cap: Array
     exponent: Array
     steps: tuple[tuple[Array, Array], ...] = ()
+    ll_fill: Array = np.inf
 
 
 _SIMPLE = ("nvls", "nvls-tree", "collnet", "one-shot", "two-shot")
@@ -285,9 +287,10 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     alone = where(p.ranks_per_domain > 1, c.tree_chain * p.inside / 2, np.inf)
     switch = _multicast_rates(p, sharp)
     ring_cap = where(p.several, c.fill_cap_ring, c.fill_cap_domain)
-    lines = {"ring": AlphaBeta(*around, ring, fill, ring_cap, c.fill_exponent)}
+    lines = {"ring": AlphaBeta(*around, ring, fill, ring_cap, c.fill_exponent, ll_fill=_ll_fill(p, around[1]))}
     if any_((rate := _tree_rate(p, ring, alone)) > 0):
-        lines["tree"] = AlphaBeta(*up_and_down, rate, fill, p.cap, c.fill_exponent)
+        ll_fill = _ll_fill(p, up_and_down[1])
+        lines["tree"] = AlphaBeta(*up_and_down, rate, fill, p.cap, c.fill_exponent, ll_fill=ll_fill)
     if any_((rate := switch["nvls"]) > 0):
         through_switch = p.through(where(p.several, direct, 2 * once), where(p.several, 2.0, 0.0))
         steps = _chunk_steps(p, "nvls")
@@ -298,6 +301,12 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     if any_((rate := sharp * p.through_ports(m.ring_network * p.ports, alone)) > 0):
         lines["collnet"] = AlphaBeta(*p.through(direct, 2.0), rate, fill, p.cap, c.fill_exponent)
     return lines | _recorded(p)
+
+
+def _ll_fill(p: Paths, pace: Array) -> Array:
+    """Most of the fill with LL, F₁ [s]: inside a domain that sums in its switch, a share of the pace."""
+    limited = ~np.asarray(p.several) & (_number(p.machine.ll_fill) > 0)
+    return where(limited, p.machine.ll_fill * pace, np.inf)
 
 
 def _recorded(p: Paths) -> dict[str, AlphaBeta]:
@@ -493,7 +502,13 @@ def _at_site(
     if not (any_(slower != 1) or any_(fuller != 1)):
         return lines
     return {
-        name: but(line, latency=slower * line.latency, fill=fuller * line.fill, cap=fuller * line.cap)
+        name: but(
+            line,
+            latency=slower * line.latency,
+            fill=fuller * line.fill,
+            cap=fuller * line.cap,
+            ll_fill=fuller * line.ll_fill,
+        )
         for name, line in lines.items()
     }
 
@@ -557,6 +572,7 @@ def _line_times(
     simple = _tangent(line, transfer, maximum(some_bytes, last))
     whole_lines = _number(machine.ll128) > 0
     ll = minimum(_tangent(line, transfer, minimum(some_bytes, first)), LL_COST * simple)
+    ll = minimum(ll, _ll_at_most(line, transfer))
     ll128 = minimum(_tangent(line, transfer, between), LL128_COST * simple)
     times = {
         "ll": where(whole_lines, ll, line.latency + LL_COST * transfer),
@@ -657,9 +673,10 @@ def _run(
     """One algorithm with its quickest protocol: the curve itself where all three are to be had."""
     transfer, which = _transfer(line, message), ALGORITHMS.index(name)
     if not protocol and _own_curve(name, machine):
-        first, last = _stretches(line, calibration)
-        spoken = where(transfer <= first, 0, where(transfer <= last, 1, 2))
-        return Selection(_curve(line, transfer), which, spoken, transfer, line.latency)
+        (first, last), time = _stretches(line, calibration), _curve(line, transfer)
+        with_ll = (transfer <= first) | (time >= _ll_at_most(line, transfer))
+        spoken = where(with_ll, 0, where(transfer <= last, 1, 2))
+        return Selection(time, which, spoken, transfer, line.latency)
     best = None
     for spoken_here, time in _line_times(name, line, transfer, machine, calibration).items():
         if protocol in ("", spoken_here):
@@ -674,8 +691,14 @@ def _own_curve(name: str, machine: Machine) -> bool:
 
 
 def _curve(line: AlphaBeta, transfer: Array) -> Array:
-    """L + X + F [s]."""
-    return line.latency + transfer + _fill(line, transfer)[0]
+    """L + X + F, or LL's time where that is less [s]."""
+    paced = line.latency + transfer + _fill(line, transfer)[0]
+    return minimum(paced, _ll_at_most(line, transfer)) if any_(line.ll_fill < np.inf) else paced
+
+
+def _ll_at_most(line: AlphaBeta, transfer: Array) -> Array:
+    """L + 2X + F₁ [s]: LL waits for no chunk to be whole, and sends a flag with as many bytes of data."""
+    return line.latency + LL_COST * transfer + line.ll_fill
 
 
 def _floor(collective: str, machine: Machine, calibration: Calibration) -> Array:
@@ -709,7 +732,7 @@ def times(collective: str, message: Array, machine: Machine, calibration: Calibr
     the pipeline. That curve is concave in the message, so it is the lower envelope of its tangents: a protocol follows
     it in its own stretch and leaves it on the tangent, a straight line of higher latency (LL128, Simple) or lower
     bandwidth (LL, LL128). Without LL128, over PCIe, LL takes L + 2X: its flags travel with the data, and no pipeline
-    fills.
+    fills. Inside a domain whose switch sums it takes L + 2X + F₁ at most.
 
     Args:
         collective: one of ``COLLECTIVES``.
