@@ -587,10 +587,22 @@ def test_nvls_takes_larger_chunks_for_larger_messages():
     # 24 channels of 8 GPUs: 128 KiB each, 64 times over, are 1.5 GiB; below it the chunks are half as large.
     m = cluster("b200-sxm").machine(TYPICAL)
     line = library.all_reduce_algorithms(m, CALIBRATION)["nvls"]
-    (full, most), (half, less), *_ = line.steps
+    (full, most, _), (half, less, _), *_ = line.steps
     assert (float(full), float(most), float(half)) == (1.5 * 2**30, 1.0, 96 * 2**20)
     cost = float(m.chunk_cost)
     assert float(less) == pytest.approx((1 + cost / 2**17) / (1 + cost / 2**16))
+
+
+def test_larger_chunks_of_an_nvls_tree_are_more_to_fill_its_pipeline_with():
+    # Two pairs of H100 nodes and one of H200, 16, 32 and 64 MiB: from 64 MiB on (4 chunks for each of 128 lanes) chunks
+    # have 128 KiB, and twice the bytes take 1.66 to 1.74 times as long where they took 1.30 to 1.44 just before.
+    m = cluster("h100-sxm", nodes=2, scale_out="infiniband-ndr").machine(TYPICAL)
+    before, smaller, larger = (float(quickest("all-reduce", 2.0**power, m, CALIBRATION)) for power in (24, 25, 26))
+    assert smaller / before < 1.45
+    assert larger / smaller > 1.55
+    line = library.all_reduce_algorithms(m, CALIBRATION)["nvls-tree"]
+    exponent = float(CALIBRATION.fill_exponent)
+    assert [float(share) for _, _, share in line.steps] == pytest.approx([1, 2**-exponent, 4**-exponent])
 
 
 def test_hopper_pairs_with_faster_memory_are_faster():

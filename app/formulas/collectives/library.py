@@ -92,7 +92,8 @@ class AlphaBeta:
         fill: size of the pipeline's fill, c [1].
         cap: most of the fill, in multiples of L₀, k [1].
         exponent: of the fill's growth with the bytes, q [1].
-        steps: where the chunks grow: messages from so many bytes on have that share of the rate [B, 1].
+        steps: where the chunks grow: messages from so many bytes on have that share of the rate, and of the most fill
+            that other [B, 1, 1].
         ll_fill: most of the fill with LL, F₁ [s].
     """
 
@@ -102,7 +103,7 @@ class AlphaBeta:
     fill: Array
     cap: Array
     exponent: Array
-    steps: tuple[tuple[Array, Array], ...] = ()
+    steps: tuple[tuple[Array, Array, Array], ...] = ()
     ll_fill: Array = np.inf
 
 
@@ -372,19 +373,24 @@ _CHUNKS: Mapping[str, tuple[tuple[float, float], ...]] = {
 """Chunks by what a message has to hold: so many of them for each channel of each rank [1], and their size [B]."""
 
 
-def _chunk_steps(p: Paths, name: str) -> tuple[tuple[Array, Array], ...]:
-    """From how many bytes on NVLS reaches which share of its rate [B, 1].
+def _chunk_steps(p: Paths, name: str) -> tuple[tuple[Array, Array, Array], ...]:
+    """From how many bytes on NVLS reaches which share of its rate and of its most fill [B, 1, 1].
 
     A chunk of s bytes costs as much time as s + κ bytes would, and the library takes larger chunks for larger
     messages: with NVLS, s is 128 KiB from 64·m·s on, m being channels times ranks, 64 KiB from 8·m·s, 32 KiB from
-    2·m·s; its trees take them sooner.
+    2·m·s; its trees take them sooner. The pipeline of a tree holds what its chunks hold, and its fill is at most that
+    of as many bytes, which grows as s^q; inside a domain no chunk waits for another rank's.
 
     Source: NVIDIA, NCCL 2.30, ``src/enqueue.cc`` (calcCollChunking); κ from Railyard's calibration.
     """
     m, chunks = p.machine, _CHUNKS[name]
     lanes = _number(m.multicast_channels) * p.ranks_per_domain
     full = 1 + m.chunk_cost / chunks[0][1]
-    return tuple((each * lanes * chunk, full / (1 + m.chunk_cost / chunk)) for each, chunk in chunks)
+    growth = p.calibration.fill_exponent if name == "nvls-tree" else 0.0
+    return tuple(
+        (each * lanes * chunk, full / (1 + m.chunk_cost / chunk), (chunk / chunks[0][1]) ** growth)
+        for each, chunk in chunks
+    )
 
 
 def _lone_ring_rate(p: Paths, collective: str) -> Array:
@@ -537,9 +543,24 @@ def _fill(line: AlphaBeta, transfer: Array) -> tuple[Array, Array]:
 
     F₀ = c · L₀^(1 - q) · X^q grows with the chunks until they reach their largest size, F = F₀/√(1 + (F₀/(k·L₀))²).
     """
-    relative: Array = line.fill / line.cap * np.power(transfer / line.pace, line.exponent)
+    cap = line.cap * _chunks_fill(line, transfer)
+    relative: Array = line.fill / cap * np.power(transfer / line.pace, line.exponent)
     bend = 1 + relative * relative
-    return line.cap * line.pace * relative / np.sqrt(bend), bend
+    return cap * line.pace * relative / np.sqrt(bend), bend
+
+
+def _chunks_fill(line: AlphaBeta, transfer: Array) -> Array:
+    """Share of the most fill that chunks make up after ``transfer`` seconds' worth of bytes [1]."""
+    share: Array = line.steps[-1][2] if line.steps else 1.0
+    if not any_(share < 1):
+        return share
+    for start, rate_share, larger in line.steps[-2::-1]:
+        share = where(transfer * line.rate >= start / rate_share * _ALMOST, larger, share)
+    return share
+
+
+_ALMOST = 1 - 1e-9
+"""So that a message of just as many bytes as a step begins with has its chunks, whatever the rounding."""
 
 
 def _tangent(line: AlphaBeta, transfer: Array, start: Array) -> Array:
@@ -598,7 +619,7 @@ def _transfer(line: AlphaBeta, message: Array) -> Array:
     """Time of the bytes alone, X [s]: no message takes longer than a larger one whose chunks are larger."""
     with np.errstate(divide="ignore", invalid="ignore"):
         if line.steps:
-            weighed = (maximum(message, start) / share for start, share in line.steps)
+            weighed = (maximum(message, start) / share for start, share, _ in line.steps)
             message = reduce(minimum, weighed)
         return where(line.rate > 0, message / line.rate, _number(np.nan))
 
