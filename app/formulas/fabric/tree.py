@@ -87,12 +87,19 @@ def _next_divisors(numbers: tuple[int, ...]) -> tuple[NDArray[Any], NDArray[np.i
     >>> table.tolist(), begins.tolist()
     ([1, 1, 2, 4, 4, 1, 1, 3, 3], [0, 5])
     """
-    several = [np.array(_divisors(one) or (one,)) for one in numbers]
-    tables = [
-        divisors[np.searchsorted(divisors, np.arange(max(divisors[-1], 1) + 1)).clip(max=len(divisors) - 1)]
-        for divisors in several
-    ]
+    tables = [_next_divisors_of(one) for one in numbers]
     return np.concatenate(tables), np.cumsum([0, *(len(table) for table in tables[:-1])])
+
+
+@lru_cache(maxsize=1024)
+def _next_divisors_of(number: int) -> NDArray[np.int64]:
+    """The smallest divisor of a number not below 0, 1, 2 … and itself. Kept: see `_divisors`.
+
+    >>> _next_divisors_of(6).tolist()
+    [1, 1, 2, 3, 6, 6, 6]
+    """
+    divisors = _divisors(number) or (1,)
+    return np.repeat(divisors, np.diff(divisors, prepend=-1))
 
 
 ROWS = 4096
