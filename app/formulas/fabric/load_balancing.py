@@ -46,16 +46,14 @@ def fullest_link(flows: int, uplinks: int, leaves: float) -> float:
     """
     if uplinks <= 1 or flows < 1:
         return float(max(flows, 0))
-    first, beyond = _flows_of_a_link(flows, uplinks)
-    with np.errstate(divide="ignore"):
-        fuller = -np.expm1(leaves * uplinks * np.log1p(-beyond))
-    return float(first + fuller.sum())
+    first, at_most = _flows_of_a_link(flows, uplinks)
+    return float(first - np.expm1(leaves * uplinks * at_most).sum())
 
 
 @lru_cache(maxsize=4096)
 def _flows_of_a_link(flows: int, uplinks: int) -> tuple[int, Floats]:
-    """A number of flows that every uplink has, and the chance that one has more than that, and than each number that
-    follows, P(X > j) [1]. Kept: whatever the number of leaves.
+    """A number of flows that every uplink has, and the logarithm of the chance that one has no more than that, and than
+    each number that follows, ln P(X ≤ j) [1]. Kept: whatever the number of leaves.
     """
     chance = 1 / uplinks
     mean, deviation = flows * chance, np.sqrt(flows * chance * (1 - chance))
@@ -66,7 +64,9 @@ def _flows_of_a_link(flows: int, uplinks: int) -> tuple[int, Floats]:
     log_chance = factorial[flows] - factorial[counts] - factorial[flows - counts]
     log_chance = log_chance + counts * np.log(chance) + (flows - counts) * np.log1p(-chance)
     probability = np.exp(log_chance)
-    return first, np.minimum(np.append(np.cumsum(probability[::-1])[::-1][1:], 0.0), 1.0)
+    beyond = np.minimum(np.append(np.cumsum(probability[::-1])[::-1][1:], 0.0), 1.0)
+    with np.errstate(divide="ignore"):
+        return first, np.log1p(-beyond)
 
 
 @lru_cache(maxsize=1)
