@@ -126,6 +126,11 @@ class _Asked(NamedTuple):
     request: DesignRequest
     prices: PriceList
 
+    @staticmethod
+    def of(choices: tuple[SwitchPair, ...], cluster: Cluster, request: DesignRequest, prices: PriceList) -> "_Asked":
+        """That of a cluster."""
+        return _Asked(choices, _Hosts.of(choices[0], cluster, request, prices.catalog), request.fabric, prices)
+
 
 _KEPT: dict[_Asked, Chosen] = {}
 """What was chosen last: it takes 5 ms, and servers of several GPUs have the same ports."""
@@ -139,17 +144,19 @@ def choose(choices: tuple[SwitchPair, ...], cluster: Cluster, request: DesignReq
     Where none has a price, the one with fewest switches; where none works, the one that comes nearest. Switches are
     taken in the order of the least that they can cost, until that is more than the cheapest so far.
     """
-    return choose_all([(choices, cluster, request)], prices)[0]
+    asked = _Asked.of(choices, cluster, request, prices)
+    return _KEPT.get(asked) or _choose_all([asked], prices)[0]
 
 
 def choose_all(
     asked: Iterable[tuple[tuple[SwitchPair, ...], Cluster, DesignRequest]], prices: PriceList
 ) -> list[Chosen]:
     """The same for several clusters; designing all that may be built for them takes little longer than for one."""
-    keys = [
-        _Asked(choices, _Hosts.of(choices[0], cluster, request, prices.catalog), request.fabric, prices)
-        for choices, cluster, request in asked
-    ]
+    return _choose_all([_Asked.of(*each, prices) for each in asked], prices)
+
+
+def _choose_all(keys: Sequence[_Asked], prices: PriceList) -> list[Chosen]:
+    """The same by all that it depends on."""
     chosen = {key: found for key in keys if (found := _KEPT.get(key))}
     for searches in _portions(_Search(*key) for key in dict.fromkeys(keys) if key not in chosen):
         for search, found in zip(searches, _Fabrics(searches, prices).cheapest(), strict=True):
@@ -473,7 +480,13 @@ class _Fabrics:
         slices = [self.rows[self.numbers[search, choice.ports]] for search in searches]
         row = np.concatenate([np.arange(rows.start, rows.stop) for rows in slices])
         columns = self._lengths(choice.height, slices, row)
-        cost, begin = self._cost(choice, cages, columns, row), 0
+        if len(slices) == 1:
+            cost = self._cost(choice, cages, columns, row)
+        else:
+            first, which = self._different(columns, row)
+            cost = self._cost(choice, cages, {level: column[first] for level, column in columns.items()}, row[first])
+            cost = cost[which]
+        begin = 0
         for search, rows in zip(searches, slices, strict=True):
             end = begin + rows.stop - rows.start
             lengths = {level: column[begin:end] for level, column in columns.items()}
@@ -521,18 +534,14 @@ class _Fabrics:
         of_few = np.where(switches <= most, cost, np.inf)
         return of_few if of_few.min() <= cost.min() * NEAR else cost
 
-    def _cost(self, choice: SwitchPair, cages: Cages, columns: Mapping[str, Floats], row: Integers) -> Floats:
-        """Price of some fabrics of some switches with links so long [USD]; infinite where a part has none.
-
-        Designs that several networks share are priced once.
-        """
-        first, which = self._priced_once(columns, row)
-        some, lengths = self.design[row[first]], {level: column[first] for level, column in columns.items()}
+    def _cost(self, choice: SwitchPair, cages: Cages, lengths: Mapping[str, Floats], row: Integers) -> Floats:
+        """Price of some fabrics of some switches with links so long [USD]; infinite where a part has none."""
+        some = self.design[row]
         nodes, managers = self.nodes[self.kind[some]], self.managers[self.kind[some]]
         if len(some) == 1:  # in plain numbers: quicker than as an array of one
             longest = {level: float(column[0]) for level, column in lengths.items() if column[0] > 0}
             joined = Joined(choice, cages, int(nodes[0]), int(managers[0]))
-            return np.full(len(row), _cost_of(self.designs.at(some[0]), longest, joined, self.prices))
+            return np.array([_cost_of(self.designs.at(some[0]), longest, joined, self.prices)])
         used = (
             (column == length, {level: length})
             for level, column in lengths.items()
@@ -540,13 +549,13 @@ class _Fabrics:
         )
         runs, unreached = media_of(cages, self.prices, used, len(some))
         cost = _parts(self.designs.at(some), runs, Joined(choice, cages, nodes, managers), self.prices)
-        return np.asarray(unreached * UNREACHED + cost)[which]
+        return np.asarray(unreached * UNREACHED + cost)
 
-    def _priced_once(self, columns: Mapping[str, Floats], row: Integers) -> tuple[Integers, Integers]:
-        """Where each different fabric with links so long is first among some, and which of these each is."""
-        if len(self.searches) == 1:
-            return (alone := np.arange(len(row))), alone
-        sold = self.floors[0].lengths
+    def _different(self, columns: Mapping[str, Floats], row: Integers) -> tuple[Integers, Integers]:
+        """Where each different fabric with links so long is first among those of several searches, which share some,
+        and which of these each is.
+        """
+        sold = np.array(self.floors[0].lengths)
         code = self.design[row]
         for column in columns.values():
             code = code * (len(sold) + 1) + np.searchsorted(sold, column, side="right")

@@ -126,7 +126,7 @@ def designed_together(requests: Sequence[layouts.FabricRequest]) -> layouts.Desi
     """The fabrics of several requests, columns or numbers, one after another: designing one takes as long."""
     if len(requests) == 1 and not requests[0].shape:
         return _designed(requests[0]).at(None)
-    many = [request.shape[0] if request.shape else 1 for request in requests]
+    many = [shape[0] if (shape := request.shape) else 1 for request in requests]
     ends = np.cumsum(many).tolist()
     columns: list[Any] = []
     for values in zip(*requests, strict=True):
