@@ -261,20 +261,37 @@ def flows(scale_out: ScaleOut, balancing: placement.Balancing, catalog: Catalog)
     return constants["channels"].typical * pairs
 
 
+Inputs = tuple[Cluster, NetworkRequest, PriceList]
+"""What a network is designed from."""
+
+
+def _inputs(scenario: Scenario, catalog: Catalog) -> Inputs:
+    """That of a scenario."""
+    prices = PriceList.of(scenario.part(PriceRequest), catalog)
+    return look_up(scenario, catalog), scenario.part(NetworkRequest), prices
+
+
 def network_of(scenario: Scenario, catalog: Catalog) -> Network:
     """The network of a scenario."""
-    prices = PriceList.of(scenario.part(PriceRequest), catalog)
-    return design_network(look_up(scenario, catalog), scenario.part(NetworkRequest), prices)
+    return design_network(*_inputs(scenario, catalog))
 
 
-def design_together(scenarios: Iterable[Scenario], catalog: Catalog) -> None:
-    """Design the fabrics of several scenarios at once, so that the network of each finds its own made."""
+def networks_of(scenarios: Iterable[Scenario], catalog: Catalog) -> list[Network]:
+    """The networks of several scenarios, whose fabrics are designed at once."""
+    return [design_network(*each) for each in design_together(scenarios, catalog)]
+
+
+def design_together(scenarios: Iterable[Scenario], catalog: Catalog) -> list[Inputs]:
+    """Design the fabrics of several scenarios at once, so that the network of each, from what is handed back, finds its
+    own made.
+    """
+    every = [_inputs(scenario, catalog) for scenario in scenarios]
     asked: dict[PriceList, list[tuple[Cluster, NetworkRequest]]] = {}
-    for scenario in scenarios:
-        prices = PriceList.of(scenario.part(PriceRequest), catalog)
-        asked.setdefault(prices, []).append((look_up(scenario, catalog), scenario.part(NetworkRequest)))
+    for cluster, request, prices in every:
+        asked.setdefault(prices, []).append((cluster, request))
     for prices, clusters in asked.items():
         choose_together(clusters, prices)
+    return every
 
 
 def choose_together(clusters: Iterable[tuple[Cluster, NetworkRequest]], prices: PriceList) -> None:

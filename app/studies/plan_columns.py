@@ -29,7 +29,7 @@ from app.plan.job.job_columns import DEGREES, NAMED, SIZES, JobColumns, given_jo
 from app.plan.job.job_findings import no_progress
 from app.plan.job.shape import usual_message
 from app.plan.job.storage import checkpointing
-from app.plan.network import Network, design_together, fabric_result, network_of
+from app.plan.network import Network, fabric_result, networks_of
 from app.plan.prices import OF_NO_DESIGN, PriceList
 from app.plan.result import Finding, Plan
 from app.plan.scenario import (
@@ -353,12 +353,12 @@ class PlanColumns:
             for key, row in zip(keys, first, strict=True)
             if key not in self.sites
         }
-        design_together(missing.values(), self.catalog)
-        self.sites |= {key: self._site(scenario) for key, scenario in missing.items()}
+        networks = networks_of(missing.values(), self.catalog)
+        for (key, scenario), network in zip(missing.items(), networks, strict=True):
+            self.sites[key] = self._site(scenario, network)
         return [self.sites[key] for key in keys], which
 
-    def _site(self, scenario: Scenario) -> _Site:
-        network = network_of(scenario, self.catalog)
+    def _site(self, scenario: Scenario, network: Network) -> _Site:
         fabric = fabric_on(network, scenario, self.catalog)
         return _Site(network, fabric, worst((*of_links(network.cluster, scenario), *network.findings)))
 

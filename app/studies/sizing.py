@@ -21,7 +21,7 @@ from app.plan.job.calibration import peaks
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, step_inputs
 from app.plan.job.run_time import Ways, quickest_times, ways_to_run
 from app.plan.job.shape import shape
-from app.plan.network import Network, design_together, network_of
+from app.plan.network import Network, design_together, network_of, networks_of
 from app.plan.prices import PriceList
 from app.plan.recommendation import TIE, rule_of_thumb
 from app.plan.result import Parallelism
@@ -473,7 +473,7 @@ def _doubling(
 ) -> Mapping[Key, Outcome | None]:
     """Clusters of one GPU in sizes that double. Kept: a question with other limits asks for the same."""
     lines = [[scenario_of(plain, (gpu, scale_out, gpus)) for scale_out in networks] for gpus in sizes]
-    found = run_together(lines, catalog, watch)
+    found = run_together(lines, list(_built(lines, catalog, watch)), catalog)
     outcomes = {
         (gpu, scale_out, gpus): outcome
         for gpus, line in zip(sizes, found, strict=False)
@@ -484,21 +484,24 @@ def _doubling(
     return outcomes
 
 
-def run_together(
-    lines: Sequence[Sequence[Scenario]], catalog: Catalog, watch: Watch | None = None
-) -> list[list[Outcome | None]]:
-    """What clusters take and cost, in lines of which each has clusters that differ in their network alone.
-
-    The parallelism is searched on the cheapest network of a line and timed on its others. Fewer lines where time ran
-    out.
-    """
-    built: list[list[Network]] = []
+def _built(lines: Iterable[Sequence[Scenario]], catalog: Catalog, watch: Watch) -> Iterator[list[Network]]:
+    """The networks of lines of clusters, fewer lines where time ran out."""
     for line in lines:
-        if watch and not watch.go_on():
-            break
-        if watch:
-            watch.design()
-        built.append([network_of(scenario, catalog) for scenario in line])
+        if not watch.go_on():
+            return
+        watch.design()
+        yield [network_of(scenario, catalog) for scenario in line]
+
+
+def run_together(
+    lines: Sequence[Sequence[Scenario]], built: Sequence[Sequence[Network]], catalog: Catalog
+) -> list[list[Outcome | None]]:
+    """What clusters on these networks take and cost, in lines of which each has clusters that differ in their network
+    alone.
+
+    The parallelism is searched on the cheapest network of a line and timed on its others. Lines without networks are
+    left out.
+    """
     lines = lines[: len(built)]
     firsts = [
         min(range(len(networks)), key=lambda place: (math.isnan(networks[place].cost[0]), networks[place].cost[0]))
@@ -568,8 +571,7 @@ def _in_reach(question: Question, gpu: str, scale_out: str, catalog: Catalog) ->
 def _outcomes(plain: Scenario, keys: tuple[Key, ...], catalog: Catalog) -> list[Outcome | None]:
     """Clusters as their plans are made. Kept: see `_doubling`."""
     scenarios = [scenario_of(plain, key) for key in keys]
-    design_together(scenarios, catalog)
-    networks = [network_of(scenario, catalog) for scenario in scenarios]
+    networks = networks_of(scenarios, catalog)
     setups = [_setup(scenario, catalog, network) for scenario, network in zip(scenarios, networks, strict=True)]
     searched = ways_to_run(setups, 1)
     return [

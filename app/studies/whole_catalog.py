@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice, product
 from time import monotonic
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from pydantic import ConfigDict, FailFast, Field
 from app.catalog.estimate import EARLY
 from app.catalog.load import Catalog
 from app.plan.band import nan_is_an_answer, record, result
-from app.plan.network import design_together
+from app.plan.network import networks_of
 from app.plan.scenario import GpuKey, Scenario, Usual, about, check_keys
 from app.studies.sizing import (
     Candidate,
@@ -123,12 +123,11 @@ def _of_gpu(
     plain: Scenario, gpu: str, networks: tuple[str, ...], most: int, catalog: Catalog
 ) -> list[tuple[tuple[str, int, float], Outcome | None]]:
     """Clusters of one GPU by network, size and taper. Kept: limits and other GPUs change nothing of it."""
-    keys = [
-        [(scale_out, gpus, taper) for scale_out in networks for taper in TAPERS] for gpus in doubled(gpu, most, catalog)
-    ]
+    sizes, kinds = doubled(gpu, most, catalog), list(product(networks, TAPERS))
+    keys = [[(scale_out, gpus, taper) for scale_out, taper in kinds] for gpus in sizes]
     lines = [[_scenario(plain, gpu, *key) for key in line] for line in keys]
-    design_together((scenario for line in lines for scenario in line), catalog)
-    found = run_together(lines, catalog)
+    every = iter(networks_of(chain.from_iterable(lines), catalog))
+    found = run_together(lines, [[*islice(every, len(kinds))] for _ in sizes], catalog)
     return list(zip(chain.from_iterable(keys), chain.from_iterable(found), strict=True))
 
 
