@@ -127,10 +127,13 @@ class Communication:
         """The cluster, or the same cluster with other GPU counts: an array sweeps, with a last axis for draws."""
         if gpus is None:
             return _own_machine(self, sampling)
-        system = self.system
-        if system.domain == self.gpus:  # cut to the cluster's size; a larger one fills it further
-            system = but(system, domain=self.full_domain)
-        return _machine(self, system, np.asarray(gpus, float), sampling)
+        return _tapered(_machine(self, self.scalable, np.asarray(gpus, float), sampling), self.site)
+
+    @property
+    def scalable(self) -> CollectiveSystem:
+        """The system in clusters of other sizes: a domain that was cut to this one's is filled further by a larger."""
+        cut = self.system.domain == self.gpus
+        return but(self.system, domain=self.full_domain) if cut else self.system
 
     def waiting(self, ranks: Array, sampling: Sampling = DRAWS) -> Array:
         """Time of a collective over that among nodes as they usually spread: see `app.formulas.tail.collective_wait`.
@@ -182,33 +185,33 @@ class Communication:
 
 
 def _machine(fabric: Communication, system: CollectiveSystem, gpus: Floats, sampling: Sampling) -> Machine:
-    """So many GPUs of a system, as the profile and the user's measurement have them."""
-    factors = fabric.site_factors
+    """So many GPUs of a system, as the profile and the user's measurement have them, before a taper takes its share."""
+    factors, site = fabric.site_factors, fabric.site
     built = machine(system, gpus / system.gpus_per_node, fabric.undoubted(sampling), fabric.catalog)
     if factors:
         built = at_site(built, factors, Sampling(drawn=sampling.drawn))
     if fabric.request.measured_efficiency is not None and not fabric.ideal:
         built = _as_measured(built, fabric.request.measured_efficiency)
-    built = _tapered(built, fabric.site)
+    if site.rails_apart:
+        built = but(built, rails_apart=1.0)
     latency = fabric.scale_out.end_to_end_latency
     if not fabric.ideal or latency is None:
         return built
     switch = fabric.scale_out.switch_latency
     above = max(fabric.hops - 1, 0) * sampling(switch) if switch else 0.0
-    leaf_domains = fabric.site.leaf / fabric.site.domain
     payload = sampling(fabric.catalog.collectives["packets"]["payload"])
     return but(
         built,
         scale_out_hop=sampling(latency),
         far_hop=above,
-        leaf_domains=leaf_domains,
+        leaf_domains=site.leaf / site.domain,
         scale_out_line=built.scale_out_line * payload,
     )
 
 
 def _tapered(built: Machine, site: Site) -> Machine:
     """The machine with what the network leaves a collective of all its ranks."""
-    if not site.matters and not site.rails_apart:
+    if not site.matters:
         return built
     everyone = [(1.0, built.ranks_per_domain * built.domains)]
     return but(
@@ -217,7 +220,6 @@ def _tapered(built: Machine, site: Site) -> Machine:
         tree_network=network_share(everyone, "tree", site, built.exits),
         halving_network=network_share(everyone, "halving", site, built.exits),
         exchange_network=network_share(everyone, "exchange", site),
-        rails_apart=float(site.rails_apart),
     )
 
 
@@ -227,17 +229,20 @@ def _own_machine(fabric: Communication, sampling: Sampling) -> Machine:
 
     Kept: with the algorithms below it is a third of an all-reduce, and the same for every message.
     """
-    return _machine(fabric, fabric.system, np.asarray(float(fabric.gpus)), sampling)
+    return _tapered(_machine(fabric, fabric.system, np.asarray(float(fabric.gpus)), sampling), fabric.site)
 
 
 @lru_cache(maxsize=128)
 def _links(fabric: Communication, sampling: Sampling) -> Links:
-    """See `Communication.links`. Kept: a plan asks twice, and its rivals and what-ifs again."""
-    machine = fabric.machine(sampling)
+    """See `Communication.links`. Kept: a plan asks twice, and its rivals and what-ifs again.
+
+    What the network leaves a group is worked out for each group, and not here for all ranks.
+    """
     domain = hardware_kind(fabric.system, sampling, fabric.catalog).machine.ranks_per_domain
-    alone = fabric.machine(sampling, np.asarray(min(float(domain), float(fabric.gpus))))
+    all_gpus, in_one = np.asarray(float(fabric.gpus)), np.asarray(min(float(domain), float(fabric.gpus)))
+    alone = _machine(fabric, fabric.scalable, in_one, sampling)
     return Links(
-        machine=machine,
+        machine=_machine(fabric, fabric.system, all_gpus, sampling),
         inside_rate=alone.scale_up_rate,
         inside_hop=alone.scale_up_hop,
         domain=float(domain),
