@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from app.catalog.load import load_catalog
+from app.formulas.training.stacking import alike
 from app.plan.evaluate import evaluate
 from app.plan.job.inputs import JobRequest, JobSetup, step_inputs
 from app.plan.job.job import fabric_on
@@ -69,6 +70,19 @@ def test_many_jobs_timed_together_take_what_each_takes_alone(asked: dict[str, ob
         alone = [quickest_times([inputs], [ways])[0] for inputs, ways in running]
     assert together == pytest.approx(alone, rel=1e-12)
     assert len(set(alone)) > len(running) / 2
+
+
+def test_networks_that_bind_no_flows_are_timed_together_whatever_their_tiers() -> None:
+    kinds = [(gpus, taper, name) for gpus in (64, 2048, 32768) for taper in (1, 4) for name in NETWORKS[:3]]
+    jobs = [setup(**GIVEN, gpus=gpus, oversubscription=taper, scale_out=name) for gpus, taper, name in kinds]
+    assert {len(job.inputs.links.site.tiers) for job in jobs} == {0, 1, 2}
+    assert len({alike(job.inputs.links, exchanging=False) for job in jobs}) == 1
+    ways = [found.parallelism for job in jobs if (found := ways_to_run([job], 1)[0])]
+    with np.errstate(all="ignore"):
+        alone = [quickest_times([job.inputs], [way])[0] for job, way in zip(jobs, ways, strict=True)]
+        together = quickest_times([job.inputs for job in jobs], ways)
+    assert together == pytest.approx(alone, rel=1e-12)
+    assert len(set(alone)) > len(jobs) / 2
 
 
 @pytest.mark.parametrize(

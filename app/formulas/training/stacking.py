@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,16 +17,20 @@ from numpy.typing import NDArray
 from app.formulas.arrays import Array
 from app.formulas.collectives.group_times import Links
 from app.formulas.collectives.ideal import Machine
-from app.formulas.fabric.placement import PINNED
+from app.formulas.fabric.placement import PINNED, Tier
 from app.formulas.records import but
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism
 
 Part = TypeVar("Part", GpuRates, Job, Machine, Parallelism, Calibration)
 Places = NDArray[np.int64]
+NO_TIER = Tier(unit=np.inf, spread=1.0, neighbour=1.0)
+"""A tier of the size of the cluster, which nothing leaves: what networks of fewer tiers than others have there."""
 
 
 def alike(links: Links, exchanging: bool) -> Hashable:
     """What links have in common whose other numbers can be columns of one call.
+
+    Networks that bind no flows to links are alike whatever their tiers.
 
     Args:
         links: of a cluster.
@@ -40,10 +45,11 @@ def alike(links: Links, exchanging: bool) -> Hashable:
     """
     site = links.site
     hashed = (exchanging or site.scattered or site.balancing == "hashing") and site.balancing in PINNED
-    tiers = tuple((tier.uplinks > 0, (tier.uplinks, tier.leaves) if hashed else None) for tier in site.tiers)
+    bound = hashed or (site.planes > 1 and site.balancing in PINNED)
+    tiers = tuple((tier.uplinks, tier.leaves) if tier.uplinks else None for tier in site.tiers) if hashed else ()
     degraded = id(site) if any(np.isfinite(tier.links) for tier in site.tiers) else None
-    flags = site.scattered, site.balancing, site.rails_apart, site.planes, site.flows, degraded
-    return links.library, links.ideal, flags, tiers
+    flows = (site.balancing, site.planes, site.flows) if bound else ()
+    return links.library, links.ideal, site.scattered, site.rails_apart, degraded, flows, tiers
 
 
 def stacked(parts: Sequence[Part]) -> Part:
@@ -87,13 +93,15 @@ def link_rows(links: Links, places: Places) -> Links:
 
 def _links(links: Sequence[Links], column: Callable[[Sequence[Any]], Any]) -> Links:
     """Links whose numbers are made of those of some."""
-    first, sites = links[0], [each.site for each in links]
+    sites = [each.site for each in links]
+    first = max(links, key=lambda each: len(each.site.tiers))
+    several = zip_longest(*(site.tiers for site in sites), fillvalue=NO_TIER)
     tiers = tuple(
         tier._replace(**{
-            name: column([getattr(each.tiers[place], name) for each in sites])
+            name: column([getattr(each, name) for each in alike_tiers])
             for name in ("unit", "spread", "neighbour", "hosts")
         })
-        for place, tier in enumerate(first.site.tiers)
+        for tier, alike_tiers in zip(first.site.tiers, several, strict=True)
     )  # fmt: skip
     places = {name: column([getattr(site, name) for site in sites]) for name in ("gpus", "domain", "leaf", "pod")}
     machines = [vars(each.machine) for each in links]
