@@ -1,8 +1,11 @@
 """Who computes: a few heavy questions at a time, beside the event loop."""
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from threading import Event
 from typing import TypeVar
@@ -23,6 +26,8 @@ T = TypeVar("T")
 Stopped = Callable[[], bool]
 """Whether nobody waits for the answer any more: long work asks between its parts, and ends."""
 
+LATER, LAST = 10, 19
+"""By how much heavy questions come after others, and the most there is: see setpriority(2)."""
 QUICK_HOSTS = 2**14
 """Ports that nodes have on a fabric up to which a plan without a search takes a few milliseconds."""
 LIGHT_HOSTS = 2**18
@@ -45,7 +50,10 @@ class HeavyQueue:
 
     def __init__(self, settings: Settings) -> None:
         threads = {"heavy": settings.heavy_workers, "light": 1, "pages": 1}
-        self.threads = {kind: ThreadPoolExecutor(number, kind) for kind, number in threads.items()}
+        self.threads = {
+            kind: ThreadPoolExecutor(number, kind, _go_last if kind == "heavy" else None)
+            for kind, number in threads.items()
+        }
         self.inside = dict.fromkeys(threads, 0)
         """How many questions of each kind compute or wait."""
         self.most = settings.heavy_workers + settings.heavy_queue
@@ -82,6 +90,15 @@ class HeavyQueue:
             return await asyncio.get_running_loop().run_in_executor(self.threads[kind], job)
         finally:
             self.inside[kind] -= 1
+
+
+def _go_last() -> None:
+    """Let other threads have the processor first. On Linux a thread has a priority of its own; elsewhere all would go
+    last. What a sandbox forbids is done without.
+    """
+    if sys.platform == "linux":
+        with suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, min(os.getpriority(os.PRIO_PROCESS, 0) + LATER, LAST))
 
 
 def _and_give_back(work: Callable[[], T]) -> T:

@@ -6,8 +6,10 @@ import gzip
 import html
 import itertools
 import json
+import os
 import re
 import shlex
+import sys
 import threading
 import time
 from base64 import b64encode
@@ -543,6 +545,15 @@ def test_too_many_large_questions_are_turned_away() -> None:
         assert isinstance(refused, ProblemError)
         assert refused.problem.status == 503
         assert refused.headers["retry-after"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux alone")
+def test_heavy_questions_have_the_processor_last() -> None:
+    queue = heavy_queue.HeavyQueue(settings.Settings())
+    own = {kind: threads.submit(os.getpriority, os.PRIO_PROCESS, 0) for kind, threads in queue.threads.items()}
+    nice = {kind: future.result() for kind, future in own.items()}
+    assert nice["light"] == nice["pages"] == os.getpriority(os.PRIO_PROCESS, 0)
+    assert nice["heavy"] == min(nice["light"] + heavy_queue.LATER, heavy_queue.LAST)
 
 
 def test_light_questions_stay_quick_while_a_sweep_runs(server: str) -> None:
