@@ -168,7 +168,7 @@ def _choose_all(keys: Sequence[_Asked], prices: PriceList) -> list[Chosen]:
     return [chosen[key] for key in keys]
 
 
-MOST_TOGETHER = 16_384
+MOST_TOGETHER = 8_192
 """Fabrics that are designed together: more gain no time; a hundred thousand, as the whole catalogue asks, took 150 MB
 for a moment."""
 

@@ -264,7 +264,7 @@ class _Hardware(NamedTuple):
     fabric: Fabric
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def _hardware(owned: Ownership) -> _Hardware:
     """The cluster and its network with bands.
 
@@ -273,7 +273,7 @@ def _hardware(owned: Ownership) -> _Hardware:
     return _Hardware(*fold((cluster_of(owned), fabric_of(owned.network, owned.capital))))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def _all_reduce(reduction: Reduction) -> AllReduce:
     """The all-reduce with bands.
 

@@ -106,7 +106,7 @@ def run_on(scale_out: ScaleOut, planned: Network, fabric: Communication, job: tr
     return Run(owned, training_job.time_on(job, owned.cluster, on_it))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def _built(scale_out: str, planned: Network, fabric: Communication) -> tuple[Communication, Ownership]:
     """The planned cluster on another network: what times its transfers, and what it costs.
 

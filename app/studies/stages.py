@@ -45,7 +45,7 @@ def stages(scenario: Scenario, catalog: Catalog) -> Stages:
     )
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def _hardware(owned: Ownership) -> tuple[result.Cluster[Draws], Fabric[Draws]]:
     """The cluster and its network. Kept: it takes 0.8 ms, and every job on a cluster shares it."""
     return cluster_of(owned), fabric_of(owned.network, owned.capital)

@@ -946,7 +946,7 @@ def _bytes_of_groups(groups: _Groups) -> int:
 
 _enumerations = _Kept(_bytes_of, 8_000_000)
 """Those of a batch that much divides, such as 720,720, take 3 to 6 MB each."""
-_known_groups = _Kept(_bytes_of_groups, 8_000_000)
+_known_groups = _Kept(_bytes_of_groups, 4_000_000)
 """Those of a mixture of experts take 0.1 MB each, of GPUs that much divides 4 MB."""
 
 

@@ -118,7 +118,7 @@ def _what_ifs(inputs: StepInputs, par: arguments.Parallelism) -> _WhatIfs:
     return _kept_what_ifs(n.shape, n.job, n.hardware, par, n.software, n.calibration, n.links)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _kept_what_ifs(
     shape: Shape,
     job: arguments.Job,
@@ -128,7 +128,9 @@ def _kept_what_ifs(
     calibration: arguments.Calibration,
     links: Links,
 ) -> _WhatIfs:
-    """Kept: it takes 1 ms, a third of a job whose layout is given, and neither batch, tokens nor prices change it."""
+    """Kept: it takes 1 ms, a third of a job whose layout is given, and neither batch, tokens nor prices change it. Few,
+    as each takes 0.2 MB.
+    """
     hardware = but(
         gpu,
         matrix_peak=gpu.matrix_peak * BETTER["compute"],
@@ -141,7 +143,7 @@ def _kept_what_ifs(
     return _WhatIfs(hardware, spread, better, exchanged, *layer_and_pieces)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _better(links: Links) -> Links:
     """The links as they are, and each twice as good. Kept: so are its groups, for every job on a cluster."""
     up, out, slow = np.where(np.eye(len(LINKED), len(LINKED) + 1, 1) > 0, FACTOR, 1.0)[..., None]
