@@ -61,3 +61,9 @@ def test_the_readmes_sweep_makes_a_table() -> None:
     rows = list(eval(asked, {"sweep": sweep, "Grid": Grid, "catalog": load_catalog()}))
     assert [(row["gpus"], row["price_node"]) for row in rows] == [(512, 2e5), (512, 3e5), (1024, 2e5), (1024, 3e5)]
     assert all(row["costs.capital"] > 0 for row in rows)
+
+
+def test_rows_of_a_sweep_are_read_one_after_another() -> None:
+    rows = sweep(Grid(grid={"gpus": [512, 1024]}), load_catalog())
+    assert next(rows)["gpus"] == 512
+    assert [row["gpus"] for row in rows] == [1024]

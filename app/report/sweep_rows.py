@@ -9,20 +9,21 @@ from app.studies import parallel_sweep
 from app.studies.sweep import Grid
 
 
-class SweepRows:
-    """Rows of a sweep, worked out anew each time they are read.
+class SweepRows(Iterator[dict[str, Any]]):
+    """Rows of a sweep, worked out as they are read.
 
-    Iterated over, they are dictionaries, in order. What takes Arrow has them as columns of one type each with their
-    units: ``polars.DataFrame(rows)``, ``pandas.DataFrame.from_arrow(rows)``, ``pyarrow.table(rows)``.
+    One after another they are dictionaries, in order. What takes Arrow has all of them as columns of one type each with
+    their units: ``polars.DataFrame(rows)``, ``pandas.DataFrame.from_arrow(rows)``, ``pyarrow.table(rows)``.
     """
 
     def __init__(self, grid: Grid, catalog: Catalog, executor: Executor | None) -> None:
         self.grid = grid
         self.catalog = catalog
         self.executor = executor
+        self.rows = parallel_sweep.sweep(grid, catalog, executor)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return parallel_sweep.sweep(self.grid, self.catalog, self.executor)
+    def __next__(self) -> dict[str, Any]:
+        return next(self.rows)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """All rows in memory: see the Arrow PyCapsule interface. Executors' processes write their parts themselves."""
