@@ -26,6 +26,8 @@ T = TypeVar("T")
 Stopped = Callable[[], bool]
 """Whether nobody waits for the answer any more: long work asks between its parts, and ends."""
 
+BEFORE_REFUSAL = 0.5
+"""Seconds after which a heavy question hears that too many wait."""
 LATER, LAST = 10, 19
 """By how much heavy questions come after others, and the most there is: see setpriority(2)."""
 QUICK_HOSTS = 2**14
@@ -60,8 +62,12 @@ class HeavyQueue:
         self.streams = asyncio.Semaphore(1)
 
     async def run(self, work: Callable[[], T], *, heavy: bool, page: bool = False) -> T:
-        """Work in a thread; a heavy question is refused at once when too many wait already."""
+        """Work in a thread; a heavy question is refused when too many wait already.
+
+        The refusal comes after a moment: who asks again at once would otherwise keep the service busy with refusing.
+        """
         if heavy and self.inside["heavy"] >= self.most:
+            await asyncio.sleep(BEFORE_REFUSAL)
             raise ProblemError(
                 503, "Too many large questions at once. Ask again in a few seconds.", headers={"retry-after": "5"}
             )

@@ -133,7 +133,7 @@ def _plain(value: object) -> str:
     return f"{value:,.12g}" if isinstance(value, float | int) else str(value)
 
 
-MOST_ADVISED = 10
+MOST_ADVISED = 3
 """Unknown fields that are answered with the one nearest to them, which takes a millisecond each."""
 
 

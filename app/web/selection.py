@@ -119,7 +119,7 @@ def _names(texts: tuple[str, ...], field: str) -> list[str]:
     return [name for name in names if name]
 
 
-MOST_ADVISED = 3
+MOST_ADVISED = 1
 """Wrong names that are answered with those nearest to them, which takes some milliseconds each."""
 
 

@@ -539,7 +539,9 @@ def test_too_many_large_questions_are_turned_away() -> None:
         four = [queue.run(lambda: time.sleep(0.01) or "done", heavy=True) for _ in range(4)]
         return await asyncio.gather(*four, return_exceptions=True)
 
+    began = time.monotonic()
     found = run_apart(crowd())
+    assert time.monotonic() - began >= heavy_queue.BEFORE_REFUSAL  # who asks again at once waits, and costs nothing
     assert found[:2] == ["done", "done"]
     for refused in found[2:]:
         assert isinstance(refused, ProblemError)
