@@ -1,6 +1,5 @@
 # The locked requirements, installed and compiled, without what nothing here reads: tests, sources of compiled modules and
-# stubs of their types, widgets for notebooks, and the classes of other traces than bars and lines. The second stage
-# takes only the result.
+# stubs of their types, and of Plotly all but its JavaScript. The second stage takes only the result.
 FROM python:3.13-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /srv
@@ -9,15 +8,11 @@ RUN python -m venv --without-pip /opt/railyard \
  && python -m pip --python /opt/railyard/bin/python install --require-hashes --only-binary :all: -r requirements.lock \
  && find /opt/railyard -type d \( -name tests -o -name test \) -path '*/site-packages/*' -prune -exec rm -rf {} + \
  && find /opt/railyard/lib -type f -name '*.[ach]' -delete -o -name '*.py[ix]' -delete -o -name '*.pxd' -delete \
- && rm -rf /opt/railyard/share /opt/railyard/lib/python3*/site-packages/jupyterlab_plotly \
-    /opt/railyard/lib/python3*/site-packages/plotly/labextension \
-    /opt/railyard/lib/python3*/site-packages/plotly/package_data/widgetbundle.js \
- && find /opt/railyard/lib/python3*/site-packages/plotly/graph_objs -mindepth 1 -maxdepth 1 -type d \
-    ! -name __pycache__ ! -name layout ! -name bar ! -name scatter -exec rm -rf {} + \
- && find /opt/railyard/lib/python3*/site-packages/plotly/graph_objs -maxdepth 2 -type f \
-    \( -path '*/graph_objs/_[a-z]*' -o -path '*/graph_objs/__pycache__/_[a-z]*' \) \
-    ! -name '_layout.*' ! -name '_bar.*' ! -name '_scatter.*' ! -name '_figure.*' ! -name '_frame.*' \
-    ! -name '_deprecations.*' -delete
+ && rm -rf /opt/railyard/share \
+ && cd /opt/railyard/lib/python3*/site-packages \
+ && rm -rf _plotly_utils narwhals \
+ && find plotly -type f ! -name plotly.min.js -delete \
+ && find /opt/railyard/lib -type d -empty -delete
 COPY app app
 RUN /opt/railyard/bin/python -m compileall -q app
 

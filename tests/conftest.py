@@ -20,6 +20,7 @@ from starlette.testclient import TestClient
 from app.report.charts import style
 from app.web import settings
 from app.web.application import create_app
+from tests.plotly_figures import looked_at
 
 ROOT = Path(__file__).parent.parent
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -39,8 +40,8 @@ CHROMIUM_FLAGS = [
 PATIENCE = 120.0
 """Seconds that an answer may take beside other tests; those of the limit itself set their own."""
 
-# Plotly refuses misspelt properties here; the service spares itself the looking.
-style.CHECKED = True
+# Plotly refuses misspelt properties here; the service spares itself the looking, and Plotly's classes.
+style.Figure.__init__ = looked_at(style.Figure.__init__)  # type: ignore[method-assign]
 
 # Other tests take their share of the processor while a page is awaited.
 expect.set_options(timeout=20_000)

@@ -125,11 +125,10 @@ def test_the_first_page_need_not_wait_for_what_all_pages_share(monkeypatch: pyte
     assert made.wait(20)
 
 
-def test_templates_are_code_and_charts_can_be_drawn_once_it_is_warm() -> None:
+def test_templates_are_code_once_it_is_warm() -> None:
     script = (
-        "import sys; from app.web.templating import environment, warm_up; "
-        "assert 'plotly.graph_objects' not in sys.modules; warm_up(); templates = environment(); "
-        "assert 'plotly.graph_objects' in sys.modules; print(len(templates.cache) == len(templates.list_templates()))"
+        "from app.web.templating import environment, warm_up; warm_up(); templates = environment(); "
+        "print(len(templates.cache) == len(templates.list_templates()))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "True"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from plotly import graph_objs
 
 from app.web import settings
 
@@ -39,14 +38,6 @@ def test_every_dependency_is_locked() -> None:
     for requirement in project["project"]["dependencies"]:
         name = re.split(r"[<>=; ]", requirement)[0]
         assert re.search(rf"^{re.escape(name)}(\[[\w,-]+\])?==", locked, re.MULTILINE), name
-
-
-def test_the_image_keeps_the_kinds_of_traces_that_charts_have() -> None:
-    """Those of no chart are 20 MB."""
-    kept = {*re.findall(r"! -name (\w+)", (ROOT / "Dockerfile").read_text())} - {"__pycache__", "layout"}
-    charts = "".join(path.read_text() for path in (ROOT / "app/report/charts").glob("*.py"))
-    kinds = {path.name for path in Path(graph_objs.__file__).parent.iterdir() if path.is_dir()}
-    assert kinds & {*re.findall(r'"type": "(\w+)"', charts)} == kept
 
 
 def test_no_two_modules_share_a_name() -> None:

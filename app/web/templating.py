@@ -23,7 +23,8 @@ from app.plan.band import Band
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
 from app.report import method
-from app.report.charts import style, svg
+from app.report.charts import svg
+from app.report.charts.style import Figure
 from app.report.labels import capitalize_first, in_words, lower_first, words
 from app.studies.differences import is_unclear
 from app.units import percent as show_percent
@@ -252,28 +253,27 @@ def environment() -> Environment:
 
 
 def warm_up() -> None:
-    """Make what the first page needs, nine tenths of its time: its templates as code, and what draws its charts."""
+    """Make what the first page needs, nine tenths of its time: its templates as code."""
     templates = environment()
     for name in templates.list_templates():
         templates.get_template(name)
     method.formulas()
-    style.figure("", "", (), height=1, x={}, y={})
 
 
-def embed(figure: Any) -> Markup:
+def embed(figure: Figure) -> Markup:
     """A Plotly figure as JSON that may stand inside a script element: to_json escapes <, > and /."""
     return Markup(figure.to_json())  # noqa: S704
 
 
-def picture(figure: Any, key: str) -> Markup:
+def picture(figure: Figure, key: str) -> Markup:
     """A figure as the server draws it; its words are escaped there."""
     return Markup(svg.inline(figure, key))  # noqa: S704
 
 
-def embed_codes(request: Request, figure: Any, address: str) -> dict[str, str]:
+def embed_codes(request: Request, figure: Figure, address: str) -> dict[str, str]:
     """What another site's page writes to show a chart, as an image and in a frame, by what it is called."""
     source = escape(f"{request.url.scheme}://{request.url.netloc}{address}")
-    title = escape(figure.layout.title.text)
+    title = escape(figure.title)
     width, height = svg.file_size(figure)
     return {
         "Image": f'<img src="{source}" alt="{title}">',

@@ -9,6 +9,7 @@ from app.studies.board_brief import BriefQuestion, brief
 from app.studies.chances import MOST, WEEK, Chances, chances
 from app.studies.odds import SAFE
 from app.studies.sizing import Answer, Question, size
+from tests.plotly_figures import in_plotly
 
 CATALOG = load_catalog()
 
@@ -100,7 +101,7 @@ def test_without_a_date_the_soonest_that_the_money_allows_is_best() -> None:
     assert all(
         one.least < SAFE for one in found.chances if one.time_to_train.typical < found.safest.time_to_train.typical
     )
-    figure = pareto(answer, CATALOG, answer.deadline, asked.budget, found.chances)
+    figure = in_plotly(pareto(answer, CATALOG, answer.deadline, asked.budget, found.chances))
     points = next(trace for trace in figure.data if trace.mode == "lines+markers")
     low, high = (10**end for end in figure.layout.xaxis.range)
     assert answer.fastest.time_to_train in points.x
@@ -142,7 +143,7 @@ def test_the_chart_shows_the_nearest_misses_however_far() -> None:
     asked = question(deadline="3 days", budget="$2M")
     answer = size(asked, CATALOG, seconds=60)
     found = chances(asked, answer, CATALOG)
-    figure = pareto(answer, CATALOG, answer.deadline, asked.budget, found.chances)
+    figure = in_plotly(pareto(answer, CATALOG, answer.deadline, asked.budget, found.chances))
     points = next(trace for trace in figure.data if trace.mode == "lines+markers")
     (left, right), (foot, top) = figure.layout.xaxis.range, figure.layout.yaxis.range
     for miss in answer.nearest_misses:

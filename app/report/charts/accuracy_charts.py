@@ -1,19 +1,14 @@
 """Predictions against measurements, as charts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from plotly import graph_objects as go
-
-from app.report.charts.style import MUTED, Values, figure, logarithmic, nothing, style_of
+from app.report.charts.style import MUTED, Figure, Values, figure, logarithmic, nothing, style_of
 from app.report.labels import HARDWARE
 from app.units import percent, show
 from app.validation.collective_runs import Prediction as CollectivePrediction
@@ -110,7 +105,7 @@ def _group(name: str, look: str, pairs: Sequence[tuple[float, float]], labels: t
     return Group(name, look, table[:, 0], table[:, 1], labels)
 
 
-def accuracy(cloud: Scatter) -> go.Figure:
+def accuracy(cloud: Scatter) -> Figure:
     """Predicted against measured, one point for each measurement, on equal logarithmic axes."""
     groups = [group for group in cloud.groups if group.measured.size]
     if not groups:

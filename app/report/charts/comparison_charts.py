@@ -1,14 +1,8 @@
 """Plans side by side as points of money and time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from plotly import graph_objects as go
 
 from app.plan.band import Band
 from app.plan.declarations import declared, value_of
@@ -22,6 +16,7 @@ from app.report.charts.style import (
     STYLES,
     THICK,
     VISIBLE,
+    Figure,
     Values,
     annotation,
     figure,
@@ -58,7 +53,7 @@ class _Axes:
     up: str
 
     @classmethod
-    def of(cls, plans: Sequence[Plan]) -> _Axes:
+    def of(cls, plans: Sequence[Plan]) -> "_Axes":
         """Money against time, or the price of tokens against requests where every plan serves."""
         return cls(*(SERVING if all(plan.serving is not None for plan in plans) else TRAINING))
 
@@ -68,7 +63,7 @@ class _Axes:
         return (across, up) if across is not None and up is not None else None
 
 
-def money_and_time(compared: Comparison, names: Sequence[str]) -> go.Figure:
+def money_and_time(compared: Comparison, names: Sequence[str]) -> Figure:
     """Each plan as a point with its ranges: what it costs against how long it takes."""
     axes = _Axes.of(compared.plans)
     titles = declared(Plan)
@@ -142,7 +137,7 @@ def _steps(compared: Comparison) -> Iterator[_Step]:
         yield _Step(place, WHOLE, whole, 0.0)
 
 
-def capital_by_cause(compared: Comparison) -> go.Figure:
+def capital_by_cause(compared: Comparison) -> Figure:
     """From what plan A costs to buy to what each other plan does: parts that go on from one another, and their sum."""
     subtitle = "What each costs more or less to buy than plan A, part by part; the sums with their 80 % ranges"
     steps = list(_steps(compared))

@@ -1,16 +1,10 @@
 """Charts of curves, of what moves a result most, and of time against money."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from plotly import graph_objects as go
 
 from app.catalog.load import Catalog
 from app.plan.declarations import declared
@@ -23,6 +17,7 @@ from app.report.charts.style import (
     OFFSET,
     ROW,
     THICK,
+    Figure,
     Style,
     Values,
     across,
@@ -92,7 +87,7 @@ class _Box:
     right: float
     middle: float
 
-    def apart(self, other: _Box) -> float:
+    def apart(self, other: "_Box") -> float:
         """How far two boxes are from each other, up or down; far where they lie side by side."""
         beside = self.right < other.left or other.right < self.left
         return math.inf if beside else abs(self.middle - other.middle) - LINE
@@ -192,7 +187,7 @@ def _from(series: Series, begin: float) -> Series:
     return replace(series, **ends)
 
 
-def lines(curve: Curve, *, height: int = 380) -> go.Figure:
+def lines(curve: Curve, *, height: int = 380) -> Figure:
     """Lines with their ranges, names at their ends, and the planner's own case as a marked point."""
     drawn = [series for series in curve.series if np.isfinite(series.typical).any()]
     if not drawn:
@@ -296,22 +291,22 @@ def _axis_of(name: str, unit: str, low: float, high: float, logarithmic: bool) -
     return titled(name, range=[low, high], **marked(marks(low, high, unit)))
 
 
-def all_reduce_curves(curve: Curve) -> go.Figure:
+def all_reduce_curves(curve: Curve) -> Figure:
     """Time or bandwidth of an all-reduce against message size or GPU count, a line for each algorithm."""
     return lines(curve, height=420)
 
 
-def cost_per_port(curve: Curve) -> go.Figure:
+def cost_per_port(curve: Curve) -> Figure:
     """Cost of a network port against the size of the cluster, a line for each network generation."""
     return lines(curve, height=440)
 
 
-def scaling(curve: Curve) -> go.Figure:
+def scaling(curve: Curve) -> Figure:
     """Scaling efficiency against GPU count."""
     return lines(curve)
 
 
-def tail(curve: Curve) -> go.Figure:
+def tail(curve: Curve) -> Figure:
     """Step time against the tail latency of one node."""
     return lines(curve)
 
@@ -319,7 +314,7 @@ def tail(curve: Curve) -> go.Figure:
 # Tornado, clouds of points -------------------------------------------------------------------------------------------
 
 
-def tornado(sensitivity: Sensitivity) -> go.Figure:
+def tornado(sensitivity: Sensitivity) -> Figure:
     """Which inputs move the answer most, each through its own range."""
     subtitle = f"{sensitivity.name} when one input moves through its 80 % range, the others typical"
     swings = sensitivity.swings
@@ -362,7 +357,7 @@ def tornado(sensitivity: Sensitivity) -> go.Figure:
     )
 
 
-def roofline(gpu_roofline: Roofline) -> go.Figure:
+def roofline(gpu_roofline: Roofline) -> Figure:
     """Kernels below the roof of their GPU, each as large as the time that it takes."""
     kernels = gpu_roofline.kernels
     whole = math.fsum(kernel.time for kernel in kernels)
@@ -463,7 +458,7 @@ def pareto(
     budget: float | None = None,
     likely: Sequence[Likely] = (),
     money: str = "capital",
-) -> go.Figure:
+) -> Figure:
     """The clusters that no other beats in both time and cost, and the region that meets the limits.
 
     Those ``likely`` have their ranges as crosses. A point's custom data is the query of its plan; ``money`` is what
@@ -524,7 +519,7 @@ FAMILIES = {"InfiniBand": "infiniband", "Ethernet": "roce"}
 """Names of two kinds of network, and the look of each."""
 
 
-def cloud(whole: Cloud, catalog: Catalog, deadline: float | None = None, budget: float | None = None) -> go.Figure:
+def cloud(whole: Cloud, catalog: Catalog, deadline: float | None = None, budget: float | None = None) -> Figure:
     """All clusters that can do a job by time and cost, and the line of those that no other beats in both.
 
     A point's custom data is the query of its plan.

@@ -1,19 +1,14 @@
 """The charts of a plan by name, each with the table of its numbers: a page, a file and a link ask for the same one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from plotly import graph_objects as go
 
 from app.catalog.load import Catalog
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.report import tables
 from app.report.charts import curve_charts, plan_charts
+from app.report.charts.style import Figure
 from app.report.tables import Column, Table
 from app.studies import all_reduce_curves, port_cost, scaling, sensitivity, which_network
 from app.studies.curve import Curve
@@ -24,13 +19,13 @@ from app.studies.step_kernels import step_roofline
 class Chart:
     """A figure and its numbers."""
 
-    figure: go.Figure
+    figure: Figure
     table: Table
 
 
 Maker = Callable[[Scenario, Plan, Catalog], Chart | None]
 
-OF_PLAN: Mapping[str, tuple[Callable[[Plan], go.Figure], str]] = {
+OF_PLAN: Mapping[str, tuple[Callable[[Plan], Figure], str]] = {
     "step": (plan_charts.step_breakdown, "step"),
     "step-parts": (plan_charts.step_parts, "step"),
     "timeline": (plan_charts.step_timeline, "timeline"),
@@ -118,7 +113,7 @@ def _which_network(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | 
     return _curve(curve, curve_charts.lines) if curve else None
 
 
-def _curve(curve: Curve, draw: Callable[[Curve], go.Figure]) -> Chart | None:
+def _curve(curve: Curve, draw: Callable[[Curve], Figure]) -> Chart | None:
     return Chart(draw(curve), tables.curve_table(curve)) if curve.series else None
 
 

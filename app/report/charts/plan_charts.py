@@ -1,16 +1,11 @@
 """Charts of one plan: where the step's time goes, memory, bisection, cost, power, algorithms."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from plotly import graph_objects as go
 
 from app.plan.band import Band
 from app.plan.result import AllReduce, Fabric, Plan
@@ -24,6 +19,7 @@ from app.report.charts.style import (
     STYLES,
     THICK,
     VISIBLE,
+    Figure,
     Style,
     Values,
     across,
@@ -69,7 +65,7 @@ class Bar:
 
 def _bars(
     title: str, subtitle: str, bars: Sequence[Bar], axis: str, *, limit: Band | None = None, limit_name: str = ""
-) -> go.Figure:
+) -> Figure:
     """Horizontal bars with their ranges; each is labelled with its name and its value."""
     values = [bar.value for bar in bars if bar.value is not None]
     unit = values[0].unit if values else "1"
@@ -108,7 +104,7 @@ def _total(values: Iterable[Band | None]) -> float:
 # Figures of a plan ---------------------------------------------------------------------------------------------------
 
 
-def step_breakdown(plan: Plan) -> go.Figure:
+def step_breakdown(plan: Plan) -> Figure:
     """Where the time of one training step goes, one bar, by resource."""
     subtitle = "Time of one training step by the resource that bounds it, typical values"
     step = plan.training.step_time
@@ -132,7 +128,7 @@ def step_breakdown(plan: Plan) -> go.Figure:
     return _bars(title, subtitle, bars, "Time in one step")
 
 
-def step_parts(plan: Plan) -> go.Figure:
+def step_parts(plan: Plan) -> Figure:
     """Every part of the step with its range."""
     subtitle = "Parts of one training step that are not hidden behind others, with 80 % ranges"
     step = plan.training.step_time
@@ -158,7 +154,7 @@ PASSES: Mapping[str, str] = {"forward": "/", "both": "", "backward": "\\"}
 """Passes of micro-batches, and the hatch of each."""
 
 
-def step_timeline(plan: Plan) -> go.Figure:
+def step_timeline(plan: Plan) -> Figure:
     """One step, a lane for each stage of the pipeline: when it works, waits, and what comes after the last pass."""
     subtitle = "One training step from its start to its end, a lane for each stage of the pipeline, typical times"
     lanes, step = timeline(plan), plan.training.step_time
@@ -218,7 +214,7 @@ def _timeline_title(plan: Plan, step: float) -> str:
     return said + (f"; {style.share(1 - shown / alone)} of the exchanges hide behind work" if alone > 0 else "")
 
 
-def overlap(plan: Plan) -> go.Figure:
+def overlap(plan: Plan) -> Figure:
     """What hides behind what: each kind of exchange alone, the part that shows and the part under computation."""
     subtitle = "Time of a step's exchanges with nothing else on the links: solid what shows, light what work covers"
     step, groups = plan.training.step_time, [group for group in plan.training.groups if group.time > 0]
@@ -248,7 +244,7 @@ def overlap(plan: Plan) -> go.Figure:
     )
 
 
-def what_if(plan: Plan) -> go.Figure:
+def what_if(plan: Plan) -> Figure:
     """The step time after each resource is made better."""
     subtitle = "Time of one training step if one resource were that many times as good, with 80 % ranges"
     step = plan.training.step_time
@@ -277,7 +273,7 @@ def _times(factor: float) -> str:
     return "twice" if factor == 2 else f"{factor:g} times"
 
 
-def memory(plan: Plan) -> go.Figure:
+def memory(plan: Plan) -> Figure:
     """Memory of the fullest GPU, by part, against what a program can use."""
     subtitle = "Memory of the fullest GPU by part, with 80 % ranges"
     total, capacity = plan.memory.total, plan.memory.capacity
@@ -304,12 +300,12 @@ def _of_capacity(total: Band, capacity: Band) -> str:
     return f"{percent(typical)} ({100 * low:.0f}–{100 * high:.0f})"
 
 
-def bisection(plan: Plan) -> go.Figure:
+def bisection(plan: Plan) -> Figure:
     """Bisection bandwidth for each GPU at each tier, one way."""
     return fabric_bisection(plan.fabric, plan.scenario)
 
 
-def fabric_bisection(network: Fabric, scenario: Mapping[str, Any]) -> go.Figure:
+def fabric_bisection(network: Fabric, scenario: Mapping[str, Any]) -> Figure:
     """The same for a fabric alone, of this scenario."""
     subtitle = "What crosses the worst equal halves at each tier, one way, for each GPU of what is cut"
     cuts = [cut for cut in network.bisection if cut.one_way is not None]
@@ -337,7 +333,7 @@ def fabric_bisection(network: Fabric, scenario: Mapping[str, Any]) -> go.Figure:
     return _bars(sentence(title), subtitle, bars, "Bisection bandwidth per GPU, one way")
 
 
-def costs(plan: Plan) -> go.Figure:
+def costs(plan: Plan) -> Figure:
     """Capital as a waterfall: each part goes on from the one before, quantity × price of one, and ends in the sum."""
     subtitle = "Capital part by part at typical prices, and their sum with its 80 % range"
     parts = list(capital_lines(plan))
@@ -358,7 +354,7 @@ def costs(plan: Plan) -> go.Figure:
     return _bars(sentence(title), subtitle, bars, "US dollars")
 
 
-def operating(plan: Plan) -> go.Figure:
+def operating(plan: Plan) -> Figure:
     """Running cost of a year, by part."""
     subtitle = "Running cost of one year by part, with 80 % ranges"
     return _money(
@@ -366,7 +362,7 @@ def operating(plan: Plan) -> go.Figure:
     )
 
 
-def _money(total: Band | None, lines: Sequence[Any], subtitle: str, of: str, axis: str = "US dollars") -> go.Figure:
+def _money(total: Band | None, lines: Sequence[Any], subtitle: str, of: str, axis: str = "US dollars") -> Figure:
     priced = [line for line in lines if line.cost is not None and line.cost.typical > 0]
     if total is None or not priced:
         return nothing("The price is not known.", subtitle)
@@ -377,7 +373,7 @@ def _money(total: Band | None, lines: Sequence[Any], subtitle: str, of: str, axi
     return _bars(sentence(title), subtitle, bars, axis)
 
 
-def power(plan: Plan) -> go.Figure:
+def power(plan: Plan) -> Figure:
     """Provisioned power by part, and what the cluster draws as a rule."""
     subtitle = "Electrical power of the cluster by part, provisioned; totals with 80 % ranges"
     whole, typical = plan.cluster.power, plan.cluster.typical_power
@@ -393,12 +389,12 @@ def power(plan: Plan) -> go.Figure:
     return _bars(sentence(title), subtitle, bars, "Power")
 
 
-def all_reduce_alternatives(plan: Plan) -> go.Figure:
+def all_reduce_alternatives(plan: Plan) -> Figure:
     """Time of the plan's own message by every algorithm."""
     return algorithms(plan.all_reduce)
 
 
-def algorithms(reduce: AllReduce) -> go.Figure:
+def algorithms(reduce: AllReduce) -> Figure:
     """Time of one message by every algorithm."""
     subtitle = f"Time of one all-reduce of {show(reduce.message, 'B')} by algorithm, with 80 % ranges"
     timed = [entry for entry in reduce.alternatives if entry.time is not None]
@@ -417,7 +413,7 @@ def algorithms(reduce: AllReduce) -> go.Figure:
     return _bars(sentence(title), subtitle, bars, "Time")
 
 
-def configurations(plan: Plan) -> go.Figure:
+def configurations(plan: Plan) -> Figure:
     """Every way to run the model that the search kept: step time against memory."""
     subtitle = "Ways to run the model: step time against memory of the fullest GPU"
     step, total, capacity = plan.training.step_time, plan.memory.total, plan.memory.capacity

@@ -1,21 +1,16 @@
 """Charts of serving: throughput of a GPU, and cost of clusters, against the speed of a user."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from plotly import graph_objects as go
 
 from app.catalog.load import Catalog
 from app.plan.serving_result import NearestPoint, Serving, ServingPoint
 from app.report.charts import style
 from app.report.charts.curve_charts import lines
-from app.report.charts.style import MUTED, Values, annotation, figure, nothing, plain, style_of
+from app.report.charts.style import MUTED, Figure, Values, annotation, figure, nothing, plain, style_of
 from app.studies.curve import Curve, Floats, Mark, Series
 from app.studies.serving_domains import ServingDomains
 from app.studies.serving_sizing import ServeSizing
@@ -23,7 +18,7 @@ from app.units import show
 from app.validation.citations import measured_by
 
 
-def serving_front(serving: Serving, look: str, catalog: Catalog, limit: float | None = None) -> go.Figure:
+def serving_front(serving: Serving, look: str, catalog: Catalog, limit: float | None = None) -> Figure:
     """What a GPU gives against what a user gets, with its range; ``limit`` is the time per token allowed [s]."""
     front = serving.front
     drawn = lines(
@@ -42,7 +37,7 @@ def serving_front(serving: Serving, look: str, catalog: Catalog, limit: float | 
         height=400,
     )
     if serving.front and serving.nearest:
-        drawn.add_trace(_dots(serving.nearest, catalog))
+        return replace(drawn, data=(*drawn.data, _dots(serving.nearest, catalog)))
     return drawn
 
 
@@ -91,7 +86,7 @@ LOOKS = ("nvlink", "infiniband", "muted")
 """Of the question's own domain and those beside it."""
 
 
-def domains(answer: ServingDomains, catalog: Catalog) -> go.Figure:
+def domains(answer: ServingDomains, catalog: Catalog) -> Figure:
     """Nodes and racks: what a GPU of each gives against what a user gets."""
     series = [
         Series(
@@ -139,7 +134,7 @@ def rack_pays(answer: ServingDomains, catalog: Catalog) -> str:
     return f"Tokens cost less on {rack} than on {node} from {answer.rack_pays_from:.0f} a second of a user on"
 
 
-def candidates(sizing: ServeSizing, catalog: Catalog) -> go.Figure:
+def candidates(sizing: ServeSizing, catalog: Catalog) -> Figure:
     """Clusters that carry a load, their cost against the speed of a user; a point's custom data is its query."""
     subtitle = "Cost of a million output tokens at this load, against tokens a second each"
     priced = [candidate for candidate in sizing.candidates if candidate.per_million_output_tokens]

@@ -5,8 +5,6 @@ they are pixels: a page stretches the picture to the room it has, and text keeps
 style sheet; in a file of its own they are those of the light scheme.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,10 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from plotly import graph_objects as go
+from app.report.charts.style import Figure
 
 STYLE_SHEET = Path(__file__).parents[3] / "static" / "style.css"
 WIDE = 1000.0
@@ -77,7 +74,7 @@ class Plot:
         return self.top + self.tall * (1.0 - _along(self.y, value))
 
 
-def inline(figure: go.Figure, key: str) -> str:
+def inline(figure: Figure, key: str) -> str:
     """The drawing for a page, as wide as its room; ``key`` tells its patterns from those of the page's others."""
     plot, parts = _drawn(figure, key)
     body = "".join(parts)
@@ -85,7 +82,7 @@ def inline(figure: go.Figure, key: str) -> str:
         f'<div class="drawn" data-axes="{_reach(plot.x)} {_reach(plot.y)}">'
         f'<svg class="gap" width="{plot.left:.0f}" height="1" aria-hidden="true"></svg>'
         f'<svg class="plot" width="100%" height="{plot.height:.0f}" overflow="visible" role="img" '
-        f'aria-label="{escape(_title(figure))}">{body}</svg></div>'
+        f'aria-label="{escape(figure.title)}">{body}</svg></div>'
     )
 
 
@@ -99,7 +96,7 @@ def _reach(axis: Mapping[str, Any]) -> str:
     return f"{float(first):.6g} {float(last):.6g} {int(axis.get('type') == 'log')}"
 
 
-def document(figure: go.Figure) -> str:
+def document(figure: Figure) -> str:
     """The drawing as a file, with its title."""
     plot, parts = _drawn(figure, "chart", FILE_WIDTH - 2 * EDGE)
     lines = _heading(figure)
@@ -112,7 +109,7 @@ def document(figure: go.Figure) -> str:
     drawing = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{whole}" '
         f'viewBox="0 0 {width} {whole}" font-family="system-ui, sans-serif" role="img">'
-        f"<title>{escape(_title(figure))}</title><desc>{escape(_subtitle(figure))}</desc>"
+        f"<title>{escape(figure.title)}</title><desc>{escape(figure.subtitle)}</desc>"
         f'<rect width="100%" height="100%" fill="var(--chart-paper)"/><g fill="var(--chart-ink)">{texts}</g>'
         f'<svg x="{EDGE + plot.left:.0f}" y="{head:.0f}" width="{plot.width:.0f}" height="{plot.height:.0f}" '
         f'overflow="visible">{"".join(parts)}</svg></svg>'
@@ -127,27 +124,19 @@ def colours() -> Mapping[str, str]:
     return dict(re.findall(r"(--chart-[\w-]+): light-dark\((#\w+),", sheet))
 
 
-def file_size(figure: go.Figure) -> tuple[int, int]:
+def file_size(figure: Figure) -> tuple[int, int]:
     """Width and height of the file in pixels."""
-    return FILE_WIDTH, round(figure.layout.height + _head(_heading(figure)))
+    return FILE_WIDTH, round(figure.layout["height"] + _head(_heading(figure)))
 
 
-def _heading(figure: go.Figure) -> list[tuple[str, int]]:
+def _heading(figure: Figure) -> list[tuple[str, int]]:
     """The lines above the drawing in a file, each with the weight of its letters."""
-    bold, plain = _wrapped(_title(figure), BOLD_LETTERS), _wrapped(_subtitle(figure), LETTERS)
+    bold, plain = _wrapped(figure.title, BOLD_LETTERS), _wrapped(figure.subtitle, LETTERS)
     return [(line, 600) for line in bold] + [(line, 400) for line in plain]
 
 
 def _head(lines: Sequence[tuple[str, int]]) -> float:
     return 20.0 * len(lines) + 12
-
-
-def _title(figure: go.Figure) -> str:
-    return str(figure.layout.title.text or "")
-
-
-def _subtitle(figure: go.Figure) -> str:
-    return str(figure.layout.title.subtitle.text or "")
 
 
 def _wrapped(text: str, letters: int) -> list[str]:
@@ -170,10 +159,9 @@ def _along(axis: Mapping[str, Any], value: float) -> float:
 # The drawing ---------------------------------------------------------------------------------------------------------
 
 
-def _drawn(figure: go.Figure, key: str, room: float | None = None) -> tuple[Plot, list[str]]:
+def _drawn(figure: Figure, key: str, room: float | None = None) -> tuple[Plot, list[str]]:
     """A drawing with so many pixels across, or for one that is stretched over what there is."""
-    layout = figure.layout.to_plotly_json()
-    traces = [trace.to_plotly_json() for trace in figure.data]
+    layout, traces = figure.layout, figure.data
     named = [trace for trace in traces if trace.get("showlegend")]
     plot = _plot(layout, [trace["name"] for trace in named], room)
     parts = [*_patterns(traces, key), *_grid(plot), *_stretched(plot, traces)]

@@ -1,12 +1,6 @@
 """Charts by address: the picture, as drawing or as dots, its numbers and its specification."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from plotly import graph_objects as go
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
@@ -16,6 +10,7 @@ from app.plan.scenario import Scenario
 from app.report import files
 from app.report.charts import named_charts, png, svg
 from app.report.charts.named_charts import Chart
+from app.report.charts.style import Figure
 from app.web import requests
 from app.web.heavy_queue import Stopped, compute, is_heavy
 from app.web.pages import asked_charts
@@ -51,16 +46,17 @@ def _dots(request: Request) -> tuple[Request, Dots]:
     return Request({**request.scope, "query_string": question}), dots
 
 
-def _measured(figure: go.Figure) -> str:
+def _measured(figure: Figure) -> str:
     """Measurements beside their predictions as rows."""
-    groups = [trace for trace in figure.data if trace.text]
-    rows = ((group.name, *row) for group in groups for row in zip(group.text, group.x, group.y, strict=True))
+    groups = [trace for trace in figure.data if trace.get("text")]
+    columns = ((group["name"], group["text"], group["x"], group["y"]) for group in groups)
+    rows = ((name, *row) for name, *several in columns for row in zip(*several, strict=True))
     return "".join(files.csv_lines(("group", "run", "measured [s]", "predicted [s]"), rows))
 
 
-def _picture(figure: go.Figure, ending: str) -> bytes:
+def _picture(figure: Figure, ending: str) -> bytes:
     """A figure as a drawing, or as Plotly takes it."""
-    return str(figure.to_json()).encode() if ending == "json" else svg.document(figure).encode()
+    return figure.to_json().encode() if ending == "json" else svg.document(figure).encode()
 
 
 def _file(drawn: Chart | None, ending: str, answer: files.Edition) -> bytes:

@@ -18,6 +18,7 @@ from app.plan.scenario import PriceRequest, Scenario
 from app.report import drawing
 from app.report import tables as report_tables
 from app.report.charts import named_charts, plan_charts
+from app.report.charts.style import Figure
 from app.report.drawn_parts import Drawing
 from app.units import show
 from app.web import form, requests
@@ -81,9 +82,9 @@ def absent(plan: Plan) -> frozenset[str]:
     return frozenset(key for key, applies in shown.items() if not applies)
 
 
-def found(plan: Plan, figures: Mapping[str, Any]) -> dict[str, str]:
+def found(plan: Plan, figures: Mapping[str, Figure]) -> dict[str, str]:
     """What each section found, in a sentence for its row."""
-    titles = {name: figure.layout.title.text for name, figure in figures.items()}
+    titles = {name: figure.title for name, figure in figures.items()}
     drawn = {key: section.charts[-1].replace("-", "_") for key, section in SECTIONS.items() if section.charts}
     said = {key: titles[name] for key, name in drawn.items() if name in titles}
     run, fabric = plan.training.parallelism, plan.fabric
@@ -104,7 +105,7 @@ def found(plan: Plan, figures: Mapping[str, Any]) -> dict[str, str]:
         "fabric": "It cannot be built as asked; the findings say why.",
         "storage": "What checkpoints and data ask of the storage.",
         "scaling": "Efficiency, slow nodes and the cost of a port, against the number of GPUs.",
-        "all-reduce": plan_charts.all_reduce_alternatives(plan).layout.title.text,
+        "all-reduce": plan_charts.all_reduce_alternatives(plan).title,
         "roofline": "Which kernels arithmetic limits, and which memory.",
         "sensitivity": "What moves the cost of this run most, each constant through its own range.",
         "acceptance": "What the finished cluster should show, from one link to the whole.",
