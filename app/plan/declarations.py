@@ -22,13 +22,20 @@ class Result(NamedTuple):
 
 def results(part: Any, path: str = "") -> Iterator[Result]:
     """Every result inside a record, down through its parts, as people read them; a list is one result."""
-    for entry in sorted(fields(part), key=lambda entry: _place(entry.name)):
-        value = getattr(part, entry.name)
-        name = f"{path}.{entry.name}" if path else entry.name
-        if declared := declaration(entry):
+    for field, declared in _fields_of(part.__class__):
+        value = getattr(part, field)
+        name = f"{path}.{field}" if path else field
+        if declared:
             yield Result(name, declared, value)
         if is_dataclass(value) and not isinstance(value, Band):
             yield from results(value, name)
+
+
+@cache
+def _fields_of(kind: type) -> tuple[tuple[str, Declaration | None], ...]:
+    """The fields of a kind of record as people read them, each with what it declares."""
+    ordered = sorted(fields(kind), key=lambda entry: _place(entry.name))
+    return tuple((entry.name, declaration(entry)) for entry in ordered)
 
 
 def value_of(part: Any, path: str) -> Any:
