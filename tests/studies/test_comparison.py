@@ -58,7 +58,7 @@ def test_what_a_plan_costs_more_to_buy_is_the_sum_of_its_parts(comparison: Compa
     assert typical(change) == pytest.approx(sum(typical(step[2]) for step in steps), rel=1e-3)
     bars = comparison_charts.capital_by_cause(comparison).data
     for before, after in pairwise(bars[:-1]):  # each part goes on from the one before
-        assert after.base[0] == pytest.approx(before.base[0] + before.x[0])
+        assert after["base"][0] == pytest.approx(before["base"][0] + before["x"][0])
 
 
 def test_equal_scenarios_differ_in_nothing() -> None:

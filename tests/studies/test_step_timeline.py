@@ -8,6 +8,7 @@ from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.report.charts import plan_charts
 from app.studies.step_timeline import MOST_STAGES, timeline
+from tests.plotly_figures import in_plotly
 
 CATALOG = load_catalog()
 DEEP = {"gpus": 512, "tensor_parallel": 4, "pipeline_parallel": 4, "virtual_pipeline": 1, "schedule": "1f1b"}
@@ -61,7 +62,7 @@ def test_without_a_pipeline_nobody_waits() -> None:
     plan = plan_of(gpus=64, model="llama-3-8b", pipeline_parallel=1)
     (lane,) = timeline(plan)
     assert "wait" not in [segment.what for segment in lane.segments]
-    assert "No stage waits" in plan_charts.step_timeline(plan).layout.title.text
+    assert "No stage waits" in plan_charts.step_timeline(plan).title
 
 
 def test_what_cannot_run_has_no_timeline() -> None:
@@ -70,7 +71,7 @@ def test_what_cannot_run_has_no_timeline() -> None:
 
 
 def test_light_and_solid_of_an_exchange_are_its_time_alone(deep: Plan) -> None:
-    bars = {trace.name: trace for trace in plan_charts.overlap(deep).data}
+    bars = {trace.name: trace for trace in in_plotly(plan_charts.overlap(deep)).data}
     for group in deep.training.groups:
         name = plan_charts.named(group.group)
         assert bars[f"{name}, shows"].x[0] == group.exposed
