@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from app.catalog.estimate import N_DRAWS, Estimate
+from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.formulas.fabric import layouts
 from app.plan.bill_of_materials import ZERO, Line, PricedDesign, build, draws_or_nan
@@ -118,7 +118,7 @@ def _out_of_band(ports: int, uplinks: int, catalog: Catalog, prices: PriceList) 
     boxes = -(-ports // switch.ports)
     power = boxes * draws_or_nan(switch.power)
     runs = ports + boxes * uplinks
-    drawn = power + np.zeros(N_DRAWS)
+    drawn = np.asarray(power)
     lines = (
         Line("leaf switch", switch.name, switch.key, boxes, prices.switch(switch), drawn),
         Line("cable", cable.name, cable.key, runs, prices.optic(cable)),

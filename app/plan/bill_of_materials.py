@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.catalog.entries import Content, Switch
-from app.catalog.estimate import N_DRAWS, Estimate
+from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.formulas import costs
 from app.formulas.arrays import Array, where
@@ -35,7 +35,7 @@ ENDS = {
 TIERS = ("leaf", "spine", "core", "super-core")
 
 
-UNKNOWN = np.full(N_DRAWS, np.nan)
+UNKNOWN = np.full(1, np.nan)
 UNKNOWN.flags.writeable = False
 
 
@@ -141,7 +141,7 @@ class PricedDesign:
         }
 
 
-ZERO = np.zeros(N_DRAWS)
+ZERO = np.zeros(1)
 ZERO.flags.writeable = False
 
 
