@@ -794,3 +794,10 @@ def test_a_network_that_is_used_otherwise_is_not_designed_again():
         assert other.cluster is plain.cluster, name
         assert np.array_equal(other.cost, plain.cost), name
     assert designed(gpus=512, minimum_spines=16).built.design is not plain.built.design
+
+
+def test_a_network_of_typical_values_has_one_number_where_another_has_its_draws() -> None:
+    asked = Scenario(storage_network=True, management_network=True)
+    network = network_of(asked, load_catalog().typical_only())
+    for part in (network, *network.auxiliary):
+        assert part.cost.shape == part.power.shape == part.typical_power.shape == (1,)

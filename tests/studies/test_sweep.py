@@ -153,6 +153,16 @@ def test_threads_keep_what_was_worked_out_each_for_itself(monkeypatch: pytest.Mo
             assert list(parallel_sweep.sweep(grid, load_catalog(), threads)) == list(sweep(grid, load_catalog()))
 
 
+def test_what_a_part_takes_along_has_a_name_that_dask_need_not_make_of_all_of_it() -> None:
+    catalog = load_catalog()
+    one, same, other = (
+        parallel_sweep._Sent.of(Grid(grid={"gpus": sizes}), catalog).__dask_tokenize__()
+        for sizes in ([64, 128], [64, 128], [64, 256])
+    )
+    assert one == same != other
+    assert len(one) < 64
+
+
 def test_a_long_sweep_is_asked_for_as_it_is_read() -> None:
     class Counting(ProcessPoolExecutor):
         asked: list[Future[Any]]
