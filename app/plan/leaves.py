@@ -69,10 +69,18 @@ class Leaves(NamedTuple):
 
 
 def leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> Leaves:
-    """Hosts of a leaf and its uplinks that are tried, the taper's own first."""
+    """Hosts of a leaf and its uplinks that are tried, the taper's own first.
+
+    Where one switch joins all, or one a rail, leaves have no uplinks, and no taper changes it.
+    """
     topology, unit = request.topology, request.nodes_per_unit or 0
     rails, links = max(cluster.nics_per_node, 1), request.management_links
-    return _leaves(radix, cluster.nodes, rails, links, topology, unit, request.oversubscription)
+    taper, in_one_switch = request.oversubscription, cluster.nodes * rails + links
+    if topology == "rail-only":
+        in_one_switch = cluster.nodes + -(-links // rails)
+    if (request.tiers or 1) == 1 and in_one_switch <= radix and topology in (*BY_RAIL, "fat-tree"):
+        return Leaves.of_tapers(taper)
+    return _leaves(radix, cluster.nodes, rails, links, topology, unit, taper)
 
 
 @lru_cache(maxsize=256)

@@ -13,6 +13,7 @@ from app.formulas.fabric import layouts
 from app.plan import cheapest_design
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
+from app.plan.leaves import leaves_tried
 from app.plan.network import Network, network_of
 from app.plan.prices import PriceList
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
@@ -311,6 +312,26 @@ def test_units_share_their_nodes_out_evenly(gpus: int, leaves: int, spines: int)
     assert built
     assert (built.design.leaf_switches, built.design.spine_switches) == (leaves, spines)
     assert built.design.bisection == gpus / 2
+
+
+@pytest.mark.parametrize(
+    ("topology", "nodes", "more"),
+    [
+        ("rail-optimized", 8, 9),  # 64 ports for eight rails of eight nodes
+        ("fat-tree", 8, 9),
+        ("rail-only", 64, 65),  # a switch for each rail
+    ],
+)
+def test_where_one_switch_joins_all_no_other_leaves_are_tried(topology: str, nodes: int, more: int) -> None:
+    def tried(nodes: int, **asked: Any) -> int:
+        scenario = Scenario(gpus=8 * nodes, topology=topology, oversubscription=2.0, **asked)
+        return leaves_tried(64, look_up(scenario, TYPICAL), scenario.part(NetworkRequest)).many
+
+    assert tried(nodes) == 1
+    assert min(tried(more), tried(nodes, tiers=2), tried(nodes, management_links=1)) > 100
+    assert {cost(network(gpus=8 * nodes, topology=topology, oversubscription=taper)) for taper in TAPERS} == {
+        cost(network(gpus=8 * nodes, topology=topology))
+    }
 
 
 def test_a_dragonfly_of_two_nodes_is_one_switch() -> None:
