@@ -5,6 +5,7 @@ Parts that cost a little less may draw so much more that their building costs mo
 """
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -46,6 +47,9 @@ NEAR = 1.01
 """Fabrics that cost so many times the least at most are held against one another, each with its own cables."""
 PRICED_IN_FULL = 6
 """Fabrics of which that is done at most."""
+TAPERS_APART = 2.0
+"""Of tapers that are so many times as wide hardly any leaves are the same: half as many links up again as the taper's
+are tried."""
 UNREACHED = 1e12
 """What stands for links that no part carries [USD]: such a fabric comes last, and by what else it costs."""
 
@@ -131,6 +135,11 @@ class _Asked(NamedTuple):
         """That of a cluster."""
         return _Asked(choices, _Hosts.of(choices[0], cluster, request, prices.catalog), request.fabric, prices)
 
+    @property
+    def joined(self) -> tuple[int, int]:
+        """What is joined: those that agree in it share most of the fabrics that are tried for them."""
+        return self.hosts.nodes, self.hosts.nics_per_node
+
 
 _KEPT: dict[_Asked, Chosen] = {}
 """What was chosen last: it takes 5 ms, and servers of several GPUs have the same ports."""
@@ -158,7 +167,8 @@ def choose_all(
 def _choose_all(keys: Sequence[_Asked], prices: PriceList) -> list[Chosen]:
     """The same by all that it depends on."""
     chosen = {key: found for key in keys if (found := _KEPT.get(key))}
-    for searches in _portions(_Search(*key) for key in dict.fromkeys(keys) if key not in chosen):
+    new = sorted((key for key in dict.fromkeys(keys) if key not in chosen), key=lambda key: key.joined)
+    for searches in _portions(_Search(*key) for key in new):
         for search, found in zip(searches, _Fabrics(searches, prices).cheapest(), strict=True):
             chosen[search.asked] = found
             with _LOCK:
@@ -168,9 +178,9 @@ def _choose_all(keys: Sequence[_Asked], prices: PriceList) -> list[Chosen]:
     return [chosen[key] for key in keys]
 
 
-MOST_TOGETHER = 8_192
-"""Fabrics that are designed together: more gain no time; a hundred thousand, as the whole catalogue asks, took 150 MB
-for a moment."""
+MOST_TOGETHER = 16_384
+"""Fabrics that are tried together: more gain no time; a hundred thousand, as the whole catalogue asks, took 150 MB for
+a moment."""
 
 
 def _portions(searches: Iterable["_Search"]) -> Iterator[list["_Search"]]:
@@ -198,10 +208,8 @@ class _Search:
         self.offered = offers(
             choices, prices, self.cluster.platform.key, request.scale_out, request.planes, request.media or ""
         )
-        self.wanted = {
-            choices[place].ports: leaves_tried(choices[place].radix, self.cluster, request)
-            for place in self.offered.places
-        }
+        ports = dict.fromkeys(choices[place].ports for place in self.offered.places)
+        self.wanted = {(radix, above): leaves_tried(radix, self.cluster, request) for radix, above in ports}
 
     @property
     def many(self) -> int:
@@ -261,7 +269,7 @@ class _Tried(NamedTuple):
 class _Fabrics:
     """What can be built for some clusters of switches of some ports or others, and how long its cables are.
 
-    Each fabric is designed once, however many networks it is tried for.
+    Each fabric is designed once, however many networks of about the same taper it is tried for.
 
     Attributes:
         designs, kind, taper: the fabrics; the number of the kind of each, and the taper that it was designed with.
@@ -293,8 +301,9 @@ class _Fabrics:
         kinds: dict[layouts.FabricRequest, list[tuple[int, tuple[int, int]]]] = {}
         for number, search in enumerate(self.searches):
             for ports in search.wanted:
-                kind = requested(ports, search.cluster, search.asked.request)._replace(oversubscription=1.0)
-                kinds.setdefault(kind, []).append((number, ports))
+                kind = requested(ports, search.cluster, search.asked.request)
+                about = TAPERS_APART ** (math.log(kind.oversubscription) // math.log(TAPERS_APART))
+                kinds.setdefault(kind._replace(oversubscription=about), []).append((number, ports))
         shared = [kind for kind, members in kinds.items() if len(members) > 1]
         self.kinds = [*(kind for kind, members in kinds.items() if len(members) == 1), *shared]
         self.first_shared = len(kinds) - len(shared)
