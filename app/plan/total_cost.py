@@ -1,24 +1,26 @@
 """From a design and prices to what the cluster costs to buy, to keep and to use."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import isfinite
+from math import isfinite, nan
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app import units
+from app.catalog.entries import Platform
 from app.catalog.estimate import Estimate
 from app.catalog.load import ELECTRICITY, STORAGE, Catalog
+from app.catalog.sampling import DRAWS, TYPICAL, Sampling
 from app.formulas import costs
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, where
 from app.formulas.fabric import bisection
 from app.plan import result
 from app.plan.auxiliary_networks import AuxiliaryNetwork
 from app.plan.band import Draws
-from app.plan.bill_of_materials import Line, PricedDesign, draws_or_nan
+from app.plan.bill_of_materials import UNKNOWN, Line, PricedDesign, draws_or_nan
 from app.plan.cluster import Cluster
 from app.plan.network import Network
 from app.plan.prices import HOME, PriceList
@@ -155,36 +157,134 @@ def ownership(cluster: Cluster, network: Network, prices: PriceList) -> Ownershi
 
 
 def _owned(network: Network, prices: PriceList, rates: Rates) -> Ownership:
-    cluster = network.cluster
-    power, typical_power, power_sources = _power(cluster, network, prices.catalog)
-    nodes = costs.line(cluster.bought_nodes, draws_or_nan(rates.node))
-    spares = cluster.request.spare_nodes
-    standing = costs.line(spares, draws_or_nan(rates.node)) + network.for_spares[0] if spares else 0.0
-    storage = costs.line(prices.given.get("storage_capacity", 0.0) / PETABYTE, draws_or_nan(rates.storage))
-    storage = storage if rates.storage else 0.0
-    second_tier = tuple(_second_tier(cluster, prices))
-    beside = standing + storage + sum((line.cost for line in second_tier), 0.0)
-    equipment = nodes + beside + sum((auxiliary.cost for auxiliary in network.auxiliary), network.cost)
-    building = rates.infrastructure.draws() * power
-    pue, electricity, support = rates.pue.draws(), draws_or_nan(rates.electricity), rates.support.draws()
-    operating = costs.operating(typical_power, pue, electricity, equipment, support, rates.year)
+    further = _further(network, prices, rates)
+    money = _money(_hardware(network, further), network.cluster.platform, rates, prices.catalog, DRAWS)
     return Ownership(
-        cluster=cluster,
+        cluster=network.cluster,
         network=network,
         prices=prices,
         rates=rates,
-        power=power,
-        typical_power=typical_power,
-        power_sources=power_sources,
-        nodes=nodes,
-        standing=standing,
-        storage=storage,
-        second_tier=second_tier,
-        building=building,
-        equipment=equipment,
-        operating=operating,
-        total=costs.total(equipment + building, operating, rates.lifetime.draws(), rates.year),
+        power_sources=_power_sources(network, prices.catalog),
+        **further._asdict(),
+        **money._asdict(),
     )
+
+
+class Further(NamedTuple):
+    """What is bought besides the nodes that train and their networks; see `Ownership`."""
+
+    standing: Array
+    storage: Array
+    second_tier: tuple[Line, ...]
+
+
+def _further(network: Network, prices: PriceList, rates: Rates) -> Further:
+    spares = network.cluster.request.spare_nodes
+    standing = costs.line(spares, draws_or_nan(rates.node)) + network.for_spares[0] if spares else 0.0
+    capacity = prices.given.get("storage_capacity", 0.0) / PETABYTE
+    storage = costs.line(capacity, rates.storage.draws()) if rates.storage else 0.0
+    return Further(standing, storage, tuple(_second_tier(network.cluster, prices)))
+
+
+class Hardware(NamedTuple):
+    """What money is reckoned from: of one cluster, or columns of several.
+
+    Attributes:
+        nodes: nodes that train, as they are sold [1].
+        drawing: nodes of the platform's own size that draw power, those that stand by too [1].
+        beside: price of what is bought besides these nodes and the networks [USD].
+        networks: price of the networks [USD].
+        networks_power, networks_typical_power: what they draw, with ports for the nodes that stand by [W].
+    """
+
+    nodes: Array
+    drawing: Array
+    beside: Array
+    networks: Array
+    networks_power: Array
+    networks_typical_power: Array
+
+
+def _hardware(network: Network, further: Further, read: Callable[[Array], Array] = lambda values: values) -> Hardware:
+    """That of a cluster; all draws, or what is read of them."""
+    cluster = network.cluster
+    networks: tuple[Network | AuxiliaryNetwork, ...] = (network, *network.auxiliary)
+    powers = [(each.power, each.typical_power) for each in networks]
+    if cluster.request.spare_nodes:
+        powers.append(network.for_spares[1:])
+    return Hardware(
+        nodes=cluster.bought_nodes,
+        drawing=cluster.standing_nodes * cluster.whole_node / cluster.platform.gpus_per_node,
+        beside=read(further.standing) + read(further.storage) + sum(read(line.cost) for line in further.second_tier),
+        networks=sum(read(each.cost) for each in networks),
+        networks_power=sum(_where_known(read(most)) for most, _ in powers),
+        networks_typical_power=sum(_where_known(read(usual)) for _, usual in powers),
+    )
+
+
+class Money(NamedTuple):
+    """What a cluster, or each of several, draws and costs; see `Ownership`."""
+
+    power: Floats
+    typical_power: Floats
+    nodes: Array
+    building: Floats
+    equipment: Array
+    operating: Array
+    total: Array
+
+
+def _money(hardware: Hardware, platform: Platform, rates: Rates, catalog: Catalog, sampling: Sampling) -> Money:
+    """The modules in a node are part of the node's power."""
+    unknown = UNKNOWN if sampling.drawn else nan
+    most, share = sampling(platform.power), catalog.operations["site"]["typical_share"]
+    usual = sampling(platform.typical_power) if platform.typical_power else most * sampling(share)
+    power = np.asarray(hardware.drawing * most + hardware.networks_power)
+    typical_power = np.minimum(hardware.drawing * usual + hardware.networks_typical_power, power)
+    nodes = costs.line(hardware.nodes, sampling(rates.node) if rates.node else unknown)
+    equipment = nodes + hardware.beside + hardware.networks
+    building = np.asarray(sampling(rates.infrastructure) * power)
+    electricity = sampling(rates.electricity) if rates.electricity else unknown
+    operating = costs.operating(
+        typical_power, sampling(rates.pue), electricity, equipment, sampling(rates.support), rates.year
+    )
+    total = costs.total(equipment + building, operating, sampling(rates.lifetime), rates.year)
+    return Money(power, typical_power, nodes, building, equipment, operating, total)
+
+
+class Spent(NamedTuple):
+    """What clusters and a run on each typically take, as columns.
+
+    Attributes:
+        capital, rental, run: price of a cluster, of renting it for the run, and the run's share of owning it [USD].
+        power: of nodes and networks at their maximum [W].
+    """
+
+    capital: Floats
+    rental: Floats
+    run: Floats
+    power: Floats
+
+
+def spent(networks: Sequence[Network], times: Floats) -> Spent:
+    """That of networks whose clusters have equal nodes and prices, and runs of so many seconds."""
+    cluster, prices = networks[0].cluster, networks[0].prices
+    rates = _kept_rates(prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key)
+    each = [_hardware(network, _further(network, prices, rates), _typical) for network in networks]
+    hardware = Hardware(*map(np.array, zip(*each, strict=True)))
+    money = _money(hardware, cluster.platform, rates, prices.catalog, TYPICAL)
+    gpus, rent = np.array([network.cluster.gpus for network in networks]), rates.rent.typical if rates.rent else nan
+    return Spent(
+        money.equipment + money.building,
+        np.asarray(costs.rental(gpus, rent, times)),
+        np.asarray(costs.run(money.total, rates.lifetime.typical, times)),
+        money.power,
+    )
+
+
+def _typical(values: Array) -> float:
+    """The first of some draws."""
+    return float(values.flat[0]) if isinstance(values, np.ndarray) else values
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,30 +477,16 @@ def _known(*estimates: Estimate | None) -> tuple[Estimate, ...]:
     return tuple(estimate for estimate in estimates if estimate)
 
 
-def _power(cluster: Cluster, network: Network, catalog: Catalog) -> tuple[Floats, Floats, tuple[Estimate, ...]]:
-    """Maximum and typical power of nodes and networks [W]. The modules in a node are part of the node's."""
-    platform = cluster.platform
-    part = cluster.standing_nodes * cluster.whole_node / platform.gpus_per_node
-    each = platform.power
-    share = catalog.operations["site"]["typical_share"]
-    usual = platform.typical_power.draws() if platform.typical_power else each.draws() * share.draws()
-    most = part * each.draws()
-    typical = part * usual
-    networks: tuple[Network | AuxiliaryNetwork, ...] = (network, *network.auxiliary)
-    for powered in networks:
-        most = most + _where_known(powered.power)
-        typical = typical + _where_known(powered.typical_power)
-    if cluster.request.spare_nodes:
-        _, power, typical_power = network.for_spares
-        most, typical = most + _where_known(power), typical + _where_known(typical_power)
-    drawn_by = (estimate for powered in networks for estimate in powered.power_sources)
-    used = (each, platform.typical_power or share, *drawn_by)
-    return most, np.minimum(typical, most), used
+def _power_sources(network: Network, catalog: Catalog) -> tuple[Estimate, ...]:
+    """What the power of nodes and networks rests on."""
+    platform, share = network.cluster.platform, catalog.operations["site"]["typical_share"]
+    beside = (estimate for auxiliary in network.auxiliary for estimate in auxiliary.power_sources)
+    return (platform.power, platform.typical_power or share, *network.power_sources, *beside)
 
 
-def _where_known(power: Floats) -> Floats:
+def _where_known(power: Array) -> Array:
     """A power, and nothing where it is unknown [W]."""
-    return np.where(np.isfinite(power), power, 0.0)
+    return where(np.isfinite(power), power, 0.0)
 
 
 def _full_rack(owned: Ownership, racks: Racks) -> Floats:

@@ -36,7 +36,7 @@ from app.plan.scenario import (
     about,
     check_keys,
 )
-from app.plan.total_cost import ownership
+from app.plan.total_cost import spent
 from app.studies.front import front
 from app.studies.odds import safe_limit
 from app.studies.stages import Stages, stages
@@ -509,21 +509,22 @@ def run_together(
     ]
     starts = zip(lines, built, firsts, strict=True)
     setups = [_setup(line[first], catalog, networks[first]) for line, networks, first in starts]
-    outcomes: list[list[Outcome | None]] = [[None] * len(line) for line in lines]
+    runs: list[list[_Run | None]] = [[None] * len(line) for line in lines]
     others: list[tuple[int, int, Ways, StepInputs]] = []
     for row, ways in enumerate(ways_to_run(setups, WAYS)):
         if ways is None:
             continue
         for place, network in enumerate(built[row]):
             if place == firsts[row]:
-                outcomes[row][place] = _priced(network, ways, ways.step_time, exact=True)
+                runs[row][place] = _Run(network, ways, ways.step_time, exact=True)
             else:
                 fabric = training_job.fabric_on(network, lines[row][place], catalog)
                 others.append((row, place, ways, ways.setup.inputs.on(fabric)))
     times = quickest_times([inputs for *_, inputs in others], [ways.parallelism for *_, ways, _ in others])
     for (row, place, ways, _), time in zip(others, times, strict=True):
-        outcomes[row][place] = _priced(built[row][place], ways, time, exact=False)
-    return outcomes
+        runs[row][place] = _Run(built[row][place], ways, time, exact=False)
+    outcomes = iter(_priced([*itertools.chain.from_iterable(runs)]))
+    return [[*itertools.islice(outcomes, len(line))] for line in lines]
 
 
 def doubled(gpu: str, most: int, catalog: Catalog) -> list[int]:
@@ -574,10 +575,10 @@ def _outcomes(plain: Scenario, keys: tuple[Key, ...], catalog: Catalog) -> list[
     networks = networks_of(scenarios, catalog)
     setups = [_setup(scenario, catalog, network) for scenario, network in zip(scenarios, networks, strict=True)]
     searched = ways_to_run(setups, 1)
-    return [
-        _priced(network, ways, ways.step_time, exact=True) if ways else None
+    return _priced([
+        _Run(network, ways, ways.step_time, exact=True) if ways else None
         for network, ways in zip(networks, searched, strict=True)
-    ]  # fmt: skip
+    ])  # fmt: skip
 
 
 def scenario_of(plain: Scenario, key: Key) -> Scenario:
@@ -591,15 +592,26 @@ def _setup(scenario: Scenario, catalog: Catalog, network: Network) -> JobSetup:
     return JobSetup.of(network.cluster, request, catalog, step_inputs(network.cluster, fabric, request, catalog))
 
 
-def _priced(network: Network, ways: Ways, step_time: float, exact: bool) -> Outcome | None:
-    """What a run on a cluster takes and costs, by the time of a step; ``None`` where it cannot be built or finish."""
-    seconds = ways.time_to_train(step_time)
-    if not seconds > 0 or network.unbuildable:
-        return None
-    owned = ownership(network.cluster, network, network.prices)
-    drawn = owned.capital.values, owned.rental(seconds), owned.per_run(seconds), owned.power
-    capital, rental, run, power = (float(np.ravel(values)[0]) for values in drawn)
-    return Outcome(seconds, capital, rental, run, power, ways.quickest, exact)
+class _Run(NamedTuple):
+    """A run on a cluster by the time of its step [s]; not exact where another network's ways stand for its own."""
+
+    network: Network
+    ways: Ways
+    step_time: float
+    exact: bool
+
+
+def _priced(runs: Sequence[_Run | None]) -> list[Outcome | None]:
+    """What runs on clusters of one GPU take and cost; ``None`` where there is none, or it cannot be built or finish."""
+    outcomes: list[Outcome | None] = [None] * len(runs)
+    times = [run.ways.time_to_train(run.step_time) if run else math.nan for run in runs]
+    fine = [(place, run) for place, run in enumerate(runs) if run and times[place] > 0 and not run.network.unbuildable]
+    if fine:
+        columns = spent([run.network for _, run in fine], np.array([times[place] for place, _ in fine]))
+        for (place, run), *figures in zip(fine, *(column.tolist() for column in columns), strict=True):
+            capital, rental, whole, power = figures
+            outcomes[place] = Outcome(times[place], capital, rental, whole, power, run.ways.quickest, run.exact)
+    return outcomes
 
 
 def _worth_a_look(question: Question, tried: Mapping[Key, Candidate | None]) -> Iterator[tuple[Key, bool]]:
