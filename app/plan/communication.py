@@ -121,7 +121,7 @@ class Communication:
 
     def undoubted(self, sampling: Sampling) -> Sampling:
         """The sampling of the usual constants: typical values alone where the site's factors carry the doubt."""
-        return Sampling(fitted=sampling.fitted) if self.site_factors else sampling
+        return Sampling(fitted=sampling.fitted) if sampling.drawn and self.site_factors else sampling
 
     def machine(self, sampling: Sampling = DRAWS, gpus: Floats | None = None) -> Machine:
         """The cluster, or the same cluster with other GPU counts: an array sweeps, with a last axis for draws."""
@@ -246,10 +246,16 @@ def _links(fabric: Communication, sampling: Sampling) -> Links:
         inside_rate=alone.scale_up_rate,
         inside_hop=alone.scale_up_hop,
         domain=float(domain),
-        library=but(fabric.calibration(sampling), peer_overhead=0.0),
+        library=_of_a_step(fabric.catalog, fabric.undoubted(sampling)),
         site=fabric.site,
         ideal=fabric.ideal,
     )
+
+
+@lru_cache(maxsize=64)
+def _of_a_step(catalog: Catalog, sampling: Sampling) -> Calibration:
+    """The constants of the library as a step meets them. Kept: all clusters share it, and alike ones are told by it."""
+    return but(calibration(catalog, sampling), peer_overhead=0.0)
 
 
 @lru_cache(maxsize=128)

@@ -306,8 +306,9 @@ def cost_columns(
     network: Network, prices: PriceList, columns: Mapping[str, Floats], time_to_train: Floats
 ) -> TotalCost:
     """The same of a network's cluster with columns of prices, see `PriceList.columns`, and of times of a run."""
-    cluster, several = network.cluster, prices.columns(columns)
-    owned = _owned(network, several, _rates(several, cluster.platform.key, cluster.whole_node, cluster.gpu.key))
+    cluster = network.cluster
+    rates, several = (_rates, prices.columns(columns)) if columns else (_kept_rates, prices)
+    owned = _owned(network, several, rates(several, cluster.platform.key, cluster.whole_node, cluster.gpu.key))
     return _spent(owned, time_to_train[:, None])
 
 

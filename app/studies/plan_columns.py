@@ -155,11 +155,18 @@ class _Asked:
 
 
 class _Rows(NamedTuple):
-    """Some points: of each field the place of its value, the same as a scenario, and the site and the job of each."""
+    """Some points.
+
+    Attributes:
+        places: of each field the place of its value.
+        kinds, kind: scenarios but for the fields that are checked by themselves, and which of them each point has.
+        scenarios: those of points that were asked for, by the point and the fields that are left blank.
+    """
 
     places: Mapping[str, Whole]
     kinds: Sequence[Scenario]
     kind: Whole
+    scenarios: dict[tuple[Any, ...], Scenario]
 
 
 class _Runs(NamedTuple):
@@ -219,7 +226,7 @@ class PlanColumns:
         columns: dict[str, Objects] = {name: np.full(len(places), None, object) for name in self.results}
         fine = np.flatnonzero(error == "")
         if len(fine):
-            some = _Rows({name: column[fine] for name, column in by_name.items()}, rows.kinds, rows.kind[fine])
+            some = _Rows({name: column[fine] for name, column in by_name.items()}, rows.kinds, rows.kind[fine], {})
             answered, error[fine] = self._answered(some)
             for name, column in answered.items():
                 columns[name][fine] = column
@@ -240,7 +247,7 @@ class PlanColumns:
                 worse = (text != "") & (order[name] < rank)
                 error[worse], rank[worse] = text[worse], order[name]
         fallback = Scenario()
-        return _Rows(places, [scenario or fallback for scenario, _, _ in kinds], kind), error
+        return _Rows(places, [scenario or fallback for scenario, _, _ in kinds], kind, {}), error
 
     def _kind(self, key: tuple[int, ...]) -> tuple[Scenario | None, str, int]:
         """What is asked but for the fields that are checked by themselves, or what is wrong with it and where."""
@@ -258,10 +265,12 @@ class PlanColumns:
 
     def _scenario(self, rows: _Rows, row: int, without: Sequence[str] = ()) -> Scenario:
         """The scenario of a point; some fields blank."""
-        names = (name for name in self.single if name not in without)
-        values = {name: self.values[name].checked[rows.places[name][row]] for name in names}
-        asked: Scenario = rows.kinds[rows.kind[row]].model_copy(update=values)
-        return asked
+        key = row, *without
+        if key not in rows.scenarios:
+            names = (name for name in self.single if name not in without)
+            values = {name: self.values[name].checked[rows.places[name][row]] for name in names}
+            rows.scenarios[key] = rows.kinds[rows.kind[row]].model_copy(update=values)
+        return rows.scenarios[key]
 
     def _key(self, rows: _Rows, row: int, names: Sequence[str]) -> tuple[int, ...]:
         return tuple(int(rows.places[name][row]) for name in names)

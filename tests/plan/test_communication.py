@@ -4,7 +4,10 @@ import pytest
 
 from app import Scenario, evaluate
 from app.catalog.load import load_catalog
+from app.catalog.sampling import TYPICAL
+from app.plan.communication import of_scenario
 from app.plan.evaluate import evaluate_all_reduce
+from app.plan.job.inputs import first_links
 from app.plan.network import network_of
 from app.studies.acceptance import sheet
 
@@ -279,3 +282,11 @@ def test_an_all_reduce_by_itself_says_what_its_plan_says_of_the_slot_and_the_flo
     assert "pcie-too-slow" in {finding.code for finding in found.findings}
     assert found.scenario["load_balancing"] == "adaptive"
     assert "pcie-too-slow" not in {finding.code for finding in evaluate_all_reduce(Scenario(), CATALOG).findings}
+
+
+@pytest.mark.parametrize("calibration", ["", "2~0.05,0.8~0.02,1.5~0.1"])
+def test_clusters_share_the_librarys_constants_which_tell_what_can_be_timed_together(calibration: str):
+    asked = ({"gpus": 64}, {"gpus": 1024, "scale_out": "roce-400"})
+    first, second = (of_scenario(Scenario(**each, calibration=calibration or None), CATALOG) for each in asked)
+    assert first_links(first.links(TYPICAL)).library is first_links(second.links(TYPICAL)).library
+    assert first.links(TYPICAL).library.peer_overhead == 0

@@ -26,7 +26,7 @@ from app.formulas.collectives.ideal import ALGORITHMS, PROTOCOLS, Machine, bus_f
 from app.formulas.records import but
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Calibration:
     """Constants of the library rather than of the hardware; in the catalogue as ``collectives.library``.
 

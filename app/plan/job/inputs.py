@@ -199,8 +199,14 @@ def first_links(links: Links) -> Links:
         machine=_first(links.machine),
         inside_rate=_number(links.inside_rate),
         inside_hop=_number(links.inside_hop),
-        library=_first(links.library),
+        library=_first_library(links.library),
     )
+
+
+@lru_cache(maxsize=64)
+def _first_library(library: Library) -> Library:
+    """The typical constants of the library. Kept: all clusters share them."""
+    return _first(library)
 
 
 def _number(value: Array) -> float:
