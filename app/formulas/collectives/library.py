@@ -534,7 +534,7 @@ ALGORITHMS_OF: Mapping[str, Callable[[Machine, Calibration], dict[str, AlphaBeta
 
 def _number(value: Array) -> Array:
     """Any number as NumPy's own, whose division by zero is infinite; an array as it is."""
-    number: Array = np.asarray(value, float)[()]
+    number: Array = np.float64(value) if isinstance(value, float) else np.asarray(value, float)[()]
     return number
 
 
@@ -617,11 +617,10 @@ def _stretches(line: AlphaBeta, calibration: Calibration) -> tuple[Array, Array]
 
 def _transfer(line: AlphaBeta, message: Array) -> Array:
     """Time of the bytes alone, X [s]: no message takes longer than a larger one whose chunks are larger."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if line.steps:
-            weighed = (maximum(message, start) / share for start, share, _ in line.steps)
-            message = reduce(minimum, weighed)
-        return where(line.rate > 0, message / line.rate, _number(np.nan))
+    if line.steps:
+        weighed = (maximum(message, start) / share for start, share, _ in line.steps)
+        message = reduce(minimum, weighed)
+    return message / where(line.rate > 0, line.rate, _number(np.nan))
 
 
 @dataclass(frozen=True)
