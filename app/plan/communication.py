@@ -229,7 +229,13 @@ def _own_machine(fabric: Communication, sampling: Sampling) -> Machine:
 
     Kept: with the algorithms below it is a third of an all-reduce, and the same for every message.
     """
-    return _tapered(_machine(fabric, fabric.system, np.asarray(float(fabric.gpus)), sampling), fabric.site)
+    return _tapered(_untapered(fabric, sampling), fabric.site)
+
+
+@lru_cache(maxsize=128)
+def _untapered(fabric: Communication, sampling: Sampling) -> Machine:
+    """The same before a taper takes its share. Kept: all ranks and their groups meet the same links."""
+    return _machine(fabric, fabric.system, np.asarray(float(fabric.gpus)), sampling)
 
 
 @lru_cache(maxsize=128)
@@ -239,10 +245,10 @@ def _links(fabric: Communication, sampling: Sampling) -> Links:
     What the network leaves a group is worked out for each group, and not here for all ranks.
     """
     domain = hardware_kind(fabric.system, sampling, fabric.catalog).machine.ranks_per_domain
-    all_gpus, in_one = np.asarray(float(fabric.gpus)), np.asarray(min(float(domain), float(fabric.gpus)))
+    in_one = np.asarray(min(float(domain), float(fabric.gpus)))
     alone = _machine(fabric, fabric.scalable, in_one, sampling)
     return Links(
-        machine=_machine(fabric, fabric.system, all_gpus, sampling),
+        machine=_untapered(fabric, sampling),
         inside_rate=alone.scale_up_rate,
         inside_hop=alone.scale_up_hop,
         domain=float(domain),

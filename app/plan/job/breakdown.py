@@ -166,7 +166,8 @@ IDEAL_HOPS = ("scale_up_hop", "scale_out_hop", "far_hop")
 
 def _plain(exchange: Exchange) -> Exchange:
     """An exchange of the plan and its what-ifs, as the plan's own in its typical draw."""
-    return Exchange(np.ravel(exchange.time)[0], exchange.crosses)
+    time = exchange.time
+    return Exchange(time.item(0) if isinstance(time, np.ndarray) else time, exchange.crosses)
 
 
 def _each(exchange: Exchange) -> Exchange:

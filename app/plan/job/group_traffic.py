@@ -24,6 +24,9 @@ class Alone(NamedTuple):
         return Alone(*(count * part for part in self))
 
 
+NOTHING = Alone(0.0, 0.0, 0.0)
+
+
 def group_traffic(
     inputs: StepInputs,
     par: arguments.Parallelism | None,
@@ -90,18 +93,20 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchan
 
     layer, whole = exchanged.layer, exchanged.step
     tensor = ring("tensor_parallel", 2 * exchanges.tensor_volume(shape, job, par), layer.tensor.time)
-    keys = (par.context - 1) * exchanges.context_volume(shape, job, par)
-    if par.context_exchange == arguments.ALL_TO_ALL:
-        domains = group_of(links, axes["context_parallel"]).machine.domains
-        heads = exchanges.head_volumes(shape, job, par, domains)
-        keys_sent = Alone(layer.context.time, *heads).times(2 + again)
-    elif par.context_exchange == arguments.ALL_GATHER:
-        all_keys = par.context * exchanges.context_volume(shape, job, par)
-        keys_sent = ring("context_parallel", all_keys, layer.context.time).times(3 + again)
-    else:
-        keys_sent = chain(keys, layer.context).times(3 + again)
-    spans = group_of(links, axes["expert_parallel"]).machine.domains
-    tokens = exchanges.expert_volumes(shape, job, par, inputs.software, spans)
+    keys_sent = tokens_sent = NOTHING
+    if par.context > 1:
+        own_keys = exchanges.context_volume(shape, job, par)
+        if par.context_exchange == arguments.ALL_TO_ALL:
+            domains = group_of(links, axes["context_parallel"]).machine.domains
+            heads = exchanges.head_volumes(shape, job, par, domains)
+            keys_sent = Alone(layer.context.time, *heads).times(2 + again)
+        elif par.context_exchange == arguments.ALL_GATHER:
+            keys_sent = ring("context_parallel", par.context * own_keys, layer.context.time).times(3 + again)
+        else:
+            keys_sent = chain((par.context - 1) * own_keys, layer.context).times(3 + again)
+    if par.expert * par.expert_tensor > 1:
+        spans = group_of(links, axes["expert_parallel"]).machine.domains
+        tokens_sent = Alone(layer.expert.time, *exchanges.expert_volumes(shape, job, par, inputs.software, spans))
     held = transformer.held_parameters(shape, par.tensor, par.pipeline, par.expert, par.expert_tensor, deep)
     weights = 2.0 if par.sharding > 0 else job.gradient_bytes
     volume = (job.gradient_bytes + weights) * (held.dense + held.expert)
@@ -117,7 +122,7 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchan
     return {
         "tensor_parallel": tensor.times(layers * (2 - shape.expert_share) * (2 + again)),
         "context_parallel": keys_sent.times(layers),
-        "expert_parallel": Alone(layer.expert.time, *tokens).times(layers * shape.expert_share * (4 + 2 * again)),
+        "expert_parallel": tokens_sent.times(layers * shape.expert_share * (4 + 2 * again)),
         "pipeline_parallel": chain(exchanges.pipeline_volume(shape, job, par), whole.pipeline).times(
             micro_batches * 2 * par.virtual_pipeline
         ),
