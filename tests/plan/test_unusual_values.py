@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from app import units
 from app.catalog.load import load_catalog
 from app.plan.cluster import look_up
+from app.plan.evaluate import evaluate
 from app.plan.findings import of_question
 from app.plan.prices import PriceList
 from app.plan.result import Finding
@@ -236,3 +237,10 @@ def test_a_bandwidth_of_storage_without_its_unit_is_noticed() -> None:
         one for one in of_question(look_up(scenario, CATALOG), scenario, CATALOG) if one.code == "unusual-value"
     ]
     assert found.changes == {"storage_bandwidth": "100 GB/s"}
+
+
+def test_a_way_to_run_whose_step_never_ends_is_no_alternative() -> None:
+    dead = {"topology": "dragonfly", "gpus_per_node": 2, "link_rate_left": 1e-38, "model": "mistral-large-2"}
+    plan = evaluate(Scenario(**dead), load_catalog(), include=("alternatives",))
+    assert plan.training.step_time is None
+    assert plan.training.alternatives == ()

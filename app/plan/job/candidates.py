@@ -28,7 +28,10 @@ def configurations(search: parallelism_search.SearchResult, step: float) -> tupl
 
 
 def alternatives(setup: JobSetup, search: parallelism_search.SearchResult) -> tuple[Alternative, ...]:
-    """The best configurations after the chosen one, one for each choice of degrees, with what costs them most."""
+    """The best configurations after the chosen one, one for each choice of degrees, with what costs them most.
+
+    None whose step never ends, as on a link that carries next to nothing.
+    """
     if len(search.time) < 2:
         return ()
     first: dict[tuple[float, ...], int] = {}
@@ -37,9 +40,9 @@ def alternatives(setup: JobSetup, search: parallelism_search.SearchResult) -> tu
         first.setdefault(degrees, row)
         if len(first) > ALTERNATIVES:
             break
-    if len(first) < 2:
+    rows = [row for row in first.values() if np.isfinite(search.time[row])]
+    if len(rows) < 2:
         return ()
-    rows = list(first.values())
     some = parallelism_search.rows(search.parallelism, np.array(rows))
     n = setup.inputs
     sent = n.exchanges(some)
