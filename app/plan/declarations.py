@@ -27,7 +27,7 @@ def results(part: Any, path: str = "") -> Iterator[Result]:
         name = f"{path}.{field}" if path else field
         if declared:
             yield Result(name, declared, value)
-        if is_dataclass(value) and not isinstance(value, Band):
+        if hasattr(value, "__dataclass_fields__") and not isinstance(value, Band):
             yield from results(value, name)
 
 

@@ -891,8 +891,16 @@ class Scenario(
 
     def query(self, **changes: Any) -> str:
         """The shortest query string that asks this, with some fields changed."""
-        fields = self.asked() | changes
-        return "&".join([f"{name}={_text(value)}" for name, value in fields.items() if value is not None])
+        return query_of(self.asked() | changes)
+
+
+def query_of(fields: Mapping[str, Any]) -> str:
+    """The query string that gives these fields; those that are ``None`` are left out.
+
+    >>> query_of({"gpus": 64, "tensor_parallel": None})
+    'gpus=64'
+    """
+    return "&".join([f"{name}={_text(value)}" for name, value in fields.items() if value is not None])
 
 
 @cache

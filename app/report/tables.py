@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from app import units
@@ -113,22 +114,28 @@ def tables(plan: Plan, catalog: Catalog) -> dict[str, Table]:
 def listings(part: Any, path: str = "") -> dict[str, Table]:
     """The tables that a record of results declares: a row for each record of a list, or for each field of a part."""
     by_key: dict[str, Table] = {}
-    hints = get_type_hints(type(part))
-    for entry in fields(part):
-        declared, value = declaration(entry), getattr(part, entry.name)
-        if declared and declared.table:
-            kind = get_args(hints[entry.name])[0]
-            by_key[declared.table] = (
-                listing(declared, get_origin(kind) or kind, value, part)
-                if isinstance(value, tuple)
-                else _properties(declared, value)
-            )
+    for name, declared, kind in _tabled(part.__class__):
+        value = getattr(part, name)
+        by_key[declared.table] = (
+            listing(declared, kind, value, part) if isinstance(value, tuple) else _properties(declared, value)
+        )
     return by_key
+
+
+@cache
+def _tabled(kind: type) -> Sequence[tuple[str, Declaration, type]]:
+    """The fields of a kind of record that are a table: the name, what it declares, and the kind of its records."""
+    hints, found = get_type_hints(kind), []
+    for entry in fields(kind):
+        if (declared := declaration(entry)) and declared.table:
+            of = get_args(hints[entry.name])[0]
+            found.append((entry.name, declared, get_origin(of) or of))
+    return found
 
 
 def listing(declared: Declaration, kind: type, records: Sequence[Any], part: Any = None) -> Table:
     """Records as rows: a column for each of their fields, and the sums of the part that they belong to below them."""
-    columns = tuple(columns_of(kind))
+    columns = columns_of(kind)
     rows = [tuple(_cell(record, column) for column in columns) for record in records]
     for name, sums in declared.sums.items():
         below = [getattr(part, sums[column.key]) if column.key in sums else _blank(column) for column in columns[1:]]
@@ -136,18 +143,21 @@ def listing(declared: Declaration, kind: type, records: Sequence[Any], part: Any
     return Table(declared.table, declared.label, columns, tuple(rows), declared.meaning)
 
 
-def columns_of(kind: type, path: str = "") -> Iterator[Column]:
+@cache
+def columns_of(kind: type, path: str = "") -> tuple[Column, ...]:
     """A column for each field that a record declares, those of its parts in their place."""
     hints = get_type_hints(kind)
+    columns: list[Column] = []
     for entry in fields(kind):
         declared, hint = declaration(entry), hints[entry.name]
         if declared is None or not declared.listed:
             continue
         if inner := part_of(hint):
-            yield from columns_of(inner, f"{path}{entry.name}.")
+            columns += columns_of(inner, f"{path}{entry.name}.")
         else:
-            unit = "" if declared.share else declared.unit
-            yield Column(f"{path}{entry.name}", declared.label, unit, is_quantity(hint), declared.share, declared.words)
+            name, unit = f"{path}{entry.name}", "" if declared.share else declared.unit
+            columns.append(Column(name, declared.label, unit, is_quantity(hint), declared.share, declared.words))
+    return tuple(columns)
 
 
 def _cell(record: Any, column: Column) -> Cell:
@@ -258,17 +268,22 @@ def _purchases(plan: Plan) -> Table:
     bills = [("cluster", plan.cluster.bill_of_materials), ("compute network", plan.fabric.bill_of_materials)]
     bills += [(f"{other.role} network", other.bill_of_materials) for other in plan.fabric.networks]
     lines = [Purchase(**vars(line), bought_for=name) for name, bill in bills for line in bill]
-    hints, declared = get_type_hints(Purchase), {entry.name: declaration(entry) for entry in fields(Purchase)}
-    columns = tuple(
-        Column(name, about.label, about.unit, is_quantity(hints[name]), words=about.words)
-        for name in PURCHASE
-        if (about := declared[name])
-    )
+    columns = _purchase_columns()
     rows = tuple(tuple(_cell(line, column) for column in columns) for line in lines)
     note = (
         "Nodes, storage and all networks; spares are pieces to keep in stock, for which a network's bill has a share."
     )
     return Table("purchases", "Everything to buy", columns, rows, note)
+
+
+@cache
+def _purchase_columns() -> tuple[Column, ...]:
+    hints, declared = get_type_hints(Purchase), {entry.name: declaration(entry) for entry in fields(Purchase)}
+    return tuple(
+        Column(name, about.label, about.unit, is_quantity(hints[name]), words=about.words)
+        for name in PURCHASE
+        if (about := declared[name])
+    )
 
 
 def power_parts(plan: Plan) -> list[tuple[str, Band]]:
@@ -284,19 +299,21 @@ def power_parts(plan: Plan) -> list[tuple[str, Band]]:
     return [*servers, *parts]
 
 
-def used_sources(value: Any) -> Iterator[str]:
-    """The source keys of every band inside a part of a plan."""
-    if isinstance(value, Band):
-        yield from value.sources
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from used_sources(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from used_sources(inner)
-    elif hasattr(value, "__dataclass_fields__"):
-        for name in value.__dataclass_fields__:
-            yield from used_sources(getattr(value, name))
+def used_sources(value: Any) -> list[str]:
+    """The source keys of every band inside a part of a plan, as often as they occur."""
+    found: list[str] = []
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Band):
+            found += value.sources
+        elif isinstance(value, Mapping):
+            pending += [*value.values()][::-1]
+        elif isinstance(value, list | tuple):
+            pending += value[::-1]
+        elif hasattr(value, "__dataclass_fields__"):
+            pending += [getattr(value, name) for name in reversed(value.__dataclass_fields__)]
+    return found
 
 
 def _sources(plan: Plan, catalog: Catalog) -> Table:

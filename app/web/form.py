@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import ValidationError
@@ -37,6 +38,9 @@ FIRST = frozenset(
 """The fields a planner always sees; the rest of a group is folded."""
 ELSEWHERE = "serving"
 """The group whose other fields have a page of their own, `/serve`."""
+
+BESIDE = {"switch": "scale_out", "spine_switch": "scale_out", "platform": "gpu", "scale_up": "gpu"}
+"""The field that decides which entries of another one's list fit."""
 
 IMPLIED = ("model", "parameters")
 """What may follow from other fields: a model of one's own from its shape, its parameters from a model such as 100B."""
@@ -141,9 +145,12 @@ class Option:
     label: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Control:
-    """One field as a native control. ``default`` is the text that means the same as leaving the field out."""
+    """One field as a native control. ``default`` is the text that means the same as leaving the field out.
+
+    Those of one field, value and meaning of its blank are one object, so that a page need not be drawn anew with each.
+    """
 
     name: str
     title: str
@@ -272,12 +279,12 @@ def controls(
 def choices(bound: BoundForm, catalog: Catalog, name: str) -> Choices:
     """A field that may repeat."""
     field = bound.kind.model_fields[name]
-    key = next(mark for mark in _marks(field.annotation, field.metadata) if isinstance(mark, Key))
+    key = next(mark for mark in _marks(name, bound.kind) if isinstance(mark, Key))
     return Choices(
         name=name,
         title=field.title or name,
         hint=field.description or "",
-        groups=_entries(name, key, catalog, {}),
+        groups=_entries(name, key, catalog, None),
         chosen=bound.typed.get(name) or field.default,
         default=field.default,
         error=bound.errors.get(name, ""),
@@ -331,28 +338,39 @@ def texts(scenario: Scenario) -> dict[str, str]:
     return {name: written(value, unit_of(name)) for name, value in scenario.asked().items()}
 
 
+@cache
 def unit_of(name: str, kind: type[Scenario] = Scenario) -> str | None:
     """The base unit of a field that is a quantity, “:1” for a ratio."""
-    field = kind.model_fields[name]
-    marks = _marks(field.annotation, field.metadata)
+    marks = _marks(name, kind)
     if units.RATIO in marks:
         return ":1"
     return next((mark.unit for mark in marks if isinstance(mark, Quantity)), None)
 
 
 def _control(name: str, bound: BoundForm, catalog: Catalog, resolved: Mapping[str, Any]) -> Control:
-    field = bound.kind.model_fields[name]
-    marks = _marks(field.annotation, field.metadata)
-    unit = unit_of(name, bound.kind)
-    standing = "" if resolved.get(name) is None else written(resolved[name], unit)
+    kind, value = bound.kind, bound.typed.get(name, "")
+    if value.strip() and bound.scenario is not None:
+        given = getattr(bound.scenario, name)
+        unit = unit_of(name, kind)
+        value = written(given, unit) if _is_choice(name, kind) else _kept(value, given, unit)
+    standing = None if resolved.get(name) is None else written(resolved[name], unit_of(name, kind))
+    beside = resolved[BESIDE[name]] if resolved and name in BESIDE else None
+    return _made(name, kind, catalog, value, standing or "", beside, bound.errors.get(name, ""))
+
+
+@lru_cache(maxsize=1024)
+def _made(
+    name: str, kind: type[Scenario], catalog: Catalog, value: str, standing: str, beside: str | None, error: str
+) -> Control:
+    """A control from its value, what stands behind its blank, what else decides its list, and what is wrong.
+
+    Kept: a form has 126, and from one question to the next all but a few are the same.
+    """
+    field = kind.model_fields[name]
+    marks = _marks(name, kind)
+    unit = unit_of(name, kind)
     default = "" if field.default is None else written(field.default, unit)
-    options = _options(name, marks, catalog, resolved)
-    typed = bound.typed.get(name, "")
-    if typed.strip() and bound.scenario is not None:
-        chosen = getattr(bound.scenario, name)
-        value = written(chosen, unit) if options else _kept(typed, chosen, unit)
-    else:
-        value = typed if typed.strip() else default
+    options = _options(name, marks, catalog, beside)
     if options and field.default is None:
         named = f"Automatic: {label(name, standing, catalog)}" if standing else "Automatic"
         blank = (Option("", named),)
@@ -361,12 +379,12 @@ def _control(name: str, bound: BoundForm, catalog: Catalog, resolved: Mapping[st
         name=name,
         title=field.title or name,
         hint=field.description or "",
-        value=value,
+        value=value if value.strip() else default,
         default=default,
         placeholder=standing if field.default is None else default,
         options=options,
         numeric=unit is None and not options and any(kind in (int, float) for kind in marks),
-        error=_beside_a_list(bound.errors.get(name, "")) if options else bound.errors.get(name, ""),
+        error=_beside_a_list(error) if options else error,
     )
 
 
@@ -380,10 +398,12 @@ def _beside_a_list(error: str) -> str:
     return f"{text} Choose from the list." if separator else error
 
 
-def _marks(annotation: Any, metadata: Sequence[Any]) -> list[Any]:
-    """All types and marks within an annotation, unions and aliases opened."""
-    marks = list(metadata)
-    pending = [annotation]
+@cache
+def _marks(name: str, kind: type[Scenario]) -> Sequence[Any]:
+    """All types and marks within a field's annotation, unions and aliases opened."""
+    field = kind.model_fields[name]
+    marks = list(field.metadata)
+    pending: list[Any] = [field.annotation]
     while pending:
         part = pending.pop()
         alias = getattr(part, "__value__", None)
@@ -401,12 +421,17 @@ def _marks(annotation: Any, metadata: Sequence[Any]) -> list[Any]:
     return marks
 
 
+def _is_choice(name: str, kind: type[Scenario]) -> bool:
+    """Whether a field takes one of a list."""
+    return any(isinstance(mark, Key) or mark is bool or get_origin(mark) is Literal for mark in _marks(name, kind))
+
+
 def _options(
-    name: str, marks: Sequence[Any], catalog: Catalog, resolved: Mapping[str, Any]
+    name: str, marks: Sequence[Any], catalog: Catalog, beside: str | None
 ) -> tuple[tuple[str, tuple[Option, ...]], ...]:
     key = next((mark for mark in marks if isinstance(mark, Key)), None)
     if key is not None:
-        return _entries(name, key, catalog, resolved)
+        return _entries(name, key, catalog, beside)
     literal = next((mark for mark in marks if get_origin(mark) is Literal), None)
     if literal is not None:
         return (("", tuple(Option(value, label(name, value, catalog)) for value in get_args(literal))),)
@@ -415,22 +440,20 @@ def _options(
     return ()
 
 
-def _entries(
-    name: str, key: Key, catalog: Catalog, resolved: Mapping[str, Any]
-) -> tuple[tuple[str, tuple[Option, ...]], ...]:
+def _entries(name: str, key: Key, catalog: Catalog, beside: str | None) -> tuple[tuple[str, tuple[Option, ...]], ...]:
     """The entries of a kind, in families: first what goes with the rest of the plan, and no switch it cannot run."""
     values, fitting = key.keys(catalog), dict[str, set[str]]()
-    if resolved and name in ("switch", "spine_switch"):
-        network = catalog.scale_out[resolved["scale_out"]]
+    if beside and BESIDE[name] == "scale_out":
+        network = catalog.scale_out[beside]
         families = {catalog.switches[switch].family for switch in network.switches}
         values = tuple(value for value in values if catalog.switches[value].family in families)
         fitting = {f"For {network.name}": set(network.switches)}
-    elif resolved and name == "platform":
-        gpu = catalog.gpus[resolved["gpu"]]
+    elif beside and name == "platform":
+        gpu = catalog.gpus[beside]
         matching = {entry.key for entry in catalog.platforms.values() if gpu.key in entry.gpus}
         fitting = {f"With {gpu.name}": matching}
-    elif resolved and name == "scale_up":
-        gpu = catalog.gpus[resolved["gpu"]]
+    elif beside:
+        gpu = catalog.gpus[beside]
         fitting = {f"Of {gpu.name}": {gpu.scale_up, gpu.pcie}}
     groups: dict[str, list[Option]] = {heading: [] for heading in fitting}
     for value in values:

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from app import __version__
 from app.catalog.load import Catalog
 from app.plan.band import Band
-from app.plan.scenario import Scenario
+from app.plan.scenario import Scenario, query_of
 from app.plan.serving.serving_request import ServingQuestion
 from app.report import method
 from app.report.charts import svg
@@ -31,6 +31,7 @@ from app.units import percent as show_percent
 from app.units import show, show_beside, show_difference, show_range, show_span
 from app.validation.citations import measured_by, serving_names
 from app.web import assets
+from app.web.form import Control
 from app.web.middleware import THEME_SCRIPT
 from app.web.responses import HTML, PageCache, reply
 
@@ -249,6 +250,7 @@ def environment() -> Environment:
     templates.tests["band_value"] = lambda value: isinstance(value, Band)
     templates.globals |= {"model_version": __version__, "theme_script": THEME_SCRIPT}
     templates.globals |= {"show_range": show_range, "show_span": show_span, "formula_address": method.address}
+    templates.globals |= {"control": control}
     return templates
 
 
@@ -258,6 +260,13 @@ def warm_up() -> None:
     for name in templates.list_templates():
         templates.get_template(name)
     method.formulas()
+
+
+@lru_cache(maxsize=1024)
+def control(field: Control, *, prefix: str = "", terse: bool = False, of: str = "", place: str = "") -> Markup:
+    """A field of a form as HTML. Kept: all but a few are those of the page before."""
+    template = environment().get_template("_control.html")
+    return Markup(template.render(field=field, prefix=prefix, terse=terse, of=of, place=place))  # noqa: S704
 
 
 def embed(figure: Figure) -> Markup:
@@ -302,7 +311,8 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
     """What every template may use."""
     root = request.scope.get("root_path", "")
     path = request.url.path.removeprefix(root) or "/"
-    query = scenario.query() if scenario else ""
+    asked = scenario.asked() if scenario else {}
+    query = query_of(asked)
     suffix = f"?{query}" if query else ""
 
     job = urlencode(scenario.only(*OF_THE_JOB).asked()) if scenario else ""
@@ -316,7 +326,7 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
 
     def link(to: str, **changes: object) -> str:
         """The address of a page about the same scenario, with some fields changed."""
-        changed_query = scenario.query(**changes) if scenario else urlencode(changes)
+        changed_query = query_of(asked | changes) if scenario else urlencode(changes)
         return f"{root}{to}?{changed_query}" if changed_query else root + to
 
     return {

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from app import units
 from app.catalog.load import load_catalog
+from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario, group_of
 from app.studies.sizing import Question
-from app.web import form
+from app.web import form, templating
 
 CATALOG = load_catalog()
 
@@ -143,3 +144,44 @@ def test_a_model_given_by_its_size_is_a_shape_of_ones_own_with_its_parameters() 
     assert control("model", ("model", "100B")).value == "custom"
     assert control("parameters", ("model", "100B")).value == "100B"
     assert control("model", ("layers", "40")).value == "custom"
+
+
+QUERIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "gpus": st.sampled_from(["64", "64.0", "1k", "twelve", "0"]),
+        "gpu": st.sampled_from(["gb200", "MI300X", "no-such"]),
+        "scale_out": st.sampled_from(["roce-400", "infiniband-ndr"]),
+        "electricity": st.sampled_from(["0.08 USD/kWh", "3e-8", "3E-8"]),
+        "tuned": st.sampled_from(["true", "yes", "0", "1"]),
+        "oversubscription": st.sampled_from(["2", "2:1", "2.0"]),
+    },
+)
+
+
+@given(several=st.lists(QUERIES, min_size=2, max_size=4))
+def test_a_control_that_was_kept_is_what_it_would_be_if_made_anew(several: list[dict[str, str]]) -> None:
+    def drawn(query: dict[str, str]) -> list[str]:
+        bound = form.bind(query.items(), CATALOG)
+        resolved = evaluate(bound.scenario, CATALOG).scenario if bound.scenario else None
+        return [
+            templating.control(field)
+            for group in form.form(bound, CATALOG, resolved).groups
+            for field in (*group.first, *group.rest)
+        ]
+
+    kept = [drawn(query) for query in several]
+    for query, before in zip(several, kept, strict=True):
+        form._made.cache_clear()
+        templating.control.cache_clear()
+        assert drawn(query) == before
+
+
+def test_fields_that_did_not_change_are_not_drawn_again() -> None:
+    def fields(**asked: str) -> dict[str, form.Control]:
+        groups = form.form(form.bind(asked.items(), CATALOG), CATALOG).groups
+        return {field.name: field for group in groups for field in (*group.first, *group.rest)}
+
+    one, other = fields(gpus="64"), fields(gpus="128")
+    assert {name for name in one if one[name] is not other[name]} == {"gpus"}
+    assert templating.control(one["gpu"]) is templating.control(other["gpu"])
