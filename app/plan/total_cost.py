@@ -236,15 +236,14 @@ class Money(NamedTuple):
 
 def _money(hardware: Hardware, platform: Platform, rates: Rates, catalog: Catalog, sampling: Sampling) -> Money:
     """The modules in a node are part of the node's power."""
-    unknown = UNKNOWN if sampling.drawn else nan
     most, share = sampling(platform.power), catalog.operations["site"]["typical_share"]
     usual = sampling(platform.typical_power) if platform.typical_power else most * sampling(share)
     power = np.asarray(hardware.drawing * most + hardware.networks_power)
     typical_power = np.minimum(hardware.drawing * usual + hardware.networks_typical_power, power)
-    nodes = costs.line(hardware.nodes, sampling(rates.node) if rates.node else unknown)
+    nodes = costs.line(hardware.nodes, sampling(rates.node) if rates.node else UNKNOWN)
     equipment = nodes + hardware.beside + hardware.networks
     building = np.asarray(sampling(rates.infrastructure) * power)
-    electricity = sampling(rates.electricity) if rates.electricity else unknown
+    electricity = sampling(rates.electricity) if rates.electricity else UNKNOWN
     operating = costs.operating(
         typical_power, sampling(rates.pue), electricity, equipment, sampling(rates.support), rates.year
     )
