@@ -1,6 +1,6 @@
 """The hardware a scenario names, with every blank filled in from the catalogue."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -73,6 +73,10 @@ class Cluster:
     def standing_nodes(self) -> int:
         """Nodes that are bought, those that stand by as spares too [1]."""
         return self.bought_nodes + self.request.spare_nodes
+
+    def with_gpus(self, gpus: int) -> "Cluster":
+        """As many GPUs [1] in such nodes; its request stays that of this cluster."""
+        return replace(self, gpus=gpus, nodes=-(-gpus // self.gpus_per_node))
 
     def fields(self) -> dict[str, Any]:
         """What the hardware fills into a scenario's blanks, by the scenario's names."""

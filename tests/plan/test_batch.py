@@ -1,5 +1,7 @@
 """GPU counts and batches that go together, and what is sold whole."""
 
+from typing import Any
+
 import pytest
 
 from app.catalog.load import load_catalog
@@ -109,7 +111,7 @@ def test_a_batch_that_divides_not_at_all_is_an_error_with_both_ways_out() -> Non
 @pytest.mark.parametrize("asked", [{}, {"gpus": 4096, "global_batch": 2048}, {"gpus": 1200}])
 def test_a_batch_that_fits_is_not_remarked_on(asked: dict[str, int]) -> None:
     codes = {one.code for one in plan_of(**asked).findings}
-    assert not codes & {"batch-fits-badly", "other-count-fits", "batch-far-from-usual"}
+    assert not codes & {"batch-fits-badly", "other-count-fits", "batch-far-from-usual", "fewer-gpus-are-quicker"}
 
 
 def test_a_count_that_divides_no_usual_batch_says_so() -> None:
@@ -117,6 +119,20 @@ def test_a_count_that_divides_no_usual_batch_says_so() -> None:
     plan = plan_of(gpus=10007)
     assert plan.scenario["global_batch"] == 10007
     assert "batch-far-from-usual" in [one.code for one in plan.findings]
+
+
+def test_a_number_of_gpus_that_divides_badly_is_said_with_the_fewer_that_are_quicker() -> None:
+    # 25,000 is 8 * 5^5: with 8 of tensor parallelism a pipeline has 5, 25 or 125 stages.
+    plan = plan_of(gpus=25_000, model="llama-3-405b")
+    assert finding(plan, "fewer-gpus-are-quicker") == {"gpus": 24_960}
+    assert days(plan_of(gpus=24_960, model="llama-3-405b")) < 0.55 * days(plan)
+    (said,) = [one for one in plan.findings if one.code == "fewer-gpus-are-quicker"]
+    assert "the other 40 can stand by" in said.suggestion
+
+
+@pytest.mark.parametrize("asked", [{"gpus": 1040}, {"gpus": 24_960, "model": "llama-3-405b"}, {"gpus": 12}])
+def test_fewer_gpus_are_proposed_only_where_they_are_quicker(asked: dict[str, Any]) -> None:
+    assert "fewer-gpus-are-quicker" not in [one.code for one in plan_of(**asked).findings]
 
 
 def test_what_a_batch_lacks_may_be_shared_by_degrees_of_two() -> None:

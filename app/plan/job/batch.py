@@ -102,6 +102,22 @@ def suits(gpus: int, batch: int) -> bool:
     return lacking & (lacking - 1) == 0
 
 
+def rounder(gpus: int, unit: int, idle: float) -> list[int]:
+    """Fewer GPUs, in whole units, that have more powers of two among their divisors; the most first.
+
+    Args:
+        gpus: GPUs that there are [1].
+        unit: GPUs of a node or rack [1].
+        idle: share of them that may be left over [1].
+
+    >>> rounder(25_000, 8, 0.02), rounder(1024, 8, 0.02)
+    ([24992, 24960, 24832, 24576], [])
+    """
+    units = gpus // unit
+    counts = {(units >> powers << powers) * unit for powers in range(units.bit_length())}
+    return sorted((count for count in counts if (1 - idle) * gpus <= count < gpus), reverse=True)
+
+
 def _round(setup: JobSetup) -> int:
     """What the batch had best be a multiple of: every rank of a pipeline has a micro-batch of its own [1]."""
     fixed, gpus = setup.fixed, setup.cluster.gpus

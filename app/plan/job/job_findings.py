@@ -38,6 +38,7 @@ def findings(
         return
     yield from _far_from_usual(setup)
     yield from _fits_badly(setup, search)
+    yield from _rounder_count(setup, search)
     need, capacity, budget = memory.total.typical, memory.capacity.typical, setup.budget
     if not memory.fits or chosen is None:
         least = float(np.fmax(search.smallest_memory, need))
@@ -212,9 +213,7 @@ def _other_count(setup: JobSetup, speed: float) -> Iterator[Finding]:
     gpus = next((units * unit for units in nearest if batch.suits(units * unit, size)), None)
     if gpus is None or gpus > 1_000_000:
         return
-    throughput = batch.throughput(
-        replace(setup, cluster=replace(cluster, gpus=gpus, nodes=-(-gpus // cluster.gpus_per_node)))
-    )
+    throughput = batch.throughput(replace(setup, cluster=cluster.with_gpus(gpus)))
     if not throughput / gpus > speed / cluster.gpus:
         return
     gain = f", and each trains {throughput / gpus * cluster.gpus / speed - 1:.0%} more tokens a second" if speed else ""
@@ -226,6 +225,30 @@ def _other_count(setup: JobSetup, speed: float) -> Iterator[Finding]:
         f"Use {gpus:,} GPUs.",
         {"gpus": gpus},
     )
+
+
+def _rounder_count(setup: JobSetup, search: parallelism_search.SearchResult) -> Iterator[Finding]:
+    """Where fewer GPUs, whose number has more divisors, train more together than all that there are."""
+    request, cluster, constants = setup.request, setup.cluster, setup.catalog.training["batch"]
+    speed = batch.pace(search, request.batch)
+    counts = batch.rounder(cluster.gpus, cluster.unit_gpus, constants["idle"].typical)
+    if request.model.global_batch is not None or setup.fixed.whole or not speed or not counts:
+        return
+    usual = setup.with_batch(usual_batch(request.model, setup.catalog))
+    fewer = [replace(usual, cluster=cluster.with_gpus(gpus)) for gpus in counts]
+    paces = [batch.pace(found, job.request.batch) for job, found in batch.settled(fewer, quickest=1)]
+    best = max(range(len(counts)), key=paces.__getitem__)
+    gain, idle = paces[best] / speed - 1, cluster.gpus - counts[best]
+    if gain >= constants["worthwhile"].typical:
+        yield Finding(
+            "warning",
+            "fewer-gpus-are-quicker",
+            f"{cluster.gpus:,} GPUs divide badly among replicas and stages: {counts[best]:,} of them train {gain:.0%} "
+            "more tokens a second.",
+            ("gpus",),
+            f"Use {counts[best]:,} GPUs; the other {idle:,} can stand by as spares.",
+            {"gpus": counts[best]},
+        )
 
 
 def _far_from_usual(setup: JobSetup) -> Iterator[Finding]:
