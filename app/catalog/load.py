@@ -81,6 +81,8 @@ class Catalog:
     serving: Constants
     operations: Constants
     files: Files = field(repr=False)
+    ranges: bool = True
+    """Whether estimates have draws beside their typical values."""
 
     def kind(self, name: str) -> Mapping[str, Any]:
         """The entries of one kind, as listed in ``KINDS``."""
@@ -115,7 +117,7 @@ class Catalog:
                 group: {name: value.typical_only() for name, value in table.items()}
                 for group, table in self.kind(kind).items()
             }
-        return replace(self, **parts)
+        return replace(self, **parts, ranges=False)
 
 
 def _typical_entry(entry: BaseModel) -> BaseModel:
@@ -135,7 +137,7 @@ def load_catalog(folder: Path | None = None) -> Catalog:
 def _build(files: Files) -> Catalog:
     """The catalogue of these files. Files read once more unchanged give the same catalogue, which caches know."""
     tables = {kind: _merge(files.tables(kind), files.tables(kind, overriding=True)) for kind in KINDS}
-    parts: dict[str, dict[str, Any]] = {"sources": _entries("sources", Source, tables["sources"], files, keyed=False)}
+    parts: dict[str, Any] = {"sources": _entries("sources", Source, tables["sources"], files, keyed=False)}
     for kind, model in ENTRIES.items():
         parts[kind] = _entries(kind, model, tables[kind], files)
     parts["platforms"] = _with_their_gpus(parts["platforms"], parts["gpus"])

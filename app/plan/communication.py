@@ -189,7 +189,7 @@ def _machine(fabric: Communication, system: CollectiveSystem, gpus: Floats, samp
     factors, site = fabric.site_factors, fabric.site
     built = machine(system, gpus / system.gpus_per_node, fabric.undoubted(sampling), fabric.catalog)
     if factors:
-        built = at_site(built, factors, Sampling(drawn=sampling.drawn))
+        built = at_site(built, factors, Sampling(drawn=sampling.drawn and fabric.catalog.ranges))
     if fabric.request.measured_efficiency is not None and not fabric.ideal:
         built = _as_measured(built, fabric.request.measured_efficiency)
     if site.rails_apart:

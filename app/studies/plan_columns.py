@@ -452,16 +452,14 @@ class PlanColumns:
         progress, overhead = shares[group].T
         tokens = self._numbers(rows, "training_tokens", [each.scenario.training_tokens for each in asked], which)
         steps = tokens / jobs.tokens
-        productive = np.where(jobs.runs, steps * jobs.step_time, np.nan)
-        run = np.where(jobs.runs, time_to_train(steps, jobs.step_time, progress), np.nan)
-        buildable = ~np.array([each.site.network.unbuildable for each in asked])[which]
+        ends = jobs.runs & ~np.array([each.site.network.unbuildable for each in asked])[which]
+        whole = np.where(ends, time_to_train(steps, jobs.step_time, progress), np.nan)
         stalled = next(no_progress(0.0)).message
-        whole = np.where(buildable, run, np.nan)
         results = {
             "training.step_time": jobs.step_time,
             "training.time_to_train": whole,
-            "training.productive_time": productive,
-            "training.campaign_time": np.asarray(campaign_time(run, overhead)),
+            "training.productive_time": np.where(ends, steps * jobs.step_time, np.nan),
+            "training.campaign_time": np.asarray(campaign_time(whole, overhead)),
             "training.mfu": jobs.mfu,
             "training.tokens_per_second": jobs.tokens / jobs.step_time,
             "memory.total": jobs.memory,

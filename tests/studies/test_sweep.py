@@ -198,12 +198,25 @@ def test_a_row_without_a_network_has_no_time_of_the_run() -> None:
     # two tiers of tapered units of four nodes do not join 1,024 nodes; a step says how the GPUs would do
     asked = {"gpu": "b300-sxm", "model": "deepseek-v3", "nodes_per_unit": 4, "nics_per_node": 1, "oversubscription": 2}
     asked |= {"tiers": 2, "scale_out": "tcp-100"}
-    large = next(sweep(Grid(base=asked, grid={"gpus": [8192]}), load_catalog()))
+    times = ("training.time_to_train", "training.productive_time", "training.campaign_time")
+    money = ("costs.per_run", "costs.rental")
+    large = next(
+        sweep(Grid(base=asked, grid={"gpus": [8192]}, results=["training.step_time", *times, *money]), load_catalog())
+    )
     alone = evaluate(Scenario(**asked, gpus=8192), load_catalog())
-    assert alone.training.time_to_train is None
+    assert [value_of(alone, name) for name in times] == [None] * 3
     assert alone.training.step_time is not None
     assert large["training.step_time"] == pytest.approx(alone.training.step_time.typical)
-    assert [large[name] for name in ("training.time_to_train", "costs.per_run", "costs.rental")] == [None] * 3
+    assert [large[name] for name in (*times, *money)] == [None] * 5
+
+
+@pytest.mark.parametrize(("workload", "result"), [("training", "all_reduce.time"), ("serving", "serving.tpot")])
+def test_a_calibrated_cluster_can_be_swept(workload: str, result: str) -> None:
+    base = {"workload": workload, "calibration": "1.4~0.05,0.97~0.01,1.1~0.12"}
+    row = next(sweep(Grid(base=base, grid={"gpus": [64]}, results=[result]), load_catalog()))
+    alone = value_of(evaluate(Scenario.model_validate({**base, "gpus": 64}), load_catalog()), result)
+    assert row["error"] == ""
+    assert row[result] == pytest.approx(alone.typical)
 
 
 GIVEN = {

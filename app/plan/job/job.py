@@ -69,8 +69,7 @@ class Job:
 
     def unfinished(self) -> "Job":
         """The same job on a cluster that cannot be built: it takes no time that could be said."""
-        never = Draws(np.full_like(self.training.time_to_train.values, np.nan))
-        return but(self, training=but(self.training, time_to_train=never))
+        return but(self, training=_never_done(self.training))
 
     @property
     def shape_fields(self) -> dict[str, Any]:
@@ -83,6 +82,12 @@ class Job:
         of_job = findings(self.setup, self.search, self.chosen, self.memory)
         lost = interrupted(self.setup, self.checkpoints) if self.runs else ()
         return (*of_job, *lost, *no_progress(self.training.availability))
+
+
+def _never_done(training: Training[Draws]) -> Training[Draws]:
+    """What a step takes, and no time of a run."""
+    never = Draws(np.full_like(training.time_to_train.values, np.nan))
+    return but(training, time_to_train=never, productive_time=never, campaign_time=never)
 
 
 WAYS = 200
@@ -111,8 +116,7 @@ def plan_job(
     checkpoints = checkpointing(parameters, cluster, request.operation, catalog)
     training = _training(setup, drawn, chosen, timing, error, checkpoints)
     if not memory.fits:
-        never = Draws(np.full(timing.time[0].shape, np.nan))
-        training = but(training, time_to_train=never, productive_time=never, campaign_time=never)
+        training = _never_done(training)
     return Job(
         setup=setup,
         search=search,
