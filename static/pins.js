@@ -12,7 +12,7 @@ const bar = document.getElementById("pins");
 const narrow = matchMedia("(max-width: 40rem)");
 let replacing = false;
 
-export const pins = () => readList(KEY, "pins");
+export const pins = () => readList(KEY, "pins").filter(Boolean);
 export const baseline = () => pins()[0];
 
 // The plan that a page shows, as one can keep it; none where it shows none.
@@ -125,7 +125,14 @@ export function pin() {
 }
 
 function replace(place) {
-  keep(pins().with(place, planOf(document)), `${LETTERS[place]} is now this plan.`);
+  const plan = planOf(document);
+  if (plan) {
+    keep(pins().with(place, plan), `${LETTERS[place]} is now this plan.`);
+    return;
+  }
+  replacing = false;
+  announce("There is no plan to pin: mend what is wrong in the form first.");
+  showPins();
 }
 
 function unpin(place) {

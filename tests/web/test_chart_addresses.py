@@ -1,16 +1,25 @@
 """Charts by address: picture, numbers and specification of one plan."""
 
+import asyncio
 import csv
 import io
 import re
+from collections.abc import Callable
 from html import unescape
 from xml.etree import ElementTree
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.testclient import TestClient
 
+from app.catalog.load import Catalog
 from app.report.charts import named_charts, png, svg
+from app.studies.sizing import Question
+from app.web.answers import SizeAnswer, size_answer
 from app.web.application import create_app
+from app.web.heavy_queue import Stopped
+from app.web.pages import asked_charts, charts
 from app.web.settings import Settings
 
 
@@ -163,3 +172,24 @@ def test_the_code_to_embed_a_chart_stands_beside_it_where_others_may_show_it(cli
 
 def test_a_wrong_field_is_named(client: TestClient) -> None:
     assert client.get("/chart/capital.svg?gpus=many").json()["errors"][0]["pointer"] == "#/gpus"
+
+
+def test_a_chart_that_waited_for_its_turn_has_the_rest_of_the_time(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+
+    async def later(request: Request, work: Callable[[Stopped], Response], *, heavy: bool) -> Response:
+        assert heavy
+        await asyncio.sleep(0.5)
+        return work(lambda: False)
+
+    def tried(question: Question, catalog: Catalog, seconds: float, stopped: Stopped) -> SizeAnswer:
+        given.append(seconds)
+        return size_answer(question, catalog, seconds, stopped)
+
+    monkeypatch.setattr(charts, "compute", later)
+    monkeypatch.setattr(asked_charts, "size_answer", tried)
+    assert client.get("/chart/sizing.svg?gpu=h100-sxm&gpus=64").status_code == 200
+    limit = client.app.state.settings.time_limit  # type: ignore[attr-defined]
+    assert given[0] < 0.8 * (limit - 0.4)

@@ -162,6 +162,17 @@ def test_the_first_screen_shows_what_is_bought_as_shares_of_the_capital(client: 
         assert show(price, "USD") in page.text()
 
 
+def test_parts_of_the_capital_beyond_five_are_drawn_as_one(client: TestClient) -> None:
+    asked = "spare_nodes=8&storage_network=true&management_network=true&storage_capacity=5+PB"
+    page, costs = get(client, f"/?{asked}"), client.get(f"/api/v1/plan?{asked}").json()["costs"]
+    bars = [rect for rect in page.all("rect") if rect.get("class", "").startswith("fill-money-") and "y" in rect]
+    shares = sorted(line["cost"]["typical"] / costs["capital"]["typical"] for line in costs["capital_parts"])
+    assert len(shares) > len(bars) == 5
+    widths = [float(bar["width"]) / 1000 for bar in bars]
+    assert sorted(widths[:4], reverse=True) == pytest.approx(shares[:-5:-1], abs=1e-4)
+    assert widths[4] == pytest.approx(sum(shares[:-4]), abs=1e-4)
+
+
 def test_an_explanation_shows_the_formula_with_this_plans_numbers(client: TestClient) -> None:
     page = get(client, "/how/fabric.cost_per_host_port?gpus=512")
     assert any(page.all("math"))

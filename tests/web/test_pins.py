@@ -75,6 +75,19 @@ def test_a_fifth_pin_asks_which_to_replace(planner: Page, server: str) -> None:
     expect(planner.locator("#pins li").nth(2)).to_contain_text("2,048 × H100")
 
 
+def test_a_plan_with_an_error_replaces_no_pin(planner: Page, server: str) -> None:
+    for gpus in (256, 512, 1024, 2048, 4096):
+        planner.goto(f"{server}/?gpus={gpus}")
+        pin(planner)
+    planner.get_by_label("GPUs", exact=True).fill("12 bananas")
+    planner.get_by_label("GPUs", exact=True).press("Enter")
+    expect(planner.locator("#errors")).to_be_visible()
+    bar = planner.get_by_role("complementary", name="Pinned plans")
+    bar.get_by_role("button", name="Replace B").click()
+    planner.goto(f"{server}/")
+    expect(bar.get_by_role("link", name="512 × H100")).to_be_visible()
+
+
 @pytest.mark.parametrize("width", [1440, 390])
 def test_the_bar_covers_nothing_that_has_the_focus(page: Page, server: str, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 844})

@@ -1,7 +1,6 @@
 """Charts of other questions than a plan."""
 
 from collections.abc import Callable, Mapping, Sequence
-from time import monotonic
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -127,7 +126,7 @@ def _use(request: Request, _stopped: Stopped) -> Asked:
 def _sizing(request: Request, stopped: Stopped) -> Asked:
     catalog: Catalog = request.app.state.catalog
     question = _question(request, Question, CANDIDATES)
-    seconds = share_of(monotonic() + request.app.state.settings.time_limit)
+    seconds = share_of(request.state.until)
     answer = size_answer(question, catalog, seconds, stopped)
     figure = curve_charts.pareto(
         answer, catalog, answer.deadline, question.budget, answer.chances, question.budget_kind
@@ -140,7 +139,7 @@ def _sizing(request: Request, stopped: Stopped) -> Asked:
 def _cloud(request: Request, stopped: Stopped) -> Asked:
     catalog: Catalog = request.app.state.catalog
     question = _question(request, CloudQuestion, CANDIDATES)
-    seconds = share_of(monotonic() + request.app.state.settings.time_limit)
+    seconds = share_of(request.state.until)
     whole = whole_catalog(question, catalog, seconds, stopped)
     figure = curve_charts.cloud(whole, catalog, question.deadline, question.budget)
     asked = _asked(request, "/explore", Chart(figure, tables.listing(declared(Cloud)["spots"], Spot, whole.spots)))

@@ -1,6 +1,7 @@
 """Charts by address: the picture, as drawing or as dots, its numbers and its specification."""
 
 from collections.abc import Callable
+from time import monotonic
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
@@ -77,6 +78,7 @@ async def chart(request: Request) -> Response:
     if name not in NAMES:
         names = ", ".join(NAMES)
         raise ProblemError(404, f"There is no chart of that name. There are {names}.")
+    request.state.until = monotonic() + request.app.state.settings.time_limit
     question, dots = _dots(request) if ending == "png" else (request, Dots())
 
     def reply_with(body: bytes, tag: str | None = None) -> Response:

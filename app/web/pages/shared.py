@@ -76,11 +76,15 @@ def slices(answer: Plan, longest: float | None = None) -> Iterator[Slice]:
 
 
 def money_slices(answer: Plan) -> Iterator[Slice]:
-    """What is bought, part by part, at typical prices, the shades of money from dark to light."""
-    priced = [(line.name, line.cost.typical) for line in answer.costs.capital_parts if line.cost]
-    whole, start = sum(price for _, price in priced), 0.0
-    for shade, (key, price) in enumerate(priced[:SHADES], 1):
-        name, share = capitalize_first(in_words(key, "part")), price / whole
+    """What is bought, part by part, at typical prices, the shades of money from dark to light; the least as one."""
+    parts = answer.costs.capital_parts
+    priced = {capitalize_first(in_words(line.name, "part")): line.cost.typical for line in parts if line.cost}
+    if len(priced) > SHADES:
+        least = sorted(priced, key=priced.__getitem__)[: len(priced) - SHADES + 1]
+        priced["Others"] = sum(priced.pop(name) for name in least)
+    whole, start = sum(priced.values()), 0.0
+    for shade, (name, price) in enumerate(priced.items(), 1):
+        share = price / whole
         yield Slice(name, f"money-{shade}", share, round(start, 2), round(share * 1000, 2), show(price, "USD"))
         start += share * 1000
 
