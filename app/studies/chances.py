@@ -3,16 +3,18 @@
 A range belongs to a number, a chance to a limit: "58 days (53-64)" does not say whether 60 days are met.
 """
 
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Generic
 
 from app.catalog.load import Catalog
-from app.plan.band import Draws, Q, fold, nan_is_an_answer, record, result
+from app.plan.band import Band, Draws, Q, fold, nan_is_an_answer, record, result
 from app.studies.odds import SAFE, chance, joint_chance
 from app.studies.sizing import FIGURES, Answer, Candidate, Question, costs_by_kind, drawn_plan
 from app.units import parse
 
 MOST = 10
-"""Clusters whose chances are worked out: each is a plan with its ranges."""
+"""Clusters whose chances are worked out before the first safe one is looked for: each is a plan with its ranges."""
 ALIKE = 1.04
 """Clusters of the front whose costs are closer than so many times tell a reader the same."""
 WEEK = parse("7 days", "s")
@@ -88,15 +90,47 @@ class Chances:
 @nan_is_an_answer
 def chances(question: Question, answer: Answer, catalog: Catalog) -> Chances:
     """The chances of the clusters that a reader of this answer chooses among."""
-    likely = tuple(fold(_likely(question, candidate, catalog)) for candidate in _near(question, answer))
-    safe = [cluster for cluster in likely if cluster.least >= SAFE]
-    if not answer.deadline:
-        safe.sort(key=lambda cluster: cluster.time_to_train.typical)
-    return Chances(likely, safe[0] if safe else None, _sooner(answer))
+    near, wanted = _near(question, answer), attrgetter("cost" if answer.deadline else "time_to_train")
+
+    def likely(candidate: Candidate) -> Likely[Band | None]:
+        folded: Likely[Band | None] = fold(_likely(question, candidate, catalog))
+        return folded
+
+    known = {candidate.query: likely(candidate) for candidate in near}
+    offered = {candidate.query: candidate for candidate in (*near, *answer.front)}
+    in_order = sorted(offered.values(), key=wanted)
+    known |= _first_safe(in_order, known, likely)
+    safe = next((known[one.query] for one in in_order if one.query in known and known[one.query].least >= SAFE), None)
+    cheapest_first = sorted(known, key=lambda query: offered[query].cost)
+    return Chances(tuple(known[query] for query in cheapest_first), safe, _sooner(answer))
+
+
+def _first_safe(
+    in_order: Sequence[Candidate],
+    known: Mapping[str, Likely[Band | None]],
+    likely: Callable[[Candidate], Likely[Band | None]],
+) -> dict[str, Likely[Band | None]]:
+    """The first of some clusters that keeps its limits safely, by its query, where it is not known yet.
+
+    From the cheapest to the soonest, or back, the chance of what is lacking rises: it is looked for by halves, between
+    the last known cluster that is not safe and the first that is.
+    """
+    places = [place for place, candidate in enumerate(in_order) if candidate.query in known]
+    safe = next((place for place in places if known[in_order[place].query].least >= SAFE), 0)
+    unsafe = max((place for place in places if place < safe), default=safe)
+    found: dict[str, Likely[Band | None]] = {}
+    while safe - unsafe > 1:
+        middle = (safe + unsafe) // 2
+        cluster = likely(in_order[middle])
+        if cluster.least >= SAFE:
+            safe, found = middle, {in_order[middle].query: cluster}
+        else:
+            unsafe = middle
+    return found
 
 
 def _near(question: Question, answer: Answer) -> list[Candidate]:
-    """The clusters that are named, and of the front those nearest to the limits; cheapest first."""
+    """The clusters that are named, and of the front those nearest to the limits."""
     named = [answer.cheapest, answer.fastest, answer.best_value, *answer.ties, *answer.nearest_misses]
     kept = {candidate.query: candidate for candidate in named if candidate}
     for candidate in sorted(answer.front, key=lambda candidate: _distance(question, candidate)):
@@ -104,7 +138,7 @@ def _near(question: Question, answer: Answer) -> list[Candidate]:
             break
         if all(max(candidate.cost, other.cost) > ALIKE * min(candidate.cost, other.cost) for other in kept.values()):
             kept[candidate.query] = candidate
-    return sorted(kept.values(), key=lambda candidate: candidate.cost)
+    return list(kept.values())
 
 
 def _distance(question: Question, candidate: Candidate) -> float:
