@@ -41,6 +41,8 @@ from app.studies.network_costs import CostQuestion, CostStudy, cost_study
 from app.studies.own_sweep import CalibrateQuestion, OwnSweep, own_sweep
 from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, size_serving
 from app.studies.sizing import Answer, Question, size
+from app.studies.whole_catalog import sold
+from app.units import show
 from app.validation import collective_runs, design_counts, ledger, serving_runs, training_runs, whole_clusters
 from app.validation.nearest_points import nearest_points
 from app.web import form
@@ -507,6 +509,23 @@ def _calibrated_for_all(question: Question) -> list[Finding]:
     return [Finding("warning", "calibrated-elsewhere", text, ("calibration", "gpu", "scale_out"), advice)]
 
 
+def _priced_for_all(question: Question) -> list[Finding]:
+    """That a price of one's own is taken for the nodes of every candidate."""
+    if question.price_node is None or len(question.gpu) == 1:
+        return []
+    text = f"{show(question.price_node, 'USD')} was taken as the price of a node of each candidate, whatever its GPUs."
+    return [Finding("warning", "one-price-for-all", text, ("price_node", "gpu"), "Name the GPU that it is of alone.")]
+
+
+def _few_tried(question: Question, catalog: Catalog) -> list[Finding]:
+    """That others than the usual candidates were not tried."""
+    if question.gpu != Question.model_fields["gpu"].default:
+        return []
+    names = [catalog.gpus[gpu].name for gpu in question.gpu]
+    text = f"Tried were {', '.join(names[:-1])} and {names[-1]}, of {len(sold(catalog))} GPUs that are on sale."
+    return [Finding("note", "few-gpus-tried", text, ("gpu",), "Name others as candidates, or explore all.")]
+
+
 @nan_is_an_answer
 def size_answer(
     question: Question, catalog: Catalog, seconds: float, stopped: Callable[[], bool] = lambda: False
@@ -520,7 +539,7 @@ def size_answer(
         text = f"Cut off after {seconds:.3g} s: {answer.considered} clusters were tried, larger ones were not."
         findings.append(Finding("warning", "cut-off", text, ("gpu", "scale_out"), "Name fewer candidates."))
     findings += _unusual(question, catalog)
-    findings += _calibrated_for_all(question)
+    findings += (*_calibrated_for_all(question), *_priced_for_all(question), *_few_tried(question, catalog))
     return SizeAnswer(
         model_version=__version__,
         catalog_version=catalog.version,

@@ -177,6 +177,22 @@ def test_size_answers_the_inverse_question(client: TestClient) -> None:
     assert client.post(f"{API}/size", json=body).json() == answer
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({}, {"few-gpus-tried"}),
+        ({"gpu": ["h100-sxm", "gb200"]}, set()),
+        ({"gpu": ["h100-sxm", "gb200"], "price_node": "$220K"}, {"one-price-for-all"}),
+        ({"gpu": "h100-sxm", "price_node": "$220K"}, set()),
+    ],
+)
+def test_size_says_which_candidates_and_whose_price_it_took(
+    client: TestClient, asked: dict[str, Any], said: set[str]
+) -> None:
+    answer = get(client, "/size", gpus=512, model="llama-3-8b", **asked)
+    assert {finding["code"] for finding in answer["findings"]} & {"few-gpus-tried", "one-price-for-all"} == said
+
+
 GRID = {"grid": {"gpus": [256, 512], "scale_out": ["infiniband-ndr", "roce-400"], "model": ["llama-3-8b"]}}
 
 
