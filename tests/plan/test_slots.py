@@ -94,3 +94,14 @@ def test_a_second_tier_of_nvlink_switches_is_bought():
     assert (lines["scale-up switch chip"], lines["scale-up module"]) == (576, 16)
     assert "second scale-up tier" not in {line.name for line in one.costs.capital_parts}
     assert "in the capital" in said(gpu="gb200", gpus=1152, scale_up_domain=144)["scale-up-tiers"]
+
+
+def test_a_domain_that_a_platform_does_not_have_is_not_free() -> None:
+    assert "domain-beyond-platform" in said(gpu="b200-sxm", gpus=576, scale_up_domain=72)
+    assert "domain-beyond-platform" in said(gpu="h100-sxm", gpus=512, scale_up_domain=256)
+    for fitting in ({}, {"scale_up_domain": 8}, {"gpu": "gb200", "gpus": 576}, {"gpu": "h100-pcie", "gpus": 64}):
+        assert "domain-beyond-platform" not in said(**fitting)
+    # a second tier of a rack's switches has a finding, and a price, of its own
+    of_racks = said(gpu="gb200", gpus=576, scale_up_domain=144)
+    assert "scale-up-tiers" in of_racks
+    assert "domain-beyond-platform" not in of_racks
