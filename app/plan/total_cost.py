@@ -532,10 +532,27 @@ def _racks(owned: Ownership) -> Racks:
     return Racks(compute + switches, compute, by_height, by_power, switches)
 
 
+WIDE = 2.0
+"""Times its typical price up to which a node may cost, from which on a planner is told to ask."""
+
+
+def price_in_doubt(platform: Platform, price: Estimate | None) -> Iterator[Finding]:
+    """That a node may cost a multiple of what is taken for it [USD], and what that rests on."""
+    if price and price.high and price.high >= WIDE * price.typical:
+        yield Finding(
+            "warning",
+            "price-in-doubt",
+            f"A node of {platform.name.split(',')[0]} is taken to cost {units.show(price.typical, 'USD')}, and may "
+            f"cost up to {units.show(price.high, 'USD')}. {price.note}".strip(),
+            ("price_node",),
+            "Type the price you were quoted for a node.",
+        )
+
+
 def _findings(owned: Ownership) -> list[Finding]:
     """What is left open, and why."""
     cluster, rates, prices = owned.cluster, owned.rates, owned.prices
-    findings = []
+    findings = [*price_in_doubt(cluster.platform, rates.node)]
     if rates.node is None:
         findings.append(
             Finding(

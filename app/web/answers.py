@@ -1,6 +1,6 @@
 """Answers that are one part of a plan, or several plans: each with the envelope that every answer carries."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -29,10 +29,12 @@ from app.plan.cluster import look_up
 from app.plan.evaluate import LONG_PARTS, evaluate, evaluate_all_reduce, evaluate_network
 from app.plan.findings import by_severity, of_question
 from app.plan.network import network_of
+from app.plan.prices import PriceList
 from app.plan.result import AllReduce, Cluster, Fabric, Finding, Plan
-from app.plan.scenario import Scenario
+from app.plan.scenario import PriceRequest, Scenario
 from app.plan.serving.serving_request import ServingQuestion
 from app.plan.serving_result import Serving
+from app.plan.total_cost import price_in_doubt
 from app.plan.unusual_values import unusual_values
 from app.report.charts import accuracy_charts
 from app.studies.chances import Chances, chances
@@ -517,6 +519,15 @@ def _priced_for_all(question: Question) -> list[Finding]:
     return [Finding("warning", "one-price-for-all", text, ("price_node", "gpu"), "Name the GPU that it is of alone.")]
 
 
+def _doubted(question: Question, answer: Answer, catalog: Catalog) -> Iterator[Finding]:
+    """Where the price of what is named may be a multiple of what was taken."""
+    named = (answer.cheapest, answer.fastest, answer.best_value, *answer.ties, *answer.nearest_misses)
+    prices = PriceList.of(question.part(PriceRequest), catalog)
+    for gpu in dict.fromkeys(candidate.gpu for candidate in named if candidate):
+        platform = catalog.platforms[catalog.gpus[gpu].platform]
+        yield from price_in_doubt(platform, prices.node(platform, platform.gpus_per_node))
+
+
 def _few_tried(question: Question, catalog: Catalog) -> list[Finding]:
     """That others than the usual candidates were not tried."""
     if question.gpu != Question.model_fields["gpu"].default:
@@ -540,6 +551,7 @@ def size_answer(
         findings.append(Finding("warning", "cut-off", text, ("gpu", "scale_out"), "Name fewer candidates."))
     findings += _unusual(question, catalog)
     findings += (*_calibrated_for_all(question), *_priced_for_all(question), *_few_tried(question, catalog))
+    findings += _doubted(question, answer, catalog)
     return SizeAnswer(
         model_version=__version__,
         catalog_version=catalog.version,

@@ -26,6 +26,7 @@ from app.studies.network_costs import CostQuestion
 from app.studies.own_sweep import CalibrateQuestion
 from app.studies.serving_sizing import ServeSizeQuestion
 from app.studies.sizing import Question
+from app.units import show
 from app.web import api, field_examples, openapi
 from app.web import settings as web_settings
 from app.web.application import create_app
@@ -191,6 +192,19 @@ def test_size_says_which_candidates_and_whose_price_it_took(
 ) -> None:
     answer = get(client, "/size", gpus=512, model="llama-3-8b", **asked)
     assert {finding["code"] for finding in answer["findings"]} & {"few-gpus-tried", "one-price-for-all"} == said
+
+
+@pytest.mark.parametrize(("gpu", "doubted"), [("gh200", True), ("h100-sxm", False)])
+def test_a_price_that_may_be_a_multiple_is_said_with_plan_and_sizing(
+    client: TestClient, gpu: str, doubted: bool
+) -> None:
+    asked = {"gpu": gpu, "model": "llama-3-8b"}
+    for answer in (get(client, "/plan", gpus=256, **asked), get(client, "/size", gpus=512, **asked)):
+        said = [finding["message"] for finding in answer["findings"] if finding["code"] == "price-in-doubt"]
+        assert bool(said) is doubted
+        assert all(show(36e3, "USD") in text and show(150e3, "USD") in text for text in said)
+    typed = get(client, "/plan", gpus=256, **asked, price_node="$150K")
+    assert "price-in-doubt" not in {finding["code"] for finding in typed["findings"]}
 
 
 GRID = {"grid": {"gpus": [256, 512], "scale_out": ["infiniband-ndr", "roce-400"], "model": ["llama-3-8b"]}}
