@@ -22,6 +22,7 @@ from app.plan.switches import SwitchPair, designed, splits
 from app.plan.unusual_values import unusual_values
 
 SEVERITIES = ("error", "warning", "note")
+GIGABIT = units.parse("1 Gb/s", "B/s")
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -34,6 +35,7 @@ def of_question(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Itera
     """What does not fit together, what is not on sale yet, what is far from usual, what a link was made with."""
     yield from _nodes(cluster)
     yield from of_links(cluster, scenario)
+    yield from _slower_network(cluster, catalog)
     yield from _status(cluster)
     yield from _shape(scenario, catalog)
     yield from unusual_values(cluster, scenario, catalog)
@@ -61,6 +63,24 @@ def _calibrated(scenario: Scenario) -> Iterator[Finding]:
         text = f"Transfers are calibrated to your cluster: {spoken}."
         advice = "Clear the calibration to see what such parts usually deliver."
         yield Finding("note", "calibrated", text, ("calibration",), advice, {"calibration": ""})
+
+
+def _slower_network(cluster: Cluster, catalog: Catalog) -> Iterator[Finding]:
+    """Where a server's own network cards carry more than the network that is planned."""
+    own, planned = cluster.platform.nic_rate, cluster.scale_out
+    if cluster.nodes == 1 or cluster.nics_per_node == 0 or not own.typical > planned.port_rate.typical:
+        return
+    alike = (other for other in catalog.scale_out.values() if other.family == planned.family)
+    faster = next((other for other in alike if other.port_rate.typical == own.typical), None)
+    yield Finding(
+        "note",
+        "slower-than-its-cards",
+        f"The network cards of {cluster.platform.name.split(',')[0]} carry {own.typical / GIGABIT:,.0f} Gb/s each; "
+        f"{planned.name} carries {planned.port_rate.typical / GIGABIT:,.0f} Gb/s.",
+        ("scale_out", "platform"),
+        f"Consider {faster.name}." if faster else "Consider a faster network.",
+        {"scale_out": faster.key} if faster else {},
+    )
 
 
 def _nodes(cluster: Cluster) -> Iterator[Finding]:

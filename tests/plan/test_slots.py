@@ -105,3 +105,14 @@ def test_a_domain_that_a_platform_does_not_have_is_not_free() -> None:
     of_racks = said(gpu="gb200", gpus=576, scale_up_domain=144)
     assert "scale-up-tiers" in of_racks
     assert "domain-beyond-platform" not in of_racks
+
+
+def test_a_network_slower_than_the_servers_own_cards_is_said_with_one_as_quick():
+    text = said(gpu="b300-sxm", gpus=64)["slower-than-its-cards"]
+    assert "800 Gb/s each" in text
+    assert "400 Gb/s." in text
+    for fitting in ({}, {"gpu": "b300-sxm", "scale_out": "infiniband-xdr"}, {"gpu": "b300-sxm", "gpus": 8}):
+        assert "slower-than-its-cards" not in said(**{"gpus": 64, **fitting})
+    plan = evaluate(Scenario(gpu="b300-sxm", gpus=64, scale_out="roce-400"), CATALOG)
+    (finding,) = [one for one in plan.findings if one.code == "slower-than-its-cards"]
+    assert finding.changes == {"scale_out": "roce-800"}
