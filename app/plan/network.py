@@ -3,7 +3,7 @@
 The planner's switch and tiers are used where given; otherwise the cheapest switch of the generation that works.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import isfinite
@@ -312,9 +312,7 @@ def design_network(cluster: Cluster, request: NetworkRequest, prices: PriceList)
     Kept: it takes 0.7 ms, and every job and price of a run on one cluster shares it.
     """
     choices = candidates(cluster, request, prices.catalog)
-    wanted = choose(choices, cluster, request, prices) if choices and _needed(cluster) else None
-    if wanted and cluster.request.spare_nodes:
-        wanted = _as_with_spares(choices, cluster, request, prices) or wanted
+    wanted = choose_with_spares(choices, [cluster], request, prices)[0] if choices and _needed(cluster) else None
     built = None
     if wanted and not findings.refused(wanted.design, cluster, request, prices.catalog):
         built = build(cluster, request, prices, wanted)
@@ -334,20 +332,34 @@ def _with_spares(cluster: Cluster) -> Cluster:
     return replace(cluster, nodes=cluster.nodes + cluster.request.spare_nodes)
 
 
-def _as_with_spares(
-    choices: tuple[SwitchPair, ...], cluster: Cluster, request: NetworkRequest, prices: PriceList
-) -> Chosen | None:
-    """What is built for the nodes that train of the switches, tiers and units of the network that has ports for the
-    spare nodes too; ``None`` where that cannot be built.
+def choose_with_spares(
+    choices: tuple[SwitchPair, ...], clusters: Sequence[Cluster], request: NetworkRequest, prices: PriceList
+) -> list[Chosen]:
+    """What is built for the nodes that train in each of some clusters, of the switches, tiers and units of the network
+    that has ports for the spare nodes too; without those where no such network can be built.
     """
-    larger = _with_spares(cluster)
-    choice, design, _ = choose(choices, larger, request, prices)
-    if findings.refused(design, larger, request, prices.catalog):
-        return None
+    chosen = choose_all(((choices, cluster, request) for cluster in clusters), prices)
+    spared = [place for place, cluster in enumerate(clusters) if cluster.request.spare_nodes]
+    larger = [_with_spares(clusters[place]) for place in spared]
+    same = {
+        place: _as_designed(choice, design, clusters[place], request)
+        for place, cluster, (choice, design, _) in zip(
+            spared, larger, choose_all(((choices, cluster, request) for cluster in larger), prices), strict=True
+        )
+        if not findings.refused(design, cluster, request, prices.catalog)
+    }
+    for (place, asked), wanted in zip(same.items(), choose_all(same.values(), prices), strict=True):
+        if not findings.refused(wanted.design, *asked[1:], prices.catalog):
+            chosen[place] = wanted
+    return chosen
+
+
+def _as_designed(
+    choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: NetworkRequest
+) -> tuple[tuple[SwitchPair, ...], Cluster, NetworkRequest]:
+    """What asks for the fabric of a cluster of the switches, tiers and units of a design."""
     units = {"nodes_per_unit": int(design.unit_nodes)} if request.topology in BY_RAIL else {}
-    same = request.model_copy(update={"tiers": int(design.tiers), **units})
-    wanted = choose((choice,), cluster, same, prices)
-    return None if findings.refused(wanted.design, cluster, same, prices.catalog) else wanted
+    return (choice,), cluster, request.model_copy(update={"tiers": int(design.tiers), **units})
 
 
 def _findings(network: Network) -> Iterator[Finding]:

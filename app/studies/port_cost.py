@@ -25,9 +25,10 @@ from app.plan.bill_of_materials import (
     price_of,
     spare_cost,
 )
-from app.plan.cheapest_design import choose_all, longest
+from app.plan.cheapest_design import longest
 from app.plan.cluster import Cluster, look_up
 from app.plan.findings import addresses
+from app.plan.network import choose_with_spares
 from app.plan.prices import PriceList
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario, another_network
 from app.plan.switches import Chosen, SwitchPair, candidates
@@ -146,6 +147,7 @@ def _curve(cluster: Cluster, request: NetworkRequest, prices: PriceList, gpus: S
         edges = np.unique(fabric.most_nodes[np.isfinite(fabric.most_nodes)]).astype(np.int64)
         full = _addresses_full(cluster, request, at // each, fabric)
         edges = np.append(edges, full)
+        edges = np.append(edges, edges - cluster.request.spare_nodes)
         edges = edges[(edges > 1) & (edges * each < LARGEST)]
         at = np.unique(np.concatenate([at, edges * each, (edges + 1) * each]))
         fabric, best = _chosen(cluster, request, prices, choices, -(-at // each), designs)
@@ -196,8 +198,8 @@ def _chosen(
 ) -> tuple[layouts.Design, NDArray[np.int64]]:
     """The design of every size, and which choice it is; ``designs`` keeps what was chosen for a number of nodes."""
     missing = [many for many in dict.fromkeys(nodes.tolist()) if many not in designs]
-    clusters = ((choices, replace(cluster, nodes=many), request) for many in missing)
-    designs |= zip(missing, choose_all(clusters, prices), strict=True)
+    clusters = [replace(cluster, nodes=many) for many in missing]
+    designs |= zip(missing, choose_with_spares(choices, clusters, request, prices), strict=True)
     chosen = [designs[many] for many in nodes.tolist()]
     best = np.array([choices.index(each.choice) for each in chosen])
     return _together(chosen), best

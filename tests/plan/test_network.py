@@ -338,11 +338,12 @@ def test_leaves_have_the_same_number_of_links_to_every_spine():
 # The curve over sizes
 
 
-def test_the_curve_passes_through_the_plan():
+@pytest.mark.parametrize(("gpus", "spare_nodes"), [(2048, 0), (1024, 4), (2048, 4), (64, 1), (48, 1), (40_000, 1000)])
+def test_the_curve_passes_through_the_plan(gpus: int, spare_nodes: int):
     for scale_out in ("infiniband-ndr", "infiniband-xdr", "roce-400"):
-        scenario = Scenario(scale_out=scale_out, gpus=2048, spares=0.02)
+        scenario = Scenario(scale_out=scale_out, gpus=gpus, spare_nodes=spare_nodes, spares=0.02)
         (curve,) = by_size(scenario, CATALOG, [scale_out])
-        place = curve.gpus.tolist().index(2048)
+        place = curve.gpus.tolist().index(gpus)
         network = network_of(scenario, CATALOG)
         fabric = fabric_of(network, ownership(network.cluster, network, network.prices).capital)
         assert np.allclose(curve.cost[place], network.cost, rtol=1e-12)
@@ -679,6 +680,9 @@ def test_the_curve_stands_at_whole_nodes_and_on_either_side_of_each_cliff():
     assert np.isnan(curve.cost[gpus.index(8)]).all()  # one node needs no network
     tiers = {size: curve.tiers[place] for place, size in enumerate(gpus)}
     assert (tiers[64], tiers[72], tiers[2048], tiers[2056]) == (1, 2, 2, 3)
+    (spared,) = by_size(Scenario(spare_nodes=4), CATALOG, ["infiniband-ndr"])
+    tiers = dict(zip(spared.gpus.tolist(), spared.tiers, strict=True))
+    assert (tiers[32], tiers[40], tiers[2016], tiers[2024]) == (1, 2, 2, 3)  # 32 GPUs less, whose ports the spares have
 
 
 @pytest.mark.parametrize("scale_out", ["infiniband-ndr", "infiniband-xdr", "roce-200", "roce-400", "infiniband-hdr"])
