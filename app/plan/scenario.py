@@ -960,6 +960,11 @@ def another_network(scale_out: str) -> dict[str, Any]:
     return {"scale_out": scale_out, "switch": None, "spine_switch": None}
 
 
+def on_network(scenario: Scenario, scale_out: str) -> Scenario:
+    """The scenario on a network: as it is where that is its own."""
+    return scenario if scale_out == scenario.scale_out else scenario.model_copy(update=another_network(scale_out))
+
+
 def group_of(model: type[Scenario]) -> dict[str, str]:
     """The group that each field belongs to."""
     return {name: str(field.json_schema_extra["group"]) for name, field in model.model_fields.items()}  # type: ignore[index]

@@ -14,7 +14,7 @@ from app.plan import communication
 from app.plan.all_reduce import NAMES, AlgorithmTime, AllReduceTimes, all_reduce_times
 from app.plan.band import interval
 from app.plan.cluster import Cluster, look_up
-from app.plan.scenario import Scenario, another_network
+from app.plan.scenario import Scenario, on_network
 from app.studies.curve import Curve, Mark, Series, short
 from app.units import percent, show
 
@@ -156,7 +156,7 @@ def networks(scenario: Scenario, catalog: Catalog) -> tuple[Scenario, ...]:
         others = [entry for entry in catalog.scale_out.values() if entry.family == family]
         if family not in by_family and others:
             by_family[family] = min(others, key=lambda entry: abs(np.log(entry.port_rate.typical / rate)))
-    return tuple(scenario.model_copy(update=another_network(entry.key)) for entry in by_family.values())
+    return tuple(on_network(scenario, entry.key) for entry in by_family.values())
 
 
 def all_reduce_by_network(

@@ -20,7 +20,7 @@ from app.plan.bill_of_materials import draws_or_nan
 from app.plan.cluster import Cluster, look_up
 from app.plan.network import Network, network_of
 from app.plan.prices import PriceList
-from app.plan.scenario import Count, PriceRequest, Scenario, Usual, about, another_network, check_keys
+from app.plan.scenario import Count, PriceRequest, Scenario, Usual, about, check_keys, on_network
 from app.plan.total_cost import ownership
 from app.studies import port_cost
 from app.studies.buy_or_rent import BuyOrRent, Terms, buy_or_rent, terms_in_force
@@ -268,8 +268,7 @@ def cost_study(question: CostQuestion, catalog: Catalog) -> CostStudy:
 
 def _networks(scenario: Scenario, keys: Sequence[str], catalog: Catalog) -> Iterator[NetworkCost[Draws]]:
     for key in keys:
-        planned = key == scenario.scale_out
-        variant = scenario if planned else scenario.model_copy(update=another_network(key))
+        variant = on_network(scenario, key)
         tokens = _per_million_tokens(variant, catalog)
         for edition in EDITIONS:
             apart = variant.model_copy(update={"price_book": edition, "nics_included": False})

@@ -30,7 +30,7 @@ from app.plan.cluster import Cluster, look_up
 from app.plan.findings import addresses
 from app.plan.network import choose_with_spares
 from app.plan.prices import PriceList
-from app.plan.scenario import NetworkRequest, PriceRequest, Scenario, another_network
+from app.plan.scenario import NetworkRequest, PriceRequest, Scenario, on_network
 from app.plan.switches import Chosen, SwitchPair, candidates
 from app.studies.curve import Curve, Mark, Series, short
 from app.units import show
@@ -126,8 +126,7 @@ def by_size(
     curves = []
     prices = PriceList.of(scenario.part(PriceRequest), catalog)
     for key in scale_outs or generations(scenario, catalog):
-        planned = key == scenario.scale_out
-        variant = scenario if planned else scenario.model_copy(update=another_network(key))
+        variant = on_network(scenario, key)
         curve = _curve(look_up(variant, catalog), variant.part(NetworkRequest), prices, gpus)
         if curve:
             curves.append(curve)

@@ -76,6 +76,15 @@ def test_networks_stand_side_by_side_in_the_order_physics_gives():
     assert ends["nvlink"] > ends["infiniband"] > ends["tcp"]
 
 
+@pytest.mark.parametrize("quantity", ["time", "bus_bandwidth"])
+def test_the_plans_own_network_stands_beside_others_with_its_own_switches(quantity: str):
+    leaves = {"switch": "sn5600", "scale_out": "roce-400", "load_balancing": "hashing", "oversubscription": 4}
+    scenario = Scenario(**leaves, gpus=2048)
+    wanted = evaluate(scenario, CATALOG).all_reduce
+    drawn = all_reduce_curves.all_reduce_by_network(scenario, CATALOG, wanted.message, quantity)
+    assert drawn.plan_point == (wanted.message, pytest.approx(getattr(wanted, quantity).typical, rel=1e-12))
+
+
 def test_one_gpu_has_curves_without_lines():
     alone = Scenario(gpus=1, model="llama-3-8b")
     assert all_reduce_curves.all_reduce_by_network(alone, CATALOG, 1e9).series == ()
@@ -210,7 +219,7 @@ def test_networks_beside_the_plans_own_have_the_nearest_rate_of_their_family():
     for scale_out in ("infiniband-ndr", "roce-200", "tcp-100", "efa-400"):
         scenario = Scenario(scale_out=scale_out, switch="qm9700" if scale_out == "infiniband-ndr" else None)
         own, *others = all_reduce_curves.networks(scenario, CATALOG)
-        assert own.scale_out == scale_out
+        assert own == scenario
         families = {CATALOG.scale_out[other.scale_out].family: other for other in (own, *others)}
         assert families.keys() >= {"infiniband", "roce", "tcp"}
         rate = CATALOG.scale_out[scale_out].port_rate.typical
@@ -218,7 +227,7 @@ def test_networks_beside_the_plans_own_have_the_nearest_rate_of_their_family():
             off = abs(np.log(CATALOG.scale_out[other.scale_out].port_rate.typical / rate))
             rates = [entry.port_rate.typical for entry in CATALOG.scale_out.values() if entry.family == family]
             assert off == min(abs(np.log(each / rate)) for each in rates)
-            assert other.switch is None
+        assert {other.switch for other in others} == {None}
 
 
 def test_the_fastest_network_is_named_with_how_much_faster_it_is_than_the_slowest():
