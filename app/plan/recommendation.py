@@ -16,7 +16,7 @@ from app.plan.job import job as training_job
 from app.plan.network import Network, choose_together, design_network
 from app.plan.prices import PriceList
 from app.plan.result import Parallelism, Recommendation
-from app.plan.scenario import NetworkRequest, Scenario
+from app.plan.scenario import NetworkRequest, Scenario, another_network
 from app.plan.total_cost import Ownership, TotalCost, ownership
 from app.units import percent
 
@@ -122,9 +122,8 @@ def _built(scale_out: str, planned: Network, fabric: Communication) -> tuple[Com
 def on_another(
     scale_out: str, cluster: Cluster, request: NetworkRequest, catalog: Catalog
 ) -> tuple[Cluster, NetworkRequest]:
-    """A cluster on another network, and what is asked of that: all but what the first one alone can have."""
-    blank = ("switch", "spine_switch", "tiers", "nodes_per_unit", "load_balancing")
-    other = request.model_copy(update={"scale_out": scale_out, **dict.fromkeys(blank)})
+    """A cluster on another network, and what is asked of that."""
+    other = request.model_copy(update=another_network(scale_out))
     return resolve(cluster.request, other, catalog), other
 
 

@@ -16,7 +16,7 @@ from app.plan.band import interval, record, result
 from app.plan.job.job import job_on
 from app.plan.network import network_of
 from app.plan.recommendation import TIE, Run, advised, counterpart, turning_points, typical
-from app.plan.scenario import Scenario, another_network
+from app.plan.scenario import Scenario, on_network
 from app.plan.total_cost import ownership
 from app.studies.curve import Curve, Mark, Series, short
 from app.units import percent
@@ -90,9 +90,8 @@ def pair(scenario: Scenario, catalog: Catalog) -> Pair | None:
 
 
 def _run(scenario: Scenario, key: str, catalog: Catalog) -> Run | None:
-    """The run on one network, which spreads flows its own way where the scenario is of another."""
-    planned = key == scenario.scale_out
-    variant = scenario if planned else scenario.model_copy(update=another_network(key) | {"load_balancing": None})
+    """The run on one network."""
+    variant = on_network(scenario, key)
     network = network_of(variant, catalog)
     if network.built is None or network.cluster.nodes < 2:
         return None

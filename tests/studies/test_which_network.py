@@ -6,6 +6,8 @@ import pytest
 from app import Scenario, evaluate
 from app.catalog.load import load_catalog
 from app.plan.recommendation import typical
+from app.studies.board_brief import BriefQuestion, brief
+from app.studies.network_costs import CostQuestion, cost_study
 from app.studies.which_network import break_even, pair, weighed
 
 CATALOG = load_catalog()
@@ -21,6 +23,33 @@ def test_each_network_is_what_a_plan_on_it_says(asked):
         plan = evaluate(Scenario(**{**JOB, **same, "scale_out": key}), CATALOG)
         assert run.time == pytest.approx(plan.training.time_to_train.typical, rel=1e-9)
         assert typical(run.owned.per_run(run.time)) == pytest.approx(plan.costs.per_run.typical, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"load_balancing": "hashing", "oversubscription": 4, "tensor_parallel": 8},
+        {"switch": "qm9700", "tiers": 3, "nodes_per_unit": 16, "gpus": 512, "tensor_parallel": 8},
+        {"scale_out": "roce-400", "switch": "sn5600", "nodes_per_unit": 8, "gpus": 512, "tensor_parallel": 8},
+    ],
+)
+def test_all_who_hold_a_plan_against_the_other_family_say_the_same_of_it(asked):
+    """Recommendation, situations, brief, rows of cost: none with switches, tiers, units or paths of the plan's own."""
+    plan = evaluate(Scenario(**asked), CATALOG)
+    said, own = plan.recommendation, plan.training.time_to_train.typical
+    situation = weighed(Scenario(**asked), CATALOG)[0]
+    to_ethernet = said.rival == "roce-400"
+    assert situation.slower == pytest.approx(said.slower if to_ethernet else 1 / (1 + said.slower) - 1, abs=1e-6)
+    alternative = brief(BriefQuestion(**asked), CATALOG).alternatives[0]
+    assert alternative.time.typical / own - 1 == pytest.approx(said.slower, abs=1e-6)
+    saved = plan.costs.capital.typical - alternative.capital.typical
+    assert situation.saved == pytest.approx(saved if to_ethernet else -saved)
+    tokens = {
+        row.network: row.per_million_tokens.typical
+        for row in cost_study(CostQuestion(**asked), CATALOG).networks
+        if row.per_million_tokens
+    }
+    assert tokens[said.rival] / tokens[plan.scenario["scale_out"]] - 1 == pytest.approx(said.dearer, abs=1e-6)
 
 
 def test_where_the_answer_turns_both_runs_cost_the_same():

@@ -411,6 +411,24 @@ def test_another_network_is_opened_with_the_batch_of_the_plan(client: TestClient
     assert all(f"global_batch={batch}" in address for address in rivals)
 
 
+def test_another_network_is_opened_without_the_paths_and_units_of_the_plans_own(client: TestClient) -> None:
+    """The plan beside its rival, as its recommendation says it."""
+    query = "load_balancing=hashing&oversubscription=4&tensor_parallel=8&nodes_per_unit=16&tiers=3"
+    said = client.get(f"/api/v1/plan?{query}").json()["recommendation"]
+    page = get(client, f"/?{query}")
+    rivals = [
+        attributes["href"] for tag, attributes in page.elements if "b.scale_out=roce-400" in attributes.get("href", "")
+    ]
+    own, rival = (
+        client.get("/api/v1/plan", params=fields).json()["training"]["time_to_train"]["typical"]
+        for fields in (
+            {name[2:]: value for name, value in parse_qsl(urlsplit(rivals[0]).query) if name[0] == letter}
+            for letter in "ab"
+        )
+    )
+    assert rival / own - 1 == pytest.approx(said["slower"], abs=1e-6)
+
+
 def test_a_comparison_puts_what_differs_first_with_its_cause(client: TestClient) -> None:
     page = get(client, "/compare?b.scale_out=roce-400&c.scale_out=tcp-400")
     text = page.text()
