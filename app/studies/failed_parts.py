@@ -16,7 +16,7 @@ from app.plan.communication import Communication, communication
 from app.plan.network import Network, fabric_of, network_of
 from app.plan.result import Parallelism
 from app.plan.scenario import CollectiveRequest, NetworkRequest, Scenario
-from app.studies.bad_parts import Times, times_on
+from app.studies.bad_parts import SOUND, Times, times_on
 from app.studies.scaling import with_parallelism
 
 PATTERNS: tuple[Pattern, Pattern] = ("ring", "exchange")
@@ -76,11 +76,12 @@ def failed_parts(
         message: bytes of the all-reduce [B].
         chosen: the plan's own parallelism, with which the step goes on.
     """
-    network = network_of(scenario, catalog)
+    otherwise_sound = scenario.model_copy(update=SOUND)
+    network = network_of(otherwise_sound, catalog)
     failures = list(_failures(network))
     if not failures:
         return ()
-    fixed = with_parallelism(scenario, chosen) if chosen else scenario
+    fixed = with_parallelism(otherwise_sound, chosen) if chosen else otherwise_sound
 
     def times(failure: _Failure) -> Times:
         fabric = _fabric(failure, network, fixed, catalog)
@@ -168,7 +169,7 @@ def _fabric(failure: _Failure, network: Network, scenario: Scenario, catalog: Ca
     if failure.rate_left < 1:
         request = request.model_copy(update={"degraded_link": "node-leaf", "link_rate_left": failure.rate_left})
     collective = scenario.part(CollectiveRequest)
-    return communication(network.cluster, _Left(site, network.hops), request, collective, catalog)
+    return communication(network.cluster, _Left(site, network.hops), request, collective, catalog, scenario.recorded)
 
 
 @dataclass(frozen=True)

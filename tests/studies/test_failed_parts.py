@@ -79,6 +79,31 @@ def test_nothing_gets_quicker_by_failing(usual: dict[str, FailedPart]) -> None:
         assert 1 < one.step_factor < 8 / 7
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"degraded_link": "leaf-spine", "link_loss": 0.01},
+        {"degraded_link": "leaf-spine", "link_rate_left": 0.5},
+        {"link_rate_left": 0.5},
+        {"slow_node": 0.2},
+    ],
+)
+def test_a_part_fails_in_a_cluster_whose_others_are_sound(bad: dict[str, object], usual: dict[str, FailedPart]) -> None:
+    asked = scenario(**bad)
+    plan = evaluate(scenario(), CATALOG, ())
+    found = failed_parts(asked, CATALOG, plan.all_reduce.message, plan.training.parallelism)
+    assert {one.key: one for one in found} == usual
+
+
+def test_calls_that_are_recorded_are_recorded_when_a_part_has_failed() -> None:
+    """The all-reduce of 64 KiB of two trays of a rack takes 7 µs, and nothing of it the network between them."""
+    asked = {"gpu": "gb200", "gpus": 8, "model": "llama-3-8b", "message": "64 KiB", "graphs": "full"}
+    plan = evaluate(scenario(**asked), CATALOG, ())
+    for one in failed(**asked).values():
+        assert one.all_reduce_factor == pytest.approx(1)
+        assert one.all_reduce == pytest.approx(plan.all_reduce.time.typical)
+
+
 def test_a_leaf_that_all_links_of_a_node_reach_cuts_it_off() -> None:
     leaf = failed(topology="fat-tree")["leaf"]
     assert "cut off" in leaf.effect
