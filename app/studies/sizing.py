@@ -21,6 +21,7 @@ from app.plan.job.calibration import peaks
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, step_inputs
 from app.plan.job.run_time import Ways, quickest_times, ways_to_run
 from app.plan.job.shape import shape
+from app.plan.machine import RDMA_ETHERNET
 from app.plan.network import Network, design_together, network_of, networks_of
 from app.plan.prices import PriceList
 from app.plan.recommendation import TIE, rule_of_thumb
@@ -744,15 +745,11 @@ def _before(point: C, following: Candidate) -> C:
 
 
 def _break_even(catalog: Catalog, gpu: str, candidates: Sequence[Candidate]) -> BreakEven:
-    """Compare the run's cost over the two families at each size both were tried."""
-    family = {key: entry.family for key, entry in catalog.scale_out.items()}
-    of_gpu = [candidate for candidate in candidates if candidate.gpu == gpu]
-    infiniband = {candidate.gpus: candidate for candidate in of_gpu if family[candidate.scale_out] == "infiniband"}
-    ethernet = {
-        candidate.gpus: candidate
-        for candidate in of_gpu
-        if family[candidate.scale_out] in ("roce", "spectrum-x", "ultra-ethernet")
-    }
+    """Compare the run's cost over one network of each family at each size both were tried."""
+    of_gpu = [(catalog.scale_out[each.scale_out].family, each) for each in candidates if each.gpu == gpu]
+    families = [[each for family, each in of_gpu if family in asked] for asked in (("infiniband",), RDMA_ETHERNET)]
+    largest = max(set.intersection(*({each.gpus for each in tried} for tried in families)), default=None)
+    infiniband, ethernet = (_of_one_network(tried, largest) for tried in families)
     both = ((gpus, ethernet[gpus].run, infiniband[gpus].run) for gpus in sorted(infiniband.keys() & ethernet.keys()))
     points = tuple((gpus, over / under) for gpus, over, under in both if under > 0 and math.isfinite(over / under))
     never = [gpus for gpus, ratio in points if ratio <= 1]
@@ -772,6 +769,13 @@ def _break_even(catalog: Catalog, gpu: str, candidates: Sequence[Candidate]) -> 
         rule_of_thumb=rule,
         agrees=agrees,
     )
+
+
+def _of_one_network(tried: Sequence[Candidate], largest: int | None) -> dict[int, Candidate]:
+    """Clusters by their GPUs, of that network on which the run costs least at the largest size."""
+    there = [each for each in tried if largest in (None, each.gpus)]
+    best = min(there, key=lambda each: (math.inf if math.isnan(each.run) else each.run, each.scale_out), default=None)
+    return {each.gpus: each for each in tried if best and each.scale_out == best.scale_out}
 
 
 def _message(question: Question, feasible: Sequence[Candidate], misses: Mapping[str, Candidate]) -> str:

@@ -1,5 +1,6 @@
 """What is looked at closely, kept, and said of clusters, on clusters made up for it."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -145,6 +146,23 @@ def test_infiniband_pays_from_the_size_on_which_it_is_never_dearer(
 )
 def test_ethernet_of_a_cloud_or_through_sockets_is_not_compared(ethernet: str, counts: bool) -> None:
     assert bool(break_even({64: 1.1}, ethernet).points) is counts
+
+
+@pytest.mark.parametrize(
+    "names", [*itertools.permutations(("infiniband-ndr", "infiniband-hdr", "roce-400", "roce-200"))]
+)
+def test_one_network_of_each_family_is_compared_whatever_the_order(names: tuple[str, ...]) -> None:
+    """Those on which the run costs least at 512 GPUs, the most that both families have; 304 were not tried on HDR."""
+    runs = {
+        "infiniband-ndr": {64: 10.0, 304: 10.0, 512: 12.0, 1024: 1.0},
+        "infiniband-hdr": {64: 8.0, 512: 10.0},
+        "roce-400": {64: 12.0, 304: 9.0, 512: 11.0},
+        "roce-200": {64: 4.0, 304: 4.0, 512: 12.0},
+    }
+    clusters = [cluster(gpus, 1, 1, run=run, scale_out=name) for name in names for gpus, run in runs[name].items()]
+    found = sizing._break_even(CATALOG, "h100-sxm", clusters)
+    assert (found.infiniband, found.ethernet) == ("infiniband-hdr", "roce-400")
+    assert dict(found.points) == pytest.approx({64: 1.5, 512: 1.1})
 
 
 def test_without_a_cluster_that_meets_all_it_is_said_what_would() -> None:
