@@ -163,7 +163,8 @@ def steady_state(
     TPOT = t_dec + ψ·φ·(t_mix - t_dec), times the stages of a pipeline: t_mix is the step that takes prompts too, or the
     two steps of an engine that runs prompts alone. TTFT = start + t_prompt·(1 + burst·(C/a - 1)/2) + t_dec/2 + queue,
     queue = q·ρ/(2·(1.1 - ρ)) times the time of a prompt: a closed loop keeps it finite where ρ comes near one, and no
-    longer than the prompts of the C/a - 1 others take. Where answers are short TTFT is when C/a·s_i/τ steps are over.
+    longer than the prompts of the C/a - 1 others take. Where answers are short TTFT is when C/a·s_i/τ steps are over
+    that each take prompts, t_dec + ψ·(t_mix - t_dec): more prompts than those are not computed.
     Little's law: C = requests·(TTFT + TPOT·(s_o - 1)).
 
     Returns:
@@ -194,7 +195,8 @@ def steady_state(
             prompts_time = prompts.total
             added = where(load.prompts_alone > 0, prompts_time, added)
             whole = where(load.prompts_alone > 0, prompts_time, whole)
-        step = decode_time + constants.interference * share * added
+        delay = constants.interference * added
+        step = decode_time + share * delay
         per_token = layout.pipeline * step / speed
         prompt = whole * (load.prompt / tokens)
         busy = minimum(share * whole / step, 0.95)
@@ -203,7 +205,7 @@ def steady_state(
         burst = 1 + load.burst * others / 2
         outside = where(load.in_process > 0, 0.0, constants.first_token_time + decode_time / 2 + queue)
         answer = per_token * maximum(load.output_tokens - 1, 0.0)
-        turns = load.concurrency / layout.attention_data * (load.prompt / tokens) * step
+        turns = load.concurrency / layout.attention_data * (load.prompt / tokens) * (decode_time + delay)
         first = maximum(outside + layout.pipeline * prompt * burst, turns - answer)
         decoding = maximum(answer / (first + answer), 0.05)
     return SteadyState(
