@@ -133,6 +133,15 @@ def test_formats_of_a_checkpoint() -> None:
     assert formats(ServingQuestion(), CATALOG.gpus["a100-sxm"], CATALOG.engines["vllm"], CATALOG).dense == "bf16"
 
 
+@pytest.mark.parametrize("gpu", ["b200-sxm", "mi355x", "h100-sxm"])
+def test_integers_save_memory_and_no_arithmetic(gpu: str) -> None:
+    # prompts are arithmetic, in 16 bit either way; answers to few are reading, of a quarter of the bytes
+    asked = {"gpu": gpu, "gpus": 4, "model": "llama-3-70b", "tensor_parallel": 4, "serving": "aggregated"}
+    prompts, answers = {"input_tokens": 8192, "output_tokens": 64}, {"input_tokens": 64, "concurrency": 4}
+    assert throughput(**asked, **prompts, weights="int4") <= 1.1 * throughput(**asked, **prompts, weights="bf16")
+    assert throughput(**asked, **answers, weights="int4") > 1.4 * throughput(**asked, **answers, weights="bf16")
+
+
 def test_two_pools_send_keys_and_values_over_the_network() -> None:
     serving = evaluated(gpus=64, serving="disaggregated", engine="vllm", tpot_limit="30 ms").serving
     assert serving.mode == "disaggregated"

@@ -54,12 +54,13 @@ def formats(question: Scenario, gpu: Gpu, engine: Engine, catalog: Catalog) -> F
 
 
 def product_format(weights: str, gpu: Gpu) -> str:
-    """The format in which products are computed: the weights', or 16 bit where the GPU has no such units."""
-    if weights == "bf16" or (weights == "fp8" and not gpu.fp8):
-        return "bf16"
+    """The format in which products are computed: the weights', or 16 bit where the GPU has no such units.
+
+    Integers are of weights alone (AWQ, GPTQ): kernels widen them to the 16 bits of the activations that they meet.
+    """
     if weights == "fp8":
-        return "fp8"
-    return "nvfp4" if gpu.fp4 else "bf16"
+        return "fp8" if gpu.fp8 else "bf16"
+    return "nvfp4" if weights in ("nvfp4", "mxfp4") and gpu.fp4 else "bf16"
 
 
 def peak(weights: str, gpu: Gpu) -> Estimate:
