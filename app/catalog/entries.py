@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.catalog.estimate import Estimate, EstimateIn, Status
 
@@ -24,6 +24,7 @@ NetworkFamily = Literal[
     "infiniband", "roce", "spectrum-x", "ultra-ethernet", "tcp", "efa", "slingshot", "gpudirect-tcp", "omni-path"
 ]
 SwitchFamily = Literal["infiniband", "ethernet", "slingshot"]
+BlockFormat = Literal["mxfp8", "mxfp4", "nvfp4"]
 
 
 class Ref:
@@ -113,6 +114,8 @@ class Gpu(Entry):
     bf16: InFlops | None = None
     fp8: InFlops | None = None
     fp4: InFlops | None = None
+    block_formats: tuple[BlockFormat, ...] = ()
+    """Formats with a scale for each block of numbers that its matrix units multiply."""
     power: InWatts
     uncapped_power: InWatts | None = None
     multiprocessors: Count | None = None
@@ -122,6 +125,12 @@ class Gpu(Entry):
     host_link: InBandwidth | None = None
     """To its host's memory in one direction, where that is no PCIe link."""
     platform: PlatformRef
+
+    @model_validator(mode="after")
+    def _four_bits_have_a_format(self) -> "Gpu":
+        if bool(self.fp4) != bool({"mxfp4", "nvfp4"} & set(self.block_formats)):
+            raise ValueError("fp4 is the rate of mxfp4 or nvfp4, and block_formats says of which")
+        return self
 
 
 class ScaleUp(Entry):

@@ -221,6 +221,7 @@ def test_what_is_not_for_sale_says_so() -> None:
             ("training.toml:1: stack-ours: a stack lacks", "fused"),
         ),
         ("collectives", "nvlink = 1\n", ("collectives.toml:1: nvlink: must be a table",)),
+        ("gpus", '[h100-sxm]\nfp4 = "3958 TFLOP/s"\n', ("gpus.toml", "h100-sxm", "block_formats says of which")),
     ],
 )
 def test_a_wrong_override_names_file_entry_and_reason(

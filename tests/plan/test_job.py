@@ -656,7 +656,7 @@ def test_what_does_not_divide_is_told_by_the_first_rule_it_breaks(asked, says, c
 
 def test_a_precision_that_the_gpu_lacks_runs_in_the_next_wider_one():
     fp8 = findings_of(gpu="a100-sxm", gpus=64, model="llama-3-8b", precision="fp8")["precision-not-in-hardware"]
-    assert "in 16-bit" in fp8.message
+    assert "in BF16" in fp8.message
     assert dict(fp8.changes) == {"precision": "bf16"}
     fp4 = findings_of(gpus=64, model="llama-3-8b", precision="nvfp4")["precision-not-in-hardware"]
     assert "in FP8" in fp4.message
@@ -665,6 +665,36 @@ def test_a_precision_that_the_gpu_lacks_runs_in_the_next_wider_one():
     assert "precision-not-in-hardware" not in findings_of(
         gpu="b200-sxm", gpus=64, model="llama-3-8b", precision="nvfp4"
     )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "precision", "instead", "choice"),
+    [
+        (
+            "mi355x",
+            "nvfp4",
+            "MXFP4",
+            "fp8",
+        ),  # AMD has blocks of 32, NVFP4 has 16
+        ("v100-sxm", "bf16", "FP16", "fp16"),
+        ("v100-sxm", "fp8", "FP16", "fp16"),
+        ("h100-sxm", "mxfp8", "FP8", "fp8"),
+        ("mi300x", "nvfp4", "FP8", "fp8"),
+    ],
+)
+def test_a_format_of_other_chips_is_said_and_what_runs_instead(gpu, precision, instead, choice):
+    asked = {"gpu": gpu, "gpus": 64, "model": "llama-3-8b"}
+    found = findings_of(**asked, precision=precision)["precision-not-in-hardware"]
+    assert f"no {precision.upper()} arithmetic; the plan runs the linear layers in {instead}." in found.message
+    assert dict(found.changes) == {"precision": choice}
+    assert "precision-not-in-hardware" not in findings_of(**asked, precision=choice)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "precision"), [("mi355x", "mxfp8"), ("b200-sxm", "mxfp8"), ("gb300", "nvfp4"), ("v100-sxm", "fp16")]
+)
+def test_a_precision_that_the_gpu_has_goes_without_saying(gpu, precision):
+    assert "precision-not-in-hardware" not in findings_of(gpu=gpu, gpus=64, model="llama-3-8b", precision=precision)
 
 
 def test_tensor_parallelism_across_the_network_is_questioned():

@@ -12,7 +12,7 @@ from app.catalog.load import load_catalog
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
-from app.plan.serving.serving_inputs import WEIGHT_BYTES, formats, peak, serving_inputs, setting
+from app.plan.serving.serving_inputs import WEIGHT_BYTES, formats, peak, product_format, serving_inputs, setting
 from app.plan.serving.serving_plan import plan_serving, plan_with
 from app.plan.serving.serving_request import ServingQuestion
 from app.plan.serving.two_pools import shared_out
@@ -131,6 +131,18 @@ def test_formats_of_a_checkpoint() -> None:
     kept = formats(question, CATALOG.gpus["b200-sxm"], CATALOG.engines["vllm"], CATALOG)
     assert (kept.dense, kept.experts) == ("bf16", "mxfp4")
     assert formats(ServingQuestion(), CATALOG.gpus["a100-sxm"], CATALOG.engines["vllm"], CATALOG).dense == "bf16"
+
+
+def test_products_are_computed_in_formats_that_the_gpu_has() -> None:
+    computed = {
+        (gpu, weights): product_format(weights, CATALOG.gpus[gpu])
+        for gpu in ("b200-sxm", "mi355x", "h100-sxm", "a100-sxm")
+        for weights in WEIGHT_BYTES
+    }
+    four_bits = {asked for asked, of_products in computed.items() if of_products == "nvfp4"}
+    assert four_bits == {("b200-sxm", "nvfp4"), ("b200-sxm", "mxfp4"), ("mi355x", "mxfp4")}
+    eight_bits = {asked for asked, of_products in computed.items() if of_products == "fp8"}
+    assert eight_bits == {("b200-sxm", "fp8"), ("mi355x", "fp8"), ("h100-sxm", "fp8")}
 
 
 @pytest.mark.parametrize("gpu", ["b200-sxm", "mi355x", "h100-sxm"])

@@ -195,6 +195,19 @@ def peaks(gpu: Gpu, precision: str) -> tuple[Estimate, Estimate, float]:
     return wide, wide, 2.0
 
 
+def computed_precision(gpu: Gpu, precision: str) -> str:
+    """The precision that stands in for one that the GPU lacks, at the rate of `peaks`; else the same.
+
+    A format of four bits stands in for the other, and FP16 for BF16.
+    """
+    real = peaks(gpu, precision)[2]
+    if real == 2:
+        return "fp16" if precision == "fp16" or gpu.bf16 is None else "bf16"
+    if real == PRECISION_BYTES[precision] and precision in ("fp8", *gpu.block_formats):
+        return precision
+    return "fp8" if real == 1 else "mxfp4"
+
+
 def card(catalog: Catalog, gpu: Gpu, precision: str, read: Callable[[Estimate], Array]) -> dict[str, Array]:
     """What one GPU contributes to `GpuRates`.
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -11,13 +11,13 @@ from app.formulas.training import arguments, parallelism_search
 from app.formulas.transformer import parameters
 from app.plan.band import Draws
 from app.plan.job import batch
-from app.plan.job.calibration import PRECISION_BYTES, measured, peaks, rows_of
+from app.plan.job.calibration import computed_precision, measured, rows_of
 from app.plan.job.inputs import JobSetup, usual_batch
 from app.plan.job.layout import mismatch
 from app.plan.job.shape import shape_findings
 from app.plan.job.storage import Checkpointing, checkpointing
 from app.plan.result import Finding, Memory
-from app.plan.scenario import ParallelismRequest
+from app.plan.scenario import ParallelismRequest, Precision
 from app.units import show
 
 
@@ -31,7 +31,7 @@ def findings(
     gpu = setup.cluster.gpu
     yield from shape_findings(setup.request.model, setup.catalog)
     yield from _uneven(setup)
-    yield from _wider_precision(setup)
+    yield from _precision_instead(setup)
     if not search.divisible:
         yield does_not_divide(setup)
         yield from _fits_badly(setup, search)
@@ -104,19 +104,18 @@ def too_large(setup: JobSetup, least: float) -> str:
     )
 
 
-def _wider_precision(setup: JobSetup) -> Iterator[Finding]:
+def _precision_instead(setup: JobSetup) -> Iterator[Finding]:
     """What runs in place of arithmetic that the GPU lacks."""
     gpu, precision = setup.cluster.gpu, setup.request.model.precision
-    wanted, real = PRECISION_BYTES[precision], peaks(gpu, precision)[2]
-    if real > wanted:
-        instead = {2.0: "16-bit", 1.0: "FP8"}[real]
+    instead = computed_precision(gpu, precision)
+    if instead != precision:
         yield Finding(
             "warning",
             "precision-not-in-hardware",
-            f"{gpu.name} has no {precision.upper()} arithmetic; the plan runs the linear layers in {instead}.",
+            f"{gpu.name} has no {precision.upper()} arithmetic; the plan runs the linear layers in {instead.upper()}.",
             ("precision", "gpu"),
             "Choose a precision the GPU has.",
-            {"precision": "bf16" if real > 1 else "fp8"},
+            {"precision": instead if instead in get_args(Precision) else "fp8"},
         )
 
 

@@ -60,7 +60,7 @@ def product_format(weights: str, gpu: Gpu) -> str:
     """
     if weights == "fp8":
         return "fp8" if gpu.fp8 else "bf16"
-    return "nvfp4" if weights in ("nvfp4", "mxfp4") and gpu.fp4 else "bf16"
+    return "nvfp4" if weights in gpu.block_formats else "bf16"
 
 
 def peak(weights: str, gpu: Gpu) -> Estimate:
