@@ -33,7 +33,7 @@ def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def of_question(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
     """What does not fit together, what is not on sale yet, what is far from usual, what a link was made with."""
-    yield from _nodes(cluster)
+    yield from idle_gpus(cluster)
     yield from of_links(cluster, scenario)
     yield from _slower_network(cluster, catalog)
     yield from _status(cluster)
@@ -83,7 +83,7 @@ def _slower_network(cluster: Cluster, catalog: Catalog) -> Iterator[Finding]:
     )
 
 
-def _nodes(cluster: Cluster) -> Iterator[Finding]:
+def idle_gpus(cluster: Cluster) -> Iterator[Finding]:
     """GPUs that stay idle in what is bought: whole nodes, or whole racks where one scale-up domain spans a rack."""
     unit, gpus, used, whole = cluster.unit_gpus, cluster.gpus, cluster.used_per_node, cluster.whole_node
     if used < whole:

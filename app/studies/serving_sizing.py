@@ -1,7 +1,7 @@
 """The inverse question of serving: which cluster answers so many users or requests, so soon?"""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, isfinite
 from typing import Annotated, Any
@@ -15,8 +15,10 @@ from app.formulas.costs import per_gpu_time
 from app.formulas.serving.serving_arguments import Layout
 from app.formulas.serving.token_costs import cost_of_tokens, users_served
 from app.plan.band import nan_is_an_answer, record, result
-from app.plan.cluster import Cluster, resolve
+from app.plan.cluster import Cluster, look_up, resolve
+from app.plan.findings import idle_gpus
 from app.plan.network import network_of
+from app.plan.result import Finding
 from app.plan.scenario import ClusterRequest, GpuKey, NetworkRequest, ScaleOutKey, check_keys
 from app.plan.serving.serving_breakdown import layout_result, pool_result
 from app.plan.serving.serving_inputs import serving_inputs, setting
@@ -90,6 +92,7 @@ class ServingCandidate:
     scale_out: str = result("", "Network", "Key of the network.")
     scale_up_domain: int = result("1", "Scale-up domain", "GPUs that reach one another over the scale-up link.")
     gpus: int = result("1", "GPUs", "GPUs of the cluster, whole nodes.")
+    bought_gpus: int = result("1", "GPUs bought", "GPUs of the nodes and racks that are bought, idle ones too.")
     mode: Mode = result("", "Pools", "aggregated: each replica does both; disaggregated: prompts and answers apart.")
     replicas: int = result("1", "Replicas", "Replicas that answer the load.")
     parallelism: ServingLayout = result("", "Parallelism", "How one of them spreads over its GPUs.")
@@ -116,7 +119,7 @@ class ServeSizing:
         "", "Front", "Clusters that no other beats in both cost and speed of a user, cheapest first."
     )
     cheapest: ServingCandidate | None = result("", "Cheapest", "The cheapest; null where none carries the load.")
-    fewest_gpus: ServingCandidate | None = result("", "Fewest GPUs", "That with the fewest GPUs.")
+    fewest_gpus: ServingCandidate | None = result("", "Fewest GPUs", "That for which the fewest GPUs are bought.")
     lowest_latency: ServingCandidate | None = result("", "Quickest", "That with the least time per token.")
     candidates: tuple[ServingCandidate, ...] = result("", "Candidates", "All that carry the load, cheapest first.")
     considered: int = result("1", "Considered", "Combinations of GPU, domain and network.")
@@ -137,7 +140,7 @@ def size_serving(question: ServeSizeQuestion, catalog: Catalog) -> ServeSizing:
     return ServeSizing(
         front=front(by_cost, lambda candidate: candidate.tpot),
         cheapest=by_cost[0] if by_cost else None,
-        fewest_gpus=min(by_cost, key=lambda candidate: (candidate.gpus, _cost(candidate)), default=None),
+        fewest_gpus=min(by_cost, key=lambda candidate: (candidate.bought_gpus, _cost(candidate)), default=None),
         lowest_latency=min(by_cost, key=lambda candidate: (candidate.tpot, _cost(candidate)), default=None),
         candidates=tuple(by_cost),
         considered=considered,
@@ -146,6 +149,18 @@ def size_serving(question: ServeSizeQuestion, catalog: Catalog) -> ServeSizing:
         else f"No cluster of up to {question.gpus:,} GPUs carries the load within the limits. Allow more time, or more "
         "GPUs.",
     )
+
+
+def idle_findings(question: ServeSizeQuestion, sizing: ServeSizing, catalog: Catalog) -> Iterator[Finding]:
+    """What of the clusters that are named is bought and stays idle, as their own plans say it.
+
+    No field of this question sets a candidate's GPUs, so what would change them in a plan changes nothing here.
+    """
+    for one in filter(None, (sizing.cheapest, sizing.fewest_gpus, sizing.lowest_latency)):
+        cluster = look_up(question.candidate(one.gpu, one.scale_out, one.scale_up_domain, one.gpus), catalog)
+        for finding in idle_gpus(cluster):
+            named = replace(finding, message=f"{cluster.gpu.name}: {finding.message}")
+            yield replace(named, fields=("gpu",), changes={}) if "gpus" in named.changes else named
 
 
 def _cost(candidate: ServingCandidate) -> float:
@@ -305,6 +320,7 @@ def priced(question: ServingQuestion, cluster: Cluster, way: Way, catalog: Catal
         scale_out=question.scale_out,
         scale_up_domain=network.cluster.domain,
         gpus=gpus,
+        bought_gpus=network.cluster.bought_nodes * network.cluster.whole_node,
         mode="disaggregated" if way.prompts else "aggregated",
         replicas=way.replicas,
         parallelism=layout,

@@ -41,7 +41,7 @@ from app.studies.chances import Chances, chances
 from app.studies.comparison import Difference, compare
 from app.studies.network_costs import CostQuestion, CostStudy, cost_study
 from app.studies.own_sweep import CalibrateQuestion, OwnSweep, own_sweep
-from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, size_serving
+from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, idle_findings, size_serving
 from app.studies.sizing import Answer, Question, size
 from app.studies.whole_catalog import sold
 from app.units import show
@@ -613,7 +613,7 @@ def _several(question: Scenario) -> str:
 def serve_size_answer(question: ServeSizeQuestion, catalog: Catalog) -> ServeSizeAnswer:
     """Which cluster carries a load."""
     sized = size_serving(question, catalog)
-    findings = []
+    findings = list(idle_findings(question, sized, catalog))
     if sized.message:
         fields = ("tpot_limit", "ttft_limit", "gpus", "gpu")
         findings.append(Finding("error", "no-cluster", sized.message, fields, "Allow more time, or more GPUs."))
@@ -621,7 +621,7 @@ def serve_size_answer(question: ServeSizeQuestion, catalog: Catalog) -> ServeSiz
         model_version=__version__,
         catalog_version=catalog.version,
         scenario=dict(question),
-        findings=tuple(findings),
+        findings=by_severity(findings),
         permalink="/serve/size?" + _several(question),
         **vars(sized),
     )

@@ -10,7 +10,7 @@ from app.plan.serving.serving_inputs import serving_inputs, setting
 from app.plan.serving.serving_request import ServingQuestion
 from app.plan.serving.serving_search import on_another_network, try_all
 from app.plan.total_cost import ownership
-from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, size_serving
+from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, idle_findings, size_serving
 
 CATALOG = load_catalog()
 ASKED = {"gpu": ["h100-sxm", "h200-sxm"], "model": "llama-3-70b", "users": 500, "think_time": "20 s", "engine": "vllm"}
@@ -41,6 +41,34 @@ def test_the_cheapest_leads_the_front_which_gets_quicker_as_it_gets_dearer() -> 
     assert times == sorted(times, reverse=True)
     assert answer.lowest_latency.tpot == min(one.tpot for one in answer.candidates)
     assert answer.fewest_gpus.gpus == min(one.gpus for one in answer.candidates)
+
+
+def test_a_rack_counts_as_the_gpus_that_are_bought_with_it() -> None:
+    asked = {"model": "deepseek-v3", "gpu": ["b200-sxm", "gb200"], "users": 300, "tpot_limit": "30 ms"}
+    answer = sized(**asked)
+    bought = {(one.gpu, one.gpus): one.bought_gpus for one in answer.candidates}
+    assert {gpus for (gpu, _), gpus in bought.items() if gpu == "gb200"} == {72}
+    assert all(gpus == of_nodes for (gpu, gpus), of_nodes in bought.items() if gpu == "b200-sxm")
+    fewer = min(answer.candidates, key=lambda one: one.gpus)
+    assert fewer.gpu == "gb200"  # two of its 18 nodes would do, and all of them are paid for
+    assert fewer.gpus < answer.fewest_gpus.gpus == answer.fewest_gpus.bought_gpus < fewer.bought_gpus
+    assert answer.fewest_gpus.capital < fewer.capital
+
+
+def test_what_is_bought_and_idle_is_said_as_the_plan_says_it() -> None:
+    asked = ASKED | {"model": "deepseek-v3", "gpu": ["gb200"], "users": 300, "tpot_limit": "30 ms"}
+    question = ServeSizeQuestion.model_validate(asked, context={"catalog": CATALOG})
+    answer = size_serving(question, CATALOG)
+    said = {finding.message: finding for finding in idle_findings(question, answer, CATALOG)}
+    for one in (answer.cheapest, answer.fewest_gpus, answer.lowest_latency):
+        fields = dict(pair.split("=") for pair in one.query.replace("+", " ").split("&"))
+        plan = evaluate(ServingQuestion.model_validate(fields, context={"catalog": CATALOG}), CATALOG, ())
+        of_plan = next(finding for finding in plan.findings if finding.code == "partial-rack")
+        finding = said[f"GB200: {of_plan.message}"]
+        assert (finding.code, finding.severity, finding.changes) == ("partial-rack", of_plan.severity, {})
+        assert finding.fields == ("gpu",)
+    h100 = ServeSizeQuestion.model_validate(ASKED, context={"catalog": CATALOG})
+    assert not list(idle_findings(h100, size_serving(h100, CATALOG), CATALOG))
 
 
 def test_a_tighter_limit_and_more_users_need_no_fewer_gpus() -> None:
@@ -155,7 +183,7 @@ def test_candidates_stand_cheapest_first_and_the_named_ones_are_the_least_of_the
     assert 4 <= len(found) <= 8
     assert [one.per_hour for one in found] == sorted(one.per_hour for one in found)
     assert answer.cheapest is found[0]
-    assert answer.fewest_gpus == min(found, key=lambda one: (one.gpus, one.per_hour))
+    assert answer.fewest_gpus == min(found, key=lambda one: (one.bought_gpus, one.per_hour))
     assert answer.lowest_latency == min(found, key=lambda one: (one.tpot, one.per_hour))
     assert answer.message == ""
 
