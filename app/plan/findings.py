@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from app import units
-from app.catalog.entries import Switch
+from app.catalog.entries import Entry, Switch
 from app.catalog.estimate import EARLY
 from app.catalog.load import Catalog
 from app.catalog.names import TOPOLOGIES
@@ -191,16 +191,37 @@ def _of_domain(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
 
 
 def _status(cluster: Cluster) -> Iterator[Finding]:
-    parts = (cluster.gpu, cluster.scale_up, cluster.scale_out, cluster.platform)
-    fields = ("gpu", "scale_up", "scale_out", "platform")
-    early = [(part, field) for part, field in zip(parts, fields, strict=True) if part.status in EARLY]
+    """Parts of a cluster that are not on sale yet; those of the network's design see `of_switches`."""
+    parts: list[tuple[Entry, str]] = [
+        (cluster.gpu, "gpu"),
+        (cluster.scale_up, "scale_up"),
+        (cluster.scale_out, "scale_out"),
+        (cluster.platform, "platform"),
+    ]
+    if cluster.nic and cluster.nodes > 1 and cluster.nics_per_node > 0:
+        parts.append((cluster.nic, "scale_out"))
+    yield from _not_shipping(parts)
+
+
+def of_switches(built: PricedDesign) -> Iterator[Finding]:
+    """Switches of a fabric that are not on sale yet."""
+    parts: list[tuple[Entry, str]] = [(built.choice.leaf, "switch")]
+    if built.design.spine_switches > 0 and built.choice.spine is not built.choice.leaf:
+        parts.append((built.choice.spine, "spine_switch"))
+    yield from _not_shipping(parts)
+
+
+def _not_shipping(parts: Iterable[tuple[Entry, str]]) -> Iterator[Finding]:
+    """Which of some parts, each with the field that chooses it, are not on sale yet."""
+    early = [(part, field) for part, field in parts if part.status in EARLY]
     if early:
-        names = " and ".join(f"{part.name} ({part.status})" for part, _ in early)
+        names = [f"{part.name} ({part.status})" for part, _ in early]
+        listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
         yield Finding(
             "note",
             "not-shipping",
-            f"Not on sale yet: {names}. Figures that rest on it are the vendor's plans.",
-            tuple(field for _, field in early),
+            f"Not on sale yet: {listed}. Figures that rest on it are the vendor's plans.",
+            tuple(dict.fromkeys(field for _, field in early)),
             "Choose what is shipping where the date of delivery matters.",
         )
 

@@ -386,6 +386,7 @@ def _findings(network: Network) -> Iterator[Finding]:
     if built:
         yield from findings.of_prices(network.prices, network.choices, built, cluster)
         yield from findings.of_size(built, cluster, request)
+        yield from findings.of_switches(built)
 
 
 def _of_controls(network: Network) -> Iterator[Finding]:

@@ -178,6 +178,15 @@ def test_what_does_not_fit_together_is_a_finding_that_says_what_to_change(asked:
     assert found[0].fields
 
 
+def test_a_network_card_that_is_not_on_sale_is_named_where_nodes_are_joined() -> None:
+    def early(gpus: int) -> str:
+        plan = plan_of(gpu="b300-sxm", scale_out="ultra-ethernet-800", switch="tomahawk-5-64x800", gpus=gpus)
+        return next(finding.message for finding in plan.findings if finding.code == "not-shipping")
+
+    assert "Ultra Ethernet 800 (announced) and Broadcom Thor Ultra (announced)" in early(64)
+    assert "Thor" not in early(8)
+
+
 def test_a_model_that_does_not_fit_is_an_answer_not_an_error() -> None:
     small = plan_of(gpus=8, model="llama-3-405b")
     assert small.training.step_time is None

@@ -542,6 +542,37 @@ def test_a_finding_has_the_figures_of_the_design(wish, code, says):
     assert says in codes(designed(**wish))[code].message.replace("\u202f", " ")
 
 
+@pytest.mark.parametrize(
+    ("wish", "says", "fields"),
+    [
+        ({"switch": "sn6800-ld"}, "NVIDIA SN6800-LD (announced)", ("switch",)),
+        ({"switch": "sn5600", "spine_switch": "sn6600-ld"}, "NVIDIA SN6600-LD (announced)", ("spine_switch",)),
+        (
+            {"switch": "sn6800-ld", "spine_switch": "sn6600-ld"},
+            "NVIDIA SN6800-LD (announced) and NVIDIA SN6600-LD (announced)",
+            ("switch", "spine_switch"),
+        ),
+    ],
+)
+def test_switches_that_are_not_on_sale_are_named(wish, says, fields):
+    finding = codes(designed(gpu="b300-sxm", gpus=8192, scale_out="spectrum-x-800", **wish))["not-shipping"]
+    assert finding.message == f"Not on sale yet: {says}. Figures that rest on it are the vendor's plans."
+    assert finding.fields == fields
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"switch": "sn5600"},
+        {"spine_switch": "sn6600-ld", "tiers": 1},
+        {"switch": "sn6800-ld", "gpus": 8},
+    ],
+)
+def test_a_switch_that_is_on_sale_or_not_built_is_not_called_early(wish):
+    network = designed(**{"gpu": "b300-sxm", "gpus": 64, "scale_out": "spectrum-x-800"} | wish)
+    assert "not-shipping" not in codes(network)
+
+
 def test_too_large_a_fabric_is_told_the_most_that_fits():
     # A folded Clos of four tiers of 36 ports carries 2·18⁴ = 209,952 hosts, 26,244 nodes of eight.
     finding = codes(designed(gpus=1_000_000, scale_out="infiniband-edr", topology="fat-tree"))["too-many-hosts"]
