@@ -212,6 +212,33 @@ def test_every_host_has_a_port_and_no_switch_has_more_than_its_ports(asked):
     assert found.spare_nodes >= 0
 
 
+@pytest.mark.parametrize(
+    ("radix", "taper", "down", "up"),
+    [
+        (64, 7.0, 56, 8),  # exactly
+        (64, 15.0, 60, 4),
+        (64, 31.0, 62, 2),
+        (64, 5.0, 53, 11),  # 53:10 would be 5.3:1
+        (128, 2.0, 85, 43),
+        (40, 1.5, 24, 16),
+    ],
+)
+def test_a_leaf_has_as_many_links_up_as_keep_within_its_taper(radix, taper, down, up):
+    found = design(4 * radix, 8, radix, oversubscription=taper)
+    assert (found.leaf_down, found.leaf_up) == (down, up)
+
+
+@given(CLUSTER, st.floats(1.0, 63.0), st.floats(1.0, 63.0))
+def test_no_switch_of_a_tree_exceeds_the_taper_asked_for(asked, taper, spine_taper):
+    found = design(**asked | {"oversubscription": taper, "spine_oversubscription": spine_taper})
+    assume(int(found.reason) == layouts.BUILT)
+    assume(found.tiers > 1)
+    assert -(-found.unit_hosts // asked["hosts_per_port"]) <= found.leaf_up * taper * (1 + 1e-6)
+    if found.tiers > 2:
+        below = -(-found.leaf_spine // found.spine_switches)
+        assert below <= found.spine_up * spine_taper * (1 + 1e-6)
+
+
 @given(CLUSTER)
 def test_links_between_tiers_are_the_same_seen_from_both_ends(asked):
     found = design(**asked)

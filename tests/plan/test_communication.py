@@ -62,7 +62,7 @@ def test_stages_beside_one_another_use_the_scale_up_link():
     [
         ({}, []),
         ({"oversubscription": 2, "nodes_per_unit": 32}, [(256, 2, 2)]),  # 32 nodes of 8 GPUs
-        ({"topology": "fat-tree", "oversubscription": 3}, [(32, 3.2, 3.2)]),  # 32 hosts on a leaf, 10 links up
+        ({"topology": "fat-tree", "oversubscription": 3}, [(32, 8 / 3, 8 / 3)]),  # 32 hosts on a leaf, 12 links up
         ({"gpus": 16384, "nodes_per_unit": 32, "spine_oversubscription": 3}, [(1536, 3, 3)]),  # 48 leaves, 6 units
         # 6 × 6 switches of 28.4 hosts, 8 links a neighbour: four of them, and the half that the bisection cuts, 5.3:1.
         ({"topology": "torus-2d"}, [(1024 / 9, 16 / 9, 16 / 9), (512, 16 / 3, 16 / 3)]),

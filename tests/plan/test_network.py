@@ -500,6 +500,9 @@ def test_addresses_of_a_subnet_are_ports_and_switches(gpus: int):
         ({"minimum_spines": 16}, "fewer-spines"),
         ({"gpus": 2048}, "uneven-links"),
         ({"oversubscription": 2}, "taper-rounded"),
+        ({"gpus": 16384, "oversubscription": 7}, "taper-rounded"),  # 56:8 of 64 ports
+        ({"gpus": 16384, "oversubscription": 15}, "taper-rounded"),  # 60:4
+        ({"oversubscription": 31}, "taper-rounded"),  # 62:2
         ({"topology": "rail-only", "nics_per_node": 1}, "rails-apart"),
         ({"topology": "fat-tree"}, "approximate-topology"),
         ({"gpus": 128, "nodes_per_unit": 4}, "units-partly-filled"),
@@ -522,7 +525,7 @@ def test_what_has_no_catch_is_not_said_to_have_one(wish, code):
 @pytest.mark.parametrize(
     ("wish", "code", "says"),
     [
-        ({"oversubscription": 5}, "taper-rounded", "43 down and 8 up: 5.38 rather than 5"),
+        ({"oversubscription": 5}, "taper-rounded", "48 down and 10 up: 4.80 rather than 5"),
         ({"minimum_spines": 100}, "fewer-spines", "32 uplinks, so at most 32 spines"),
         ({"nodes_per_unit": 64}, "unit-larger-than-leaf", "takes 32 nodes of a rail, so units of 64"),
         ({"spine_oversubscription": 2, "tiers": 2}, "no-spine-taper", "With 2 tiers"),
@@ -645,14 +648,14 @@ def test_the_cables_of_a_superpod_are_named_by_node_unit_and_rail():
 
 
 def test_the_cables_of_three_tiers_count_leaves_through_and_spines_up():
-    # 41 hosts on a leaf: the 200th has 8,192 - 199 · 41 = 33 of them, and the managers come after these.
+    # 42 hosts on a leaf: the 196th has 8,192 - 195 · 42 = 2 of them, and the managers come after these.
     cables = list(designed(gpus=8192, topology="fat-tree", oversubscription=2, management_links=2).cables())
     managers = [cable for cable in cables if cable.level == "management-leaf"]
     assert [(cable.z_end, cable.z_port, cable.rail) for cable in managers] == [
-        ("leaf-1-0200", 34, None), ("leaf-1-0200", 35, None),
+        ("leaf-1-0196", 3, None), ("leaf-1-0196", 4, None),
     ]  # fmt: skip
     up = next(cable for cable in cables if cable.level == "leaf-spine")
-    assert (up.a_end, up.a_port, up.z_end, up.z_port, up.rail) == ("leaf-1-0001", 42, "spine-1-0001", 1, None)
+    assert (up.a_end, up.a_port, up.z_end, up.z_port, up.rail) == ("leaf-1-0001", 43, "spine-1-0001", 1, None)
     core = next(cable for cable in cables if cable.level == "spine-core")
     assert (core.a_end, core.a_port, core.z_end, core.z_port, core.rail) == ("spine-1-0001", 33, "core-1-0001", 1, None)
 

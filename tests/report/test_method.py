@@ -23,7 +23,7 @@ ANSWERS = ("app.plan.", "app.studies.", "app.report.", "app.web.")
 NO_FORMULAS = {
     # Arithmetic on numbers and arrays alike, and records with some fields changed.
     "arrays.any_", "arrays.maximum", "arrays.minimum", "arrays.where", "records.but",
-    "fabric.ceil_divide", "fabric.floor_of_ratio", "fabric.logical_not",
+    "fabric.ceil_divide", "fabric.ceil_of_ratio", "fabric.floor_of_ratio", "fabric.logical_not",
     # Choices between formulas that are listed, and collections of what they give.
     "collectives.choose", "collectives.compare", "collectives.shortest", "fabric.design_direct", "fabric.design_tree",
     "fabric.sampled_links", "fabric.taper_fits", "training.best", "training.best_of", "training.divisors",

@@ -39,7 +39,7 @@ def design(request: FabricRequest) -> Design:
 
     1. Management links take leaf ports, so the leaves are sized for N + ceil(M / R) nodes.
     2. A unit is min(nodes_per_unit, d) nodes; there are SU = ceil(slots / unit) units, each built whole.
-    3. L = R · SU leaves (rail-optimised), or ceil(hosts / d) (plain fat tree), each with u = floor(unit / o) uplinks.
+    3. L = R · SU leaves (rail-optimised), or ceil(hosts / d) (plain fat tree), each with u = ceil(unit / o) uplinks.
     4. Two tiers when L <= k: S = the smallest divisor of u that is not below ceil(L u / k).
     5. Three tiers otherwise: S = ceil(L u / d2), C = ceil(S u2 / k), with d2 : u2 the spine's taper.
     6. Links: N R + M, L u, S u2; everything times the planes.

@@ -29,8 +29,8 @@ from app.formulas.fabric.layouts import (
     FabricRequest,
     Integers,
     ceil_divide,
+    ceil_of_ratio,
     down_ports,
-    floor_of_ratio,
     logical_not,
 )
 
@@ -64,7 +64,7 @@ class DirectNetwork(NamedTuple):
 
 
 def two_switches(host_ports: Array, radix: Array, oversubscription: Array) -> DirectNetwork:
-    """Two switches side by side: half the hosts each, and as many links between them, d = ceil(h / 2), d / o links.
+    """Two switches side by side: half the hosts each, d = ceil(h / 2), and ceil(d / o) links between them.
 
     Args:
         host_ports: ports that hosts take, h [1].
@@ -78,7 +78,7 @@ def two_switches(host_ports: Array, radix: Array, oversubscription: Array) -> Di
     (2, 32, 32)
     """
     half = ceil_divide(host_ports, 2)
-    links = maximum(floor_of_ratio(half / oversubscription), 1)
+    links = maximum(ceil_of_ratio(half / oversubscription), 1)
     most_ports = 2 * down_ports(radix, oversubscription)
     return DirectNetwork(switches=2, down=half, up=links, links=links, cut=links, hops=2, most_ports=most_ports)
 

@@ -184,6 +184,15 @@ def floor_of_ratio(value: Array) -> Array:
     return np.floor(value + SLACK).astype(np.int64) if isinstance(value, np.ndarray) else floor(value + SLACK)
 
 
+def ceil_of_ratio(value: Array) -> Array:
+    """Smallest whole number not below a ratio, forgiving its last bit.
+
+    >>> ceil_of_ratio(60 / 7), ceil_of_ratio(60 * (16 / 15))
+    (9, 64)
+    """
+    return -floor_of_ratio(-value)
+
+
 def logical_not(condition: Booleans) -> Booleans:
     """Where a condition does not hold."""
     return ~condition if isinstance(condition, np.ndarray) else not condition

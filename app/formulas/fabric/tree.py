@@ -19,8 +19,8 @@ from app.formulas.fabric.layouts import (
     Design,
     FabricRequest,
     ceil_divide,
+    ceil_of_ratio,
     down_ports,
-    floor_of_ratio,
     logical_not,
 )
 
@@ -147,7 +147,9 @@ def _apart(values: Array) -> NDArray[np.float64]:
 
 
 def uplinks(hosts: Array, hosts_per_port: Array, oversubscription: Array, radix: Array) -> Array:
-    """Links up of a leaf that is built for some hosts, u = floor(ceil(h / b) / o), at least one.
+    """Links up of a leaf that is built for some hosts, u = ceil(ceil(h / b) / o): the fewest that keep within a taper.
+
+    A leaf of at most `down_ports` down has the ports: d ≤ k o / (1 + o), so that d + d/o ≤ k.
 
     Args:
         hosts: hosts the leaf is built for, h [1].
@@ -155,13 +157,13 @@ def uplinks(hosts: Array, hosts_per_port: Array, oversubscription: Array, radix:
         oversubscription: ports down per port up, o [1].
         radix: ports of the leaf [1].
 
-    32 hosts of 200 Gb/s on 400 Gb/s ports take 16 ports; at 2 : 1 they get 8 links up:
+    32 hosts of 200 Gb/s on 400 Gb/s ports take 16 ports; at 2 : 1 they get 8 links up. 43 hosts at 5 : 1 get 9:
 
-    >>> int(uplinks(32, 2, 2.0, 32)), int(uplinks(32, 1, 1.0, 64))
-    (8, 32)
+    >>> int(uplinks(32, 2, 2.0, 32)), int(uplinks(32, 1, 1.0, 64)), int(uplinks(43, 1, 5.0, 64))
+    (8, 32, 9)
     """
     ports = ceil_divide(hosts, hosts_per_port)
-    return minimum(maximum(floor_of_ratio(ports / oversubscription), 1), maximum(radix - ports, 1))
+    return minimum(maximum(ceil_of_ratio(ports / oversubscription), 1), maximum(radix - ports, 1))
 
 
 def two_tier_spines(leaves: Array, leaf_up: Array, radix: Array, minimum: Array = 0) -> Array:
@@ -366,7 +368,7 @@ def _upper(request: FabricRequest, tiers: Array, leaves: _Leaves, down: Array, u
     spines = where(tiers == 1, 0, trees * where(tiers == 2, topmost, below_cores))
 
     # Spines of a rail's own pass on the links they were given; others are built whole.
-    passed_on = floor_of_ratio(ceil_divide(leaf_links, maximum(spines, 1)) / request.spine_oversubscription)
+    passed_on = ceil_of_ratio(ceil_divide(leaf_links, maximum(spines, 1)) / request.spine_oversubscription)
     spine_up = minimum(where(separate, maximum(passed_on, 1), up), request.spine_radix - 1)
     spine_up = where(tiers >= 3, spine_up, 0)
     core_trees = where(request.is_rail_only, request.rails, 1)
@@ -421,7 +423,7 @@ def design_tree(unchecked: FabricRequest) -> Design:
     request = unchecked.computable(usable)
     spine_down = maximum(down_ports(request.spine_radix, request.spine_oversubscription), 1)
     spine_down = minimum(spine_down, request.spine_radix - 1)
-    spine_up = maximum(floor_of_ratio(spine_down / request.spine_oversubscription), 1)
+    spine_up = maximum(ceil_of_ratio(spine_down / request.spine_oversubscription), 1)
     spine_up = minimum(spine_up, request.spine_radix - spine_down)
 
     leaves = _leaves(request)
