@@ -256,11 +256,12 @@ def against_use(comparison: BuyOrRent[Draws]) -> Curve:
         series.append(
             Series(
                 WAYS[way.way],
-                "strong" if way.way == comparison.cheapest else "",
-                USE * 100,
+                "money" if way.way in BOUGHT else "muted",
+                USE,
                 values[:, 0],
                 np.minimum(ends[0], values[:, 0]),
                 np.maximum(ends[1], values[:, 0]),
+                dash=DASHES[way.way],
                 strong=way.way == comparison.cheapest,
             )
         )
@@ -287,3 +288,14 @@ WAYS = {
     "on-demand": "Cloud, on demand",
 }
 """The ways in words."""
+BOUGHT = ("own-hall", "colocation")
+"""The ways whose servers are one's own."""
+DASHES = {
+    "own-hall": "solid",
+    "colocation": "longdash",
+    "lease": "dashdot",
+    "reserved-3-years": "dot",
+    "reserved-1-year": "dash",
+    "on-demand": "solid",
+}
+"""How the line of each way is drawn: those that are bought have one colour, those that are rented another."""

@@ -10,6 +10,7 @@ from app.plan.evaluate import evaluate
 from app.plan.network import network_of
 from app.plan.scenario import Scenario
 from app.plan.total_cost import ownership
+from app.report.charts import curve_charts, svg
 from app.studies.buy_or_rent import BuyOrRent, Terms, against_use, buy_or_rent
 from app.studies.network_costs import CostQuestion
 from tests.bands import typical
@@ -95,7 +96,7 @@ def test_the_curve_against_use_passes_through_the_answer() -> None:
     found = buy_or_rent(ownership(network.cluster, network, network.prices), Terms(), CATALOG)
     curve = against_use(found)
     hall = next(series for series in curve.series if series.name == "Own hall")
-    assert np.interp(80, hall.x, hall.typical) == pytest.approx(found.ways[0].per_gpu_hour.typical, rel=0.01)
+    assert np.interp(0.8, hall.x, hall.typical) == pytest.approx(found.ways[0].per_gpu_hour.typical, rel=0.01)
     assert all(
         (series.low <= series.typical).all() and (series.typical <= series.high).all() for series in curve.series
     )
@@ -173,10 +174,24 @@ def test_the_curve_falls_with_the_use_but_for_what_is_paid_by_the_hour() -> None
     names = {way.way: way for way in found.ways}
     for series, way in zip(curve.series, found.ways, strict=True):
         hour = way.per_year.typical / HOURS
-        use = series.x / 100
-        expected = np.full_like(use, hour) if way is names["on-demand"] else hour / use
+        expected = np.full_like(series.x, hour) if way is names["on-demand"] else hour / series.x
         assert series.typical == pytest.approx(expected)
         assert series.strong == (way.way == found.cheapest)
         low, high = np.quantile(way.per_year.values[1:] / HOURS, (0.1, 0.9))
         assert series.low == pytest.approx(expected * min(low / hour, 1))
         assert series.high == pytest.approx(expected * max(high / hour, 1))
+
+
+def test_the_chart_against_use_ends_at_all_of_the_time_and_tells_every_way_by_its_dashes() -> None:
+    network = network_of(Scenario(), CATALOG)
+    curve = against_use(buy_or_rent(ownership(network.cluster, network, network.prices), Terms(), CATALOG))
+    drawn = curve_charts.buy_or_rent(curve)
+    assert drawn.layout["xaxis"]["range"][1] == 1
+    assert drawn.layout["xaxis"]["ticktext"][-1] == "100\u202f%"
+    looks = [
+        tuple(trace["line"][name] for name in ("color", "dash")) for trace in drawn.data if "dash" in trace["line"]
+    ]
+    assert len(set(looks)) == len(looks) == len(curve.series)
+    picture = svg.inline(drawn, "use")
+    for way in curve.series:
+        assert picture.count(f">{way.name}</text>") == 1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.report.charts.style import MUTED, Figure, Values, figure, logarithmic, nothing, style_of
+from app.report.charts.style import LEGEND, MUTED, Figure, Values, figure, logarithmic, nothing, style_of
 from app.report.labels import HARDWARE
 from app.units import percent, show
 from app.validation.collective_runs import Prediction as CollectivePrediction
@@ -122,8 +122,7 @@ def accuracy(cloud: Scatter) -> Figure:
         height=480,
         x=logarithmic("Measured", low, high, "s") | axes,
         y=logarithmic("Predicted", low, high, "s") | axes,
-        showlegend=True,
-        legend={"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0, "font": {"size": 12}},
+        **LEGEND,
     )
 
 

@@ -13,6 +13,7 @@ from app.report.charts.style import (
     CLEAR,
     FOOT,
     INK,
+    LEGEND,
     MUTED,
     OFFSET,
     ROW,
@@ -187,8 +188,11 @@ def _from(series: Series, begin: float) -> Series:
     return replace(series, **ends)
 
 
-def lines(curve: Curve, *, height: int = 380) -> Figure:
-    """Lines with their ranges, names at their ends, and the planner's own case as a marked point."""
+def lines(curve: Curve, *, height: int = 380, legend: bool = False) -> Figure:
+    """Lines with their ranges and names, and the planner's own case as a marked point.
+
+    Names stand beside the lines, or as a ``legend`` above lines that are nowhere far enough apart.
+    """
     drawn = [series for series in curve.series if np.isfinite(series.typical).any()]
     if not drawn:
         return nothing(curve.title, curve.subtitle)
@@ -202,7 +206,7 @@ def lines(curve: Curve, *, height: int = 380) -> Figure:
     places = np.concatenate([series.x[np.isfinite(series.typical)] for series in drawn])
     x_low, x_high = float(places.min()), float(places.max())
     crowded = len(drawn) > 4 and any(series.strong for series in drawn)
-    data = [trace for series in drawn for trace in _traces(series, curve, crowded)]
+    data = [trace for series in drawn for trace in _traces(series, curve, crowded, legend)]
     x_scale = math.log10 if curve.x_logarithmic else float
 
     def across(x: float) -> float:
@@ -220,7 +224,8 @@ def lines(curve: Curve, *, height: int = 380) -> Figure:
         own = _beside("your plan", NARROW * across(x), inner * up(y), written)
         notes.append(own_label("your plan", x_scale(x), scale(y), leftward=own.left < NARROW * across(x)))
         written.append(own)
-    notes += _names(drawn, written, across, up, inner) if len(drawn) > 1 else []  # a single line has the title
+    if len(drawn) > 1 and not legend:  # a single line has the title
+        notes += _names(drawn, written, across, up, inner)
     notes += [_mark_label(mark, x_scale) for mark in curve.marks]
     return figure(
         curve.title,
@@ -232,15 +237,16 @@ def lines(curve: Curve, *, height: int = 380) -> Figure:
         annotations=notes,
         shapes=[upright(mark.x) | {"line": {"color": MUTED, "width": 1, "dash": "dot"}} for mark in curve.marks],
         hovermode="x" if len(drawn) < 3 else "closest",
+        **(LEGEND if legend else {}),
     )
 
 
-def _traces(series: Series, curve: Curve, crowded: bool) -> Iterator[Values]:
+def _traces(series: Series, curve: Curve, crowded: bool, legend: bool) -> Iterator[Values]:
     """A line over its range; where lines crowd, only those that matter most have theirs, the others in the table."""
     style = style_of(series.look)
     if (area := _band_area(series, style)) and (series.strong or not crowded):
-        yield area | {"opacity": 0.16}
-    yield {
+        yield area | {"opacity": 0.16} | ({"showlegend": False} if legend else {})
+    line: Values = {
         "type": "scatter",
         "mode": "lines",
         "name": series.name,
@@ -254,6 +260,7 @@ def _traces(series: Series, curve: Curve, crowded: bool) -> Iterator[Values]:
         },
         "hovertemplate": f"{plain(series.name)}<br>{_hover(curve)}<extra></extra>",
     }
+    yield line | ({"showlegend": True} if legend else {})
 
 
 def _mark_label(mark: Mark, scale: Callable[[float], float]) -> Values:
@@ -299,6 +306,11 @@ def all_reduce_curves(curve: Curve) -> Figure:
 def cost_per_port(curve: Curve) -> Figure:
     """Cost of a network port against the size of the cluster, a line for each network generation."""
     return lines(curve, height=440)
+
+
+def buy_or_rent(curve: Curve) -> Figure:
+    """Cost of a GPU-hour in use against the share of the time in use, a line for each way to have GPUs."""
+    return lines(curve, height=440, legend=True)
 
 
 def scaling(curve: Curve) -> Figure:

@@ -37,6 +37,11 @@ VISIBLE = 5e-4
 THICK, OFFSET = 0.36, 0.08
 """A bar within its row: its thickness, and where it begins below the middle, under its label."""
 FOOT = 64
+LEGEND: Mapping[str, Any] = {
+    "showlegend": True,
+    "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0, "font": {"size": 12}},
+}
+"""The names of what is drawn in a row above it."""
 
 
 @dataclass(frozen=True)

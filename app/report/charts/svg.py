@@ -40,7 +40,8 @@ POLYGONS = {
     "diamond": ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)),
 }
 """Corners of a point that is no circle, about its middle."""
-LEGEND_ROW = 20.0
+LEGEND_ROW, PIECE = 20.0, 30.0
+"""In a legend: the height of a row, and how long the piece of a line is."""
 BASELINE = {"bottom": -5.0, "middle": 4.5, "top": 12.0}
 ANCHORS = {"left": "start", "center": "middle", "right": "end"}
 MANY = 80
@@ -163,7 +164,7 @@ def _drawn(figure: Figure, key: str, room: float | None = None) -> tuple[Plot, l
     """A drawing with so many pixels across, or for one that is stretched over what there is."""
     layout, traces = figure.layout, figure.data
     named = [trace for trace in traces if trace.get("showlegend")]
-    plot = _plot(layout, [trace["name"] for trace in named], room)
+    plot = _plot(layout, named, room)
     parts = [*_patterns(traces, key), *_grid(plot), *_stretched(plot, traces)]
     parts += [part for trace in traces if trace.get("type") == "bar" for part in _bar(plot, trace, key)]
     parts += [_line(plot, shape) for shape in layout.get("shapes", ())]
@@ -172,13 +173,13 @@ def _drawn(figure: Figure, key: str, room: float | None = None) -> tuple[Plot, l
     return plot, parts + list(_legend(named, key))
 
 
-def _plot(layout: Mapping[str, Any], legend_names: Sequence[str], room: float | None) -> Plot:
+def _plot(layout: Mapping[str, Any], named: Sequence[Mapping[str, Any]], room: float | None) -> Plot:
     x, y = layout["xaxis"], layout["yaxis"]
     shown = y.get("visible", True)
     longest = max((len(text) for text in y.get("ticktext") or ()), default=0) if shown else 0
     titled = 20.0 if shown and y.get("title", {}).get("text") else 0.0
     margin = layout.get("margin", {})
-    legend = 22.0 + _places(legend_names)[-1][1] if layout.get("showlegend") and legend_names else 0.0
+    legend = 22.0 + _places(named)[-1][1] if layout.get("showlegend") and named else 0.0
     left, right = 6.0 + LETTER * longest if longest else 2.0, 16.0
     return Plot(
         width=WIDE if room is None else room - left - right,
@@ -266,11 +267,7 @@ def _path(plot: Plot, trace: Mapping[str, Any]) -> Iterator[str]:
             'stroke="none"/>'
         )
     elif "lines" in mode:
-        dash = f' stroke-dasharray="{DASHES[style["dash"]]}"' if style.get("dash") in DASHES else ""
-        yield (
-            f'<path d="{_steps(spots, style.get("shape", ""))}" stroke="{style.get("color")}" '
-            f'stroke-width="{style.get("width", 2)}" vector-effect="non-scaling-stroke"{dash}/>'
-        )
+        yield f'<path d="{_steps(spots, style.get("shape", ""))}" {_stroke(style)} vector-effect="non-scaling-stroke"/>'
     if "markers" in mode and len(spots) > MANY:
         marker = trace["marker"]
         dots = dict.fromkeys(f"M{x:.0f} {y:.0f}h0" for spot in spots if spot for x, y in [spot])
@@ -410,13 +407,14 @@ def _line(plot: Plot, shape: Mapping[str, Any]) -> str:
         plot.top + plot.tall * (1 - at) if shape.get("yref") == "paper" else plot.down(at)
         for at in (shape["y0"], shape["y1"])
     ]
-    style = shape["line"]
-    dash = f' stroke-dasharray="{DASHES[style["dash"]]}"' if style.get("dash") in DASHES else ""
-    return (
-        f'<line x1="{_percent(x[0])}" x2="{_percent(x[1])}" y1="{_length(y[0])}" y2="{_length(y[1])}" '
-        f'stroke="{style["color"]}" '
-        f'stroke-width="{style["width"]}"{dash}/>'
-    )
+    ends = f'x1="{_percent(x[0])}" x2="{_percent(x[1])}" y1="{_length(y[0])}" y2="{_length(y[1])}"'
+    return f"<line {ends} {_stroke(shape['line'])}/>"
+
+
+def _stroke(line: Mapping[str, Any]) -> str:
+    """Colour, width and dashes of a line."""
+    dash = f' stroke-dasharray="{DASHES[line["dash"]]}"' if line.get("dash") in DASHES else ""
+    return f'stroke="{line.get("color")}" stroke-width="{line.get("width", 2)}"{dash}'
 
 
 BESIDE = 0.02
@@ -456,31 +454,37 @@ def _annotation(plot: Plot, note: Mapping[str, Any]) -> str:
 
 
 def _legend(traces: Sequence[Mapping[str, Any]], key: str) -> Iterator[str]:
-    """The names of groups of points or bars, in a row above the plot, those of bars with their hatch."""
-    for (left, top), trace in zip(_places([trace["name"] for trace in traces]), traces, strict=True):
-        colour, shape = trace["marker"]["color"], trace["marker"].get("pattern", {}).get("shape")
-
+    """The names of groups of points, bars or lines, in a row above the plot, each with a piece of what is drawn."""
+    for (left, top), trace in zip(_places(traces), traces, strict=True):
         if trace.get("type") == "bar":
             box = f'x="{left:.0f}" y="{top + 4:.0f}" width="11" height="11"'
-            yield f'<rect {box} fill="{colour}"/>'
-            yield _hatched(box, shape, key)
+            yield f'<rect {box} fill="{trace["marker"]["color"]}"/>'
+            yield _hatched(box, trace["marker"].get("pattern", {}).get("shape"), key)
+        elif trace.get("mode") == "lines":
+            ends = f'x1="{left:.0f}" x2="{left + PIECE:.0f}" y1="{top + 10:.0f}" y2="{top + 10:.0f}"'
+            yield f"<line {ends} {_stroke(trace['line'])}/>"
         else:
-            yield f'<circle cx="{left + 5:.0f}" cy="{top + 10:.0f}" r="4" fill="{colour}"/>'
+            yield f'<circle cx="{left + 5:.0f}" cy="{top + 10:.0f}" r="4" fill="{trace["marker"]["color"]}"/>'
         yield (
-            f'<text x="{left + 14:.0f}" y="{top + 14:.0f}" font-size="12" '
+            f'<text x="{left + _piece(trace) + 3:.0f}" y="{top + 14:.0f}" font-size="12" '
             f'fill="var(--chart-ink)">{escape(trace["name"])}</text>'
         )
 
 
-def _places(names: Sequence[str]) -> list[tuple[float, float]]:
+def _piece(trace: Mapping[str, Any]) -> float:
+    """How wide the piece of what is drawn is beside its name in a legend."""
+    return PIECE if trace.get("mode") == "lines" else 11.0
+
+
+def _places(traces: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
     """Where each name of a legend stands, in rows that fit a phone.
 
-    >>> _places(["Waiting", "Forward and backward passes", "Stragglers"])
+    >>> _places([{"name": "Waiting"}, {"name": "Forward and backward passes"}, {"name": "Roof", "mode": "lines"}])
     [(0.0, 0.0), (75.0, 0.0), (0.0, 20.0)]
     """
     places, left, top = [], 0.0, 0.0
-    for name in names:
-        wide = 26 + LETTER * len(name)
+    for trace in traces:
+        wide = 15 + _piece(trace) + LETTER * len(trace["name"])
         if left and left + wide > NARROW:
             left, top = 0.0, top + LEGEND_ROW
         places.append((left, top))

@@ -102,7 +102,7 @@ def use_chart(question: CostQuestion, catalog: Catalog) -> Chart:
     network = network_of(question.scenario(), catalog)
     owned = ownership(network.cluster, network, network.prices)
     curve = against_use(buy_or_rent(owned, question.terms(), catalog))
-    return Chart(curve_charts.lines(curve), tables.curve_table(curve))
+    return Chart(curve_charts.buy_or_rent(curve), tables.curve_table(curve))
 
 
 def _question(request: Request, kind: type[Any], repeatable: frozenset[str] = frozenset()) -> Any:
