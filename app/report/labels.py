@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from app.plan.all_reduce import NAMES
+from app.plan.result import Parallelism
 from app.studies.buy_or_rent import WAYS
 from app.studies.phases import ORDERS
 
@@ -107,6 +108,19 @@ def in_words(key: object, vocabulary: str) -> str:
     if not vocabulary:
         return str(key)
     return VOCABULARIES[vocabulary].get(str(key)) or named(str(key))
+
+
+def cut(run: Parallelism) -> tuple[str, str]:
+    """By what the GPUs of a run are cut up, and into how many: their product is all GPUs.
+
+    >>> from app import Scenario, evaluate, load_catalog
+    >>> asked = Scenario(gpus=64, model="llama-3-8b", tensor_parallel=2, pipeline_parallel=1, context_parallel=4)
+    >>> cut(evaluate(asked, load_catalog()).training.parallelism)
+    ('Tensor × context × pipeline × data', '2 × 4 × 1 × 8')
+    """
+    kinds = ["tensor", *(["context"] if run.context_parallel > 1 else []), "pipeline", "data"]
+    degrees = [f"{getattr(run, f'{kind}_parallel'):,}" for kind in kinds]
+    return capitalize_first(" × ".join(kinds)), " × ".join(degrees)
 
 
 def capitalize_first(text: str) -> str:

@@ -25,7 +25,7 @@ from app.plan.serving.serving_request import ServingQuestion
 from app.report import method
 from app.report.charts import svg
 from app.report.charts.style import Figure
-from app.report.labels import capitalize_first, in_words, lower_first, words
+from app.report.labels import capitalize_first, cut, in_words, lower_first, words
 from app.studies.differences import is_unclear
 from app.units import percent as show_percent
 from app.units import show, show_beside, show_difference, show_range, show_span
@@ -250,7 +250,7 @@ def environment() -> Environment:
     templates.tests["band_value"] = lambda value: isinstance(value, Band)
     templates.globals |= {"model_version": __version__, "theme_script": THEME_SCRIPT}
     templates.globals |= {"show_range": show_range, "show_span": show_span, "formula_address": method.address}
-    templates.globals |= {"control": control}
+    templates.globals |= {"control": control, "cut": cut}
     return templates
 
 

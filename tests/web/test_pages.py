@@ -1,6 +1,7 @@
 """Pages as text: the numbers of the API, errors beside their fields, links that keep the question, sources."""
 
 import html
+import math
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -704,3 +705,17 @@ def test_the_legend_of_bars_has_their_hatches(client: TestClient) -> None:
 
 def test_the_chart_of_what_moves_a_cost_says_whose_it_is(client: TestClient) -> None:
     assert "moves the owned cost of this run most" in get(client, "/plan/sensitivity").text("section-body")
+
+
+@pytest.mark.parametrize("query", ["", "gpus=512&context_parallel=4&tensor_parallel=4&pipeline_parallel=1"])
+@pytest.mark.parametrize("path", ["/", "/plan/parallelism"])
+def test_the_degrees_of_a_run_are_all_that_multiply_to_its_gpus(client: TestClient, path: str, query: str) -> None:
+    plan = client.get(f"/api/v1/plan?{query}").json()
+    run = plan["training"]["parallelism"]
+    kinds = ["tensor", *(["context"] if run["context_parallel"] > 1 else []), "pipeline", "data"]
+    text = html.unescape(re.sub(r"<[^>]+>", " ", client.get(f"{path}?{query}").text))
+    said = re.search(rf"{' × '.join(kinds).capitalize()}\s+([\d,]+(?: × [\d,]+)+)", text)
+    assert said
+    degrees = [int(degree.replace(",", "")) for degree in said[1].split(" × ")]
+    assert degrees == [run[f"{kind}_parallel"] for kind in kinds]
+    assert math.prod(degrees) == plan["scenario"]["gpus"]

@@ -20,6 +20,7 @@ from app.report import tables as report_tables
 from app.report.charts import named_charts, plan_charts
 from app.report.charts.style import Figure
 from app.report.drawn_parts import Drawing
+from app.report.labels import cut
 from app.units import show
 from app.web import form, requests
 from app.web.heavy_queue import compute, is_heavy
@@ -89,8 +90,7 @@ def found(plan: Plan, figures: Mapping[str, Figure]) -> dict[str, str]:
     said = {key: titles[name] for key, name in drawn.items() if name in titles}
     run, fabric = plan.training.parallelism, plan.fabric
     if run is not None:
-        degrees_of_run = f"{run.tensor_parallel} × {run.pipeline_parallel} × {run.data_parallel:,}"
-        said["parallelism"] = f"Tensor × pipeline × data {degrees_of_run}, micro-batch {run.micro_batch}."
+        said["parallelism"] = f"{' '.join(cut(run))}, micro-batch {run.micro_batch}."
     size, time = plan.storage.checkpoint_size, plan.storage.checkpoint_time
     if size and time:
         said["storage"] = f"A checkpoint of {show(size.typical, 'B')} takes {show(time.typical, 's')}."
