@@ -132,6 +132,14 @@ def capital_lines(plan: Plan) -> Iterator[Line]:
             yield Line(part.name, quantity, unit, part.cost.typical / quantity, part.cost)
 
 
+def not_included(plan: Plan) -> str:
+    """What the capital of a plan holds nothing of, as the end of a sentence."""
+    bought = {part.name for part in plan.costs.capital_parts}
+    storage = [] if "storage" in bought else ["storage servers"]
+    networks = [] if plan.fabric.networks else ["the storage and management networks"]
+    return "; ".join([*storage, "staff and software licences", "tax, freight and financing", *networks])
+
+
 def _alternatives(scenario: Scenario, plan: Plan, catalog: Catalog) -> Iterator[Alternative]:
     """The network of the other family, and a cluster of twice or half the size."""
     rival = counterpart(catalog.scale_out[scenario.scale_out], catalog)

@@ -347,6 +347,26 @@ def unit_of(name: str, kind: type[Scenario] = Scenario) -> str | None:
     return next((mark.unit for mark in marks if isinstance(mark, Quantity)), None)
 
 
+@cache
+def is_share(name: str, kind: type[Scenario] = Scenario) -> bool:
+    """Whether a field is a part of a whole, which people write in per cent.
+
+    >>> is_share("spares"), is_share("infrastructure"), is_share("gpus")
+    (True, False, False)
+    """
+    limits = [getattr(mark, "metadata", [mark]) for mark in _marks(name, kind)]
+    return unit_of(name, kind) == "1" and any(getattr(limit, "le", None) == 1 for some in limits for limit in some)
+
+
+def per_cent(text: str) -> str:
+    """A share as one would type it, in per cent; blank for none.
+
+    >>> per_cent("0.03"), per_cent("")
+    ('3 %', '')
+    """
+    return f"{float(text) * 100:.4g} %" if text else ""
+
+
 def _control(name: str, bound: BoundForm, catalog: Catalog, resolved: Mapping[str, Any]) -> Control:
     kind, value = bound.kind, bound.typed.get(name, "")
     if value.strip() and bound.scenario is not None:
@@ -381,7 +401,7 @@ def _made(
         hint=field.description or "",
         value=value if value.strip() else default,
         default=default,
-        placeholder=standing if field.default is None else default,
+        placeholder=default if field.default is not None else per_cent(standing) if is_share(name, kind) else standing,
         options=options,
         numeric=unit is None and not options and any(kind in (int, float) for kind in marks),
         error=_beside_a_list(error) if options else error,

@@ -1,5 +1,8 @@
 """One number of a plan as a page of its own."""
 
+import html
+import re
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -71,3 +74,34 @@ def test_the_nearest_runs_are_of_like_models_and_one_of_a_source() -> None:
         evaluate(Scenario(model="deepseek-v3", gpu="h800-sxm", gpus=2048), catalog).scenario, catalog
     )
     assert sum("deepseek" in run.model.lower() for run in mixture) >= 2
+
+
+@pytest.mark.parametrize(
+    "query", ["gpus=256", "gpus=64&storage_network=true&management_network=true&storage_capacity=2PB"]
+)
+def test_capital_adds_up_and_says_what_it_leaves_out_as_the_brief_does(client: TestClient, query: str) -> None:
+    capital = client.get(f"/api/v1/plan?{query}").json()["costs"]["capital"]["typical"]
+    page = html.unescape(client.get(f"/how/costs.capital?{query}").text)
+    parts = [int(part.replace(",", "")) for part in re.findall(r"<strong>\$([\d,]+)</strong></li>", page)]
+    assert parts[-1] == pytest.approx(capital, abs=1)
+    assert sum(parts[:-1]) == pytest.approx(capital, abs=len(parts))
+    left_out = re.search(r"Not in it: (.*?)\.</p>", page)
+    assert left_out
+    assert "financing" in left_out[1]
+    assert left_out[1].capitalize() in html.unescape(client.get(f"/brief?{query}").text)
+    assert ("management networks" in left_out[1]) == ("storage servers" in left_out[1]) == ("network=true" not in query)
+
+
+def test_every_link_within_the_evidence_has_a_target(client: TestClient) -> None:
+    for path in ("costs.capital", "training.step_time", "costs.operating"):
+        page = client.get(f"/how/{path}?gpus=64").text
+        assert {link for link in re.findall(r'href="#([^"]+)"', page) if f'id="{link}"' not in page} == set()
+
+
+def test_shares_are_shown_in_per_cent_and_read_again(client: TestClient) -> None:
+    page = html.unescape(client.get("/how/costs.capital?gpus=64").text)
+    assert 'placeholder="3 %"' in page
+    assert "3\u202f% (2\u202f% to 5\u202f%)" in page
+    assert "$11/W ($8/W to $18/W)" in page
+    typed = client.get("/api/v1/plan?gpus=64&spares=3+%25").json()["costs"]["capital"]["typical"]
+    assert typed == pytest.approx(client.get("/api/v1/plan?gpus=64").json()["costs"]["capital"]["typical"])

@@ -34,6 +34,7 @@ async def brief(request: Request) -> Response:
             "annex": {key: SECTIONS[key].title for key in annex},
             "question": question,
             "headline": form.summary(scenario, catalog),
+            "left_out": board_brief.not_included(document.plan),
             "figure": plan_charts.costs(document.plan),
             "today": f"{datetime.now(UTC):%-d %b %Y}",
             "titles": {name: form.title(name) for name in scenario.asked()},

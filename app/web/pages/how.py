@@ -13,7 +13,8 @@ from app.plan.evaluate import evaluate
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.report import method
-from app.studies.board_brief import capital_lines
+from app.studies.board_brief import capital_lines, not_included
+from app.units import percent, show
 from app.validation.nearest_runs import nearest_runs
 from app.validation.published_campaigns import published_campaign
 from app.web import form, requests
@@ -44,6 +45,8 @@ CONSTANTS = {
     "power": ("gpus", "pue"),
 }
 """What a reader would change to move a result: the fields of the longest name that it begins with."""
+PER_WATT = ("infrastructure",)
+"""Numbers that are dollars for a watt."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,14 @@ class Constant:
 
     control: form.Control
     estimate: Estimate | None
+
+    def shown(self, value: float) -> str:
+        """A figure of the estimate in the unit that people quote it in."""
+        if self.estimate is None or self.estimate.unit != "1":
+            return show(value, self.estimate.unit if self.estimate else "1")
+        if self.control.name in PER_WATT:
+            return show(value, "USD") + "/W"
+        return percent(value) if form.is_share(self.control.name) else show(value, "1")
 
 
 @router.get("/how/{path}")
@@ -75,6 +86,8 @@ async def how(request: Request) -> Response:
             "found": figure,
             "single": single,
             "lines": tuple(capital_lines(plan)) if path == "costs.capital" else (),
+            "left_out": not_included(plan),
+            "notes": None,
             "constants": _constants(path, scenario, plan, catalog),
             "others": changed,
             "own": {name: None for name in constants_of(path) if name in scenario.asked()},
