@@ -4,7 +4,8 @@ Templates print what a plan found: filters here write numbers for people, and no
 """
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from html import escape
@@ -20,7 +21,7 @@ from starlette.responses import Response
 from app import __version__
 from app.catalog.load import Catalog
 from app.plan.band import Band
-from app.plan.scenario import Scenario, query_of
+from app.plan.scenario import Scenario, group_of, query_of
 from app.plan.serving.serving_request import ServingQuestion
 from app.report import method
 from app.report.charts import svg
@@ -54,6 +55,12 @@ ABOUT_THE_SCENARIO = ("/", "/compare", "/all-reduce", "/calibrate", "/fabric", "
 """Pages whose address carries the scenario."""
 OF_THE_JOB = ("model", "shape", "software", "operation", "prices")
 """Groups of fields that mean the same when the cluster is what is asked for."""
+OF_ONE_GPU = ("price_node", "price_gpu_hour")
+"""Prices of one kind of GPU: among several they would be said of all."""
+CLUSTERS_FOUND = ("/size", "/explore")
+"""Pages that ask for clusters: their addresses carry the job, the limits and the candidates."""
+MOST_CANDIDATES = 12
+"""GPUs that a cluster can be sized among."""
 
 
 def band(value: Band | None) -> str:
@@ -290,9 +297,45 @@ def embed_codes(request: Request, figure: Figure, address: str) -> dict[str, str
     }
 
 
-def job_to_size(scenario: Scenario | None) -> dict[str, Any]:
-    """The question for a cluster that does this scenario's job, with a deadline to start from."""
-    return {"deadline": "90 days"} | (scenario.only(*OF_THE_JOB).asked() if scenario else {})
+def job_of(scenario: Scenario) -> dict[str, Any]:
+    """What of a plan any cluster is asked: its job and prices, but not those of its own GPU.
+
+    >>> job_of(Scenario(model="llama-3-8b", gpus=64, price_node=4e5, electricity=2e-8))
+    {'model': 'llama-3-8b', 'electricity': 2e-08}
+    """
+    return {name: value for name, value in scenario.only(*OF_THE_JOB).asked().items() if name not in OF_ONE_GPU}
+
+
+def job_to_size(scenario: Scenario | None, *, alone: bool = False) -> dict[str, Any]:
+    """The question for a cluster that does this scenario's job, with a deadline to start from, of its GPU ``alone``
+    or of several.
+    """
+    if scenario is None:
+        return {"deadline": "90 days"}
+    own = {name: value for name, value in scenario.asked().items() if name in OF_ONE_GPU} if alone else {}
+    return {"deadline": "90 days"} | job_of(scenario) | own | ({"gpu": scenario.gpu} if alone else {})
+
+
+def _from_clusters(asked: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The ends of addresses from a page that asks for clusters, as it was asked: clusters are asked for with all of
+    it; a plan has the job, and the GPU or network if there is but one.
+
+    >>> found = _from_clusters([("model", "llama-3-8b"), ("deadline", "45 days"), ("gpu", "h100-sxm")])
+    >>> found["/explore"], found["/"]
+    ('?model=llama-3-8b&deadline=45+days&gpu=h100-sxm', '?model=llama-3-8b&gpu=h100-sxm')
+    """
+    given = Counter(name for name, _ in asked)
+    single = {name for name in ("gpu", "scale_out") if given[name] == 1}
+    left_out = () if "gpu" in single else OF_ONE_GPU
+    groups = group_of(Scenario)
+    plan = [
+        (name, text)
+        for name, text in asked
+        if name in single or (groups.get(name) in OF_THE_JOB and name not in left_out)
+    ]
+    sized = [(name, text) for name, text in asked if name != "gpu" or given["gpu"] <= MOST_CANDIDATES]
+    pairs = dict.fromkeys((*ABOUT_THE_SCENARIO, "/serve"), plan) | {"/size": sized, "/explore": asked}
+    return {to: f"?{urlencode(fields)}" if fields else "" for to, fields in pairs.items()}
 
 
 def _serving(scenario: Scenario | None) -> str:
@@ -315,14 +358,15 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
     query = query_of(asked)
     suffix = f"?{query}" if query else ""
 
-    job = urlencode(scenario.only(*OF_THE_JOB).asked()) if scenario else ""
+    place = _place(path)
+    job = urlencode(job_of(scenario)) if scenario else ""
     queries = dict.fromkeys(ABOUT_THE_SCENARIO, suffix) | {
         "/size": "?" + urlencode(job_to_size(scenario)),
         "/explore": f"?{job}" if job else "",
         "/serve": _serving(scenario),
     }
-
-    place = _place(path)
+    if place in CLUSTERS_FOUND:
+        queries = _from_clusters(request.query_params.multi_items())
 
     def link(to: str, **changes: object) -> str:
         """The address of a page about the same scenario, with some fields changed."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from starlette.requests import Request
@@ -332,6 +332,44 @@ def test_changing_page_keeps_the_question(client: TestClient) -> None:
         assert dict(parse_qsl(urlsplit(addresses[to]).query)) == {"gpus": "512", "scale_out": "roce-400"}
     assert "deadline" in dict(parse_qsl(urlsplit(addresses["/size"]).query))
     assert addresses["/catalog"] == "/catalog"
+
+
+JOB = {"model": "llama-3-8b", "training_tokens": "1T"}
+
+
+def test_clicking_between_searches_and_plans_loses_nothing_of_the_job(client: TestClient) -> None:
+    asked = JOB | {"deadline": "45 days", "gpus": "512", "gpu": "h100-sxm"}
+    for path, other in (("/size", "/explore"), ("/explore", "/size")):
+        page = get(client, f"{path}?{urlencode(asked)}")
+        to = {element["data-page"]: element["href"] for element in page.all("a") if "data-page" in element}
+        assert dict(parse_qsl(urlsplit(to[other]).query)) == asked
+        for about in ("/", "/compare", "/cost", "/fabric", "/serve"):
+            assert dict(parse_qsl(urlsplit(to[about]).query)) == JOB | {"gpu": "h100-sxm"}
+        assert client.get(to["/serve"]).status_code == 200
+        plan = get(client, to["/"])
+        assert "Llama 3 8B" in plan.text("verdict")
+        back = {element["data-page"]: element["href"] for element in plan.all("a") if "data-page" in element}
+        assert dict(parse_qsl(urlsplit(back["/size"]).query)).keys() == {*JOB, "deadline"}
+
+
+def test_more_gpus_than_can_be_sized_among_are_left_out(client: TestClient) -> None:
+    gpus = [("gpu", key) for key in list(load_catalog().gpus)[:13]]
+    page = get(client, "/explore?" + urlencode([*gpus, ("gpus", "8"), *JOB.items()]))
+    to = {element["data-page"]: element["href"] for element in page.all("a") if "data-page" in element}
+    assert dict(parse_qsl(urlsplit(to["/size"]).query)) == JOB | {"gpus": "8"}
+    assert dict(parse_qsl(urlsplit(to["/"]).query)) == JOB
+
+
+def test_the_price_of_ones_own_server_goes_only_where_its_gpu_is_alone(client: TestClient) -> None:
+    page = get(client, "/?price_node=$100K&electricity=0.05+USD/kWh")
+    to = {element["data-page"]: element["href"] for element in page.all("a") if "data-page" in element}
+    for path in ("/size", "/explore"):
+        carried = dict(parse_qsl(urlsplit(to[path]).query))
+        assert "electricity" in carried
+        assert "price_node" not in carried
+    links = [element["href"] for element in page.all("a") if element["href"].startswith("/size?")]
+    alone = next(link for link in links if "gpu=" in link)
+    assert dict(parse_qsl(urlsplit(alone).query)).items() >= {"price_node": "100000.0", "gpu": "h100-sxm"}.items()
 
 
 def test_serving_is_asked_of_the_same_cluster_and_back(client: TestClient) -> None:

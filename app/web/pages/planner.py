@@ -94,7 +94,7 @@ def _planner(
         "slices": list(slices(answer)),
         "money": list(money_slices(answer)),
         "comparisons": list(comparisons(request, _with_batch(scenario, answer), catalog)),
-        "size_alone": address(request, "/size", urlencode(job_to_size(scenario) | {"gpu": scenario.gpu})),
+        "size_alone": address(request, "/size", urlencode(job_to_size(scenario, alone=True))),
         "field_title": form.title,
         "campaign": published_campaign(scenario, answer, catalog) if answer.training.step_time else None,
     }
