@@ -530,6 +530,30 @@ class Quantity:
         }
 
 
+class Several:
+    """Marks a number of things, whole or on average: a share is none, and examples are counts."""
+
+    def __init__(self, examples: str) -> None:
+        self.examples = examples
+
+    def read(self, value: object) -> object:
+        """The value as it is; text that is no such number says what to type."""
+        if not isinstance(value, str):
+            return value
+        try:
+            parse(value, "1")
+        except ValueError as error:
+            advice = str(error).replace(_EXAMPLES["1"], self.examples).replace("number with a unit", "number")
+            raise PydanticCustomError("quantity", "{advice}", {"advice": advice}) from None
+        if "%" in value:
+            advice = f"“{value}” is a share. Type how many, like {self.examples}."
+            raise PydanticCustomError("quantity", "{advice}", {"advice": advice})
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.read, handler(source))
+
+
 Bytes = TypeAliasType("Bytes", Annotated[float, Quantity("B")])
 Bandwidth = TypeAliasType("Bandwidth", Annotated[float, Quantity("B/s")])
 Seconds = TypeAliasType("Seconds", Annotated[float, Quantity("s")])
@@ -540,4 +564,5 @@ DollarsPerSecond = TypeAliasType("DollarsPerSecond", Annotated[float, Quantity("
 PerSecond = TypeAliasType("PerSecond", Annotated[float, Quantity("1/s")])
 Number = TypeAliasType("Number", Annotated[float, Quantity("1")])
 WHOLE = Written(whole, "int_parsing", "Type a whole number, for example 1024 or 16k.")
+SEVERAL = Several("“300” or “1,024”")
 RATIO = Written(ratio, "float_parsing", "Type a ratio of 1:1 or more, such as 2:1.")

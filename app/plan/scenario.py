@@ -722,12 +722,12 @@ class ServingRequest(Request):
         "Of all users, such as 20/s. Blank: as many as fit.",
         usual=Usual.read("0.1/s", "20/s", "5000/s", "1/s"),
     )
-    concurrency: Annotated[Number, Field(gt=0, le=1e8)] | None = _field(
+    concurrency: Annotated[Number, Field(gt=0, le=1e8), units.SEVERAL] | None = _field(
         "serving",
         "Requests in flight",
         "On the whole cluster at any time. Blank: from users or requests, else as many as fit.",
     )
-    users: Annotated[Number, Field(gt=0, le=1e9)] | None = _field(
+    users: Annotated[Number, Field(gt=0, le=1e9), units.SEVERAL] | None = _field(
         "serving", "Users", "Each waits for an answer, thinks, and asks again. Blank: as many as fit."
     )
     think_time: Annotated[Seconds, Field(ge=0, le=1e6)] = _field(

@@ -161,6 +161,18 @@ def plain_band(value: Band | None) -> str:
     return "–" if value is None else show_range(value.low, value.typical, value.high, "1")
 
 
+def rate_band(value: Band | None, of: str) -> str:
+    """A band of so many a second, with their name.
+
+    >>> rate_band(Band(82.0, 105.0, 133.0, "1/s"), "requests")
+    '105\u202frequests/s (82–133)'
+    """
+    if value is None:
+        return "–"
+    number, gap, ends = plain_band(value).partition(" ")
+    return f"{number}\u202f{of}/s{gap}{ends}"
+
+
 def count(value: float | None) -> str:
     """A count with its thousands apart.
 
@@ -241,6 +253,7 @@ def environment() -> Environment:
         "percent": percent,
         "percent_band": percent_band,
         "plain_band": plain_band,
+        "rate_band": rate_band,
         "with_ranges_apart": with_ranges_apart,
         "count": count,
         "odds": odds,

@@ -1,5 +1,6 @@
 """Serving over the interface."""
 
+import html
 import json
 import re
 from urllib.parse import urlencode
@@ -261,3 +262,26 @@ def test_clusters_with_one_pool_and_with_two_stand_in_one_table(client: TestClie
     pools = {one["prefill"] is None for one in client.get("/api/v1/serve/size", params=asked).json()["candidates"]}
     assert pools == {False, True}
     assert client.get(f"/chart/serving-candidates.{ending}", params=asked).status_code == 200
+
+
+def test_rates_have_their_names_and_a_load_that_was_given_has_no_range(client: TestClient) -> None:
+    def figures(query: str) -> str:
+        headline = client.get(f"/serve?model=llama-3-8b&gpus=8&{query}").text.partition('id="headline"')[2]
+        return html.unescape(re.sub(r"<[^>]+>", "", headline.partition("</dl>")[0]))
+
+    free = figures("")
+    assert re.search(r"Here [\d,]+ \(.*\d\u202frequests/s \([\d.,]+–[\d.,]+\)", free, re.DOTALL)
+    assert re.search(r"\d\u202ftokens/s \([\d.]+–[\d.]+\) a user", free)
+    given = figures("users=30")
+    assert "Its formula30" in given
+    assert "30 (" not in given
+    assert re.search(r"(?<!\d)20\u202frequests/s(?! \()", figures("request_rate=20/s"))
+    assert re.search(r"Here [\d,]+ \(", figures("users=10000000"))  # more than it serves
+
+
+@pytest.mark.parametrize("field", ["users", "concurrency"])
+@pytest.mark.parametrize("text", ["90 %", "some", "3 h"])
+def test_a_number_of_users_is_no_share(client: TestClient, field: str, text: str) -> None:
+    detail = client.get("/api/v1/serve", params={field: text}).json()["errors"][0]["detail"]
+    assert "“300”" in detail
+    assert "“90 %”" not in detail.removeprefix("“90 %”")

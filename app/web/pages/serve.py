@@ -8,6 +8,7 @@ from app.catalog.load import Catalog
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
+from app.plan.serving_result import Serving
 from app.report.charts import serving_charts
 from app.studies.serving_domains import serving_domains
 from app.web import form
@@ -55,6 +56,16 @@ def _to_train(question: ServingQuestion) -> Scenario:
     return Scenario.model_construct(**{**vars(question), "workload": "training"})
 
 
+def _given_load(question: Scenario, serving: Serving) -> dict[str, float | None]:
+    """What of the load was given, and is served whole: it has no range."""
+    served = {"users": serving.users, "request_rate": serving.requests_per_second}
+    given = [getattr(question, name) for name in served]
+    return {
+        name: load if load and band and band.typical > 0.999 * load else None
+        for (name, band), load in zip(served.items(), given, strict=True)
+    }
+
+
 def _content(request: Request, bound: form.BoundForm, plan: Plan | None) -> dict[str, Any]:
     catalog: Catalog = request.app.state.catalog
     shown: dict[str, Any] = {
@@ -70,6 +81,7 @@ def _content(request: Request, bound: form.BoundForm, plan: Plan | None) -> dict
         shown |= {
             "figure": serving_charts.serving_front(plan.serving, question.scale_out, catalog, question.tpot_limit),
             "beside": domains,
+            "load": _given_load(question, plan.serving),
             "domains_figure": serving_charts.domains(domains, catalog),
             "as_plan": Scenario.model_construct(**vars(question)).query(),
             **results_of(plan),
