@@ -170,7 +170,10 @@ def _cost(candidate: ServingCandidate) -> float:
 def candidates(
     question: ServeSizeQuestion, gpu: str, domain: int | None, catalog: Catalog
 ) -> Iterator[ServingCandidate]:
-    """The clusters of one GPU, for each network in turn: the one of fewest GPUs, and the quickest of not many more."""
+    """The clusters of one GPU, for each network in turn: the one of fewest GPUs, and the quickest of not many more.
+
+    Of two that are bought alike, the quickest alone.
+    """
     tried: Tried | None = None
     answers: Tried | None = None
     for scale_out in question.scale_out:
@@ -196,8 +199,9 @@ def candidates(
             ways += of_two_pools(asked, apart(it, inputs, limits, catalog, answers, largest))
         if ways:
             fewest = min(ways, key=lambda way: (way.gpus, way.tpot))
-            quick = [way for way in ways if way.gpus <= LATENCY_BUDGET * fewest.gpus]
-            for way in dict.fromkeys((fewest, min(quick, key=lambda way: way.tpot))):
+            quickest = min((way for way in ways if way.gpus <= LATENCY_BUDGET * fewest.gpus), key=lambda way: way.tpot)
+            by_nodes = {ceil(way.gpus / cluster.gpus_per_node): way for way in (fewest, quickest)}
+            for way in by_nodes.values():
                 if candidate := priced(asked, cluster, way, catalog):
                     yield candidate
 

@@ -235,3 +235,11 @@ def test_layouts_inside_a_domain_are_tried_once_for_all_networks() -> None:
     for name in ("time_per_token", "first_token", "requests", "fits", "concurrency"):
         assert (getattr(again, name) == getattr(second, name)).all(), name
     assert (first.time_per_token != second.time_per_token).any()
+
+
+def test_of_two_ways_to_run_the_same_nodes_the_quickest_is_named() -> None:
+    asked = ServeSizeQuestion.model_validate({}, context={"catalog": CATALOG})
+    queries = [one.query for one in size_serving(asked, CATALOG).candidates]
+    assert len(set(queries)) == len(queries)
+    mi355x = next(one for one in size_serving(asked, CATALOG).candidates if one.gpu == "mi355x")
+    assert (mi355x.gpus, mi355x.replicas) == (8, 4)  # two replicas carry the load, at twice the time per token
