@@ -312,13 +312,15 @@ def cost_per_port(scenario: Scenario, catalog: Catalog, ports: Sequence[PortCurv
             if place.size and np.isfinite(values[place[0], 0]):
                 mine = (float(hardware.gpus), float(values[place[0], 0]))
     lines = [line for line in series if np.isfinite(line.typical).any()]
+    with_cards = scenario.nics_included is False
     return Curve(
         key="cost_per_port",
         title=_port_title(lines, hardware.gpus, mine),
-        subtitle="Fabric cost over NIC ports against cluster size, by network generation, with 80 % ranges of prices",
+        subtitle=f"Fabric {'and network cards' if with_cards else 'cost'} over NIC ports against cluster size, by "
+        "network generation, with 80 % ranges of prices",
         x_name="GPUs",
         x_unit="GPUs",
-        y_name="Cost of one NIC port",
+        y_name="Cost of one NIC port and its card" if with_cards else "Cost of one NIC port",
         y_unit="USD",
         y_logarithmic=False,
         series=tuple(lines),

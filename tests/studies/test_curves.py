@@ -385,3 +385,13 @@ def test_what_moves_the_cost_is_named_as_people_say_it(wish):
 def test_every_number_with_a_name_of_its_own_is_in_the_catalogue():
     known = {key.partition(".")[2] for key in (estimate.key for estimate in estimates(CATALOG))}
     assert set(SPOKEN) <= known
+
+
+def test_a_port_with_its_card_is_called_so() -> None:
+    alone, with_card = (
+        port_cost.cost_per_port(Scenario(gpus=64, nics_included=included), load_catalog()) for included in (None, False)
+    )
+    assert "its card" in with_card.y_name
+    assert "cards" in with_card.subtitle
+    assert "card" not in alone.y_name + alone.subtitle
+    assert with_card.plan_point[1] > alone.plan_point[1]
