@@ -17,7 +17,8 @@ DRAWS = 256
 N_DRAWS = DRAWS + 1
 """Length of the axis of draws: the typical value, then the draws."""
 _DEVIATES = np.array([NormalDist().inv_cdf((i + 0.5) / DRAWS) for i in range(DRAWS)])
-_P95 = NormalDist().inv_cdf(0.95)
+Z90, Z95, Z99 = (NormalDist().inv_cdf(share) for share in (0.9, 0.95, 0.99))
+"""The standard normal deviates of the 90th, 95th and 99th percentile: an 80 % interval is ± the first [1]."""
 
 Status = Literal["shipping", "announced", "projected", "estimate", "calibrated", "measured", "standard"]
 EARLY: frozenset[str] = frozenset({"announced", "projected"})
@@ -78,10 +79,10 @@ class Estimate:
         seed = ".".join(self.key.split(".")[:2]) if self.key.startswith("prices.") else self.key
         deviates = _shuffled(seed)
         if low > 0:
-            below, above = np.log(self.typical / low) / _P95, np.log(high / self.typical) / _P95
+            below, above = np.log(self.typical / low) / Z95, np.log(high / self.typical) / Z95
             values = self.typical * np.exp(deviates * np.where(deviates < 0, below, above))
         else:
-            below, above = (self.typical - low) / _P95, (high - self.typical) / _P95
+            below, above = (self.typical - low) / Z95, (high - self.typical) / Z95
             values = np.maximum(self.typical + deviates * np.where(deviates < 0, below, above), 0.0)
         return np.concatenate(([self.typical], values))
 

@@ -14,8 +14,6 @@ from typing_extensions import TypeVar, Unpack, dataclass_transform
 from app.catalog.estimate import EARLY, Estimate
 
 LOW, HIGH = 0.1, 0.9
-Z90 = 1.2815515655446004
-"""The standard normal deviate of the 90th percentile: half the width of an 80 % interval."""
 _SOURCE, _STATUS = attrgetter("source"), attrgetter("status")
 
 nan_is_an_answer = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")

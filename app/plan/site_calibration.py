@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from app.catalog.estimate import Estimate
+from app.catalog.estimate import Z95, Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import Sampling
 from app.formulas.arrays import Array
@@ -21,7 +21,6 @@ Floats = NDArray[np.float64]
 NAMES = ("latency", "bandwidth", "fill")
 LEAST, MOST, WIDEST = 0.05, 20.0, 2.0
 """Bounds of a factor, and of the spread of its logarithm [1]."""
-_P95 = 1.6448536269514722
 _PART = re.compile(r"\s*(\d{1,3}(?:\.\d{1,6})?|\.\d{1,6})\s*~\s*(\d{1,2}(?:\.\d{1,6})?|\.\d{1,6})\s*")
 
 
@@ -90,7 +89,7 @@ def at_site(built: Machine, calibration: SiteCalibration, sampling: Sampling) ->
 
 @lru_cache(maxsize=256)
 def _estimate(name: str, factor: Factor) -> Estimate:
-    ends = np.exp(_P95 * factor.spread)
+    ends = np.exp(Z95 * factor.spread)
     return Estimate(
         factor.value,
         "1",

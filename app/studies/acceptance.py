@@ -14,12 +14,13 @@ import numpy as np
 
 from app import units
 from app.catalog.entries import ScaleOut
+from app.catalog.estimate import Z90, Z99
 from app.catalog.load import Catalog
 from app.formulas.collectives.ideal import bus_factor
 from app.formulas.fabric.placement import PINNED
 from app.plan import communication
 from app.plan.all_reduce import AlgorithmTime, all_reduce_times
-from app.plan.band import Z90, Band, interval
+from app.plan.band import Band, interval
 from app.plan.cluster import Cluster, look_up
 from app.plan.communication import Communication
 from app.plan.machine import CREDITED, PAUSED, controls, goodput, transport_of
@@ -31,8 +32,6 @@ SIZES = {text: units.parse(text, "B") for text in ("8 B", "1 MiB", "16 MiB", "25
 """Message sizes whose figures the sheet prints: the smallest for its time, the others for their bus bandwidth [B]."""
 GIGABIT, GIGABYTE = units.parse("1 Gb/s", "B/s"), units.parse("1 GB/s", "B/s")
 """The units in which ib_write_bw and nccl-tests report [B/s]."""
-Z99 = 2.3263478740408408
-"""The standard normal deviate of the 99th percentile."""
 
 
 @dataclass(frozen=True)

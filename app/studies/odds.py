@@ -6,10 +6,9 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from app.catalog.estimate import Z90
 from app.plan.band import Draws
 
-WIDTH = NormalDist().inv_cdf(0.9)
-"""Standard deviations from the middle to an end of an 80 % interval."""
 SAFE = 0.9
 """The chance of each limit from which on a cluster is called safe."""
 
@@ -45,7 +44,7 @@ def _room(value: Draws, limit: float) -> NDArray[np.float64]:
     if not value.residual:
         return np.where(draws <= limit, np.inf, -np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rooms = np.log(limit / draws) / (value.residual / WIDTH)
+        rooms = np.log(limit / draws) / (value.residual / Z90)
     return np.where(draws > 0, rooms, -np.inf)
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, ValidationError
 
 from app import units
+from app.catalog.estimate import Z90
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, TYPICAL
 from app.formulas.arrays import Array
@@ -225,7 +226,7 @@ CHECKS = {
 
 def _factor(name: str, value: float, spread: float) -> SiteFactor:
     """A factor with its range and what it means."""
-    ends = float(np.exp(1.2816 * spread))
+    ends = float(np.exp(Z90 * spread))
     low, high = value / ends, value * ends
     worse = low > 1.1 if name != "bandwidth" else high < 0.95
     if low <= 1 <= high:

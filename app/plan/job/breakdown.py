@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.catalog.estimate import Estimate
+from app.catalog.estimate import Z90, Z95, Estimate
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array, any_
 from app.formulas.collectives.group_times import Links
@@ -16,7 +16,7 @@ from app.formulas.training import arguments, groups, memory
 from app.formulas.training import step as training_step
 from app.formulas.training.exchanges import Exchange, Exchanges, exchanges
 from app.formulas.transformer import Shape
-from app.plan.band import Z90, Draws
+from app.plan.band import Draws
 from app.plan.job.calibration import peaks
 from app.plan.job.inputs import JobSetup, StepInputs
 from app.plan.result import Bottleneck, Explanation, Memory, MemoryPart, Resource, Term, Training, WhatIf
@@ -247,10 +247,6 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
 def _itself(value: Array) -> Array:
     """The first of the what-ifs."""
     return value[0] if isinstance(value, np.ndarray) and value.ndim > 1 else value
-
-
-Z95 = 1.6448536269514722
-"""The standard normal deviate of the 95th percentile."""
 
 
 def campaign_overhead(request: OperationRequest, catalog: Catalog) -> tuple[Array, tuple[Estimate, ...]]:
