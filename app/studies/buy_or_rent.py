@@ -13,7 +13,7 @@ from app.catalog.estimate import Estimate
 from app.catalog.load import LEASE, RESERVED, Catalog, gpu_hours
 from app.formulas import costs
 from app.formulas.arrays import Array
-from app.plan.band import Draws, Q, record, result
+from app.plan.band import Draws, Q, interval, record, result
 from app.plan.bill_of_materials import draws_or_nan
 from app.plan.prices import own
 from app.plan.total_cost import Ownership
@@ -252,15 +252,15 @@ def against_use(comparison: BuyOrRent[Draws]) -> Curve:
         values = hour[None, :] + np.zeros((len(USE), 1)) if way.way == "on-demand" else hour[None, :] / USE[:, None]
         if not np.isfinite(values[:, 0]).any():
             continue
-        ends = np.quantile(values[:, 1:], (0.1, 0.9), axis=1) if values.shape[1] > 1 else (values[:, 0],) * 2
+        low, high = interval(values)
         series.append(
             Series(
                 WAYS[way.way],
                 "money" if way.way in BOUGHT else "muted",
                 USE,
                 values[:, 0],
-                np.minimum(ends[0], values[:, 0]),
-                np.maximum(ends[1], values[:, 0]),
+                low,
+                high,
                 dash=DASHES[way.way],
                 strong=way.way == comparison.cheapest,
             )

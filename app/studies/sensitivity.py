@@ -10,7 +10,7 @@ import numpy as np
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.names import input_name
-from app.plan.band import Draws, nan_is_an_answer
+from app.plan.band import Draws, interval, nan_is_an_answer
 from app.plan.declarations import figures, value_of
 from app.plan.result import Parallelism, Plan
 from app.plan.scenario import Scenario
@@ -69,8 +69,9 @@ def sensitivity(
     columns = [side for row in logs.values() for side in (np.minimum(row, 0), np.maximum(row, 0))]
     slopes, *_ = np.linalg.lstsq(np.stack(columns, axis=1), values - values[0], rcond=None)
     swings = []
+    lows, highs = interval(np.stack(list(logs.values())))
     for index, (key, estimate) in enumerate(inputs.items()):
-        ends = (slopes[2 * index] * np.quantile(logs[key], 0.1), slopes[2 * index + 1] * np.quantile(logs[key], 0.9))
+        ends = slopes[2 * index] * lows[index], slopes[2 * index + 1] * highs[index]
         low, high = sorted(float(np.exp(values[0] + end)) for end in ends)
         name = "The price book" if key.startswith("prices.") else input_name(estimate, catalog)
         swings.append(Swing(name, _swing_look(key, scenario), low, high, estimate.source))

@@ -7,6 +7,7 @@ from app.catalog.load import estimates, load_catalog
 from app.catalog.names import SPOKEN
 from app.plan import communication
 from app.plan.all_reduce import all_reduce_times
+from app.plan.band import interval
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
@@ -347,9 +348,9 @@ def test_what_energy_is_multiplied_by_moves_its_cost_in_proportion(plan):
     found = sensitivity.sensitivity(DEFAULT, CATALOG, plan.training.parallelism, "costs.energy")
     price = CATALOG.operations["site"]["pue"]
     swing = next(swing for swing in found.swings if "PUE" in swing.name or "pue" in swing.name.lower())
-    low, high = (float(np.quantile(price.draws(), share)) for share in (0.1, 0.9))
-    assert swing.low / found.typical == pytest.approx(low / price.typical, rel=0.05)
-    assert swing.high / found.typical == pytest.approx(high / price.typical, rel=0.05)
+    low, high = interval(price.draws())
+    assert swing.low / found.typical == pytest.approx(low / price.typical, rel=2e-4)
+    assert swing.high / found.typical == pytest.approx(high / price.typical, rel=2e-4)
 
 
 @pytest.mark.parametrize(
