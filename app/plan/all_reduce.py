@@ -105,7 +105,7 @@ def all_reduce_times(
     width = np.size(sampling(fabric.catalog.collectives["library"]["fill_exponent"]))
     sweep = _Sweep(shape, width, fabric.waiting(ranks, sampling))
     if fabric.ideal:
-        return _ideal_times(fabric, sizes, machine, sweep, sampling)
+        return _ideal_times(fabric, sizes, machine, sweep)
     lines = algorithms(fabric, "all-reduce", sampling) if gpus is None else None
     return _calibrated_times(fabric, sizes, machine, sweep, sampling, lines)
 
@@ -173,9 +173,7 @@ def _calibrated_times(
     )
 
 
-def _ideal_times(
-    fabric: Communication, sizes: Floats, machine: Machine, sweep: _Sweep, sampling: Sampling
-) -> AllReduceTimes:
+def _ideal_times(fabric: Communication, sizes: Floats, machine: Machine, sweep: _Sweep) -> AllReduceTimes:
     """What the textbook says, at line rates."""
     times = ideal_all_reduce_times(sizes, machine)
     without_latency = ideal_all_reduce_times(sizes, replace(machine, scale_up_hop=0.0, scale_out_hop=0.0, far_hop=0.0))

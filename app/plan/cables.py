@@ -270,7 +270,7 @@ def _uplink_cables(cabling: Cabling, kinds: Mapping[str, str], plane: int) -> It
             yield Cable(
                 leaf_name(counts, plane, leaf),
                 counts.leaf_down + uplink + 1,
-                spine_name(counts, plane, spine),
+                spine_name(plane, spine),
                 taken[spine],
                 plane,
                 leaf % counts.rails + 1 if counts.by_rail else None,
@@ -373,7 +373,7 @@ def leaf_name(counts: Counts, plane: int, leaf: int) -> str:
     return f"leaf-{plane}-{leaf + 1:04d}"
 
 
-def spine_name(counts: Counts, plane: int, spine: int) -> str:
+def spine_name(plane: int, spine: int) -> str:
     """A spine's name: plane and number."""
     return f"spine-{plane}-{spine + 1:04d}"
 

@@ -31,7 +31,6 @@ Floats = NDArray[np.float64]
 HOUR = units.parse("1 h", "s")
 GIGABYTE = units.parse("1 GB/s", "B/s")
 PETABYTE = units.parse("1 PB", "B")
-PARTS = ("nodes", "fabric", "storage", "management", "infrastructure")
 
 
 class Rates(NamedTuple):

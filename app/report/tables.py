@@ -93,12 +93,11 @@ VIEWS = {"figures": "Key figures", "costs": "Cost", "power": "Power", "storage":
 
 def tables(plan: Plan, catalog: Catalog) -> dict[str, Table]:
     """Every table of a plan by key: inputs, key figures, then its parts as people read them, then what they rest on."""
-    parts = {name: getattr(plan, name) for name in READING}
     by_key = {"inputs": _inputs(plan), "figures": _figures(plan, "figures")}
-    for name, part in parts.items():
+    for part in (getattr(plan, name) for name in READING):
         if part is None:
             continue
-        by_key |= fabric_tables(part) if isinstance(part, Fabric) else listings(part, name)
+        by_key |= fabric_tables(part) if isinstance(part, Fabric) else listings(part)
     if plan.serving and plan.serving.bottleneck:
         by_key |= listings(plan.serving.bottleneck)
     by_key["purchases"] = _purchases(plan)
@@ -111,7 +110,7 @@ def tables(plan: Plan, catalog: Catalog) -> dict[str, Table]:
     return by_key
 
 
-def listings(part: Any, path: str = "") -> dict[str, Table]:
+def listings(part: Any) -> dict[str, Table]:
     """The tables that a record of results declares: a row for each record of a list, or for each field of a part."""
     by_key: dict[str, Table] = {}
     for name, declared, kind in _tabled(part.__class__):

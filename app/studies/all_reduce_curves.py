@@ -70,7 +70,7 @@ def all_reduce_over_sizes(scenario: Scenario, catalog: Catalog, message: float, 
         x_unit="B",
         y_name=name,
         y_unit=unit,
-        series=_by_algorithm(times, sizes, factor, quantity),
+        series=_by_algorithm(times, sizes, factor),
         y_logarithmic=factor is None,
         ceiling=_wire(cluster, sizes) if quantity == "bus_bandwidth" else None,
         plan_point=(plan_message, _own(times.best, factor, np.flatnonzero(sizes == plan_message)[0]))
@@ -113,7 +113,7 @@ def all_reduce_over_gpus(scenario: Scenario, catalog: Catalog, message: float, q
         x_unit="GPUs",
         y_name=name,
         y_unit=unit,
-        series=_by_algorithm(times, counts, factor, quantity),
+        series=_by_algorithm(times, counts, factor),
         y_logarithmic=factor is None,
         plan_point=(float(cluster.gpus), _own(times.best, factor, place[0])) if place.size else None,
         marks=tuple(Mark(start, NAMES.get(way, way)) for start, _, way in stretches[1:]),
@@ -229,7 +229,7 @@ def _exact(name: str, look: str, x: Floats, y: Floats, *, dash: str = "", strong
     return Series(name, look, x, y, y, y, dash=dash, strong=strong)
 
 
-def _by_algorithm(times: AllReduceTimes, x: Floats, factor: Floats | None, quantity: str) -> tuple[Series, ...]:
+def _by_algorithm(times: AllReduceTimes, x: Floats, factor: Floats | None) -> tuple[Series, ...]:
     lines = [_line(NAMES.get(way.algorithm, way.algorithm), way.algorithm, x, way, factor) for way in times.each]
     return (*lines, _line("Quickest", "quickest", x, times.best, factor, strong=True))
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Generic, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from app import units
@@ -29,7 +28,6 @@ from app.studies.stages import stages
 from app.studies.which_network import Weighed, weighed
 from app.units import DollarsPerJoule, DollarsPerSecond, Number, Seconds
 
-Floats = NDArray[np.float64]
 GIGABYTE, GIGABIT = units.parse("1 GB/s", "B/s"), units.parse("1 Gb/s", "B/s")
 EDITIONS = (MARKET, "rule-of-thumb")
 SIZES = tuple(8 * 2**power for power in range(14))

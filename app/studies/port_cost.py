@@ -36,7 +36,6 @@ from app.studies.curve import Curve, Mark, Series, short
 from app.units import show
 
 Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
 SMALLEST, LARGEST = 8, 100_000
 POINTS = 40
 """Sizes of a curve, beside those at which its shape changes."""

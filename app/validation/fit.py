@@ -9,7 +9,6 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.catalog.load import FOLDER, Catalog, load_catalog
 from app.plan.machine import SIZE_BANDS
@@ -18,7 +17,6 @@ from app.validation import collective_runs, ledger, serving_runs, training_runs
 from app.validation.statistics import statistics
 
 COLLECTIVES = FOLDER / "collectives.toml"
-Floats = NDArray[np.float64]
 
 
 NARROWEST, WIDEST = 0.02, 1.6

@@ -147,8 +147,8 @@ async def all_reduce(request: Request) -> Response:
         scenarios = [requests.validate(Scenario, {**fields, **pair}, loaded, strict=typed) for pair in pairs]
         return _written(request, answers.reduce_answer(scenarios, loaded), selected)
 
-    quick = len(pairs) < 4
-    answer = work(lambda: False) if quick else await compute(request, work, heavy=len(pairs) > LIGHT_PAIRS)
+    few = len(pairs) < 4
+    answer = work(lambda: False) if few else await compute(request, work, heavy=len(pairs) > LIGHT_PAIRS)
     _count(request, "all-reduce", len(pairs))
     return answer
 

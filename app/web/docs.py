@@ -104,7 +104,7 @@ def _operation(document: Schema, path: str, method: str, operation: Schema) -> d
         "description": [paragraph for paragraph in paragraphs if paragraph],
         "takes_scenario": takes,
         "rows": rows,
-        "examples": list(_examples(method, path, operation, body)),
+        "examples": list(_examples(path, operation, body)),
         "answers": [_answer(document, status, response) for status, response in sorted(operation["responses"].items())],
     }
 
@@ -120,7 +120,7 @@ def _own(schema: Schema, shared: Schema) -> Iterator[tuple[str, Schema]]:
             yield name, field
 
 
-def _examples(method: str, path: str, operation: Schema, body: Schema) -> Iterator[dict[str, str]]:
+def _examples(path: str, operation: Schema, body: Schema) -> Iterator[dict[str, str]]:
     """Requests to copy; BASE stands for the address of this server."""
     name = operation["operationId"].removeprefix("get_").removeprefix("post_")
     if body:
