@@ -791,7 +791,11 @@ class ServingRequest(Request):
         "serving", "Prefix cache", "Share of the prompts' tokens that are cached.", 0.0
     )
     accepted_tokens: Annotated[Number, Field(ge=0, le=16)] = _field(
-        "serving", "Accepted tokens", "Further tokens that speculative decoding adds to each step.", 0.0
+        "serving",
+        "Accepted tokens",
+        "Further tokens that speculative decoding adds to each step, less what drafting them takes: the model has no "
+        "time for it.",
+        0.0,
     )
     headroom: Annotated[Number, Field(gt=0, le=1)] = _field(
         "serving", "Headroom", "Share of what a replica can do that it is asked to, as requests come unevenly.", 0.8

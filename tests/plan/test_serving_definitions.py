@@ -325,6 +325,17 @@ def test_an_engine_that_is_assumed_widens_the_range() -> None:
     assert "engine-assumed" not in {finding.code for finding in named.findings}
 
 
+def test_the_time_of_drafting_is_said_to_be_left_out() -> None:
+    asked = {"gpus": 8, "model": "llama-3-70b", "concurrency": 1, "tensor_parallel": 8}
+    alone, drafted = (served(**asked, accepted_tokens=count) for count in (0, 3))
+    # one user waits for weights, whom checking a few tokens more costs nothing: four tokens a step in place of one
+    assert typical(alone.serving.tpot) / typical(drafted.serving.tpot) == pytest.approx(4, rel=0.05)
+    (said,) = (finding for finding in drafted.findings if finding.code == "draft-not-timed")
+    assert said.severity == "note"
+    assert ": 3 further tokens a step" in said.message
+    assert "draft-not-timed" not in {finding.code for finding in alone.findings}
+
+
 def test_the_most_that_is_served_says_so_where_nobody_limits_the_time_per_token() -> None:
     asked = {"gpu": "mi300x", "gpus": 8, "model": "llama-3-405b"}
     said = findings(**asked)["no-limit"]

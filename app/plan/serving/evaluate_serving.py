@@ -221,6 +221,15 @@ def serving_findings(plan: ServingPlan, catalog: Catalog) -> Iterator[Finding]:
             "Name the engine that you will run.",
             {"engine": it.engine.key},
         )
+    if it.question.accepted_tokens:
+        yield Finding(
+            "note",
+            "draft-not-timed",
+            "The time in which a draft model proposes tokens is not in the answer, only that of checking them: "
+            f"{show(it.question.accepted_tokens, '1')} further tokens a step are taken as what is left after it.",
+            ("accepted_tokens",),
+            "Give the gain in tokens a second of one user that you measured, less one.",
+        )
     if it.family == "linear" or it.model.sparse_keys:
         yield Finding(
             "note",
