@@ -50,6 +50,20 @@ def draw(fabric: Fabric, cluster: Cluster, switch: str, scale_up: str = "") -> D
     )
 
 
+def switches_in_words(fabric: Fabric) -> str:
+    """How many switches there are, by tier; those of a mesh, torus or dragonfly have none.
+
+    >>> from app import Scenario, evaluate, load_catalog
+    >>> asked = ({"topology": name, "gpus": 512} for name in ("rail-optimized", "dragonfly"))
+    >>> [switches_in_words(evaluate(Scenario(**each), load_catalog()).fabric) for each in asked]
+    ['16 leaf, 8 spine, 0 core switches', '32 switches in a dragonfly']
+    """
+    leaves = fabric.leaf_switches or 0
+    if fabric.shape and fabric.shape.peers:
+        return f"{plural(leaves, 'switch')} in {TOPOLOGIES[fabric.topology]}"
+    return f"{leaves:,} leaf, {fabric.spine_switches or 0:,} spine, {fabric.core_switches or 0:,} core switches"
+
+
 def _title(fabric: Fabric, shape: FabricShape) -> str:
     nodes = plural(shape.nodes, "node")
     if shape.peers:

@@ -1,6 +1,6 @@
 """What the keys of the wire are called, for pages, charts and files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from app.plan.all_reduce import NAMES
 from app.plan.result import Parallelism
@@ -121,6 +121,15 @@ def cut(run: Parallelism) -> tuple[str, str]:
     kinds = ["tensor", *(["context"] if run.context_parallel > 1 else []), "pipeline", "data"]
     degrees = [f"{getattr(run, f'{kind}_parallel'):,}" for kind in kinds]
     return capitalize_first(" × ".join(kinds)), " × ".join(degrees)
+
+
+def designs(matches: Sequence[str]) -> str:
+    """Published designs by their titles, each once, without the keys that tell them apart.
+
+    >>> designs(["SuperPOD RA, Table 3 (h100-t3-4su)", "SuperPOD RA, Table 3 (h100-t3-2su)", "Other RA, Table 1 (x)"])
+    'SuperPOD RA, Table 3; Other RA, Table 1'
+    """
+    return "; ".join(dict.fromkeys(match.rpartition(" (")[0] or match for match in matches))
 
 
 def capitalize_first(text: str) -> str:

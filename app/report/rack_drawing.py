@@ -75,12 +75,14 @@ def _words(rack: RackOf, height: int) -> list[str]:
         said.append(f"at most {show(rack.power, 'W')}")
     left = height - rack.parts * rack.units
     if rack.units:
-        said.append(f"{left:g} of {height} units left" if left >= 0 else "several side by side, a cabinet of its own")
+        said.append(
+            f"{left:g} of {height} rack units left" if left >= 0 else "several side by side, a cabinet of its own"
+        )
     return [*said, *rack.about]
 
 
 def _units(units: float) -> str:
-    return f"{units:g} {'unit' if units == 1 else 'units'}"
+    return f"{units:g} rack {'unit' if units == 1 else 'units'}"
 
 
 def _elevation(canvas: Canvas, rack: RackOf, x: float, height: int) -> None:

@@ -26,7 +26,8 @@ from app.plan.serving.serving_request import ServingQuestion
 from app.report import method
 from app.report.charts import svg
 from app.report.charts.style import Figure
-from app.report.labels import capitalize_first, cut, in_words, lower_first, words
+from app.report.drawing import switches_in_words
+from app.report.labels import capitalize_first, cut, designs, in_words, lower_first, words
 from app.studies.differences import is_unclear
 from app.units import percent as show_percent
 from app.units import show, show_beside, show_difference, show_range, show_span
@@ -161,6 +162,15 @@ def plain_band(value: Band | None) -> str:
     return "–" if value is None else show_range(value.low, value.typical, value.high, "1")
 
 
+def spaced(text: str) -> str:
+    """A sentence of the API with its per cent apart from their numbers.
+
+    >>> spaced("ahead by 25%; 62% of the time")
+    'ahead by 25\u202f%; 62\u202f% of the time'
+    """
+    return re.sub(r"(?<=\d)%", "\u202f%", text)
+
+
 def rate_band(value: Band | None, of: str) -> str:
     """A band of so many a second, with their name.
 
@@ -262,6 +272,9 @@ def environment() -> Environment:
         "measured_by": measured_by,
         "entry_name": entry_name,
         "words": words,
+        "designs": designs,
+        "switches_in_words": switches_in_words,
+        "spaced": spaced,
         "in_words": in_words,
         "capitalize_first": capitalize_first,
         "lower_first": lower_first,

@@ -13,7 +13,7 @@ def test_a_rack_is_filled_from_the_floor_unit_by_unit() -> None:
     assert all(box.height == pytest.approx(8 * UNIT - 1) for box in nodes)
     assert nodes[-1].y == pytest.approx(HEAD + (48 - 4 * 8) * UNIT + 0.5)  # 4 × 8 of 48 units: 16 are left above
     assert drawing.description == (
-        "A rack of nodes: 4 nodes of 8 units, at most 40.8\u202fkW, 16 of 48 units left, 32 GPUs."
+        "A rack of nodes: 4 nodes of 8 rack units, at most 40.8\u202fkW, 16 of 48 rack units left, 32 GPUs."
     )
 
 

@@ -329,9 +329,9 @@ def test_links_of_the_drawing_lead_to_what_their_failure_costs(client):
 
 
 def test_a_rack_of_nodes_and_one_of_switches_are_drawn(client):
-    page, rack = text(client.get("/fabric?gpus=1024").text), "A rack of nodes: 4 nodes of 8 units, at most 40.8 kW"
+    page, rack = text(client.get("/fabric?gpus=1024").text), "A rack of nodes: 4 nodes of 8 rack units, at most 40.8 kW"
     assert rack in page.replace("\u202f", " ")
-    assert "A rack of switches: 16 switches of 1 unit" in page  # 32 leaves and 16 spines over three racks
+    assert "A rack of switches: 16 switches of 1 rack unit" in page  # 32 leaves and 16 spines over three racks
     assert "A rack of switches" not in text(client.get("/fabric?gpus=8").text)
 
 

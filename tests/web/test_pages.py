@@ -757,3 +757,17 @@ def test_the_degrees_of_a_run_are_all_that_multiply_to_its_gpus(client: TestClie
     degrees = [int(degree.replace(",", "")) for degree in said[1].split(" × ")]
     assert degrees == [run[f"{kind}_parallel"] for kind in kinds]
     assert math.prod(degrees) == plan["scenario"]["gpus"]
+
+
+def test_rows_say_what_stands_in_them_in_words(client: TestClient) -> None:
+    row = get(client, "/").text("fabric")
+    assert "The counts equal a published design: " in row
+    assert "-4su)" not in row
+    for topology, name in (("torus-3d", "a 3D torus"), ("dragonfly", "a dragonfly")):
+        page = get(client, f"/fabric?topology={topology}")
+        assert re.search(rf"\d switches in {name}\.", page.text("parts"))
+        assert "spine" not in page.text("parts").partition(name)[0]
+    reduced = get(client, "/all-reduce").text("verdict")
+    assert re.search(r"\d\u202f%", reduced)
+    assert not re.search(r"\d%", reduced)
+    assert "No clear difference in time or price" in client.get("/compare?a.gpus=64&b.gpus=64").text

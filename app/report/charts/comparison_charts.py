@@ -254,8 +254,11 @@ def _title(compared: Comparison, axes: _Axes) -> str:
     )
     if quick and quick == cheap:
         return f"{quick} {pace} and {money}"
-    first = f"{quick} {pace}" if quick else f"Nobody can tell which plan {pace}"
-    second = f"{cheap} {money}" if cheap else f"nobody can tell which {money}"
+    unclear = ("requests", "cost of tokens") if serves else ("time", "price")
+    if not quick and not cheap:
+        return f"No clear difference in {' or '.join(unclear)}"
+    first = f"{quick} {pace}" if quick else f"No clear difference in {unclear[0]}"
+    second = f"{cheap} {money}" if cheap else f"no clear difference in {unclear[1]}"
     return f"{first}; {second}"
 
 

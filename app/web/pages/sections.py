@@ -20,7 +20,7 @@ from app.report import tables as report_tables
 from app.report.charts import named_charts, plan_charts
 from app.report.charts.style import Figure
 from app.report.drawn_parts import Drawing
-from app.report.labels import cut
+from app.report.labels import cut, designs
 from app.units import show
 from app.web import form, requests
 from app.web.heavy_queue import compute, is_heavy
@@ -97,10 +97,9 @@ def found(plan: Plan, figures: Mapping[str, Figure]) -> dict[str, str]:
     if plan.cluster.rack_power:
         racks, hottest = plan.cluster.racks, show(plan.cluster.rack_power.typical, "W")
         said["power"] = f"{racks:,} racks, at most {hottest} in one of nodes. {said.get('power', '')}"
-    tiers = (fabric.leaf_switches, fabric.spine_switches, fabric.core_switches)
     if fabric.leaf_switches is not None:
-        leaf, spine, core = (f"{count or 0:,}" for count in tiers)
-        said["fabric"] = f"{leaf} leaf, {spine} spine, {core} core switches. {'; '.join(fabric.matches)}"
+        equal = f" The counts equal a published design: {designs(fabric.matches)}." if fabric.matches else ""
+        said["fabric"] = f"{drawing.switches_in_words(fabric)}.{equal}"
     return {
         "fabric": "It cannot be built as asked; the findings say why.",
         "storage": "What checkpoints and data ask of the storage.",
