@@ -69,7 +69,7 @@ def serve(scenario: Scenario, network: Network, owned: Ownership, catalog: Catal
     )
     findings = (
         *shape_findings(scenario.part(ModelRequest), catalog),
-        *serving_findings(plan, catalog),
+        *serving_findings(plan),
         *no_limit(plan, serving.tpot.typical),
     )
     served = Served(plan, serving, findings)
@@ -195,7 +195,7 @@ def nothing_served(front: tuple[ServingPoint, ...] = ()) -> Serving[Draws]:
     )
 
 
-def serving_findings(plan: ServingPlan, catalog: Catalog) -> Iterator[Finding]:
+def serving_findings(plan: ServingPlan) -> Iterator[Finding]:
     """What does not fit, keeps no limit, or is taken for granted."""
     it, tried = plan.setting, plan.tried
     of_pools = tuple(pool_findings(plan))

@@ -85,7 +85,7 @@ def _shown(question: CostQuestion, answer: CostAnswer, catalog: Catalog) -> dict
         "figures": figures,
         "tables": by_key,
         "formulas": method.formulas(),
-        "verdict": _in_a_sentence(scenario, answer, catalog),
+        "verdict": _in_a_sentence(scenario, answer),
         "editions": {key: catalog.prices[key].name for key in EDITIONS},
     }
 
@@ -99,7 +99,7 @@ def _by_edition(table: tables.Table) -> Iterator[tuple[str, tables.Table]]:
         yield edition, replace(table, columns=(*table.columns[:place], *table.columns[place + 1 :]), rows=rows)
 
 
-def _in_a_sentence(scenario: Scenario, answer: CostAnswer, catalog: Catalog) -> str:
+def _in_a_sentence(scenario: Scenario, answer: CostAnswer) -> str:
     """The answer as one would say it."""
     planned = next(row for row in answer.networks if row.network == scenario.scale_out)
     links = next((row for row in answer.networks if row.family == "nvlink"), None)
