@@ -28,10 +28,17 @@ from app.plan.network import BETWEEN_SWITCHES, usual_balancing
 from app.plan.scenario import NetworkRequest, Scenario
 
 RDMA = ("infiniband", "roce", "spectrum-x", "ultra-ethernet")
+LIBFABRIC = {"efa": "efa", "slingshot": "cxi"}
+"""The providers of libfabric by which the OFI plug-in reaches other networks with RDMA, by family."""
+SOURCES = ("nccl-environment", "nccl-tests", "perftest")
+PLUG_INS = {"slingshot": ("hpe-slingshot-collectives",), "gpudirect-tcp": ("google-gpudirect-tcpx",)}
+"""What describes the plug-ins of networks, by family."""
 SIZES = {text: units.parse(text, "B") for text in ("8 B", "1 MiB", "16 MiB", "256 MiB", "1 GiB", "8 GiB")}
 """Message sizes whose figures the sheet prints: the smallest for its time, the others for their bus bandwidth [B]."""
 GIGABIT, GIGABYTE = units.parse("1 Gb/s", "B/s"), units.parse("1 GB/s", "B/s")
 """The units in which ib_write_bw and nccl-tests report [B/s]."""
+TCPX_INTERFACES = 4
+"""Interfaces for the GPUs of a node whose plug-in is TCPX [1]."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ class Sheet:
     title: str
     settings: tuple[Setting, ...]
     checks: tuple[Check, ...]
-    sources: tuple[str, ...] = ("nccl-environment", "nccl-tests", "perftest")
+    sources: tuple[str, ...]
 
 
 def sheet(scenario: Scenario, catalog: Catalog, nodes_per_unit: int | None = None) -> Sheet:
@@ -90,6 +97,7 @@ def sheet(scenario: Scenario, catalog: Catalog, nodes_per_unit: int | None = Non
             *_collectives(cluster, scenario, catalog, nodes_per_unit),
             *_flow_control(cluster, scenario),
         ),
+        sources=(*SOURCES, *(PLUG_INS.get(cluster.scale_out.family, ()) if cluster.nodes > 1 else ())),
     )
 
 
@@ -102,29 +110,12 @@ def adapters(cluster: Cluster) -> str:
 
 
 def _settings(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator[Setting]:
-    family = cluster.scale_out.family
     if cluster.nodes > 1:
-        if family in RDMA:
-            yield Setting("NCCL_IB_DISABLE", "0", "Use RDMA: with 1, NCCL falls back to TCP sockets.")
-            if cluster.nics_per_node:
-                yield Setting(
-                    "NCCL_IB_HCA",
-                    "=" + adapters(cluster),
-                    "The compute adapters alone, as ibstat calls them; the second = takes each name whole.",
-                )
-            yield from _gpudirect(scenario)
-            yield from _fabric(cluster, scenario, catalog)
-        elif family == "efa":
-            yield Setting("FI_PROVIDER", "efa", "Through the OFI plug-in, which the image must carry.")
-        else:
-            yield Setting("NCCL_IB_DISABLE", "1", "This network has no RDMA: use TCP sockets at once.")
-            yield Setting(
-                "NCCL_SOCKET_NTHREADS", "4", "Several threads for each connection: one core cannot fill a port."
-            )
-            yield Setting("NCCL_NSOCKS_PERTHREAD", "4", "Several sockets for each thread.")
+        yield from _network(cluster, scenario, catalog)
+        interface = {"slingshot": "=hsn0"} | dict.fromkeys(RDMA, "=bond0")
         yield Setting(
             "NCCL_SOCKET_IFNAME",
-            "=bond0" if family in RDMA else "=eth0",
+            interface.get(cluster.scale_out.family, "=eth0"),
             "The interface that sets connections up; name your own.",
         )
     if scenario.algorithm or scenario.protocol:
@@ -139,12 +130,64 @@ def _settings(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterato
     )
 
 
-def _gpudirect(scenario: Scenario) -> Iterator[Setting]:
+def _network(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator[Setting]:
+    """How NCCL, or RCCL, reaches the network."""
+    family = cluster.scale_out.family
+    if family in RDMA:
+        yield Setting("NCCL_IB_DISABLE", "0", "Use RDMA: with 1, NCCL falls back to TCP sockets.")
+        if cluster.nics_per_node:
+            yield Setting(
+                "NCCL_IB_HCA",
+                "=" + adapters(cluster),
+                "The compute adapters alone, as ibstat calls them; the second = takes each name whole.",
+            )
+        yield from _gpudirect(cluster, scenario)
+        yield from _fabric(cluster, scenario, catalog)
+    elif family in LIBFABRIC:
+        yield Setting("FI_PROVIDER", LIBFABRIC[family], "Through the OFI plug-in, which the image must carry.")
+        if family == "slingshot":
+            yield from _slingshot()
+            yield from _gpudirect(cluster, scenario)
+    elif family == "gpudirect-tcp" and scenario.gpudirect:
+        yield from _gpudirect_tcp(cluster)
+    else:
+        yield Setting("NCCL_IB_DISABLE", "1", "There is no RDMA: use TCP sockets at once.")
+        yield Setting("NCCL_SOCKET_NTHREADS", "4", "Several threads for each connection: one core cannot fill a port.")
+        yield Setting("NCCL_NSOCKS_PERTHREAD", "4", "Several sockets for each thread.")
+
+
+def _slingshot() -> Iterator[Setting]:
+    """What the maker says of collectives through libfabric."""
+    yield Setting("FI_MR_CACHE_MONITOR", "userfaultfd", "Sees where registered memory is freed; kdreg2 does too.")
+    yield Setting("FI_CXI_DISABLE_HOST_REGISTER", "1", "No allocations on the GPU under way, on which NCCL may hang.")
+    yield Setting("FI_CXI_DEFAULT_CQ_SIZE", "131072", "Room for the completions of large jobs.")
+    yield Setting("FI_CXI_RX_MATCH_MODE", "hybrid", "Matched in software where the adapter has no more entries.")
+
+
+def _gpudirect_tcp(cluster: Cluster) -> Iterator[Setting]:
+    """Through the provider's own plug-in: TCPX with four interfaces for the GPUs, TCPXO (FasTrak) with eight."""
+    fastrak = cluster.nics_per_node > TCPX_INTERFACES
+    plugin, interfaces, control = (
+        ("GPUDirect-TCPXO", "NCCL_FASTRAK_IFNAME", "NCCL_FASTRAK_CTRL_DEV")
+        if fastrak
+        else ("GPUDirect-TCPX", "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "NCCL_GPUDIRECTTCPX_CTRL_DEV")
+    )
+    names = ",".join(f"eth{index}" for index in range(1, cluster.nics_per_node + 1))
+    yield Setting(
+        interfaces, names, f"The GPUs' own, through the {plugin} plug-in, which the image must carry with its daemon."
+    )
+    yield Setting(control, "eth0", "What sets its connections up; name your own.")
+    yield Setting("NCCL_CROSS_NIC", "0", "Each GPU stays with the interface beside it.")
+    yield Setting("NCCL_NET_GDR_LEVEL", "PIX", "Straight to GPU memory, as far as one PCIe switch.")
+
+
+def _gpudirect(cluster: Cluster, scenario: Scenario) -> Iterator[Setting]:
     if scenario.gpudirect:
+        driver = "the peer memory of the amdgpu driver" if cluster.gpu.vendor == "AMD" else "nvidia-peermem"
         yield Setting(
             "NCCL_NET_GDR_LEVEL",
             "PHB",
-            "Adapter to GPU memory without a copy, as far as one PCIe host bridge. Needs nvidia-peermem or dma-buf.",
+            f"Adapter to GPU memory without a copy, as far as one PCIe host bridge. Needs {driver} or dma-buf.",
         )
     else:
         yield Setting("NCCL_NET_GDR_LEVEL", "LOC", "The plan goes through host memory.")
@@ -250,6 +293,22 @@ def _scale_up(cluster: Cluster) -> Iterator[Check]:
             "rocm-smi --showtopotype --shownodesbw",
             f"XGMI between all {cluster.gpus_per_node} GPUs.",
         )
+    elif link.family == "ualink":
+        yield Check(
+            "scale-up",
+            "Every GPU reaches the others",
+            "on every node",
+            "amd-smi topology --access",
+            f"ENABLED between all {cluster.gpus_per_node} GPUs.",
+        )
+    elif cluster.gpu.vendor == "AMD":
+        yield Check(
+            "scale-up",
+            "Every GPU has its PCIe link at full width",
+            "on every node",
+            "amd-smi metric --pcie",
+            f"WIDTH 16 for each of {cluster.gpus_per_node} GPUs, SPEED that of generation {cluster.pcie.generation:g}.",
+        )
     else:
         yield Check(
             "scale-up",
@@ -272,12 +331,13 @@ def _write_bandwidth(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> 
     band = _scaled(network.port_rate.typical, share.draws(), share.source)
     options = "--report_gbits --qp 4 --size 8388608 --duration 10"
     gid = "" if kind == "infiniband" else " --gid-index 3"
+    memory = "--use_rocm=0" if cluster.gpu.vendor == "AMD" else "--use_cuda=0"
     return Check(
         "write",
         "One pair of adapters fills its link",
         "between two nodes, adapter by adapter, then pairs of all nodes at once",
         _between(f"ib_write_bw -d mlx5_0 {options}{gid}"),
-        "BW average. Repeat with --use_cuda=0 to test GPUDirect RDMA: it should show the same.",
+        f"BW average. Repeat with {memory} to test GPUDirect RDMA: it should show the same.",
         (_rate_figure("BW average", band), *_degraded(band, cluster, scenario, catalog)),
     )
 

@@ -78,6 +78,41 @@ def test_settings_follow_the_scenario(fields: dict[str, object], name: str, valu
     assert settings(Scenario(**fields))[name] == value
 
 
+def test_networks_with_plug_ins_of_their_own_are_not_left_to_sockets():
+    """HPE's guide to NCCL and RCCL on Slingshot; Google's for A3 High (TCPX) and A3 Mega (TCPXO); AWS's for EFA."""
+    slingshot, efa = settings(Scenario(scale_out="slingshot-200")), settings(Scenario(scale_out="efa-400"))
+    assert (slingshot["FI_PROVIDER"], efa["FI_PROVIDER"]) == ("cxi", "efa")
+    assert slingshot["FI_CXI_DISABLE_HOST_REGISTER"] == "1"
+    assert (slingshot["NCCL_NET_GDR_LEVEL"], slingshot["NCCL_SOCKET_IFNAME"]) == ("PHB", "=hsn0")
+    assert not [name for name in efa if "CXI" in name]
+    high, mega = (
+        settings(Scenario(platform=name, scale_out="gpudirect-tcp")) for name in ("gcp-a3-high", "gcp-a3-mega")
+    )
+    assert high["NCCL_GPUDIRECTTCPX_SOCKET_IFNAME"] == "eth1,eth2,eth3,eth4"
+    assert mega["NCCL_FASTRAK_IFNAME"] == "eth1,eth2,eth3,eth4,eth5,eth6,eth7,eth8"
+    assert (high["NCCL_GPUDIRECTTCPX_CTRL_DEV"], mega["NCCL_FASTRAK_CTRL_DEV"]) == ("eth0", "eth0")
+    assert not [name for name in high if "FASTRAK" in name] + [name for name in mega if "TCPX" in name]
+    for one in (slingshot, efa, high, mega):
+        assert not {"NCCL_IB_DISABLE", "NCCL_SOCKET_NTHREADS"} & one.keys()
+    sources = acceptance.sheet(Scenario(scale_out="slingshot-200"), CATALOG).sources
+    assert sources[-1] == "hpe-slingshot-collectives"
+    assert set(sources) <= CATALOG.sources.keys()
+    through_the_host = settings(Scenario(platform="gcp-a3-high", scale_out="gpudirect-tcp", gpudirect=False))
+    assert through_the_host["NCCL_IB_DISABLE"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "scale_up"),
+    [("mi300x", None), ("mi250x", None), ("mi455x", None), ("mi300x", "pcie-5"), ("h100-sxm", None)],
+)
+def test_each_vendors_gpus_are_tested_with_its_own_tools(gpu: str, scale_up: str | None):
+    sheet = acceptance.sheet(Scenario(gpu=gpu, gpus=288, scale_up=scale_up, scale_out="roce-400"), CATALOG)
+    said = [word for one in sheet.checks for word in (one.command, one.shows)] + [one.why for one in sheet.settings]
+    theirs = ("nvidia-smi", "nvidia-peermem", "--use_cuda"), ("amd-smi", "rocm-smi", "amdgpu", "--use_rocm")
+    nvidia, amd = ({name for name in names if any(name in text for text in said)} for names in theirs)
+    assert (len(nvidia), len(amd)) == ((3, 0) if CATALOG.gpus[gpu].vendor == "NVIDIA" else (0, 3))
+
+
 def test_a_network_without_rdma_is_tested_without_rdma_tools():
     commands = " ".join(one.command for one in acceptance.sheet(Scenario(scale_out="tcp-100"), CATALOG).checks)
     assert "ib_" not in commands
