@@ -148,7 +148,7 @@ def _network(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator
         if family == "slingshot":
             yield from _slingshot()
             yield from _gpudirect(cluster, scenario)
-    elif family == "gpudirect-tcp" and scenario.gpudirect:
+    elif family == "gpudirect-tcp" and scenario.gpudirect and cluster.nics_per_node:
         yield from _gpudirect_tcp(cluster)
     else:
         yield Setting("NCCL_IB_DISABLE", "1", "There is no RDMA: use TCP sockets at once.")

@@ -99,6 +99,7 @@ def test_networks_with_plug_ins_of_their_own_are_not_left_to_sockets():
     assert set(sources) <= CATALOG.sources.keys()
     through_the_host = settings(Scenario(platform="gcp-a3-high", scale_out="gpudirect-tcp", gpudirect=False))
     assert through_the_host["NCCL_IB_DISABLE"] == "1"
+    assert settings(Scenario(scale_out="gpudirect-tcp", nics_per_node=0))["NCCL_IB_DISABLE"] == "1"
 
 
 @pytest.mark.parametrize(
