@@ -340,6 +340,8 @@ def choose_with_spares(
     """
     chosen = choose_all(((choices, cluster, request) for cluster in clusters), prices)
     spared = [place for place, cluster in enumerate(clusters) if cluster.request.spare_nodes]
+    if not spared:
+        return chosen
     larger = [_with_spares(clusters[place]) for place in spared]
     same = {
         place: _as_designed(choice, design, clusters[place], request)
