@@ -5,6 +5,7 @@ from typing import Generic, Literal
 from app.plan.band import Q, record, result
 
 Mode = Literal["aggregated", "disaggregated"]
+Held = Literal["load", "limits"]
 ServingResource = Literal["compute", "memory_bandwidth", "memory_capacity", "scale_up", "scale_out", "host"]
 
 
@@ -69,7 +70,7 @@ class CacheTransfer(Generic[Q]):
 
 @record
 class Doubled:
-    """What twice as much of a resource gains, limits and layout kept."""
+    """What twice as much of a resource gains with the same layout, and within the same limits or at the same load."""
 
     resource: ServingResource = result("", "Resource", "What there would be twice as much of.", words="resource")
     factor: float = result("1", "Factor", "How many times as much.")
@@ -79,12 +80,20 @@ class Doubled:
 
 @record
 class ServingBottleneck:
-    """What limits throughput under the limits that were asked for."""
+    """What limits throughput: at the load that was asked for, else at the most within the limits."""
 
     resource: ServingResource = result(
         "", "Bottleneck", "The resource that gains most when doubled.", words="resource", show=("comparison",)
     )
-    share: float = result("1", "Share", "What doubling it gains.", share=True)
+    share: float = result(
+        "1", "Share", "Share of the time of a token that doubling it saves, gain/(1 + gain).", share=True
+    )
+    held: Held = result(
+        "",
+        "Held",
+        "load: with as many requests in flight as were asked for, which are answered sooner; limits: the most within "
+        "them, where no load was asked for or more than is carried.",
+    )
     pool: str = result(
         "",
         "Pool",
@@ -241,7 +250,9 @@ class Serving(Generic[Q]):
     )
     memory: ServingMemory[Q] | None = result("", "Memory", "Memory of one GPU.")
     kv_transfer: CacheTransfer[Q] | None = result("", "Between the pools", "null where there is one pool.")
-    bottleneck: ServingBottleneck | None = result("", "Bottleneck", "What limits throughput.")
+    bottleneck: ServingBottleneck | None = result(
+        "", "Bottleneck", "What limits throughput, at the load where one is asked for."
+    )
     costs: ServingCosts[Q] = result("", "Costs", "What tokens cost.")
     front: tuple[ServingPoint, ...] = result(
         "", "Front", "Throughput against speed of a user, fastest first.", table="serving_front"

@@ -193,12 +193,58 @@ def test_the_bottleneck_of_two_pools_is_that_of_the_pair() -> None:
     # a pool that is too small for its prompts holds up the other: most of twice its arithmetic is answers
     small = evaluated(prefill_gpus=8, **POOLS).serving
     assert (small.bottleneck.resource, small.bottleneck.pool) == ("compute", "prefill")
-    assert small.bottleneck.share > 0.8
+    assert small.bottleneck.what_if[0].gain > 0.8
     for serving, tokens in ((reading, 2048), (computing, 100), (small, 1024)):
         one = serving.bottleneck.what_if[0]
         now = one.output_tokens_per_second_per_gpu / (1 + one.gain) * 64 / tokens
         assert now == pytest.approx(serving.requests_per_second.typical, rel=0.02)
     assert evaluated(gpus=8, tpot_limit="40 ms").serving.bottleneck.pool == ""
+
+
+@pytest.mark.parametrize("load", [{"concurrency": 1}, {"concurrency": 64}, {"request_rate": 5}, {"users": 200}])
+def test_room_for_more_is_nothing_to_those_who_are_asked_for(load: dict[str, float]) -> None:
+    # the layout of one user has room for 1,083 tokens a second, of which nobody asks for more than 1.7
+    serving = evaluated(gpu="h200-sxm", gpus=64, model="deepseek-v3", **load).serving
+    gains = {one.resource: one.gain for one in serving.bottleneck.what_if}
+    assert serving.bottleneck.held == "load"
+    assert gains["memory_capacity"] == pytest.approx(0, abs=1e-9)
+    assert serving.bottleneck.resource in ("host", "memory_bandwidth")  # launches, and reading the experts
+
+
+@pytest.mark.parametrize("name", ["memory_bandwidth", "scale_up"])
+def test_what_doubling_gains_at_a_load_is_what_a_machine_with_twice_as_much_gives(name: str) -> None:
+    asked = {"gpu": "h100-sxm", "gpus": 8, "model": "llama-3-70b", "tensor_parallel": 8, "pipeline_parallel": 1}
+    asked |= {"serving": "aggregated", "concurrency": 40}
+    what_if = {one.resource: one.gain for one in evaluated(**asked).serving.bottleneck.what_if}
+    assert planned(asked, {name: 2.0}) / planned(asked) == pytest.approx(1 + what_if[name], rel=1e-6)
+    assert what_if[name] > 0.04
+
+
+def test_at_a_load_two_pools_gain_by_what_makes_answers_come_sooner() -> None:
+    asked = {"gpu": "h200-sxm", "gpus": 64, "model": "deepseek-v3", "serving": "disaggregated"}
+    prompts = evaluated(**asked, request_rate=3, input_tokens=16000, output_tokens=50).serving.bottleneck
+    answers = evaluated(**asked, users=1000).serving.bottleneck
+    assert (prompts.resource, prompts.pool, prompts.held) == ("compute", "prefill", "load")
+    assert (answers.resource, answers.pool, answers.held) == ("memory_bandwidth", "decode", "load")
+
+
+def test_a_load_beyond_what_is_carried_is_limited_by_the_most_that_is() -> None:
+    bottleneck = evaluated(gpus=8, users=1_000_000, serving="aggregated").serving.bottleneck
+    assert bottleneck.held == "limits"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"gpu": "b200-sxm", "gpus": 8, "model": "llama-3-70b", "tpot_limit": "8 ms"},
+        {"gpu": "h100-sxm", "gpus": 64, "model": "qwen-3-235b-a22b", "input_tokens": 2048, "tpot_limit": "12 ms"},
+    ],
+)
+def test_a_share_of_the_time_is_less_than_all_of_it(asked: dict[str, object]) -> None:
+    bottleneck = evaluated(**asked).serving.bottleneck
+    most = max(one.gain for one in bottleneck.what_if)
+    assert most > 1  # near the limit more than twice as many are served by a host twice as quick
+    assert bottleneck.share == pytest.approx(most / (1 + most))
 
 
 def test_a_pool_for_answers_has_no_prompts_and_prompts_cost_their_pool() -> None:

@@ -200,12 +200,16 @@ def test_doubling_the_bottleneck_gains_most(answer: Plan) -> None:
     assert bottleneck is not None
     gains = {one.resource: one.gain for one in bottleneck.what_if}
     assert set(gains) == {"compute", "memory_bandwidth", "memory_capacity", "scale_up", "scale_out", "host"}
-    assert gains[bottleneck.resource] == bottleneck.share == max(gains.values())
+    assert gains[bottleneck.resource] == max(gains.values())
+    assert bottleneck.share == pytest.approx(1 - 1 / (1 + max(gains.values())))
+    loads = ("concurrency", "users", "request_rate")
+    assert bottleneck.held == ("load" if any(answer.scenario[name] is not None for name in loads) else "limits")
     assert {one.factor for one in bottleneck.what_if} == {2}
     assert all(-1e-9 <= gain < 1.5 for gain in gains.values())
     # Tokens then over tokens now are the same for all: what the gain is a gain over.
     now = [one.output_tokens_per_second_per_gpu / (1 + one.gain) for one in bottleneck.what_if]
     assert now == pytest.approx([now[0]] * 6)
+    assert now[0] == pytest.approx(typical(answer.serving.output_tokens_per_second_per_gpu), rel=0.02)
 
 
 def test_other_layouts_answer_fewer_tokens_and_say_how_many(answer: Plan) -> None:

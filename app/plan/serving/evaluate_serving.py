@@ -32,7 +32,7 @@ from app.plan.serving.serving_breakdown import (
     transfer_of,
 )
 from app.plan.serving.serving_inputs import residual, setting
-from app.plan.serving.serving_plan import ServingPlan, carried, plan_serving
+from app.plan.serving.serving_plan import ServingPlan, overload, plan_serving
 from app.plan.serving.serving_search import asks_for_a_load, layouts, stack_layouts
 from app.plan.serving.two_pools import POOLS, Operation, PoolName, asks_for_pools, in_pool, pool_fields
 from app.plan.serving_result import Serving, ServingCosts, ServingPoint
@@ -40,8 +40,6 @@ from app.plan.total_cost import Ownership
 from app.units import parse, show, show_range
 
 MILLION = parse("1M", "1")
-TOO_MUCH = 1.01
-"""Times what is carried that a load may be: loads are read off between those that were tried."""
 READABLE = 0.05
 """A time per token that is quicker than people read [s]: twenty tokens a second."""
 LOADS = ("users", "request_rate", "concurrency")
@@ -205,7 +203,7 @@ def serving_findings(plan: ServingPlan) -> Iterator[Finding]:
     elif plan.operation is None:
         if not any(finding.severity == "error" for finding in of_pools):
             yield limits_missed(plan)
-    elif asks_for_a_load(it.question) and (times := 1 / carried(it, plan.operation)) > TOO_MUCH:
+    elif times := overload(it, plan.operation):
         text = f"The load that is asked for is {show(times, '1')} times what the cluster carries."
         unit = it.cluster.unit_gpus
         enough = ceil(it.question.gpus * times / unit) * unit

@@ -9,25 +9,27 @@ from numpy.typing import NDArray
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS
 from app.formulas.arrays import Array
-from app.formulas.serving.batching import answers_alone, steady_state
+from app.formulas.serving.batching import steady_state
 from app.formulas.serving.decode import StepBatch, StepParts, step_parts
-from app.formulas.serving.disaggregation import prompt_pool, prompts_carried, transfer_bytes, transfer_time
+from app.formulas.serving.disaggregation import transfer_bytes, transfer_time
 from app.formulas.serving.kv_cache import sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.plan.band import Draws
 from app.plan.serving.serving_inputs import ServingInputs, on_network, residual, serving_inputs
-from app.plan.serving.serving_plan import ServingPlan
-from app.plan.serving.serving_search import NAMES, Tried, envelope, try_layouts, up_to_limits
+from app.plan.serving.serving_plan import ServingPlan, overload
+from app.plan.serving.serving_search import NAMES, Tried, asks_for_a_load, envelope, timed, try_layouts, up_to_limits
 from app.plan.serving.two_pools import (
     POOLS,
     Operation,
     PromptPool,
     every_load_apart,
     link_between,
-    links_between,
     pools_asked,
+    pools_at_load,
     rates_of_pools,
+    rates_of_pools_at_load,
     room_for_two,
+    smaller_pool,
 )
 from app.plan.serving_result import (
     CacheTransfer,
@@ -93,27 +95,15 @@ def _of_two_pools(
     plan: ServingPlan, operation: Operation, pool: PromptPool, inputs: ServingInputs, catalog: Catalog
 ) -> Measured:
     """The same of a pool for prompts and one for answers, and of the network between them."""
-    it, shares = plan.setting, catalog.serving["pools"]
-    load = replace(inputs.load, concurrency=operation.concurrency)
-    gpu = on_network(inputs.gpu, it.site, operation.layout)
-    per_token, decode = answers_alone(inputs.model, gpu, operation.layout, load, inputs.constants)
-    gpu = on_network(inputs.gpu, it.site, pool.layout)
-    taken = replace(inputs.load, token_budget=pool.token_budget)
-    rate, time = prompt_pool(inputs.model, gpu, pool.layout, taken, inputs.constants)
-    volume = transfer_bytes(inputs.model, inputs.load)
-    sent = transfer_time(volume, link_between(it, inputs) * float(pool.layout.gpus))
-    first = inputs.constants.first_token_time + 1.5 * np.asarray(time) + sent + decode.total
-    answers = operation.concurrency * operation.workers / (np.asarray(per_token) * load.output_tokens)
-    supply = np.asarray(rate) * pool.workers * shares["prompts"].typical
-    carried = prompts_carried(smaller_pool(operation), links_between(it, inputs), volume)
-    requests = np.minimum(answers * shares["answers"].typical, np.minimum(supply, np.asarray(carried)))
+    it = plan.setting
+    pools = pools_at_load(it, inputs, operation, pool, link_between(it, inputs), catalog)
     ones = np.ones(np.shape(DRAWS(inputs.used[0])))
     return Measured(
-        decode=decode,
+        decode=pools.decode,
         prompt_share=pool.workers * float(pool.layout.gpus) / operation.gpus,
-        first_token=first * ones,
-        time_per_token=per_token * ones,
-        requests=requests * ones,
+        first_token=pools.first_token * ones,
+        time_per_token=pools.per_token * ones,
+        requests=np.minimum(pools.answers, pools.supply) * ones,
         inputs=inputs,
     )
 
@@ -216,19 +206,13 @@ def transfer_of(
     ones = np.ones_like(measured.requests)
     volume = transfer_bytes(inputs.model, inputs.load)
     link = link_between(it, inputs)
-    traffic = measured.requests * volume / smaller_pool(operation)
+    traffic = measured.requests * volume / smaller_pool(operation, pool)
     return CacheTransfer(
         bytes=Draws(np.asarray(volume) * ones, inputs.used),
         time=Draws(np.asarray(transfer_time(volume, link * float(pool.layout.gpus))) * ones, inputs.used),
         rate=Draws(traffic, inputs.used, residual("throughput", it, catalog)),
         share_of_network=float(traffic[0] / link),
     )
-
-
-def smaller_pool(operation: Operation) -> int:
-    """GPUs of the smaller of two pools."""
-    prefill, decode = pools_of(operation)
-    return min(pool.gpus for pool in (prefill, decode) if pool)
 
 
 # What limits it ------------------------------------------------------------------------------------------------------
@@ -245,22 +229,41 @@ HOST = ("layer_time", "expert_layer_time", "latent_layer_time", "step_time", "se
 
 
 def bottleneck_of(plan: ServingPlan, operation: Operation, catalog: Catalog) -> ServingBottleneck:
-    """What twice as much of each resource gains at the same limits, with the layouts that were chosen."""
+    """What twice as much of each resource gains with the layouts that were chosen: at the load that is asked for and
+    carried, else at the most within the limits."""
+    question, at_load = plan.setting.question, asks_for_a_load(plan.setting.question)
+    at_load = at_load and not overload(plan.setting, operation)
     changed = one_doubled_each(plan.inputs)
-    of_pools: tuple[Floats, ...] = ()
-    if operation.prompts:
-        of_pools = rates_of_pools(plan.setting, changed, operation.prompts, operation.layout, plan.limits, catalog)
-    now, *doubled = of_pools[0] if of_pools else rates_of_one_pool(plan, changed, operation)
-    tokens = plan.setting.question.output_tokens / plan.setting.question.gpus
+    if at_load:
+        rates = rates_at_load(plan, changed, operation, catalog)
+    elif operation.prompts:
+        rates = rates_of_pools(plan.setting, changed, operation.prompts, operation.layout, plan.limits, catalog)
+    else:
+        rates = (rates_of_one_pool(plan, changed, operation),)
+    now, *doubled = rates[0]
+    tokens = question.output_tokens / question.gpus
     doubled = [max(now, then) for then in doubled]  # a load that keeps the limits keeps them with more of anything
     what_if = tuple(
         Doubled(resource, 2.0, float(then * tokens), float(then / now - 1) if now else 0.0)
         for resource, then in zip(DOUBLED, doubled, strict=True)
     )
     worst = max(what_if, key=lambda doubled_resource: doubled_resource.gain)
-    quicker = [rates[1 + what_if.index(worst)] / rates[0] for rates in of_pools[1:]]
+    quicker = [each[1 + what_if.index(worst)] / each[0] for each in rates[1:]]
     pool = POOLS[int(np.argmax(quicker))] if max(quicker, default=1.0) > 1 else ""
-    return ServingBottleneck(worst.resource, worst.gain, pool, what_if)
+    share = worst.gain / (1 + worst.gain)
+    return ServingBottleneck(worst.resource, share, "load" if at_load else "limits", pool, what_if)
+
+
+def rates_at_load(
+    plan: ServingPlan, changed: ServingInputs, operation: Operation, catalog: Catalog
+) -> tuple[Floats, ...]:
+    """What the cluster answers a second with as many requests in flight as now, for each row of the inputs; of two
+    pools those of a replica of each too."""
+    if operation.prompts:
+        return rates_of_pools_at_load(plan.setting, changed, operation, operation.prompts, catalog)
+    layout = Layout(**{name: np.array([[getattr(operation.layout, name)]]) for name in NAMES})
+    _, _, requests = timed(plan.setting, changed, layout, np.array([[operation.concurrency]]), alone=False)
+    return (requests.ravel() * operation.gpus,)
 
 
 def rates_of_one_pool(plan: ServingPlan, changed: ServingInputs, operation: Operation) -> Floats:

@@ -55,6 +55,16 @@ def carried(it: Setting, operation: Operation) -> float:
     return float(share_of_load(it.question, in_flight, requests, in_flight / requests))
 
 
+TOO_MUCH = 1.01
+"""Times what is carried that a load may be: loads are read off between those that were tried."""
+
+
+def overload(it: Setting, operation: Operation) -> float:
+    """Times what an operation carries that the load is, where one is asked for and is too much; else nothing [1]."""
+    times = 1 / carried(it, operation) if asks_for_a_load(it.question) else 0.0
+    return times if times > TOO_MUCH else 0.0
+
+
 def one_pool(it: Setting, tried: Tried, limits: Limits) -> Operation | None:
     """Replicas that do both: those that answer most within the limits, or the fastest for a load that is asked for.
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array
+from app.formulas.serving.batching import answers_alone
+from app.formulas.serving.decode import StepParts
 from app.formulas.serving.disaggregation import (
     pools_rate,
     prompt_pool,
@@ -332,6 +334,75 @@ def links_between(it: Setting, inputs: ServingInputs) -> Array:
         return inputs.gpu.scale_up
     everyone = Layout(tensor=float(it.question.gpus))
     return on_network(inputs.gpu, it.site, everyone).scale_out
+
+
+def smaller_pool(operation: Operation, pool: PromptPool) -> int:
+    """GPUs of the smaller of two pools."""
+    return min(int(pool.layout.gpus) * pool.workers, int(operation.layout.gpus) * operation.workers)
+
+
+@dataclass(frozen=True, eq=False)
+class PoolsAtLoad:
+    """Two pools with as many answers in flight as an operation has.
+
+    Attributes:
+        decode: parts of a step of the pool for answers [s].
+        per_token: time per token [s].
+        first_token: from a request to the first token of its answer [s].
+        prompts: prompts a second of a replica [1/s].
+        supply: prompts a second that the pool computes and the network carries [1/s].
+        answers: answers a second of the other pool, as long as it has so many in flight [1/s].
+    """
+
+    decode: StepParts
+    per_token: Array
+    first_token: Array
+    prompts: Array
+    supply: Array
+    answers: Array
+
+
+def pools_at_load(
+    it: Setting, inputs: ServingInputs, operation: Operation, pool: PromptPool, link: Array, catalog: Catalog
+) -> PoolsAtLoad:
+    """What both pools of an operation do; ``link`` is what one GPU sends as it sends one prompt [B/s]."""
+    shares = catalog.serving["pools"]
+    load = replace(inputs.load, concurrency=operation.concurrency)
+    gpu = on_network(inputs.gpu, it.site, operation.layout)
+    per_token, decode = answers_alone(inputs.model, gpu, operation.layout, load, inputs.constants)
+    gpu = on_network(inputs.gpu, it.site, pool.layout)
+    taken = replace(inputs.load, token_budget=pool.token_budget)
+    rate, time = prompt_pool(inputs.model, gpu, pool.layout, taken, inputs.constants)
+    volume = transfer_bytes(inputs.model, inputs.load)
+    sent = transfer_time(volume, link * float(pool.layout.gpus))
+    carried = prompts_carried(smaller_pool(operation, pool), links_between(it, inputs), volume)
+    answers = operation.concurrency * operation.workers / (np.asarray(per_token) * load.output_tokens)
+    return PoolsAtLoad(
+        decode=decode,
+        per_token=per_token,
+        first_token=inputs.constants.first_token_time + 1.5 * np.asarray(time) + sent + decode.total,
+        prompts=rate,
+        supply=np.minimum(np.asarray(rate) * pool.workers * shares["prompts"].typical, np.asarray(carried)),
+        answers=answers * shares["answers"].typical,
+    )
+
+
+def rates_of_pools_at_load(
+    it: Setting, inputs: ServingInputs, operation: Operation, pool: PromptPool, catalog: Catalog
+) -> tuple[Floats, Floats, Floats]:
+    """What two pools answer a second with as many requests in flight, for each row of the inputs.
+
+    By Little's law as much more as an answer is there sooner, up to the prompts that reach the pool for answers.
+
+    Returns:
+        Requests a second of the cluster, then those of one replica for prompts and of one for answers, for each row.
+    """
+    pools = pools_at_load(it, inputs, operation, pool, links_between(it, inputs), catalog)
+    in_answers = operation.concurrency * operation.workers / pools.answers
+    answer_time = np.ravel(np.asarray(pools.first_token + in_answers))
+    supply, each = np.ravel(np.asarray(pools.supply)), np.ravel(np.asarray(pools.answers))
+    requests = np.minimum(min(each[0], supply[0]) * answer_time[0] / answer_time, supply)
+    return requests, np.ravel(np.asarray(pools.prompts)), each
 
 
 def rates_of_pools(
