@@ -16,7 +16,7 @@ from app.plan.all_reduce import explanations as explain_reduction
 from app.plan.band import Draws, fold, nan_is_an_answer
 from app.plan.cluster import resolve
 from app.plan.communication import Communication, communication
-from app.plan.findings import PCIE, by_severity, of_question
+from app.plan.findings import OF_TRANSFERS, by_severity, of_question
 from app.plan.job import job as training_job
 from app.plan.job import no_job, shape
 from app.plan.job.inputs import JobRequest
@@ -248,7 +248,7 @@ def evaluate_all_reduce(scenario: Scenario, catalog: Catalog, explained: bool = 
         findings=by_severity(
             (
                 *of_question(cluster, scenario, catalog),
-                *(finding for finding in network.findings if finding.code in PCIE),
+                *(finding for finding in network.findings if finding.code in OF_TRANSFERS),
                 *reduction.findings,
             )
         ),

@@ -320,8 +320,8 @@ def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> I
         )
 
 
-PCIE = frozenset({"pcie-too-slow", "pcie-shared", "host-bounce", "nics-shared"})
-"""Findings about what a node's PCIe carries, which an all-reduce by itself also says."""
+OF_TRANSFERS = frozenset({"pcie-too-slow", "pcie-shared", "host-bounce", "nics-shared", "flows-on-one-path"})
+"""Findings about what carries a transfer, PCIe and the paths of flows, which an all-reduce by itself also says."""
 
 
 def _shared_slots(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Iterator[Finding]:

@@ -54,6 +54,8 @@ BETWEEN_SWITCHES = "leaf-spine"
 """The degraded link that joins switches."""
 SCATTERED = "scattered"
 """The placement that takes nodes at random."""
+NEARLY = 0.95
+"""Share of a rate below which a loss is worth a warning."""
 GIGABIT = units.parse("1 Gb/s", "B/s")
 
 
@@ -377,6 +379,7 @@ def _findings(network: Network) -> Iterator[Finding]:
         text = f"{who} in one node: no network between nodes is needed or priced."
         yield Finding("note", "one-node", text, ("gpus",))
     yield from _of_controls(network)
+    yield from _of_paths(network)
     if network.link_is_missing:
         yield Finding(
             "note",
@@ -424,6 +427,34 @@ def _of_controls(network: Network) -> Iterator[Finding]:
             "collectives; other traffic that meets in a queue is paused with it.",
             ("congestion_control",),
             "Keep RDMA in a priority of its own.",
+        )
+
+
+def _of_paths(network: Network) -> Iterator[Finding]:
+    """Flows bound to the few links that join two switches, where packets could also go by way of others."""
+    built, site, cluster = network.built, network.site, network.cluster
+    if built is None or network.request.topology not in ("mesh", "dragonfly"):
+        return
+    if site.scattered or site.balancing not in placement.PINNED:
+        return
+    bound, free = (
+        placement.network_share(
+            [(1.0, site.gpus)],
+            "ring",
+            site._replace(tiers=placement.tiers_of(built.design, built.counts, cluster.gpus_per_node, pinned)),
+        )
+        for pinned in (True, False)
+    )
+    if bound < free * NEARLY:
+        yield Finding(
+            "warning",
+            "flows-on-one-path",
+            f"Flows that are bound to a path all take the shortest, the few links that join two switches: a ring of "
+            f"all GPUs has {percent(float(bound))} of the network's rate, and {percent(float(free))} where packets "
+            "also go by way of other switches.",
+            ("load_balancing", "topology"),
+            "Use adaptive routing or packet spraying, or a tree of switches.",
+            {"load_balancing": "adaptive"},
         )
 
 

@@ -1,5 +1,7 @@
 """The network a plan designed, in everything that communicates."""
 
+import itertools
+
 import pytest
 
 from app import Scenario, evaluate
@@ -290,3 +292,41 @@ def test_clusters_share_the_librarys_constants_which_tell_what_can_be_timed_toge
     first, second = (of_scenario(Scenario(**each, calibration=calibration or None), CATALOG) for each in asked)
     assert first_links(first.links(TYPICAL)).library is first_links(second.links(TYPICAL)).library
     assert first.links(TYPICAL).library.peer_overhead == 0
+
+
+@pytest.mark.parametrize("balancing", ["hashing", "flowlet"])
+@pytest.mark.parametrize("topology", ["dragonfly", "mesh", "rail-optimized"])
+def test_twice_the_gpus_never_make_an_all_reduce_faster_where_flows_are_bound_to_a_path(topology, balancing):
+    """Two routers of a dragonfly's group share one link in one group of 2,048 GPUs and in each of two."""
+    asked = {"scale_out": "roce-400", "switch": "sn5600", "topology": topology, "load_balancing": balancing}
+    sizes = [256, 512, 1024, 2048, 4096, *([] if topology == "mesh" else [8192, 16384])]
+    plans = [evaluate_all_reduce(Scenario(**asked, gpus=gpus, message=2e8), CATALOG) for gpus in sizes]
+    times = [plan.all_reduce.time.typical for plan in plans]
+    assert all(later > 0.97 * before for before, later in itertools.pairwise(times))
+    warned = ["flows-on-one-path" in {finding.code for finding in plan.findings} for plan in plans]
+    assert warned[-1] == (topology != "rail-optimized")
+
+
+def test_flows_bound_to_the_one_link_of_two_routers_are_a_warning_that_says_what_to_change():
+    # Eight rails of a node on one link: an eighth.
+    asked = {"scale_out": "roce-400", "topology": "dragonfly", "gpus": 4096}
+    (finding,) = [one for one in network_of(Scenario(**asked), CATALOG).findings if one.code == "flows-on-one-path"]
+    assert finding.severity == "warning"
+    assert "has 12 % of the network's rate, and 100 %" in finding.message.replace("\u202f", " ").replace("\xa0", " ")
+    free = network_of(Scenario(**asked, **finding.changes), CATALOG)
+    assert "flows-on-one-path" not in {one.code for one in free.findings}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"topology": "dragonfly", "gpus": 4096, "placement": "scattered"},
+        {"topology": "mesh", "gpus": 256, "switch": "sn5600"},  # 21 links between two switches for eight rails
+        {"topology": "torus-2d", "gpus": 4096},
+        {"topology": "dragonfly", "gpus": 4096, "load_balancing": "spraying"},
+        {"oversubscription": 4, "gpus": 4096},
+    ],
+)
+def test_flows_that_have_links_enough_are_no_warning(asked):
+    found = network_of(Scenario(scale_out="roce-400", **asked), CATALOG).findings
+    assert "flows-on-one-path" not in {one.code for one in found}

@@ -73,7 +73,7 @@ def test_a_dragonfly_carries_neighbouring_groups_at_half_rate_only_by_detours(ba
     512 hosts a group (32 switches of 16), 73 links to each other group: 1/7.0; twice the even load of 1.0: 1/2.0.
     """
     asked = {"gpus": 4096, "topology": "dragonfly", "load_balancing": balancing}
-    (tier,) = network_of(Scenario(**asked), CATALOG).site.tiers
+    *_, tier = network_of(Scenario(**asked), CATALOG).site.tiers
     assert 1 / tier.neighbour == pytest.approx(left, rel=0.02)
     assert 1 / tier.spread == pytest.approx(1, rel=0.01)
 

@@ -448,12 +448,19 @@ def _torus(counts: Counts, gpus_per_host: float, _pinned: bool) -> list[Tier]:
 
 
 def _dragonfly(counts: Counts, gpus_per_host: float, pinned: bool) -> list[Tier]:
-    """Groups of a·p hosts with w links to every other, or one group's switches with one link each: see `_direct`."""
+    """Switches of a group with one link each, and where there are several, groups of a·p hosts with w: see `_direct`.
+
+    In an all-to-all over G groups the links inside also carry what comes from other groups and goes there, and are as
+    full as O = p(2G - 1)/(G·a - 1).
+    """
     c = counts
     if c.leaves_per_plane < 2:
         return []
-    if c.units < 2:
-        return [_direct(_hosts_each(c), 1.0, c.leaves_per_plane - 1, gpus_per_host, pinned)]
-    hosts = _hosts_each(c) * c.leaves_per_plane / c.units
-    between = max(c.leaf_down * c.leaves_per_plane // c.units // (c.units - 1), 1)
-    return [_direct(hosts, between, between * (c.units - 1), gpus_per_host, pinned)]
+    each, groups = _hosts_each(c), max(c.units, 1)
+    switches = c.leaves_per_plane // groups
+    inside = _direct(each, 1.0, switches - 1, gpus_per_host, pinned)
+    if groups < 2:
+        return [inside]
+    inside = inside._replace(spread=each * (2 * groups - 1) / (groups * switches - 1))
+    between = max(c.leaf_down * switches // (groups - 1), 1)
+    return [inside, _direct(each * switches, between, between * (groups - 1), gpus_per_host, pinned)]
