@@ -273,10 +273,46 @@ def _articles_ports(catalog: Catalog, switch: Switch) -> float:
 
 
 def _by_rate(catalog: Catalog, key: str, part: Switch | Nic, ports: int) -> Estimate | None:
-    """The market's price of a usual 400 Gb/s port, scaled to a part nobody prints a price for."""
+    """The market's price of a usual 400 Gb/s port, scaled to a part nobody prints a price for.
+
+    That of a switch with its optics inside contains them: no module is bought for its ports.
+    """
     price = catalog.prices[MARKET].prices.get(key)
     if price is None:
         return None
-    share = ports * part.port_rate.typical / catalog.scale_out["infiniband-ndr"].port_rate.typical
+    rate = ports * part.port_rate.typical
+    share = rate / catalog.scale_out["infiniband-ndr"].port_rate.typical
     status: Status = "projected" if part.status in EARLY else "estimate"
-    return replace(price.times(share, "No price is published: by the rate of its ports."), status=status)
+    optics = _optics_inside(catalog) * rate if isinstance(part, Switch) and part.co_packaged else 0.0
+    return _with_optics(price.times(share, "No price is published: by the rate of its ports."), optics, status)
+
+
+@lru_cache(maxsize=256)
+def _with_optics(bare: Estimate, optics: float, status: Status) -> Estimate:
+    """A price with that of so much optics on top [USD]. Kept, so that its draws are made once."""
+    if not optics:
+        return replace(bare, status=status)
+    low, high = (None if end is None else end + optics for end in (bare.low, bare.high))
+    note = f"{bare.note[:-1]}, and optics inside as in a priced switch that holds them."
+    return replace(bare, typical=bare.typical + optics, low=low, high=high, status=status, note=note)
+
+
+@lru_cache(maxsize=8)
+def _optics_inside(catalog: Catalog) -> float:
+    """What optics inside a switch cost for each byte per second of its ports, typically [USD s/B].
+
+    The difference between a co-packaged switch that has a price and its sister of equal ports that takes modules:
+    $590 for each 800 Gb/s of a Q3450-LD beside a Q3400-RA, of what analysts take its optics to cost. Nothing where the
+    catalogue has no such pair.
+    """
+    prices = catalog.prices[MARKET].prices
+    priced = [switch for switch in catalog.switches.values() if switch.key in prices]
+    differences = (
+        (prices[packaged.key].typical - prices[bare.key].typical) / (packaged.ports * packaged.port_rate.typical)
+        for packaged in priced
+        for bare in priced
+        if packaged.co_packaged
+        and not bare.co_packaged
+        and (packaged.ports, packaged.port_rate.typical) == (bare.ports, bare.port_rate.typical)
+    )
+    return max(next(differences, 0.0), 0.0)

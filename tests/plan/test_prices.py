@@ -130,6 +130,17 @@ def test_a_part_without_a_price_is_taken_by_its_rate_and_remembered():
     assert not prices(price_switch=1.0).by_rate(CATALOG.switches["projected-gdr-144"])
 
 
+def test_a_switch_without_a_price_contains_the_price_of_the_optics_inside_it():
+    inside, bare = (prices().switch(CATALOG.switches[name]) for name in ("sn6800-ld", "sn6600-ld"))
+    # A Q3450-LD costs $85,000 more than a Q3400-RA, for optics inside 144 ports of 800 Gb/s.
+    assert inside.typical == pytest.approx(512 * (2 * 410 + 85_000 / 144))
+    assert "optics inside" in inside.note
+    assert inside.low < inside.typical < inside.high
+    assert inside.status == "projected"
+    assert bare.typical == pytest.approx(128 * 2 * 410)
+    assert "optics" not in bare.note
+
+
 def test_a_rent_is_found_by_the_longest_name_that_has_one():
     assert prices().gpu_hour("h100-sxm-500w").key == "prices.market.gpu-hour-h100"
     assert prices().gpu_hour("gb200").key == "prices.market.gpu-hour-gb200"
