@@ -771,3 +771,19 @@ def test_rows_say_what_stands_in_them_in_words(client: TestClient) -> None:
     assert re.search(r"\d\u202f%", reduced)
     assert not re.search(r"\d%", reduced)
     assert "No clear difference in time or price" in client.get("/compare?a.gpus=64&b.gpus=64").text
+
+
+@pytest.mark.parametrize(
+    ("path", "first"),
+    [
+        ("/size?gpu=h100-sxm&model=llama-3-8b&gpus=256", ["Cluster", "Capital"]),
+        ("/explore?gpu=h100-sxm&gpus=64&model=llama-3-8b", ["Cluster", "Capital"]),
+        ("/brief?gpus=64&model=llama-3-8b", ["Part", "Typical"]),
+    ],
+)
+def test_money_stands_beside_what_it_is_of_where_a_phone_shows_it(
+    client: TestClient, path: str, first: list[str]
+) -> None:
+    heads = re.findall(r"<thead><tr>(.*?)</tr></thead>", client.get(path).text)
+    named = [re.findall(r"<th[^>]*>([^<]*)</th>", head)[:2] for head in heads]
+    assert first in named
