@@ -362,3 +362,14 @@ def test_nothing_is_drawn_outside_of_its_axes() -> None:
     assert picture.count("<circle") == 1
     assert "inside" in picture
     assert "outside" not in picture
+
+
+def test_memory_fits_at_its_upper_end_or_the_title_says_that_it_does_not() -> None:
+    memory = PLAN.memory
+    assert memory.total is not None
+    size = memory.total.typical
+    for high, begins in ((1.05, "Fits: "), (1.2, "Fits at the typical value, not at the upper end of the range: ")):
+        total = Band(0.9 * size, size, high * size, "B")
+        capacity = Band(1.1 * size, 1.1 * size, 1.1 * size, "B")
+        plan = replace(PLAN, memory=replace(memory, total=total, capacity=capacity, fits=True))
+        assert plan_charts.memory(plan).title.startswith(begins)

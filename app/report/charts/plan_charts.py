@@ -280,7 +280,9 @@ def memory(plan: Plan) -> Figure:
     if total is None or capacity is None:
         return nothing("The memory need is not known.", subtitle)
     if plan.memory.fits:
-        title = f"Fits: {_of_capacity(total, capacity)} of a GPU's memory is in use"
+        sure = total.high <= capacity.typical
+        fits = "Fits" if sure else "Fits at the typical value, not at the upper end of the range"
+        title = f"{fits}: {_of_capacity(total, capacity)} of a GPU's memory is in use"
     else:
         title = f"Does not fit: needs {_of_capacity(total, capacity)} of a GPU's memory"
     style = STYLES["memory"]
