@@ -99,3 +99,11 @@ def test_blanks_show_what_they_stand_at(client: TestClient, given: str) -> None:
     assert typed["phases"]["grow_to"] == blank["phases"]["grow_to"]
     for was, now in zip(blank["phases"]["orders"], typed["phases"]["orders"], strict=True):
         assert now["total"]["typical"] == pytest.approx(was["total"]["typical"], rel=0.005)
+
+
+def test_the_two_costs_of_a_gpu_hour_lead_to_each_other(client: TestClient) -> None:
+    assert 'href="/how/costs.per_gpu_hour?gpus=64"' in client.get("/cost?gpus=64").text
+    assert client.get("/how/costs.per_gpu_hour?gpus=64").status_code == 200
+    for path in ("/", "/plan/cost"):
+        assert 'href="/cost?gpus=64#ownership"' in client.get(f"{path}?gpus=64").text
+    assert 'id="ownership"' in client.get("/cost?gpus=64").text
