@@ -310,7 +310,8 @@ def test_2_and_3_without_scripts(bare: Keyboard, web: httpx.Client) -> None:
     assert bare.steps <= 3
     bare.press(page.get_by_role("link", name="Find", exact=True))
     bare.fill("Budget", "$50M")
-    answer = web.get("/api/v1/size?deadline=90+days&budget=$50M", timeout=PATIENCE).json()
+    expect(page).to_have_url(re.compile(r"deadline=30\+days.*budget=%2450M"))  # what was typed before goes along
+    answer = web.get("/api/v1/size?deadline=30+days&budget=$50M&gpu=h100-sxm", timeout=PATIENCE).json()
     found = f"{answer['cheapest']['gpus']:,} " if answer["cheapest"] else answer["message"]
     expect(page.locator("#verdict")).to_contain_text(found)
 
