@@ -130,6 +130,12 @@ def test_a_number_of_gpus_that_divides_badly_is_said_with_the_fewer_that_are_qui
     assert "the other 40 can stand by" in said.suggestion
 
 
+def test_experts_that_divide_badly_are_said_where_the_batch_divides_well() -> None:
+    plan = plan_of(gpus=10_000, model="deepseek-v3")
+    assert finding(plan, "fewer-gpus-are-quicker") == {"gpus": 9_984}
+    assert days(plan_of(gpus=9_984, model="deepseek-v3")) < 0.8 * days(plan)
+
+
 @pytest.mark.parametrize("asked", [{"gpus": 1040}, {"gpus": 24_960, "model": "llama-3-405b"}, {"gpus": 12}])
 def test_fewer_gpus_are_proposed_only_where_they_are_quicker(asked: dict[str, Any]) -> None:
     assert "fewer-gpus-are-quicker" not in [one.code for one in plan_of(**asked).findings]
