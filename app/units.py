@@ -566,3 +566,5 @@ Number = TypeAliasType("Number", Annotated[float, Quantity("1")])
 WHOLE = Written(whole, "int_parsing", "Type a whole number, for example 1024 or 16k.")
 SEVERAL = Several("“300” or “1,024”")
 RATIO = Written(ratio, "float_parsing", "Type a ratio of 1:1 or more, such as 2:1.")
+GIGABIT, GIGABYTE = parse("1 Gb/s", "B/s"), parse("1 GB/s", "B/s")
+"""The units in which people state the rates of links, of one direction [B/s]."""

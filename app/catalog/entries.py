@@ -261,6 +261,11 @@ class Platform(Entry):
     scale_up_price: PriceRef | None = None
     """The share of that price that pays for the links between GPUs of one domain."""
 
+    @property
+    def short_name(self) -> str:
+        """Its name without what is in it."""
+        return self.name.partition(",")[0]
+
 
 class Model(Entry):
     """The public shape of a transformer, and its published parameter count."""

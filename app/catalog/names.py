@@ -149,3 +149,12 @@ def _all_words(key: str, entry: Any) -> list[frozenset[str]]:
 def _names(entry: Any) -> tuple[str, ...]:
     """What an entry is called."""
     return entry.name, *getattr(entry, "also", ())
+
+
+def listed(names: Sequence[str]) -> str:
+    """Some names in a sentence.
+
+    >>> listed(["A"]), listed(["A", "B", "C"])
+    ('A', 'A, B and C')
+    """
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

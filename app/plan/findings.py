@@ -8,7 +8,7 @@ from app import units
 from app.catalog.entries import Entry, Switch
 from app.catalog.estimate import EARLY
 from app.catalog.load import Catalog
-from app.catalog.names import TOPOLOGIES
+from app.catalog.names import TOPOLOGIES, listed
 from app.formulas.arrays import Array
 from app.formulas.fabric import bisection, layouts
 from app.plan.bill_of_materials import PricedDesign
@@ -22,7 +22,6 @@ from app.plan.switches import SwitchPair, designed, splits
 from app.plan.unusual_values import unusual_values
 
 SEVERITIES = ("error", "warning", "note")
-GIGABIT = units.parse("1 Gb/s", "B/s")
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -75,8 +74,8 @@ def _slower_network(cluster: Cluster, catalog: Catalog) -> Iterator[Finding]:
     yield Finding(
         "note",
         "slower-than-its-cards",
-        f"The network cards of {cluster.platform.name.split(',')[0]} carry {own.typical / GIGABIT:,.0f} Gb/s each; "
-        f"{planned.name} carries {planned.port_rate.typical / GIGABIT:,.0f} Gb/s.",
+        f"The network cards of {cluster.platform.short_name} carry {own.typical / units.GIGABIT:,.0f} Gb/s each; "
+        f"{planned.name} carries {planned.port_rate.typical / units.GIGABIT:,.0f} Gb/s.",
         ("scale_out", "platform"),
         f"Consider {faster.name}." if faster else "Consider a faster network.",
         {"scale_out": faster.key} if faster else {},
@@ -89,7 +88,7 @@ def idle_gpus(cluster: Cluster) -> Iterator[Finding]:
     if used < whole:
         servers = "the whole server is" if cluster.nodes == 1 else f"{cluster.nodes:,} whole servers are"
         text = (
-            f"{cluster.platform.name.split(',')[0]} is sold with {whole} GPUs: {servers} bought, placed and powered, "
+            f"{cluster.platform.short_name} is sold with {whole} GPUs: {servers} bought, placed and powered, "
             f"and {whole - used} GPUs of each stay idle."
         )
         advice = "Leave the GPUs of a node blank, or type the price of a smaller server."
@@ -159,7 +158,7 @@ def _of_domain(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "domain-beyond-platform",
-            f"{platform.name.split(',')[0]} joins {own} GPUs. The trays and switches that would join "
+            f"{platform.short_name} joins {own} GPUs. The trays and switches that would join "
             f"{cluster.domain} over {link.name} are not in the bill, its price or its power.",
             ("scale_up_domain", "platform"),
             "Leave the domain blank, choose a platform that has it, or type the price of such nodes.",
@@ -216,11 +215,10 @@ def _not_shipping(parts: Iterable[tuple[Entry, str]]) -> Iterator[Finding]:
     early = [(part, field) for part, field in parts if part.status in EARLY]
     if early:
         names = [f"{part.name} ({part.status})" for part, _ in early]
-        listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
         yield Finding(
             "note",
             "not-shipping",
-            f"Not on sale yet: {listed}. Figures that rest on it are the vendor's plans.",
+            f"Not on sale yet: {listed(names)}. Figures that rest on it are the vendor's plans.",
             tuple(dict.fromkeys(field for _, field in early)),
             "Choose what is shipping where the date of delivery matters.",
         )

@@ -56,7 +56,6 @@ SCATTERED = "scattered"
 """The placement that takes nodes at random."""
 NEARLY = 0.95
 """Share of a rate below which a loss is worth a warning."""
-GIGABIT = units.parse("1 Gb/s", "B/s")
 
 
 @dataclass(frozen=True, eq=False)
@@ -523,7 +522,7 @@ _RESULTS: Mapping[str, Callable[[_Whole], Any]] = {
         float(whole.network.built.switch_ports) if whole.network.built else 0.0
     ),
     "cost_per_gpu": lambda whole: whole.spent(whole.gpus),
-    "cost_per_bisection": lambda whole: whole.spent(whole.cut / GIGABIT),
+    "cost_per_bisection": lambda whole: whole.spent(whole.cut / units.GIGABIT),
     "share_of_capital": lambda whole: Draws(
         np.asarray(costs.per(whole.network.cost, whole.capital.values)), used=whole.capital.used
     ),

@@ -29,7 +29,6 @@ from app.plan.result import BillLine, CostLine, Costs, Explanation, Finding, Run
 
 Floats = NDArray[np.float64]
 HOUR = units.parse("1 h", "s")
-GIGABYTE = units.parse("1 GB/s", "B/s")
 PETABYTE = units.parse("1 PB", "B")
 
 
@@ -468,7 +467,7 @@ def _scale_up(owned: Ownership) -> dict[str, Draws]:
     used = _known(price)
     return {
         "scale_up_per_gpu": Draws(np.asarray(each), used=used),
-        "scale_up_per_bandwidth": Draws(np.asarray(costs.per(each, rate.draws() / GIGABYTE)), used=(*used, rate)),
+        "scale_up_per_bandwidth": Draws(np.asarray(costs.per(each, rate.draws() / units.GIGABYTE)), used=(*used, rate)),
     }
 
 
@@ -541,7 +540,7 @@ def price_in_doubt(platform: Platform, price: Estimate | None) -> Iterator[Findi
         yield Finding(
             "warning",
             "price-in-doubt",
-            f"A node of {platform.name.split(',')[0]} is taken to cost {units.show(price.typical, 'USD')}, and may "
+            f"A node of {platform.short_name} is taken to cost {units.show(price.typical, 'USD')}, and may "
             f"cost up to {units.show(price.high, 'USD')}. {price.note}".strip(),
             ("price_node",),
             "Type the price you were quoted for a node.",
@@ -608,7 +607,7 @@ def _hall_findings(owned: Ownership) -> Iterator[Finding]:
     rack = cluster.platform.scale_up_domain > platform.gpus_per_node
     least = _node_power(cluster) * (platform.nodes_per_rack if rack else 1)
     if limit is not None and least > limit:
-        what = f"A rack of {platform.name.split(',')[0]}" if rack else f"One {platform.name.split(',')[0]}"
+        what = f"A rack of {platform.short_name}" if rack else f"One {platform.short_name}"
         text = f"{what} draws up to {units.show(least, 'W')}; the hall gives a rack {units.show(limit, 'W')}."
         yield Finding("error", "rack-too-dense", text, ("rack_power",), "Take another hall, or other servers.")
     elif limit is not None and platform.cooling == "air" and limit > (most := _air(owned)):

@@ -122,14 +122,14 @@ def listings(part: Any) -> dict[str, Table]:
 
 
 @cache
-def _tabled(kind: type) -> Sequence[tuple[str, Declaration, type]]:
+def _tabled(kind: type) -> tuple[tuple[str, Declaration, type], ...]:
     """The fields of a kind of record that are a table: the name, what it declares, and the kind of its records."""
     hints, found = get_type_hints(kind), []
     for entry in fields(kind):
         if (declared := declaration(entry)) and declared.table:
             of = get_args(hints[entry.name])[0]
             found.append((entry.name, declared, get_origin(of) or of))
-    return found
+    return tuple(found)
 
 
 def listing(declared: Declaration, kind: type, records: Sequence[Any], part: Any = None) -> Table:

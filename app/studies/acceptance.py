@@ -35,8 +35,6 @@ PLUG_INS = {"slingshot": ("hpe-slingshot-collectives",), "gpudirect-tcp": ("goog
 """What describes the plug-ins of networks, by family."""
 SIZES = {text: units.parse(text, "B") for text in ("8 B", "1 MiB", "16 MiB", "256 MiB", "1 GiB", "8 GiB")}
 """Message sizes whose figures the sheet prints: the smallest for its time, the others for their bus bandwidth [B]."""
-GIGABIT, GIGABYTE = units.parse("1 Gb/s", "B/s"), units.parse("1 GB/s", "B/s")
-"""The units in which ib_write_bw and nccl-tests report [B/s]."""
 TCPX_INTERFACES = 4
 """Interfaces for the GPUs of a node whose plug-in is TCPX [1]."""
 
@@ -230,7 +228,7 @@ def _links(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator[C
         return
     network = cluster.scale_out
     rate = units.show(network.port_rate.typical, "b/s", 4).replace(units.THIN, " ")
-    gigabits = f"{network.port_rate.typical / GIGABIT:g}"
+    gigabits = f"{network.port_rate.typical / units.GIGABIT:g}"
     count = cluster.nics_per_node
     if network.family in RDMA:
         layer = "InfiniBand" if network.family == "infiniband" else "Ethernet"
@@ -259,7 +257,7 @@ def _links(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator[C
             "Every port is up at its full rate",
             "on every node",
             "for i in /sys/class/net/*/speed; do echo $i $(cat $i); done",
-            f"{count} interfaces at {rate} ({network.port_rate.typical / GIGABIT * 1000:g} Mb/s).",
+            f"{count} interfaces at {rate} ({network.port_rate.typical / units.GIGABIT * 1000:g} Mb/s).",
         )
         yield Check(
             "write",
@@ -388,7 +386,7 @@ def _rate_figure(what: str, band: Band) -> Figure:
 
 
 def _gigabits(rate: float) -> str:
-    return f"{rate / GIGABIT:.4g} Gb/s"
+    return f"{rate / units.GIGABIT:.4g} Gb/s"
 
 
 def _microseconds(time: float) -> str:
@@ -515,4 +513,4 @@ def _times(way: AlgorithmTime) -> list[tuple[float, float, float]]:
 
 def _gigabytes(rate: float) -> str:
     """As nccl-tests prints bandwidth: GB/s of 10⁹ bytes."""
-    return f"{rate / GIGABYTE:.3g} GB/s"
+    return f"{rate / units.GIGABYTE:.3g} GB/s"

@@ -28,7 +28,6 @@ from app.studies.stages import stages
 from app.studies.which_network import Weighed, weighed
 from app.units import DollarsPerJoule, DollarsPerSecond, Number, Seconds
 
-GIGABYTE, GIGABIT = units.parse("1 GB/s", "B/s"), units.parse("1 Gb/s", "B/s")
 EDITIONS = (MARKET, "rule-of-thumb")
 SIZES = tuple(8 * 2**power for power in range(14))
 """Sizes of cluster at which costs are listed [GPUs]."""
@@ -312,8 +311,8 @@ def _network(network: Network, edition: str, tokens: Draws) -> NetworkCost[Draws
         cost=spent(network.cost),
         per_port=spent(costs.per(network.cost, float(design.hosts) if design else 0)),
         per_gpu=spent(each),
-        per_bandwidth=spent(costs.per(each, rate / GIGABYTE), entry.port_rate),
-        per_bisection=spent(costs.per(network.cost, cut / GIGABIT), entry.port_rate),
+        per_bandwidth=spent(costs.per(each, rate / units.GIGABYTE), entry.port_rate),
+        per_bisection=spent(costs.per(network.cost, cut / units.GIGABIT), entry.port_rate),
         running=spent(costs.per(running, cluster.gpus), *paid_for),
         per_million_tokens=tokens,
     )
@@ -327,7 +326,7 @@ def _scale_up(cluster: Cluster, catalog: Catalog, prices: PriceList) -> Iterator
     for platform in platforms:
         link = catalog.scale_up[catalog.gpus[platform.gpus[0]].scale_up]
         if price := prices.scale_up(platform):
-            name = f"{link.name}, {platform.name.split(',')[0]}"
+            name = f"{link.name}, {platform.short_name}"
             yield _links(link, name, platform.scale_up_domain, price, platform.scale_up_domain, cluster.gpus)
     optics = prices.book(SCALE_UP_OPTICS)
     if optics:
@@ -356,8 +355,8 @@ def _links(link: ScaleUp, name: str, reach: int, price: Estimate, priced: int, g
         cost=spent(each * gpus),
         per_port=UNKNOWN,
         per_gpu=spent(each),
-        per_bandwidth=spent(costs.per(each, rate.draws() / GIGABYTE), rate),
-        per_bisection=spent(costs.per(price.draws(), cut / GIGABIT), rate),
+        per_bandwidth=spent(costs.per(each, rate.draws() / units.GIGABYTE), rate),
+        per_bisection=spent(costs.per(price.draws(), cut / units.GIGABIT), rate),
         running=UNKNOWN,
         per_million_tokens=UNKNOWN,
     )
@@ -528,9 +527,9 @@ def _nvlink(
     curve = next((curve for curve in by_edition[MARKET] if curve.scale_out == NDR.first), None)
     if price is None or curve is None:
         return
-    nvlink = price.typical / platform.scale_up_domain / (link.bandwidth.typical / GIGABYTE)
+    nvlink = price.typical / platform.scale_up_domain / (link.bandwidth.typical / units.GIGABYTE)
     cluster = look_up(scenario, catalog)
-    rate = curve.rate * cluster.nics_per_node / cluster.gpus_per_node / GIGABYTE
+    rate = curve.rate * cluster.nics_per_node / cluster.gpus_per_node / units.GIGABYTE
     ndr = dict(zip(curve.gpus, curve.cost_per_gpu[:, 0] / rate, strict=True))
     rows = tuple(
         ClaimRow(MARKET, gpus, nvlink, float(ndr[gpus]), _over(nvlink, float(ndr[gpus])))

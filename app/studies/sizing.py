@@ -69,6 +69,8 @@ ALIKE = 1.005
 """Clusters that miss a limit by so many times as much at most miss it alike."""
 FIGURES = {"deadline": "time_to_train", "budget": "cost", "power_limit": "power"}
 """The figure of a candidate that each limit bounds."""
+MOST_CANDIDATES = 12
+"""GPUs that a cluster can be sized among."""
 USUAL_DEADLINE = units.parse("90 days", "s")
 """The deadline of a question without limits [s]."""
 
@@ -81,7 +83,7 @@ class Question(Scenario):
     workload: Literal["training"] = Field(
         "training", title="Workload", description="See serve/size for serving.", json_schema_extra=about("serving")
     )
-    gpu: Annotated[tuple[GpuKey, ...], FailFast(), Field(min_length=1, max_length=12)] = Field(  # type: ignore[assignment]
+    gpu: Annotated[tuple[GpuKey, ...], FailFast(), Field(min_length=1, max_length=MOST_CANDIDATES)] = Field(  # type: ignore[assignment]
         ("h100-sxm", "h200-sxm", "b200-sxm", "gb200"),
         title="Candidate GPUs",
         description="Keys of accelerators in the catalogue.",

@@ -24,6 +24,7 @@ from app.catalog.entries import (
 )
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
+from app.catalog.names import listed
 from app.plan.band import Declaration, nan_is_an_answer, record, result
 from app.plan.cluster import look_up
 from app.plan.evaluate import LONG_PARTS, evaluate, evaluate_all_reduce, evaluate_network
@@ -533,7 +534,7 @@ def _few_tried(question: Question, catalog: Catalog) -> list[Finding]:
     if question.gpu != Question.model_fields["gpu"].default:
         return []
     names = [catalog.gpus[gpu].name for gpu in question.gpu]
-    text = f"Tried were {', '.join(names[:-1])} and {names[-1]}, of {len(sold(catalog))} GPUs that are on sale."
+    text = f"Tried were {listed(names)}, of {len(sold(catalog))} GPUs that are on sale."
     return [Finding("note", "few-gpus-tried", text, ("gpu",), "Name others as candidates, or explore all.")]
 
 

@@ -419,7 +419,7 @@ def _beside_a_list(error: str) -> str:
 
 
 @cache
-def _marks(name: str, kind: type[Scenario]) -> Sequence[Any]:
+def _marks(name: str, kind: type[Scenario]) -> tuple[Any, ...]:
     """All types and marks within a field's annotation, unions and aliases opened."""
     field = kind.model_fields[name]
     marks = list(field.metadata)
@@ -438,7 +438,7 @@ def _marks(name: str, kind: type[Scenario]) -> Sequence[Any]:
             pending += get_args(part)
         else:
             marks.append(part)
-    return marks
+    return tuple(marks)
 
 
 def _is_choice(name: str, kind: type[Scenario]) -> bool:

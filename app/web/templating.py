@@ -29,6 +29,7 @@ from app.report.charts.style import Figure
 from app.report.drawing import switches_in_words
 from app.report.labels import capitalize_first, cut, designs, in_words, lower_first, words
 from app.studies.differences import is_unclear
+from app.studies.sizing import MOST_CANDIDATES
 from app.units import percent as show_percent
 from app.units import show, show_beside, show_difference, show_range, show_span
 from app.validation.citations import measured_by, serving_names
@@ -60,8 +61,6 @@ OF_ONE_GPU = ("price_node", "price_gpu_hour")
 """Prices of one kind of GPU: among several they would be said of all."""
 CLUSTERS_FOUND = ("/size", "/explore")
 """Pages that ask for clusters: their addresses carry the job, the limits and the candidates."""
-MOST_CANDIDATES = 12
-"""GPUs that a cluster can be sized among."""
 
 
 def band(value: Band | None) -> str:
