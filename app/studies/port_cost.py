@@ -87,7 +87,7 @@ class PortCurve:
     @property
     def cost_per_bisection(self) -> Floats:
         """Price of the fabric for each Gb/s of bisection, one way [USD]; sizes, draws."""
-        return np.asarray(costs.per(self.cost, self.bisection[:, None] / units.parse("1 Gb/s", "B/s")))
+        return np.asarray(costs.per(self.cost, self.bisection[:, None] / units.GIGABIT))
 
 
 def generations(scenario: Scenario, catalog: Catalog) -> tuple[str, ...]:
