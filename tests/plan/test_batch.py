@@ -136,6 +136,13 @@ def test_experts_that_divide_badly_are_said_where_the_batch_divides_well() -> No
     assert days(plan_of(gpus=9_984, model="deepseek-v3")) < 0.8 * days(plan)
 
 
+@pytest.mark.parametrize(("gpus", "fewer"), [(1_001, 1_000), (1_021, 1_008), (2_056, 2_048)])
+def test_gpus_that_divide_badly_are_said_where_the_batch_divides_well(gpus: int, fewer: int) -> None:
+    plan = plan_of(gpus=gpus)
+    assert finding(plan, "fewer-gpus-are-quicker") == {"gpus": fewer}
+    assert days(plan_of(gpus=fewer)) < 0.95 * days(plan)
+
+
 @pytest.mark.parametrize("asked", [{"gpus": 1040}, {"gpus": 24_960, "model": "llama-3-405b"}, {"gpus": 12}])
 def test_fewer_gpus_are_proposed_only_where_they_are_quicker(asked: dict[str, Any]) -> None:
     assert "fewer-gpus-are-quicker" not in [one.code for one in plan_of(**asked).findings]

@@ -45,11 +45,6 @@ def settled(setups: Sequence[JobSetup], quickest: int | None = None) -> list[Set
     return [by_place[place] for place in range(len(setups))]
 
 
-def divides_evenly(setup: JobSetup) -> bool:
-    """Whether a batch about the one that a job has divides evenly among its GPUs, and is as good as usual."""
-    return _even(setup, list(_offered(setup))) is not None
-
-
 def _offered(setup: JobSetup) -> Iterator[tuple[int, int]]:
     """Batches that may be taken, each with the share of all ranks for which it is enough."""
     tolerance = setup.catalog.training["batch"]["tolerance"].typical

@@ -234,8 +234,6 @@ def _rounder_count(setup: JobSetup, search: parallelism_search.SearchResult) -> 
     if request.model.global_batch is not None or setup.fixed.whole or not speed or not counts:
         return
     usual = setup.with_batch(usual_batch(request.model, setup.catalog))
-    if batch.divides_evenly(usual) and not setup.inputs.shape.experts:  # experts are spread over powers of two as well
-        return
     fewer = [replace(usual, cluster=cluster.with_gpus(gpus)) for gpus in counts]
     paces = [batch.pace(found, job.request.batch) for job, found in batch.settled(fewer, quickest=1)]
     best = max(range(len(counts)), key=paces.__getitem__)
