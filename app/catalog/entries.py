@@ -217,10 +217,11 @@ class Nic(Entry):
 class Optic(Entry):
     """A transceiver module or a cable. ``rate`` is of the whole part, ``links`` how many links it carries.
 
-    A transceiver names the ``fibre`` it needs; the modules of a link agree in that, in the rate of a lane and in what
-    keeps the signal: ``dsp`` in both, ``lro`` or ``lpo``. ``part_number`` is its maker's, less what stands for its
-    length; a cable is sold with so many ``heads`` for the one at a
-    switch. A fibre with a ``trunk`` splits: at the switch it fits what that one fits, and carries its ``links``.
+    A transceiver names the ``fibre`` it needs and has ``connectors`` for it, one a link where nothing is said; the
+    modules of a link agree in the fibre, in the rate of a lane and in what keeps the signal: ``dsp`` in both, ``lro``
+    or ``lpo``. ``part_number`` is its maker's, less what stands for its length; a cable is sold with so many ``heads``
+    for the one at a switch. A fibre with a ``trunk`` splits: at the switch it fits what that one fits, and carries its
+    ``links``.
     """
 
     kind: Literal["transceiver", "dac", "acc", "aec", "aoc", "fibre"]
@@ -232,6 +233,7 @@ class Optic(Entry):
     trunk: OpticRef | None = None
     reach: InMetres
     fibre: OpticRef | None = None
+    connectors: Count | None = None
     lane_rate: InBandwidth | None = None
     power: InWatts | None = None
 

@@ -188,8 +188,8 @@ class Cages:
         near, far = ENDS[level]
         return self.at(near)[0], self.at(far)[0]
 
-    def per_cable(self, level: str, medium: Medium | None) -> int:
-        """Links that one cable of a level carries."""
+    def per_cable(self, level: str, medium: Medium | None) -> float:
+        """Links that one cable of a level carries: half of one where it takes two."""
         return medium.links if medium and medium.kind == "optical" else self.at(ENDS[level][1])[0][1]
 
     def medium(self, prices: PriceList, level: str, length: float) -> Medium | None:
@@ -537,12 +537,12 @@ def spare_cost(parts_cost: Floats, spares: Estimate) -> Floats:
     return np.where(share == 0, 0.0, costs.with_spares(parts_cost, share) - parts_cost)
 
 
-def _by_length(runs: Mapping[float, int], per_cable: int) -> Iterator[tuple[float, int]]:
+def _by_length(runs: Mapping[float, int], per_cable: float) -> Iterator[tuple[float, int]]:
     """Cables of each length; those of several links are rounded up on the whole."""
     links = done = 0
     for metres, more in sorted(runs.items()):
         links += more
-        pieces = -(-links // per_cable) - done
+        pieces = int(-(-links // per_cable)) - done
         done += pieces
         if pieces:
             yield metres, pieces

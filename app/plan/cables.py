@@ -37,8 +37,13 @@ class Medium:
     cable: Optic
     near: Optic | None = None
     far: Optic | None = None
-    links: int = 1
-    """Links that one fibre carries: those of a connector at its far end."""
+    links: float = 1.0
+    """Links that one fibre carries: those of a connector at its far end, half of one that has two."""
+
+    @property
+    def name(self) -> str:
+        """What a link is made of."""
+        return self.cable.name if self.links >= 1 else f"{1 / self.links:g} × {self.cable.name}"
 
 
 def is_wanted(medium: Medium, wanted: str) -> bool:
@@ -135,10 +140,11 @@ def _optical(
 ) -> Iterator[tuple[float, Medium]]:
     """Modules at both ends, or optics inside a box, and the fibre between them.
 
-    A connector at the near end has one link; where no module has as many connectors, it has all links of a split port.
+    A connector at the near end has one link or a share of it; where no module has as many connectors, it has all links
+    of a split port.
     """
     near_ends, far_ends = (_ends(prices, length, *end, kinds) for end in zip(cages, inside, strict=True))
-    single = [end for end in near_ends if end.links == 1]
+    single = [end for end in near_ends if end.links <= 1]
     for near in single or [end for end in near_ends if end.links > 1]:
         fibre = prices.catalog.optics.get(near.fibre)
         if fibre is None or fibre.reach.typical < length:
@@ -148,7 +154,7 @@ def _optical(
             joined = joined and far.links == near.links * fibre.links
             if joined and (near.retiming == far.retiming or not near.module or not far.module):
                 cost = near.cost + far.cost + _price(prices, fibre) / far.links
-                yield cost, Medium("optical", fibre, near.module, far.module, round(far.links))
+                yield cost, Medium("optical", fibre, near.module, far.module, far.links)
 
 
 def _ends(
@@ -163,13 +169,14 @@ def _ends(
             optic.fibre or "",
             _lane(optic),
             optic.retiming,
-            cage[1] / optic.links,
+            cage[1] / (optic.connectors or optic.links),
             _price(prices, optic) / cage[1],
         )
         for optic in prices.catalog.optics.values()
         if optic.kind == "transceiver"
         and optic.retiming in kinds
         and optic.rate.typical == cage[0]
+        and optic.links <= cage[1]
         and optic.reach.typical >= length
     ]
 

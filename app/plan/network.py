@@ -236,7 +236,7 @@ class Network:
         """The point-to-point list of the compute fabric, row by row."""
         if self.built is None:
             return iter(())
-        kinds = {level: medium.cable.name if medium else "" for level, medium in self.built.media.items()}
+        kinds = {level: medium.name if medium else "" for level, medium in self.built.media.items()}
         return cable_list(self.built.cabling, kinds)
 
 

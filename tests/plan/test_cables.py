@@ -58,6 +58,28 @@ def test_ndr200_splits_a_port_by_fibre_or_by_copper() -> None:
     assert not [finding for finding in far.findings if finding.code == "no-cable"]
 
 
+def test_a_link_of_eight_lanes_is_two_runs_of_fibre() -> None:
+    """64 GPUs on one switch of 800 Gb/s: 64 links between modules with two MPO-12 connectors each.
+
+    The bill has 128 modules and 128 runs, at $879 and $110.
+    """
+    network = network_of(Scenario.model_validate({"gpus": 64, "scale_out": "roce-800"}), CATALOG)
+    plan = plan_of(gpus=64, scale_out="roce-800")
+    optics = {"osfp-800g-sr8", "mpo-12-mmf"}
+    lines = [line for line in plan.fabric.bill_of_materials if line.key in optics]
+    pieces = Counter({key: sum(line.quantity for line in lines if line.key == key) for key in optics})
+    assert pieces == {"osfp-800g-sr8": 128, "mpo-12-mmf": 128}
+    assert sum(line.cost.typical for line in lines if line.cost) == 128 * (879 + 110)
+    assert [cable.medium[:4] for cable in network.cables()] == ["2 × "] * 64
+
+
+def test_fibres_of_a_split_port_are_as_many_as_its_connectors() -> None:
+    """1,024 ports of 200 Gb/s: their 1,024 links up fill 256 twin cages, whose two connectors have two links each."""
+    plan = plan_of(gpus=1024, scale_out="infiniband-ndr200")
+    assert keys_of(plan, "leaf–spine") == {"mpo-12-mmf"}
+    assert sum(line.quantity for line in plan.fabric.bill_of_materials if line.key == "mpo-12-mmf") == 1024 / 2
+
+
 def test_other_makers_servers_carry_eight_single_port_cards_and_a_dgx_four_twin_cages() -> None:
     modules = {
         platform: sum(line.quantity for line in plan.fabric.bill_of_materials if line.role == "node module")
