@@ -311,7 +311,7 @@ def show(value: float | None, unit: str, digits: int = 3) -> str:
     """
     if value is None or not math.isfinite(value):
         return "–"
-    if unit == "1" and abs(value) < 1e6 and float(value).is_integer():
+    if unit == "1" and abs(value) < 1e6 and _is_whole(value):
         return f"{value:,.0f}"
     worth, name = _scale(value, unit)
     return _dress(_digits(value / worth, digits), unit, name)
@@ -340,6 +340,15 @@ def show_enough(value: float, unit: str, digits: int = 3) -> str:
     return _dress(_digits(math.ceil(value / worth / step - 1e-9) * step, digits + 1), unit, name)
 
 
+def _is_whole(value: float) -> bool:
+    """Whether it is a whole number but for its last digits, in which processors differ.
+
+    >>> _is_whole(8192.000000000002), _is_whole(8192.001)
+    (True, False)
+    """
+    return math.isclose(value, round(value), rel_tol=1e-12)
+
+
 def show_range(low: float | None, typical: float | None, high: float | None, unit: str) -> str:
     """Write a band with no more digits than its range supports.
 
@@ -360,7 +369,7 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
         return "–"
     if low == typical == high:
         return show(typical, unit)
-    exact = unit == "1" and 1e3 <= abs(typical) < 1e6 and float(typical).is_integer()
+    exact = unit == "1" and 1e3 <= abs(typical) < 1e6 and _is_whole(typical)
     worth, name = (1.0, "") if exact else _scale(typical, unit)
     main, *ends = _in_step(*(value / worth for value in (typical, low, high)))
     if main == ends[0] == ends[1]:

@@ -264,6 +264,7 @@ def interval(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Low and high of each result or curve point: draws along the last axis, widened by the model's own error.
 
+    The ends are rounded outwards to six digits; what is exact stays so.
     Where a value of zero or less allows no logarithm, the draws' own interval stands.
     """
     return _sorted_interval(values.copy(), residual)
@@ -281,8 +282,28 @@ def _sorted_interval(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         below = typical * np.exp(-np.hypot(np.log(typical / low), residual))
         above = typical * np.exp(np.hypot(np.log(high / typical), residual))
-    exact = (np.asarray(residual) == 0) | (low <= 0)
-    return np.where(exact, low, below), np.where(exact, high, above)
+    drawn = (np.asarray(residual) == 0) | (low <= 0)
+    below, above = np.where(drawn, low, below), np.where(drawn, high, above)
+    return np.where(below == typical, below, -_rounded_up(-below)), np.where(
+        above == typical, above, _rounded_up(above)
+    )
+
+
+DIGITS = 6
+"""Of the ends of a range: what 257 draws say of them beyond is chance."""
+
+
+@nan_is_an_answer
+def _rounded_up(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values rounded up to so many significant digits, each the float that is nearest to its digits.
+
+    >>> _rounded_up(np.array([1234567.0, -1234567.0, 0.1234561, 5e-324, 0.0, np.inf])).tolist()
+    [1234570.0, -1234560.0, 0.123457, 5e-324, 0.0, inf]
+    """
+    places = DIGITS - 1 - np.floor(np.log10(np.abs(values)))
+    scale = 10.0 ** np.abs(places)
+    rounded = np.where(places < 0, np.ceil(values / scale) * scale, np.ceil(values * scale) / scale)
+    return np.where(np.isfinite(rounded) & (values != 0) & (np.abs(places) <= 22), rounded, values)
 
 
 def _provenance(used: Sequence[Estimate]) -> tuple[tuple[str, ...], bool]:

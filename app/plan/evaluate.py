@@ -53,8 +53,9 @@ from app.plan.serving_result import Serving
 from app.plan.total_cost import Ownership, cluster_of, ownership, total_cost
 from app.plan.total_cost import explain as explain_cost
 
-LONG_PARTS = frozenset({"alternatives", "cloud", "explanations"})
-"""What a plan says besides its results: other ways to run the job, many more as dots, how numbers were computed."""
+LONG_PARTS = frozenset({"alternatives", "bill_of_materials", "cloud", "details", "explanations"})
+"""What a plan says besides its results: other ways to run the job, what is bought line by line, many more ways as dots,
+what its network asks of PCIe links, how numbers were computed."""
 
 
 def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LONG_PARTS) -> Plan:
@@ -127,7 +128,7 @@ def _training(
     if network.unbuildable:
         job = job.unfinished()
     cost = total_cost(cluster, network, network.prices, job.training.time_to_train.values)
-    hardware = _hardware(cost.owned)
+    hardware = _hardware(cost.owned, *_made(include))
     training = but(
         job.training,
         alternatives=training_job.alternatives(job) if "alternatives" in include else (),
@@ -180,7 +181,7 @@ def _serving(
     served = serve(scenario, network, cost.owned, catalog)
     stages = network, reduction, cost, served
     costs, serving = fold((cost.costs, served.serving))
-    hardware = _hardware(cost.owned)
+    hardware = _hardware(cost.owned, *_made(include))
     findings = by_severity(chain(of_question(cluster, scenario, catalog), *(part.findings for part in stages)))
     told = explain_network(network), explain_reduction(reduction), explain_cost(cost)
     plan = Plan(
@@ -264,13 +265,19 @@ class _Hardware(NamedTuple):
     fabric: Fabric
 
 
+def _made(include: Collection[str]) -> tuple[bool, bool]:
+    """Whether a plan has its bills of materials, and its slots."""
+    return "bill_of_materials" in include, "details" in include
+
+
 @lru_cache(maxsize=32)
-def _hardware(owned: Ownership) -> _Hardware:
-    """The cluster and its network with bands.
+def _hardware(owned: Ownership, billed: bool = True, slotted: bool = True) -> _Hardware:
+    """The cluster and its network with bands, with or without their bills of materials and the use of slots.
 
     Kept: it takes 0.9 ms, half of all that is folded, and every job on a cluster shares it.
     """
-    return _Hardware(*fold((cluster_of(owned), fabric_of(owned.network, owned.capital))))
+    without = frozenset({*(() if billed else ("bill_of_materials",)), *(() if slotted else ("slot",))})
+    return _Hardware(*fold((cluster_of(owned, without), fabric_of(owned.network, owned.capital, without))))
 
 
 @lru_cache(maxsize=32)

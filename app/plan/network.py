@@ -3,7 +3,7 @@
 The planner's switch and tiers are used where given; otherwise the cheapest switch of the generation that works.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import isfinite
@@ -542,10 +542,14 @@ _RESULTS: Mapping[str, Callable[[_Whole], Any]] = {
 """How each result of a fabric is worked out."""
 
 
-def fabric_of(network: Network, capital: Draws) -> Fabric[Draws]:
-    """The network as every reader gets it; ``capital`` is what the whole cluster costs to buy [USD]."""
+def fabric_of(network: Network, capital: Draws, without: Collection[str] = ()) -> Fabric[Draws]:
+    """The network as every reader gets it; ``capital`` is what the whole cluster costs to buy [USD].
+
+    Lists that it is without are empty.
+    """
     whole = _Whole(network, capital)
-    return Fabric(**{name: result(whole) for name, result in _RESULTS.items()})
+    results: dict[str, Any] = {name: () if name in without else result(whole) for name, result in _RESULTS.items()}
+    return Fabric(**results)
 
 
 def fabric_result(network: Network, capital: Draws, name: str) -> Any:

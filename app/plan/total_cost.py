@@ -1,6 +1,6 @@
 """From a design and prices to what the cluster costs to buy, to keep and to use."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import isfinite, nan
@@ -336,9 +336,12 @@ _RESULTS: Mapping[str, Callable[[Ownership], Any]] = {
 """How each result of a cluster is worked out."""
 
 
-def cluster_of(owned: Ownership) -> result.Cluster[Draws]:
-    """The cluster as every reader gets it."""
-    return result.Cluster(**{name: worked_out(owned) for name, worked_out in _RESULTS.items()})
+def cluster_of(owned: Ownership, without: Collection[str] = ()) -> result.Cluster[Draws]:
+    """The cluster as every reader gets it; lists that it is without are empty."""
+    results: dict[str, Any] = {
+        name: () if name in without else worked_out(owned) for name, worked_out in _RESULTS.items()
+    }
+    return result.Cluster(**results)
 
 
 def cluster_result(owned: Ownership, name: str) -> Any:

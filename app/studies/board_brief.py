@@ -102,7 +102,7 @@ class Brief:
 def brief(question: BriefQuestion, catalog: Catalog) -> Brief:
     """The brief of one plan."""
     scenario = question.scenario()
-    plan, drawn = evaluate(scenario, catalog, ()), stages(scenario, catalog)
+    plan, drawn = evaluate(scenario, catalog, ("bill_of_materials",)), stages(scenario, catalog)
     return Brief(
         plan=plan,
         lines=tuple(capital_lines(plan)),

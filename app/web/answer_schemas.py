@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from app.catalog.estimate import EstimateIn
 from app.catalog.names import words
 from app.plan.band import Band, Declaration, Quantity, declaration
-from app.plan.result import Plan, Term, Training
+from app.plan.result import AllReduce, Cluster, Fabric, OtherNetwork, Plan, Term, Training
 from app.studies.sizing import Candidate
 
 Schema = dict[str, Any]
@@ -46,12 +46,17 @@ NOT_FINITE = frozenset(
 )
 """Numbers that may be infinite, or not a number where there is nothing to run: JSON writes both as null."""
 
-LEFT_OUT: Mapping[Any, Collection[str]] = {
-    Plan: ("explanations",),
-    Training: ("alternatives", "cloud"),
-    Band: ("projected",),
+LONG: Mapping[Any, Collection[str]] = {
+    Plan: ("explanations", "storage"),
+    Cluster: ("bill_of_materials",),
+    Fabric: ("bill_of_materials", "slot"),
+    OtherNetwork: ("bill_of_materials",),
+    AllReduce: ("alternatives",),
+    Training: ("alternatives", "cloud", "groups"),
 }
-"""Parts that come where they are asked for, or say something: see `app.web.selection`."""
+"""Parts that are null in a plan unless they are asked for: see `app.web.selection`."""
+LEFT_OUT: Mapping[Any, Collection[str]] = {Band: ("sources", "projected")}
+"""Parts that come where they are asked for, or say something."""
 
 
 class AnswerSchemas:
@@ -108,7 +113,7 @@ class AnswerSchemas:
 
     def _property(self, kind: Any, field: str, hint: Any, declared: Declaration) -> Schema:
         schema = self.of(hint)
-        if (kind, field) in NOT_FINITE:
+        if (kind, field) in NOT_FINITE or field in LONG.get(kind, ()):
             schema = _any_of([schema, {"type": "null"}])
         about = {"title": declared.label, "description": declared.meaning}
         return {**schema, **about} | ({"x-unit": declared.unit} if declared.unit else {})

@@ -593,7 +593,7 @@ def plan_answer(scenario: Scenario, catalog: Catalog, include: Collection[str] =
 
 def serve_answer(question: ServingQuestion, catalog: Catalog) -> ServeAnswer:
     """What a cluster serves: of its plan, the cluster and what it answers with."""
-    plan = plan_answer(question, catalog, include=())
+    plan = plan_answer(question, catalog, include=("bill_of_materials",))
     return ServeAnswer(
         model_version=plan.model_version,
         catalog_version=plan.catalog_version,

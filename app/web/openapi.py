@@ -33,7 +33,7 @@ from app.web.answer_schemas import AnswerSchemas, Schema
 from app.web.catalog_lists import CatalogQuestion
 from app.web.problems import MEDIA_TYPE, Problem
 from app.web.responses import JSON
-from app.web.selection import ALWAYS, LONG, MOST_NAMES
+from app.web.selection import ALWAYS, INCLUDED, LONG, MOST_NAMES, SOURCES
 
 TAG = "Railyard"
 SUMMARY = "Sizing calculator for GPU clusters"
@@ -153,19 +153,21 @@ SELECTION: Mapping[str, Schema] = {
         "name": "exclude",
         "in": "query",
         "description": "Parts of the answer to leave out, by their dotted names, between commas: `scenario`, or "
-        "`fabric.bill_of_materials`; `sources` are those of every band.",
+        "`fabric.links`; `sources` are those of every band.",
         "schema": {"type": "string", "maxLength": 10_000, "examples": ["permalink"]},
     },
     "include": {
         "name": "include",
         "in": "query",
-        "description": "Long parts of a plan, between commas: "
-        + ", ".join(f"`{name}` (`{path}`)" for name, path in LONG.items())
-        + ".",
+        "description": "Long parts of a plan, which are null elsewise, between commas: "
+        + "; ".join(f"`{name}` ({', '.join(f'`{path}`' for path in paths)})" for name, paths in LONG.items())
+        + f". `{SOURCES}` are keys of what each band of any answer rests on.",
         "schema": {
             "type": "array",
             "maxItems": MOST_NAMES,
-            "items": {"anyOf": [{"type": "string", "enum": list(LONG)}, {"$ref": "#/components/schemas/field.blank"}]},
+            "items": {
+                "anyOf": [{"type": "string", "enum": list(INCLUDED)}, {"$ref": "#/components/schemas/field.blank"}]
+            },
         },
         "style": "form",
         "explode": False,

@@ -1,5 +1,6 @@
 """Which parts of an answer are written: those that are asked for by name, or all but the long ones that few read."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
@@ -8,18 +9,25 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from app.catalog.names import did_you_mean, nearest
 from app.plan.band import Quantity
+from app.plan.result import Plan
 from app.web import problems
 from app.web.problems import FieldProblem
 from app.web.responses import to_json
 
-LONG: Mapping[str, str] = {
-    "alternatives": "training.alternatives",
-    "cloud": "training.cloud",
-    "explanations": "explanations",
-}
-"""Parts of a plan that are left out unless `include` names them, by the names it knows them by."""
+LONG: Mapping[str, tuple[str, ...]] = {
+    "alternatives": ("training.alternatives", "all_reduce.alternatives"),
+    "bill_of_materials": (
+        "cluster.bill_of_materials", "fabric.bill_of_materials", "fabric.networks.bill_of_materials",
+    ),
+    "cloud": ("training.cloud",),
+    "details": ("fabric.shape", "fabric.slot", "storage", "training.groups"),
+    "explanations": ("explanations",),
+}  # fmt: skip
+"""Parts of a plan that are null unless `include` names them, by the names it knows them by."""
 SOURCES = "sources"
-"""What `exclude` leaves out of every band, by this name alone."""
+"""What every band rests on, written where `include` names it."""
+INCLUDED = (*LONG, SOURCES)
+"""What `include` knows."""
 PARTS = frozenset({"fields", "include", "exclude"})
 """The fields of a query string that select parts of the answer; they may repeat."""
 ALWAYS = ("model_version", "catalog_version", "findings")
@@ -35,7 +43,7 @@ class Selection:
 
     Attributes:
         names: the parts that are asked for, none for all.
-        include: long parts, keys of `LONG`, which are written too.
+        include: long parts, of `INCLUDED`, which are written too.
         exclude: the parts that are left out.
     """
 
@@ -46,27 +54,41 @@ class Selection:
     @property
     def long(self) -> frozenset[str]:
         """The long parts of a plan, keys of `LONG`, that are written and so are worth making."""
-        named = [part for part, path in LONG.items() if any(_meet(path, name) for name in self.names)]
-        return self.include.union(named)
+        named = (
+            part for part, paths in LONG.items() if any(_meet(path, name) for path in paths for name in self.names)
+        )
+        return self.include.intersection(LONG).union(named)
+
+    @property
+    def sourced(self) -> bool:
+        """Whether bands say what they rest on."""
+        asked = SOURCES in self.include or any(_last(name) == SOURCES for name in self.names)
+        return asked and SOURCES not in self.exclude
 
     def of(self, answer: Any) -> Any:
         """The answer with the parts that are written."""
-        left_out = set(self.exclude - {SOURCES})
-        if not self.names:
-            before = "plans." if hasattr(answer, "plans") else ""
-            left_out |= {before + path for part, path in LONG.items() if part not in self.include}
-        written = _with(answer, _tree((*ALWAYS, *self.names))) if self.names else answer
-        written = _without(written, _tree(tuple(left_out)))
-        return _without_sources(written) if SOURCES in self.exclude else written
+        written = _with(answer, _tree((*ALWAYS, *self.names))) if self.names else self._short(answer)
+        return _without(written, _tree(tuple(self.exclude - {SOURCES})))
+
+    def _short(self, answer: Any) -> Any:
+        """A plan, or several, with null for their long parts; any other answer as it is."""
+        before = "plans." if hasattr(answer, "plans") else ""
+        left_out = tuple(before + path for part, paths in LONG.items() if part not in self.include for path in paths)
+        is_short = left_out and (before or isinstance(answer, Plan))
+        return _blanked(answer, _tree(left_out)) if is_short else answer
 
     def text(self, answer: Any) -> bytes:
         """The same as JSON. That a band rests on what is on sale goes without saying, unless it is asked for."""
         text = to_json(self.of(answer))
+        if not self.sourced:
+            text = _OF_BANDS.sub(b"", text)
         return text if any(_last(name) == "projected" for name in self.names) else text.replace(_ON_SALE, b"")
 
 
 _ON_SALE = b',"projected":false'
 """As nothing but a field of a record is written: in a text its quotes would be escaped."""
+_OF_BANDS = re.compile(rb',"sources":\[(?:"(?:[^"\\]|\\.)*",?)*\]')
+"""The same for the sources of a band."""
 ALL = Selection()
 """Nothing in particular: all but the long parts."""
 
@@ -89,7 +111,7 @@ def selection(query: dict[str, Any], answer: type) -> Selection:
     if always:
         detail = f"“{always[0]}” always comes."
         raise problems.invalid([FieldProblem(pointer="#/exclude", detail=detail)])
-    unknown = [("include", name, tuple(LONG)) for name in include if name not in LONG]
+    unknown = [("include", name, INCLUDED) for name in include if name not in INCLUDED]
     for part, several in (("fields", names), ("exclude", exclude)):
         strange = (name for name in several if not _has(answer, name) and (part, name) != ("exclude", SOURCES))
         unknown += [(part, name, _every(answer)) for name in strange]
@@ -183,15 +205,16 @@ def _without(part: Any, tree: Tree | None) -> Any:
     }
 
 
-def _without_sources(part: Any) -> Any:
-    """A part whose bands do not say their sources."""
-    if isinstance(part, tuple | list):
-        return [_without_sources(inner) for inner in part]
-    if isinstance(part, Mapping) or is_dataclass(part):
-        inside: Mapping[str, Any] = part if isinstance(part, Mapping) else vars(part)
-        band = inside.keys() >= {"typical", "unit", SOURCES}
-        return {name: _without_sources(value) for name, value in inside.items() if not (band and name == SOURCES)}
-    return part
+def _blanked(part: Any, tree: Tree) -> Any:
+    """A part with null for the names where the tree ends."""
+    if part is None:
+        return None
+    if isinstance(part, tuple):
+        return [_blanked(inner, tree) for inner in part]
+    return {
+        name: (_blanked(value, inner) if inner else None) if (inner := tree.get(name)) is not None else value
+        for name, value in vars(part).items()
+    }
 
 
 # What an answer has --------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def test_the_models_own_error_widens_the_range_on_the_logarithm() -> None:
     # Without draws to speak of, the half-width is the residual: 10·e^±0.2.
     band = fold(CostLine("nodes", Draws(np.full(257, 10.0), residual=0.2))).cost
     assert band is not None
-    assert (band.low, band.high) == pytest.approx((10 * np.exp(-0.2), 10 * np.exp(0.2)))
+    assert (band.low, band.high) == (8.1873, 12.2141)  # 8.18731 and 12.21403, to six digits outwards
 
 
 def test_what_cannot_be_computed_is_none() -> None:
@@ -64,7 +64,7 @@ def test_typical_lies_inside_its_band_and_curves_agree_with_plans(
     assert band is not None
     assert band.low <= band.typical <= band.high
     low, high = interval(draws[None, :], residual)
-    assert (low[0], high[0]) == pytest.approx((band.low, band.high))
+    assert (low[0], high[0]) == (band.low, band.high)
 
 
 def test_a_band_names_its_sources_once_and_marks_what_is_not_on_sale() -> None:

@@ -177,9 +177,9 @@ def test_the_curve_falls_with_the_use_but_for_what_is_paid_by_the_hour() -> None
         expected = np.full_like(series.x, hour) if way is names["on-demand"] else hour / series.x
         assert series.typical == pytest.approx(expected)
         assert series.strong == (way.way == found.cheapest)
-        band = fold(way).per_year  # the curve's range is that of the way's own cost
-        assert series.low == pytest.approx(expected * (band.low / band.typical), rel=1e-12)
-        assert series.high == pytest.approx(expected * (band.high / band.typical), rel=1e-12)
+        band = fold(way).per_year  # the curve's range is that of the way's own cost, each to six digits
+        assert series.low == pytest.approx(expected * (band.low / band.typical), rel=1e-5)
+        assert series.high == pytest.approx(expected * (band.high / band.typical), rel=1e-5)
 
 
 def test_the_chart_against_use_ends_at_all_of_the_time_and_tells_every_way_by_its_dashes() -> None:

@@ -118,7 +118,7 @@ def test_the_page_prints_the_numbers_of_the_api(client: TestClient, query: str) 
 
 
 def test_every_table_of_the_page_is_a_table_of_the_files(client: TestClient) -> None:
-    plan = client.get("/api/v1/plan").json()
+    plan = client.get("/api/v1/plan?include=bill_of_materials").json()
     text = get(client, "/").text() + get(client, "/plan/fabric").text()
     for line in plan["fabric"]["bill_of_materials"]:
         assert line["part"] in text

@@ -24,18 +24,39 @@ def asked(client: TestClient, path: str) -> Any:
     return client.get(f"/api/v1/{path}").raise_for_status().json()
 
 
-def test_a_plan_leaves_out_its_long_parts_and_says_them_where_they_are_included(client: TestClient) -> None:
+def part_of(answer: Any, path: str) -> Any:
+    """A part of an answer by its dotted name."""
+    for name in path.split("."):
+        answer = answer[name]
+    return answer
+
+
+LONG_PATHS = [path for paths in LONG.values() for path in paths if path != "fabric.networks.bill_of_materials"]
+
+
+def test_a_plan_says_its_long_parts_where_they_are_included(client: TestClient) -> None:
     usual = asked(client, f"plan?{JOB}")
-    whole = asked(client, f"plan?{JOB}&include=alternatives,cloud,explanations")
-    assert "explanations" not in usual
-    assert usual["training"].keys().isdisjoint({"alternatives", "cloud"})
-    assert whole["explanations"]["training.step_time"]["formula"]
-    assert len(whole["training"]["alternatives"]) > 1 < len(whole["training"]["cloud"])
-    for part in ("explanations",):
-        del whole[part]
-    for part in ("alternatives", "cloud"):
-        del whole["training"][part]
+    whole = asked(client, f"plan?{JOB}&include={','.join(LONG)}")
+    for path in LONG_PATHS:
+        assert part_of(usual, path) is None
+        assert part_of(whole, path)
+        before, _, name = path.rpartition(".")
+        (part_of(whole, before) if before else whole)[name] = None
     assert whole == usual
+
+
+@pytest.mark.parametrize("part", LONG)
+def test_each_long_part_comes_alone(client: TestClient, part: str) -> None:
+    found = asked(client, f"plan?{JOB}&include={part}")
+    assert {path for path in LONG_PATHS if part_of(found, path)} == {path for path in LONG[part] if path in LONG_PATHS}
+
+
+def test_networks_beside_have_their_bills_too(client: TestClient) -> None:
+    path = f"plan?{JOB}&management_network=true"
+    assert [one["bill_of_materials"] for one in asked(client, path)["fabric"]["networks"]] == [None, None]
+    assert all(
+        one["bill_of_materials"] for one in asked(client, f"{path}&include=bill_of_materials")["fabric"]["networks"]
+    )
 
 
 def test_the_parts_that_can_be_included_are_those_that_a_plan_makes_on_request() -> None:
@@ -79,7 +100,7 @@ def test_bodies_are_selected_from_by_their_address(client: TestClient) -> None:
     found = client.post("/api/v1/compare?fields=plans.cluster.nodes", json=body).raise_for_status().json()
     assert found["plans"] == [{"cluster": {"nodes": 8}}, {"cluster": {"nodes": 16}}]
     usual = client.post("/api/v1/compare", json=body).raise_for_status().json()
-    assert all("explanations" not in plan and "cloud" not in plan["training"] for plan in usual["plans"])
+    assert all(plan["explanations"] is plan["training"]["cloud"] is None for plan in usual["plans"])
     wanted = client.post("/api/v1/plan?include=explanations", json={"gpus": 64}).raise_for_status().json()
     assert wanted["explanations"]
 
@@ -94,31 +115,35 @@ def without(part: Any, name: str) -> Any:
 
 
 def test_parts_that_are_excluded_are_left_out_and_the_rest_stays(client: TestClient) -> None:
-    whole = asked(client, f"plan?{JOB}")
-    found = asked(client, f"plan?{JOB}&exclude=scenario,fabric.bill_of_materials&exclude=all_reduce.alternatives.time")
+    path = f"plan?{JOB}&include=alternatives"
+    whole = asked(client, path)
+    found = asked(client, f"{path}&exclude=scenario,fabric.links&exclude=all_reduce.alternatives.time")
     del whole["scenario"]
-    del whole["fabric"]["bill_of_materials"]
+    del whole["fabric"]["links"]
     for other in whole["all_reduce"]["alternatives"]:
         del other["time"]
     assert found == whole
 
 
-def test_sources_are_excluded_from_every_band(client: TestClient) -> None:
-    whole, found = asked(client, f"plan?{JOB}"), asked(client, f"plan?{JOB}&exclude=sources")
-    assert whole["fabric"]["cost"]["sources"]
-    assert found == without(whole, "sources")
-    part = asked(client, f"plan?{JOB}&fields=fabric.cost,fabric.switch&exclude=sources,fabric.cost.high")
-    assert part["fabric"] == {
-        "switch": whole["fabric"]["switch"],
-        "cost": {name: whole["fabric"]["cost"][name] for name in ("low", "typical", "unit")},
-    }
+@pytest.mark.parametrize(
+    "path", [f"plan?{JOB}", "fabric?gpus=64", "all-reduce?gpus=64", "serve?gpus=8&model=llama-3-8b"]
+)
+def test_bands_say_their_sources_where_these_are_included(client: TestClient, path: str) -> None:
+    usual, whole = asked(client, path), asked(client, f"{path}&include=sources")
+    assert usual == without(whole, "sources") != whole
+    assert asked(client, f"{path}&include=sources&exclude=sources") == usual
+
+
+def test_sources_that_are_named_are_said(client: TestClient) -> None:
+    named = asked(client, f"plan?{JOB}&fields=fabric.cost.sources,fabric.switch&exclude=fabric.cost.high")
+    whole = asked(client, f"plan?{JOB}&include=sources")["fabric"]
+    assert named["fabric"] == {"switch": whole["switch"], "cost": {"sources": whole["cost"]["sources"]}}
+    assert "ibta-roadmap" in whole["bisection_per_gpu"]["sources"]
 
 
 def test_a_plan_for_a_program_is_small(client: TestClient) -> None:
-    """Names that programs rely on take most of a plan: its bands with their sources, the scenario and the bill."""
-    assert len(client.get("/api/v1/plan").content) < 37_000
-    spare = "sources,scenario,fabric.bill_of_materials,fabric.slot,all_reduce.alternatives,training.groups"
-    assert len(client.get(f"/api/v1/plan?exclude={spare}").content) < 15_000
+    assert len(client.get("/api/v1/plan").content) < 15_000
+    assert len(client.get("/api/v1/plan?model=deepseek-v3&gpus=2048").content) < 15_000
 
 
 def test_only_what_is_not_on_sale_is_said_to_be_projected(client: TestClient) -> None:

@@ -105,7 +105,7 @@ def dense_time(
     Source: Williams et al., "Roofline", 2009; the shares are fitted to timed kernels and operating points.
 
     >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
-    >>> float(dense_time(1e9, 1e-6, MODEL, GPU, LOSSLESS))  # 2 GB at 1 TB/s
+    >>> round(float(dense_time(1e9, 1e-6, MODEL, GPU, LOSSLESS)), 12)  # 2 GB at 1 TB/s
     0.002
     """
     read = weights * (model.dense_bytes / (constants.memory * gpu.memory_bandwidth))
