@@ -410,8 +410,12 @@ class _Fabrics:
     def _only(self, search: int) -> Priced:
         """The one fabric that is tried, whether or not it can be built."""
         choice, _ = self.searches[search].offered.ends[0]
-        tried = self.tried[self.numbers[search, choice.ports]]
-        return Priced(np.nan, Chosen(choice, self.designs.at(tried.which[0])), exact=False)
+        number = self.numbers[search, choice.ports]
+        rows, design = self.rows[number], self.designs.at(self.tried[number].which[0])
+        if rows.start == rows.stop:
+            return Priced(np.nan, Chosen(choice, design), exact=False)
+        columns = self._lengths(choice.height, [rows], np.array([rows.start]))
+        return Priced(np.nan, Chosen(choice, design, _longest_of(columns, 0)), exact=False)
 
     def _priced(self, searches: Iterable[int]) -> dict[int, list[Priced]]:
         """The fabrics of some searches that cost about as much as the cheapest: of switches in the order of the least
@@ -518,8 +522,7 @@ class _Fabrics:
         own = self.begins[self.group[rows]] == np.arange(rows.start, rows.stop)
         found = []
         for at in near.tolist():
-            lengths = {level: float(column[at]) for level, column in columns.items() if column[at] > 0}
-            chosen = Chosen(choice, self.designs.at(designs[at]), lengths if own[at] else None)
+            chosen = Chosen(choice, self.designs.at(designs[at]), _longest_of(columns, at) if own[at] else None)
             found.append(Priced(float(cost[at]), chosen, bool(own[at]), rows.start + at))
         return found
 
@@ -548,7 +551,7 @@ class _Fabrics:
         some = self.design[row]
         nodes, managers = self.nodes[self.kind[some]], self.managers[self.kind[some]]
         if len(some) == 1:  # in plain numbers: quicker than as an array of one
-            longest = {level: float(column[0]) for level, column in lengths.items() if column[0] > 0}
+            longest = _longest_of(lengths, 0)
             joined = Joined(choice, cages, int(nodes[0]), int(managers[0]))
             return np.array([_cost_of(self.designs.at(some[0]), longest, joined, self.prices)])
         used = (
@@ -605,6 +608,15 @@ class _Fabrics:
             for place, number in enumerate(others):
                 chosen[number] = chosen[number]._replace(design=designs.at(place))
         return chosen
+
+
+def _longest_of(columns: Mapping[str, Floats], row: int) -> dict[str, float]:
+    """The longest link of each level that one of some fabrics has [m].
+
+    >>> _longest_of({"node_leaf": np.array([30.0, 10.0]), "leaf_spine": np.array([50.0, 0.0])}, 1)
+    {'node_leaf': 10.0}
+    """
+    return {level: float(column[row]) for level, column in columns.items() if column[row] > 0}
 
 
 def _by_leaves(designs: layouts.Design, kind: Integers, layout: Integers) -> tuple[Integers, Integers, Integers]:
