@@ -87,8 +87,8 @@ class Selection:
 
 _ON_SALE = b',"projected":false'
 """As nothing but a field of a record is written: in a text its quotes would be escaped."""
-_OF_BANDS = re.compile(rb',"sources":\[(?:"(?:[^"\\]|\\.)*",?)*\]')
-"""The same for the sources of a band."""
+_OF_BANDS = re.compile(rb',"sources":\[[^]]*\]')
+"""The same for the sources of a band, whose keys have no brackets."""
 ALL = Selection()
 """Nothing in particular: all but the long parts."""
 
