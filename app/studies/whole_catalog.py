@@ -132,6 +132,24 @@ def whole_catalog(
     return _judged(question, job, parts, done, len(gpus))
 
 
+def work_ahead(catalog: Catalog) -> Iterator[None]:
+    """Work out the clusters of the job that a first visit shows, a portion at each step, so that all are there then.
+
+    GPUs whose servers have the same ports come one after the other: they share their fabrics.
+    """
+    question, alike = CloudQuestion(), dict[tuple[object, ...], list[str]]()
+    for gpu in sold(catalog):
+        platform = catalog.platforms[catalog.gpus[gpu].platform]
+        ports = platform.gpus_per_node, platform.nics_per_node, platform.nodes_per_rack, platform.nic_rate.typical
+        alike.setdefault(ports, []).append(gpu)
+    for gpu in chain.from_iterable(alike.values()):
+        for portion in _portions(question, gpu, catalog):
+            job = _job(question, catalog)
+            if new := [key for key in portion if key not in job.kept]:
+                _work_out(job, new)
+                yield
+
+
 def spots(cloud: Cloud, question: CloudQuestion, catalog: Catalog) -> Iterator[Spot]:
     """Every cluster of a cloud by itself."""
     return _spots(cloud.clusters, question, _job(question, catalog))

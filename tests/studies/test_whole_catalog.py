@@ -12,7 +12,7 @@ from app.plan.network import networks_of
 from app.plan.scenario import Scenario
 from app.studies import whole_catalog
 from app.studies.sizing import run_together
-from app.studies.whole_catalog import Cloud, CloudQuestion, Spot, networks_for, sizes, sold
+from app.studies.whole_catalog import Cloud, CloudQuestion, Spot, networks_for, sizes, sold, work_ahead
 
 CATALOG = load_catalog()
 DAY = 86_400.0
@@ -185,6 +185,18 @@ def test_gpus_that_cannot_be_bought_are_asked_for_by_name_alone() -> None:
     assert announced
     assert not set(announced) & set(sold)
     assert ask(gpu=announced[:1], gpus=1152).considered > 0
+
+
+@pytest.mark.usefixtures("nothing_kept")
+def test_the_first_visit_finds_what_was_worked_out_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole_catalog, "sold", lambda _: ("l4",))
+    steps = work_ahead(CATALOG)
+    next(steps)
+    visited = whole_catalog.whole_catalog(CloudQuestion(), CATALOG, stopped=lambda: True)
+    assert 0 < visited.considered == whole_catalog.TOGETHER * len(networks_for("l4", CATALOG)) * 3
+    assert not visited.complete
+    assert len([*steps]) == 5  # 8, 16, … 16,384: 22 sizes, four at each step, the last step two
+    assert whole_catalog.whole_catalog(CloudQuestion(), CATALOG, stopped=lambda: True).complete
 
 
 @pytest.mark.usefixtures("nothing_kept")
