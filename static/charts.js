@@ -19,7 +19,7 @@ function loadPlotly() {
 }
 
 // A figure travels with the page, or has an address. It names its colours; the style sheet gives them, for light and dark.
-async function figureOf(chart) {
+export async function figureOf(chart) {
   const { figure } = chart.dataset;
   const probe = document.createElement("span");
   chart.append(probe);
@@ -88,7 +88,7 @@ async function draw(chart) {
       ],
     ],
   };
-  canvas.querySelector(".drawn")?.remove();
+  for (const part of canvas.querySelectorAll(".drawn, .readout, .spot")) part.remove();
   canvas.style.minHeight = `${figure.layout.height ?? 400}px`;
   await Plotly.react(canvas, figure.data, figure.layout, config);
   if (chart.id === "chart-pareto" && !("leads" in canvas.dataset)) {

@@ -531,6 +531,8 @@ LONGEST_SHOWN = parse("10 years", "s")
 """Runs that take longer stand in the file alone."""
 FAMILIES = {"Ethernet": "roce", "InfiniBand": "infiniband"}
 """Names of two kinds of network, and the look of each."""
+FEW = 80
+"""Up to so many points are drawn larger, each with an edge."""
 DIGITS = 5
 """What is drawn of the figures of thousands of clusters: these places are a tenth of a pixel."""
 
@@ -594,7 +596,7 @@ def _crowd(name: str, look: str, clusters: ClusterRows, whole: Cloud, catalog: C
                 for place, (kind, several) in enumerate(zip(kinds, counts, strict=True))
             ],
         },
-        "marker": {"size": 5, "color": style_of(look).colour, "opacity": 0.45},
+        "marker": {"size": 5 if len(rows) > FEW else 8, "color": style_of(look).colour, "opacity": 0.45},
     }
 
 
@@ -609,7 +611,7 @@ def _front(front: Sequence[Spot], catalog: Catalog) -> Values:
         "text": [f"{plain(_cluster(spot, catalog))}, {spot.oversubscription:g} : 1" for spot in front],
         "customdata": [spot.query for spot in front],
         "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"size": 5, "color": INK},
+        "marker": {"size": 5 if len(front) > FEW else 7, "color": INK},
         "line": {"color": INK, "width": 1.5, "shape": "vh"},
         "showlegend": False,
     }
