@@ -576,7 +576,7 @@ def test_a_cloud_that_is_not_whole_yet_says_nothing_of_what_it_has_not_tried(
 ) -> None:
     monkeypatch.setattr(catalog_cloud, "PICTURE", 0)
     first = get(client, "/explore?gpu=l4&gpu=a10&gpus=8&model=llama-3-405b").text()
-    assert "Of 1 of 2 kinds of GPU so far, none can train Llama 3.1 405B at a known price." in first
+    assert "Of 24 clusters so far, none can train Llama 3.1 405B at a known price." in first  # 8 networks, 3 tapers
     assert "No cluster" not in first
 
 

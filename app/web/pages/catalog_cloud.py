@@ -92,7 +92,7 @@ def _in_a_sentence(question: CloudQuestion, cloud: Cloud, catalog: Catalog) -> s
     said = f"{len(clusters):,} clusters of {kinds} of GPU can train {model}"
     none = f"can train {model} at a known price."
     if not len(clusters) and not cloud.complete:
-        return f"Of {cloud.done:,} of {plural(cloud.gpus, 'kind')} of GPU so far, none {none}"
+        return f"Of {plural(cloud.considered, 'cluster')} so far, none {none}"
     if not len(clusters):
         return f"No cluster of at most {question.gpus:,} of these GPUs {none}"
     if not question.limits:
