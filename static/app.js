@@ -10,6 +10,7 @@ import { follow, reveal, targetOf } from "./folds.js";
 import { foldRows, printReport } from "./parts.js";
 import { pin, showPins } from "./pins.js";
 import { openPlans } from "./plans.js";
+import { offerPoints } from "./points.js";
 import { setTheme, showTheme } from "./theme.js";
 import { oneStop } from "./toolbar.js";
 
@@ -117,6 +118,7 @@ function dress(root) {
     place.append(button(place.dataset.print, printReport));
   }
   offerExploring(root);
+  offerPoints(root);
   showPins();
   const unfinished = root.querySelector("[data-unfinished]");
   if (unfinished) go(unfinished.href, { write: "", over: null });

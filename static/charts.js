@@ -19,7 +19,7 @@ function loadPlotly() {
 }
 
 // A figure travels with the page, or has an address. It names its colours; the style sheet gives them, for light and dark.
-async function figureOf(chart) {
+export async function figureOf(chart) {
   const { figure } = chart.dataset;
   const probe = document.createElement("span");
   chart.append(probe);
@@ -30,7 +30,25 @@ async function figureOf(chart) {
   const text = figure ? await (await fetch(figure)).text() : chart.querySelector('script[type="application/json"]').textContent;
   const coloured = text.replace(/var\((--chart-[\w-]+)\)/g, (_, name) => colourOf(name));
   probe.remove();
-  return JSON.parse(coloured);
+  const drawn = JSON.parse(coloured);
+  drawn.data.filter((trace) => trace.meta?.clusters).forEach(nameClusters);
+  return drawn;
+}
+
+// The points of a cloud are told by the clusters that they are: GPU, network, taper, and their numbers of GPUs.
+function nameClusters(trace) {
+  const { query, gpus, networks, clusters } = trace.meta;
+  trace.text = [];
+  trace.customdata = [];
+  trace.hovertemplate = "%{text}<extra></extra>";
+  for (const [gpu, network, taper, counts] of clusters) {
+    const [key, name] = gpus[gpu];
+    const [scaleOut, over] = networks[network];
+    for (const count of counts) {
+      trace.text.push(`${count.toLocaleString("en")} × ${name}, ${over}, ${taper} : 1`);
+      trace.customdata.push(`gpu=${key}&gpus=${count}&scale_out=${scaleOut}&oversubscription=${taper}${query && "&"}${query}`);
+    }
+  }
 }
 
 async function download(chart, format) {
@@ -70,7 +88,7 @@ async function draw(chart) {
       ],
     ],
   };
-  canvas.querySelector(".drawn")?.remove();
+  for (const part of canvas.querySelectorAll(".drawn, .readout, .spot")) part.remove();
   canvas.style.minHeight = `${figure.layout.height ?? 400}px`;
   await Plotly.react(canvas, figure.data, figure.layout, config);
   if (chart.id === "chart-pareto" && !("leads" in canvas.dataset)) {

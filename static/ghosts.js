@@ -21,7 +21,7 @@ function picture(chart) {
   const plain = drawn.cloneNode(true);
   for (const ghost of plain.querySelectorAll(".ghost")) ghost.remove();
   const cut = drawn.querySelector("svg.cut");
-  const lines = [...(cut?.querySelectorAll("path:not([fill])") ?? [])].filter((line) => !line.closest(".ghost"));
+  const lines = [...(cut?.querySelectorAll("path:not([fill], [stroke-linecap])") ?? [])].filter((line) => !line.closest(".ghost"));
   const widest = Math.max(...lines.map((line) => Number(line.getAttribute("stroke-width"))));
   const named = [...drawn.querySelectorAll("rect")].filter((bar) => nameOf(bar));
   const once = (bar) => named.filter((other) => nameOf(other) === nameOf(bar)).length === 1;

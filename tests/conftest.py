@@ -75,6 +75,7 @@ class Server:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAILYARD_")}
         environment["RAILYARD_SHUTDOWN_DRAIN"] = "0"  # nobody but the test asks; tests of the drain set their own
         environment["RAILYARD_TIME_LIMIT"] = str(PATIENCE)
+        environment["RAILYARD_WORK_AHEAD"] = "false"  # tests have the processor for themselves
         command = [sys.executable, "-m", "app", "serve", "--host", "127.0.0.1", "--port", str(port)]
         self.began = time.monotonic()
         with log.open("wb") as out:

@@ -14,8 +14,9 @@ from pydantic import ConfigDict, FailFast, Field
 from app import units
 from app.catalog.load import Catalog
 from app.formulas import transformer
+from app.formulas.fabric.placement import Site
 from app.plan.band import Draws, nan_is_an_answer, record, result
-from app.plan.cluster import look_up
+from app.plan.cluster import Cluster, look_up
 from app.plan.job import job as training_job
 from app.plan.job.calibration import peaks
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, step_inputs
@@ -268,7 +269,7 @@ def size(
 def _beside(question: Question, catalog: Catalog, looked_at: Iterable[tuple[Key, bool]], wide: int) -> Iterator[Key]:
     """Clusters of so many nodes or racks fewer and more, within what is allowed, and those beyond that divide well."""
     for (gpu, scale_out, gpus), larger in looked_at:
-        unit = _unit(catalog, gpu)
+        unit = unit_of(gpu, catalog)
         about = gpus // unit
         for number in (*range(about - wide, about + wide + 1), *_rounder(about, larger)):
             yield gpu, scale_out, min(number, question.gpus // unit) * unit
@@ -304,7 +305,7 @@ def _safer(question: Question, catalog: Catalog, tried: Mapping[Key, Candidate |
         best.setdefault(candidate.gpu, candidate)
     close = [candidate for candidate in best.values() if worth(candidate) <= worth(next(iter(best.values()))) * CLOSE]
     for candidate in close:
-        unit = _unit(catalog, candidate.gpu)
+        unit = unit_of(candidate.gpu, catalog)
         units, times = candidate.gpus // unit, _over(question, candidate, catalog)
         for number, share in enumerate(STEPS, 1):
             more = max(round(units * times**share), units + number)
@@ -337,7 +338,7 @@ def costs_by_kind(drawn: Stages) -> dict[Kind, Draws]:
     return {"capital": drawn.costs.capital, "rental": drawn.costs.rental, "run": drawn.costs.per_run}
 
 
-def _unit(catalog: Catalog, gpu: str) -> int:
+def unit_of(gpu: str, catalog: Catalog) -> int:
     """GPUs of the smallest thing that is sold: a node, or a rack of one scale-up domain [1]."""
     platform = catalog.platforms[catalog.gpus[gpu].platform]
     return max(platform.gpus_per_node, platform.scale_up_domain)
@@ -420,7 +421,7 @@ class _Search:
 
     def _fewer(self, candidate: Candidate) -> Iterator[Key]:
         """Clusters of a few nodes or racks fewer."""
-        unit = _unit(self.catalog, candidate.gpu)
+        unit = unit_of(candidate.gpu, self.catalog)
         for number in range(candidate.gpus // unit - NEXT, candidate.gpus // unit):
             yield candidate.gpu, candidate.scale_out, number * unit
 
@@ -433,7 +434,7 @@ class _Search:
         """Clusters of a few nodes or racks more; or where no larger one misses a limit, the largest and those below it
         that divide well.
         """
-        unit, kind = _unit(self.catalog, candidate.gpu), (candidate.gpu, candidate.scale_out)
+        unit, kind = unit_of(candidate.gpu, self.catalog), (candidate.gpu, candidate.scale_out)
         own, most = candidate.gpus // unit, self.question.gpus // unit
         larger = (tried for key, tried in self.tried.items() if key[:2] == kind and key[2] > candidate.gpus)
         limited = any(tried is None or not tried.meets for tried in larger)
@@ -497,42 +498,50 @@ def _built(lines: Iterable[Sequence[Scenario]], catalog: Catalog, watch: Watch) 
 
 
 def run_together(
-    lines: Sequence[Sequence[Scenario]], built: Sequence[Sequence[Network]], catalog: Catalog
+    lines: Sequence[Sequence[Scenario]],
+    built: Sequence[Sequence[Network]],
+    catalog: Catalog,
+    searched: int | None = None,
 ) -> list[list[Outcome | None]]:
-    """What clusters on these networks take and cost, in lines of which each has clusters that differ in their network
-    alone.
+    """What clusters on these networks take and cost, in lines of which each has clusters that differ in their kind of
+    network and its taper alone.
 
-    The parallelism is searched on the cheapest network of a line and timed on its others. Lines without networks are
-    left out.
+    The parallelism is searched on the cheapest network of a line, or of its first so many, and timed on its others;
+    once on those that leave transfers the same, as any taper of a single switch does. Lines without networks are left
+    out.
     """
     lines = lines[: len(built)]
-    firsts = [
-        min(range(len(networks)), key=lambda place: (math.isnan(networks[place].cost[0]), networks[place].cost[0]))
-        for networks in built
-    ]
+    costs = [[float(network.cost[0]) for network in networks[:searched]] for networks in built]
+    firsts = [min(range(len(each)), key=lambda place: (math.isnan(each[place]), each[place])) for each in costs]
     starts = zip(lines, built, firsts, strict=True)
     setups = [_setup(line[first], catalog, networks[first]) for line, networks, first in starts]
     runs: list[list[_Run | None]] = [[None] * len(line) for line in lines]
-    others: list[tuple[int, int, Ways, StepInputs]] = []
+    others: dict[tuple[int, Cluster, Site, int], tuple[Ways, StepInputs, list[int]]] = {}
     for row, ways in enumerate(ways_to_run(setups, WAYS)):
         if ways is None:
             continue
         for place, network in enumerate(built[row]):
+            alike = row, network.cluster, network.site, network.hops
             if place == firsts[row]:
                 runs[row][place] = _Run(network, ways, ways.step_time, exact=True)
+            elif alike in others:
+                others[alike][-1].append(place)
             else:
                 fabric = training_job.fabric_on(network, lines[row][place], catalog)
-                others.append((row, place, ways, ways.setup.inputs.on(fabric)))
-    times = quickest_times([inputs for *_, inputs in others], [ways.parallelism for *_, ways, _ in others])
-    for (row, place, ways, _), time in zip(others, times, strict=True):
-        runs[row][place] = _Run(built[row][place], ways, time, exact=False)
+                others[alike] = ways, ways.setup.inputs.on(fabric), [place]
+    times = quickest_times(
+        [inputs for _, inputs, _ in others.values()], [ways.parallelism for ways, *_ in others.values()]
+    )
+    for ((row, *_), (ways, _, places)), time in zip(others.items(), times, strict=True):
+        for place in places:
+            runs[row][place] = _Run(built[row][place], ways, time, exact=False)
     outcomes = iter(_priced([*itertools.chain.from_iterable(runs)]))
     return [[*itertools.islice(outcomes, len(line))] for line in lines]
 
 
 def doubled(gpu: str, most: int, catalog: Catalog) -> list[int]:
     """Sizes that double from the smallest that is sold on [1]."""
-    sizes = (_unit(catalog, gpu) << doubled for doubled in itertools.count())
+    sizes = (unit_of(gpu, catalog) << doubled for doubled in itertools.count())
     return [*itertools.takewhile(lambda gpus: gpus <= most, sizes)]
 
 
@@ -672,7 +681,7 @@ def _soonest_at_most(question: Question, catalog: Catalog, tried: Mapping[Key, C
     }
     late = [candidate for candidate in largest.values() if "deadline" in candidate.misses]
     for candidate in sorted(late, key=lambda candidate: candidate.time_to_train * candidate.gpus)[:NEAREST]:
-        unit = _unit(catalog, candidate.gpu)
+        unit = unit_of(candidate.gpu, catalog)
         if question.gpus // unit * unit > candidate.gpus:
             yield candidate.gpu, candidate.scale_out, question.gpus // unit * unit
 
@@ -682,15 +691,20 @@ def pairs_of(question: Question, catalog: Catalog) -> Iterator[tuple[str, str]]:
         if question.scale_out:
             yield from ((gpu, scale_out) for scale_out in question.scale_out)
             continue
-        rate = catalog.platforms[catalog.gpus[gpu].platform].nic_rate.typical
-        for family in ("infiniband", "roce"):
-            of_family = [entry for entry in catalog.scale_out.values() if entry.family == family]
-            if of_family:
-                yield gpu, min(of_family, key=lambda entry: abs(entry.port_rate.typical / rate - 1)).key
+        yield from ((gpu, scale_out) for scale_out in usual_networks(gpu, catalog))
 
 
-def judged(question: Question, key: Key, outcome: Outcome) -> Candidate | None:
-    """A cluster held against the limits; ``None`` where nobody knows its cost."""
+def usual_networks(gpu: str, catalog: Catalog) -> Iterator[str]:
+    """InfiniBand and RoCE at the rate nearest to that of the adapters that a GPU's platform has."""
+    rate = catalog.platforms[catalog.gpus[gpu].platform].nic_rate.typical
+    for family in ("infiniband", "roce"):
+        of_family = [entry for entry in catalog.scale_out.values() if entry.family == family]
+        if of_family:
+            yield min(of_family, key=lambda entry: abs(entry.port_rate.typical / rate - 1)).key
+
+
+def judged(question: Question, key: Key, outcome: Outcome, query: str | None = None) -> Candidate | None:
+    """A cluster held against the limits; ``None`` where nobody knows its cost. ``query`` is its address if known."""
     cost = {"capital": outcome.capital, "rental": outcome.rental, "run": outcome.run}[question.budget_kind]
     if not cost > 0:
         return None
@@ -707,7 +721,7 @@ def judged(question: Question, key: Key, outcome: Outcome) -> Candidate | None:
         parallelism=outcome.parallelism,
         meets=not misses,
         misses=misses,
-        query=question.scenario(*key).query(),
+        query=question.scenario(*key).query() if query is None else query,
     )
 
 

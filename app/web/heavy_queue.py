@@ -26,6 +26,8 @@ T = TypeVar("T")
 Stopped = Callable[[], bool]
 """Whether nobody waits for the answer any more: long work asks between its parts, and ends."""
 
+BETWEEN_STEPS = 0.05
+"""Seconds between steps of work that nobody waits for: a question may come."""
 BEFORE_REFUSAL = 0.5
 """Seconds after which a heavy question hears that too many wait."""
 LATER, LAST = 10, 19
@@ -76,6 +78,17 @@ class HeavyQueue:
     async def slot(self, work: Callable[[], T]) -> T:
         """Work on a heavy question that has been let in: it waits its turn however many others do."""
         return await self._in_thread("heavy", work)
+
+    async def idle(self, work: Iterator[object]) -> None:
+        """Work that nobody waits for yet, a step at a time in the heavy thread, while no question computes or waits."""
+        loop, heavy, ended = asyncio.get_running_loop(), self.threads["heavy"], object()
+        while True:
+            await asyncio.sleep(BETWEEN_STEPS)
+            if any(self.inside.values()):
+                continue
+            if await loop.run_in_executor(heavy, next, work, ended) is ended:
+                break
+        await loop.run_in_executor(heavy, heap.give_back)
 
     async def stream(self, parts: Iterator[bytes]) -> AsyncIterator[bytes]:
         """A long file in parts of a few milliseconds each. Files take turns, beside the pages.

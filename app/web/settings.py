@@ -85,6 +85,11 @@ class Settings(BaseSettings):
     heavy_queue: int = Field(
         16, ge=0, le=10_000, description="How many more of them wait their turn; the next one gets a 503."
     )
+    work_ahead: bool = Field(
+        True,
+        description="Whether the clusters of the catalogue are worked out ahead, for half a minute after the start "
+        "while nobody asks, so that the first visit of /explore shows all.",
+    )
     max_sweep_points: int = Field(
         1_000_000, ge=1, le=100_000_000, description="Most points of one sweep; it is cut off there and says so."
     )

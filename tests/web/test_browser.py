@@ -232,6 +232,25 @@ def test_the_cloud_of_the_catalogue_is_completed_by_itself_and_narrowed_down(pag
     expect(page.locator("#verdict")).to_contain_text("Llama 3 8B")
 
 
+def test_the_cluster_under_the_pointer_is_said_and_a_click_opens_its_plan(page: Page, server: str) -> None:
+    page.goto(f"{server}/explore?model=llama-3-8b&gpus=16&gpu=h100-sxm")
+    expect(page.locator("[data-unfinished]")).to_have_count(0, timeout=60_000)
+    drawing, readout = page.locator("#chart-pareto .drawn"), page.locator(".readout")
+    drawing.scroll_into_view_if_needed()
+    lowest = page.evaluate(
+        "(() => { const points = [...document.querySelectorAll('#chart-pareto circle')].map(point => "
+        "point.getBoundingClientRect()); const last = points.sort((one, other) => other.y - one.y)[0]; "
+        "return [last.x + last.width / 2, last.y + last.height / 2]; })()"
+    )
+    page.mouse.move(*lowest)
+    expect(readout).to_contain_text("8 × H100 SXM")
+    page.mouse.move(lowest[0], lowest[1] - 60)
+    expect(readout).to_have_count(0)
+    page.mouse.click(*lowest)
+    expect(page.locator("#verdict")).to_contain_text("8 H100 SXM")
+    expect(page.locator("#verdict")).to_contain_text("Llama 3 8B")
+
+
 def test_the_largest_words_of_a_growing_cloud_are_there_from_the_first(page: Page, server: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.add_init_script(

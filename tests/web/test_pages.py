@@ -575,8 +575,8 @@ def test_a_cloud_that_is_not_whole_yet_says_nothing_of_what_it_has_not_tried(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalog_cloud, "PICTURE", 0)
-    first = get(client, "/explore?gpu=h100-sxm&gpu=a100-sxm&gpus=6").text()
-    assert "Of 1 of 2 kinds of GPU so far, none can train Llama 3 70B at a known price." in first
+    first = get(client, "/explore?gpu=l4&gpu=a10&gpus=8&model=llama-3-405b").text()
+    assert "Of 24 clusters so far, none can train Llama 3.1 405B at a known price." in first  # 8 networks, 3 tapers
     assert "No cluster" not in first
 
 
@@ -584,7 +584,7 @@ def test_a_cloud_grows_without_a_script_too_and_faster_for_who_prefers_to_wait(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalog_cloud, "PICTURE", 0)
-    address = "/explore?gpu=l40s&gpu=a100-sxm&gpus=8&model=llama-3-8b"
+    address = "/explore?gpu=l40s&gpu=a100-sxm&gpu=h100-sxm&gpus=8&model=llama-3-8b&training_tokens=1.3T"
     again = '<noscript><meta http-equiv="refresh" content="1"></noscript>'
     assert again in client.get(address).text
     assert again in client.get(address, headers={"prefer": "wait=long"}).text

@@ -549,6 +549,22 @@ def test_too_many_large_questions_are_turned_away() -> None:
         assert refused.headers["retry-after"]
 
 
+def test_work_ahead_waits_while_questions_compute_and_ends_when_all_is_done() -> None:
+    done: list[int] = []
+
+    async def beside() -> list[int]:
+        queue = heavy_queue.HeavyQueue(settings.Settings())
+        question = asyncio.ensure_future(queue.run(lambda: time.sleep(0.3), heavy=False))
+        ahead = asyncio.ensure_future(queue.idle(done.append(step) for step in range(3)))
+        await question
+        before = [*done]
+        await ahead
+        return before
+
+    assert run_apart(beside()) == []
+    assert done == [0, 1, 2]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux alone")
 def test_heavy_questions_have_the_processor_last() -> None:
     queue = heavy_queue.HeavyQueue(settings.Settings())

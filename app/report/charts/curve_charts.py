@@ -31,6 +31,7 @@ from app.report.charts.style import (
     own_label,
     own_point,
     plain,
+    rounded,
     rows,
     sentence,
     shaded,
@@ -39,6 +40,7 @@ from app.report.charts.style import (
     upright,
 )
 from app.studies.chances import Likely
+from app.studies.cluster_rows import TAPERS, ClusterRows
 from app.studies.curve import Curve, Floats, Mark, Series
 from app.studies.sensitivity import Sensitivity
 from app.studies.sizing import Answer, Candidate
@@ -527,34 +529,33 @@ def pareto(
 
 LONGEST_SHOWN = parse("10 years", "s")
 """Runs that take longer stand in the file alone."""
-FAMILIES = {"InfiniBand": "infiniband", "Ethernet": "roce"}
+FAMILIES = {"Ethernet": "roce", "InfiniBand": "infiniband"}
 """Names of two kinds of network, and the look of each."""
+FEW = 80
+"""Up to so many points are drawn larger, each with an edge."""
+DIGITS = 5
+"""What is drawn of the figures of thousands of clusters: these places are a tenth of a pixel."""
 
 
 def cloud(whole: Cloud, catalog: Catalog, deadline: float | None = None, budget: float | None = None) -> Figure:
-    """All clusters that can do a job by time and cost, and the line of those that no other beats in both.
-
-    A point's custom data is the query of its plan.
-    """
+    """All clusters that can do a job by time and cost, and the line of those that no other beats in both."""
     subtitle = "Cost against time to train: each point is a cluster, the line joins those that no other beats in both"
-    shown = [spot for spot in whole.spots if spot.time_to_train <= LONGEST_SHOWN]
-    if not shown:
+    shown = whole.clusters.where(whole.clusters.rows["time_to_train"] <= LONGEST_SHOWN)
+    if not len(shown):
         return nothing("None of the clusters tried does this job within ten years.", subtitle)
-    if len(shown) < len(whole.spots):
-        subtitle += f"; {len(whole.spots) - len(shown):,} that take over ten years stand in the file"
-    times, money = [spot.time_to_train for spot in shown], [spot.cost for spot in shown]
-    (x_low, x_high), (y_low, y_high) = ((min(ends) / 1.2, max(ends) * 1.2) for ends in (times, money))
+    if len(shown) < len(whole.clusters):
+        subtitle += f"; {len(whole.clusters) - len(shown):,} that take over ten years stand in the file"
+    ends = (shown.rows["time_to_train"], shown.rows[whole.kind])
+    (x_low, x_high), (y_low, y_high) = ((float(each.min()) / 1.2, float(each.max()) * 1.2) for each in ends)
     data: list[Values] = [*_region(deadline or x_high, budget or y_high, x_low, y_low)] if deadline or budget else []
-    for name, look in FAMILIES.items():
-        of_family = [spot for spot in shown if (spot.scale_out.startswith("infiniband")) == (name == "InfiniBand")]
-        if of_family:
-            data.append(
-                _spots(name, of_family, catalog)
-                | {"marker": {"size": 5, "color": style_of(look).colour, "opacity": 0.45}}
-            )
+    infiniband = [entry.family == "infiniband" for entry in catalog.scale_out.values()]
+    is_infiniband = np.array(infiniband)[shown.rows["scale_out"]]
+    families = zip(FAMILIES.items(), (~is_infiniband, is_infiniband), strict=True)
+    for (name, look), mine in sorted(families, key=lambda family: -family[1].sum()):  # the fewer above the more
+        if mine.any():
+            data.append(_crowd(name, look, shown.where(mine), whole, catalog))
     front = [spot for spot in whole.front if spot.time_to_train <= LONGEST_SHOWN]
-    line = {"mode": "lines+markers", "line": {"color": INK, "width": 1.5, "shape": "vh"}, "showlegend": False}
-    data.append(_spots("Front", front, catalog) | {"marker": {"size": 7, "color": INK}} | line)
+    data.append(_front(front, catalog))
     return figure(
         sentence(_cloud_title(whole, catalog)),
         subtitle,
@@ -568,25 +569,58 @@ def cloud(whole: Cloud, catalog: Catalog, deadline: float | None = None, budget:
     )
 
 
-def _spots(name: str, spots: Sequence[Spot], catalog: Catalog) -> Values:
-    """Some clusters of the cloud as points."""
+def _crowd(name: str, look: str, clusters: ClusterRows, whole: Cloud, catalog: Catalog) -> Values:
+    """Thousands of clusters as points.
+
+    ``meta`` has the clusters themselves, from which a script makes the words and the address of each: keys and names
+    of GPUs and networks, and which of these, which taper and which numbers of GPUs the points have, one after another.
+    """
+    rows = clusters.rows[np.lexsort(tuple(clusters.rows[key] for key in ("gpus", "taper", "scale_out", "gpu")))]
+    kinds, begins = np.unique(rows[["gpu", "scale_out", "taper"]], return_index=True)
+    counts = np.split(rows["gpus"], begins[1:])
+    (gpus, gpu), (networks, network) = (np.unique(kinds[key], return_inverse=True) for key in ("gpu", "scale_out"))
+    entries = [*catalog.gpus.values()], [*catalog.scale_out.values()]
     return {
         "type": "scatter",
         "mode": "markers",
         "name": name,
         "showlegend": True,
-        "x": [spot.time_to_train for spot in spots],
-        "y": [spot.cost for spot in spots],
-        "text": [f"{plain(_cluster(spot, catalog))}, {spot.oversubscription:g} : 1" for spot in spots],
-        "customdata": [spot.query for spot in spots],
+        "x": rounded(rows["time_to_train"], DIGITS).tolist(),
+        "y": rounded(rows[whole.kind], DIGITS).tolist(),
+        "meta": {
+            "query": whole.query,
+            "gpus": [[entry.key, entry.name] for entry in (entries[0][place] for place in gpus)],
+            "networks": [[entry.key, entry.name] for entry in (entries[1][place] for place in networks)],
+            "clusters": [
+                [int(gpu[place]), int(network[place]), TAPERS[kind["taper"]], several.tolist()]
+                for place, (kind, several) in enumerate(zip(kinds, counts, strict=True))
+            ],
+        },
+        "marker": {"size": 5 if len(rows) > FEW else 8, "color": style_of(look).colour, "opacity": 0.45},
+    }
+
+
+def _front(front: Sequence[Spot], catalog: Catalog) -> Values:
+    """Those that no other beats, joined; a point's custom data is the query of its plan."""
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": "Front",
+        "x": [spot.time_to_train for spot in front],
+        "y": [spot.cost for spot in front],
+        "text": [f"{plain(_cluster(spot, catalog))}, {spot.oversubscription:g} : 1" for spot in front],
+        "customdata": [spot.query for spot in front],
         "hovertemplate": "%{text}<extra></extra>",
+        "marker": {"size": 5 if len(front) > FEW else 7, "color": INK},
+        "line": {"color": INK, "width": 1.5, "shape": "vh"},
+        "showlegend": False,
     }
 
 
 def _cloud_title(whole: Cloud, catalog: Catalog) -> str:
     """How many clusters there are, and the first and last of the front."""
     if not whole.front:
-        return f"None of {len(whole.spots):,} clusters keeps every limit"
+        return f"None of {len(whole.clusters):,} clusters keeps every limit"
     first, last = whole.front[0], whole.front[-1]
     return (
         f"{whole.meeting:,} clusters, from {_cluster(first, catalog)}, {show(first.cost, 'USD')}, "

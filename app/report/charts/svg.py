@@ -14,6 +14,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from app.report.charts.style import Figure
 
 STYLE_SHEET = Path(__file__).parents[3] / "static" / "style.css"
@@ -46,6 +49,10 @@ BASELINE = {"bottom": -5.0, "middle": 4.5, "top": 12.0}
 ANCHORS = {"left": "start", "center": "middle", "right": "end"}
 MANY = 80
 """With more points than these a point has no name of its own."""
+CROWD, CELL, DOT = 2_000, 2.0, 3.2
+"""With more points than these it is shown how many there are about a place: a dot in each cell of so many pixels."""
+SHADES = {1: 0.35, 2: 0.55, 4: 0.8}
+"""Opacity of a cell with at least so many points."""
 
 
 @dataclass(frozen=True)
@@ -258,6 +265,9 @@ def _stretched(plot: Plot, traces: Sequence[Mapping[str, Any]]) -> Iterator[str]
 
 def _path(plot: Plot, trace: Mapping[str, Any]) -> Iterator[str]:
     """The area or line of one trace, and its points where they are many."""
+    if trace.get("mode") == "markers" and len(trace["x"]) > CROWD:
+        yield from _density(plot, trace)
+        return
     spots = list(_spots(plot, trace))
     style = trace.get("line", {})
     mode = trace.get("mode", "")
@@ -275,6 +285,31 @@ def _path(plot: Plot, trace: Mapping[str, Any]) -> Iterator[str]:
             f'<path d="{"".join(dots)}" stroke="{marker["color"]}" stroke-width="{marker["size"]}" '
             f'stroke-opacity="{marker.get("opacity", 1)}" stroke-linecap="round" vector-effect="non-scaling-stroke"/>'
         )
+
+
+def _density(plot: Plot, trace: Mapping[str, Any]) -> Iterator[str]:
+    """The cells in which a trace has points, a path for each shade: the darker the more there are."""
+    ends = ((plot.x, plot.width, trace["x"]), (plot.y, -plot.tall, trace["y"]))
+    places = np.array([_along_all(axis, np.array(values)) * length for axis, length, values in ends])
+    shown = np.isfinite(places).all(axis=0)
+    cells, many = np.unique(np.rint(places[::-1, shown] / CELL).astype(int), axis=1, return_counts=True)
+    marker, foot = trace["marker"], plot.top + plot.tall
+    for (least, shade), most in zip(SHADES.items(), [*SHADES, math.inf][1:], strict=True):
+        down, across = CELL * cells[:, (many >= least) & (many < most)]
+        if across.size:
+            steps = zip(np.diff(across, prepend=0), np.diff(down, prepend=-foot), strict=True)
+            dots = "".join(f"m{right:.0f} {lower:.0f}h0" for right, lower in steps)
+            yield (
+                f'<path d="{dots}" stroke="{marker["color"]}" stroke-width="{DOT:g}" '
+                f'stroke-opacity="{shade}" stroke-linecap="round" vector-effect="non-scaling-stroke"/>'
+            )
+
+
+def _along_all(axis: Mapping[str, Any], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where values lie between the ends of their axis, as `_along` has it."""
+    first, last = axis["range"]
+    places = np.log10(values) if axis.get("type") == "log" else values
+    return np.asarray((places - first) / (last - first))
 
 
 def _spots(plot: Plot, trace: Mapping[str, Any]) -> Iterator[tuple[float, float] | None]:

@@ -26,7 +26,7 @@ from app.studies.own_sweep import CalibrateQuestion, curve, own_sweep
 from app.studies.serving_domains import ServingDomains, serving_domains
 from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, ServingCandidate
 from app.studies.sizing import Answer, Candidate, Question
-from app.studies.whole_catalog import Cloud, CloudQuestion, Spot, whole_catalog
+from app.studies.whole_catalog import Cloud, CloudQuestion, Spot, spots, whole_catalog
 from app.web import form, requests
 from app.web.answers import plan_answer, serve_size_answer, size_answer
 from app.web.api import CANDIDATES, SERVE_CANDIDATES, share_of
@@ -142,7 +142,8 @@ def _cloud(request: Request, stopped: Stopped) -> Asked:
     seconds = share_of(request.state.until)
     whole = whole_catalog(question, catalog, seconds, stopped)
     figure = curve_charts.cloud(whole, catalog, question.deadline, question.budget)
-    asked = _asked(request, "/explore", Chart(figure, tables.listing(declared(Cloud)["spots"], Spot, whole.spots)))
+    every = [*spots(whole, question, catalog)] if request.path_params["ending"] == "csv" else []
+    asked = _asked(request, "/explore", Chart(figure, tables.listing(declared(Cloud)["clusters"], Spot, every)))
     return asked._replace(final=whole.complete)
 
 

@@ -87,12 +87,13 @@ def _picks(cloud: Cloud) -> dict[str, Candidate]:
 def _in_a_sentence(question: CloudQuestion, cloud: Cloud, catalog: Catalog) -> str:
     """What there is, as one would say it."""
     model = model_name(question.part(ModelRequest), catalog)
-    kinds = plural(len({spot.gpu for spot in cloud.spots}), "kind")
-    said = f"{len(cloud.spots):,} clusters of {kinds} of GPU can train {model}"
+    clusters = cloud.clusters
+    kinds = plural(len(set(clusters.rows["gpu"].tolist())), "kind")
+    said = f"{len(clusters):,} clusters of {kinds} of GPU can train {model}"
     none = f"can train {model} at a known price."
-    if not cloud.spots and not cloud.complete:
-        return f"Of {cloud.done:,} of {plural(cloud.gpus, 'kind')} of GPU so far, none {none}"
-    if not cloud.spots:
+    if not len(clusters) and not cloud.complete:
+        return f"Of {plural(cloud.considered, 'cluster')} so far, none {none}"
+    if not len(clusters):
         return f"No cluster of at most {question.gpus:,} of these GPUs {none}"
     if not question.limits:
         return f"{said}."
