@@ -69,14 +69,17 @@ def client() -> Iterator[TestClient]:
 class Server:
     """The real server in a process of its own, on a free port unless one is given."""
 
-    def __init__(self, log: Path, port: int = 0, **variables: str) -> None:
+    def __init__(self, log: Path, port: int = 0, *, before: str = "", **variables: str) -> None:
+        """Start it, after some Python that changes it."""
         self.log = log
         self.address = ""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAILYARD_")}
         environment["RAILYARD_SHUTDOWN_DRAIN"] = "0"  # nobody but the test asks; tests of the drain set their own
         environment["RAILYARD_TIME_LIMIT"] = str(PATIENCE)
         environment["RAILYARD_WORK_AHEAD"] = "false"  # tests have the processor for themselves
-        command = [sys.executable, "-m", "app", "serve", "--host", "127.0.0.1", "--port", str(port)]
+        arguments = ["serve", "--host", "127.0.0.1", "--port", str(port)]
+        script = f"{before}\nfrom app.__main__ import main\nraise SystemExit(main({arguments}))"
+        command = [sys.executable, *(["-c", script] if before else ["-m", "app", *arguments])]
         self.began = time.monotonic()
         with log.open("wb") as out:
             self.process = subprocess.Popen(

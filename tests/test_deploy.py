@@ -17,7 +17,6 @@ import httpx
 import pytest
 import uvicorn
 import yaml
-from starlette.testclient import TestClient
 
 from app.web import server as web_server
 from app.web.application import create_app
@@ -242,10 +241,9 @@ def test_the_time_to_stop_is_granted() -> None:
 METRIC = re.compile(r"\b(?:railyard|process)_[a-z_]+")
 
 
-def test_dashboard_and_alerts_watch_what_is_measured() -> None:
-    with TestClient(create_app(Settings(access_log=False))) as client:
-        client.get("/")
-        measured = set(METRIC.findall(client.get("/metrics").text))
+def test_dashboard_and_alerts_watch_what_is_measured(web: httpx.Client) -> None:
+    web.get("/")
+    measured = set(METRIC.findall(web.get("/metrics").text))
     panels = json.loads((ROOT / "deploy/grafana.json").read_text())["panels"]
     (group,) = yaml.safe_load((ROOT / "deploy/alerts.yaml").read_text())["groups"]
     asked = [target["expr"] for panel in panels for target in panel["targets"]]

@@ -27,7 +27,17 @@ from app.studies.sizing import Question
 from app.studies.sweep import Grid, row, sweep
 from app.web import answers, catalog_lists, cursors, problems, requests, row_formats
 from app.web.answer_schemas import Schema
-from app.web.heavy_queue import LIGHT_PAIRS, LIGHT_VALUES, HeavyQueue, Stopped, compute, is_heavy, quick
+from app.web.heavy_queue import (
+    LIGHT_PAIRS,
+    LIGHT_VALUES,
+    HeavyQueue,
+    Stopped,
+    compute,
+    compute_here,
+    forwarded,
+    is_heavy,
+    quick,
+)
 from app.web.openapi import MOST_PAIRS, MOST_VALUES, Operation
 from app.web.problems import FieldProblem, ProblemError
 from app.web.responses import JSON, PageCache, not_modified, reply, to_json
@@ -93,9 +103,9 @@ async def _ask(
     fields, typed, selected = await _fields(request, answer, several)
     loaded: Catalog = request.app.state.catalog
     parsed = requests.validate(question, _in_lists(fields, several), loaded, strict=typed)
-    _count(request, name)
 
     def work(_: Stopped) -> Response:
+        _count(request, name)
         return _written(request, make(parsed, loaded), selected)
 
     return await compute(request, work, heavy=heavy(parsed, loaded))
@@ -119,9 +129,9 @@ async def plan(request: Request) -> Response:
     fields, typed, selected = await _fields(request, Plan)
     loaded: Catalog = request.app.state.catalog
     scenario = requests.validate(Scenario, fields, loaded, strict=typed)
-    _count(request, "plan")
 
     def work(_: Stopped) -> Response:
+        _count(request, "plan")
         return _written(request, answers.plan_answer(scenario, loaded, selected.long), selected)
 
     if quick(scenario, loaded):
@@ -145,12 +155,12 @@ async def all_reduce(request: Request) -> Response:
 
     def work(_: Stopped) -> Response:
         scenarios = [requests.validate(Scenario, {**fields, **pair}, loaded, strict=typed) for pair in pairs]
+        _count(request, "all-reduce", len(pairs))
         return _written(request, answers.reduce_answer(scenarios, loaded), selected)
 
-    few = len(pairs) < 4
-    answer = work(lambda: False) if few else await compute(request, work, heavy=len(pairs) > LIGHT_PAIRS)
-    _count(request, "all-reduce", len(pairs))
-    return answer
+    if len(pairs) < 4:
+        return work(lambda: False)
+    return await compute(request, work, heavy=len(pairs) > LIGHT_PAIRS)
 
 
 def _pairs(fields: dict[str, Any]) -> list[dict[str, Any]]:
@@ -194,9 +204,9 @@ async def compare(request: Request) -> Response:
         requests.validate(Scenario, item, loaded, strict=True, place=("scenarios", number))
         for number, item in enumerate(items)
     ]
-    _count(request, "compare", len(scenarios))
 
     def work(_: Stopped) -> Response:
+        _count(request, "compare", len(scenarios))
         return _written(request, answers.compare_answer(scenarios, loaded), selected)
 
     return await compute(request, work, heavy=True)
@@ -226,10 +236,10 @@ async def size(request: Request) -> Response:
     settings: Settings = request.app.state.settings
     loaded: Catalog = request.app.state.catalog
     question = requests.validate(Question, fields, loaded, strict=typed)
-    _count(request, "size")
     until = monotonic() + settings.time_limit
 
     def work(stopped: Stopped) -> Response:
+        _count(request, "size")
         answer = answers.size_answer(question, loaded, share_of(until), stopped)
         if not answer.complete:
             request.app.state.metrics.cut_off.labels("size").inc()
@@ -281,6 +291,8 @@ async def sweep_grid(request: Request) -> Response:
     and names the `cursor` that asks for the rest. Where the connection broke, that is the header `x-sweep-cursor`, to
     whose number, up to the dash, the rows that came are added.
     """
+    if answer := await forwarded(request):
+        return answer
     settings: Settings = request.app.state.settings
     until = monotonic() + settings.time_limit
     given = await requests.json_body(request, requests.address(request))
@@ -294,9 +306,9 @@ async def sweep_grid(request: Request) -> Response:
         raise problems.invalid([FieldProblem(pointer="#/grid", detail=detail)])
     begin = cursors.read(cursor, _swept(grid), loaded, grid.points())
     if not begin:  # of a sweep that goes on they were checked before
-        await compute(request, partial(_check_values, grid, loaded), heavy=values > LIGHT_VALUES)
+        await compute_here(request, partial(_check_values, grid, loaded), heavy=values > LIGHT_VALUES)
     rows = islice(sweep(grid, loaded, begin), settings.max_sweep_points)
-    first = await compute(request, lambda _: _batch(rows, until), heavy=True)
+    first = await compute_here(request, lambda _: _batch(rows, until), heavy=True)
     headers = {
         "cache-control": "no-store",
         "x-model-version": __version__,

@@ -64,6 +64,7 @@ def create_app(options: settings.Settings | None = None) -> FastAPI:
     app.state.catalog = catalog
     app.state.page_cache = responses.PageCache()
     app.state.heavy_queue = heavy_queue.HeavyQueue(options)
+    app.state.forward = None
     versions = {"version": __version__, "catalog_version": catalog.version, "overrides": str(options.overrides or "")}
     metrics.describe(versions, app.state.heavy_queue.inside)
     # Routes are tried in this order: programs ask most often, and for answers that take least.

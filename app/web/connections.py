@@ -66,19 +66,22 @@ class Connections:
 
 
 def room_for(connections: int) -> int:
-    """How many connections the limit on open files leaves room for. It is raised as far as the system lets us."""
+    """How many connections the limit on open files leaves room for. It is raised as far as the system lets us.
+
+    Each may ask something that the worker answers, over another.
+    """
     try:
         import resource
     except ImportError:  # Windows has no such limit
         return connections
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + OTHER_FILES
+    wanted = 2 * connections + OTHER_FILES
     if soft < wanted and soft != resource.RLIM_INFINITY:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft >= wanted or soft == resource.RLIM_INFINITY:
         return connections
-    room = max(1, soft - OTHER_FILES)
+    room = max(1, (soft - OTHER_FILES) // 2)
     log.warning("The system allows %d open files: room for %d connections, not for %d", soft, room, connections)
     return room
 

@@ -1,16 +1,17 @@
-"""Who computes: a few heavy questions at a time, beside the event loop."""
+"""Who computes: a few heavy questions at a time, in another process where there is one, beside the event loop."""
 
 import asyncio
+import gc
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from threading import Event
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from fastapi import Request
+from fastapi import Request, Response
 from starlette.requests import ClientDisconnect
 
 from app.catalog.load import Catalog
@@ -25,6 +26,8 @@ T = TypeVar("T")
 
 Stopped = Callable[[], bool]
 """Whether nobody waits for the answer any more: long work asks between its parts, and ends."""
+Forward = Callable[[Request, bytes], Coroutine[Any, Any, Response]]
+"""Has a request with this body answered by the worker."""
 
 BETWEEN_STEPS = 0.05
 """Seconds between steps of work that nobody waits for: a question may come."""
@@ -32,6 +35,8 @@ BEFORE_REFUSAL = 0.5
 """Seconds after which a heavy question hears that too many wait."""
 LATER, LAST = 10, 19
 """By how much heavy questions come after others, and the most there is: see setpriority(2)."""
+UNTIL_STUCK = 10.0
+"""Seconds after which what computes on for nobody, and does not end, is given up."""
 QUICK_HOSTS = 2**14
 """Ports that nodes have on a fabric up to which a plan without a search takes a few milliseconds."""
 LIGHT_HOSTS = 2**18
@@ -40,6 +45,9 @@ LIGHT_CURVE = 2**16
 """Ports beyond which a page that shows how its fabric grows, up to that size, waits its turn."""
 LIGHT_PAIRS = 16
 """Pairs of message and GPUs beyond which an all-reduce answer waits its turn."""
+MUCH = 16_000_000
+"""Bytes that a heavy question may leave before rings are looked for among them, which takes a tenth of a second. Python
+itself counts objects, not bytes: all clusters for a job leave 70 MB in a few."""
 LIGHT_VALUES = 1_000
 """Values of a sweep's grid beyond which even checking them waits its turn."""
 
@@ -54,14 +62,27 @@ class HeavyQueue:
 
     def __init__(self, settings: Settings) -> None:
         threads = {"heavy": settings.heavy_workers, "light": 1, "pages": 1}
+        self.priority = _last()
         self.threads = {
-            kind: ThreadPoolExecutor(number, kind, _go_last if kind == "heavy" else None)
+            kind: ThreadPoolExecutor(number, kind, self.go_last if kind == "heavy" else None)
             for kind, number in threads.items()
         }
         self.inside = dict.fromkeys(threads, 0)
         """How many questions of each kind compute or wait."""
         self.most = settings.heavy_workers + settings.heavy_queue
         self.streams = asyncio.Semaphore(1)
+        self.large = 0
+        """Bytes of this process beyond which it forgets what it worked out while others wait; 0 where it never does."""
+        self.stuck: Callable[[], object] | None = None
+        """What is done where a heavy question does not end though nobody waits for it."""
+
+    def go_last(self) -> None:
+        """Let others than this thread have the processor first. On Linux a thread has a priority of its own; elsewhere
+        all would go last. What a sandbox forbids is done without.
+        """
+        if sys.platform == "linux":
+            with suppress(PermissionError):
+                os.setpriority(os.PRIO_PROCESS, 0, self.priority)
 
     async def run(self, work: Callable[[], T], *, heavy: bool, page: bool = False) -> T:
         """Work in a thread; a heavy question is refused when too many wait already.
@@ -104,40 +125,69 @@ class HeavyQueue:
 
     async def _in_thread(self, kind: str, work: Callable[[], T]) -> T:
         self.inside[kind] += 1
-        job = partial(_and_give_back, work) if kind == "heavy" else work
+        job = self.threads[kind].submit(partial(self._and_give_back, work) if kind == "heavy" else work)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self.threads[kind], job)
+            return await asyncio.wrap_future(job)
         finally:
             self.inside[kind] -= 1
+            if job.running() and self.stuck:
+                asyncio.get_running_loop().call_later(UNTIL_STUCK, self._look_at, job)
+
+    def _and_give_back(self, work: Callable[[], T]) -> T:
+        """Work that takes much memory for a moment, which others may have then."""
+        before = heap.own_memory()
+        try:
+            return work()
+        finally:
+            if heap.own_memory() > before + MUCH:
+                gc.collect()
+            heap.give_back()
+            if self.large and self.inside["heavy"] > 1 and heap.own_memory() > self.large:
+                heap.forget()
+
+    def _look_at(self, job: Future[Any]) -> None:
+        if job.running() and self.stuck:
+            self.stuck()
 
 
-def _go_last() -> None:
-    """Let other threads have the processor first. On Linux a thread has a priority of its own; elsewhere all would go
-    last. What a sandbox forbids is done without.
+def _last() -> int:
+    """The priority of what comes after what has this process's."""
+    return min(os.getpriority(os.PRIO_PROCESS, 0) + LATER, LAST) if sys.platform == "linux" else 0
+
+
+async def compute(request: Request, work: Callable[[Stopped], Response], *, heavy: bool = False) -> Response:
+    """What answers a request: the worker if it is heavy and there is one, else work beside the event loop.
+
+    It takes no longer than a request may take and its client waits. Waiting for a turn is part of the time.
     """
-    if sys.platform == "linux":
-        with suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, 0, min(os.getpriority(os.PRIO_PROCESS, 0) + LATER, LAST))
+    if heavy and (answer := await forwarded(request)):
+        return answer
+    return await compute_here(request, work, heavy=heavy)
 
 
-def _and_give_back(work: Callable[[], T]) -> T:
-    """Work that takes much memory for a moment, which others may have then."""
-    try:
-        return work()
-    finally:
-        heap.give_back()
+async def forwarded(request: Request) -> Response | None:
+    """The worker's answer to a request, where there is a worker: the same question is asked there from its start."""
+    forward: Forward | None = request.app.state.forward
+    if forward is None:
+        return None
+    body = await request.body()
+    return await _in_time(request, forward(request, body))
 
 
-async def compute(request: Request, work: Callable[[Stopped], T], *, heavy: bool = False) -> T:
-    """Run work beside the event loop, for no longer than a request may take and its client waits.
-
-    Waiting for a turn is part of the time. When it is over, or the client leaves, the work is told so.
-    """
+async def compute_here(request: Request, work: Callable[[Stopped], T], *, heavy: bool = False) -> T:
+    """What work in a thread of this process comes to. When time is over or the client leaves, it is told so."""
     queue: HeavyQueue = request.app.state.heavy_queue
-    seconds: float = request.app.state.settings.time_limit
     stopped = Event()
     page = "/api/" not in request.scope["path"]
-    answer = asyncio.ensure_future(queue.run(partial(work, stopped.is_set), heavy=heavy, page=page))
+    try:
+        return await _in_time(request, queue.run(partial(work, stopped.is_set), heavy=heavy, page=page))
+    finally:
+        stopped.set()
+
+
+async def _in_time(request: Request, answering: Coroutine[Any, Any, T]) -> T:
+    seconds: float = request.app.state.settings.time_limit
+    answer = asyncio.ensure_future(answering)
     leaving = asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait({answer, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -147,7 +197,6 @@ async def compute(request: Request, work: Callable[[Stopped], T], *, heavy: bool
             await leaving
             raise ClientDisconnect
     finally:
-        stopped.set()
         answer.cancel()
         leaving.cancel()
     raise ProblemError(

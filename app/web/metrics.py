@@ -5,6 +5,9 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
+COUNTED = ("evaluations", "cut_off")
+"""Counters of what answers hold, by endpoint."""
+
 
 class Metrics:
     """The counters behind /metrics."""
@@ -36,6 +39,7 @@ class Metrics:
             ("reason",),
             registry=registry,
         )
+        self._sent: dict[tuple[str, str], float] = {}
         self._pairs: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def describe(self, versions: Mapping[str, str], inside: Mapping[str, int]) -> None:
@@ -46,6 +50,24 @@ class Metrics:
         )
         for kind in inside:
             queue.labels(kind).set_function(partial(inside.__getitem__, kind))
+
+    def counted(self) -> dict[tuple[str, str], float]:
+        """What the questions themselves have counted since this was called last, by counter and endpoint."""
+        counts = {
+            (name, sample.labels["endpoint"]): sample.value
+            for name in COUNTED
+            for metric in getattr(self, name).collect()
+            for sample in metric.samples
+            if sample.name.endswith("_total")
+        }
+        grown = {key: count - self._sent.get(key, 0.0) for key, count in counts.items()}
+        self._sent = counts
+        return grown
+
+    def add(self, counts: Mapping[tuple[str, str], float]) -> None:
+        """Count what was counted in another process."""
+        for (name, endpoint), count in counts.items():
+            getattr(self, name).labels(endpoint).inc(count)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one answer."""

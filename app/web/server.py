@@ -20,7 +20,8 @@ from app.studies.whole_catalog import work_ahead
 from app.web import heap, logs, settings
 from app.web.application import create_app
 from app.web.connections import BACKLOG, Connection, Connections
-from app.web.templating import warm_up
+from app.web.templating import UNTIL_WARM, warm_up
+from app.web.worker import Worker
 
 log = logging.getLogger("railyard")
 
@@ -58,10 +59,14 @@ def serve(host: str | None = None, port: int | None = None) -> int:
     gc.freeze()  # what the start made stays: the collector need not look through it, 0.03 s each time
     gc.set_threshold(*GARBAGE)
     sys.setswitchinterval(TURN)
+    worker = Worker(app) if sys.platform == "linux" else None  # elsewhere what is loaded may not survive a fork
     try:
         server.run()
     except KeyboardInterrupt:
         return 130
+    finally:
+        if worker:
+            worker.end()
     return 0 if server.started else 1
 
 
@@ -73,7 +78,6 @@ TURN = 0.0005
 question takes several turns beside a long one; turns of less than half of this take a tenth of the time."""
 
 
-UNTIL_WARM = 0.5  # seconds after the start, so that a question that was waiting for it is answered first
 LAST_REQUESTS = 0.2  # seconds from the last connection taken until its request has arrived
 
 

@@ -10,6 +10,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from urllib.request import urlopen
@@ -76,6 +77,28 @@ def resident(pid: int) -> float:
     """Resident memory of a process [MB]."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1000
+
+
+def processes(pid: int) -> list[int]:
+    """A process and those that it started, and they in turn."""
+    parents = {}
+    for one in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            parents[int(one.parent.name)] = int(one.read_text().rpartition(")")[2].split()[1])
+    family = [pid]
+    for each in family:
+        family += [child for child, parent in parents.items() if parent == each]
+    return family
+
+
+def proportional(pid: int) -> float:
+    """Memory of a process and those that it started, a page that several have counted once [MB]."""
+    shares = 0
+    for each in processes(pid):
+        with suppress(OSError):  # it has ended meanwhile
+            lines = Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
+            shares += int(next(line for line in lines if line.startswith("Pss:")).split()[1])
+    return shares / 1000
 
 
 def free_port() -> int:

@@ -1,8 +1,9 @@
 """Hostile clients of one kind after the other, each for a while, and honest ones beside them who must not notice.
 
 Honest clients ask for a probe, an all-reduce, plans and a page in turn. They are to see no failure, and an answer of
-the interface within a quarter of a second in 99 of 100 cases; pages take longer, and are told beside. The process stays
-below 300 MB. The first kind is nobody: what this machine does meanwhile by itself.
+the interface within a quarter of a second in 99 of 100 cases; pages take longer, and are told beside. The processes of
+the service stay below 300 MB together, a page of memory that several have counted once, as of a container. The first
+kind is nobody: what this machine does meanwhile by itself.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.bench.load import in_process
-from tests.bench.web import GIVEN, resident
+from tests.bench.web import GIVEN, proportional
 from tests.conftest import Server
 from tests.fuzz.hostile import LOADS, MANY, VAST
 
@@ -89,12 +90,12 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path:
 
 
 async def honest(port: int, seconds: float, pid: int) -> tuple[Seen, float]:
-    """What honest clients see for so many seconds, and the most memory that the process has meanwhile [MB]."""
+    """What honest clients see for so many seconds, and the most memory that the service has meanwhile [MB]."""
     seen, most, until = Seen(), 0.0, time.monotonic() + seconds
     questions = _questions()
     clients = asyncio.gather(*(_honest(port, until, questions, seen) for _ in range(HONEST)))
     while not clients.done():
-        most = max(most, resident(pid))
+        most = max(most, proportional(pid))
         await asyncio.sleep(0.2)
     await clients
     return seen, most

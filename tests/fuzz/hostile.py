@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from urllib.parse import quote, quote_plus
 
 from app.catalog.load import load_catalog
 from app.plan.scenario import Scenario
-from tests.bench.web import resident
+from tests.bench.web import processes, proportional
 from tests.conftest import Server
 
 LIMIT = 1.0  # seconds
@@ -414,9 +415,13 @@ class Connection:
 
 
 def processor(pid: int) -> float:
-    """Seconds of processor time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Seconds of processor time that a process and those that it started have used."""
+    used = 0
+    for each in processes(pid):
+        with suppress(OSError):  # it has ended meanwhile
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            used += int(fields[11]) + int(fields[12])
+    return used / os.sysconf("SC_CLK_TCK")
 
 
 def wrong(request: Request, answer: Answer) -> str:
@@ -470,7 +475,7 @@ def siege(server: Server, times: int = 3, limit: float = LIMIT) -> Iterator[str]
         connection.close()
     time.sleep(1.0)  # until the server has seen it
     size = watcher.ask(Request("GET", "/api/v1/size?gpu=h100-sxm&gpus=64"))
-    memory = resident(server.process.pid)
+    memory = proportional(server.process.pid)
     yield (
         f"   {len(impatient)} clients who left: /healthz within {max(waits):.2f} s meanwhile, "
         f"a small size {size.seconds:.2f} s after them, {memory:.0f} MB"
@@ -513,11 +518,11 @@ def attack(
             failures.append(f"{trouble}: {request}")
             yield f"   request {number}: {failures[-1]}"
         if number == max(1, requests // 2):
-            settled = resident(pid)
+            settled = proportional(pid)
         if number % EVERY == 0:
-            yield f"   {number:,} requests: {resident(pid):.0f} MB resident, {len(failures)} failures"
+            yield f"   {number:,} requests: {proportional(pid):.0f} MB, {len(failures)} failures"
     connection.close()
-    grown = resident(pid) - settled
+    grown = proportional(pid) - settled
     worst = sorted(slowest.values(), reverse=True)[:3]
     yield f"   {requests:,} requests, seed {seed}: " + ", ".join(f"{n:,} × {s}" for s, n in sorted(statuses.items()))
     yield from (f"   slowest: {seconds:.2f} s {what[:200]}" for seconds, what in worst)

@@ -295,8 +295,8 @@ def test_the_limit_on_open_files_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits["now"])
     monkeypatch.setattr(resource, "setrlimit", lambda _, new: limits.update(now=new))
     assert connections.room_for(100) == 100
-    assert limits["now"] == (100 + connections.OTHER_FILES, 1024)  # raised as far as needed
-    assert connections.room_for(2000) == 1024 - connections.OTHER_FILES
+    assert limits["now"] == (200 + connections.OTHER_FILES, 1024)  # raised as far as needed
+    assert connections.room_for(2000) == (1024 - connections.OTHER_FILES) // 2
     assert limits["now"] == (1024, 1024)
     limits["now"] = (256, resource.RLIM_INFINITY)
     assert connections.room_for(2000) == 2000

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.conftest import ROOT
+
 FILLED = """
 from app.web import heap
 
@@ -20,6 +22,27 @@ before = resident()
 heap.give_back()
 print(before - resident())
 """
+
+FORGOTTEN = """
+from app.catalog.load import load_catalog
+from app.plan.network import design_network
+from app.plan.evaluate import evaluate
+from app.plan.scenario import Scenario
+from app.web import heap
+
+catalog = load_catalog()
+evaluate(Scenario(), catalog)
+kept = design_network.cache_info().currsize
+heap.forget()
+print(kept, design_network.cache_info().currsize)
+"""
+
+
+def test_what_was_worked_out_can_be_forgotten() -> None:
+    run = subprocess.run([sys.executable, "-c", FORGOTTEN], capture_output=True, text=True, check=True, cwd=ROOT)
+    kept, left = run.stdout.split()
+    assert int(kept) > 0
+    assert int(left) == 0
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked to give memory back")

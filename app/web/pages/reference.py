@@ -27,7 +27,7 @@ from app.validation import serving_runs
 from app.web import answers, form, requests
 from app.web.answers import ANSWERS, MEASUREMENTS, with_root_path
 from app.web.catalog_lists import CatalogQuestion
-from app.web.heavy_queue import HeavyQueue, Stopped, compute, hosts, is_heavy
+from app.web.heavy_queue import HeavyQueue, Stopped, compute, compute_here, forwarded, hosts, is_heavy
 from app.web.pages.shared import PageRoute
 from app.web.problems import FieldProblem, ProblemError, invalid, pointer
 from app.web.responses import CSV, FRESH, JSON, attached, entity_tag, reply, to_json, wants_gzip, zipped_parts
@@ -248,6 +248,8 @@ async def cables(request: Request) -> Response:
     most: int = request.app.state.settings.max_cables
     if (fewest := hosts(scenario, loaded)) > most:  # seen before the fabric is designed, which may take seconds
         raise _too_many(fewest, most)
+    if answer := await forwarded(request):
+        return answer
 
     def work(_: Stopped) -> Iterator[Cable]:
         network = network_of(scenario, loaded)
@@ -255,7 +257,7 @@ async def cables(request: Request) -> Response:
             raise _too_many(network.cable_count(), most)
         return network.cables()
 
-    rows = await compute(request, work, heavy=True)
+    rows = await compute_here(request, work, heavy=True)
     queue: HeavyQueue = request.app.state.heavy_queue
     name = f"railyard-{scenario.gpus}-{scenario.gpu}-{scenario.scale_out}-cables.csv"
     headers = {**attached(name), "cache-control": FRESH, "vary": "accept-encoding"}
