@@ -18,6 +18,7 @@ import pytest
 import uvicorn
 import yaml
 
+from app.web import preparation
 from app.web import server as web_server
 from app.web.application import create_app
 from app.web.settings import Settings
@@ -111,8 +112,8 @@ def test_a_connection_that_the_kernel_has_taken_is_answered() -> None:
 
 def test_the_first_page_need_not_wait_for_what_all_pages_share(monkeypatch: pytest.MonkeyPatch) -> None:
     made = threading.Event()
-    monkeypatch.setattr(web_server, "UNTIL_WARM", 0.01)
-    monkeypatch.setattr(web_server, "warm_up", made.set)
+    monkeypatch.setattr(preparation, "UNTIL_WARM", 0.01)
+    monkeypatch.setattr(preparation, "warm_up", made.set)
 
     async def start() -> None:
         server = await started()

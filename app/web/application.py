@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Match
 
 from app import __version__
-from app.catalog.load import load_catalog
+from app.catalog.load import Catalog, load_catalog
 from app.plan.scenario import check_presets
 from app.web import api, assets, docs, heavy_queue, openapi, problems, responses, settings
 from app.web.metrics import Metrics
@@ -38,15 +38,18 @@ from app.web.pages import (
 )
 
 
-def create_app(options: settings.Settings | None = None) -> FastAPI:
-    """The whole application. A wrong override file or setting raises here: the start fails, not a request."""
+def create_app(options: settings.Settings | None = None, catalog: Catalog | None = None) -> FastAPI:
+    """The whole application. A wrong override file or setting raises here: the start fails, not a request.
+
+    A catalogue that is handed in is not read from its files.
+    """
     options = options or settings.load()
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
     metrics = Metrics(registry)
-    catalog = load_catalog(options.overrides)
+    catalog = catalog or load_catalog(options.overrides)
     check_presets(catalog)
 
     app = FastAPI(

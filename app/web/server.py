@@ -16,11 +16,10 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.catalog.toml_files import CatalogError
-from app.studies.whole_catalog import work_ahead
 from app.web import heap, logs, settings
 from app.web.application import create_app
 from app.web.connections import BACKLOG, Connection, Connections
-from app.web.templating import UNTIL_WARM, warm_up
+from app.web.preparation import prepare
 from app.web.worker import Worker
 
 log = logging.getLogger("railyard")
@@ -88,25 +87,18 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self.app = app
         self.draining = False
-        self.ahead: asyncio.Task[None] | None = None
+        self.preparing: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         await super().startup(sockets)
         if not self.started:
             return
-        asyncio.get_running_loop().call_later(UNTIL_WARM, self._prepare)
+        self.preparing = prepare(self.app, ahead=self.app.state.forward is None)
         for server in self.servers:
             for listener in server.sockets:
                 host, port = listener.getsockname()[:2]
                 host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
                 log.info("Railyard is at http://%s:%d/", host, port)
-
-    def _prepare(self) -> None:
-        """Make ready what the first visits need."""
-        state = self.app.state
-        state.heavy_queue.threads["pages"].submit(warm_up)
-        if state.settings.work_ahead:
-            self.ahead = asyncio.create_task(state.heavy_queue.idle(work_ahead(state.catalog)))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.draining = sig == signal.SIGTERM  # not at Ctrl-C: there a person waits for the prompt
@@ -118,8 +110,8 @@ class Server(uvicorn.Server):
         Who sends requests here learns only after a while that this process stops: a balancer from the probe, a client
         from the `connection: close`. A server that stops to listen at once resets what they send until then.
         """
-        if self.ahead:
-            self.ahead.cancel()
+        if self.preparing:
+            self.preparing.cancel()
         drain = self.app.state.settings.shutdown_drain
         if self.draining and drain:
             self.app.state.ready = False

@@ -286,10 +286,6 @@ def environment() -> Environment:
     return templates
 
 
-UNTIL_WARM = 0.5
-"""Seconds from the start until a process warms up, so that a question that was waiting for it is answered first."""
-
-
 def warm_up() -> None:
     """Make what the first page needs, nine tenths of its time: its templates as code."""
     templates = environment()

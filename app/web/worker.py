@@ -9,7 +9,8 @@ import logging
 import os
 from collections.abc import AsyncIterator, MutableMapping
 from dataclasses import dataclass
-from socket import MSG_DONTWAIT, MSG_PEEK, send_fds, socket, socketpair
+from signal import SIGKILL
+from socket import MSG_DONTWAIT, send_fds, socket, socketpair
 
 from fastapi import FastAPI, Request
 from prometheus_client import ProcessCollector
@@ -21,12 +22,10 @@ from app.web.heavy_queue import UNTIL_STUCK
 from app.web.metrics import Metrics
 from app.web.middleware import Message
 from app.web.problems import ProblemError
-from app.web.worker_process import FAILED, LARGE, fork, keep, read, write
+from app.web.worker_process import FAILED, fork, read, spawn, write
 
 log = logging.getLogger("railyard.worker")
 
-REST = 30.0
-"""Seconds without a question after which a process that has grown large is replaced."""
 FORWARDED = (
     "type", "asgi", "http_version", "method", "scheme", "path", "raw_path", "query_string", "root_path", "headers",
     "client", "server",
@@ -34,40 +33,35 @@ FORWARDED = (
 """What the worker is told of a request, besides its body and id."""
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class Process:
-    """One worker process."""
+    """One worker process: its number, and where it takes questions."""
 
-    number: int
+    pid: int
     questions: socket
-    asked: int = 0
-    """Questions that it has and has not answered."""
-    answered: int = 0
-    """Questions that it had before."""
-    grown: int = 0
-    """Bytes that it has in memory and had not at first."""
 
 
 class Worker:
-    """Where large questions are answered, by one process after another. The keeper forks the next one."""
+    """Where large questions are answered, by one process after another."""
 
     def __init__(self, app: FastAPI) -> None:
-        """Fork the keeper: before there is a thread."""
+        """Fork the first process: before there is a thread."""
         self.app = app
         self.metrics: Metrics = app.state.metrics
         self.inside: MutableMapping[str, int] = app.state.heavy_queue.inside
-        self.orders, orders = socketpair()
-        self.keeper = fork(keep, app, self.orders, orders)
-        orders.close()
-        self.process = self._forked(0)
+        ours, theirs = socketpair()
+        with theirs:
+            self.process = Process(fork(app, theirs, ours), ours)
+        self.former: set[int] = set()
         self.farewells: set[asyncio.Task[None]] = set()
-        ProcessCollector("railyard_worker", self._pid, registry=self.metrics.registry)
+        ProcessCollector("railyard_worker", lambda: str(self.process.pid), registry=self.metrics.registry)
         app.state.forward = self.answer
 
     def end(self) -> None:
-        """End the keeper, and so the process."""
-        self.orders.close()
-        os.waitpid(self.keeper, 0)
+        """End all that is left: nobody waits for an answer any more."""
+        for pid in (*self.former, self.process.pid):
+            os.kill(pid, SIGKILL)
+            os.waitpid(pid, 0)
 
     async def answer(self, request: Request, body: bytes) -> "Forwarded":
         """What the worker answers to a request."""
@@ -101,35 +95,17 @@ class Worker:
                 raise _failed() from None
         return self.process, ours
 
-    def rest(self, process: Process, answered: int) -> None:
-        """Replace a process that was asked nothing since it had answered so many."""
-        if process is self.process and not process.asked and process.answered == answered:
-            self.replace(process)
-
     def replace(self, process: Process, *, at_once: bool = False) -> None:
         """Have a new process from now on. The old one answers what it has been asked, unless it is ended at once."""
-        try:
-            if at_once:
-                self.orders.sendall(process.number.to_bytes(4, "big"))
-            if process is self.process:
-                self.process = self._forked(process.number + 1)
-                process.questions.close()
-        except OSError:
-            log.exception("no worker can be forked any more: large questions are answered beside the others")
-            self.app.state.forward = None
-
-    def _forked(self, number: int) -> Process:
-        ours, theirs = socketpair()
-        with theirs:
-            send_fds(self.orders, [number.to_bytes(4, "big")], [theirs.fileno()])
-        return Process(number, ours)
-
-    def _pid(self) -> str:
-        """The number of the process, which it says when it starts."""
-        try:
-            return str(int.from_bytes(self.process.questions.recv(4, MSG_PEEK | MSG_DONTWAIT), "big"))
-        except OSError:
-            return "none"
+        if at_once and process.pid in (*self.former, self.process.pid):
+            os.kill(process.pid, SIGKILL)
+        if process is self.process:
+            process.questions.close()
+            self.former.add(process.pid)
+            ours, theirs = socketpair()
+            with theirs:
+                self.process = Process(spawn(self.app, theirs), ours)
+        self.former = {pid for pid in self.former if not os.waitpid(pid, os.WNOHANG)[0]}
 
 
 class Question:
@@ -143,7 +119,6 @@ class Question:
         self.reader = reader
         self.writer = writer
         self.answered = False
-        process.asked += 1
 
     async def part(self) -> Message:
         """The next message of the answer. Until it comes, the question computes or waits its turn."""
@@ -160,21 +135,16 @@ class Question:
         if "counted" in message:
             self.answered = True
             self.worker.metrics.add(message["counted"])
-            self.process.grown = message["grown"]
         return message
 
     def leave(self) -> None:
-        """Nobody waits for more. A process that has grown large is replaced when it rests."""
-        self.process.asked -= 1
-        self.process.answered += 1
+        """Nobody waits for more."""
         if self.answered:
             self.writer.close()
         else:
             farewell = asyncio.ensure_future(self._say_so())
             self.worker.farewells.add(farewell)
             farewell.add_done_callback(self.worker.farewells.discard)
-        if not self.process.asked and self.process.grown > LARGE:
-            asyncio.get_running_loop().call_later(REST, self.worker.rest, self.process, self.process.answered)
 
     async def _say_so(self) -> None:
         """Tell the process that nobody waits; one that does not end the connection then has stopped to listen."""

@@ -1,8 +1,8 @@
-"""The other processes of the service: the worker, which answers large questions, and the keeper, which forks it.
+"""The process that answers large questions: the same application once more, at a low priority and without a port.
 
-The worker is the same application once more, at a low priority and without a port. It is forked, so that what was
-loaded at the start is in memory once. To fork a process that has threads is unsafe: that is why the keeper, forked
-before there are any, does nothing else. Both end when the service's own process has ended, whatever ended it.
+The first is forked before the service has threads, so that what was loaded at the start is in memory once. To fork a
+process that has threads is unsafe: one that takes its place starts anew, and is handed settings and catalogue. It ends
+when the service's own process has ended, whatever ended that.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import logging
 import os
 import pickle
 import signal
-from collections.abc import Callable
+import sys
 from contextlib import suppress
 from pathlib import Path
 from socket import recv_fds, socket
@@ -20,11 +20,13 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.requests import ClientDisconnect
 
-from app.web import heap
+from app.web import heap, logs
+from app.web.application import create_app
 from app.web.heavy_queue import HeavyQueue
 from app.web.metrics import Metrics
 from app.web.middleware import Message
-from app.web.templating import UNTIL_WARM, warm_up
+from app.web.preparation import prepare
+from app.web.settings import Settings
 
 log = logging.getLogger("railyard.worker")
 
@@ -32,7 +34,9 @@ FAILED = "worker.failed"
 """The message in place of an answer's next part where something broke; the worker's log says what."""
 LARGE = 64_000_000
 """Bytes that the worker may grow by: 45 MB are code and templates that each kind of question needs, the rest is kept of
-answers. Beyond, it forgets that while others wait, and is replaced by a new one when nobody has asked for a while."""
+answers. Beyond, it forgets that where others wait, and when nobody has asked for a while."""
+REST = 30.0
+"""Seconds without a question that are a while."""
 GARBAGE = (2_000, 10, 5)
 """When the collector looks for rings, see the server's. Sooner than there: a search of clusters leaves some that are
 large, and its peak is 95 MB so where it was 135."""
@@ -55,54 +59,61 @@ async def read(reader: asyncio.StreamReader) -> Any:
     return pickle.loads(await reader.readexactly(length))  # noqa: S301
 
 
-# Keeper ---------------------------------------------------------------------------------------------------------------
+# How it starts --------------------------------------------------------------------------------------------------------
 
 
-def fork(work: Callable[..., object], *given: object) -> int:
-    """Do some work in a process of its own, whose number this returns. Nothing comes after it there."""
+def fork(app: FastAPI, questions: socket, service: socket) -> int:
+    """The number of a process that is a copy of this one, which has no threads yet.
+
+    Args:
+        app: what answers.
+        questions: where the sockets of questions come.
+        service: its other end, which is for this process alone.
+    """
     if pid := os.fork():
         return pid
     try:
-        work(*given)
+        service.close()
+        _work(app, questions)
     except BaseException:
-        log.exception("a process beside the service's own failed")
+        log.exception("the process for large questions failed")
     finally:
-        os._exit(0)
+        os._exit(1)
 
 
-def keep(app: FastAPI, service: socket, orders: socket) -> None:
-    """Fork a worker for each socket that comes with a number, and end the one whose number comes alone.
+def spawn(app: FastAPI, questions: socket) -> int:
+    """The number of a process that starts anew with the settings and the catalogue of an application."""
+    handed = os.memfd_create("railyard", 0)
+    try:
+        with os.fdopen(os.dup(handed), "wb") as file:
+            pickle.dump((app.state.settings, app.state.catalog), file)
+        os.lseek(handed, 0, os.SEEK_SET)
+        os.set_inheritable(questions.fileno(), True)
+        command = [sys.executable, "-m", __name__, str(questions.fileno()), str(handed)]
+        return os.posix_spawn(sys.executable, command, os.environ)
+    finally:
+        os.close(handed)
 
-    Args:
-        app: what is forked.
-        service: the end of the connection that the service's own process has.
-        orders: the other end.
-    """
-    service.close()
+
+def main(questions: int, handed: int) -> None:
+    """What such a process does, by the numbers of its open files."""
+    with os.fdopen(handed, "rb") as file:
+        options: Settings
+        options, catalog = pickle.load(file)  # noqa: S301
+    logs.set_up(options.log_level, options.log_format)
+    heap.use_one()
+    app = create_app(options, catalog)
+    gc.freeze()
+    _work(app, socket(fileno=questions))
+
+
+# What it does ---------------------------------------------------------------------------------------------------------
+
+
+def _work(app: FastAPI, questions: socket) -> None:
+    """Answer the questions whose sockets come, until no more can come and those that have are answered."""
     for asking in (signal.SIGINT, signal.SIGTERM):  # they are for the service's own process, which ends this one
         signal.signal(asking, signal.SIG_IGN)
-    workers: dict[int, int] = {}
-    while True:
-        order, sockets, _, _ = recv_fds(orders, 4, 1)
-        workers = {number: pid for number, pid in workers.items() if not os.waitpid(pid, os.WNOHANG)[0]}
-        if not order:
-            break
-        number = int.from_bytes(order, "big")
-        if sockets:
-            with socket(fileno=sockets[0]) as questions:
-                workers[number] = fork(_work, app, orders, questions)
-        elif number in workers:
-            os.kill(workers[number], signal.SIGKILL)
-    for pid in workers.values():
-        os.kill(pid, signal.SIGKILL)
-
-
-# Worker ---------------------------------------------------------------------------------------------------------------
-
-
-def _work(app: FastAPI, orders: socket, questions: socket) -> None:
-    """Answer the questions whose sockets come, until no more can come and those that have are answered."""
-    orders.close()
     queue: HeavyQueue = app.state.heavy_queue
     queue.go_last()
     queue.stuck = _give_up
@@ -125,28 +136,40 @@ def _give_up() -> None:
 async def _answer_all(app: FastAPI, questions: socket) -> None:
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     answering: set[asyncio.Task[None]] = set()
-    small = heap.own_memory()
+    queue: HeavyQueue = app.state.heavy_queue
+    asked = 0
 
     def take() -> None:
+        nonlocal asked
         _, sockets, _, _ = recv_fds(questions, 1, 1)
         if sockets:
-            task = loop.create_task(_answer(app, socket(fileno=sockets[0]), small))
+            asked += 1
+            task = loop.create_task(_answer(app, socket(fileno=sockets[0])))
             answering.add(task)
-            task.add_done_callback(answering.discard)
+            task.add_done_callback(done)
         else:
             loop.remove_reader(questions)
             over.set()
 
-    questions.sendall(os.getpid().to_bytes(4, "big"))
+    def done(task: asyncio.Task[None]) -> None:
+        answering.discard(task)
+        if not answering:
+            loop.call_later(REST, rest, asked)
+
+    def rest(answered: int) -> None:
+        if asked == answered and heap.own_memory() > queue.large:
+            heap.forget()
+
     loop.add_reader(questions, take)
-    loop.call_later(UNTIL_WARM, app.state.heavy_queue.threads["pages"].submit, warm_up)
+    ahead = prepare(app, ahead=True)
     await over.wait()
     if answering:
         await asyncio.wait(answering)
+    ahead.cancel()
     os._exit(0)  # without waiting for threads whose work nobody waits for
 
 
-async def _answer(app: FastAPI, connection: socket, small: int) -> None:
+async def _answer(app: FastAPI, connection: socket) -> None:
     """Answer one request as the application does; its client has left when the other end closes."""
     reader, writer = await asyncio.open_connection(sock=connection)
     try:
@@ -169,7 +192,6 @@ async def _answer(app: FastAPI, connection: socket, small: int) -> None:
             raise ClientDisconnect
         if message["type"] == "http.response.body" and not message.get("more_body"):
             message["counted"] = metrics.counted()
-            message["grown"] = heap.own_memory() - small
         write(writer, message)
         await writer.drain()
 
@@ -184,3 +206,7 @@ async def _answer(app: FastAPI, connection: socket, small: int) -> None:
     finally:
         left.cancel()
         writer.close()
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

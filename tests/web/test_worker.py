@@ -35,11 +35,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def worker_of(server: Server) -> int:
-    """The process that answers now: the service's own comes first, then the keeper."""
-    until = time.monotonic() + 20
-    while len(found := processes(server.process.pid)) < 3 and time.monotonic() < until:
-        time.sleep(0.05)
-    return max(found[2:])
+    """The process that answers now: it is the service's own that comes first."""
+    assert becomes(lambda: any(map(alive, processes(server.process.pid)[1:])))
+    return max(filter(alive, processes(server.process.pid)[1:]))
 
 
 def metric(server: Server, name: str) -> float:
@@ -217,22 +215,38 @@ def test_a_bug_there_is_a_problem_document_and_a_log_line(tmp_path: Path) -> Non
     assert "the formula is broken" in line["error"]
 
 
-def test_a_worker_that_has_grown_is_replaced_when_it_rests(tmp_path: Path) -> None:
-    with Server(tmp_path / "log", before="from app.web import worker; worker.REST, worker.LARGE = 0.2, 0") as server:
-        url = server.url()
-        large = worker_of(server)
-        assert httpx.get(url + SIZE, timeout=60).status_code == 200
-        assert becomes(lambda: not alive(large))
-        assert httpx.get(url + SIZE, timeout=60).status_code == 200
+FORGETS = """
+from app.web import heap, worker_process
+worker_process.REST, worker_process.LARGE = 0.2, 0
+heap.forget = lambda: print("it forgets", flush=True)
+"""
 
 
-def test_without_a_keeper_large_questions_are_answered_all_the_same(tmp_path: Path) -> None:
-    with Server(tmp_path / "log") as server:
+def test_a_worker_that_has_grown_forgets_when_it_rests(tmp_path: Path) -> None:
+    with Server(tmp_path / "log", before=FORGETS) as server:
         url = server.url()
         pid = worker_of(server)
-        os.kill(processes(server.process.pid)[1], signal.SIGKILL)
+        assert httpx.get(url + SIZE, timeout=60).status_code == 200
+        assert becomes(lambda: "it forgets" in server.log.read_text())
+        assert worker_of(server) == pid
+
+
+def test_the_one_that_takes_its_place_has_the_same_settings_and_catalogue(tmp_path: Path) -> None:
+    folder = tmp_path / "overrides"
+    folder.mkdir()
+    (folder / "sources.toml").write_text('[ours]\ntitle = "Contract"\npublisher = "We"\n')
+    prices = folder / "prices.toml"
+    prices.write_text('[market.prices.gpu-hour-h100]\ntypical = "9.10 USD/h"\nsource = "ours"\n')
+    with Server(tmp_path / "log", RAILYARD_OVERRIDES=str(folder)) as server:
+        url, pid = server.url(), worker_of(server)
+        before = httpx.get(url + SIZE, timeout=60)
+        prices.unlink()  # read once, at the start
         os.kill(pid, signal.SIGKILL)
-        assert becomes(lambda: httpx.get(url + SIZE, timeout=60).status_code == 200)
+        assert becomes(lambda: not alive(pid))
+        after = httpx.get(url + SIZE, timeout=60)
+        assert worker_of(server) != pid
+    assert before.status_code == after.status_code == 200
+    assert after.json() == before.json()
 
 
 # The end -------------------------------------------------------------------------------------------------------------
