@@ -238,7 +238,7 @@ class Reduction:
     findings: tuple[Finding, ...]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def time_all_reduce(fabric: Communication, message: float) -> Reduction:
     """Time a message [B] by every algorithm and pick the quickest, or the forced one.
 

@@ -470,7 +470,7 @@ class _Cabled(NamedTuple):
     typical_power: Floats
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _cabled(wanted: _Wanted, cages: Cages, prices: PriceList) -> _Cabled:
     """Cables and switches of a fabric, counted and priced.
 

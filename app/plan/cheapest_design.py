@@ -141,7 +141,16 @@ class _Asked(NamedTuple):
         return self.hosts.nodes, self.hosts.nics_per_node
 
 
-_KEPT: dict[_Asked, Chosen] = {}
+class _Kept(dict[_Asked, Chosen]):
+    """What was chosen, oldest first."""
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        with _LOCK:
+            self.clear()
+
+
+_KEPT = _Kept()
 """What was chosen last: it takes 5 ms, and servers of several GPUs have the same ports."""
 _MOST_KEPT = 12_288
 """The whole catalogue asks for 8,300, two kilobytes each, whatever the job: of fewer none would be found again."""

@@ -264,7 +264,7 @@ def _of_a_step(catalog: Catalog, sampling: Sampling) -> Calibration:
     return but(calibration(catalog, sampling), peer_overhead=0.0)
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=64)
 def algorithms(fabric: Communication, collective: str, sampling: Sampling) -> Mapping[str, AlphaBeta]:
     """Latency, rate and fill of each algorithm of a collective on the cluster itself, whatever the message.
 

@@ -306,7 +306,7 @@ def _needed(cluster: Cluster) -> bool:
     return cluster.nodes > 1 and cluster.nics_per_node > 0
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def design_network(cluster: Cluster, request: NetworkRequest, prices: PriceList) -> Network:
     """Design and price the network of a cluster, and the networks beside it that are switched on.
 

@@ -127,7 +127,7 @@ def on_another(
     return resolve(cluster.request, other, catalog), other
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def with_rival(cluster: Cluster, request: NetworkRequest, prices: PriceList) -> Network:
     """The network of a cluster, chosen together with the one that it is held against.
 

@@ -35,6 +35,8 @@ def forget() -> None:
     for value in itertools.chain.from_iterable(vars(sys.modules[name]).values() for name in names):
         if isinstance(value, _lru_cache_wrapper) and value.cache_parameters()["maxsize"]:
             value.cache_clear()
+        elif hasattr(type(value), "forget"):
+            value.forget()
     gc.collect()
     give_back()
 

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from threading import Event
+from time import monotonic
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
@@ -31,6 +32,9 @@ Forward = Callable[[Request, bytes], Coroutine[Any, Any, Response]]
 
 BETWEEN_STEPS = 0.05
 """Seconds between steps of work that nobody waits for: a question may come."""
+BETWEEN_GIVING = 2.0
+"""Seconds from one time that free memory is given back to the next: it takes a millisecond or two, and plans and pages
+leave 20 MB free."""
 BEFORE_REFUSAL = 0.5
 """Seconds after which a heavy question hears that too many wait."""
 LATER, LAST = 10, 19
@@ -71,10 +75,16 @@ class HeavyQueue:
         """How many questions of each kind compute or wait."""
         self.most = settings.heavy_workers + settings.heavy_queue
         self.streams = asyncio.Semaphore(1)
+        self.given_back = 0.0
         self.large = 0
         """Bytes of this process beyond which it forgets what it worked out while others wait; 0 where it never does."""
         self.stuck: Callable[[], object] | None = None
         """What is done where a heavy question does not end though nobody waits for it."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether this process has more in memory than it may keep."""
+        return bool(self.large) and heap.own_memory() > self.large
 
     def go_last(self) -> None:
         """Let others than this thread have the processor first. On Linux a thread has a priority of its own; elsewhere
@@ -109,7 +119,7 @@ class HeavyQueue:
                 continue
             if await loop.run_in_executor(heavy, next, work, ended) is ended:
                 break
-        await loop.run_in_executor(heavy, heap.give_back)
+        await loop.run_in_executor(heavy, heap.forget if self.is_large else heap.give_back)
 
     async def stream(self, parts: Iterator[bytes]) -> AsyncIterator[bytes]:
         """A long file in parts of a few milliseconds each. Files take turns, beside the pages.
@@ -125,7 +135,7 @@ class HeavyQueue:
 
     async def _in_thread(self, kind: str, work: Callable[[], T]) -> T:
         self.inside[kind] += 1
-        job = self.threads[kind].submit(partial(self._and_give_back, work) if kind == "heavy" else work)
+        job = self.threads[kind].submit(partial(self._heavy if kind == "heavy" else self._light, work))
         try:
             return await asyncio.wrap_future(job)
         finally:
@@ -133,7 +143,16 @@ class HeavyQueue:
             if job.running() and self.stuck:
                 asyncio.get_running_loop().call_later(UNTIL_STUCK, self._look_at, job)
 
-    def _and_give_back(self, work: Callable[[], T]) -> T:
+    def _light(self, work: Callable[[], T]) -> T:
+        """Work that takes little memory; what such work left free is given back now and then."""
+        try:
+            return work()
+        finally:
+            if monotonic() > self.given_back + BETWEEN_GIVING:
+                self.given_back = monotonic()
+                heap.give_back()
+
+    def _heavy(self, work: Callable[[], T]) -> T:
         """Work that takes much memory for a moment, which others may have then."""
         before = heap.own_memory()
         try:
@@ -142,7 +161,7 @@ class HeavyQueue:
             if heap.own_memory() > before + MUCH:
                 gc.collect()
             heap.give_back()
-            if self.large and self.inside["heavy"] > 1 and heap.own_memory() > self.large:
+            if self.is_large and self.inside["heavy"] > 1:
                 heap.forget()
 
     def _look_at(self, job: Future[Any]) -> None:

@@ -32,9 +32,10 @@ log = logging.getLogger("railyard.worker")
 
 FAILED = "worker.failed"
 """The message in place of an answer's next part where something broke; the worker's log says what."""
-LARGE = 64_000_000
-"""Bytes that the worker may grow by: 45 MB are code and templates that each kind of question needs, the rest is kept of
-answers. Beyond, it forgets that where others wait, and when nobody has asked for a while."""
+LARGE = 32_000_000
+"""Bytes that the worker may grow by before it forgets what it keeps of answers: where others wait, or when nobody has
+asked for a while. Code and templates of all kinds of questions take 45 MB, so that a busy worker forgets after each:
+the whole service takes 289 MB then, and 345 MB with twice as much room."""
 REST = 30.0
 """Seconds without a question that are a while."""
 GARBAGE = (2_000, 10, 5)
@@ -157,7 +158,7 @@ async def _answer_all(app: FastAPI, questions: socket) -> None:
             loop.call_later(REST, rest, asked)
 
     def rest(answered: int) -> None:
-        if asked == answered and heap.own_memory() > queue.large:
+        if asked == answered and queue.is_large:
             heap.forget()
 
     loop.add_reader(questions, take)

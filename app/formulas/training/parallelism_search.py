@@ -930,6 +930,12 @@ class _Kept(Generic[Made]):
                     self.bytes -= self.size(self.kept.popitem(last=False)[1])
         return made
 
+    def forget(self) -> None:
+        """Keep nothing."""
+        with self.lock:
+            self.kept.clear()
+            self.bytes = 0
+
 
 def _bytes_of(made: _Enumerated) -> int:
     """What an enumeration takes, but for what it shares with those of other batches [B]."""
@@ -944,9 +950,9 @@ def _bytes_of_groups(groups: _Groups) -> int:
     return sum(table.nbytes for table in (*tables, *groups.columns.values(), *groups.kept_bytes))
 
 
-_enumerations = _Kept(_bytes_of, 8_000_000)
+_enumerations = _Kept(_bytes_of, 3_000_000)
 """Those of a batch that much divides, such as 720,720, take 3 to 6 MB each."""
-_known_groups = _Kept(_bytes_of_groups, 4_000_000)
+_known_groups = _Kept(_bytes_of_groups, 2_000_000)
 """Those of a mixture of experts take 0.1 MB each, of GPUs that much divides 4 MB."""
 
 

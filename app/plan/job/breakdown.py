@@ -118,7 +118,7 @@ def _what_ifs(inputs: StepInputs, par: arguments.Parallelism) -> _WhatIfs:
     return _kept_what_ifs(n.shape, n.job, n.hardware, par, n.software, n.calibration, n.links)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _kept_what_ifs(
     shape: Shape,
     job: arguments.Job,
