@@ -55,3 +55,16 @@ def any_(condition: bool | NDArray[np.bool_]) -> bool:
     (False, True)
     """
     return bool(np.count_nonzero(condition) if isinstance(condition, ndarray) else condition)
+
+
+def rounded(values: NDArray[np.float64], digits: int, to: np.ufunc = np.rint) -> NDArray[np.float64]:
+    """Values with so many significant digits, each the float that is nearest to these; ``to`` is how they are rounded.
+
+    >>> rounded(np.array([1234567.0, -1234567.0, 0.1234561, 5e-324, 0.0, np.inf]), 6, np.ceil).tolist()
+    [1234570.0, -1234560.0, 0.123457, 5e-324, 0.0, inf]
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        places = digits - 1 - np.floor(np.log10(np.abs(values)))
+        scale = 10.0 ** np.abs(places)
+        found = np.where(places < 0, to(values / scale) * scale, to(values * scale) / scale)
+    return np.where(np.isfinite(found) & (values != 0) & (np.abs(places) <= 22), found, values)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar, Unpack, dataclass_transform
 
 from app.catalog.estimate import EARLY, Estimate
+from app.formulas.arrays import rounded
 
 LOW, HIGH = 0.1, 0.9
 _SOURCE, _STATUS = attrgetter("source"), attrgetter("status")
@@ -284,26 +285,13 @@ def _sorted_interval(
         above = typical * np.exp(np.hypot(np.log(high / typical), residual))
     drawn = (np.asarray(residual) == 0) | (low <= 0)
     below, above = np.where(drawn, low, below), np.where(drawn, high, above)
-    return np.where(below == typical, below, -_rounded_up(-below)), np.where(
-        above == typical, above, _rounded_up(above)
+    return np.where(below == typical, below, rounded(below, DIGITS, np.floor)), np.where(
+        above == typical, above, rounded(above, DIGITS, np.ceil)
     )
 
 
 DIGITS = 6
 """Of the ends of a range: what 257 draws say of them beyond is chance."""
-
-
-@nan_is_an_answer
-def _rounded_up(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values rounded up to so many significant digits, each the float that is nearest to its digits.
-
-    >>> _rounded_up(np.array([1234567.0, -1234567.0, 0.1234561, 5e-324, 0.0, np.inf])).tolist()
-    [1234570.0, -1234560.0, 0.123457, 5e-324, 0.0, inf]
-    """
-    places = DIGITS - 1 - np.floor(np.log10(np.abs(values)))
-    scale = 10.0 ** np.abs(places)
-    rounded = np.where(places < 0, np.ceil(values / scale) * scale, np.ceil(values * scale) / scale)
-    return np.where(np.isfinite(rounded) & (values != 0) & (np.abs(places) <= 22), rounded, values)
 
 
 def _provenance(used: Sequence[Estimate]) -> tuple[tuple[str, ...], bool]:

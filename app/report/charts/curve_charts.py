@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.catalog.load import Catalog
+from app.formulas.arrays import rounded
 from app.plan.declarations import declared
 from app.report.charts import style
 from app.report.charts.style import (
@@ -31,7 +32,6 @@ from app.report.charts.style import (
     own_label,
     own_point,
     plain,
-    rounded,
     rows,
     sentence,
     shaded,

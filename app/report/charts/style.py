@@ -189,17 +189,6 @@ def _axis() -> Values:
     }
 
 
-def rounded(values: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
-    """Positive values with so many digits: as text half as long as whole ones.
-
-    >>> rounded(np.array([123456.7, 0.0123456]), 3).tolist()
-    [123000.0, 0.0123]
-    """
-    places = digits - 1 - np.floor(np.log10(values))
-    large, small = 10.0 ** np.maximum(-places, 0), 10.0 ** np.maximum(places, 0)
-    return np.asarray(np.rint(values / large * small) / small * large)
-
-
 def titled(text: str, **more: Any) -> Values:
     return {"title": {"text": text, "standoff": 8, "font": {"size": SIZE, "color": MUTED}}, **more}
 
