@@ -74,6 +74,7 @@ class Worker:
             return Forwarded(question, await question.part())
         except ConnectionError:
             question.leave()
+            self.replace(process)
             raise _failed() from None
         except BaseException:
             question.leave()
