@@ -162,11 +162,12 @@ async def _answer_all(app: FastAPI, questions: socket) -> None:
             heap.forget()
 
     loop.add_reader(questions, take)
-    ahead = prepare(app, ahead=True)
+    preparing = prepare(app, ahead=True) if app.state.settings.work_ahead else None
     await over.wait()
     if answering:
         await asyncio.wait(answering)
-    ahead.cancel()
+    if preparing:
+        preparing.cancel()
     os._exit(0)  # without waiting for threads whose work nobody waits for
 
 
