@@ -562,6 +562,9 @@ class Several:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self.read, handler(source))
 
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), "pattern": "^[^%]*[0-9][^%]*$"}
+
 
 Bytes = TypeAliasType("Bytes", Annotated[float, Quantity("B")])
 Bandwidth = TypeAliasType("Bandwidth", Annotated[float, Quantity("B/s")])

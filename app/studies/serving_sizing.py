@@ -37,7 +37,7 @@ from app.plan.serving.two_pools import Apart, PromptPool, answers_of, apart, in_
 from app.plan.serving_result import Mode, Pool, ServingLayout
 from app.plan.total_cost import ownership
 from app.studies.front import front
-from app.units import Number, parse
+from app.units import SEVERAL, Number, parse
 
 MILLION = parse("1M", "1")
 HOUR = parse("1 h", "s")
@@ -69,7 +69,7 @@ class ServeSizeQuestion(ServingQuestion):
         description="Keys of network generations in the catalogue.",
         json_schema_extra={"group": "network"},
     )
-    users: Annotated[Number, Field(gt=0, le=1e9)] | None = Field(
+    users: Annotated[Number, Field(gt=0, le=1e9), SEVERAL] | None = Field(
         300.0,
         title="Users",
         description="Each waits for an answer, thinks, and asks again. Requests, where given, stand in their place.",

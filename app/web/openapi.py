@@ -478,7 +478,7 @@ def _core(core: Schema, named: Mapping[str, Schema]) -> Schema:
         return {limits.get(key, key): value for key, value in core.items()}
     bounds = {limits[key]: value for key, value in core.items() if key in limits}
     unit = named[core["$ref"].rpartition("/")[2]]["x-unit"]
-    text = {"maxLength": units.LONGEST, "pattern": "[0-9]"}
+    text = {"maxLength": units.LONGEST, "pattern": core.get("pattern", "[0-9]")}
     return {"type": ["number", "string"], **bounds, **text, "x-unit": unit}
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -103,14 +103,15 @@ def quantity(schema: dict[str, Any]) -> dict[str, Any]:
     """A number in the base unit, or text whose every match lies within the bounds."""
     low = schema.get("exclusiveMinimum", schema.get("minimum", -1e299))
     high = schema.get("exclusiveMaximum", schema.get("maximum", 1e299))
-    pattern = texts(schema["x-unit"], low, high, zero=schema.get("minimum", 1) <= 0)
+    symbols = [one for one in SYMBOLS[schema["x-unit"]] if re.search(schema["pattern"], f"1{one}")]
+    pattern = texts(schema["x-unit"], symbols, low, high, zero=schema.get("minimum", 1) <= 0)
     return {"pattern": pattern} if pattern != "^()$" else {"type": "number"}  # no text lies within such bounds
 
 
-def texts(unit: str, low: float, high: float, *, zero: bool) -> str:
-    """Numbers with a unit or in the base unit, each with as many digits as stay below the bound."""
+def texts(unit: str, known: Iterable[str], low: float, high: float, *, zero: bool) -> str:
+    """Numbers with a known unit or in the base unit, each with as many digits as stay below the bound."""
     by_digits: dict[int, list[str]] = {}
-    symbols = {symbol: re.escape(symbol).replace(r"\ ", " ") for symbol in ("", *SYMBOLS[unit])}
+    symbols = {symbol: re.escape(symbol).replace(r"\ ", " ") for symbol in ("", *known)}
     for symbol, escaped in symbols.items():
         worth = units.parse(f"1 {symbol}", unit)
         digits = max((count for count in range(1, 10) if 10**count * worth <= high), default=0)
