@@ -15,6 +15,8 @@ from app.catalog.estimate import EARLY, Estimate
 from app.formulas.arrays import rounded
 
 LOW, HIGH = 0.1, 0.9
+DIGITS = 6
+"""Of the ends of a range: what 257 draws say of them beyond is chance."""
 _SOURCE, _STATUS = attrgetter("source"), attrgetter("status")
 
 nan_is_an_answer = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
@@ -285,13 +287,8 @@ def _sorted_interval(
         above = typical * np.exp(np.hypot(np.log(high / typical), residual))
     drawn = (np.asarray(residual) == 0) | (low <= 0)
     below, above = np.where(drawn, low, below), np.where(drawn, high, above)
-    return np.where(below == typical, below, rounded(below, DIGITS, np.floor)), np.where(
-        above == typical, above, rounded(above, DIGITS, np.ceil)
-    )
-
-
-DIGITS = 6
-"""Of the ends of a range: what 257 draws say of them beyond is chance."""
+    low_end = np.where(below == typical, below, rounded(below, DIGITS, np.floor))
+    return low_end, np.where(above == typical, above, rounded(above, DIGITS, np.ceil))
 
 
 def _provenance(used: Sequence[Estimate]) -> tuple[tuple[str, ...], bool]:
