@@ -6,7 +6,7 @@ Apache Arrow, "Serialization and interprocess communication (IPC)", IPC streamin
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import nanoarrow
 import numpy as np
@@ -14,6 +14,7 @@ import orjson
 from nanoarrow.c_array import CArray
 from nanoarrow.c_array_stream import CArrayStream
 from nanoarrow.ipc import StreamWriter
+from numpy.typing import NDArray
 
 from app.plan.declarations import figures, types
 from app.plan.result import Plan
@@ -56,16 +57,40 @@ class ArrowStream:
         return written
 
 
-def of_part(sweep: Sweep, first: int, end: int) -> bytes:
-    """Some rows of a sweep, counted from 0, as a stream of their own."""
-    stream = ArrowStream(sweep.grid)
-    return b"".join([*map(stream.columns, sweep.batches(first, end)), stream.end()])
+class Part(NamedTuple):
+    """Some rows of a sweep, as other processes send them: their number and the buffers of each column, as Arrow has
+    them. Nothing of it is copied on the way.
+    """
+
+    rows: int
+    columns: list[list[NDArray[np.uint8] | None]]
 
 
-def joined(grid: Grid, parts: Iterable[bytes]) -> CArrayStream:
-    """Streams of a sweep's rows as one, in memory."""
-    batches = chain.from_iterable(nanoarrow.ArrayStream.from_readable(part).iter_chunks() for part in parts)
-    return CArrayStream.from_c_arrays([*map(nanoarrow.c_array, batches)], nanoarrow.c_schema(ArrowStream(grid).schema))
+def of_part(sweep: Sweep, first: int, end: int) -> Part:
+    """Some rows of a sweep, counted from 0."""
+    several = zip(*sweep.batches(first, end), strict=True)
+    kinds = column_types(sweep.grid).values()
+    written = (column(kind, list(chain.from_iterable(pieces))) for kind, pieces in zip(kinds, several, strict=True))
+    return Part(end - first, [[_sent(buffer) for buffer in nanoarrow.Array(one).buffers] for one in written])
+
+
+def _sent(buffer: Any) -> NDArray[np.uint8] | None:
+    """A buffer as bytes; none where it is empty, as where nothing is null."""
+    view = memoryview(buffer)
+    return np.frombuffer(view, np.uint8) if view.nbytes else None
+
+
+def joined(grid: Grid, parts: Iterable[Part]) -> CArrayStream:
+    """A sweep's rows as one stream, in memory."""
+    schema, kinds = ArrowStream(grid).schema, [nanoarrow.Schema(TYPES[kind]) for kind in column_types(grid).values()]
+
+    def batch(part: Part) -> CArray:
+        """A part as a batch of rows."""
+        columns = zip(kinds, part.columns, strict=True)
+        children = [nanoarrow.c_array_from_buffers(kind, part.rows, buffers) for kind, buffers in columns]
+        return nanoarrow.c_array_from_buffers(schema, part.rows, [None], children=children)
+
+    return CArrayStream.from_c_arrays([*map(batch, parts)], nanoarrow.c_schema(schema))
 
 
 def column_types(grid: Grid) -> dict[str, type]:

@@ -12,7 +12,7 @@ from app.catalog.load import Catalog
 from tests.bench.sweep import CENT, GIVEN
 
 NODES, TARIFFS = 1000, 1000
-TURNS = 3
+TURNS = 7
 
 
 def cluster(processes: int) -> LocalCluster:
