@@ -97,7 +97,7 @@ function button(text, action) {
   return made;
 }
 
-const later = window.requestIdleCallback ?? setTimeout;
+const later = (action) => (window.requestIdleCallback ?? setTimeout)(action, { timeout: 200 });
 
 // What a phone leaves for later, see the style sheet, is laid out a section at a time.
 function settle(sections) {

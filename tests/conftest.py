@@ -23,7 +23,8 @@ from app.web.application import create_app
 from tests.plotly_figures import looked_at
 
 ROOT = Path(__file__).parent.parent
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSERS = "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",

@@ -260,6 +260,7 @@ def test_the_largest_words_of_a_growing_cloud_are_there_from_the_first(page: Pag
     )
     page.goto(f"{server}/explore?model=llama-3-8b&gpus=8")
     expect(page.locator("[data-unfinished]")).to_have_count(0, timeout=60_000)
+    page.wait_for_function("largest.length")
     first, *later = page.evaluate("largest")
     assert first
     assert not later
