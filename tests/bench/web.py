@@ -58,7 +58,7 @@ def plan_of_any_cluster(prefix: str) -> Callable[[], Iterator[str]]:
     def paths() -> Iterator[str]:
         while True:
             number = next(_number)
-            replicas = 4 + number * 37 % 396
+            replicas = 4 + number * 37 % 1996
             job = f"global_batch={replicas * (8 + number % 97)}&training_tokens={10**12 + 10**6 * number}"
             yield f"{prefix}/plan?gpus={32 * replicas}&{GIVEN}&{job}"
 
