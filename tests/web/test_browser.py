@@ -524,6 +524,12 @@ def test_a_chart_fills_the_screen_and_goes_back(planner: Page) -> None:
     )
 
 
+def test_a_browser_that_is_never_idle_offers_to_explore_too(page: Page, server: str) -> None:
+    page.add_init_script("requestIdleCallback = (action, { timeout } = {}) => timeout && setTimeout(action, timeout)")
+    page.goto(server + "/")
+    expect(page.locator("#chart-step-parts").get_by_role("button", name="Full screen")).to_be_visible()
+
+
 @pytest.mark.parametrize("address", ["/", "/fabric", "/all-reduce", "/cost", "/serve", "/curves", "/plan/timeline"])
 def test_under_each_chart_stand_its_table_its_sources_and_its_files(plain: Page, server: str, address: str) -> None:
     plain.goto(server + address)
