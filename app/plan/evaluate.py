@@ -21,6 +21,7 @@ from app.plan.job import job as training_job
 from app.plan.job import no_job, shape
 from app.plan.job.inputs import JobRequest
 from app.plan.job.storage import capacity_findings
+from app.plan.long_parts import LONG_PARTS
 from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
 from app.plan.prices import PriceList
@@ -53,10 +54,6 @@ from app.plan.serving_result import Serving
 from app.plan.total_cost import Ownership, cluster_of, ownership, total_cost
 from app.plan.total_cost import explain as explain_cost
 
-LONG_PARTS = frozenset({"alternatives", "bill_of_materials", "cloud", "details", "explanations"})
-"""What a plan says besides its results: other ways to run the job, what is bought line by line, many more ways as dots,
-what its network asks of PCIe links, how numbers were computed."""
-
 
 def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LONG_PARTS) -> Plan:
     """Answer one scenario: size the fabric, run the model on it, time the reduction, price it all.
@@ -66,7 +63,7 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
     Args:
         scenario: the question.
         catalog: the catalogue.
-        include: which of `LONG_PARTS` are made; the others are empty.
+        include: which `LONG_PARTS` are made; the others are empty.
     """
     return evaluate_with_draws(scenario, catalog, include)[0]
 

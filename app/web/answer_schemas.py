@@ -21,7 +21,8 @@ from pydantic.fields import FieldInfo
 from app.catalog.estimate import EstimateIn
 from app.catalog.names import words
 from app.plan.band import Band, Declaration, Quantity, declaration
-from app.plan.result import AllReduce, Cluster, Fabric, OtherNetwork, Plan, Term, Training
+from app.plan.long_parts import long_fields
+from app.plan.result import Term, Training
 from app.studies.sizing import Candidate
 
 Schema = dict[str, Any]
@@ -46,15 +47,8 @@ NOT_FINITE = frozenset(
 )
 """Numbers that may be infinite, or not a number where there is nothing to run: JSON writes both as null."""
 
-LONG: Mapping[Any, Collection[str]] = {
-    Plan: ("explanations", "storage"),
-    Cluster: ("bill_of_materials",),
-    Fabric: ("bill_of_materials", "slot"),
-    OtherNetwork: ("bill_of_materials",),
-    AllReduce: ("alternatives",),
-    Training: ("alternatives", "cloud", "groups"),
-}
-"""Parts that are null in a plan unless they are asked for: see `app.web.selection`."""
+LONG = frozenset(long_fields())
+"""Parts that are null in a plan unless they are asked for."""
 LEFT_OUT: Mapping[Any, Collection[str]] = {Band: ("sources", "projected")}
 """Parts that come where they are asked for, or say something."""
 
@@ -113,7 +107,7 @@ class AnswerSchemas:
 
     def _property(self, kind: Any, field: str, hint: Any, declared: Declaration) -> Schema:
         schema = self.of(hint)
-        if (kind, field) in NOT_FINITE or field in LONG.get(kind, ()):
+        if (kind, field) in NOT_FINITE or ((kind, field) in LONG and NoneType not in get_args(hint)):
             schema = _any_of([schema, {"type": "null"}])
         about = {"title": declared.label, "description": declared.meaning}
         return {**schema, **about} | ({"x-unit": declared.unit} if declared.unit else {})

@@ -27,8 +27,9 @@ from app.catalog.load import Catalog
 from app.catalog.names import listed
 from app.plan.band import Declaration, nan_is_an_answer, record, result
 from app.plan.cluster import look_up
-from app.plan.evaluate import LONG_PARTS, evaluate, evaluate_all_reduce, evaluate_network
+from app.plan.evaluate import evaluate, evaluate_all_reduce, evaluate_network
 from app.plan.findings import by_severity, of_question
+from app.plan.long_parts import LONG_PARTS
 from app.plan.network import network_of
 from app.plan.prices import PriceList
 from app.plan.result import AllReduce, Cluster, Fabric, Finding, Plan

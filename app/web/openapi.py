@@ -20,6 +20,7 @@ from starlette.types import Scope
 from app import __version__, units
 from app.catalog.load import KINDS
 from app.plan.declarations import figures
+from app.plan.long_parts import LONG_PARTS
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
@@ -33,7 +34,7 @@ from app.web.answer_schemas import AnswerSchemas, Schema
 from app.web.catalog_lists import CatalogQuestion
 from app.web.problems import MEDIA_TYPE, Problem
 from app.web.responses import JSON
-from app.web.selection import ALWAYS, INCLUDED, LONG, MOST_NAMES, SOURCES
+from app.web.selection import ALWAYS, INCLUDED, MOST_NAMES, SOURCES
 
 TAG = "Railyard"
 SUMMARY = "Sizing calculator for GPU clusters"
@@ -160,7 +161,7 @@ SELECTION: Mapping[str, Schema] = {
         "name": "include",
         "in": "query",
         "description": "Long parts of a plan, which are null elsewise, between commas: "
-        + "; ".join(f"`{name}` ({', '.join(f'`{path}`' for path in paths)})" for name, paths in LONG.items())
+        + "; ".join(f"`{name}` ({', '.join(f'`{path}`' for path in paths)})" for name, paths in LONG_PARTS.items())
         + f". `{SOURCES}` are keys of what each band of any answer rests on.",
         "schema": {
             "type": "array",

@@ -9,24 +9,15 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from app.catalog.names import did_you_mean, nearest
 from app.plan.band import Quantity
+from app.plan.long_parts import LONG_PARTS
 from app.plan.result import Plan
 from app.web import problems
 from app.web.problems import FieldProblem
 from app.web.responses import to_json
 
-LONG: Mapping[str, tuple[str, ...]] = {
-    "alternatives": ("training.alternatives", "all_reduce.alternatives"),
-    "bill_of_materials": (
-        "cluster.bill_of_materials", "fabric.bill_of_materials", "fabric.networks.bill_of_materials",
-    ),
-    "cloud": ("training.cloud",),
-    "details": ("fabric.shape", "fabric.slot", "storage", "training.groups"),
-    "explanations": ("explanations",),
-}  # fmt: skip
-"""Parts of a plan that are null unless `include` names them, by the names it knows them by."""
 SOURCES = "sources"
 """What every band rests on, written where `include` names it."""
-INCLUDED = (*LONG, SOURCES)
+INCLUDED = (*LONG_PARTS, SOURCES)
 """What `include` knows."""
 PARTS = frozenset({"fields", "include", "exclude"})
 """The fields of a query string that select parts of the answer; they may repeat."""
@@ -53,11 +44,13 @@ class Selection:
 
     @property
     def long(self) -> frozenset[str]:
-        """The long parts of a plan, keys of `LONG`, that are written and so are worth making."""
+        """The long parts of a plan, keys of `LONG_PARTS`, that are written and so are worth making."""
         named = (
-            part for part, paths in LONG.items() if any(_meet(path, name) for path in paths for name in self.names)
+            part
+            for part, paths in LONG_PARTS.items()
+            if any(_meet(path, name) for path in paths for name in self.names)
         )
-        return self.include.intersection(LONG).union(named)
+        return self.include.intersection(LONG_PARTS).union(named)
 
     @property
     def sourced(self) -> bool:
@@ -73,7 +66,9 @@ class Selection:
     def _short(self, answer: Any) -> Any:
         """A plan, or several, with null for their long parts; any other answer as it is."""
         before = "plans." if hasattr(answer, "plans") else ""
-        left_out = tuple(before + path for part, paths in LONG.items() if part not in self.include for path in paths)
+        left_out = tuple(
+            before + path for part, paths in LONG_PARTS.items() if part not in self.include for path in paths
+        )
         is_short = left_out and (before or isinstance(answer, Plan))
         return _blanked(answer, _tree(left_out)) if is_short else answer
 
