@@ -91,9 +91,9 @@ _WORDS: dict[str, dict[str, float]] = {
     "USD/year": {"/s": YEAR, "/h": YEAR / HOUR, "/day": YEAR / DAY, "/month": 12.0, "/year": 1.0},
     "USD/(Gb/s)": {"/(Gb/s)": 1.0},
     "USD/(GB/s)": {"/(GB/s)": 1.0},
-    "1": {"%": 0.01, "tokens": 1.0, "token": 1.0, "GPUs": 1.0, "sequences": 1.0, "GPU": 1.0, "x": 1.0},
+    "1": {"tokens": 1.0, "token": 1.0, "GPUs": 1.0, "sequences": 1.0, "GPU": 1.0, "x": 1.0},
 }  # fmt: skip
-_EXAMPLES = {
+EXAMPLES = {
     "B": "“256 MiB” or “1 GB”",
     "B/s": "“400 Gb/s” or “50 GB/s”",
     "s": "“5 us”, “3 h” or “60 days”",
@@ -114,6 +114,7 @@ _EXAMPLES = {
     "USD/(GB/s)": "“4 USD/(GB/s)”",
     "1": "“1024”, “15T” or “90 %”",
 }
+"""How people write quantities, by their unit."""
 PRINTED = frozenset({"USD/h", "USD/year", "USD/(Gb/s)", "USD/(GB/s)"})
 """Units of results that are no base units: a rate of money is printed as people quote it."""
 UNITS = frozenset(_PREFIXED) - PRINTED
@@ -143,32 +144,34 @@ def parse(text: str | float, unit: str) -> float:
     if unit not in _PREFIXED:
         raise KeyError(f"no unit {unit!r}")
     if isinstance(text, bool):
-        raise ValueError(f"Type a number with a unit, like {_EXAMPLES[unit]}.")
+        raise ValueError(f"Type a number with a unit, like {EXAMPLES[unit]}.")
     if isinstance(text, int | float):
         if not abs(text) < 1e300:
-            raise ValueError(f"Type a finite number, like {_EXAMPLES[unit]}.")
+            raise ValueError(f"Type a finite number, like {EXAMPLES[unit]}.")
         return float(text)
     shown = text if len(text) <= LONGEST else text[:LONGEST] + "…"
     if unit.startswith("USD") and _FOREIGN.search(shown):
-        raise ValueError(f"“{shown}”: prices are in US dollars, such as {_EXAMPLES[unit]}.")
+        raise ValueError(f"“{shown}”: prices are in US dollars, such as {EXAMPLES[unit]}.")
     plain = text.replace(MINUS, "-")
     match = _NUMBER.fullmatch(plain.replace("$", "").replace("USD ", "", 1) if unit.startswith("USD") else plain)
     if not match or len(text) > LONGEST:
-        raise ValueError(f"“{shown}” is not a quantity. Type a number with a unit, like {_EXAMPLES[unit]}.")
+        raise ValueError(f"“{shown}” is not a quantity. Type a number with a unit, like {EXAMPLES[unit]}.")
     digits, symbol = re.sub(r"[,_ \u2009\u202f]", "", match[1]), " ".join(match[2].split())
     value = _scaled(digits, symbol, unit)
     if value is None and _COMMA.search(shown):
         raise ValueError(f"“{shown}”: a comma parts thousands, as in 1,024. Type decimals with a point, such as 1.5.")
     if value is None:
-        raise ValueError(f"“{shown}”: the unit “{symbol[:20]}” does not fit. Type it like {_EXAMPLES[unit]}.")
+        raise ValueError(f"“{shown}”: the unit “{symbol[:20]}” does not fit. Type it like {EXAMPLES[unit]}.")
     if not math.isfinite(value):
-        raise ValueError(f"“{shown}” is too large. Type it like {_EXAMPLES[unit]}.")
+        raise ValueError(f"“{shown}” is too large. Type it like {EXAMPLES[unit]}.")
     return value
 
 
 def _scaled(digits: str, symbol: str, unit: str) -> float | None:
     if not symbol:
         return float(digits)
+    if symbol == "%":
+        return float(_shift(digits, -2)) if unit == "1" else None
     words = _WORDS.get(unit, {})
     if symbol in words:
         return float(digits) * words[symbol]
@@ -516,17 +519,19 @@ class Written:
 class Quantity:
     """Marks a float field as a quantity: pydantic reads text with a unit, the JSON schema names the unit."""
 
-    def __init__(self, unit: str) -> None:
+    def __init__(self, unit: str, example: str = "") -> None:
         self.unit = unit
+        self.example = example or EXAMPLES[unit]
 
     def read(self, value: object) -> float:
         if not isinstance(value, str | int | float):
-            message = f"Type a number with a unit, like {_EXAMPLES[self.unit]}."
+            message = f"Type a number with a unit, like {self.example}."
             raise PydanticCustomError("quantity", "{advice}", {"advice": message})
         try:
             return parse(value, self.unit)
         except ValueError as error:
-            raise PydanticCustomError("quantity", "{advice}", {"advice": str(error)}) from None
+            message = str(error).replace(EXAMPLES[self.unit], self.example)
+            raise PydanticCustomError("quantity", "{advice}", {"advice": message}) from None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self.read, handler(source))
@@ -534,7 +539,7 @@ class Quantity:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {
             "anyOf": [{"type": "number"}, {"type": "string", "maxLength": LONGEST}],
-            "description": f"A number in {self.unit}, or text with a unit: {_EXAMPLES[self.unit]}.",
+            "description": f"A number in {self.unit}, or text with a unit: {self.example}.",
             "x-unit": self.unit,
         }
 
@@ -552,7 +557,7 @@ class Several:
         try:
             parse(value, "1")
         except ValueError as error:
-            advice = str(error).replace(_EXAMPLES["1"], self.examples).replace("number with a unit", "number")
+            advice = str(error).replace(EXAMPLES["1"], self.examples).replace("number with a unit", "number")
             raise PydanticCustomError("quantity", "{advice}", {"advice": advice}) from None
         if "%" in value:
             advice = f"“{value}” is a share. Type how many, like {self.examples}."
@@ -575,6 +580,7 @@ DollarsPerJoule = TypeAliasType("DollarsPerJoule", Annotated[float, Quantity("US
 DollarsPerSecond = TypeAliasType("DollarsPerSecond", Annotated[float, Quantity("USD/s")])
 PerSecond = TypeAliasType("PerSecond", Annotated[float, Quantity("1/s")])
 Number = TypeAliasType("Number", Annotated[float, Quantity("1")])
+Year = TypeAliasType("Year", Annotated[float, Quantity("1", "“2024.54”")])
 WHOLE = Written(whole, "int_parsing", "Type a whole number, for example 1024 or 16k.")
 SEVERAL = Several("“300” or “1,024”")
 RATIO = Written(ratio, "float_parsing", "Type a ratio of 1:1 or more, such as 2:1.")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from app.catalog.entries import Content, Nic, Optic, Platform, Switch
 from app.catalog.estimate import EARLY, Estimate, Status
-from app.catalog.load import ELECTRICITY, MARKET, STORAGE, Catalog, gpu_hours
+from app.catalog.load import ELECTRICITY, GPU_HOUR, MARKET, STORAGE, Catalog, gpu_hours
 from app.formulas import costs
 from app.plan.scenario import PriceRequest
 
@@ -202,6 +202,10 @@ class PriceList:
         if given:
             return given
         return self.book(*gpu_hours(gpu))
+
+    def contract(self, kind: str, gpu: str) -> Estimate | None:
+        """What a kind of contract, such as a lease, costs for one GPU [USD/s]."""
+        return self.book(*(name.replace(GPU_HOUR, kind, 1) for name in gpu_hours(gpu)))
 
     def storage(self) -> Estimate | None:
         """One usable petabyte of storage with its software and support [USD]."""

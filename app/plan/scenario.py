@@ -25,7 +25,18 @@ from app.catalog.entries import Ref, marked
 from app.catalog.load import Catalog
 from app.catalog.names import LONGEST_NAME, did_you_mean, entries_called, nearest
 from app.plan.site_calibration import read_calibration
-from app.units import Bandwidth, Bytes, Dollars, DollarsPerJoule, DollarsPerSecond, Number, PerSecond, Seconds, Watts
+from app.units import (
+    Bandwidth,
+    Bytes,
+    Dollars,
+    DollarsPerJoule,
+    DollarsPerSecond,
+    Number,
+    PerSecond,
+    Seconds,
+    Watts,
+    Year,
+)
 
 Topology = Literal["rail-optimized", "fat-tree", "rail-only", "mesh", "torus-2d", "torus-3d", "dragonfly"]
 Precision = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
@@ -507,7 +518,7 @@ class SoftwareRequest(Request):
     """What the step runs on, and what it hides."""
 
     stack: StackKey | None = _field("software", "Software stack", "Blank: well tuned and current.")
-    software_date: Annotated[Number, Field(ge=2017, le=2040)] | None = _field(
+    software_date: Annotated[Year, Field(ge=2017, le=2040)] | None = _field(
         "software", "Software release", "A year, such as 2024.54 for July 2024. Blank: the stack's own."
     )
     attention: Literal["causal", "full"] = _field("software", "Attention", "What the kernel computes.", "causal")

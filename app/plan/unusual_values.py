@@ -7,7 +7,7 @@ from typing import Any
 
 from app import units
 from app.catalog.estimate import Estimate
-from app.catalog.load import MARKET, Catalog
+from app.catalog.load import LEASE, MARKET, Catalog
 from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
 from app.plan.result import Finding
@@ -24,7 +24,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "B": ("GB", "TB", "PB"),
     "B/s": ("MB/s", "GB/s", "TB/s", "Gb/s"),
     "USD": ("k", "M", "B"),
-    "USD/J": ("USD/kWh", "USD/MWh"),
+    "USD/J": ("USD/kWh", "USD/MWh", "USD/kW-month"),
     "USD/s": ("USD/h", "USD/day", "USD/month", "USD/year"),
     "1": ("%", "k", "M", "B", "T"),
 }
@@ -116,6 +116,16 @@ def _rent(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | Non
     return _span([book.gpu_hour(cluster.gpu.key)], catalog) or _span(map(book.gpu_hour, catalog.gpus), catalog)
 
 
+def _lease(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
+    """Of all GPUs that anybody leases."""
+    book = PriceList.of(scenario, catalog).published()
+    return _span((book.contract(LEASE, gpu) for gpu in catalog.gpus), catalog)
+
+
+def _rate(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
+    return _span((network.port_rate for network in catalog.scale_out.values()), catalog)
+
+
 def _storage(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
     return _span([PriceList.of(scenario, catalog).published().storage()], catalog)
 
@@ -128,11 +138,16 @@ def _site(name: str, cluster: Cluster, scenario: Scenario, catalog: Catalog) -> 
     return _span([catalog.operations["site"][name]], catalog)
 
 
+def _hosting(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
+    return _span([catalog.operations["ownership"]["colocation"]], catalog)
+
+
 def _failures(name: str, cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
     return _span([catalog.training["failures"][name]], catalog)
 
 
 CATALOGUED: Mapping[str, Callable[[Cluster, Scenario, Catalog], Usual | None]] = {
+    "network_rate": _rate,
     "failure_rate": partial(_failures, "rate"),
     "restart_time": partial(_failures, "restart"),
     "price_node": _node,
@@ -143,6 +158,8 @@ CATALOGUED: Mapping[str, Callable[[Cluster, Scenario, Catalog], Usual | None]] =
     "price_copper_cable": partial(_optic, ("dac", "acc", "aoc")),
     "price_storage": _storage,
     "price_gpu_hour": _rent,
+    "lease": _lease,
+    "colocation": _hosting,
     "electricity": _electricity,
     "spares": partial(_site, "spares"),
     "support": partial(_site, "support"),

@@ -1,12 +1,13 @@
 """The rows of a sweep for a script: dictionaries one after another, or the columns of a data frame."""
 
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from typing import Any
 
 from app.catalog.load import Catalog
 from app.studies import parallel_sweep
-from app.studies.sweep import Grid
+from app.studies.sweep import Grid, unusual
 
 
 class SweepRows(Iterator[dict[str, Any]]):
@@ -34,7 +35,7 @@ class SweepRows(Iterator[dict[str, Any]]):
 
 
 def sweep(grid: Grid, catalog: Catalog, executor: Executor | None = None) -> SweepRows:
-    """One flat row a scenario; see `app.studies.sweep.sweep`.
+    """One flat row a scenario; see `app.studies.sweep.sweep`. Warns of values far from what is met in practice.
 
     Args:
         grid: the base scenario, the values that fields take in turn, and the results of each row.
@@ -47,4 +48,6 @@ def sweep(grid: Grid, catalog: Catalog, executor: Executor | None = None) -> Swe
     >>> [row["gpus"] for row in rows]
     [64, 128]
     """
+    for finding in unusual(grid, catalog):
+        warnings.warn(f"{finding.message} {finding.suggestion}", stacklevel=2)
     return SweepRows(grid, catalog, executor)

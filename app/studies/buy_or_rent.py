@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from app import units
 from app.catalog.estimate import Estimate
-from app.catalog.load import LEASE, RESERVED, Catalog, gpu_hours
+from app.catalog.load import LEASE, RESERVED, Catalog
 from app.formulas import costs
 from app.formulas.arrays import Array
 from app.plan.band import Draws, Q, interval, record, result
@@ -240,8 +240,7 @@ CONTRACTS = ("3-years", "1-year")
 
 def _price(owned: Ownership, kind: str) -> Estimate | None:
     """What a contract of a kind costs for the cluster's GPU [USD/s]."""
-    names = gpu_hours(owned.cluster.gpu.key)
-    return owned.prices.book(*(name.replace("gpu-hour", kind, 1) for name in names))
+    return owned.prices.contract(kind, owned.cluster.gpu.key)
 
 
 def against_use(comparison: BuyOrRent[Draws]) -> Curve:

@@ -1,6 +1,7 @@
 """A grid of scenarios, answered some at a time in constant memory."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from time import thread_time
 from typing import Annotated, Any
@@ -13,10 +14,12 @@ from pydantic_core import PydanticCustomError
 from app.catalog.load import Catalog
 from app.catalog.names import did_you_mean, nearest
 from app.plan.band import Band
+from app.plan.cluster import look_up
 from app.plan.declarations import figures, value_of
 from app.plan.evaluate import evaluate
-from app.plan.result import Plan
+from app.plan.result import Finding, Plan
 from app.plan.scenario import Scenario
+from app.plan.unusual_values import unusual_values
 from app.studies.plan_columns import COLUMNS, PlanColumns, worst
 
 SWEPT = tuple(name for name, declared in figures(Plan).items() if "sweep" in declared.show)
@@ -174,6 +177,18 @@ def places(sizes: Sequence[int], first: int, count: int) -> NDArray[np.int64]:
         first, digit = divmod(first, sizes[axis])
         carried, found[:, axis] = np.divmod(carried + digit, sizes[axis])
     return found
+
+
+def unusual(grid: Grid, catalog: Catalog) -> list[Finding]:
+    """Values at the ends of a grid that are far from what is met in practice: no row has a place for that."""
+    found: dict[tuple[str, ...], Finding] = {}
+    for end in (0, -1):
+        fields = grid.base | {name: values[end] for name, values in grid.grid.items()}
+        with suppress(ValidationError):  # its row says so
+            scenario = Scenario.model_validate(fields, context={"catalog": catalog})
+            for finding in unusual_values(look_up(scenario, catalog), scenario, catalog):
+                found.setdefault(finding.fields, finding)
+    return [*found.values()]
 
 
 def row(grid: Grid, fields: Mapping[str, Any], results: Mapping[str, Any], error: str) -> dict[str, Any]:

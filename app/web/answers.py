@@ -1,6 +1,6 @@
 """Answers that are one part of a plan, or several plans: each with the envelope that every answer carries."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -551,7 +551,8 @@ def size_answer(
     if not answer.complete:
         text = f"Cut off after {seconds:.3g} s: {answer.considered} clusters were tried, larger ones were not."
         findings.append(Finding("warning", "cut-off", text, ("gpu", "scale_out"), "Name fewer candidates."))
-    findings += _unusual(question, catalog)
+    scale_out = question.scale_out[0] if question.scale_out else Scenario().scale_out
+    findings += _unusual(question, (question.scenario(gpu, scale_out, question.gpus) for gpu in question.gpu), catalog)
     findings += (*_calibrated_for_all(question), *_priced_for_all(question), *_few_tried(question, catalog))
     findings += _doubted(question, answer, catalog)
     return SizeAnswer(
@@ -576,7 +577,7 @@ def cost_answer(question: CostQuestion, catalog: Catalog) -> CostAnswer:
         model_version=__version__,
         catalog_version=catalog.version,
         scenario=question.filled({**cluster.fields(), **network.fields()}),
-        findings=by_severity((*of_question(cluster, scenario, catalog), *network.findings)),
+        findings=by_severity((*of_question(cluster, question, catalog), *network.findings)),
         permalink="/cost?" + question.query(catalog_version=catalog.version),
         **vars(study),
     )
@@ -615,7 +616,9 @@ def _several(question: Scenario) -> str:
 def serve_size_answer(question: ServeSizeQuestion, catalog: Catalog) -> ServeSizeAnswer:
     """Which cluster carries a load."""
     sized = size_serving(question, catalog)
-    findings = list(idle_findings(question, sized, catalog))
+    scale_out = question.scale_out[0] if question.scale_out else Scenario().scale_out
+    largest = (question.candidate(gpu, scale_out, None, question.gpus) for gpu in question.gpu)
+    findings = [*idle_findings(question, sized, catalog), *_unusual(question, largest, catalog)]
     if sized.message:
         fields = ("tpot_limit", "ttft_limit", "gpus", "gpu")
         findings.append(Finding("error", "no-cluster", sized.message, fields, "Allow more time, or more GPUs."))
@@ -629,10 +632,9 @@ def serve_size_answer(question: ServeSizeQuestion, catalog: Catalog) -> ServeSiz
     )
 
 
-def _unusual(question: Question, catalog: Catalog) -> list[Finding]:
+def _unusual(question: Scenario, candidates: Iterable[Scenario], catalog: Catalog) -> list[Finding]:
     """Values that are far from usual for every candidate."""
-    scale_out = question.scale_out[0] if question.scale_out else Scenario().scale_out
-    clusters = [look_up(question.scenario(gpu, scale_out, question.gpus), catalog) for gpu in question.gpu]
+    clusters = [look_up(candidate, catalog) for candidate in candidates]
     by_cluster = [{finding.fields: finding for finding in unusual_values(each, question, catalog)} for each in clusters]
     return [finding for fields, finding in by_cluster[0].items() if all(fields in others for others in by_cluster)]
 

@@ -5,6 +5,7 @@ anything.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice, product
@@ -24,7 +25,7 @@ from app.studies.network_costs import CostQuestion
 from app.studies.own_sweep import CalibrateQuestion
 from app.studies.serving_sizing import ServeSizeQuestion
 from app.studies.sizing import Question
-from app.studies.sweep import Grid, row, sweep
+from app.studies.sweep import Grid, row, sweep, unusual
 from app.web import answers, catalog_lists, cursors, problems, requests, row_formats
 from app.web.answer_schemas import Schema
 from app.web.heavy_queue import (
@@ -290,6 +291,9 @@ async def sweep_grid(request: Request) -> Response:
     A sweep that takes longer than one request may, or has more points, is cut off: its last row says so in `error`,
     and names the `cursor` that asks for the rest. Where the connection broke, that is the header `x-sweep-cursor`, to
     whose number, up to the dash, the rows that came are added.
+
+    Values at the ends of the grid that lie far from what is met in practice, mostly numbers whose unit was left out,
+    are findings in the header `x-sweep-findings`, as JSON.
     """
     if answer := await forwarded(request):
         return answer
@@ -314,6 +318,7 @@ async def sweep_grid(request: Request) -> Response:
         "x-model-version": __version__,
         "x-catalog-version": loaded.version,
         "x-sweep-cursor": cursors.written(begin, _swept(grid), loaded),
+        "x-sweep-findings": json.dumps([vars(finding) for finding in unusual(grid, loaded)]),
     }
     kind, rows_as = row_formats.accepted(request.headers.get("accept", ""), grid)
     batches = _counted(request, _batches(first, rows, request.app.state.heavy_queue, until))

@@ -12,6 +12,7 @@ from app.catalog.load import KINDS, Catalog
 from app.plan.scenario import Count
 from app.report.catalog_file import Listed, catalog_csv
 from app.report.catalog_listing import TITLES
+from app.units import Written, whole
 from app.web import answers, cursors, requests
 from app.web.heavy_queue import Stopped, compute
 from app.web.problems import ProblemError
@@ -21,6 +22,7 @@ LIST = "/api/v1/catalog"
 WRITTEN = r"[^\s\x1c-\x1f\x85]|^$"
 """A text is more than spaces, which are refused, or nothing, which is the default."""
 Name = Annotated[str, Field(max_length=80, pattern=WRITTEN)]
+WHOLE_YEAR = Written(whole, "int_parsing", "Type a year, such as 2024.")
 
 
 class CatalogQuestion(BaseModel):
@@ -42,7 +44,7 @@ class CatalogQuestion(BaseModel):
     status: Annotated[tuple[Status, ...], Field(max_length=len(get_args(Status)))] = Field(
         (), title="Status", description="How certain it is that one can have it; may repeat.", examples=[["shipping"]]
     )
-    since: Annotated[Count, Field(ge=1950, le=2100, examples=[2024])] | None = Field(
+    since: Annotated[int, WHOLE_YEAR, Field(ge=1950, le=2100, examples=[2024])] | None = Field(
         None, title="Since", description="Entries of this year and later; those without a year are left out."
     )
     limit: Annotated[Count, Field(ge=1, le=1000, examples=[50])] | None = Field(

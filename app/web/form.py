@@ -13,8 +13,8 @@ from app.catalog.estimate import EARLY
 from app.catalog.load import Catalog
 from app.plan.job.shape import model_name
 from app.plan.scenario import PLAIN, Key, ModelRequest, Scenario, group_of
-from app.units import Quantity
 from app.web import problems
+from app.web.field_marks import marks, quantity_unit
 
 GROUPS = {
     "cluster": "Cluster",
@@ -229,7 +229,7 @@ def bind(
     try:
         scenario = kind.model_validate(typed, context={"catalog": catalog})
     except ValidationError as error:
-        problem = problems.from_validation(error, list(kind.model_fields)).problem
+        problem = problems.from_validation(error, kind).problem
         wrong = {item.pointer.removeprefix("#").lstrip("/").split("/")[0]: item.detail for item in problem.errors}
         return BoundForm(None, typed, wrong, kind)
     values = scenario.asked()
@@ -341,10 +341,7 @@ def texts(scenario: Scenario) -> dict[str, str]:
 @cache
 def unit_of(name: str, kind: type[Scenario] = Scenario) -> str | None:
     """The base unit of a field that is a quantity, “:1” for a ratio."""
-    marks = _marks(name, kind)
-    if units.RATIO in marks:
-        return ":1"
-    return next((mark.unit for mark in marks if isinstance(mark, Quantity)), None)
+    return ":1" if units.RATIO in _marks(name, kind) else quantity_unit(kind.model_fields[name])
 
 
 @cache
@@ -420,25 +417,7 @@ def _beside_a_list(error: str) -> str:
 
 @cache
 def _marks(name: str, kind: type[Scenario]) -> tuple[Any, ...]:
-    """All types and marks within a field's annotation, unions and aliases opened."""
-    field = kind.model_fields[name]
-    marks = list(field.metadata)
-    pending: list[Any] = [field.annotation]
-    while pending:
-        part = pending.pop()
-        alias = getattr(part, "__value__", None)
-        if alias is not None:
-            pending.append(alias)
-        elif get_origin(part) is Literal:
-            marks.append(part)
-        elif hasattr(part, "__metadata__"):
-            marks += part.__metadata__
-            pending.append(part.__origin__)
-        elif get_args(part):
-            pending += get_args(part)
-        else:
-            marks.append(part)
-    return tuple(marks)
+    return marks(kind.model_fields[name])
 
 
 def _is_choice(name: str, kind: type[Scenario]) -> bool:

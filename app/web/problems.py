@@ -6,17 +6,22 @@ Every answer of the API from 400 up is one of these. Pages use the same sentence
 import difflib
 import http
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from starlette.responses import Response
 
 from app import units
+from app.web import field_examples
+from app.web.field_marks import quantity_unit
 
 MEDIA_TYPE = "application/problem+json"
 INVALID = "urn:railyard:problem:invalid-input"
+NO_FIELDS: Mapping[str, FieldInfo] = {}
 
 
 class FieldProblem(BaseModel):
@@ -78,12 +83,12 @@ def pointer(location: Sequence[object]) -> str:
     return "#" + "".join("/" + str(part).replace("~", "~0").replace("/", "~1")[:200] for part in location)
 
 
-def advice(error: ErrorDetails, names: Sequence[str] = ()) -> str:
-    """One pydantic error as a sentence that says what is allowed; `names` are the field names of the model.
+def advice(error: ErrorDetails, fields: Mapping[str, FieldInfo] = NO_FIELDS) -> str:
+    """One pydantic error as a sentence that says what is allowed, of a question that has these fields.
 
     >>> advice({"type": "int_parsing", "loc": ("gpus",), "msg": "", "input": "twelve"})
     'Type a whole number, for example 1024 or 16k.'
-    >>> advice({"type": "extra_forbidden", "loc": ("gpuss",), "msg": "", "input": "1"}, ["gpu", "gpus"])
+    >>> advice({"type": "extra_forbidden", "loc": ("gpuss",), "msg": "", "input": "1"}, {"gpus": FieldInfo()})
     'There is no such field. The nearest is “gpus”; /docs lists all.'
     """
     kind = error["type"]
@@ -95,10 +100,10 @@ def advice(error: ErrorDetails, names: Sequence[str] = ()) -> str:
         "less_than_equal": "at most {le}",
     }
     if kind in bounds:
-        return f"Type a number of {bounds[kind].format(**{name: _plain(value) for name, value in limits.items()})}."
+        return _within(bounds[kind], limits, error, fields)
     if kind == "extra_forbidden":
         name = str(error["loc"][-1]) if error["loc"] else ""
-        near = difflib.get_close_matches(name[:64], names, 1, 0.6)
+        near = difflib.get_close_matches(name[:64], fields, 1, 0.6)
         return f"There is no such field. {f'The nearest is “{near[0]}”; ' if near else ''}/docs lists all."
     if kind in ("literal_error", "enum"):
         return f"Choose {str(limits.get('expected', '')).replace(chr(39), '')}."
@@ -115,6 +120,8 @@ def advice(error: ErrorDetails, names: Sequence[str] = ()) -> str:
     }
     if kind in sentences:
         return sentences[kind].format(**limits)
+    if kind in ("int_type", "float_type"):
+        return f"Give a {'whole ' if kind == 'int_type' else ''}number, not text or a list."
     if kind.startswith("int_"):
         return units.WHOLE.advice
     if kind.startswith(("float_", "decimal_")):
@@ -129,6 +136,18 @@ def advice(error: ErrorDetails, names: Sequence[str] = ()) -> str:
     return message if message.endswith((".", "!", "?")) else message + "."
 
 
+def _within(bound: str, limits: Mapping[str, Any], error: ErrorDetails, fields: Mapping[str, FieldInfo]) -> str:
+    """What a number outside its bounds may be, with its unit: a bare one is mostly meant in another than the base."""
+    field = fields.get(str(error["loc"][0])) if error["loc"] else None
+    unit = quantity_unit(field) if field else None
+    if unit in (None, "1"):
+        return f"Type a number of {bound.format(**{name: _plain(value) for name, value in limits.items()})}."
+    shown = bound.format(**{name: units.show(value, unit, 4) for name, value in limits.items()})
+    example = field_examples.FIELDS.get(str(error["loc"][0]))
+    like = f"“{example}”" if isinstance(example, str) else units.EXAMPLES[unit]
+    return f"Type {shown}, like {like}. A number without a unit is in {unit}."
+
+
 def _plain(value: object) -> str:
     return f"{value:,.12g}" if isinstance(value, float | int) else str(value)
 
@@ -137,15 +156,16 @@ MOST_ADVISED = 3
 """Unknown fields that are answered with the one nearest to them, which takes a millisecond each."""
 
 
-def from_validation(error: ValidationError, names: Sequence[str] = (), prefix: Sequence[object] = ()) -> ProblemError:
+def from_validation(error: ValidationError, model: type[BaseModel], prefix: Sequence[object] = ()) -> ProblemError:
     """What pydantic found wrong, as the 422 problem: one entry a field, at most a hundred."""
     by_pointer: dict[str, FieldProblem] = {}
-    for number, item in enumerate(error.errors(include_url=False)[:100]):
+    said = (item for item in error.errors(include_url=False) if item["type"] != "default_factory_not_called")
+    for number, item in enumerate(islice(said, 100)):
         place = [part for part in item["loc"] if not _is_branch(part)]
         where = pointer([*prefix, *place])
-        by_pointer.setdefault(
-            where, FieldProblem(pointer=where, detail=advice(item, names if number < MOST_ADVISED else ()))
-        )
+        strange = item["type"] == "extra_forbidden" and number >= MOST_ADVISED
+        detail = advice(item, NO_FIELDS if strange else model.model_fields)
+        by_pointer.setdefault(where, FieldProblem(pointer=where, detail=detail))
     return invalid(list(by_pointer.values()))
 
 

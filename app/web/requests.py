@@ -152,7 +152,7 @@ def validate(
     try:
         return model.model_validate(fields, strict=strict, context={"catalog": catalog})
     except ValidationError as error:
-        raise problems.from_validation(error, list(model.model_fields), place) from None
+        raise problems.from_validation(error, model, place) from None
 
 
 def _may_be_blank(model: type[BaseModel], name: str) -> bool:

@@ -67,13 +67,14 @@ def _build() -> bytes:
 
 
 def entity_tag(request: Request) -> str:
-    """The strong validator of an answer: the question, the versions and the code behind it."""
+    """The strong validator of an answer: the question, whatever the order of its fields, the versions and the code."""
     loaded: Catalog = request.app.state.catalog
     scope = request.scope
     digest = hashlib.blake2b(_build(), digest_size=12)
     for part in (loaded.version, scope.get("root_path", ""), scope["path"]):
         digest.update(part.encode() + b"\0")
-    digest.update(scope["query_string"])
+    query: str = scope["query_string"].decode("latin-1")
+    digest.update("&".join(sorted(query.split("&"), key=lambda pair: pair.partition("=")[0])).encode())
     return digest.hexdigest()
 
 
@@ -104,19 +105,30 @@ def _unchanged(request: Request, tag: str, headers: Mapping[str, str], *, any_an
 
 
 @lru_cache(maxsize=64)
+def wishes(accept: str) -> Mapping[str, float]:
+    """What a client would have, each with how much: 1 where it does not say (RFC 9110, section 12.4.2).
+
+    >>> wishes("text/csv;header=present; q=0.5, application/x-ndjson"), wishes("gzip;q=much")
+    ({'text/csv': 0.5, 'application/x-ndjson': 1.0}, {'gzip': 0.0})
+    """
+    weights: dict[str, float] = {}
+    for part in accept.lower().replace(" ", "").split(","):
+        name, *parameters = part.split(";")
+        weight = next((text.removeprefix("q=") for text in parameters if text.startswith("q=")), "1")
+        try:
+            weights[name] = float(weight)
+        except ValueError:
+            weights[name] = 0.0
+    return weights
+
+
 def accepts_gzip(accept_encoding: str) -> bool:
     """Whether a client takes gzip: it says so, or takes anything, and does not say q=0 (RFC 9110, section 12.5.3).
 
     >>> [accepts_gzip(text) for text in ("gzip, br", "*", "br", "gzip;q=0, *", "identity, *;q=0", "GZIP; Q=0.5")]
     [True, True, False, False, False, True]
     """
-    weights: dict[str, float] = {}
-    for part in accept_encoding.lower().split(","):
-        name, _, weight = part.partition(";")
-        try:
-            weights[name.strip()] = float(weight.replace(" ", "").removeprefix("q=") or 1)
-        except ValueError:
-            weights[name.strip()] = 0.0
+    weights = wishes(accept_encoding)
     return weights.get("gzip", weights.get("*", 0.0)) > 0
 
 

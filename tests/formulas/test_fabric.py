@@ -139,6 +139,14 @@ def test_a_balanced_dragonfly_of_64_ports_has_frontiers_cabinets():
     assert int(found.leaf_switches) == 2368
 
 
+@pytest.mark.parametrize("layout", [layouts.MESH, layouts.TORUS_2D, layouts.TORUS_3D, layouts.DRAGONFLY])
+@pytest.mark.parametrize("taper", [1.0, 4.0])
+def test_what_one_switch_takes_needs_no_neighbours(layout, taper):
+    # 12 nodes of 8 NICs are 96 hosts: one switch of 128 ports, whatever the taper would leave for neighbours.
+    found = design(12, 8, 128, oversubscription=taper, layout=layout)
+    assert (int(found.switches), int(found.switch_links)) == (1, 0)
+
+
 def test_a_cubic_torus_has_three_links_for_each_switch():
     # 16³ switches of one host and 6 neighbours: 3 N links, 2 · 16² of them cross the middle.
     found = design(4096, 1, 8, oversubscription=1 / 7, layout=layouts.TORUS_3D)

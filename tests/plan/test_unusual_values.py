@@ -1,6 +1,7 @@
 """A number whose unit was left out or mistaken is noticed, explained, and mended with one click."""
 
 import html
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from app import units
+from app import Grid, sweep, units
 from app.catalog.load import load_catalog
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
@@ -21,6 +22,7 @@ from app.plan.prices import PriceList
 from app.plan.result import Finding
 from app.plan.scenario import Scenario
 from app.plan.unusual_values import CATALOGUED, SPELLINGS
+from app.studies.network_costs import CostQuestion
 from app.studies.sizing import Question
 from app.web.answers import fabric_answer, size_answer
 
@@ -141,16 +143,16 @@ def test_where_nobody_publishes_a_price_all_of_the_kind_stand_in() -> None:
 def test_every_price_rate_and_duration_has_a_usual_range() -> None:
     declared = {
         name
-        for name, field in Scenario.model_fields.items()
+        for name, field in CostQuestion.model_fields.items()
         if isinstance(field.json_schema_extra, dict) and "usual" in field.json_schema_extra
     }
     quantities = {
-        name for name, field in Scenario.model_fields.items()
-        if any(kind in str(field.annotation) for kind in ("Seconds", "Dollars", "PerSecond"))
+        name for name, field in CostQuestion.model_fields.items()
+        if any(kind in str(field.annotation) for kind in ("Seconds", "Dollars", "PerSecond", "Bandwidth"))
     }  # fmt: skip
     assert {"price_node", "price_gpu_hour", "electricity", "lifetime", "failure_rate", "restart_time"} <= quantities
     assert quantities - declared - set(CATALOGUED) == set()
-    assert set(CATALOGUED) <= set(Scenario.model_fields)
+    assert set(CATALOGUED) <= set(CostQuestion.model_fields)
     assert not declared & set(CATALOGUED)
 
 
@@ -205,6 +207,35 @@ def test_a_price_that_suits_one_candidate_is_not_questioned() -> None:
     for gpus, far in ((["a10", "h100-sxm"], False), (["a10"], True)):
         asked = Question.model_validate({"gpu": gpus, "gpus": 64, "price_gpu_hour": "16 USD/h"})
         assert ("unusual-value" in codes(size_answer(asked, CATALOG, seconds=0.0).findings)) is far
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "changes"),
+    [
+        ("/serve/size", {"electricity": 0.08}, {"electricity": "0.08 USD/kWh"}),
+        ("/serve/size", {"lifetime": 4, "tpot_limit": 33}, {"lifetime": "4 years", "tpot_limit": "33 ms"}),
+        ("/cost", {"term": 3}, {"term": "3 years"}),
+        ("/cost", {"lease": 3}, {"lease": "3 USD/h"}),
+        ("/plan", {"network_rate": 400}, {"network_rate": "400 Gb/s"}),
+    ],
+)
+def test_what_was_meant_is_said_wherever_it_is_asked(
+    client: TestClient, path: str, asked: dict[str, Any], changes: dict[str, str]
+) -> None:
+    findings = client.get(API + path, params=asked).json()["findings"]
+    found = [finding["changes"] for finding in findings if finding["code"] == "unusual-value"]
+    assert {name: text for each in found for name, text in each.items()} == changes
+
+
+def test_a_sweep_says_what_was_meant_beside_its_rows(client: TestClient) -> None:
+    asked = {"base": {"lifetime": 4}, "grid": {"electricity": [2e-8, 0.08], "gpus": [8]}, "results": ["costs.capital"]}
+    header = client.post(f"{API}/sweep", json=asked).headers["x-sweep-findings"]
+    assert [one["changes"] for one in json.loads(header)] == [{"lifetime": "4 years"}, {"electricity": "0.08 USD/kWh"}]
+    with pytest.warns(UserWarning) as told:
+        sweep(Grid.model_validate(asked), CATALOG)
+    assert ["Use 4 years, if" in str(each.message) for each in told] == [True, False]
+    usual = client.post(f"{API}/sweep", json={"grid": {"gpus": [8]}, "results": ["costs.capital"]})
+    assert usual.headers["x-sweep-findings"] == "[]"
 
 
 @pytest.mark.parametrize("path", ["/", "/fabric", "/all-reduce"])

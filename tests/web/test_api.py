@@ -232,6 +232,33 @@ def test_a_sweep_is_csv_for_a_spreadsheet(client: TestClient) -> None:
         assert dict(zip(heading, row, strict=True)) == {name: str(value) for name, value in other.items()}
 
 
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("text/csv;q=0.5, application/x-ndjson", "application/x-ndjson"),
+        ("text/csv;q=0", "application/x-ndjson"),
+        ("*/*", "application/x-ndjson"),
+        ("text/csv, */*;q=0.1", "text/csv"),
+        (f"text/csv;q=0.5, {ARROW}", ARROW),
+    ],
+)
+def test_a_sweep_comes_in_the_format_that_is_wanted_most(client: TestClient, accept: str, kind: str) -> None:
+    asked = {"grid": {"gpus": [64]}, "results": ["costs.capital"]}
+    answer = client.post(f"{API}/sweep", json=asked, headers={"accept": accept})
+    assert answer.headers["content-type"].startswith(kind)
+
+
+@pytest.mark.parametrize("grid", [{}, {"grid": {}}, {"grid": {"gpus": 64}}, {"grid": {"gpus": []}}])
+def test_what_is_wrong_with_a_grid_is_said_once(client: TestClient, grid: dict[str, Any]) -> None:
+    (wrong,) = client.post(f"{API}/sweep", json=grid).json()["errors"]
+    assert wrong["pointer"] in ("#/grid", "#/grid/gpus")
+
+
+def test_a_number_in_a_body_is_no_text(client: TestClient) -> None:
+    (wrong,) = client.post(f"{API}/plan", json={"gpus": "16k"}).json()["errors"]
+    assert wrong["detail"] == "Give a whole number, not text or a list."
+
+
 def test_a_sweep_is_an_arrow_stream_for_a_data_frame(client: TestClient) -> None:
     answer = client.post(f"{API}/sweep", json=GRID, headers={"accept": ARROW})
     assert answer.headers["content-type"] == ARROW
@@ -382,6 +409,10 @@ WRONG = [
     ({"message": "0"}, "#/message", "more than 0"),
     ({"message": "-5 MB"}, "#/message", "more than 0"),
     ({"message": "1e30"}, "#/message", "at most"),
+    ({"price_gpu_hour": "500000 USD/h"}, "#/price_gpu_hour", "at most $360,000/h, like “2.95 USD/h”"),
+    ({"electricity": "8"}, "#/electricity", "A number without a unit is in USD/J"),
+    ({"rack_power": "12 MW"}, "#/rack_power", "at most 10\u202fMW, like “40 kW”"),
+    ({"software_date": "2024-06"}, "#/software_date", "“2024.54”"),
     ({"training_tokens": "inf"}, "#/training_tokens", "15T"),
     ({"oversubscription": "0.5"}, "#/oversubscription", "at least 1"),
     ({"oversubscription": "nan"}, "#/oversubscription", "number"),
@@ -654,6 +685,7 @@ def test_an_unchanged_answer_is_a_304(client: TestClient) -> None:
     assert not tag.startswith("W/")
     again = client.get(f"{API}/all-reduce?gpus=64&message=1MiB", headers={"if-none-match": tag})
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    assert client.get(f"{API}/all-reduce?message=1MiB&gpus=64", headers={"if-none-match": tag}).status_code == 304
     other = client.get(f"{API}/all-reduce?gpus=64&message=2MiB", headers={"if-none-match": tag})
     assert other.status_code == 200
 

@@ -93,6 +93,7 @@ def test_picture_numbers_and_specification_are_of_one_plan(client: TestClient) -
     capital = client.get(f"/api/v1/plan{query}").json()["costs"]["capital_parts"]
     rows = list(csv.reader(io.StringIO(client.get(f"/chart/capital.csv{query}").text)))
     assert float(rows[1][2]) == pytest.approx(capital[0]["cost"]["typical"])
+    assert rows[1][-1].startswith("http://testserver/?gpus=512&")
     figure = client.get(f"/chart/capital.json{query}").json()
     assert figure["data"][0]["x"] == [pytest.approx(capital[0]["cost"]["typical"])]
     assert figure["layout"]["title"]["text"] in client.get(f"/chart/capital.svg{query}").text.replace("&#x27;", "'")

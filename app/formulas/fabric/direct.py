@@ -83,9 +83,12 @@ def two_switches(host_ports: Array, radix: Array, oversubscription: Array) -> Di
     return DirectNetwork(switches=2, down=half, up=links, links=links, cut=links, hops=2, most_ports=most_ports)
 
 
-def _ports(radix: Array, oversubscription: Array) -> tuple[Array, Array]:
-    """Ports of a switch that face hosts, at least one, and those that are left for neighbours."""
-    down = maximum(down_ports(radix, oversubscription), 1)
+def _ports(host_ports: Array, radix: Array, oversubscription: Array) -> tuple[Array, Array]:
+    """Ports of a switch that face hosts, at least one, and those that are left for neighbours.
+
+    What one switch takes needs no neighbours, whatever the taper.
+    """
+    down = where(host_ports <= radix, radix, maximum(down_ports(radix, oversubscription), 1))
     return down, maximum(radix - down, 0)
 
 
@@ -106,10 +109,16 @@ def mesh(host_ports: Array, radix: Array, oversubscription: Array) -> DirectNetw
     >>> five = mesh(160, 64, 1.0)
     >>> five.switches, five.links, five.cut
     (5, 80, 48)
+
+    64 hosts take one switch whatever the taper, 65 three of 32:
+
+    >>> mesh(64, 64, 1.0).switches, mesh(65, 64, 1.0).switches
+    (1, 3)
     """
-    down, neighbour_ports = _ports(radix, oversubscription)
+    down, neighbour_ports = _ports(host_ports, radix, oversubscription)
     switches = ceil_divide(host_ports, down)
     width = where(switches > 1, neighbour_ports // maximum(switches - 1, 1), 0)
+    most_down = maximum(down_ports(radix, oversubscription), 1)
     return DirectNetwork(
         switches=switches,
         down=down,
@@ -117,7 +126,7 @@ def mesh(host_ports: Array, radix: Array, oversubscription: Array) -> DirectNetw
         links=switches * (switches - 1) // 2 * width,
         cut=switches // 2 * (switches - switches // 2) * width,
         hops=minimum(switches, 2),
-        most_ports=(neighbour_ports + 1) * down,
+        most_ports=(radix - most_down + 1) * most_down,
     )
 
 
@@ -161,7 +170,7 @@ def torus(host_ports: Array, radix: Array, oversubscription: Array, dimensions: 
     >>> [int(count) for count in (cube.switches, cube.links, cube.cut, cube.hops)]
     [4096, 12288, 512, 25]
     """
-    down, neighbour_ports = _ports(radix, oversubscription)
+    down, neighbour_ports = _ports(host_ports, radix, oversubscription)
     wanted = ceil_divide(host_ports, down)
     sides: Any = torus_sides(wanted, dimensions)
     switches = np.prod(sides, axis=0)

@@ -13,6 +13,7 @@ from app.report.charts import named_charts, png, svg
 from app.report.charts.named_charts import Chart
 from app.report.charts.style import Figure
 from app.web import requests
+from app.web.answers import with_root_path
 from app.web.heavy_queue import Stopped, compute, is_heavy
 from app.web.pages import asked_charts
 from app.web.pages.reference import measured_figures
@@ -96,7 +97,7 @@ Work = Callable[[Stopped], tuple[bytes, str | None]]
 
 def _work(request: Request, name: str, ending: str) -> tuple[Work, bool]:
     """What makes one chart's file, a PNG's as the drawing it is painted from, and whether it is heavy."""
-    catalog = request.app.state.catalog
+    catalog, site = request.app.state.catalog, str(request.base_url).rstrip("/")
     if name in MEASURED:
 
         def measured(_: Stopped) -> tuple[bytes, None]:
@@ -108,6 +109,7 @@ def _work(request: Request, name: str, ending: str) -> tuple[Work, bool]:
 
         def asked(stopped: Stopped) -> tuple[bytes, str | None]:
             answer = asked_charts.MAKERS[name](request, stopped)
+            answer = answer._replace(permalink=site + answer.permalink)
             return _file(answer.chart, ending, answer), None if answer.final else ""
 
         return asked, True
@@ -115,7 +117,7 @@ def _work(request: Request, name: str, ending: str) -> tuple[Work, bool]:
     scenario = requests.validate(Scenario, fields, catalog, strict=False)
 
     def planned(_: Stopped) -> tuple[bytes, None]:
-        plan = evaluate(scenario, catalog)
+        plan = with_root_path(evaluate(scenario, catalog), site)
         drawn = named_charts.chart(name, scenario, plan, catalog)
         return _file(drawn, ending, plan), None
 

@@ -1,0 +1,33 @@
+"""What the annotation of a question's field says: its types, its limits, the unit of a quantity."""
+
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from app.units import Quantity
+
+
+def marks(field: FieldInfo) -> tuple[Any, ...]:
+    """All types and marks within a field's annotation, unions and aliases opened."""
+    found = list(field.metadata)
+    pending: list[Any] = [field.annotation]
+    while pending:
+        part = pending.pop()
+        alias = getattr(part, "__value__", None)
+        if alias is not None:
+            pending.append(alias)
+        elif get_origin(part) is Literal:
+            found.append(part)
+        elif hasattr(part, "__metadata__"):
+            found += part.__metadata__
+            pending.append(part.__origin__)
+        elif get_args(part):
+            pending += get_args(part)
+        else:
+            found.append(part)
+    return tuple(found)
+
+
+def quantity_unit(field: FieldInfo) -> str | None:
+    """The base unit of a field that is a quantity."""
+    return next((mark.unit for mark in marks(field) if isinstance(mark, Quantity)), None)
