@@ -8,7 +8,7 @@ from typing import Any
 from app import units
 from app.catalog.estimate import Estimate
 from app.catalog.load import LEASE, MARKET, Catalog
-from app.plan.cluster import Cluster
+from app.plan.cluster import Cluster, look_up
 from app.plan.prices import PriceList
 from app.plan.result import Finding
 from app.plan.scenario import Scenario, Usual
@@ -49,6 +49,13 @@ def unusual_values(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> It
             usual = _declared(field.json_schema_extra)
         if usual and _far(value, usual):
             yield _finding(name, field.title or name, value, usual)
+
+
+def unusual_for_all(question: Scenario, candidates: Iterable[Scenario], catalog: Catalog) -> list[Finding]:
+    """Values of a question about several clusters that are far from usual for every one."""
+    clusters = [look_up(candidate, catalog) for candidate in candidates]
+    by_cluster = [{finding.fields: finding for finding in unusual_values(each, question, catalog)} for each in clusters]
+    return [finding for fields, finding in by_cluster[0].items() if all(fields in others for others in by_cluster)]
 
 
 def _far(value: float, usual: Usual) -> bool:

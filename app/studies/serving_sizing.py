@@ -19,7 +19,7 @@ from app.plan.cluster import Cluster, look_up, resolve
 from app.plan.findings import idle_gpus
 from app.plan.network import network_of
 from app.plan.result import Finding
-from app.plan.scenario import ClusterRequest, GpuKey, NetworkRequest, ScaleOutKey, check_keys
+from app.plan.scenario import ClusterRequest, GpuKey, NetworkRequest, ScaleOutKey, Scenario, check_keys
 from app.plan.serving.serving_breakdown import layout_result, pool_result
 from app.plan.serving.serving_inputs import serving_inputs, setting
 from app.plan.serving.serving_request import ServingQuestion
@@ -82,6 +82,11 @@ class ServeSizeQuestion(ServingQuestion):
         if self.request_rate is not None or self.concurrency is not None:
             given["users"] = None
         return self.part(ServingQuestion).model_copy(update=given)
+
+    def largest(self, gpu: str) -> ServingQuestion:
+        """The largest candidate of a GPU, on the first network."""
+        scale_out = self.scale_out[0] if self.scale_out else Scenario().scale_out
+        return self.candidate(gpu, scale_out, None, self.gpus)
 
 
 @record

@@ -140,6 +140,10 @@ class Question(Scenario):
         """One candidate as a scenario of its own."""
         return self.part(Scenario).model_copy(update={"gpu": gpu, "scale_out": scale_out, "gpus": gpus})
 
+    def largest(self, gpu: str) -> Scenario:
+        """The largest candidate of a GPU, on the first network."""
+        return self.scenario(gpu, self.scale_out[0] if self.scale_out else Scenario().scale_out, self.gpus)
+
 
 @record
 class Candidate:

@@ -1,6 +1,6 @@
 """Answers that are one part of a plan, or several plans: each with the envelope that every answer carries."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -37,7 +37,7 @@ from app.plan.scenario import PriceRequest, Scenario
 from app.plan.serving.serving_request import ServingQuestion
 from app.plan.serving_result import Serving
 from app.plan.total_cost import price_in_doubt
-from app.plan.unusual_values import unusual_values
+from app.plan.unusual_values import unusual_for_all
 from app.report.charts import accuracy_charts
 from app.studies.chances import Chances, chances
 from app.studies.comparison import Difference, compare
@@ -551,8 +551,7 @@ def size_answer(
     if not answer.complete:
         text = f"Cut off after {seconds:.3g} s: {answer.considered} clusters were tried, larger ones were not."
         findings.append(Finding("warning", "cut-off", text, ("gpu", "scale_out"), "Name fewer candidates."))
-    scale_out = question.scale_out[0] if question.scale_out else Scenario().scale_out
-    findings += _unusual(question, (question.scenario(gpu, scale_out, question.gpus) for gpu in question.gpu), catalog)
+    findings += unusual_for_all(question, map(question.largest, question.gpu), catalog)
     findings += (*_calibrated_for_all(question), *_priced_for_all(question), *_few_tried(question, catalog))
     findings += _doubted(question, answer, catalog)
     return SizeAnswer(
@@ -616,9 +615,8 @@ def _several(question: Scenario) -> str:
 def serve_size_answer(question: ServeSizeQuestion, catalog: Catalog) -> ServeSizeAnswer:
     """Which cluster carries a load."""
     sized = size_serving(question, catalog)
-    scale_out = question.scale_out[0] if question.scale_out else Scenario().scale_out
-    largest = (question.candidate(gpu, scale_out, None, question.gpus) for gpu in question.gpu)
-    findings = [*idle_findings(question, sized, catalog), *_unusual(question, largest, catalog)]
+    findings = [*idle_findings(question, sized, catalog)]
+    findings += unusual_for_all(question, map(question.largest, question.gpu), catalog)
     if sized.message:
         fields = ("tpot_limit", "ttft_limit", "gpus", "gpu")
         findings.append(Finding("error", "no-cluster", sized.message, fields, "Allow more time, or more GPUs."))
@@ -630,13 +628,6 @@ def serve_size_answer(question: ServeSizeQuestion, catalog: Catalog) -> ServeSiz
         permalink="/serve/size?" + _several(question),
         **vars(sized),
     )
-
-
-def _unusual(question: Scenario, candidates: Iterable[Scenario], catalog: Catalog) -> list[Finding]:
-    """Values that are far from usual for every candidate."""
-    clusters = [look_up(candidate, catalog) for candidate in candidates]
-    by_cluster = [{finding.fields: finding for finding in unusual_values(each, question, catalog)} for each in clusters]
-    return [finding for fields, finding in by_cluster[0].items() if all(fields in others for others in by_cluster)]
 
 
 def versions(catalog: Catalog) -> dict[str, str]:

@@ -227,11 +227,16 @@ def test_what_was_meant_is_said_wherever_it_is_asked(
     assert {name: text for each in found for name, text in each.items()} == changes
 
 
+def test_the_whole_catalogue_says_what_was_meant(client: TestClient) -> None:
+    shown = client.get("/explore?electricity=0.08&gpu=h100-sxm&gpus=64").text
+    assert "Use 0.08 USD/kWh, if that was meant." in html.unescape(shown)
+
+
 def test_a_sweep_says_what_was_meant_beside_its_rows(client: TestClient) -> None:
     asked = {"base": {"lifetime": 4}, "grid": {"electricity": [2e-8, 0.08], "gpus": [8]}, "results": ["costs.capital"]}
     header = client.post(f"{API}/sweep", json=asked).headers["x-sweep-findings"]
     assert [one["changes"] for one in json.loads(header)] == [{"lifetime": "4 years"}, {"electricity": "0.08 USD/kWh"}]
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning, match="was read as") as told:
         sweep(Grid.model_validate(asked), CATALOG)
     assert ["Use 4 years, if" in str(each.message) for each in told] == [True, False]
     usual = client.post(f"{API}/sweep", json={"grid": {"gpus": [8]}, "results": ["costs.capital"]})

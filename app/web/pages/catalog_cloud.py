@@ -10,10 +10,11 @@ from app.catalog.load import Catalog
 from app.plan.declarations import declared
 from app.plan.job.shape import model_name
 from app.plan.scenario import ModelRequest
+from app.plan.unusual_values import unusual_for_all
 from app.report.charts import curve_charts
 from app.report.drawn_parts import plural
 from app.studies.sizing import Candidate, Kind
-from app.studies.whole_catalog import Cloud, CloudQuestion, whole_catalog
+from app.studies.whole_catalog import Cloud, CloudQuestion, sold, whole_catalog
 from app.web import form
 from app.web.api import CANDIDATES
 from app.web.heavy_queue import Stopped, compute
@@ -70,6 +71,9 @@ def _shown(
         "figure": curve_charts.cloud(cloud, catalog, question.deadline, question.budget)
         if question and cloud
         else None,
+        "findings": unusual_for_all(question, map(question.largest, question.gpu or sold(catalog)), catalog)
+        if question
+        else [],
         "picks": _picks(cloud) if cloud else {},
         "kinds": {kind: declared(Candidate)[kind].label for kind in get_args(Kind)},
         **question_of(request, bound, QUESTION, CHOICES),
