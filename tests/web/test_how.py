@@ -7,9 +7,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.catalog.load import load_catalog
+from app.plan.band import Band
+from app.plan.declarations import results
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 from app.validation.nearest_runs import nearest_runs
+from app.web.pages.how import constants_of
 
 
 def test_capital_is_quantity_times_price(client: TestClient) -> None:
@@ -27,6 +30,37 @@ def test_every_explained_number_has_its_formula_on_a_page(client: TestClient, pa
     assert answer.status_code == 200
     assert "<math" in answer.text
     assert "In this plan" in answer.text
+
+
+OTHERWISE: dict[str, object] = {
+    "price_node": "400000 USD", "infrastructure": 20, "lifetime": "3 years", "electricity": "0.2 USD/kWh", "pue": 1.5,
+    "support": 0.1, "price_switch": "50000 USD", "spares": 0.1, "price_gpu_hour": "4 USD/h", "region": "germany",
+    "price_transceiver": "2000 USD", "price_cable": "300 USD", "price_nic": "3000 USD", "oversubscription": 2,
+    "topology": "torus-3d", "tiers": 3, "training_tokens": "1T", "global_batch": 1024, "precision": "fp8",
+    "jitter": 0.05, "availability": 0.9, "campaign_overhead": 1.3, "micro_batch": 2, "recompute": "full",
+    "sharding": "parameters", "message": "1 GB", "algorithm": "tree", "protocol": "ll", "gpus": 2048,
+    "rack_power": "20 kW", "gpu": "b200-sxm", "failure_rate": "0.001 /h", "restart_time": "1 h",
+    "checkpoint_interval": "3 h", "slow_node": 0.3,
+}  # fmt: skip
+"""Another value of each field than the default plan's."""
+
+
+def test_each_field_that_is_offered_moves_the_number() -> None:
+    def of(**changed: object) -> dict[str, Band]:
+        asked = Scenario.model_validate({"gpus": 1024, **changed})
+        every = results(evaluate(asked, load_catalog(), include=()))
+        return {figure.path: figure.value for figure in every if isinstance(figure.value, Band)}
+
+    usual = of()
+    moved = {name: of(**{name: value}) for name, value in OTHERWISE.items()}
+    offered = [(path, name) for path in usual for name in constants_of(path)]
+    still = [
+        (path, name)
+        for path, name in offered
+        if moved[name][path].typical == pytest.approx(usual[path].typical, rel=1e-9)
+    ]
+    assert len(offered) > 100
+    assert still == []
 
 
 @pytest.mark.parametrize("path", ["nothing", "training", "training.parts"])
