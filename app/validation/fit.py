@@ -207,7 +207,7 @@ def with_counts(text: str, group: str, counts: Mapping[str, int]) -> str:
     head = f"[{group}]\n"
     start = text.index(head) + len(head)
     end = text.find("\n[", start)
-    source = 'unit = "1", source = "railyard-calibration-2026", status = "calibrated"'
+    source = 'unit = "1", source = "railyard-training-calibration-2026", status = "calibrated"'
     lines = [f"{key} = {{ typical = {count}, {source} }}" for key, count in sorted(counts.items()) if key != "other"]
     return text[:start] + "\n".join(lines) + "\n" + (text[end:] if end >= 0 else "")
 

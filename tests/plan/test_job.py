@@ -777,7 +777,7 @@ def test_on_its_own_network_a_job_takes_as_long_as_planned_and_one_that_does_not
 def test_a_figure_names_what_it_rests_on_and_nothing_else():
     training, memory = fold((DEFAULT.training, DEFAULT.memory))
     sources = {part.name: set(part.size.sources) for part in memory.parts}
-    own = {"hugging-face-hub", "railyard-calibration-2026"}
+    own = {"hugging-face-hub", "railyard-training-calibration-2026"}
     assert sources["weights"] == own  # the shape of the model, and the error of the model of memory
     assert sources["buffers"] == own | {"railyard-estimate"}  # what the CUDA context takes
     assert memory.capacity.sources == ("railyard-estimate",)  # what of the 80 GB programs find
