@@ -522,6 +522,8 @@ class Quantity:
     def __init__(self, unit: str, example: str = "") -> None:
         self.unit = unit
         self.example = example or EXAMPLES[unit]
+        self.as_typed = bool(example)
+        """Whether people read it as they type it: a year has no thousands."""
 
     def read(self, value: object) -> float:
         if not isinstance(value, str | int | float):

@@ -67,7 +67,7 @@ ROUNDER = 1.2
 WAYS = 40
 """Ways to run the job on one network that are timed on the others."""
 ALIKE = 1.005
-"""Clusters that miss a limit by so many times as much at most miss it alike."""
+"""Clusters that take, or miss a limit by, so many times as much at most are alike in it."""
 FIGURES = {"deadline": "time_to_train", "budget": "cost", "power_limit": "power"}
 """The figure of a candidate that each limit bounds."""
 MOST_CANDIDATES = 12
@@ -201,7 +201,9 @@ class Answer:
         "Ties",
         "Of other GPUs and networks, the cheapest that meets the limits, where it costs no more than 2 % more.",
     )
-    fastest: Candidate | None = result("", "Fastest", "The fastest that meets the limits; null where none does.")
+    fastest: Candidate | None = result(
+        "", "Fastest", "The fastest that meets the limits, of those within 0.5 % the cheapest; null where none does."
+    )
     best_value: Candidate | None = result(
         "", "Best value", "That with the least product of time and cost; null where none meets the limits."
     )
@@ -738,9 +740,11 @@ def _cheapest(meeting: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(candidate for candidate in best.values() if first and candidate.cost < first.cost * (1 + TIE))
 
 
-def _fastest(meeting: Iterable[Candidate]) -> Candidate | None:
-    """The fastest of those that meet all limits, and of several the cheapest."""
-    return min(meeting, key=lambda candidate: (candidate.time_to_train, candidate.cost), default=None)
+def _fastest(meeting: Sequence[Candidate]) -> Candidate | None:
+    """The fastest of those that meet all limits, and of several as fast, see `ALIKE`, the cheapest."""
+    least = min((candidate.time_to_train for candidate in meeting), default=0.0)
+    as_fast = (candidate for candidate in meeting if candidate.time_to_train <= least * ALIKE)
+    return min(as_fast, key=lambda candidate: (candidate.cost, candidate.time_to_train), default=None)
 
 
 def _best_value(meeting: Iterable[Candidate]) -> Candidate | None:

@@ -28,6 +28,6 @@ def marks(field: FieldInfo) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def quantity_unit(field: FieldInfo) -> str | None:
-    """The base unit of a field that is a quantity."""
-    return next((mark.unit for mark in marks(field) if isinstance(mark, Quantity)), None)
+def quantity(field: FieldInfo) -> Quantity | None:
+    """What a field is as a quantity: its base unit, and how people write it."""
+    return next((mark for mark in marks(field) if isinstance(mark, Quantity)), None)

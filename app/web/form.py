@@ -14,7 +14,7 @@ from app.catalog.load import Catalog
 from app.plan.job.shape import model_name
 from app.plan.scenario import PLAIN, Key, ModelRequest, Scenario, group_of
 from app.web import problems
-from app.web.field_marks import marks, quantity_unit
+from app.web.field_marks import marks, quantity
 
 GROUPS = {
     "cluster": "Cluster",
@@ -329,7 +329,9 @@ def shown(name: str, value: Any, catalog: Catalog) -> str:
         return "yes" if value else "no"
     unit = unit_of(name)
     if unit is not None:
-        return written(value, unit) if unit == ":1" else units.show(value, unit, 4)
+        found = quantity(Scenario.model_fields[name])
+        as_typed = found is None or found.as_typed
+        return written(value, unit) if as_typed else units.show(value, unit, 4)
     return f"{value:,}" if isinstance(value, int) else label(name, written(value), catalog)
 
 
@@ -341,7 +343,10 @@ def texts(scenario: Scenario) -> dict[str, str]:
 @cache
 def unit_of(name: str, kind: type[Scenario] = Scenario) -> str | None:
     """The base unit of a field that is a quantity, “:1” for a ratio."""
-    return ":1" if units.RATIO in _marks(name, kind) else quantity_unit(kind.model_fields[name])
+    if units.RATIO in _marks(name, kind):
+        return ":1"
+    found = quantity(kind.model_fields[name])
+    return found.unit if found else None
 
 
 @cache

@@ -45,7 +45,9 @@ def test_no_candidate_that_meets_the_limits_is_cheaper_or_quicker_than_the_named
     meeting = [point for point in answer.front if point.meets]
     assert meeting
     assert all(answer.cheapest.cost <= point.cost for point in meeting)
-    assert all(answer.fastest.time_to_train <= point.time_to_train for point in meeting)
+    assert all(answer.fastest.time_to_train <= 1.005 * point.time_to_train for point in meeting)
+    as_quick = [point for point in meeting if point.time_to_train <= answer.fastest.time_to_train]
+    assert all(answer.fastest.cost <= point.cost for point in as_quick)
     assert answer.cheapest.time_to_train <= 30 * 86400
     assert answer.fastest.cost <= 40e6
 

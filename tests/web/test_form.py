@@ -185,3 +185,8 @@ def test_fields_that_did_not_change_are_not_drawn_again() -> None:
     one, other = fields(gpus="64"), fields(gpus="128")
     assert {name for name in one if one[name] is not other[name]} == {"gpus"}
     assert templating.control(one["gpu"]) is templating.control(other["gpu"])
+
+
+def test_a_year_is_shown_without_thousands() -> None:
+    assert form.shown("software_date", 2024.3, CATALOG) == "2024.3"
+    assert form.shown("training_tokens", 2024.0, CATALOG) == "2,024"

@@ -153,6 +153,12 @@ def test_every_number_leads_to_its_formula_or_its_sources_in_one_click(client: T
         assert source.partition("#")[2] in documents.by_id, source
 
 
+def test_what_has_no_price_is_named_beside_what_is_bought(client: TestClient) -> None:
+    cloud = client.get("/?gpus=512&platform=aws-p5&scale_out=efa-100").text
+    assert "What is bought, at typical prices; without a known price: Nodes" in cloud
+    assert "without a known price" not in client.get("/").text
+
+
 def test_the_first_screen_shows_what_is_bought_as_shares_of_the_capital(client: TestClient) -> None:
     page, plan = get(client, "/?gpus=512"), client.get("/api/v1/plan?gpus=512").json()["costs"]
     bars = [rect for rect in page.all("rect") if rect.get("class", "").startswith("fill-money-") and "y" in rect]

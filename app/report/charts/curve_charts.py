@@ -491,7 +491,7 @@ def pareto(
         cluster for cluster in front if x_low <= cluster.time_to_train <= x_high and y_low <= cluster.cost <= y_high
     ] or front
     if len(shown) < len(front):
-        subtitle += f"; {len(front) - len(shown)} farther away stand in the table"
+        subtitle += "; those farther away stand in the table"
     if near:
         subtitle += "; crosses are 80 % ranges"
     names = [_cluster(cluster, catalog) for cluster in shown]

@@ -19,7 +19,7 @@ from app.web import form
 from app.web.heavy_queue import compute, is_heavy
 from app.web.pages import sections
 from app.web.pages.compare import comparisons
-from app.web.pages.shared import PageRoute, address, money_slices, slices
+from app.web.pages.shared import PageRoute, address, money_slices, slices, unpriced
 from app.web.problems import ProblemError
 from app.web.templating import job_to_size, page
 
@@ -93,6 +93,7 @@ def _planner(
         "notes": None,
         "slices": list(slices(answer)),
         "money": list(money_slices(answer)),
+        "unpriced": unpriced(answer),
         "comparisons": list(comparisons(request, _with_batch(scenario, answer), catalog)),
         "size_alone": address(request, "/size", urlencode(job_to_size(scenario, alone=True))),
         "field_title": form.title,

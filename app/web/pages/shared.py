@@ -89,6 +89,11 @@ def money_slices(answer: Plan) -> Iterator[Slice]:
         start += share * 1000
 
 
+def unpriced(answer: Plan) -> list[str]:
+    """What is bought and has no price."""
+    return [in_words(line.name, "part") for line in answer.costs.capital_parts if line.cost is None]
+
+
 def results_of(part: Any, path: str = "", others: Sequence[Any] = ()) -> dict[str, Any]:
     """What templates say of results: each by its name on the wire, those of a view, and what each is and rests on.
 

@@ -96,10 +96,14 @@ def _chance_columns(answer: SizeAnswer) -> dict[str, str]:
 
 def _picks(answer: SizeAnswer) -> Iterator[tuple[str, Likely | Candidate, str]]:
     """What to choose among: a title, a cluster, and why it stands there."""
-    if answer.cheapest and answer.deadline:
-        yield "Cheapest", answer.cheapest, "least money of those that meet every limit"
-    if answer.fastest:
-        yield "Soonest", answer.fastest, "least time of those that meet every limit"
+    cheapest = answer.cheapest if answer.deadline else None
+    if cheapest and cheapest == answer.fastest:
+        yield "Cheapest and soonest", cheapest, "least money and least time of those that meet every limit"
+    else:
+        if cheapest:
+            yield "Cheapest", cheapest, "least money of those that meet every limit"
+        if answer.fastest:
+            yield "Soonest", answer.fastest, "least time of those that meet every limit"
     if answer.safest:
         best = "cheapest" if answer.deadline else "soonest"
         yield "Safest", answer.safest, f"{best} that keeps each limit in nine cases of ten"
