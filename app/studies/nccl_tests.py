@@ -112,8 +112,8 @@ def compare(output: Output, scenario: Scenario, catalog: Catalog) -> Result:
         if np.isfinite(middle) and middle > 0
     )
     ratios = np.array([row.ratio for row in rows])
-    large = np.array([row.ratio for row in rows if row.size >= LARGE])
-    efficiency = float(np.median(large)) if large.size else None
+    large = [row for row in rows if row.size >= LARGE]
+    efficiency = float(np.median([row.ratio for row in large])) if large else None
     inside = sum(row.inside for row in rows)
     return Result(
         scenario=question,
@@ -122,12 +122,12 @@ def compare(output: Output, scenario: Scenario, catalog: Catalog) -> Result:
         inside=inside,
         median_error=float(np.median(np.abs(ratios - 1))) if rows else float("nan"),
         efficiency=efficiency,
-        verdict=_verdict(len(rows), inside, efficiency),
+        verdict=_verdict(len(rows), inside, efficiency, usual=all(row.inside for row in large)),
     )
 
 
-def _verdict(count: int, inside: int, efficiency: float | None) -> str:
-    """What the comparison says, in a sentence or two."""
+def _verdict(count: int, inside: int, efficiency: float | None, *, usual: bool) -> str:
+    """What the comparison says, in a sentence or two; large messages are usual where all lie inside the range."""
     if not count:
         return "This cluster cannot run an all-reduce as asked, so there is nothing to compare with."
     first = f"{inside} of {count} measurements lie inside the predicted range"
@@ -135,7 +135,7 @@ def _verdict(count: int, inside: int, efficiency: float | None) -> str:
         return f"{first}. Run up to 8 GiB to learn what the network delivers."
     reached = f"{first}. Large messages reach {units.percent(efficiency)} of the predicted rate"
     if efficiency < 0.9:
-        return f"{reached}: look for a slow link or setting."
+        return f"{reached}, {'which is not unusual' if usual else 'less than usual: look for a slow link or setting'}."
     return f"{reached}: better than clusters we know of." if efficiency > 1.1 else f"{reached}, as they should."
 
 

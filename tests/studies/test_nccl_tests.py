@@ -145,7 +145,14 @@ def test_the_efficiency_is_that_of_large_messages_and_the_error_that_of_all():
 
 
 @pytest.mark.parametrize(
-    ("slower", "says"), [(0.85, "better than"), (0.95, "as they should"), (1.08, "as they should"), (1.2, "slow link")]
+    ("slower", "says"),
+    [
+        (0.85, "better than"),
+        (0.95, "as they should"),
+        (1.08, "as they should"),
+        (1.12, "of the predicted rate, which is not unusual."),
+        (1.5, "less than usual: look for a slow link"),
+    ],
 )
 def test_a_tenth_off_the_prediction_is_called_slow_or_better(slower: float, says: str):
     (time,) = predicted([2**33]).values()

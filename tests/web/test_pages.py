@@ -558,6 +558,16 @@ def test_the_pages_of_sizing_and_of_the_plan_judge_networks_at_the_same_size(cli
     assert any("#even" in element.get("href", "") for element in plan.all("a"))
 
 
+def test_a_date_that_the_calendar_mostly_breaks_is_said_with_the_verdict(client: TestClient) -> None:
+    asked = {"deadline": "60 days", "gpu": "gb200", "scale_out": "roce-400"}
+    answer = client.get("/api/v1/size", params=asked).json()
+    best = next(one for one in answer["chances"] if one["query"] == answer["cheapest"]["query"])
+    assert best["by_calendar"] < 0.5
+    verdict = get(client, f"/size?{urlencode(asked)}").text("verdict")
+    assert f"By the calendar it takes {show(best['campaign_time']['typical'], 's')}" in verdict
+    assert "By the calendar" not in get(client, "/size?deadline=1+year&gpu=gb200&scale_out=roce-400").text("verdict")
+
+
 def test_the_size_form_keeps_what_was_typed(client: TestClient) -> None:
     page = get(client, "/size?deadline=soon&gpu=h100-sxm", 422)
     assert page.one("input", id="field-deadline")["value"] == "soon"

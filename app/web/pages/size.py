@@ -14,8 +14,8 @@ from app.plan.result import Recommendation
 from app.plan.scenario import ModelRequest, Scenario
 from app.report.charts import curve_charts
 from app.studies.chances import Likely
-from app.studies.sizing import USUAL_DEADLINE, Answer, Candidate, Kind, Question
-from app.units import show
+from app.studies.sizing import USUAL_DEADLINE, Candidate, Kind, Question
+from app.units import percent, show
 from app.web import form, requests
 from app.web.answers import SizeAnswer, size_answer
 from app.web.api import CANDIDATES, share_of
@@ -111,7 +111,7 @@ def _picks(answer: SizeAnswer) -> Iterator[tuple[str, Likely | Candidate, str]]:
         yield "Nearest miss", candidate, f"misses only the {form.title(candidate.misses[0], Question).lower()}"
 
 
-def _sized_in_a_sentence(question: Question, answer: Answer, catalog: Catalog) -> str:
+def _sized_in_a_sentence(question: Question, answer: SizeAnswer, catalog: Catalog) -> str:
     """The answer as one would say it."""
     best, how = answer.best, "cheapest" if answer.deadline else "soonest"
     if best is None:
@@ -121,7 +121,18 @@ def _sized_in_a_sentence(question: Question, answer: Answer, catalog: Catalog) -
     model = model_name(question.part(ModelRequest), catalog)
     return (
         f"{best.gpus:,} {catalog.gpus[best.gpu].name} on {catalog.scale_out[best.scale_out].name} train {model} "
-        f"{how}{limits}: {show(best.time_to_train, 's')} for {show(best.cost, 'USD')}."
+        f"{how}{limits}: {show(best.time_to_train, 's')} for {show(best.cost, 'USD')}.{_by_the_calendar(best, answer)}"
+    )
+
+
+def _by_the_calendar(best: Candidate, answer: SizeAnswer) -> str:
+    """What becomes of a date that the run alone keeps and the calendar mostly does not."""
+    known = next((one for one in answer.chances if one.query == best.query), None)
+    if known is None or known.campaign_time is None or known.by_calendar is None or known.by_calendar >= 0.5:
+        return ""
+    chance = percent(known.by_calendar)
+    return (
+        f" By the calendar it takes {show(known.campaign_time.typical, 's')}, and keeps the date in {chance} of cases."
     )
 
 
