@@ -258,6 +258,19 @@ def _links(fabric: Communication, sampling: Sampling) -> Links:
     )
 
 
+def quicker_links(links: Links, scale_up: Array, scale_out: Array) -> Links:
+    """The links with so many times the rates of the scale-up link and of the network."""
+    m = links.machine
+    machine = m.but(
+        scale_up_rate=m.scale_up_rate * scale_up,
+        multicast_rate=m.multicast_rate * scale_up,
+        scale_up_line=m.scale_up_line * scale_up,
+        scale_out_rate=m.scale_out_rate * scale_out,
+        scale_out_line=m.scale_out_line * scale_out,
+    )
+    return but(links, machine=machine, inside_rate=links.inside_rate * scale_up)
+
+
 @lru_cache(maxsize=64)
 def _of_a_step(catalog: Catalog, sampling: Sampling) -> Calibration:
     """The constants of the library as a step meets them. Kept: all clusters share it, and alike ones are told by it."""

@@ -715,7 +715,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "serving",
         "serving.layer_all_reduce_time",
-        (r"T = T_{graph}(b, t), \text{  } B_i = ε_i B",),
+        (r"T = T_{graph}(b, t), \text{  } B_i = ε_i B \text{ in a domain, else the library's}",),
     ),
     (
         "serving",

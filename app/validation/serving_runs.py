@@ -150,10 +150,13 @@ def points(rows: Sequence[ServingRow], catalog: Catalog) -> Points:
 
 
 def stacked(records: Sequence[Record]) -> Record:
-    """Records of numbers as one record of arrays."""
+    """Records of numbers as one record of arrays; what none of them has is left out."""
     kind = type(records[0])
     columns = {entry.name: [getattr(record, entry.name) for record in records] for entry in fields(kind)}
-    return kind(**{name: np.array(column, float) for name, column in columns.items()})
+    numbers: dict[str, Any] = {
+        name: np.array(column, float) for name, column in columns.items() if column[0] is not None
+    }
+    return kind(**numbers)
 
 
 def stacked_models(models: Sequence[ServedModel]) -> ServedModel:

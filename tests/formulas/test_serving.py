@@ -8,12 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
+from app.formulas.collectives.group_times import collective_time, group_of
 from app.formulas.serving.batching import steady_state
-from app.formulas.serving.decode import StepBatch, elementwise_time, experts_time, stage_time, step_parts
+from app.formulas.serving.decode import (
+    StepBatch,
+    elementwise_time,
+    experts_time,
+    layer_all_reduce_time,
+    stage_time,
+    step_parts,
+)
 from app.formulas.serving.disaggregation import pools_rate, transfer_bytes, transfer_time
 from app.formulas.serving.kv_cache import sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingLoad
 from app.formulas.serving.serving_examples import GPU, LOSSLESS
+from app.formulas.training.examples import LINKS
 from app.formulas.transformer import parameters
 from app.plan.job.shape import shape_of
 
@@ -128,6 +137,19 @@ def test_stages_send_over_the_network_where_the_replica_leaves_its_domain() -> N
     assert 1e6 * float(stage_time(16e6, GPU, Layout(pipeline=8), slow)) == pytest.approx(160)
     assert 1e6 * float(stage_time(16e6, GPU, Layout(tensor=8, pipeline=2), slow)) == pytest.approx(1620)
     assert float(stage_time(16e6, GPU, Layout(tensor=8), slow)) == 0
+
+
+def test_an_all_reduce_beyond_a_domain_uses_the_network_cards_of_all_its_gpus() -> None:
+    # two domains of 8 GPUs that send 10 GB/s each: a tree between them moves 8 GB at 80 GB/s, 0.1 s, while each GPU
+    # passes them up and down at 100 GB/s: 0.16 s. Over one card it was 2 · 15/16 · 8 GB at 10 GB/s, 1.5 s
+    gpu = replace(GPU, links=LINKS)
+    joined = float(layer_all_reduce_time(8e9, 16.0, gpu, LOSSLESS))
+    assert joined == pytest.approx(2 * 8e9 / 100e9)
+    assert joined == float(collective_time(group_of(LINKS, [(1.0, 16.0)]), "all-reduce", 8e9))
+    # inside a domain it is the kernels', links known or not, and groups of several sizes are what each is alone
+    inside = float(layer_all_reduce_time(8e9, 8.0, GPU, LOSSLESS))
+    assert layer_all_reduce_time(8e9, np.array([8.0, 16.0]), gpu, LOSSLESS) == pytest.approx([inside, joined])
+    assert np.isnan(layer_all_reduce_time(8e9, 16.0, GPU, LOSSLESS))
 
 
 def test_one_sequence_alone_is_bound_by_reading_the_weights() -> None:

@@ -36,6 +36,25 @@ def test_a_limit_on_the_time_per_token_is_kept() -> None:
     assert serving.interactivity.typical == pytest.approx(1 / serving.tpot.typical)
 
 
+def test_an_all_reduce_beyond_a_domain_takes_what_the_cluster_says_of_it() -> None:
+    # 126 layers of Llama 3.1 405B, two each, of 8,192 tokens of 16,384 numbers in 16 bit: 268 MB
+    asked = {"model": "llama-3-405b", "input_tokens": 8192, "message": 8192 * 16384 * 2, "engine": "sglang"}
+    plan = evaluated(gpu="b200-sxm", gpus=16, tensor_parallel=16, pipeline_parallel=1, **asked)
+    part = next(part for part in plan.serving.parts if (part.phase, part.name) == ("prompt", "all_reduce"))
+    correction = CATALOG.serving["correction"].get("sglang-dense-blackwell")
+    each = part.time.typical / (2 * 126) / (correction.typical if correction else 1.0)
+    assert each == pytest.approx(plan.all_reduce.time.typical, rel=0.02)
+    assert part.resource == "scale_out"
+
+
+def test_gpus_of_one_node_that_bridges_join_in_pairs_meet_over_its_slots() -> None:
+    plan = evaluated(gpu="h100-nvl", gpus=8, model="llama-3-70b", tensor_parallel=8, engine="vllm")
+    assert {part.resource for part in plan.serving.parts if part.name == "all_reduce"} == {"scale_up"}
+    assert next(one.gain for one in plan.serving.bottleneck.what_if if one.resource == "scale_out") == 0
+    staged = evaluated(gpu="h100-nvl", gpus=8, model="llama-3-70b", tensor_parallel=2, pipeline_parallel=4)
+    assert {part.resource for part in staged.serving.parts if part.name == "stages"} == {"scale_up"}
+
+
 def test_users_think_and_ask_again() -> None:
     serving = evaluated(gpus=16, tpot_limit="40 ms", think_time="30 s").serving
     answer = serving.ttft.typical + serving.tpot.typical * 1023

@@ -11,6 +11,7 @@ import numpy as np
 
 from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.collectives.graph_kernels import GraphKernels, graph_all_reduce
+from app.formulas.collectives.group_times import collective_time, group_of
 from app.formulas.serving.kv_cache import head_weights, kept_keys, key_bytes, layer_weights
 from app.formulas.serving.serving_arguments import (
     Layout,
@@ -248,35 +249,42 @@ def experts_time(
 
 
 def layer_all_reduce_time(message: Array, group: Array, gpu: ServingRates, constants: ServingConstants) -> Array:
-    """Time of an all-reduce of a layer, by the kernels that engines record in their graphs.
+    """Time of an all-reduce of a layer: inside a domain by the kernels that engines record in their graphs.
 
-    That of `graph_all_reduce`; where the link ends before the group does, at the network's rate and with what the
-    network adds.
+    That of `graph_all_reduce`; where the scale-up link ends before the group does the library's, which leaves each
+    domain over the network cards of all its GPUs.
 
     Args:
         message: bytes each GPU contributes, b [B].
         group: GPUs, t [1].
-        gpu: its link.
-        constants: λ, μ, ε₁, ε₂, λ₂; what the network adds where the link ends before the group does.
+        gpu: its links.
+        constants: λ, μ, ε₁, ε₂, λ₂ of the kernels.
 
     Returns:
-        Time; nothing for one GPU [s].
+        Time; nothing for one GPU, not a number for a group that leaves its domain over links that are not known [s].
 
-    Source: as for :func:`app.formulas.collectives.graph_kernels.graph_all_reduce`.
+    Source: as for :func:`app.formulas.collectives.graph_kernels.graph_all_reduce`, and
+    :func:`app.formulas.collectives.group_times.collective_time`.
 
     >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS
     >>> float(layer_all_reduce_time(1e8, 8, GPU, LOSSLESS))  # two shots: 2·7/8·100 MB at 100 GB/s
     0.00175
     """
-    rate = gpu.link_rate(group)
     kernels = GraphKernels(
-        latency=constants.reduce_latency + where(group > gpu.domain, constants.network_latency * gpu.network_hop, 0.0),
+        latency=constants.reduce_latency,
         doubling=constants.reduce_doubling,
-        one_shot=constants.one_shot * rate,
-        two_shot=constants.two_shot * rate,
+        one_shot=constants.one_shot * gpu.scale_up,
+        two_shot=constants.two_shot * gpu.scale_up,
         two_shot_latency=constants.two_shot_latency,
     )
-    return graph_all_reduce(message, group, kernels)
+    inside = graph_all_reduce(message, group, kernels)
+    leaves = group > gpu.domain
+    if not any_(leaves):
+        return inside
+    if gpu.links is None:
+        return where(leaves, np.nan, inside)
+    across = collective_time(group_of(gpu.links, [(1.0, group)], exchanging=False), "all-reduce", message)
+    return where(leaves, across, inside)
 
 
 def dispatch_time(
@@ -285,7 +293,7 @@ def dispatch_time(
     """Time to send the tokens of one layer to their experts and back: FP8 there, 16 bit back.
 
     2·λ_a + m·h·3·max(min(k, e - 1)/B_up, copies/B_out)/ε_a where the attention ranks have sequences of their own. Over
-    D domains a token crosses the network once for each other domain that it has experts in,
+    D domains a token crosses what joins them once for each other domain that it has experts in,
     copies = (D - 1)·(1 - (1 - 1/D)^k).
 
     Returns:
@@ -303,8 +311,9 @@ def dispatch_time(
     domains = maximum(e / gpu.domain, 1.0)
     crossing = (domains - 1) * (1 - (1 - 1 / domains) ** shape.experts_per_token)
     inside = minimum(shape.experts_per_token, maximum(e - 1, 0.0))
-    sending = volume * maximum(inside / gpu.scale_up, crossing / gpu.scale_out)
-    start = 2 * constants.dispatch_latency + where(domains > 1, 2 * constants.network_latency * gpu.network_hop, 0.0)
+    sending = volume * maximum(inside / gpu.scale_up, crossing / gpu.rate_beyond(e))
+    network = where(e > gpu.reach, 2 * constants.network_latency * gpu.network_hop, 0.0)
+    start = 2 * constants.dispatch_latency + network
     return where(layout.attention_data > 1, start + sending, 0.0)
 
 
@@ -341,7 +350,8 @@ def elementwise_time(
 def stage_time(message: Array, gpu: ServingRates, layout: Layout, constants: ServingConstants) -> Array:
     """Time to send the activations of a step to the next stage of a pipeline, λ + b/B.
 
-    Over the scale-up link where the replica stays inside its domain, else over the network and with its latency.
+    Over the scale-up link where the replica stays inside its domain, or what joins a node's, else over the network and
+    with its latency.
 
     Args:
         message: bytes of the activations, b [B].
@@ -358,7 +368,7 @@ def stage_time(message: Array, gpu: ServingRates, layout: Layout, constants: Ser
     >>> round(1e6 * float(stage_time(1e6, GPU, Layout(pipeline=4), LOSSLESS)), 3)  # 1 MB at 100 GB/s
     10.0
     """
-    beyond = where(layout.gpus > gpu.domain, constants.network_latency * gpu.network_hop, 0.0)
+    beyond = where(layout.gpus > gpu.reach, constants.network_latency * gpu.network_hop, 0.0)
     time = constants.reduce_latency + beyond + message / gpu.link_rate(layout.gpus)
     return where(layout.pipeline > 1, time, 0.0)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.formulas.arrays import Array, maximum, where
+from app.formulas.collectives.group_times import Links
 from app.formulas.transformer import Shape
 
 
@@ -43,6 +44,7 @@ class ServingRates:
         domain: GPUs that reach one another over it [1].
         scale_out: share of the network, one direction [B/s].
         network_hop: time of a hop over the network, over that of InfiniBand, which the constants are of [1].
+        links: the links of the cluster as groups that leave a domain meet them; none where no group does.
     """
 
     memory_bandwidth: Array
@@ -54,10 +56,20 @@ class ServingRates:
     domain: Array
     scale_out: Array
     network_hop: Array = 1.0
+    links: Links | None = None
+
+    @property
+    def reach(self) -> Array:
+        """GPUs that meet without the network: a domain, or several that are joined inside a node [1]."""
+        return maximum(self.links.domain, self.domain) if self.links else self.domain
 
     def link_rate(self, group: Array) -> Array:
-        """What one GPU sends to others of its group: over the scale-up link, or the network beyond its end [B/s]."""
-        return where(group <= self.domain, self.scale_up, self.scale_out)
+        """What one GPU sends to others of its group: over the scale-up link, or what is beyond its end [B/s]."""
+        return where(group <= self.domain, self.scale_up, self.rate_beyond(group))
+
+    def rate_beyond(self, group: Array) -> Array:
+        """What one GPU of a group sends out of its domain: over what joins a node's, else the network [B/s]."""
+        return where(group <= self.reach, self.links.inside_rate, self.scale_out) if self.links else self.scale_out
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from app.formulas.training import step as training_step
 from app.formulas.training.exchanges import Exchange, Exchanges, exchanges
 from app.formulas.transformer import Shape
 from app.plan.band import Draws
+from app.plan.communication import quicker_links
 from app.plan.job.calibration import peaks
 from app.plan.job.inputs import JobSetup, StepInputs
 from app.plan.result import Bottleneck, Explanation, Memory, MemoryPart, Resource, Term, Training, WhatIf
@@ -147,17 +148,13 @@ def _kept_what_ifs(
 def _better(links: Links) -> Links:
     """The links as they are, and each twice as good. Kept: so are its groups, for every job on a cluster."""
     up, out, slow = np.where(np.eye(len(LINKED), len(LINKED) + 1, 1) > 0, FACTOR, 1.0)[..., None]
-    m = links.machine
+    quicker = quicker_links(links, up, out)
+    m = quicker.machine
     machine = m.but(
-        scale_up_rate=m.scale_up_rate * up,
-        multicast_rate=m.multicast_rate * up,
-        scale_up_line=m.scale_up_line * up,
-        scale_out_rate=m.scale_out_rate * out,
-        scale_out_line=m.scale_out_line * out,
         latency_factor=m.latency_factor / slow,
         **({name: getattr(m, name) / slow for name in IDEAL_HOPS} if links.ideal else {}),
     )
-    return but(links, machine=machine, inside_rate=links.inside_rate * up)
+    return but(quicker, machine=machine)
 
 
 IDEAL_HOPS = ("scale_up_hop", "scale_out_hop", "far_hop")

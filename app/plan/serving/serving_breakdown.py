@@ -15,6 +15,7 @@ from app.formulas.serving.disaggregation import transfer_bytes, transfer_time
 from app.formulas.serving.kv_cache import sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.plan.band import Draws
+from app.plan.communication import quicker_links
 from app.plan.serving.serving_inputs import ServingInputs, on_network, residual, serving_inputs
 from app.plan.serving.serving_plan import ServingPlan, overload
 from app.plan.serving.serving_search import NAMES, Tried, asks_for_a_load, envelope, timed, try_layouts, up_to_limits
@@ -159,10 +160,10 @@ def bound_by(name: str, phase: str, operation: Operation, inputs: ServingInputs)
     }  # fmt: skip
     if name in fixed:
         return fixed[name]
-    layout, domain = operation.layout, inputs.gpu.domain
+    layout, reach = operation.layout, inputs.gpu.reach
     groups = {"all_reduce": layout.tensor, "dispatch": layout.expert, "stages": layout.gpus}
     if group := groups.get(name):
-        return "scale_up" if np.all(np.asarray(group) <= domain) else "scale_out"
+        return "scale_up" if np.all(np.asarray(group) <= reach) else "scale_out"
     if phase == "prompt":
         return "compute"
     constants, gpu = inputs.constants, inputs.gpu
@@ -281,6 +282,9 @@ def one_doubled_each(inputs: ServingInputs) -> ServingInputs:
     gpu, constants = inputs.gpu, inputs.constants
     for row, names in enumerate(DOUBLED.values(), start=1):
         gpu = replace(gpu, **{name: getattr(gpu, name) * np.where(rows == row, 2.0, 1.0) for name in names})
+    if gpu.links:
+        up, out = (np.where(rows == 1 + list(DOUBLED).index(name), 2.0, 1.0) for name in ("scale_up", "scale_out"))
+        gpu = replace(gpu, links=quicker_links(gpu.links, up, out))
     host = np.where(rows == 1 + list(DOUBLED).index("host"), 0.5, 1.0)
     constants = replace(constants, **{name: getattr(constants, name) * host for name in HOST})
     return replace(inputs, gpu=gpu, constants=constants)

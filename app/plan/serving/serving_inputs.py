@@ -96,6 +96,7 @@ class Setting:
     model: ServedModel
     family: str
     site: Site
+    fabric: Communication
     transport: Carried
 
     @property
@@ -126,6 +127,7 @@ def setting(question: Scenario, cluster: Cluster, network: DesignedNetwork | Non
         model=served,
         family=family(served),
         site=network.site if network else Site(float(cluster.gpus), float(cluster.domain)),
+        fabric=fabric,
         transport=carried(fabric),
     )
 
@@ -302,13 +304,20 @@ def serving_inputs(it: Setting, catalog: Catalog, sampling: Sampling = TYPICAL) 
     constants = serving_constants(take, years_of(it), float(it.family == "sink"), float(question.tuned_kernels))
     if question.memory_share is not None:
         constants = replace(constants, memory_share=question.memory_share)
+    links = it.fabric.links(sampling)
+    leaves = any(degree and degree > it.cluster.domain for degree in (getattr(question, name) for name in TENSORS))
+    used = *by_name.values(), *(it.fabric.used() if leaves or links.domain > it.cluster.domain else ())
     return ServingInputs(
         model=it.model,
-        gpu=serving_rates(it, take),
+        gpu=replace(serving_rates(it, take), links=links),
         load=serving_load(it, take),
         constants=constants,
-        used=tuple(dict.fromkeys(by_name.values())),
+        used=tuple(dict.fromkeys(used)),
     )
+
+
+TENSORS = ("tensor_parallel", "prefill_tensor_parallel", "decode_tensor_parallel")
+"""Degrees that leave a scale-up domain only where they are asked for."""
 
 
 def serving_rates(it: Setting, take: Callable[[str], Array]) -> ServingRates:
