@@ -55,6 +55,23 @@ def test_gpus_of_one_node_that_bridges_join_in_pairs_meet_over_its_slots() -> No
     assert {part.resource for part in staged.serving.parts if part.name == "stages"} == {"scale_up"}
 
 
+def test_the_parts_of_a_prompt_are_those_of_the_pool_that_computes_it() -> None:
+    # one GPU for each of two stages exchanges no layer, though the pool for answers shares layers among eight
+    pools = {"prefill_tensor_parallel": 1, "prefill_pipeline_parallel": 2, "decode_tensor_parallel": 8}
+    serving = evaluated(gpus=64, serving="disaggregated", decode_pipeline_parallel=1, **pools).serving
+    parts = {(part.phase, part.name): part.resource for part in serving.parts}
+    assert ("prompt", "all_reduce") not in parts
+    assert ("answer", "all_reduce") in parts
+    assert parts["prompt", "stages"] == "scale_up"
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_the_parts_of_a_step_add_up_to_the_time_per_token_where_answers_are_alone(stages: int) -> None:
+    serving = evaluated(gpus=64, serving="disaggregated", decode_pipeline_parallel=stages).serving
+    total = sum(part.time.typical for part in serving.parts if part.phase == "answer")
+    assert total == pytest.approx(serving.tpot.typical, rel=1e-3)
+
+
 def test_users_think_and_ask_again() -> None:
     serving = evaluated(gpus=16, tpot_limit="40 ms", think_time="30 s").serving
     answer = serving.ttft.typical + serving.tpot.typical * 1023

@@ -138,29 +138,30 @@ def pool_result(layout: Layout, workers: int) -> Pool:
 def parts_of(
     plan: ServingPlan, operation: Operation, measured: Measured, catalog: Catalog
 ) -> tuple[ServingPart[Draws], ...]:
-    """Where the time of a step that decodes goes, and that of one prompt."""
+    """Where the time of a step that decodes goes, and that of one prompt where prompts are computed: in all stages."""
     it, inputs = plan.setting, measured.inputs
     error = residual("time_per_token", it, catalog)
+    layout = operation.prompts.layout if operation.prompts else operation.layout
     batch = StepBatch(0.0, inputs.load.prompt, 0.0, inputs.load.prompt)
-    prompt = step_parts(batch, inputs.model, inputs.gpu, operation.layout, inputs.constants)
+    prompt = step_parts(batch, inputs.model, on_network(inputs.gpu, it.site, layout), layout, inputs.constants)
     serving_parts = []
-    for phase, parts in (("answer", measured.decode), ("prompt", prompt)):
+    for phase, parts, of in (("answer", measured.decode, operation.layout), ("prompt", prompt, layout)):
         for name in PART_NAMES:
-            time = np.asarray(getattr(parts, name)) * np.ones_like(measured.requests)
+            time = of.pipeline * np.asarray(getattr(parts, name)) * np.ones_like(measured.requests)
             if time.flat[0] > 0:
-                bound = bound_by(name, phase, operation, inputs)
+                bound = bound_by(name, phase, of, operation.concurrency, inputs)
                 serving_parts.append(ServingPart(phase, name, Draws(time, inputs.used, error), bound))
     return tuple(serving_parts)
 
 
-def bound_by(name: str, phase: str, operation: Operation, inputs: ServingInputs) -> ServingResource:
-    """What a part of a step is bound by."""
+def bound_by(name: str, phase: str, layout: Layout, concurrency: float, inputs: ServingInputs) -> ServingResource:
+    """What a part of a step of a layout is bound by, with so many requests in flight where it answers."""
     fixed: Mapping[str, ServingResource] = {
         "launches": "host", "host": "host", "prompts": "compute", "elementwise": "memory_bandwidth",
     }  # fmt: skip
     if name in fixed:
         return fixed[name]
-    layout, reach = operation.layout, inputs.gpu.reach
+    reach = inputs.gpu.reach
     groups = {"all_reduce": layout.tensor, "dispatch": layout.expert, "stages": layout.gpus}
     if group := groups.get(name):
         return "scale_up" if np.all(np.asarray(group) <= reach) else "scale_out"
@@ -168,7 +169,7 @@ def bound_by(name: str, phase: str, operation: Operation, inputs: ServingInputs)
         return "compute"
     constants, gpu = inputs.constants, inputs.gpu
     read = inputs.model.dense_bytes / (constants.memory * gpu.memory_bandwidth)
-    sequences = operation.concurrency / float(operation.layout.attention_data * operation.layout.pipeline)
+    sequences = concurrency / float(layout.attention_data * layout.pipeline)
     work = 2 * sequences / (constants.dense_compute * gpu.dense_peak)
     if name == "attention" or float(np.ravel(np.asarray(read))[0]) >= float(np.ravel(np.asarray(work))[0]):
         return "memory_bandwidth"
