@@ -204,6 +204,25 @@ LOADS = st.builds(
 
 
 @settings(max_examples=60, deadline=None)
+@given(
+    layout=LAYOUTS,
+    load=LOADS,
+    prompt=st.floats(8192, 131_072),
+    answer=st.floats(1, 1024),
+    interference=st.floats(0.5, 1.2),
+)
+def test_a_replica_computes_no_more_than_a_second_of_prompts_in_a_second(
+    layout: Layout, load: ServingLoad, prompt: float, answer: float, interference: float
+) -> None:
+    # each step takes as much of a long prompt as the budget holds, and decoding only makes it longer
+    constants, long = replace(LOSSLESS, interference=interference), replace(load, input_tokens=prompt)
+    long = replace(long, output_tokens=answer)
+    step = step_parts(StepBatch(0.0, load.token_budget, 0.0, prompt), LLAMA, GPU, layout, constants).total
+    busy = steady_state(LLAMA, GPU, layout, long, constants).requests * (prompt / load.token_budget) * step
+    assert float(busy) <= 1 + 1e-9
+
+
+@settings(max_examples=60, deadline=None)
 @given(layout=LAYOUTS, load=LOADS, factor=st.floats(1, 8), name=st.sampled_from(["memory_bandwidth", "scale_up"]))
 def test_a_faster_machine_answers_no_later(layout: Layout, load: ServingLoad, factor: float, name: str) -> None:
     faster = replace(GPU, **{name: factor * getattr(GPU, name)})

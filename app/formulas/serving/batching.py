@@ -121,13 +121,13 @@ def answers_alone(
     return layout.pipeline * decode.total / (1 + load.accepted_tokens), decode
 
 
-def _without_and_with_prompts(
+def _answers_both_prompts(
     batch: StepBatch, model: ServedModel, gpu: ServingRates, layout: Layout, constants: ServingConstants
-) -> tuple[StepParts, Array, Array]:
-    """Parts of a step that only decodes, its time, and that of one that takes prompts too.
+) -> tuple[StepParts, Array, Array, Array]:
+    """Parts of a step that only decodes, its time, that of one that takes prompts too, and of one of prompts alone.
 
-    Tables of layouts and loads are small, so both are worked out at once along an axis before theirs: half the calls.
-    The parts are left so; :func:`_first` takes those of the step that only decodes.
+    Tables of layouts and loads are small, so all are worked out at once along an axis before theirs: a third of the
+    calls. The parts are left so; :func:`_first` takes those of the step that only decodes.
 
     Returns:
         Times [s].
@@ -136,21 +136,31 @@ def _without_and_with_prompts(
 
     >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
     >>> batch = StepBatch(1.0, 1000.0, 0.0, 1000.0)
-    >>> _, alone, mixed = _without_and_with_prompts(batch, MODEL, GPU, Layout(), LOSSLESS)
-    >>> round(1e6 * float(alone)), round(1e6 * float(mixed))  # products take 300 ⊕ 300 µs for 300, attention 20
-    (500, 598)
+    >>> _, *times = _answers_both_prompts(batch, MODEL, GPU, Layout(), LOSSLESS)
+    >>> [round(1e6 * float(time)) for time in times]  # products take 300 ⊕ 300 µs for 300, attention 20
+    [500, 598, 598]
     """
-    tokens = batch.prompt_tokens
+    tokens, sequences = batch.prompt_tokens, batch.sequences
     if np.ndim(tokens) < 2:
-        alone = step_parts(replace(batch, prompt_tokens=0.0), model, gpu, layout, constants)
-        return alone, alone.total, step_parts(batch, model, gpu, layout, constants).total
-    both = step_parts(replace(batch, prompt_tokens=np.stack([0 * tokens, tokens])), model, gpu, layout, constants)
-    total = np.asarray(both.total)
-    return both, total[0], total[1]
+        answers = step_parts(replace(batch, prompt_tokens=0.0), model, gpu, layout, constants)
+        both, prompts = (
+            step_parts(replace(batch, sequences=some), model, gpu, layout, constants).total for some in (sequences, 0.0)
+        )
+        return answers, answers.total, both, prompts
+    stacked = StepBatch(
+        sequences=np.stack([sequences, sequences, 0 * sequences]),
+        prompt_tokens=np.stack([0 * tokens, tokens, tokens]),
+        context=batch.context,
+        prompt=batch.prompt,
+        tokens_each=batch.tokens_each,
+    )
+    parts = step_parts(stacked, model, gpu, layout, constants)
+    answers_time, both_time, prompts_time = np.asarray(parts.total)
+    return parts, answers_time, both_time, prompts_time
 
 
 def _first(both: StepParts, dimensions: int) -> StepParts:
-    """The first of two steps whose parts have an axis more than their table has dimensions, where they differ."""
+    """The first of some steps whose parts have an axis more than their table has dimensions, where they differ."""
     apart = {name: part[0] if np.ndim(part) > dimensions else part for name, part in vars(both).items()}
     return StepParts(**apart)
 
@@ -164,7 +174,7 @@ def steady_state(
     two steps of an engine that runs prompts alone. TTFT = start + t_prompt·(1 + burst·(C/a - 1)/2) + t_dec/2 + queue,
     queue = q·ρ/(2·(1.1 - ρ)) times the time of a prompt: a closed loop keeps it finite where ρ comes near one, and no
     longer than the prompts of the C/a - 1 others take. Where answers are short TTFT is when C/a·s_i/τ steps are over
-    that each take prompts, t_dec + ψ·(t_mix - t_dec): more prompts than those are not computed.
+    that each take prompts, t_dec + ψ·(t_mix - t_dec), and no less than those prompts alone: more are not computed.
     Little's law: C = requests·(TTFT + TPOT·(s_o - 1)).
 
     Returns:
@@ -186,13 +196,11 @@ def steady_state(
         sequences = resident * decoding
         tokens = prompt_tokens_of_a_step(sequences * speed, load)
         batch = StepBatch(sequences, tokens, load.context, load.prompt, each)
-        parts, decode_time, mixed_time = _without_and_with_prompts(batch, model, gpu, layout, constants)
+        parts, decode_time, mixed_time, prompts_time = _answers_both_prompts(batch, model, gpu, layout, constants)
         share = steps_with_prompts(sequences * speed, tokens, layout.attention_data, load, constants.synchronisation)
         added = maximum(mixed_time - decode_time, 0.0)
         whole = added + decode_time
         if any_(load.prompts_alone > 0):
-            prompts = step_parts(replace(batch, sequences=0.0), model, gpu, layout, constants)
-            prompts_time = prompts.total
             added = where(load.prompts_alone > 0, prompts_time, added)
             whole = where(load.prompts_alone > 0, prompts_time, whole)
         delay = constants.interference * added
@@ -205,7 +213,8 @@ def steady_state(
         burst = 1 + load.burst * others / 2
         outside = where(load.in_process > 0, 0.0, constants.first_token_time + decode_time / 2 + queue)
         answer = per_token * maximum(load.output_tokens - 1, 0.0)
-        turns = load.concurrency / layout.attention_data * (load.prompt / tokens) * (decode_time + delay)
+        turn = maximum(decode_time + delay, prompts_time)
+        turns = load.concurrency / layout.attention_data * (load.prompt / tokens) * turn
         first = maximum(outside + layout.pipeline * prompt * burst, turns - answer)
         decoding = maximum(answer / (first + answer), 0.05)
     return SteadyState(
