@@ -72,6 +72,19 @@ def test_the_parts_of_a_step_add_up_to_the_time_per_token_where_answers_are_alon
     assert total == pytest.approx(serving.tpot.typical, rel=1e-3)
 
 
+@pytest.mark.parametrize("limit", [None, "30 ms"])
+def test_more_users_than_are_carried_are_answered_as_many_requests_that_are_too_many(limit: str | None) -> None:
+    asked = {"gpus": 64, "model": "llama-3-70b", "tpot_limit": limit}
+    rates, most = [], evaluated(**asked).serving.requests_per_second.typical
+    for load in ({"users": 2000}, {"users": 7000}, {"users": 100_000}, {"request_rate": 500}):
+        answer = evaluated(**asked, **load)
+        rates.append(answer.serving.requests_per_second.typical)
+        carried = answer.serving.users.typical >= 0.99 * load.get("users", np.inf)
+        assert carried != ("load-too-large" in {finding.code for finding in answer.findings})
+    assert rates == sorted(rates)
+    assert rates[1:] == pytest.approx([most] * 3)
+
+
 def test_users_think_and_ask_again() -> None:
     serving = evaluated(gpus=16, tpot_limit="40 ms", think_time="30 s").serving
     answer = serving.ttft.typical + serving.tpot.typical * 1023

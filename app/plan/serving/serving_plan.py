@@ -1,12 +1,13 @@
 """How a cluster serves best: layout and load under the limits, in one pool of replicas or in two."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor
 
 import numpy as np
 
 from app.catalog.load import Catalog
 from app.catalog.sampling import TYPICAL
+from app.plan.scenario import Scenario
 from app.plan.serving.serving_inputs import ServingInputs, Setting, serving_inputs
 from app.plan.serving.serving_search import (
     Limits,
@@ -17,7 +18,7 @@ from app.plan.serving.serving_search import (
     try_all,
     up_to_limits,
 )
-from app.plan.serving.two_pools import Operation, pools_asked, two_pools
+from app.plan.serving.two_pools import Operation, both_pools, pools_asked, two_pools
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,11 @@ class ServingPlan:
 
 
 def plan_serving(it: Setting, catalog: Catalog) -> ServingPlan:
-    """Find how the cluster serves best."""
+    """Find how the cluster serves best.
+
+    Of a load that is more than those layouts and pools carry that answer most, as much as they do: more who ask only
+    wait longer.
+    """
     return plan_with(it, serving_inputs(it, catalog, TYPICAL), catalog)
 
 
@@ -41,12 +46,26 @@ def plan_with(it: Setting, inputs: ServingInputs, catalog: Catalog) -> ServingPl
     limits = limits_of(it.question, catalog.serving["tails"])
     tried = up_to_limits(try_all(it, inputs, it.question.gpus), limits, it, inputs)
     pools = pools_asked(it.question)
-    operations = [
-        None if pools == "disaggregated" else one_pool(it, tried, limits),
-        None if pools == "aggregated" else two_pools(it, inputs, limits, catalog),
-    ]
-    best = max(filter(None, operations), key=lambda operation: operation.requests, default=None)
-    return ServingPlan(it, inputs, limits, tried, best)
+    found = None if pools == "aggregated" else both_pools(it, inputs, limits, catalog)
+
+    def best(asked: Setting) -> Operation | None:
+        operations = [
+            None if pools == "disaggregated" else one_pool(asked, tried, limits),
+            two_pools(asked, found) if found else None,
+        ]
+        return max(filter(None, operations), key=lambda operation: operation.requests, default=None)
+
+    operation = best(it)
+    if come_as_they_may(it.question):
+        most = best(replace(it, question=it.question.model_copy(update={"users": None, "request_rate": None})))
+        if most and (operation is None or carried(it, most) < 1):
+            operation = most
+    return ServingPlan(it, inputs, limits, tried, operation)
+
+
+def come_as_they_may(question: Scenario) -> bool:
+    """Whether those who ask wait where they are too many; so many in flight, in their place, are there or not."""
+    return asks_for_a_load(question) and question.concurrency is None
 
 
 def carried(it: Setting, operation: Operation) -> float:
@@ -66,11 +85,7 @@ def overload(it: Setting, operation: Operation) -> float:
 
 
 def one_pool(it: Setting, tried: Tried, limits: Limits) -> Operation | None:
-    """Replicas that do both: those that answer most within the limits, or the fastest for a load that is asked for.
-
-    Where none carries that load, limits or not, as much of it as one does; it is another thing to ask for so many in
-    flight, which are there or not.
-    """
+    """Replicas that do both: those that answer most within the limits, or the fastest that carry a load."""
     gpus, question = it.question.gpus, it.question
     if not asks_for_a_load(question):
         place = tried.best(limits)
@@ -81,14 +96,12 @@ def one_pool(it: Setting, tried: Tried, limits: Limits) -> Operation | None:
         return Operation(layout, concurrency, workers, None, float(tried.requests[place] * layout.gpus) * workers)
     replicas = np.floor(gpus / np.asarray(tried.layout.gpus))
     share = replicas * tried.share(question)
-    most = float(np.max(share, where=tried.fits, initial=0.0))
-    load = 1.0 if question.concurrency is not None else min(most, 1.0)
-    kept = tried.within(limits) & (share >= load * (1 - 1e-9)) & (replicas > 0)
+    kept = tried.within(limits) & (share >= 1 - 1e-9) & (replicas > 0)
     if not kept.any():
         return None
     row = int(np.argmin(np.where(kept, tried.time_per_token, np.inf))) // kept.shape[1]
-    fewest = min(load / share[row, 0], 1.0)  # below one in flight they come as much more seldom
+    fewest = min(1 / share[row, 0], 1.0)  # below one in flight they come as much more seldom
     concurrency, rate = (
-        float(fewest * np.interp(load, share[row], values[row])) for values in (tried.concurrency, tried.each)
+        float(fewest * np.interp(1.0, share[row], values[row])) for values in (tried.concurrency, tried.each)
     )
     return Operation(tried.at(row), concurrency, int(replicas[row, 0]), None, rate * float(replicas[row, 0]))

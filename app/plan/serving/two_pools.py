@@ -221,13 +221,18 @@ def apart(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Catalog, 
     )
 
 
-def two_pools(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Catalog) -> Operation | None:
-    """Whole replicas of each pool that answer most, or answer a load soonest; ``None`` where they do not fit."""
-    question = it.question
-    if not room_for_two(question):
+def both_pools(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Catalog) -> Apart | None:
+    """Replicas of both pools of a cluster; ``None`` where it has no room for two."""
+    gpus = it.question.gpus
+    if not room_for_two(it.question):
         return None
-    answers = answers_of(it, inputs, limits, question.gpus)
-    found, asked = apart(it, inputs, limits, catalog, answers, question.gpus), asks_for_a_load(question)
+    return apart(it, inputs, limits, catalog, answers_of(it, inputs, limits, gpus), gpus)
+
+
+def two_pools(it: Setting, found: Apart) -> Operation | None:
+    """Whole replicas of each pool that answer most, or answer a load soonest; ``None`` where they do not fit."""
+    question, answers = it.question, found.answers
+    asked = asks_for_a_load(question)
     given = np.asarray(answers.layout.gpus)
     loads = np.broadcast_to(np.arange(found.kept.shape[1]), found.kept.shape)
     if not asked:  # a replica that answers most is never worse
