@@ -299,7 +299,7 @@ def test_a_share_of_the_time_is_less_than_all_of_it(asked: dict[str, object]) ->
 def test_a_pool_for_answers_has_no_prompts_and_prompts_cost_their_pool() -> None:
     serving = evaluated(**POOLS).serving
     step = sum(part.time.typical for part in serving.parts if part.phase == "answer")
-    assert serving.tpot.typical == pytest.approx(serving.parallelism.pipeline_parallel * step)
+    assert serving.tpot.typical == pytest.approx(step)
     costs = serving.costs
     of_prompts = costs.per_million_input_tokens.typical * 1024 / (costs.per_million_output_tokens.typical * 1024)
     assert of_prompts == pytest.approx(serving.prefill.gpus / serving.gpus)
@@ -422,6 +422,36 @@ def test_the_scenario_in_an_answer_of_two_pools_asks_the_same_again() -> None:
     other = evaluated(**again).serving
     assert (other.prefill, other.decode) == (answer.serving.prefill, answer.serving.decode)
     assert other.users == answer.serving.users
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"gpu": "l40s", "gpus": 256, "model": "mixtral-8x7b", "engine": "sglang", "tpot_limit": "33 ms"},
+        {"gpus": 64, "tpot_limit": "10 ms"},
+        {"gpus": 64, "users": 100_000},
+        {"gpus": 64, "request_rate": 20, "serving": "disaggregated"},
+    ],
+)
+def test_the_scenario_in_an_answer_has_the_same_bottleneck_ranges_and_findings(asked: dict[str, object]) -> None:
+    answer = evaluated(**asked)
+    again = evaluated(**{name: value for name, value in answer.scenario.items() if value is not None})
+    assert again.scenario == answer.scenario
+    assert again.serving.bottleneck == answer.serving.bottleneck
+    assert again.serving.tpot == answer.serving.tpot
+    assert again.serving.requests_per_second == answer.serving.requests_per_second
+    assert [finding.code for finding in again.findings] == [finding.code for finding in answer.findings]
+
+
+def test_pools_of_sizes_that_answer_less_keep_them_when_something_is_doubled() -> None:
+    # four GPUs for prompts feed sixty for answers: nothing but quicker prompts gains, and those are computing
+    asked = APART | {"input_tokens": 8192}
+    meant = evaluated(prefill_gpus=4, decode_gpus=60, **asked).serving.bottleneck
+    shared = evaluated(serving="disaggregated", **asked).serving.bottleneck
+    gains = {one.resource: one.gain for one in meant.what_if}
+    assert (meant.resource, meant.pool) == ("compute", "prefill")
+    assert gains["memory_capacity"] == 0
+    assert max(one.gain for one in shared.what_if) > 0.05
 
 
 def test_two_pools_carry_the_users_that_are_asked_for() -> None:

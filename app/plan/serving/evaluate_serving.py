@@ -75,10 +75,9 @@ def serve(scenario: Scenario, network: Network, owned: Ownership, catalog: Catal
 
 
 def chosen(plan: ServingPlan) -> dict[str, Any]:
-    """What was chosen for blank fields."""
+    """What was chosen for blank fields. An engine that is assumed stays blank: named, its ranges would be narrower."""
     it = plan.setting
     fields: dict[str, Any] = {
-        "engine": it.engine.key,
         "weights": it.formats.experts,
         "kv_cache": it.formats.cache,
         "max_sequences": it.engine.max_sequences,

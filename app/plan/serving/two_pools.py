@@ -123,6 +123,10 @@ class Prompts:
                 yield row, column
 
 
+SIZES = tuple(f"{pool}_gpus" for pool in POOLS)
+"""The scenario's fields of how many GPUs each pool has."""
+
+
 def pool_fields(pool: PoolName) -> tuple[str, ...]:
     """The scenario's fields of one pool."""
     return (f"{pool}_gpus", *(f"{pool}_{name}" for name in FIELDS.values()))
@@ -415,7 +419,8 @@ def rates_of_pools(
 ) -> tuple[Floats, Floats, Floats]:
     """What two pools of given layouts answer a second at most, the GPUs shared out between them anew.
 
-    Inputs may be in rows, as of a machine with more of something.
+    Pools whose sizes are asked for keep them, unless they are those that answer most: such are what an answer says of a
+    question that left them blank. Inputs may be in rows, as of a machine with more of something.
 
     Returns:
         Requests a second of the cluster, then those of one replica for prompts and of one for answers, for each row.
@@ -430,6 +435,12 @@ def rates_of_pools(
     rates = np.asarray(rate) * shares["prompts"].typical
     each = answers.requests * layout.gpus * shares["answers"].typical
     sent = prompts_carried(1.0, links_between(it, inputs), transfer_bytes(inputs.model, inputs.load))
-    _, workers, supply = shared_out(it.question, (rates, int(pool.layout.gpus)), each, layout.gpus, sent)
-    most: Floats = np.where(kept, np.minimum(supply, workers * each), 0.0).max(axis=1)
+
+    def answered(question: Scenario) -> Floats:
+        _, workers, supply = shared_out(question, (rates, int(pool.layout.gpus)), each, layout.gpus, sent)
+        most: Floats = np.where(kept, np.minimum(supply, workers * each), 0.0).max(axis=1)
+        return most
+
+    most, anew = answered(it.question), answered(it.question.model_copy(update=dict.fromkeys(SIZES)))
+    most = anew if anew[0] <= most[0] * (1 + 1e-9) else most
     return most, np.broadcast_to(rates[:, 0], most.shape), np.where(kept, each, 0.0).max(axis=1)
