@@ -65,7 +65,9 @@ class Envelope:
 
     model_version: str = result("", "Model version", "Version of the formulas.")
     catalog_version: str = result("", "Catalogue version", "Version of the catalogue, overrides counted.")
-    scenario: Mapping[str, Any] = result("", "Inputs", "The question, every blank filled in, in base units.")
+    scenario: Mapping[str, Any] = result(
+        "", "Inputs", "The question, its blanks filled in, in base units; an engine that is assumed stays blank."
+    )
     findings: tuple[Finding, ...] = result("", "Findings", "What the reader should know, worst first.")
     permalink: str = result("", "Link", "Address of a page that asks the same.")
 

@@ -53,6 +53,10 @@ def test_gpus_of_one_node_that_bridges_join_in_pairs_meet_over_its_slots() -> No
     assert next(one.gain for one in plan.serving.bottleneck.what_if if one.resource == "scale_out") == 0
     staged = evaluated(gpu="h100-nvl", gpus=8, model="llama-3-70b", tensor_parallel=2, pipeline_parallel=4)
     assert {part.resource for part in staged.serving.parts if part.name == "stages"} == {"scale_up"}
+    # two pools send keys and values at what PCIe 5 carries, 64 GB/s less what its protocol takes
+    apart = evaluated(gpu="h100-nvl", gpus=8, model="llama-3-8b", serving="disaggregated", prefill_tensor_parallel=1)
+    sent = apart.serving.kv_transfer
+    assert 40e9 < sent.bytes.typical / sent.time.typical / apart.serving.prefill.parallelism.gpus < 64e9
 
 
 def test_the_parts_of_a_prompt_are_those_of_the_pool_that_computes_it() -> None:

@@ -338,10 +338,11 @@ def link_between(it: Setting, inputs: ServingInputs) -> float:
 
 
 def links_between(it: Setting, inputs: ServingInputs) -> Array:
-    """What one GPU sends to the other pool: over the scale-up link where the cluster is one domain [B/s]."""
-    if it.question.gpus <= it.cluster.domain:
-        return inputs.gpu.scale_up
-    everyone = Layout(tensor=float(it.question.gpus))
+    """What one GPU sends to the other pool: over the links of a node where these join the whole cluster [B/s]."""
+    gpus = float(it.question.gpus)
+    if np.all(gpus <= inputs.gpu.reach):
+        return inputs.gpu.link_rate(gpus)
+    everyone = Layout(tensor=gpus)
     return on_network(inputs.gpu, it.site, everyone).scale_out
 
 
