@@ -11,7 +11,7 @@ import pytest
 
 from app.catalog.load import load_catalog
 from app.formulas.training import memory, parallelism_search, step
-from app.formulas.training.arguments import GpuRates, Job, Parallelism
+from app.formulas.training.arguments import ALL_TO_ALL, GpuRates, Job, Parallelism
 from app.formulas.training.exchanges import exchanges
 from app.formulas.training.parallelism_search import FixedDegrees, Search, _bytes_of, _bytes_of_groups, _Kept, best
 from app.plan.job import shape
@@ -201,6 +201,50 @@ def test_what_does_not_divide_is_empty():
     assert np.isnan(found.smallest_memory)
 
 
+EXCHANGED = {"context": 16, "context_exchange": ALL_TO_ALL}
+REPLICAS = {"tensor": 8, "pipeline": 8, "context": 1}
+
+
+@pytest.mark.parametrize(
+    ("model", "divides", "does_not"),
+    [
+        (LLAMA, {"tensor": 8}, {"tensor": 3}),  # 32 heads
+        (LLAMA, {"tensor": 16}, {"tensor": 24}),  # two ranks hold each of 8 key-value heads
+        (LLAMA, {"pipeline": 32}, {"pipeline": 48}),  # 32 layers
+        (MIXTRAL, {"expert": 8}, {"expert": 16}),  # 8 experts
+        (LLAMA, {"context": 32}, {"context": 64}),  # two pieces of 64 tokens each
+        (LLAMA, EXCHANGED | {"tensor": 2}, EXCHANGED | {"tensor": 4}),  # 32 heads over t · 16 ranks
+        (LLAMA, REPLICAS | {"sharding_group": 4}, REPLICAS | {"sharding_group": 5}),  # of 768 / 64 = 12
+    ],
+)
+def test_degrees_that_are_given_divide_the_model_or_there_is_nothing(model, divides, does_not):
+    """Whether few or all degrees are given; a published run that does neither is timed all the same."""
+    rest = dict.fromkeys(("tensor", "pipeline", "virtual_pipeline", "context", "expert", "micro_batch"), 1)
+    rest |= {"sharding": 1, "sequence_parallel": True, "recompute": 2}
+    for given, number in ((divides, 1), (does_not, 0)):
+        for settings in (given, {**rest, **given}):
+            found = best(Search(model, Job(64.0, 768.0), A100, SOFT, CAL, LINKS, 768, FixedDegrees(**settings)), 9.0)
+            assert bool(found.feasible) == number, settings
+        assert np.shape(found.parallelism.data) == ()
+
+
+def test_what_is_looked_for_leaves_whole_heads_to_an_all_to_all_and_whole_groups_to_a_copy():
+    heads = FixedDegrees(context=8, context_exchange=ALL_TO_ALL)
+    found = best(Search(LLAMA, Job(8192.0, 512.0), A100, SOFT, CAL, LINKS, 512, heads)).parallelism
+    assert set(np.unique(found.tensor)) == {1, 2, 4}  # 32 heads over t · 8 ranks
+    groups = FixedDegrees(sharding_group=6)
+    found = best(Search(LLAMA, Job(8192.0, 768.0), A100, SOFT, CAL, LINKS, 768, groups)).parallelism
+    replicas = found.data * found.context
+    assert np.all((replicas <= 6) | (replicas % 6 == 0))
+
+
+def test_a_shape_that_no_model_has_cannot_be_run():
+    """9 heads over 8 key-value heads, and 3 of 2 experts for a token."""
+    for shape_, changes in ((LLAMA, {"heads": 9.0}), (MIXTRAL, {"experts": 2.0, "experts_per_token": 3.0})):
+        found = best(Search(replace(shape_, **changes), Job(4096.0, 64.0), A100, SOFT, CAL, LINKS, 64))
+        assert (found.divisible, found.feasible) == (0, 0)
+
+
 def test_more_bandwidth_never_slows_the_best():
     job = Job(2048.0, 512.0)
     slow = best(Search(GPT, job, A100, SOFT, CAL, LINKS, 512)).time[0]
@@ -214,17 +258,17 @@ def test_more_bandwidth_never_slows_the_best():
 
 @pytest.mark.parametrize("model", [LLAMA, MIXTRAL])
 def test_everything_given_is_the_search_of_one(model, monkeypatch: pytest.MonkeyPatch):
-    job, small = Job(4096.0, 48.0), replace(A100, memory_capacity=60e9)
-    settings = itertools.product((1, 2), (1, 4, 5), (1, 2), (1, 8), (1, 3), (0, 1, 3), (0, 2), (False, True))
-    some = random.Random(11).sample(list(settings), 200)  # of 576
+    job, small = Job(4096.0, 240.0), replace(A100, memory_capacity=60e9)
+    settings = itertools.product((1, 2, 3), (1, 4, 5, 40), (1, 2), (1, 8), (1, 3), (0, 1, 3), (0, 2), (False, True))
+    some = random.Random(11).sample(list(settings), 200)  # of 1,152
     asked = [
         FixedDegrees(t, p, v, 1, e, b, sharding, None, parallel, recompute)
         for t, p, v, e, b, sharding, recompute, parallel in some
     ]
-    alone = [best(Search(model, job, small, SOFT, CAL, LINKS, 16, given)) for given in asked]
+    alone = [best(Search(model, job, small, SOFT, CAL, LINKS, 240, given)) for given in asked]
     monkeypatch.setattr(FixedDegrees, "single", False)
     for given, one in zip(asked, alone, strict=True):
-        many = best(Search(model, job, small, SOFT, CAL, LINKS, 16, given))
+        many = best(Search(model, job, small, SOFT, CAL, LINKS, 240, given))
         for name in ("enumerated", "divisible", "feasible"):
             assert getattr(one, name) == getattr(many, name), (name, given)
         assert one.best() == many.best()

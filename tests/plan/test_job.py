@@ -654,6 +654,81 @@ def test_what_does_not_divide_is_told_by_the_first_rule_it_breaks(asked, says, c
         assert "does-not-divide" not in findings_of(model="llama-3-8b", **asked | changes)
 
 
+IMPOSSIBLE = [
+    ({"gpus": 1024, "pipeline_parallel": 128}, "128 pipeline stages are more than the model's 32 layers"),
+    (
+        {"gpus": 1024, "pipeline_parallel": 16, "virtual_pipeline": 4},
+        "16 pipeline stages of 4 chunks are more than the model's 32 layers",
+    ),
+    ({"pipeline_parallel": 1, "virtual_pipeline": 2}, "2 chunks of a stage take turns among stages, and there is one"),
+    ({"gpus": 24, "pipeline_parallel": 3, "schedule": "dualpipe"}, "which 3 stages do not allow"),
+    ({"model": "mixtral-8x7b", "expert_parallel": 16}, "16 ranks of expert parallelism do not divide the model's 8"),
+    ({"gpus": 24, "tensor_parallel": 3}, "3 ranks of tensor parallelism do not divide the model's 32 attention heads"),
+    ({"context_parallel": 64, "sequence_length": 64}, "64 tokens does not leave two pieces of whole tokens to each"),
+    (
+        {"tensor_parallel": 4, "context_parallel": 16, "context_exchange": "all-to-all"},
+        "4 × 16 ranks do not divide the model's 32",
+    ),
+    (
+        {"tensor_parallel": 8, "pipeline_parallel": 2, "context_parallel": 1, "sharding_group": 3},
+        "Groups of 3 that share one copy do not divide 4 replicas",
+    ),
+    ({"model": "mixtral-8x7b", "experts_per_token": 16}, "A token cannot go to 16 experts of a layer: it has 8"),
+    ({"heads": 7}, "7 attention heads do not share 8 key-value heads evenly"),
+    ({"kv_heads": 128}, "32 attention heads do not share 128 key-value heads evenly"),
+    ({"kv_heads": 7}, "32 attention heads do not share 7 key-value heads evenly"),
+]
+
+
+@pytest.mark.parametrize(("asked", "says"), IMPOSSIBLE)
+def test_a_layout_or_a_shape_that_cannot_be_has_no_time(asked, says):
+    made = draft(**{"gpus": 64, "model": "llama-3-8b", **asked})
+    finding = {finding.code: finding for finding in made.findings}["does-not-divide"]
+    assert says in finding.message
+    assert finding.suggestion
+    assert finding.severity == "error"
+    assert made.training.parallelism is None
+    assert np.isnan(made.training.time_to_train.typical)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"tensor_parallel": 16},  # two ranks hold a copy of each of 8 key-value heads
+        {"gpus": 68, "pipeline_parallel": 34},  # one stage for the embedding and one for the head
+        {"gpus": 24, "pipeline_parallel": 3},  # stages of 10 or 11 layers
+        {"context_parallel": 64, "sequence_length": 64, "causal_balance": False},
+        {"tensor_parallel": 2, "context_parallel": 16, "context_exchange": "all-to-all"},
+        {"model": "mixtral-8x7b", "expert_parallel": 8},
+        {"context_parallel": 1, "sequence_length": 4097},
+    ],
+)
+def test_an_uneven_layout_that_can_be_is_timed(asked):
+    assert draft(**{"gpus": 64, "model": "llama-3-8b", **asked}).runs
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "changes"),
+    [
+        ({"expert_parallel": 8}, "expert-parallel-unused", {"expert_parallel": 1}),
+        (
+            {"tensor_parallel": 8, "pipeline_parallel": 2, "context_parallel": 1, "sharding_group": 7},
+            "sharding-group-too-large",  # 64 / 16 = 4 replicas
+            {"sharding_group": 4},
+        ),
+        ({"recompute_layers": 500}, "recompute-layers-beyond-model", {"recompute_layers": 32}),
+    ],
+)
+def test_what_is_taken_instead_of_what_was_asked_is_said(asked, code, changes):
+    base = {"gpus": 64, "model": "llama-3-8b"}
+    made, instead = draft(**base, **asked), draft(**base, **asked | changes)
+    finding = {finding.code: finding for finding in made.findings}[code]
+    assert (finding.severity, dict(finding.changes)) == ("warning", changes)
+    assert code not in {finding.code for finding in instead.findings}
+    assert made.training.parallelism == instead.training.parallelism
+    assert made.training.step_time.typical == pytest.approx(instead.training.step_time.typical, rel=1e-12)
+
+
 def test_a_precision_that_the_gpu_lacks_runs_in_the_next_wider_one():
     fp8 = findings_of(gpu="a100-sxm", gpus=64, model="llama-3-8b", precision="fp8")["precision-not-in-hardware"]
     assert "in BF16" in fp8.message

@@ -89,6 +89,41 @@ def test_more_users_than_are_carried_are_answered_as_many_requests_that_are_too_
     assert rates[1:] == pytest.approx([most] * 3)
 
 
+@pytest.mark.parametrize(
+    ("asked", "code", "says"),
+    [
+        (
+            {"tensor_parallel": 3},
+            "does-not-divide",
+            "3 ranks of tensor parallelism do not divide the model's 64 attent",
+        ),
+        ({"tensor_parallel": 12}, "does-not-divide", "12 ranks"),
+        (
+            {"model": "mixtral-8x7b", "expert_parallel": 16},
+            "does-not-divide",
+            "16 ranks of expert parallelism are more",
+        ),
+        ({"model": "mixtral-8x7b", "expert_parallel": 3}, "serving-does-not-fit", "No replica has the parallelism"),
+        ({"model": "mixtral-8x7b", "experts_per_token": 16}, "does-not-divide", "A token cannot go to 16 experts"),
+        ({"kv_heads": 7}, "does-not-divide", "64 attention heads do not share 7"),
+        ({"serving": "disaggregated", "prefill_tensor_parallel": 3}, "does-not-divide", "3 ranks of tensor"),
+    ],
+)
+def test_a_layout_or_a_shape_that_cannot_be_serves_nothing(asked: dict[str, object], code: str, says: str) -> None:
+    answer = evaluated(**{"gpus": 24, **asked})
+    (finding,) = [finding for finding in answer.findings if finding.severity == "error"]
+    assert finding.code == code
+    assert says in finding.message
+    assert answer.serving.tpot is None
+    assert answer.serving.costs.per_million_output_tokens is None
+
+
+def test_a_dense_model_serves_whatever_degree_its_experts_are_given() -> None:
+    plain, asked = evaluated(gpus=16), evaluated(gpus=16, expert_parallel=8)
+    assert asked.serving.parallelism == plain.serving.parallelism
+    assert "expert-parallel-unused" in {finding.code for finding in asked.findings}
+
+
 def test_users_think_and_ask_again() -> None:
     serving = evaluated(gpus=16, tpot_limit="40 ms", think_time="30 s").serving
     answer = serving.ttft.typical + serving.tpot.typical * 1023

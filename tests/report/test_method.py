@@ -29,6 +29,9 @@ NO_FORMULAS = {
     "collectives.choose", "collectives.compare", "collectives.shortest", "fabric.design_direct", "fabric.design_tree",
     "fabric.sampled_links", "fabric.taper_fits", "training.best", "training.best_of", "training.divisors",
     "training.few", "training.given", "training.layer_axes", "training.row", "training.rows",
+    # What divides, and so can be run.
+    "training.experts_divide", "training.heads_divide", "training.heads_exchange", "training.pairs_up",
+    "training.sequence_divides", "training.shape_is_possible", "training.staged",
     # What is kept of formulas that are listed.
     "collectives.known_group_of", "collectives.known_pair_of",
     # Machines and jobs side by side.

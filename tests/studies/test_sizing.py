@@ -33,6 +33,11 @@ def test_the_front_trades_money_for_time(answer: Answer) -> None:
     assert times == sorted(times, reverse=True)
 
 
+def test_no_cluster_trains_a_shape_that_no_model_has() -> None:
+    none = size(question(kv_heads=7), load_catalog(), seconds=20)  # of 32 heads
+    assert (none.front, none.cheapest) == ((), None)
+
+
 def test_the_front_keeps_what_is_quicker_by_more_than_a_hundredth(answer: Answer) -> None:
     gains = [1 - after.time_to_train / before.time_to_train for before, after in itertools.pairwise(answer.front)]
     assert all(gain > 0.01 for gain in gains)

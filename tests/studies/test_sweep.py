@@ -315,6 +315,28 @@ def test_what_cannot_be_run_says_so_in_the_words_of_its_plan() -> None:
         assert any(words in error for error in errors), words
 
 
+@pytest.mark.parametrize(
+    ("base", "grid"),
+    [
+        ({}, {"tensor_parallel": [3, 4, 16], "pipeline_parallel": [2, 96]}),
+        ({"context_parallel": None, "sharding": None}, {"tensor_parallel": [3, 4], "expert_parallel": [None, 1, 8]}),
+        ({"micro_batch": None}, {"context_parallel": [1, 4, 96], "sequence_length": [96, 4096]}),
+        ({"model": "mixtral-8x7b"}, {"expert_parallel": [2, 4, 16], "sharding_group": [None, 5, 8]}),
+        ({}, {"kv_heads": [7, 8], "tensor_parallel": [1, 2]}),
+        ({"context_exchange": "all-to-all"}, {"context_parallel": [1, 2, 16], "tensor_parallel": [2, 4]}),
+        ({"virtual_pipeline": None}, {"pipeline_parallel": [1, 48], "virtual_pipeline": [1, 2]}),
+    ],
+)
+def test_degrees_that_do_not_divide_the_model_are_refused_in_the_words_of_the_plan(
+    base: dict[str, Any], grid: dict[str, list[Any]]
+) -> None:
+    """Given, searched and searched among few: 192 GPUs divide by 3, 32 heads, 8 experts and 32 layers do not."""
+    everything = GIVEN | {"gpus": 192, "global_batch": 192} | base
+    _each_row_is_its_plan(everything, grid)
+    errors = [row["error"] for row in sweep(Grid(base=everything, grid=grid), load_catalog())]
+    assert {bool(error) for error in errors} == {True, False}
+
+
 def test_fields_that_do_not_go_together_are_rows_with_the_reason() -> None:
     grid = {"model": ["llama-3-8b", "custom", "no-such"], "parameters": [None, 7e9], "gpus": [64, 0]}
     rows = list(sweep(Grid(grid=grid), load_catalog()))

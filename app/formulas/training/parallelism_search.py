@@ -37,6 +37,15 @@ from app.formulas.collectives.group_times import KNOWN, Links, known_pair_of, pa
 from app.formulas.training import exchanges, step, traffic
 from app.formulas.training import memory as training_memory
 from app.formulas.training.arguments import ALL_TO_ALL, RING, Calibration, GpuRates, Job, Parallelism, Software
+from app.formulas.training.divisibility import (
+    experts_divide,
+    heads_divide,
+    heads_exchange,
+    pairs_up,
+    sequence_divides,
+    shape_is_possible,
+    staged,
+)
 from app.formulas.training.exchanges import NOTHING, Exchange, LayerExchanges, StepExchanges
 from app.formulas.training.stacking import link_rows, rows_of, stacked, stacked_links
 from app.formulas.transformer import Held, Shape
@@ -130,6 +139,16 @@ class FixedDegrees:
     def single(self) -> bool:
         """Whether everything is given, so that there is one configuration at most."""
         return self.whole and None not in (self.virtual_pipeline, self.expert, self.sequence_parallel)
+
+    def shares(self, replicas: Counts) -> Flags:
+        """Whether so many replicas divide into groups that share one copy; where there are fewer, they are one group.
+
+        >>> FixedDegrees(sharding_group=4).shares(np.array([2, 8, 10]))
+        array([ True,  True, False])
+        """
+        if self.sharding_group is None:
+            return True
+        return (self.sharding == NONE) | (replicas <= self.sharding_group) | (replicas % self.sharding_group == 0)
 
     def splits(self, tensor: Array) -> Array:
         """1 where sequences are split over the tensor-parallel ranks, 0 where there is one or they must not be [1]."""
@@ -319,24 +338,39 @@ def _choices(fixed: int | None, options: Sequence[int]) -> list[int]:
     return list(options) if fixed is None else [fixed]
 
 
+def _divides_model(
+    shape: Shape, fixed: FixedDegrees, length: Counts, tensor: Counts, pipeline: Counts, context: Counts, expert: Counts
+) -> Flags:
+    """Whether a possible model and its sequences divide by these degrees, whatever the cluster and the batch."""
+    return (
+        shape_is_possible(shape)
+        & heads_divide(shape, tensor)
+        & heads_exchange(shape, tensor, context, fixed.context_exchange)
+        & sequence_divides(length, context, fixed.causal_balance)
+        & experts_divide(shape, expert)
+        & pairs_up(pipeline, fixed.bidirectional)
+    )
+
+
 def _degrees(space: _Space) -> dict[str, list[int]]:
-    """Candidate values of each setting but the micro-batch, before they are combined."""
+    """Candidate values of each setting but the micro-batch, before they are combined.
+
+    No pipeline degree is left where those that are given do not divide the model.
+    """
     shape, job, gpus, fixed = space.shape, space.job, space.gpus, space.fixed
-    heads, kv_heads, experts = int(shape.heads), int(shape.kv_heads), int(shape.experts)
-    sequence = int(job.sequence_length)
-    tensor = [
-        t for t in divisors(heads)
-        if gpus % t == 0 and t <= space.largest_tensor and (kv_heads % t == 0 or t % max(kv_heads, 1) == 0)
-    ]  # fmt: skip
-    pipeline = [p for p in divisors(gpus) if p <= int(shape.depth) and (p == 1 or not (fixed.bidirectional and p % 2))]
+    heads, experts, sequence = int(shape.heads), int(shape.experts), int(job.sequence_length)
+    tensor = [t for t in divisors(heads) if gpus % t == 0 and t <= space.largest_tensor and heads_divide(shape, t)]
+    pipeline = [p for p in divisors(gpus) if p <= int(shape.depth) and pairs_up(p, fixed.bidirectional)]
     context = [c for c in divisors(gpus) if sequence % (2 * c) == 0 and sequence // c >= SHORTEST_SHARE] or [1]
     if fixed.context_exchange == ALL_TO_ALL:
         context = [c for c in context if heads % c == 0]
+    degrees = (degree or 1 for degree in (fixed.tensor, fixed.pipeline, fixed.context, fixed.expert))
+    stages = _choices(fixed.pipeline, pipeline) if _divides_model(shape, fixed, sequence, *degrees) else []
     stack = space.software
     selective = float(stack.flash) < 1 or float(stack.selective_linear) > 0 or float(stack.selective_modules) > 0
     return {
         "tensor": _choices(fixed.tensor, tensor),
-        "pipeline": _choices(fixed.pipeline, pipeline),
+        "pipeline": stages,
         "context": _choices(fixed.context, context),
         "expert": _choices(fixed.expert, [e for e in divisors(experts) if gpus % e == 0] if experts else [1]),
         "sharding": _choices(fixed.sharding, [kind for kind in SHARDINGS if kind != GRADIENTS or stack.reduces_each]),
@@ -348,28 +382,20 @@ def _degrees(space: _Space) -> dict[str, list[int]]:
 def _stages(shape: Shape, degrees: Sequence[int], fixed: FixedDegrees) -> list[tuple[int, int]]:
     """Pipeline and virtual-pipeline degrees: chunks divide the layers, with or without the embedding and the head.
 
-    A number of chunks that is given may be any for which there are layers, embedding and head enough: layouts of uneven
-    stages are written by hand. Where such a layout is given, its chunks divide into the stages.
+    A number of stages or chunks that is given may be any for which there are layers, embedding and head enough: layouts
+    of uneven stages are written by hand. Where such a layout is given, its chunks divide into the stages.
     """
     depth, virtual_pipeline, laid = int(shape.depth), fixed.virtual_pipeline, len(fixed.chunks)
     stages: list[tuple[int, int]] = []
     if virtual_pipeline is not None:
-        return [(p, virtual_pipeline) for p in degrees if _staged(shape, p, virtual_pipeline, laid)]
+        return [(p, virtual_pipeline) for p in degrees if staged(shape, p, virtual_pipeline, laid)]
     if laid:
         return [(p, laid // p) for p in degrees if laid % p == 0]
-    for p in degrees:
+    for p in (p for p in degrees if staged(shape, p, 1, laid)):
         whole = [d for d in (depth, depth + 2) if p > 1 and d % p == 0][:1]
         chunks = sorted({1, *(v for d in whole for v in divisors(d // p))})
         stages += [(p, v) for v in chunks]
     return stages
-
-
-def _staged(shape: Shape, pipeline: Counts, virtual_pipeline: Counts, laid: int) -> Flags:
-    """Whether so many chunks of a stage that are given can be: see `_stages`; ``laid`` are those of a layout, or 0."""
-    if laid:
-        return (laid % pipeline == 0) & (virtual_pipeline == laid // pipeline)
-    deep_enough = pipeline <= (int(shape.depth) + 2) // virtual_pipeline
-    return ((virtual_pipeline == 1) | (pipeline > 1)) & deep_enough
 
 
 def _division(
@@ -410,7 +436,8 @@ class _Groups:
         degrees: pipeline, tensor, context and experts' degrees, each ascending [1].
         data: replicas of each group, with an axis for the experts' degree, rounded down [1].
         whole: whether each multiplies to the cluster.
-        spread: whether its ranks divide into groups of experts, by experts' degree.
+        spread: whether its ranks divide into groups of experts, and as `shares` and `heads_exchange` say, by experts'
+            degree.
         open: whether each state divides, with axes for sharding and these degrees.
         columns: sharding and degrees of each state, in this order [1].
         spare: whether sharded gradients are for what does not fit with the optimizer state alone sharded.
@@ -447,6 +474,7 @@ def _make_groups(space: _Space) -> _Groups:
     t, c, e, shardings = (np.array(lists[name], np.int64) for name in ("tensor", "context", "expert", "sharding"))
     across = t[:, None, None], p[:, None, None, None], c[:, None]
     data, whole, spread = _division(gpus, *across, e * fixed.ranks_of_expert(across[0]))
+    spread &= fixed.shares(data * across[2]) & heads_exchange(shape, across[0], across[2], fixed.context_exchange)
 
     # Nothing can be shared by one replica; among several, sharing the optimizer state never loses.
     sharding, open_ = shardings[:, *[None] * 4], spread[None]
@@ -696,7 +724,7 @@ class Given:
 
     Attributes:
         parallelism: the configurations.
-        whole: whether their degrees multiply to the cluster, and their stages have the layers.
+        whole: whether their degrees multiply to the cluster, and the model divides by them.
         divides: whether they divide.
         memory: what the fullest GPU holds where they do [B].
     """
@@ -762,7 +790,8 @@ def given(search: Search) -> Given:
     spans = e * fixed.ranks_of_expert(t)
     data, whole, spread = _division(search.gpus, t, p, c, spans)
     even, rounds = (whole & divided for divided in _rounds(_integer(job.global_batch), data, p, b))
-    staged = _staged(search.shape, p, v, len(fixed.chunks))
+    length = _integer(job.sequence_length)
+    possible = staged(search.shape, p, v, len(fixed.chunks)) & _divides_model(search.shape, fixed, length, t, p, c, e)
     settings = {
         "tensor": t * 1.0,
         "pipeline": p * 1.0,
@@ -774,12 +803,12 @@ def given(search: Search) -> Given:
         "sequence_parallel": fixed.splits(t),
     }
     parallelism = search.parallelism(settings, recompute)
-    divides = staged & where(v > 1, rounds, even) & spread
+    divides = possible & where(v > 1, rounds, even) & spread & fixed.shares(data * c)
     size: Array = np.nan
     if any_(divides):
         whole_memory = training_memory.memory(search.shape, job, parallelism, search.software, search.calibration)
         size = where(divides, whole_memory.total, np.nan)
-    return Given(parallelism, staged & whole, divides, size)
+    return Given(parallelism, possible & whole, divides, size)
 
 
 def _integer(number: Array) -> Counts:

@@ -319,8 +319,9 @@ def step_inputs(
 def fixed_degrees(request: JobRequest, model: Shape, catalog: Catalog) -> parallelism_search.FixedDegrees:
     """What the request fixes of the parallelism.
 
-    A stack without sequence parallelism runs without it unless asked to. Experts are whole, or, in releases before
-    spring 2025, cut by tensor parallelism as Megatron's default then was.
+    A stack without sequence parallelism runs without it unless asked to. A dense model spreads no experts, whatever
+    degree is given. Experts are whole, or, in releases before spring 2025, cut by tensor parallelism as Megatron's
+    default then was.
     """
     degrees, trait = request.parallelism, traits(catalog, request.software.stack or DEFAULT_STACK)
     release = request.software.software_date or trait["release"]
@@ -334,7 +335,7 @@ def fixed_degrees(request: JobRequest, model: Shape, catalog: Catalog) -> parall
         pipeline=degrees.pipeline_parallel,
         virtual_pipeline=degrees.virtual_pipeline or (1 if schedule in ONE_CHUNK else None),
         context=degrees.context_parallel,
-        expert=degrees.expert_parallel,
+        expert=degrees.expert_parallel and (degrees.expert_parallel if model.experts else 1),
         micro_batch=degrees.micro_batch,
         sharding=None if degrees.sharding is None else SHARDING.index(degrees.sharding),
         sharding_group=degrees.sharding_group,

@@ -15,9 +15,10 @@ from app.formulas.training.arguments import RING
 from app.formulas.training.exchanges import exchanges
 from app.formulas.training.stacking import alike, link_rows, rows_of, stacked, stacked_links
 from app.plan.job import batch
+from app.plan.job.broken_rules import broken_rule, rule_broken_by
 from app.plan.job.inputs import JobSetup
 from app.plan.job.job import utilization
-from app.plan.job.job_findings import broken_rule, rule_broken_by, too_large
+from app.plan.job.job_findings import too_large
 from app.plan.job.run_time import ROWS_AT_ONCE, quickest_times
 
 Floats = NDArray[np.float64]
@@ -166,7 +167,10 @@ class _Jobs:
         names = [name for name in (*DEGREES, *SIZES) if own_number(setups[0], name) is not None]
         own = {name: [own_number(setup, name) for setup in setups] for name in names if name not in columns}
         filled = {name: _column(values, owners) for name, values in own.items()}
-        return cls(setups, owners, filled | {name: columns[name] for name in names if name in columns})
+        filled |= {name: columns[name] for name in names if name in columns}
+        if "expert_parallel" in filled and not setups[0].inputs.shape.experts:
+            filled["expert_parallel"] = 1
+        return cls(setups, owners, filled)
 
     def at(self, some: slice) -> "_Jobs":
         """Some of the jobs."""
@@ -282,9 +286,8 @@ def _refused_by(setup: JobSetup, memory: float, numbers: Mapping[str, int]) -> s
     """Why a job with these numbers does not run; it needs so much memory, or does not divide."""
     if not np.isnan(memory):
         return too_large(setup, memory)
-    names = ("tensor_parallel", "pipeline_parallel", "context_parallel", "micro_batch")
-    degrees = (numbers.get(name) for name in names)
-    return broken_rule(setup.cluster.gpus, numbers["global_batch"], int(setup.inputs.shape.layers), *degrees).text
+    fixed = but(setup.fixed, **{DEGREES[name]: number for name, number in numbers.items() if name in DEGREES})
+    return broken_rule(setup.inputs.shape, fixed, setup.cluster.gpus, *(numbers[name] for name in SIZES)).text
 
 
 def own_number(setup: JobSetup, name: str) -> int | None:

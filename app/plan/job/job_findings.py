@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from app.formulas.training import arguments, parallelism_search
 from app.formulas.transformer import parameters
 from app.plan.band import Draws
 from app.plan.job import batch
+from app.plan.job.broken_rules import experts_unused, rule_broken_by
 from app.plan.job.calibration import computed_precision, measured, rows_of
 from app.plan.job.inputs import JobSetup, usual_batch
 from app.plan.job.layout import mismatch
@@ -30,6 +31,8 @@ def findings(
     """What keeps the job from running, what it runs instead, what is tight and what is not modelled."""
     gpu = setup.cluster.gpu
     yield from shape_findings(setup.request.model, setup.catalog)
+    yield from experts_unused(setup.inputs.shape, setup.request.parallelism.expert_parallel)
+    yield from _layers_repeated(setup)
     yield from _uneven(setup)
     yield from _precision_instead(setup)
     if not search.divisible:
@@ -60,6 +63,7 @@ def findings(
             ("micro_batch", "recompute", "sharding"),
             "Leave the parallelism blank to find one with room.",
         )
+    yield from _group_shared(setup, chosen)
     if float(chosen.tensor) > setup.cluster.domain:
         yield Finding(
             "warning",
@@ -180,6 +184,35 @@ def _uneven(setup: JobSetup) -> Iterator[Finding]:
         )
 
 
+def _layers_repeated(setup: JobSetup) -> Iterator[Finding]:
+    """That more layers are to be recomputed than the model has."""
+    given, layers = setup.request.parallelism.recompute_layers, int(setup.inputs.shape.layers)
+    if given is not None and given > layers:
+        yield Finding(
+            "warning",
+            "recompute-layers-beyond-model",
+            f"The model has {layers:,} layers, fewer than the {given:,} to recompute: the plan recomputes all of them.",
+            ("recompute_layers", "layers"),
+            f"Use at most {layers:,}.",
+            {"recompute_layers": layers},
+        )
+
+
+def _group_shared(setup: JobSetup, chosen: arguments.Parallelism) -> Iterator[Finding]:
+    """That there are fewer replicas than are to share one copy."""
+    given, replicas = setup.request.parallelism.sharding_group, int(chosen.data * chosen.context)
+    if given is not None and given > replicas:
+        yield Finding(
+            "warning",
+            "sharding-group-too-large",
+            f"{given:,} ranks are to share one copy, and of ranks with the same parameters there are {replicas:,}: "
+            "these share it.",
+            ("sharding_group",),
+            f"Use at most {replicas:,}, or leave it blank.",
+            {"sharding_group": replicas},
+        )
+
+
 def _fits_badly(setup: JobSetup, search: parallelism_search.SearchResult) -> Iterator[Finding]:
     """Where the given batch divides badly among the GPUs: what another batch, or other GPUs, would gain."""
     request, gpus = setup.request, setup.cluster.gpus
@@ -269,52 +302,13 @@ def _far_from_usual(setup: JobSetup) -> Iterator[Finding]:
 def does_not_divide(setup: JobSetup) -> Finding:
     """Why no configuration divides, and which batch does."""
     broken = rule_broken_by(setup)
-    changes, advice = {}, broken.advice
-    if not advice:
-        advice = "Use numbers with more common divisors, such as powers of two."
-        ((other, search),) = batch.settled([setup])
-        if search.feasible:
-            advice = f"A global batch of {other.request.batch:,} divides; left blank, the batch follows the GPUs."
-            changes = {"global_batch": other.request.batch}
-    return Finding("error", "does-not-divide", broken.text, broken.fields, advice, changes)
-
-
-class BrokenRule(NamedTuple):
-    """A rule that no configuration keeps, in words; the fields it is about; advice, blank where there is none yet."""
-
-    text: str
-    fields: tuple[str, ...]
-    advice: str = ""
-
-
-def rule_broken_by(setup: JobSetup) -> BrokenRule:
-    """The first rule that a job as it is asked breaks."""
-    degrees = setup.request.parallelism
-    given = degrees.tensor_parallel, degrees.pipeline_parallel, degrees.context_parallel, degrees.micro_batch
-    return broken_rule(setup.cluster.gpus, setup.request.batch, int(setup.inputs.shape.layers), *given)
-
-
-def broken_rule(
-    gpus: int, size: int, layers: int, tensor: int | None, pipeline: int | None, context: int | None, micro: int | None
-) -> BrokenRule:
-    """The first rule that the given numbers break.
-
-    >>> broken_rule(12, 64, 80, 8, None, None, None).text
-    '8 × 1 × 1 GPUs of a replica do not divide 12 GPUs.'
-    """
-    t, p, c, b = tensor or 1, pipeline or 1, context or 1, micro or 1
-    if gpus % (t * p * c):
-        text = f"{t} × {p} × {c} GPUs of a replica do not divide {gpus:,} GPUs."
-        about = ("tensor_parallel", "pipeline_parallel", "context_parallel", "gpus")
-        return BrokenRule(text, about, "Choose degrees whose product divides the GPUs.")
-    if pipeline and p > layers:
-        text = f"{p} pipeline stages are more than the model's {layers} layers."
-        return BrokenRule(text, ("pipeline_parallel",), f"Use at most {layers}.")
-    if gpus // (t * p * c) * b > size and tensor and pipeline:
-        text = f"{gpus // (t * p * c):,} replicas of {b} sequences need more than the global batch of {size:,}."
-        return BrokenRule(text, ("global_batch", "micro_batch"), "Raise the global batch or the degrees.")
-    text = f"No parallelism divides {gpus:,} GPUs, a global batch of {size:,} and the model's layers and heads."
-    return BrokenRule(text, ("gpus", "global_batch", "tensor_parallel", "pipeline_parallel", "micro_batch"))
+    if broken.advice:
+        return broken.finding()
+    ((other, search),) = batch.settled([setup])
+    if not search.feasible:
+        return broken._replace(advice="Use numbers with more common divisors, such as powers of two.").finding()
+    advice = f"A global batch of {other.request.batch:,} divides; left blank, the batch follows the GPUs."
+    return broken._replace(advice=advice).finding({"global_batch": other.request.batch})
 
 
 def _enough(setup: JobSetup) -> int | None:

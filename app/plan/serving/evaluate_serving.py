@@ -15,6 +15,7 @@ from app.formulas.serving.token_costs import break_even_load, cost_of_tokens, us
 from app.plan.band import Band, Draws
 from app.plan.bill_of_materials import draws_or_nan
 from app.plan.job.breakdown import erring
+from app.plan.job.broken_rules import BrokenRule, experts_unused, heads_rule, shape_rules
 from app.plan.job.shape import model_name, shape_findings
 from app.plan.network import Network
 from app.plan.result import Finding
@@ -31,9 +32,9 @@ from app.plan.serving.serving_breakdown import (
     pools_of,
     transfer_of,
 )
-from app.plan.serving.serving_inputs import residual, setting
+from app.plan.serving.serving_inputs import Setting, residual, setting
 from app.plan.serving.serving_plan import ServingPlan, overload, plan_serving
-from app.plan.serving.serving_search import asks_for_a_load, layouts, stack_layouts
+from app.plan.serving.serving_search import FIELDS, asks_for_a_load, layouts, stack_layouts
 from app.plan.serving.two_pools import POOLS, Operation, PoolName, asks_for_pools, in_pool, pool_fields
 from app.plan.serving_result import Serving, ServingCosts, ServingPoint
 from app.plan.total_cost import Ownership
@@ -67,6 +68,7 @@ def serve(scenario: Scenario, network: Network, owned: Ownership, catalog: Catal
     )
     findings = (
         *shape_findings(scenario.part(ModelRequest), catalog),
+        *experts_unused(plan.setting.model.shape, scenario.expert_parallel),
         *serving_findings(plan),
         *no_limit(plan, serving.tpot.typical),
     )
@@ -195,9 +197,12 @@ def nothing_served(front: tuple[ServingPoint, ...] = ()) -> Serving[Draws]:
 def serving_findings(plan: ServingPlan) -> Iterator[Finding]:
     """What does not fit, keeps no limit, or is taken for granted."""
     it, tried = plan.setting, plan.tried
-    of_pools = tuple(pool_findings(plan))
+    broken = next(rules_broken(it), None)
+    of_pools = () if broken else tuple(pool_findings(plan))
     yield from of_pools
-    if not tried.fits.any():
+    if broken:
+        yield broken.finding()
+    elif not tried.fits.any():
         yield does_not_fit(plan)
     elif plan.operation is None:
         if not any(finding.severity == "error" for finding in of_pools):
@@ -235,6 +240,17 @@ def serving_findings(plan: ServingPlan) -> Iterator[Finding]:
             ("model",),
             "Hold the answer against a load of your own before you rely on it.",
         )
+
+
+def rules_broken(it: Setting) -> Iterator[BrokenRule]:
+    """Why no layout of the parallelism that is asked for divides the model; engines give ranks uneven experts."""
+    question, shape = it.question, it.model.shape
+    yield from shape_rules(shape)
+    yield from heads_rule(shape, question.tensor_parallel or 1)
+    experts, ranks = int(shape.experts), question.expert_parallel or 1
+    if experts and ranks > experts:
+        text = f"{ranks:,} ranks of expert parallelism are more than the model's {experts:,} experts."
+        yield BrokenRule(text, ("expert_parallel",), f"Use at most {experts:,}.")
 
 
 def no_limit(plan: ServingPlan, time_per_token: float) -> Iterator[Finding]:
@@ -296,6 +312,8 @@ def _pool_does_not_fit(plan: ServingPlan, pool: PoolName) -> Finding | None:
     """What keeps a replica out of its pool: its parallelism, or the memory of the pool's GPUs."""
     it, inputs = in_pool(plan.setting, pool), plan.inputs
     what = "prompts" if pool == "prefill" else "answers"
+    if broken := next(rules_broken(it), None):
+        return broken._replace(fields=pool_fields(pool)).finding()
     gpus = it.question.gpus
     layout = layouts(it.question, it.model, gpus, it.cluster.domain)
     if not np.size(layout.tensor):
@@ -320,6 +338,12 @@ def does_not_fit(plan: ServingPlan) -> Finding:
     it, inputs = plan.setting, plan.inputs
     need = model_bytes(plan)
     room = float(inputs.room)
+    if not np.size(plan.tried.layout.tensor):
+        text = (
+            f"No replica has the parallelism that is asked for: it takes no more than the {it.question.gpus:,} GPUs, "
+            "and its ranks of tensor and attention data parallelism divide into those of experts."
+        )
+        return Finding("error", "serving-does-not-fit", text, (*FIELDS.values(), "gpus"), "Leave some of it blank.")
     if room <= 0:
         return Finding(
             "error",

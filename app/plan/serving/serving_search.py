@@ -14,6 +14,7 @@ from app.formulas.serving.batching import answers_alone, steady_state
 from app.formulas.serving.kv_cache import sequences_held
 from app.formulas.serving.serving_arguments import Layout, ServedModel
 from app.formulas.serving.token_costs import users_served
+from app.formulas.training.divisibility import heads_divide, shape_is_possible
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_inputs import ServingInputs, Setting, on_network
 
@@ -43,14 +44,16 @@ def powers(most: float) -> list[int]:
 def layouts(question: Scenario, model: ServedModel, gpus: int, domain: int) -> Layout:
     """Layouts of a replica that divide the model and are no larger than the cluster, along the first of two axes.
 
-    Tensor parallelism stays in the scale-up domain unless it is asked for; experts lie whole on all GPUs of a replica,
-    or are cut like the rest; ranks with sequences of their own are for experts and latent attention.
+    A model that cannot be has none. Tensor parallelism stays in the scale-up domain unless it is asked for; experts lie
+    whole on all GPUs of a replica, or are cut like the rest; ranks with sequences of their own are for experts and
+    latent attention.
     """
     shape = model.shape
     given = {name: getattr(question, field) for name, field in FIELDS.items()}
     mixture = shape.experts > 0
     ranks = powers(gpus) if mixture or shape.kv_rank else [1]
-    tensors = [given["tensor"]] if given["tensor"] else [t for t in powers(min(gpus, domain)) if shape.heads % t == 0]
+    degrees = [given["tensor"]] if given["tensor"] else powers(min(gpus, domain))
+    tensors = [t for t in degrees if shape_is_possible(shape) and heads_divide(shape, t)]
     tried = []
     for t, a, p in product(
         tensors,
@@ -60,8 +63,8 @@ def layouts(question: Scenario, model: ServedModel, gpus: int, domain: int) -> L
         if t * a * p > gpus:
             continue
         options = {1, t * a} if mixture and a == 1 else {t * a} if mixture else {1}
-        for e in [given["expert"]] if given["expert"] else sorted(options):
-            if e <= t * a and (e <= 1 or e <= shape.experts):
+        for e in [given["expert"]] if given["expert"] and mixture else sorted(options):
+            if t * a % e == 0 and (e <= 1 or e <= shape.experts):
                 tried.append((t, a, e, p))
     columns = np.array(tried, float).reshape(-1, 4).T
     return Layout(**{name: column[:, None] for name, column in zip(NAMES, columns, strict=True)})
