@@ -220,6 +220,25 @@ def test_a_large_cluster_is_told_what_spares_and_quick_checkpoints_leave():
     assert "failures-cost-time" not in [finding.code for finding in draft(gpus=65536, availability=0.5).findings]
 
 
+@pytest.mark.parametrize(
+    "typed",
+    [
+        {"checkpoint_interval": "8 h"},
+        {"checkpoint_interval": "8 h", "restart_time": "1 h", "checkpoint_time": "2 min"},
+        {"checkpoint_time": "10 min", "spare_nodes": 3},
+        {"checkpoint_interval": "2 min", "failure_rate": "1e-4 /h"},
+    ],
+)
+def test_what_would_be_left_of_failures_is_what_the_changes_leave(typed):
+    """Whatever is typed: blank is the interval that loses least, sqrt(2 · checkpoint time / failure rate)."""
+    made = draft(gpus=16384, **typed)
+    said = next(finding for finding in made.findings if finding.code == "failures-cost-time")
+    after = draft(**{"gpus": 16384, **typed, **said.changes})
+    assert f"{after.training.availability:.0%} of it makes progress" in said.suggestion
+    assert after.training.availability > made.training.availability
+    assert ("as often as loses least" in said.suggestion) == ("checkpoint_interval" in typed)
+
+
 @pytest.mark.parametrize("gpus", [65_536, 131_072, 262_144])
 def test_the_largest_clusters_make_progress_all_the_same(gpus: int):
     made = draft(gpus=gpus, model="llama-3-405b")

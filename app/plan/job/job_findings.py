@@ -149,20 +149,24 @@ def interrupted(setup: JobSetup, checkpoints: Checkpointing) -> Iterator[Finding
     left = float(checkpointing(float(parameters(setup.inputs.shape)), cluster, quicker, setup.catalog).progress[0])
     if not left > share:
         return
-    changes: dict[str, int | float] = {
+    changes: dict[str, str | int | float] = {
         "spare_nodes": max(spares, cluster.request.spare_nodes),
         "checkpoint_time": written,
     }
     if operation.restart_time is not None:
         changes["restart_time"] = restart
+    often = ""
+    if operation.checkpoint_interval is not None:
+        changes["checkpoint_interval"] = ""
+        often = ", as often as loses least,"
     yield Finding(
         "note",
         "failures-cost-time",
         f"Failures and checkpoints take {1 - share:.0%} of the time: {cluster.gpus:,} GPUs fail every "
         f"{show(1 / float(np.ravel(checkpoints.failures)[0]), 's')}.",
-        ("spare_nodes", "restart_time", "checkpoint_time", "failure_rate"),
+        ("spare_nodes", "restart_time", "checkpoint_time", "checkpoint_interval", "failure_rate"),
         f"With {changes['spare_nodes']:,} spare nodes standing by, a restart within {show(restart, 's')} and "
-        f"checkpoints that stop the run for {show(written, 's')}, {left:.0%} of it makes progress.",
+        f"checkpoints that stop the run for {show(written, 's')}{often or ','} {left:.0%} of it makes progress.",
         changes,
     )
 
