@@ -120,3 +120,14 @@ def test_a_bad_link_that_the_network_does_not_have_is_said():
     assert "no-such-link" in codes(gpus=8, link_rate_left=0.5)
     assert "no-such-link" in codes(gpus=64, link_loss=0.1, degraded_link="leaf-spine", topology="fat-tree")
     assert "no-such-link" not in codes(link_rate_left=0.5) | codes(gpus=8)
+
+
+@pytest.mark.parametrize("uneven", [{"slow_node": 0.5}, {"slow_node": 2}, {"jitter": 0.014}, {"jitter": 0.1}])
+def test_the_straggler_factor_is_the_step_over_that_of_even_nodes(uneven):
+    """One replica without a bubble, all of it work: a node that is half slower makes the step 1.5 times as long."""
+    layout = SPREAD | {"pipeline_parallel": 1, "gpus": 64, "sharding": "parameters"}
+    even, waiting = (evaluate(Scenario(**layout | {"jitter": 0} | spread), CATALOG).training for spread in ({}, uneven))
+    assert even.straggler == 1
+    assert waiting.straggler == pytest.approx(waiting.step_time.typical / even.step_time.typical, rel=1e-9)
+    if "slow_node" in uneven:
+        assert waiting.straggler == pytest.approx(1 + uneven["slow_node"], rel=0.01)

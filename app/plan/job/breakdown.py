@@ -184,7 +184,10 @@ def _quicker(cal: arguments.Calibration) -> arguments.Calibration:
 
 @dataclass(frozen=True)
 class Timing:
-    """The step and its what-ifs: (1 + resources, draws), and what it typically exchanges; NaN where nothing fits."""
+    """The step and its what-ifs: (1 + resources, draws), and what it typically exchanges; NaN where nothing fits.
+
+    ``straggler`` is the step time over what it were without waiting for slower nodes.
+    """
 
     time: Floats
     parts: tuple[tuple[str, Resource, Floats], ...]
@@ -237,7 +240,7 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
         sums[resource] += float(row[0])
     saved = dict(zip(RESOURCES, (time[0, 0] - time[1:, 0]).tolist(), strict=True))
     first = max(RESOURCES, key=lambda resource: (saved[resource], sums[resource]))
-    straggler = planned[1].straggler / planned[1].time + np.zeros(width)
+    straggler = planned[1].time / (planned[1].time - planned[1].straggler) + np.zeros(width)
     return Timing(time, parts, straggler, (first, sums[first] / float(time[0, 0])), what_ifs.exchanges.each(_plain))
 
 

@@ -169,7 +169,7 @@ def _training(
         campaign_time=Draws(np.asarray(campaign_time(run, overhead)), used=(*of_the_run, *extended), residual=error),
         steps=request.steps,
         availability=float(np.ravel(share)[0]),
-        straggler=1.0 if chosen is None else float(1 + timing.straggler[0]),
+        straggler=1.0 if chosen is None else float(timing.straggler[0]),
         parameters=float(transformer.parameters(model)),
         active_parameters=float(transformer.active_parameters(model)),
         flops_per_token=flops,
