@@ -672,7 +672,10 @@ class Storage(Generic[Q]):
 
 @record
 class WhatIf(Generic[Q]):
-    """The step with one resource ``factor`` times as good; ``gain`` is the share of the step time saved."""
+    """The step with one resource ``factor`` times as good; ``gain`` is the share of the step time saved.
+
+    A better link is one of more bandwidth; its latency is an overhead.
+    """
 
     resource: Resource = result("", "Resource", "What is better.", words="resource")
     factor: float = result("1", "Times as good", "How many times.")

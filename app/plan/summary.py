@@ -36,8 +36,10 @@ def verdict(plan: Plan, cluster: Cluster, request: ModelRequest, catalog: Catalo
     prices = ", ".join(f"{_shown(band)} {how}" for band, how in moneys if band)
     price = f" {prices}." if prices else ""
     first = f"{gpus} train {model} on {show(request.training_tokens, '1')} tokens in about {days}{calendar}.{price}"
-    limit = LIMITS[bottleneck.resource] if bottleneck.resource else ""
-    return f"{first} {limit}; {_networks(bottleneck, cluster)}" if limit else first
+    if bottleneck.resource is None:
+        return first
+    latency = ", its latency more than its bandwidth" if _waits_for_latency(plan) else ""
+    return f"{first} {LIMITS[bottleneck.resource]}{latency}; {_networks(bottleneck, cluster)}"
 
 
 def _network(cluster: Cluster) -> str:
@@ -49,6 +51,21 @@ def _network(cluster: Cluster) -> str:
 
 def _shown(band: Band) -> str:
     return show_range(band.low, band.typical, band.high, band.unit)
+
+
+def _waits_for_latency(plan: Plan) -> bool:
+    """Whether the bottleneck is a network of which lower latency would save more than bandwidth.
+
+    What is saved where overheads are better, beyond the overheads themselves, is latency.
+    """
+    resource, what_if = plan.bottleneck.resource, {entry.resource: entry for entry in plan.bottleneck.what_if}
+    step = plan.training.step_time
+    if resource not in ("scale_up", "scale_out") or not step:
+        return False
+    overhead = sum(part.time.typical for part in plan.training.parts if part.resource == "overhead" and part.time)
+    better = what_if["overhead"]
+    latency = (better.gain or 0.0) - overhead / step.typical * (1 - 1 / better.factor)
+    return latency > (what_if[resource].gain or 0.0)
 
 
 def _networks(bottleneck: Bottleneck, cluster: Cluster) -> str:

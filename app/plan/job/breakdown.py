@@ -238,8 +238,7 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
     sums = dict.fromkeys(RESOURCES, 0.0)
     for _, resource, row in parts:
         sums[resource] += float(row[0])
-    saved = dict(zip(RESOURCES, (time[0, 0] - time[1:, 0]).tolist(), strict=True))
-    first = max(RESOURCES, key=lambda resource: (saved[resource], sums[resource]))
+    first = max(RESOURCES, key=sums.__getitem__)
     straggler = planned[1].time / (planned[1].time - planned[1].straggler) + np.zeros(width)
     return Timing(time, parts, straggler, (first, sums[first] / float(time[0, 0])), what_ifs.exchanges.each(_plain))
 
