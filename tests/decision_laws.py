@@ -323,8 +323,9 @@ def advice_does_what_it_says(asked: Asked) -> None:
         codes = {each.code for each in after.findings}
         if finding.code in GONE:
             assert finding.code not in codes, f"{finding.code} stays with {dict(finding.changes)}: {finding.message}"
-        if finding.code in ("batch-fits-badly", "other-count-fits", "fewer-gpus-are-quicker"):
-            gain = _gain(finding.suggestion if finding.code == "batch-fits-badly" else finding.message)
+        advised = finding.code in ("batch-fits-badly", "tensor-parallel-across-network")
+        if advised or finding.code in ("other-count-fits", "fewer-gpus-are-quicker"):
+            gain = _gain(finding.suggestion if advised else finding.message)
             paces = [each.training.tokens_per_second for each in (plan, after)]
             counts = [each.cluster.gpus if finding.code == "other-count-fits" else 1 for each in (plan, after)]
             if gain is not None and all(paces):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import ceil
+from math import ceil, inf
 from typing import get_args
 
 import numpy as np
@@ -15,11 +15,15 @@ from app.plan.job.broken_rules import experts_unused, rule_broken_by
 from app.plan.job.calibration import computed_precision, measured, rows_of
 from app.plan.job.inputs import JobSetup, usual_batch
 from app.plan.job.layout import mismatch
+from app.plan.job.run_time import step_time
 from app.plan.job.shape import shape_findings
 from app.plan.job.storage import Checkpointing, checkpointing
 from app.plan.result import Finding, Memory
 from app.plan.scenario import ParallelismRequest, Precision
 from app.units import show
+
+NOTED = 0.01
+"""Gain in speed from which a change is worth a word [1]."""
 
 
 def findings(
@@ -65,14 +69,7 @@ def findings(
         )
     yield from _group_shared(setup, chosen)
     if float(chosen.tensor) > setup.cluster.domain:
-        yield Finding(
-            "warning",
-            "tensor-parallel-across-network",
-            f"Tensor parallelism over {int(chosen.tensor)} GPUs leaves the scale-up domain of {setup.cluster.domain}.",
-            ("tensor_parallel",),
-            f"Use at most {setup.cluster.domain}.",
-            {"tensor_parallel": setup.cluster.domain},
-        )
+        yield from _quicker_inside(setup, chosen)
     yield from _unmeasured_stack(setup)
     if not measured(setup.catalog, gpu):
         yield Finding(
@@ -81,6 +78,34 @@ def findings(
             f"No published step time of a GPU like {gpu.name} went into the calibration; the ranges are wider for it.",
             ("gpu",),
             "Hold the plan against a step of your own before you rely on it.",
+        )
+
+
+def _quicker_inside(setup: JobSetup, chosen: arguments.Parallelism) -> Iterator[Finding]:
+    """That a given degree of tensor parallelism crosses the network where one that does not trains more."""
+    domain = setup.cluster.domain
+    if setup.fixed.tensor is None:
+        return
+    inside = replace(setup, fixed=replace(setup.fixed, tensor=None, largest_tensor=domain)).search(quickest=1).best()
+    if inside is None:
+        return
+    narrower = replace(setup, fixed=replace(setup.fixed, tensor=int(inside.tensor)))
+    if setup.request.model.global_batch is None:
+        narrower = narrower.with_batch(usual_batch(setup.request.model, setup.catalog))
+    job, search = batch.searched(narrower, quickest=1)
+    way = search.best()
+    if way is None:
+        return
+    quicker = step_time(setup.inputs, chosen) / step_time(job.inputs, way)
+    gain = job.request.batch / setup.request.batch * quicker - 1
+    if NOTED <= gain < inf:
+        yield Finding(
+            "warning",
+            "tensor-parallel-across-network",
+            f"Tensor parallelism over {int(chosen.tensor)} GPUs leaves the scale-up domain of {domain}.",
+            ("tensor_parallel",),
+            f"Over {int(inside.tensor)} the same GPUs train {gain:.0%} more tokens a second.",
+            {"tensor_parallel": int(inside.tensor)},
         )
 
 
