@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from app.catalog.load import Catalog
 from app.formulas.serving.serving_arguments import Layout
-from app.plan.cluster import look_up
 from app.plan.serving.serving_request import ServingQuestion
 from app.validation import statistics
 
@@ -86,15 +85,10 @@ def read(path: Path, catalog: Catalog) -> tuple[list[ServingRow], list[dict[str,
                 skipped.append({"run": name, "reason": reason})
                 continue
             try:
-                row = row_of(name, fields, catalog)
+                rows.append(row_of(name, fields, catalog))
             except ValidationError as error:
                 first = error.errors()[0]
                 skipped.append({"run": name, "reason": f"{'.'.join(map(str, first['loc']))}: {first['msg']}"})
-                continue
-            if row.layout and row.layout.tensor > look_up(row.question, catalog).domain:
-                skipped.append({"run": name, "reason": "tensor parallelism leaves the scale-up domain"})
-                continue
-            rows.append(row)
     return rows, skipped
 
 

@@ -111,7 +111,7 @@ class Points:
 
 
 def points(rows: Sequence[ServingRow], catalog: Catalog) -> Points:
-    """The rows that state their layout, as the planner takes them, stacked into arrays."""
+    """The rows that state their layout, as the planner takes them, stacked into arrays; one alone with its links."""
     settings = [setting(row.question, look_up(row.question, catalog), None, catalog) for row in rows]
     estimates_by_row = [estimates(row_setting, catalog) for row_setting in settings]
     taken = {}
@@ -131,6 +131,8 @@ def points(rows: Sequence[ServingRow], catalog: Catalog) -> Points:
     rates = stacked(
         [serving_rates(row_setting, values.__getitem__) for row_setting, values in zip(settings, typical, strict=True)]
     )
+    if len(rows) == 1:
+        rates = replace(rates, links=settings[0].fabric.links(TYPICAL))
     counted = np.asarray(loads.burst) > 0
     return Points(
         rows=tuple(rows),
@@ -273,11 +275,40 @@ def predictions(rows: Sequence[ServingRow], catalog: Catalog, leave_one_out: boo
 def predictions_without(
     rows: Sequence[ServingRow], catalog: Catalog, kinds: Sequence[str]
 ) -> dict[str, list[ServingPrediction]]:
-    """The same for several of `KINDS`, each of a kind by a fit without it; blank: by the catalogue's constants."""
+    """The same for several of `KINDS`, each of a kind by a fit without it; blank: by the catalogue's constants.
+
+    A row whose tensor parallelism leaves its domain is predicted by itself: its all-reduce depends on its own links.
+    """
     stated = [row for row in rows if row.layout]
-    if not stated:
-        return {kind: [] for kind in kinds}
-    data = points(stated, catalog)
+    alone = [row for row in stated if row.layout and row.layout.tensor > look_up(row.question, catalog).domain]
+    blocks = [[row for row in stated if row not in alone], *([row] for row in alone)]
+    fits = _fits_without(catalog, [kind for kind in kinds if kind])
+    places = {id(row): place for place, row in enumerate(stated)}
+    made: dict[str, list[ServingPrediction]] = {kind: [] for kind in kinds}
+    for block in filter(None, blocks):
+        for kind, predicted in _predicted(block, catalog, kinds, fits).items():
+            made[kind] += predicted
+    return {kind: sorted(made[kind], key=lambda each: places[id(each.row)]) for kind in kinds}
+
+
+Fits = Mapping[str, Mapping[str, Floats]]
+"""Of each of `KINDS` the fits without one, by what each is without."""
+
+
+def _fits_without(catalog: Catalog, kinds: Sequence[str]) -> Fits:
+    if not kinds:
+        return {}
+    published, _ = read(MEASUREMENTS, catalog)
+    fitted = points([row for row in published if row.layout and row.tier == "core"], catalog)
+    whole = fit(fitted, np.ones(len(fitted.rows), bool))
+    return {kind: left_out(fitted, whole, kind) for kind in kinds}
+
+
+def _predicted(
+    rows: Sequence[ServingRow], catalog: Catalog, kinds: Sequence[str], fits: Fits
+) -> dict[str, list[ServingPrediction]]:
+    """The same of rows whose tensor parallelism stays in their domains, or of one."""
+    data = points(rows, catalog)
     shipped, drawn = figures(data.steady(), data), drawn_figures(data)
     ends = []
     for place, name in enumerate(("time_per_token", "first_token", "throughput")):
@@ -290,18 +321,14 @@ def predictions_without(
         bands = np.stack([typical, lowest * scale, highest * scale], axis=-1).tolist()
         return [
             ServingPrediction(row, row_setting.family, tuple(token), tuple(first), tuple(rate))
-            for row, row_setting, token, first, rate in zip(stated, data.settings, *bands, strict=True)
+            for row, row_setting, token, first, rate in zip(rows, data.settings, *bands, strict=True)
         ]
 
-    if not any(kinds):
-        return {kind: predicted(shipped) for kind in kinds}
-    published, _ = read(MEASUREMENTS, catalog)
-    fitted = points([row for row in published if row.layout and row.tier == "core"], catalog)
-    whole = fit(fitted, np.ones(len(fitted.rows), bool))
     made = {}
     for kind in kinds:
-        typical, names = shipped, np.array([KINDS[kind](row) for row in stated])
-        for name, logs in left_out(fitted, whole, kind).items():
+        typical = shipped
+        for name, logs in fits.get(kind, {}).items():
+            names = np.array([KINDS[kind](row) for row in rows])
             if (names == name).any():
                 typical = np.where(names == name, figures(data.steady(reading(logs)), data), typical)
         made[kind] = predicted(typical)

@@ -156,6 +156,19 @@ def test_a_row_of_another_file_needs_little(tmp_path: Path) -> None:
     assert "1 rows predicted" in serving_runs.text(report)
 
 
+def test_a_row_over_two_domains_is_predicted_with_the_links_of_its_own_cluster(tmp_path: Path) -> None:
+    fields = "id,gpu,gpus,mode,engine,model,precision,tp,mean_input_tokens,mean_output_tokens,concurrency,tpot_s"
+    row = "{0}-gpus,h200-sxm,{0},aggregated,sglang,llama-3-405b,fp8,{0},1024,1024,32,0.03"
+    path = tmp_path / "two.csv"
+    path.write_text("\n".join([fields, row.format(16), row.format(8)]))
+    both, skipped = serving_rows.read(path, CATALOG)
+    two, one = serving_runs.predictions(both, CATALOG, leave_one_out=False)
+    assert not skipped
+    assert (two.row.question.gpus, one.row.question.gpus) == (16, 8)
+    # half the weights to read, but 252 all-reduces that cross the network: more than half the time, and no forty times
+    assert 0.5 < two.time_per_token[0] / one.time_per_token[0] < 2
+
+
 @pytest.mark.parametrize("kind", ["engine", "gpu", "model"])
 def test_engines_gpus_and_models_that_nobody_measured_are_predicted_within_the_promise(kind: str) -> None:
     found = json.loads(serving_runs.LEFT_OUT.read_text())["unseen"][kind]
