@@ -213,7 +213,7 @@ def _tapered(built: Machine, site: Site) -> Machine:
     """The machine with what the network leaves a collective of all its ranks."""
     if not site.matters:
         return built
-    everyone = [(1.0, built.ranks_per_domain * built.domains)]
+    everyone = [(1.0, built.ranks)]
     return but(
         built,
         ring_network=network_share(everyone, "ring", site, built.exits),

@@ -145,7 +145,8 @@ def machine(
     ranks = np.asarray(system.gpus_per_node * np.asarray(nodes, float))
     inside = np.minimum(kind.machine.ranks_per_domain, ranks)
     domains = np.ceil(ranks / inside)
-    joined = but(kind.machine, ranks_per_domain=inside, domains=domains)
+    missing = np.rint(inside * domains - ranks)
+    joined = but(kind.machine, ranks_per_domain=inside, domains=domains, missing=missing)
     if kind.node_wait is not None:
         wait = np.where((domains <= 1) & (np.asarray(nodes) > 1), kind.node_wait, 0.0)
         joined = but(joined, scale_up_hop=joined.scale_up_hop + wait, hop_wait=wait)

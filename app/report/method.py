@@ -272,6 +272,11 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (r"m = Π_i min(n_i, max(\frac{u}{s_i}, 1))",),
     ),
     ("fabric", "fabric.group_size", (r"n = Π_i n_i",)),
+    (
+        "fabric",
+        "fabric.slowest_split",
+        (r"m_{last} = \frac{s n - ⌊\frac{s n}{u}⌋ u}{s} \text{  beside } \frac{u}{s} \text{ in each whole unit}",),
+    ),
     ("fabric", "fabric.taper_without", (r"o = max(\frac{h}{u - f}, 1)",)),
     ("fabric", "fabric.links_of_a_switch", (r"k = max(⌊\frac{d}{l}⌋, 1)",)),
     (
@@ -514,8 +519,8 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "training.expert_volumes",
         (
             r"V_{in} = \frac{2 T h}{t} k (\frac{e - 1}{e} + t_e - 1)",
-            r"V_{out} = \frac{2 T h}{t} \frac{D - 1}{D} k",
-            r"V_{out} = \frac{2 T h}{t} (D - 1) (1 - (1 - \frac{1}{D})^k) \text{ once a domain}",
+            r"V_{out} = \frac{2 T h}{t} w k",
+            r"V_{out} = \frac{2 T h}{t} (D - 1) (1 - (1 - \frac{w}{D - 1})^k) \text{ once a domain}",
         ),
     ),
     ("training", "training.pipeline_volume", (r"V = \frac{2 T h}{t}",)),
@@ -989,6 +994,7 @@ TITLES = {
     "fabric.two_switches": "Two switches side by side",
     "fabric.mesh": "Full mesh of switches",
     "fabric.members": "Members of a group in one unit",
+    "fabric.slowest_split": "The group that others wait for",
     "fabric.taper_without": "Taper without some links up",
     "fabric.links_of_a_switch": "Links of a leaf to one switch above",
     "fabric.crossing_share": "Who sends out of a unit",

@@ -7,6 +7,7 @@ import pytest
 from app import Scenario, evaluate
 from app.catalog.load import load_catalog
 from app.catalog.sampling import TYPICAL
+from app.formulas.collectives.group_times import Links, collective_time, group_of
 from app.plan.communication import of_scenario
 from app.plan.evaluate import evaluate_all_reduce
 from app.plan.job.inputs import first_links
@@ -330,3 +331,27 @@ def test_flows_bound_to_the_one_link_of_two_routers_are_a_warning_that_says_what
 def test_flows_that_have_links_enough_are_no_warning(asked):
     found = network_of(Scenario(scale_out="roce-400", **asked), CATALOG).findings
     assert "flows-on-one-path" not in {one.code for one in found}
+
+
+@pytest.mark.parametrize(("gpu", "gpus", "lone"), [("h100-sxm", 9, 1), ("gb200", 73, 1), ("gb200", 76, 4)])
+@pytest.mark.parametrize("asked", [{}, {"profile": "ideal"}, {"in_network_reduction": True}])
+def test_the_last_domain_brings_the_message_in_and_out_through_the_ports_that_it_has(gpu, gpus, lone, asked):
+    """10 GB through one port of 50 GB/s take 200 ms, through four 50 ms, whatever the algorithm."""
+    plan = evaluate(Scenario(gpu=gpu, gpus=gpus, message=10e9, model="llama-3-8b", **asked), CATALOG)
+    wire = 10e9 / (lone * 50e9)
+    assert wire < plan.all_reduce.time.typical < 1.2 * wire
+    sends = (gpus - lone) / gpus * 10e9 / 50e9  # the lone GPU to all others over its own port
+    assert sends < plan.all_reduce.all_to_all_time.typical < 1.2 * sends
+
+
+def test_replicas_over_a_partly_filled_rack_wait_for_its_ports():
+    """76 GB200: the ports of 4 GPUs in the second rack, where a full rack uses 9; of 140, one uses 9 of 68."""
+    few, many = (links_of(gpu="gb200", gpus=gpus, model="llama-3-8b") for gpus in (76, 140))
+    of_few, of_many = (group_of(links, [(1.0, float(links.site.gpus))]) for links in (few, many))
+    slower = collective_time(of_few, "all-gather", 1e12) / collective_time(of_many, "all-gather", 1e12)
+    assert slower == pytest.approx(9 / 4, rel=0.03)
+
+
+def links_of(**asked) -> Links:
+    """The links of a cluster as its groups meet them."""
+    return of_scenario(Scenario(**asked), CATALOG).links(TYPICAL)

@@ -23,14 +23,14 @@ def test_the_rival_is_what_a_plan_on_it_says(asked):
 
 
 def test_a_rival_that_differs_by_over_a_percent_is_searched_for_its_own_way():
-    # Of the 200 quickest ways on EFA the best on NDR is 1.6 % quicker; without stages, experts on eight GPUs, 5.7 %.
+    # On EFA it runs in four stages; on NDR 7.1 % quicker without any, with experts on eight GPUs.
     asked = {"gpu": "mi355x", "gpus": 1016, "model": "gpt-oss-20b"}
     own, other = (
         evaluate(Scenario(**asked, scale_out=network), CATALOG.typical_only())
         for network in ("efa-400", "infiniband-ndr")
     )
     slower = other.training.time_to_train.typical / own.training.time_to_train.typical - 1
-    assert slower == pytest.approx(-0.057, abs=5e-4)
+    assert slower == pytest.approx(-0.071, abs=5e-4)
     assert own.recommendation.slower == pytest.approx(slower, abs=1e-3)
 
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.formulas.arrays import Array, any_, maximum, where
+from app.formulas.arrays import Array, any_, where
 from app.formulas.collectives import ideal
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, exchange_transfer, shortest
-from app.formulas.fabric.placement import Axis, Site, group_size, members, network_share
+from app.formulas.fabric.placement import Axis, Site, members, network_share, slowest_split
 from app.formulas.records import but
 
 
@@ -73,8 +73,8 @@ class Group:
 def group_of(links: Links, axes: Sequence[Axis], exchanging: bool = True) -> Group:
     """Groups over some axes, all of them sending at once.
 
-    A group has g ranks in a domain and spans M = n/g of them. It meets the scale-up link, ports and hops of the
-    cluster, and of the network what `network_share` leaves it.
+    A group has g ranks in a domain and spans M of them, see `slowest_split`. It meets the scale-up link, ports and hops
+    of the cluster, and of the network what `network_share` leaves it.
 
     Args:
         links: of the cluster.
@@ -148,8 +148,7 @@ def _known_group_of(links: Links, axes: tuple[tuple[_Numbers, _Numbers], ...], e
 
 def _group_of(links: Links, axes: Sequence[Axis], exchanging: bool) -> Group:
     m, site = links.machine, links.site
-    size, local = maximum(group_size(axes), 1.0), maximum(members(axes, links.domain), 1.0)
-    domains = size / local
+    local, domains, missing = slowest_split(axes, links.domain, site.gpus)
     several = domains > 1
     shares: dict[str, Array] = {}
     if site.matters:
@@ -162,6 +161,7 @@ def _group_of(links: Links, axes: Sequence[Axis], exchanging: bool) -> Group:
     built = m.but(
         ranks_per_domain=local,
         domains=domains,
+        missing=missing,
         scale_up_rate=where(several, m.scale_up_rate, links.inside_rate),
         scale_up_hop=where(several, m.scale_up_hop, links.inside_hop),
         leaf_domains=members(axes, site.leaf) / local if links.ideal else m.leaf_domains,
@@ -198,6 +198,7 @@ def _pair_of(links: Links, far: Array, network: Array) -> Group:
     two = links.machine.but(
         ranks_per_domain=where(apart, 1.0, 2.0),
         domains=where(apart, 2.0, 1.0),
+        missing=0.0,
         scale_up_rate=links.inside_rate,
         scale_up_hop=links.inside_hop,
         ring_network=network,
@@ -327,11 +328,10 @@ def exchange_time(group: Group, inside: Array, across: Array) -> Array:
     0.8
     """
     m = group.machine
-    ranks = m.ranks_per_domain * m.domains
     if group.ideal:
         return ideal.ideal_exchange_time(inside, across, m)
     transfer = exchange_transfer(inside, across, m, group.library)
-    if not any_(ranks > 1):
+    if not any_(m.ranks > 1):
         return 0.0
     form = "all-to-all"
     if form not in group.lines:

@@ -372,6 +372,7 @@ class Machine:
         rails_apart: 1 where nothing but the scale-up link joins the rails, else 0 [1].
         far_hop: what the switches above a leaf add to a hop that leaves it, for the ideal profile [s].
         leaf_domains: domains below one leaf [1].
+        missing: ranks that the emptiest domain has fewer than g [1].
     """
 
     ranks_per_domain: Array
@@ -413,6 +414,22 @@ class Machine:
     rails_apart: Array = 0.0
     far_hop: Array = 0.0
     leaf_domains: Array = np.inf
+    missing: Array = 0.0
+
+    @property
+    def ranks(self) -> Array:
+        """All ranks, n = g·M less those that the emptiest domain lacks [1]."""
+        return self.ranks_per_domain * self.domains - self.missing
+
+    @property
+    def fewest(self) -> Array:
+        """Ranks of the emptiest domain, whose network ports all others wait for, r [1]."""
+        return self.ranks_per_domain - self.missing
+
+    @property
+    def away(self) -> Array:
+        """Share of all ranks that are in another domain than one of the emptiest, (n - r)/n [1]."""
+        return 1 - self.fewest / self.ranks
 
     def but(self, **changes: Array) -> "Machine":
         """The same with other links."""
@@ -429,8 +446,8 @@ IDEAL_ALGORITHMS = ("ring", "tree", "recursive-halving-doubling", "hierarchical"
 def ideal_all_reduce_times(message: Array, machine: Machine) -> dict[str, Array]:
     """Time of an all-reduce by each textbook algorithm at the line rates of a machine [s].
 
-    Flat algorithms run at the narrower of a GPU's scale-up link and the network ports of its whole domain, and pay the
-    network's latency on every step once there is more than one domain. Sums in the switch are to be had where the
+    Flat algorithms run at the narrower of a GPU's scale-up link and the network ports of the emptiest domain, and pay
+    the network's latency on every step once there is more than one domain. Sums in the switch are to be had where the
     machine has them: in the scale-up switch for one domain, in the network between domains. Of the ports each algorithm
     has what the tapers leave it, and hops that leave a leaf pass the switches above it: a ring's once for each leaf, a
     tree's and halving-doubling's on their last levels. The levels of the hierarchical scheme overlap, 256 chunks in
@@ -447,14 +464,14 @@ def ideal_all_reduce_times(message: Array, machine: Machine) -> dict[str, Array]
     """
     m = machine
     g, domains = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains, float)
-    ranks, several = g * domains, np.asarray(m.domains) > 1
+    ranks, fewest, several = np.asarray(m.ranks, float), m.fewest, np.asarray(m.domains) > 1
     peers = np.asarray(m.mesh_peers, float)
     inside = m.scale_up_line * np.where(peers > 0, np.minimum(1.0, (g - 1) / np.maximum(peers, 1)), 1.0)
     port = m.scale_out_line * m.ring_network
 
     def flat(share: Array, leaving: Array) -> tuple[Array, Array, Array, Array]:
         left = m.scale_out_line * share
-        slowest = np.where(several, np.where(g > 1, np.minimum(inside, g * left), left), inside)
+        slowest = np.where(several, np.where(g > 1, np.minimum(inside, fewest * left), left), inside)
         latency = np.where(several, m.scale_out_hop + leaving * m.far_hop, m.scale_up_hop)
         return message, ranks, latency, slowest
 
@@ -471,7 +488,7 @@ def ideal_all_reduce_times(message: Array, machine: Machine) -> dict[str, Array]
             "recursive-halving-doubling": halving_doubling_all_reduce(*flat(m.halving_network, of_levels)),
             "hierarchical": chunks_in_flight(
                 ring_all_reduce(message, g, 0.0, inside),
-                ring_all_reduce(message / g, domains, 0.0, port),
+                ring_all_reduce(message / fewest, domains, 0.0, port),
                 2 * (g - 1) * m.scale_up_hop + 2 * (domains - 1) * far,
                 CHUNKS,
             ),
@@ -489,7 +506,7 @@ def _summed_between_domains(message: Array, machine: Machine, inside: Array) -> 
     that as many bytes leave it whatever the rings: fewer shares have as much more of its uplinks, up to a port's rate.
     """
     m = machine
-    g, several = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains) > 1
+    g, several = np.asarray(m.fewest, float), np.asarray(m.domains) > 1
     hop = m.scale_out_hop + m.far_hop
     best = np.asarray(np.nan)
     for halvings in range(int(np.log2(np.max(g))) + 1):
@@ -525,8 +542,9 @@ def ideal_all_gather_time(message: Array, machine: Machine) -> Array:
 def ideal_all_to_all_time(message: Array, machine: Machine) -> Array:
     """Time of an all-to-all by pairwise exchange at the line rates of a machine [s].
 
-    A rank sends (g - 1)/n of its message inside its domain and (n - g)/n through its port, of which each has what the
-    tapers leave it. Where rails meet inside domains alone, all of that but 1/g passes through the scale-up link first.
+    A rank sends (g - 1)/n of its message inside its domain and, in the emptiest with its r ranks, (n - r)/n through its
+    port, of which each has what the tapers leave it. Where rails meet inside domains alone, all of that but 1/g passes
+    through the scale-up link first.
 
     Args:
         message: total each rank brings for all others and itself, S [B].
@@ -540,8 +558,8 @@ def ideal_all_to_all_time(message: Array, machine: Machine) -> Array:
     >>> float(ideal_all_to_all_time(16.0, pair)), float(ideal_all_to_all_time(16.0, pair.but(rails_apart=1.0)))
     (8.0, 9.0)
     """
-    g, domains = np.asarray(machine.ranks_per_domain, float), np.asarray(machine.domains, float)
-    return ideal_exchange_time(message * (g - 1) / (g * domains), message * (1 - 1 / domains), machine)
+    ranks, g = np.asarray(machine.ranks, float), machine.ranks_per_domain
+    return ideal_exchange_time(message * (g - 1) / ranks, message * machine.away, machine)
 
 
 def ideal_exchange_time(inside: Array, across: Array, machine: Machine) -> Array:
@@ -561,8 +579,7 @@ def ideal_exchange_time(inside: Array, across: Array, machine: Machine) -> Array
     10.0
     """
     m = machine
-    g, domains = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains, float)
-    ranks, several = g * domains, domains > 1
+    g, ranks, several = np.asarray(m.ranks_per_domain, float), np.asarray(m.ranks, float), np.asarray(m.domains) > 1
     latency = np.where(several, m.scale_out_hop, m.scale_up_hop) * (ranks - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         near = np.where(g > 1, inside / m.scale_up_line, 0.0)
@@ -575,19 +592,21 @@ def ideal_exchange_time(inside: Array, across: Array, machine: Machine) -> Array
 def ideal_lower_bound(message: Array, machine: Machine) -> Array:
     """The least time of an all-reduce at the line rates of a machine [s].
 
-    Between ranks the larger of two bounds: 2(n - 1)/n · S through all links of one rank, and 2(M - 1)/M · S through the
-    ports of one domain. Where switches sum, S through either.
+    Between ranks the largest of three bounds: 2(n - 1)/n · S through all links of one rank, 2(M - 1)S through the ports
+    of all M domains, and S through those of the emptiest. Where switches sum, S through the links of one rank and the
+    ports of the emptiest domain.
 
     Source: Patarasuk, Yuan 2009, Theorem 1, for a rank and for a domain taken as one rank.
     """
     m = machine
     g, domains = np.asarray(m.ranks_per_domain, float), np.asarray(m.domains, float)
-    ranks, several = g * domains, np.asarray(m.domains) > 1
+    ranks, several = np.asarray(m.ranks, float), np.asarray(m.domains) > 1
     rank_rate = np.where(g > 1, m.scale_up_line, 0.0) + np.where(several, m.scale_out_line, 0.0)
-    ports = np.where(several, m.scale_out_line * g, np.inf)
+    of_one, of_all = (np.where(several, m.scale_out_line * ranks_ported, np.inf) for ranks_ported in (m.fewest, ranks))
     sums = np.where(several, np.asarray(m.in_network_reduction) > 0, np.asarray(m.multicast_rate) > 0)
     rank_share = np.where(sums, 1.0, 2 * (ranks - 1) / ranks)
-    domain_share = np.where(sums, 1.0, 2 * (domains - 1) / domains)
+    whole_share = np.where(sums, 0.0, 2 * (domains - 1))
     with np.errstate(divide="ignore", invalid="ignore"):
-        bound = np.maximum(rank_share * message / rank_rate, domain_share * message / ports)
+        shares = np.maximum(whole_share / of_all, np.where(several, 1.0, 0.0) / of_one)
+        bound = message * np.maximum(rank_share / rank_rate, shares)
     return np.where(ranks > 1, bound, 0.0)

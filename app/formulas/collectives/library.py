@@ -122,7 +122,7 @@ class Paths:
         domains: M [1].
         several: whether there is more than one domain.
         inside: what a ring sustains inside a domain, B [B/s].
-        ports: what the ports of a domain sustain together, P [B/s].
+        ports: what the ports of the emptiest domain sustain together, P [B/s].
         hop: inside a domain, h [s].
         chain: hops from one end of a domain to the other [1].
         pair: latency and fill of two ranks alone over those of a chain of two, else 1 [1].
@@ -146,7 +146,7 @@ class Paths:
     @property
     def ranks(self) -> Array:
         """n [1]."""
-        return self.ranks_per_domain * self.domains
+        return _number(self.machine.ranks)
 
     @property
     def pacing_hop(self) -> Array:
@@ -181,7 +181,7 @@ class Paths:
         if not self.meshed:
             return minimum(ports, inside)
         peers = _number(self.machine.mesh_peers)
-        link = ports / minimum(self.ranks_per_domain, self.machine.exits)
+        link = ports / minimum(self.machine.fewest, self.machine.exits)
         return minimum(ports, where(peers > 0, maximum(inside, link), inside))
 
     def latency(self, passes: Array, network: Array) -> Array:
@@ -218,7 +218,7 @@ def _paths(machine: Machine, calibration: Calibration) -> Paths:
     """The paths of a machine.
 
     Links of a mesh carry as much of B as they lead to ranks; the chain passes every rank of a domain, a rack's too;
-    P = g times the rate of a GPU's ports.
+    P = r times the rate of a GPU's ports, for the r ranks of the emptiest domain: a ring enters each on as many.
 
     Source: Railyard's calibration against published nccl-tests and rccl-tests.
 
@@ -240,7 +240,7 @@ def _paths(machine: Machine, calibration: Calibration) -> Paths:
         domains=domains,
         several=several,
         inside=m.scale_up_rate * (links * where((peers > 0) & several, c.mesh_across, 1.0) if meshed else 1.0),
-        ports=m.scale_out_rate * minimum(g, m.exits),
+        ports=m.scale_out_rate * minimum(_number(m.fewest), m.exits),
         hop=m.scale_up_hop * where(several, c.chain_across, 1.0),
         chain=g - 1,
         pair=pair,
@@ -253,8 +253,8 @@ def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     """Latency, rate and fill of each algorithm of an all-reduce that the machine has.
 
     With base latency b, hop h inside a domain (longer by ``chain_across`` when other domains take part), hop α between
-    domains, ring rate B inside, P = g times a GPU's network rate, V the rate of a sum in the scale-up switch and f the
-    bus factor.
+    domains, ring rate B inside, P = r times a GPU's network rate where the emptiest domain has r ranks, V the rate of a
+    sum in the scale-up switch and f the bus factor.
 
     ======== ================================ ======================================================
     ring     b + 2h(g - 1)M + 2α'(M - 1)      min(B, P)/f
@@ -449,8 +449,8 @@ def all_to_all_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     """Latency, rate and fill of an all-to-all, posted peer by peer.
 
     b + h + α + p(n - 1), p for each peer; the slower of a rank's shares inside, (g - 1)/n at B, and outside its domain,
-    (n - g)/n at the rate of its own ports. Where rails meet inside domains alone, all of that share but 1/g passes
-    through the scale-up link of a GPU on the right rail first.
+    (n - r)/n of a rank of the emptiest with its r ranks at the rate of its own ports. Where rails meet inside domains
+    alone, all of that share but 1/g passes through the scale-up link of a GPU on the right rail first.
 
     Source: Railyard's calibration against published nccl-tests and rccl-tests.
 
@@ -465,7 +465,7 @@ def all_to_all_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     near = m.base_latency + minimum(g - 1, 1.0) * p.hop + (p.ranks - 1) * c.peer_overhead
     crossing = where(p.several, 1.0, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rate = 1 / _exchange_transfer(p, (g - 1) / p.ranks, (p.ranks - g) / p.ranks)
+        rate = 1 / _exchange_transfer(p, (g - 1) / p.ranks, machine.away)
     latency, pace = near + crossing * m.scale_out_hop, near + crossing * p.pacing_hop
     return {"ring": AlphaBeta(latency, pace, rate, p.fill, p.cap, c.fill_exponent)}
 
@@ -730,7 +730,7 @@ def _floor(collective: str, machine: Machine, calibration: Calibration) -> Array
     if collective != "all-to-all":
         return floor
     g = _number(machine.ranks_per_domain)
-    posted = g * (g * machine.domains - 1) * calibration.peer_overhead * machine.latency_factor
+    posted = g * (machine.ranks - 1) * calibration.peer_overhead * machine.latency_factor
     return where(floor > 0, floor + posted, floor)
 
 
@@ -741,7 +741,7 @@ def _finish(time: Array, machine: Machine, floor: Array) -> Array:
 
 def _alone(machine: Machine) -> bool | NDArray[np.bool_]:
     """Where there is one rank."""
-    alone: bool | NDArray[np.bool_] = _number(machine.ranks_per_domain) * machine.domains <= 1
+    alone: bool | NDArray[np.bool_] = _number(machine.ranks) <= 1
     return alone
 
 

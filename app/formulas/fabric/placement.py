@@ -132,6 +132,52 @@ def members(axes: Sequence[Axis], unit: Array) -> Array:
     return inside
 
 
+class Split(NamedTuple):
+    """How a group stands in units.
+
+    Attributes:
+        inside: members in the fullest unit [1].
+        units: units that it has members in [1].
+        missing: members that the emptiest has fewer [1].
+    """
+
+    inside: Array
+    units: Array
+    missing: Array
+
+
+def slowest_split(axes: Sequence[Axis], unit: Array, gpus: Array) -> Split:
+    """How the group stands that all equal groups wait for, packed one after the other.
+
+    Members stand as :func:`members` has them where the span s·n of a group divides a unit or is made of whole ones. Of
+    a longer one the last unit has what is left over of the first group. Shorter ones, and groups that others come
+    between, are taken as even.
+
+    Args:
+        axes: stride s and size n of each axis of the group [1].
+        unit: GPUs of the unit, u [1].
+        gpus: GPUs of the cluster [1].
+
+    Racks of 72. 76 GPUs: one full and one with 4.
+
+    >>> slowest_split([(1.0, 76.0)], 72.0, 76.0)
+    Split(inside=72.0, units=2.0, missing=68.0)
+    """
+    size, inside = maximum(group_size(axes), 1.0), maximum(members(axes, unit), 1.0)
+    even = Split(inside, size / inside, 0.0)
+    stride, along = axes[0]
+    span = stride * along
+    over, under = span / unit, unit / span
+    uneven = (over % 1 > 0) & (under % 1 > 0) & (along > 1) & (size == along) & (gpus > unit)
+    if not any_(uneven):
+        return even
+    overhangs = uneven & (over > 1) & (unit / stride % 1 == 0)
+    last = along % maximum(unit / stride, 1.0)
+    return Split(
+        even.inside, where(overhangs, -(-even.units // 1), even.units), where(overhangs, even.inside - last, 0.0)
+    )
+
+
 def crossing_share(pattern: Pattern, size: Array, inside: Array, local: Array) -> Array:
     """Share of a unit's GPUs that send out of it at once, or of the bytes that each sends out, x.
 

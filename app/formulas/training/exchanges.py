@@ -145,48 +145,49 @@ def context_volume(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
     return 4 * parallelism.tokens(job) * width / parallelism.tensor
 
 
-def head_volumes(shape: Shape, job: Job, parallelism: Parallelism, domains: Array) -> tuple[Array, Array]:
+def head_volumes(shape: Shape, job: Job, parallelism: Parallelism, away: Array) -> tuple[Array, Array]:
     """Bytes that a rank sends, inside its domain and outside it, so that each gets all tokens of some heads [B].
 
     Queries, keys and values of T tokens go out, (2H + 2K)·d_h/t with the attention's output that comes back, 2 bytes
-    each: (c - 1)/c of them to other ranks, (D - 1)/D to the other D - 1 domains.
+    each: (c - 1)/c of them to other ranks, a share w to those in other domains.
 
     Source: Jacobs et al., "DeepSpeed Ulysses", 2023, section 3.
 
     >>> from app.formulas.training.examples import JOB, MODEL
-    >>> head_volumes(MODEL, JOB, Parallelism(context=2.0), 1.0)  # half of 500 tokens · 2 B · 4,000
+    >>> head_volumes(MODEL, JOB, Parallelism(context=2.0), 0.0)  # half of 500 tokens · 2 B · 4,000
     (2000000.0, 0.0)
     """
     width = shape.heads * (shape.score_dim + shape.output_dim) + 2 * shape.kv_heads * shape.head_dim
     sent = 2 * parallelism.tokens(job) * width / parallelism.tensor
-    return sent * (parallelism.context - 1) / parallelism.context, sent * (domains - 1) / domains
+    return sent * (parallelism.context - 1) / parallelism.context, sent * away
 
 
 def expert_volumes(
-    shape: Shape, job: Job, parallelism: Parallelism, software: Software, domains: Array
+    shape: Shape, job: Job, parallelism: Parallelism, software: Software, domains: Array, away: Array
 ) -> tuple[Array, Array]:
     """Bytes that a rank sends to experts inside its domain and outside it, in one direction [B].
 
     Inside each of k copies of T/t tokens goes to one of e ranks, and to every part of its expert. To the other D - 1
-    domains go k·(D - 1)/D copies of a token; of a dispatcher that sends it once to each domain,
-    D·(1 - (1 - 1/D)^k)·(D - 1)/D, or (D - 1)/D of the domains to which its experts are limited. Where every rank
-    gathers every token, k is e inside and D outside. On the way to the experts a value has 2 bytes, or 1 in FP8, and 2
-    on the way back: their mean counts. All with the load of the busiest rank.
+    domains, which have a share w of the ranks, go k·w copies of a token; of a dispatcher that sends it once to each
+    domain, (D - 1)(1 - (1 - w/(D - 1))^k), or a share w of the domains to which its experts are limited. Where every
+    rank gathers every token, k is e inside, and outside go D - 1. On the way to the experts a value has 2 bytes, or 1
+    in FP8, and 2 on the way back: their mean counts. All with the load of the busiest rank.
 
     Source: Lepikhin et al., "GShard", 2020, section 3; DeepSeek-AI, "DeepSeek-V3", 2024, section 3.2.2 (once for each
     node).
 
     >>> from app.formulas.training.examples import EXPERTS, JOB
-    >>> expert_volumes(EXPERTS, JOB, Parallelism(expert=8.0), Software(), 1.0)  # 7/8 of two copies of 2 MB
+    >>> expert_volumes(EXPERTS, JOB, Parallelism(expert=8.0), Software(), 1.0, 0.0)  # 7/8 of two copies of 2 MB
     (3500000.0, 0.0)
-    >>> expert_volumes(EXPERTS, JOB, Parallelism(expert=8.0), Software(gathers_tokens=1.0), 1.0)[0]  # 7 · 2 MB
+    >>> expert_volumes(EXPERTS, JOB, Parallelism(expert=8.0), Software(gathers_tokens=1.0), 1.0, 0.0)[0]  # 7 · 2 MB
     14000000.0
     """
     k = where(software.gathers_tokens > 0, parallelism.expert, shape.experts_per_token)
-    distinct = domains * (1 - (1 - 1 / domains) ** k)
-    distinct = where(shape.node_limit > 0, minimum(distinct, shape.node_limit), distinct)
-    once = where(software.gathers_tokens > 0, domains, distinct)
-    remote = where(software.deduplicates + software.gathers_tokens > 0, once, k) * (domains - 1) / domains
+    others = domains - 1
+    distinct = others * (1 - (1 - away / maximum(others, 1e-9)) ** k)
+    distinct = where(shape.node_limit > 0, minimum(distinct, shape.node_limit * away), distinct)
+    once = where(software.gathers_tokens > 0, others, distinct)
+    remote = where(software.deduplicates + software.gathers_tokens > 0, once, k * away)
     sent = (
         (1 + software.dispatch_bytes / 2)
         * (parallelism.tokens(job) / parallelism.tensor)
@@ -244,13 +245,14 @@ def layer_exchanges(
         time = (parallelism.context - 1) * send_time(pair, volume)
         if any_(parallelism.context_exchange != RING):
             gathered = collective_time(ring, "all-gather", parallelism.context * volume)
-            heads = exchange_time(ring, *head_volumes(shape, job, parallelism, ring.machine.domains))
+            heads = exchange_time(ring, *head_volumes(shape, job, parallelism, ring.machine.away))
             other = where(parallelism.context_exchange == ALL_GATHER, gathered, heads)
             time = where(parallelism.context_exchange == RING, time, other)
         context = Exchange(time, ring.crosses)
     if any_(shape.expert_share > 0) and any_(parallelism.expert * parallelism.expert_tensor > 1):
         group = made.group_of(links, groups["expert_parallel"])
-        volumes = expert_volumes(shape, job, parallelism, software, group.machine.domains)
+        m = group.machine
+        volumes = expert_volumes(shape, job, parallelism, software, m.domains, m.away)
         expert = Exchange(exchange_time(group, *volumes), group.crosses)
     return LayerExchanges(tensor, context, expert)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from app.formulas import transformer
 from app.formulas.arrays import Array, maximum, minimum, where
 from app.formulas.collectives.group_times import Links, group_of
-from app.formulas.fabric.placement import Axis, group_size, members
+from app.formulas.fabric.placement import Axis, group_size, members, slowest_split
 from app.formulas.training import arguments, exchanges, groups
 from app.plan.job.inputs import StepInputs
 from app.plan.result import GroupTraffic
@@ -42,7 +42,8 @@ def group_traffic(
         size, sent = float(group_size(axes)), alone[name]
         if size <= 1 or not sent.time > 0:
             continue
-        inside = [float(members(axes, unit)) for unit in (site.domain, site.leaf, site.pod)]
+        local = float(slowest_split(axes, links.domain, site.gpus).inside)
+        inside = [local, *(float(members(axes, unit)) for unit in (site.leaf, site.pod))]
         crossed = next((tier for tier, ranks in zip(TIERS, inside, strict=False) if ranks >= size), TIERS[-1])
         yield GroupTraffic(
             group=name,
@@ -83,9 +84,8 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchan
     again = par.recompute
 
     def ring(name: str, volume: Array, time: Array) -> Alone:
-        size, local = group_size(axes[name]), members(axes[name], links.domain)
-        domains = size / local
-        return Alone(time, volume * (size - 1) / size, volume / local * (domains - 1) / domains)
+        size, m = group_size(axes[name]), group_of(links, axes[name]).machine
+        return Alone(time, volume * (size - 1) / size, volume / m.fewest * (m.domains - 1) / m.domains)
 
     def chain(volume: Array, exchange: exchanges.Exchange) -> Alone:
         near = where(exchange.crosses > 0, 0.0, volume)
@@ -97,16 +97,17 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchan
     if par.context > 1:
         own_keys = exchanges.context_volume(shape, job, par)
         if par.context_exchange == arguments.ALL_TO_ALL:
-            domains = group_of(links, axes["context_parallel"]).machine.domains
-            heads = exchanges.head_volumes(shape, job, par, domains)
+            away = group_of(links, axes["context_parallel"]).machine.away
+            heads = exchanges.head_volumes(shape, job, par, away)
             keys_sent = Alone(layer.context.time, *heads).times(2 + again)
         elif par.context_exchange == arguments.ALL_GATHER:
             keys_sent = ring("context_parallel", par.context * own_keys, layer.context.time).times(3 + again)
         else:
             keys_sent = chain((par.context - 1) * own_keys, layer.context).times(3 + again)
     if par.expert * par.expert_tensor > 1:
-        spans = group_of(links, axes["expert_parallel"]).machine.domains
-        tokens_sent = Alone(layer.expert.time, *exchanges.expert_volumes(shape, job, par, inputs.software, spans))
+        m = group_of(links, axes["expert_parallel"]).machine
+        volumes = exchanges.expert_volumes(shape, job, par, inputs.software, m.domains, m.away)
+        tokens_sent = Alone(layer.expert.time, *volumes)
     held = transformer.held_parameters(shape, par.tensor, par.pipeline, par.expert, par.expert_tensor, deep)
     weights = 2.0 if par.sharding > 0 else job.gradient_bytes
     volume = (job.gradient_bytes + weights) * (held.dense + held.expert)
