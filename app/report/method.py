@@ -275,7 +275,11 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "fabric",
         "fabric.slowest_split",
-        (r"m_{last} = \frac{s n - ⌊\frac{s n}{u}⌋ u}{s} \text{  beside } \frac{u}{s} \text{ in each whole unit}",),
+        (
+            r"m_{last} = \frac{s n - ⌊\frac{s n}{u}⌋ u}{s} \text{  beside } \frac{u}{s} \text{ in each whole unit}",
+            r"m_1 = ⌈\frac{u - ⌊\frac{u}{s n}⌋ s n}{s}⌉, m_2 = n - m_1 \text{  where } "
+            r"⌊\frac{N}{s n}⌋ > ⌈\frac{N}{u}⌉ ⌊\frac{u}{s n}⌋",
+        ),
     ),
     ("fabric", "fabric.taper_without", (r"o = max(\frac{h}{u - f}, 1)",)),
     ("fabric", "fabric.links_of_a_switch", (r"k = max(⌊\frac{d}{l}⌋, 1)",)),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.formulas.fabric.placement import Site, Tier, members, network_share, scattered_share
+from app.formulas.fabric.placement import Site, Tier, members, network_share, scattered_share, slowest_split
 from app.formulas.training.arguments import Parallelism
 from app.formulas.training.groups import axes_of
 
@@ -116,3 +116,41 @@ def test_arrays_of_degrees_give_what_each_gives_alone():
         alone = placed(Parallelism(t[place], p[place], data=d[place], stages_first=1.0), UNITS)
         for name, share in alone.items():
             assert np.broadcast_to(together[name], 3)[place] == pytest.approx(float(share))
+
+
+@pytest.mark.parametrize(
+    ("axes", "unit", "gpus", "split"),
+    [
+        ([(1.0, 6.0)], 8.0, 48.0, (4, 2, 2)),  # eight groups on six nodes, one whole in each: the second has 2 and 4
+        ([(1.0, 6.0)], 8.0, 32.0, (4, 2, 2)),  # five on four nodes
+        ([(1.0, 6.0)], 8.0, 16.0, (6, 1, 0)),  # two on two nodes
+        ([(1.0, 64.0)], 72.0, 2048.0, (56, 2, 48)),  # 32 on 29 racks, one whole in each: the second has 8 and 56
+        ([(1.0, 64.0)], 72.0, 256.0, (64, 1, 0)),  # four on four racks, though the last is needed for 40 GPUs alone
+        ([(4.0, 4.0)], 72.0, 144.0, (2, 2, 0)),  # the same 16 ranks four apart: 8 GPUs are 2 of them
+        ([(8.0, 256.0)], 72.0, 2048.0, (9, 29, 5)),  # 28 full racks with 9, and 32 GPUs with 4
+        ([(1.0, 1.0)], 72.0, 144.0, (1, 1, 0)),
+        ([(16.0, 1.0)], 72.0, 144.0, (1, 1, 0)),  # one rank stands in one unit
+    ],
+)
+def test_the_group_that_all_wait_for_is_one_in_two_units(axes, unit, gpus, split):
+    assert slowest_split(axes, unit, gpus) == split
+
+
+@given(
+    exponents=st.tuples(st.integers(0, 3), st.integers(0, 8), st.integers(0, 6)), gpus=st.sampled_from([256.0, 2048.0])
+)
+def test_groups_that_divide_a_unit_or_are_made_of_whole_ones_stand_as_their_members_do(exponents, gpus):
+    stride, size, unit = (2.0**exponent for exponent in exponents)
+    inside = members([(stride, size)], unit)
+    assert slowest_split([(stride, size)], unit, gpus) == (inside, size / inside, 0)
+
+
+@given(stride=st.integers(1, 4), sizes=st.lists(st.integers(1, 300), min_size=1, max_size=9), gpus=st.integers(1, 4096))
+def test_a_split_has_all_members_of_a_group_and_is_the_same_for_an_array(stride, sizes, gpus):
+    axes = [(float(stride), np.array(sizes, float))]
+    split = slowest_split(axes, 72.0, float(gpus))
+    np.testing.assert_allclose(split.inside * split.units - split.missing, sizes)
+    assert np.all(split.inside - split.missing >= 1)
+    for place, size in enumerate(sizes):
+        alone = slowest_split([(float(stride), float(size))], 72.0, float(gpus))
+        assert [np.broadcast_to(part, len(sizes))[place] for part in split] == list(alone)

@@ -7,7 +7,7 @@ import pytest
 from app import Scenario, evaluate
 from app.catalog.load import load_catalog
 from app.catalog.sampling import TYPICAL
-from app.formulas.collectives.group_times import Links, collective_time, group_of
+from app.formulas.collectives.group_times import Group, Links, collective_time, exchange_time, group_of
 from app.plan.communication import of_scenario
 from app.plan.evaluate import evaluate_all_reduce
 from app.plan.job.inputs import first_links
@@ -350,6 +350,29 @@ def test_replicas_over_a_partly_filled_rack_wait_for_its_ports():
     of_few, of_many = (group_of(links, [(1.0, float(links.site.gpus))]) for links in (few, many))
     slower = collective_time(of_few, "all-gather", 1e12) / collective_time(of_many, "all-gather", 1e12)
     assert slower == pytest.approx(9 / 4, rel=0.03)
+
+
+RACKS = {"gpu": "gb200", "model": "llama-3-70b", "pipeline_parallel": 1, "context_parallel": 1, "tensor_parallel": 16}
+
+
+def test_the_group_that_stands_in_two_racks_is_what_all_wait_for():
+    """Nine groups of 16 on two racks of 72, four whole in each, so one has 8 in either; eight groups are all whole."""
+    groups = [evaluate(Scenario(gpus=gpus, **RACKS), CATALOG).training.groups[0] for gpus in (144, 128)]
+    assert [(group.ranks_inside, group.crosses) for group in groups] == [(8, "leaf"), (16, "scale_up")]
+    split = group_of(links_of(gpus=144, **RACKS), [(1.0, 16.0)])
+    across = group_of(links_of(gpus=128, **RACKS), [(9.0, 16.0)]).machine.but(ranks_per_domain=8.0, domains=2.0)
+    halves = Group(across, split.library, ideal=False)
+    assert collective_time(split, "all-reduce", 1e9) == pytest.approx(collective_time(halves, "all-reduce", 1e9))
+
+
+def test_ranks_of_the_smaller_part_send_most_of_their_tokens_to_the_other():
+    """32 groups of 64 on 29 racks of 72: one has 8 GPUs in a rack, whose ports take 56/64 of what each sends."""
+    experts = {"model": "deepseek-v3", "precision": "fp8", "expert_parallel": 64, "tensor_parallel": 1}
+    group = group_of(links_of(gpu="gb200", gpus=2048, profile="ideal", **experts), [(1.0, 64.0)])
+    m = group.machine
+    assert (m.domains, m.fewest, m.ranks, m.away) == (2, 8, 64, 56 / 64)
+    time = float(exchange_time(group, 0.0, m.away * 64e9))
+    assert time == pytest.approx(56e9 / float(m.scale_out_line), rel=1e-3)
 
 
 def links_of(**asked) -> Links:

@@ -824,6 +824,16 @@ def test_tensor_parallelism_across_the_network_is_not_questioned_where_it_is_qui
         assert "tensor-parallel-across-network" not in findings_of(**large, **given)
 
 
+def test_so_is_tensor_parallelism_that_does_not_divide_the_domain():
+    """Nine groups of 16 on two racks of 72; eight of them would fit, as nine of 8 do."""
+    uneven = {"gpu": "gb200", "gpus": 144, "model": "llama-3-70b", "tensor_parallel": 16, "pipeline_parallel": 1}
+    finding = findings_of(**uneven)["tensor-parallel-across-network"]
+    assert "the scale-up domain of 72, which holds 4 whole" in finding.message
+    assert dict(finding.changes) == {"tensor_parallel": 4}  # the quickest that divides 72
+    for fits in ({"tensor_parallel": 8}, {"gpus": 128}):
+        assert "tensor-parallel-across-network" not in findings_of(**uneven | fits)
+
+
 def test_memory_is_called_tight_where_it_is_fuller_than_a_search_would_fill_it():
     # A configuration given whole may fill all of it; the search leaves a share free.
     for micro_batch in (1, 2, 4, 8):

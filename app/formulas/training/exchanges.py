@@ -22,7 +22,7 @@ from app.formulas.collectives.group_times import (
     pair_of,
     send_time,
 )
-from app.formulas.fabric.placement import network_share
+from app.formulas.fabric.placement import network_share, slowest_split
 from app.formulas.training.arguments import ALL_GATHER, RING, Job, Parallelism, Software
 from app.formulas.training.groups import copies, layer_axes, stage_stride
 from app.formulas.transformer import Held, Shape
@@ -300,7 +300,7 @@ def stage_place(parallelism: Parallelism, links: Links) -> tuple[Array, Array]:
     """
     stride, p = stage_stride(parallelism), parallelism.pipeline
     network = network_share([(stride, p)], "ring", links.site, links.machine.exits) if links.site.matters else 1.0
-    return where(stride * p > links.domain, 1.0, 0.0), network
+    return where(slowest_split([(stride, p)], links.domain, links.site.gpus).units > 1, 1.0, 0.0), network
 
 
 def replica_exchanges(

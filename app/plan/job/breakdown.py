@@ -11,6 +11,7 @@ from app.catalog.estimate import Z90, Z95, Estimate
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array, any_
 from app.formulas.collectives.group_times import Links
+from app.formulas.fabric.placement import slowest_split
 from app.formulas.records import but
 from app.formulas.training import arguments, groups, memory
 from app.formulas.training import step as training_step
@@ -55,8 +56,11 @@ def step_parts(
 ) -> list[tuple[str, Resource, Array]]:
     """The parts of a step by name, with the resource that bounds each; they add up to its time [s]."""
 
-    def link(ranks: Array) -> Resource:
-        return "scale_out" if any_(ranks > inputs.hardware.scale_up_domain) else "scale_up"
+    axes, links = groups.axes_of(par), inputs.links
+
+    def link(group: str) -> Resource:
+        crosses = slowest_split(axes[group], links.domain, links.site.gpus).units > 1
+        return "scale_out" if any_(crosses) else "scale_up"
 
     fixed = inputs.calibration.optimizer_overhead
     return [
@@ -66,11 +70,11 @@ def step_parts(
         ("elementwise", "memory_bandwidth", step.layers * layer.elementwise),
         ("gradient_accumulation", "memory_bandwidth", step.accumulation),
         ("optimizer", "memory_bandwidth", step.optimizer - fixed),
-        ("tensor_parallel", link(par.tensor), step.layers * layer.tensor),
-        ("context_parallel", link(par.tensor * par.context), step.layers * layer.context),
-        ("expert_parallel", link(par.expert * par.expert_tensor), step.layers * layer.expert),
-        ("pipeline_parallel", link(groups.stage_stride(par) * par.pipeline), step.pipeline),
-        ("data_parallel", link(par.tensor * par.context * par.data), step.data),
+        ("tensor_parallel", link("tensor_parallel"), step.layers * layer.tensor),
+        ("context_parallel", link("context_parallel"), step.layers * layer.context),
+        ("expert_parallel", link("expert_parallel"), step.layers * layer.expert),
+        ("pipeline_parallel", link("pipeline_parallel"), step.pipeline),
+        ("data_parallel", link("data_parallel"), step.data),
         ("bubble", "bubble", step.bubble),
         ("launches", "overhead", step.layers * layer.host),
         ("end_of_step", "overhead", fixed),

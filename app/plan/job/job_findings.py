@@ -7,6 +7,7 @@ from typing import get_args
 
 import numpy as np
 
+from app.formulas.fabric.placement import slowest_split
 from app.formulas.training import arguments, parallelism_search
 from app.formulas.transformer import parameters
 from app.plan.band import Draws
@@ -68,7 +69,8 @@ def findings(
             "Leave the parallelism blank to find one with room.",
         )
     yield from _group_shared(setup, chosen)
-    if float(chosen.tensor) > setup.cluster.domain:
+    links = setup.inputs.links
+    if slowest_split([(1.0, float(chosen.tensor))], int(links.domain), links.site.gpus).units > 1:
         yield from _quicker_inside(setup, chosen)
     yield from _unmeasured_stack(setup)
     if not measured(setup.catalog, gpu):
@@ -82,8 +84,11 @@ def findings(
 
 
 def _quicker_inside(setup: JobSetup, chosen: arguments.Parallelism) -> Iterator[Finding]:
-    """That a given degree of tensor parallelism crosses the network where one that does not trains more."""
-    domain = setup.cluster.domain
+    """That a given degree of tensor parallelism crosses the network where another trains more.
+
+    It is wider than a domain, or does not divide it where too few groups fit whole.
+    """
+    domain, tensor = int(setup.inputs.links.domain), int(chosen.tensor)
     if setup.fixed.tensor is None:
         return
     inside = replace(setup, fixed=replace(setup.fixed, tensor=None, largest_tensor=domain)).search(quickest=1).best()
@@ -99,10 +104,11 @@ def _quicker_inside(setup: JobSetup, chosen: arguments.Parallelism) -> Iterator[
     quicker = step_time(setup.inputs, chosen) / step_time(job.inputs, way)
     gain = job.request.batch / setup.request.batch * quicker - 1
     if NOTED <= gain < inf:
+        holds = "" if tensor > domain else f", which holds {domain // tensor} whole and part of the next"
         yield Finding(
             "warning",
             "tensor-parallel-across-network",
-            f"Tensor parallelism over {int(chosen.tensor)} GPUs leaves the scale-up domain of {domain}.",
+            f"Tensor parallelism over {tensor} GPUs leaves the scale-up domain of {domain}{holds}.",
             ("tensor_parallel",),
             f"Over {int(inside.tensor)} the same GPUs train {gain:.0%} more tokens a second.",
             {"tensor_parallel": int(inside.tensor)},
