@@ -23,6 +23,7 @@ from app.plan.cluster import Cluster
 from app.plan.machine import (
     CollectiveSystem,
     Transport,
+    bridge_of,
     calibrated_residual,
     calibration,
     hardware_class,
@@ -154,6 +155,11 @@ class Communication:
             return used
         return (*used, latency, self.catalog.collectives["packets"]["payload"])
 
+    def used_by_groups(self) -> tuple[Estimate, ...]:
+        """The estimates that the links of its groups rest on."""
+        joined = bridge_of(self.system, self.catalog)
+        return (*self.used(), *(hardware_kind(joined, DRAWS, self.catalog).used if joined else ()))
+
     def links(self, sampling: Sampling = DRAWS) -> Links:
         """The links as groups of a job meet them.
 
@@ -247,6 +253,7 @@ def _links(fabric: Communication, sampling: Sampling) -> Links:
     domain = hardware_kind(fabric.system, sampling, fabric.catalog).machine.ranks_per_domain
     in_one = np.asarray(min(float(domain), float(fabric.gpus)))
     alone = _machine(fabric, fabric.scalable, in_one, sampling)
+    joined = bridge_of(fabric.system, fabric.catalog)
     return Links(
         machine=_untapered(fabric, sampling),
         inside_rate=alone.scale_up_rate,
@@ -255,20 +262,24 @@ def _links(fabric: Communication, sampling: Sampling) -> Links:
         library=_of_a_step(fabric.catalog, fabric.undoubted(sampling)),
         site=fabric.site,
         ideal=fabric.ideal,
+        bridge=None if joined is None else _machine(fabric, joined, np.asarray(float(joined.gpus_per_node)), sampling),
     )
 
 
 def quicker_links(links: Links, scale_up: Array, scale_out: Array) -> Links:
     """The links with so many times the rates of the scale-up link and of the network."""
-    m = links.machine
-    machine = m.but(
-        scale_up_rate=m.scale_up_rate * scale_up,
-        multicast_rate=m.multicast_rate * scale_up,
-        scale_up_line=m.scale_up_line * scale_up,
-        scale_out_rate=m.scale_out_rate * scale_out,
-        scale_out_line=m.scale_out_line * scale_out,
-    )
-    return but(links, machine=machine, inside_rate=links.inside_rate * scale_up)
+
+    def quicker(m: Machine) -> Machine:
+        return m.but(
+            scale_up_rate=m.scale_up_rate * scale_up,
+            multicast_rate=m.multicast_rate * scale_up,
+            scale_up_line=m.scale_up_line * scale_up,
+            scale_out_rate=m.scale_out_rate * scale_out,
+            scale_out_line=m.scale_out_line * scale_out,
+        )
+
+    bridge = links.bridge and quicker(links.bridge)
+    return but(links, machine=quicker(links.machine), inside_rate=links.inside_rate * scale_up, bridge=bridge)
 
 
 @lru_cache(maxsize=64)

@@ -300,13 +300,26 @@ def _node(system: CollectiveSystem, catalog: Catalog) -> _Node:
     return _Node(card, link, wiring, system.domain, wide, system.domain if wide else in_node)
 
 
-def _link(system: CollectiveSystem, card: Gpu, catalog: Catalog) -> ScaleUp:
+def bridge_of(system: CollectiveSystem, catalog: Catalog) -> CollectiveSystem | None:
+    """The GPUs of one bridge by themselves, where a node has more, which meet over PCIe."""
+    link, reach = _own_link(system, catalog.gpus[system.gpu], catalog)
+    if system.wiring != "bridge" or link.family == "pcie" or not 1 < reach < system.gpus_per_node:
+        return None
+    return but(system, gpus_per_node=reach)
+
+
+def _own_link(system: CollectiveSystem, card: Gpu, catalog: Catalog) -> tuple[ScaleUp, int]:
+    """The scale-up link as a card has it, and the GPUs that it joins [1]."""
     link, gpu_link = catalog.scale_up[system.scale_up], catalog.scale_up[card.scale_up]
     if system.wiring == "bridge" and gpu_link.wiring == "bridge" and gpu_link.generation == link.generation:
         link = gpu_link
     elif system.wiring == "bridge" and f"{link.key}-bridge" in catalog.scale_up:
         link = catalog.scale_up[f"{link.key}-bridge"]
-    reach = min(system.domain, link.largest_domain) if link.wiring == "bridge" else system.domain
+    return link, min(system.domain, link.largest_domain) if link.wiring == "bridge" else system.domain
+
+
+def _link(system: CollectiveSystem, card: Gpu, catalog: Catalog) -> ScaleUp:
+    link, reach = _own_link(system, card, catalog)
     through_host = system.wiring in ("host", "no-peer-to-peer")
     too_few = system.wiring in ("bridge", "peer-to-peer") and link.family != "pcie" and reach < system.gpus_per_node
     return catalog.scale_up[card.pcie] if through_host or too_few else link

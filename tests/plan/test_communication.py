@@ -2,12 +2,14 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
 from app import Scenario, evaluate
 from app.catalog.load import load_catalog
 from app.catalog.sampling import TYPICAL
 from app.formulas.collectives.group_times import Group, Links, collective_time, exchange_time, group_of
+from app.formulas.training.stacking import link_rows, stacked_links
 from app.plan.communication import of_scenario
 from app.plan.evaluate import evaluate_all_reduce
 from app.plan.job.inputs import first_links
@@ -373,6 +375,49 @@ def test_ranks_of_the_smaller_part_send_most_of_their_tokens_to_the_other():
     assert (m.domains, m.fewest, m.ranks, m.away) == (2, 8, 64, 56 / 64)
     time = float(exchange_time(group, 0.0, m.away * 64e9))
     assert time == pytest.approx(56e9 / float(m.scale_out_line), rel=1e-3)
+
+
+BRIDGED = {
+    "model": "llama-3-8b", "pipeline_parallel": 1, "context_parallel": 1, "sharding": "optimizer", "micro_batch": 1,
+    "recompute": "full",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gpu", "pair"), [("h100-nvl", 2), ("h100-pcie", 2), ("a100-pcie", 2), ("h200-nvl", 4), ("h200-nvl", 2)]
+)
+def test_another_pair_does_not_slow_the_bridge_of_the_first(gpu, pair):
+    """A quarter, or half, of the micro-batches over the same bridge: the traffic of each takes as long."""
+    few, many = (
+        evaluate(Scenario(gpu=gpu, gpus=gpus, tensor_parallel=pair, global_batch=256, **BRIDGED), CATALOG).training
+        for gpus in (4 if gpu == "h200-nvl" else 2, 16)
+    )
+    alone, beside = (training.groups[0] for training in (few, many))
+    assert alone.group == beside.group == "tensor_parallel"
+    assert beside.bandwidth == pytest.approx(alone.bandwidth)
+    batches = few.parallelism.micro_batches / many.parallelism.micro_batches
+    assert alone.time == pytest.approx(batches * beside.time)
+
+
+def test_groups_beyond_a_bridge_meet_over_pcie_and_no_network():
+    """Four of eight H100 NVL in one server, bridged in pairs."""
+    plan = evaluate(Scenario(gpu="h100-nvl", gpus=8, tensor_parallel=4, model="llama-3-8b"), CATALOG)
+    tensor = plan.training.groups[0]
+    pcie = CATALOG.scale_up[CATALOG.gpus["h100-nvl"].pcie].bandwidth.typical
+    assert tensor.crosses == "scale_up"
+    assert tensor.bandwidth < pcie
+    assert "scale_out" not in {part.resource for part in plan.training.parts}
+    assert "tensor-parallel-across-network" not in {finding.code for finding in plan.findings}
+
+
+@pytest.mark.parametrize("profile", ["calibrated", "ideal"])
+def test_bridged_clusters_side_by_side_are_what_each_is_by_itself(profile):
+    links = [first_links(links_of(gpu="h100-nvl", gpus=gpus, profile=profile)) for gpus in (8, 64)]
+    columns = link_rows(stacked_links(links), np.array([1, 0]))
+    for size in (2.0, 4.0, 8.0):
+        both = collective_time(group_of(columns, [(1.0, size)]), "all-reduce", 1e8)
+        alone = [float(collective_time(group_of(each, [(1.0, size)]), "all-reduce", 1e8)) for each in links[::-1]]
+        np.testing.assert_allclose(np.broadcast_to(both, 2), alone)
 
 
 def links_of(**asked) -> Links:

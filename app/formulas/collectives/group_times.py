@@ -33,6 +33,7 @@ class Links:
         library: constants of the library.
         site: where the GPUs stand.
         ideal: whether times are those of the textbook, at line rates.
+        bridge: GPUs that a bridge of the scale-up link joins, where a domain holds more that meet over another.
     """
 
     machine: Machine
@@ -42,6 +43,41 @@ class Links:
     library: Calibration
     site: Site
     ideal: bool = False
+    bridge: Machine | None = None
+
+    def over_bridge(self, machine: Machine, joined: Array) -> Machine:
+        """A machine whose ranks meet over the bridge where it joins them all."""
+        if self.bridge is None or not any_(joined > 0):
+            return machine
+        return machine.but(
+            **{name: where(joined > 0, getattr(self.bridge, name), getattr(machine, name)) for name in _LINK}
+        )
+
+
+_LINK = (
+    "scale_up_rate", "scale_up_hop", "scale_up_line", "base_latency", "fill_one_domain", "mesh_peers", "ll128",
+    "kernel_latency", "kernel_doubling", "one_shot_rate", "two_shot_rate", "two_shot_latency",
+)  # fmt: skip
+"""What the link inside a domain gives a machine."""
+
+
+def bridged(links: Links, axes: Sequence[Axis]) -> Array:
+    """1 where a bridge joins all of a group, else 0 [1].
+
+    Args:
+        links: of the cluster.
+        axes: stride and size of each axis of a group [1].
+
+    Source: Railyard.
+
+    >>> from app.formulas.training.examples import LINKS
+    >>> pairs = but(LINKS, bridge=LINKS.machine.but(ranks_per_domain=2.0, scale_up_rate=3e11))
+    >>> [bridged(pairs, [(1.0, size)]) for size in (2.0, 4.0)], bridged(LINKS, [(1.0, 2.0)])
+    ([1.0, 0.0], 0.0)
+    """
+    if links.bridge is None:
+        return 0.0
+    return where(slowest_split(axes, links.bridge.ranks_per_domain, links.site.gpus).units <= 1, 1.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,20 +203,21 @@ def _group_of(links: Links, axes: Sequence[Axis], exchanging: bool) -> Group:
         leaf_domains=members(axes, site.leaf) / local if links.ideal else m.leaf_domains,
         **shares,
     )
-    return Group(built, links.library, links.ideal)
+    return Group(links.over_bridge(built, bridged(links, axes)), links.library, links.ideal)
 
 
 _kept_group_of = lru_cache(maxsize=128)(_group_of)
 """Kept with its algorithms: both are the same for every job on a cluster, and a tenth of a plan."""
 
 
-def pair_of(links: Links, far: Array, network: Array) -> Group:
+def pair_of(links: Links, far: Array, network: Array, joined: Array = 0.0) -> Group:
     """Two neighbours of a longer chain: both in a domain, or in two.
 
     Args:
         links: of the cluster.
         far: 1 where they are in two domains, else 0 [1].
         network: share of the network rate that the chain is left with [1].
+        joined: 1 where a bridge joins them, else 0 [1].
 
     Source: Railyard.
 
@@ -188,12 +225,12 @@ def pair_of(links: Links, far: Array, network: Array) -> Group:
     >>> float(pair_of(LINKS, 1.0, 1.0).machine.domains), float(pair_of(LINKS, 0.0, 1.0).machine.domains)
     (2.0, 1.0)
     """
-    if isinstance(far, np.ndarray) or isinstance(network, np.ndarray):
-        return _pair_of(links, far, network)
-    return _kept_pair_of(links, far, network)
+    if isinstance(far, np.ndarray) or isinstance(network, np.ndarray) or isinstance(joined, np.ndarray):
+        return _pair_of(links, far, network, joined)
+    return _kept_pair_of(links, far, network, joined)
 
 
-def _pair_of(links: Links, far: Array, network: Array) -> Group:
+def _pair_of(links: Links, far: Array, network: Array, joined: Array) -> Group:
     apart = far > 0
     two = links.machine.but(
         ranks_per_domain=where(apart, 1.0, 2.0),
@@ -203,20 +240,21 @@ def _pair_of(links: Links, far: Array, network: Array) -> Group:
         scale_up_hop=links.inside_hop,
         ring_network=network,
     )
-    return Group(two, links.library, links.ideal)
+    return Group(links.over_bridge(two, joined), links.library, links.ideal)
 
 
 _kept_pair_of = lru_cache(maxsize=64)(_pair_of)
 """Kept for the same reason."""
 
 
-def known_pair_of(links: Links, far: Array, network: Array) -> Group:
+def known_pair_of(links: Links, far: Array, network: Array, joined: Array = 0.0) -> Group:
     """Two neighbours, as :func:`pair_of` has them, of chains that many jobs on a cluster have in common.
 
     Args:
         links: of the cluster.
         far: 1 where they are in two domains, else 0 [1].
         network: share of the network rate that the chain is left with [1].
+        joined: as for `pair_of` [1].
 
     Source: as for :func:`pair_of`.
 
@@ -224,12 +262,12 @@ def known_pair_of(links: Links, far: Array, network: Array) -> Group:
     >>> known_pair_of(LINKS, np.array([0.0, 1.0]), 1.0).machine.domains
     array([1., 2.])
     """
-    return _known_pair_of(links, _Numbers.of(far), _Numbers.of(network))
+    return _known_pair_of(links, _Numbers.of(far), _Numbers.of(network), _Numbers.of(joined))
 
 
 @lru_cache(maxsize=64)
-def _known_pair_of(links: Links, far: _Numbers, network: _Numbers) -> Group:
-    return _pair_of(links, far.array, network.array)
+def _known_pair_of(links: Links, far: _Numbers, network: _Numbers, joined: _Numbers) -> Group:
+    return _pair_of(links, far.array, network.array, joined.array)
 
 
 class Groups(NamedTuple):

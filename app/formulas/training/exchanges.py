@@ -17,6 +17,7 @@ from app.formulas.collectives.group_times import (
     Group,
     Groups,
     Links,
+    bridged,
     collective_time,
     exchange_time,
     pair_of,
@@ -240,7 +241,8 @@ def layer_exchanges(
         tensor = Exchange(_tensor_time(group, tensor_volume(shape, job, parallelism), parallelism), group.crosses)
     if any_(parallelism.context > 1):
         ring = made.group_of(links, groups["context_parallel"], any_(parallelism.context_exchange != RING))
-        pair = made.pair_of(links, ring.crosses, ring.machine.ring_network)
+        joined = bridged(links, groups["context_parallel"])
+        pair = made.pair_of(links, ring.crosses, ring.machine.ring_network, joined)
         volume = context_volume(shape, job, parallelism)
         time = (parallelism.context - 1) * send_time(pair, volume)
         if any_(parallelism.context_exchange != RING):

@@ -49,7 +49,7 @@ def alike(links: Links, exchanging: bool) -> Hashable:
     tiers = tuple((tier.uplinks, tier.leaves) if tier.uplinks else None for tier in site.tiers) if hashed else ()
     degraded = id(site) if any(np.isfinite(tier.links) for tier in site.tiers) else None
     flows = (site.balancing, site.planes, site.flows) if bound else ()
-    return links.library, links.ideal, site.scattered, site.rails_apart, degraded, flows, tiers
+    return links.library, links.ideal, links.bridge is None, site.scattered, site.rails_apart, degraded, flows, tiers
 
 
 def stacked(parts: Sequence[Part]) -> Part:
@@ -104,10 +104,16 @@ def _links(links: Sequence[Links], column: Callable[[Sequence[Any]], Any]) -> Li
         for tier, alike_tiers in zip(first.site.tiers, several, strict=True)
     )  # fmt: skip
     places = {name: column([getattr(site, name) for site in sites]) for name in ("gpus", "domain", "leaf", "pod")}
-    machines = [vars(each.machine) for each in links]
+
+    def together(parts: Sequence[Machine]) -> Machine:
+        numbers = [vars(part) for part in parts]
+        return Machine(**{name: column([of_one[name] for of_one in numbers]) for name in numbers[0]})
+
+    bridges = [each.bridge for each in links if each.bridge is not None]
     return but(
         first,
-        machine=Machine(**{name: column([machine[name] for machine in machines]) for name in machines[0]}),
+        machine=together([each.machine for each in links]),
+        bridge=together(bridges) if bridges else None,
         inside_rate=column([each.inside_rate for each in links]),
         inside_hop=column([each.inside_hop for each in links]),
         domain=column([each.domain for each in links]),

@@ -11,6 +11,7 @@ from app.catalog.estimate import Z90, Z95, Estimate
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array, any_
 from app.formulas.collectives.group_times import Links
+from app.formulas.collectives.ideal import Machine
 from app.formulas.fabric.placement import slowest_split
 from app.formulas.records import but
 from app.formulas.training import arguments, groups, memory
@@ -153,12 +154,14 @@ def _better(links: Links) -> Links:
     """The links as they are, and each twice as good. Kept: so are its groups, for every job on a cluster."""
     up, out, slow = np.where(np.eye(len(LINKED), len(LINKED) + 1, 1) > 0, FACTOR, 1.0)[..., None]
     quicker = quicker_links(links, up, out)
-    m = quicker.machine
-    machine = m.but(
-        latency_factor=m.latency_factor / slow,
-        **({name: getattr(m, name) / slow for name in IDEAL_HOPS} if links.ideal else {}),
-    )
-    return but(quicker, machine=machine)
+
+    def sooner(m: Machine) -> Machine:
+        return m.but(
+            latency_factor=m.latency_factor / slow,
+            **({name: getattr(m, name) / slow for name in IDEAL_HOPS} if links.ideal else {}),
+        )
+
+    return but(quicker, machine=sooner(quicker.machine), bridge=quicker.bridge and sooner(quicker.bridge))
 
 
 IDEAL_HOPS = ("scale_up_hop", "scale_out_hop", "far_hop")

@@ -199,6 +199,7 @@ def first_links(links: Links) -> Links:
         machine=_first(links.machine),
         inside_rate=_number(links.inside_rate),
         inside_hop=_number(links.inside_hop),
+        bridge=None if links.bridge is None else _first(links.bridge),
         library=_first_library(links.library),
     )
 
@@ -250,7 +251,7 @@ def _rests_on(
     fabric: Communication | None, constants: _Constants, further: tuple[Estimate, ...]
 ) -> tuple[Estimate, ...]:
     """The estimates that a step rests on, or what a GPU does by itself. Kept: every job on a cluster shares them."""
-    used = *(fabric.used() if fabric else ()), *constants.used.values(), *further
+    used = *(fabric.used_by_groups() if fabric else ()), *constants.used.values(), *further
     return tuple({estimate.key: estimate for estimate in used}.values())
 
 
