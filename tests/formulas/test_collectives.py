@@ -45,6 +45,10 @@ MACHINES = {
     "MI300X": {"gpu": "mi300x", "nodes": 4, "scale_out": "roce-400"},
     "an NVL72 rack": {"gpu": "gb200", "nodes": 18},
     "eight NVL72 racks": {"gpu": "gb200", "nodes": 144},
+    "a rack and four GPUs": {"gpu": "gb200", "nodes": 19},
+    "a node and one GPU": {"gpu": "h100-sxm", "nodes": 2, "lacking": 7},
+    "a node and half of one with SHARP": {"gpu": "b200-sxm", "nodes": 2, "lacking": 4, "in_network_reduction": True},
+    "32 B200 nodes with SHARP": {"gpu": "b200-sxm", "nodes": 32, "in_network_reduction": True},
     "576 GPUs in one domain": {"gpu": "gb200", "nodes": 144, "scale_up_domain": 576},
     "L40S through the host": {"gpu": "l40s", "nodes": 2, "scale_out": "roce-200"},
     "L40S without peer-to-peer": {"gpu": "l40s", "nodes": 2, "scale_up_wiring": "no-peer-to-peer"},
@@ -63,10 +67,10 @@ MACHINES = {
 }
 
 
-def cluster(gpu: str, nodes: int = 1, **fields) -> Communication:
-    """What times the transfers of so many nodes."""
+def cluster(gpu: str, nodes: int = 1, lacking: int = 0, **fields) -> Communication:
+    """What times the transfers of so many nodes, the last of which lacks some GPUs."""
     each = fields.get("gpus_per_node") or CATALOG.platforms[CATALOG.gpus[gpu].platform].gpus_per_node
-    return communication.of_scenario(Scenario(gpu=gpu, gpus=nodes * each, **fields), CATALOG)
+    return communication.of_scenario(Scenario(gpu=gpu, gpus=nodes * each - lacking, **fields), CATALOG)
 
 
 def machine(name: str) -> ideal.Machine:
@@ -255,6 +259,24 @@ def test_auto_is_the_quickest_forced_algorithm(name, message):
 def test_the_calibrated_profile_never_beats_physics(name, message):
     m = machine(name)
     assert float(all_reduce(message, m, CALIBRATION)) >= float(ideal.ideal_lower_bound(message, m)) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("message", [1e6, 1e9, 1e12])
+def test_the_library_is_never_quicker_with_many_bytes_than_the_ideal(name, message):
+    asked = MACHINES[name]
+    at_best = cluster(**asked, profile="ideal").machine(TYPICAL)
+    if np.any(at_best.one_shot_rate):
+        return  # kernels of a graph send in one step, which no textbook form does
+    times = ideal.ideal_all_reduce_times(message, at_best).values()
+    assert float(np.nanmin([*times])) <= float(all_reduce(message, machine(name), CALIBRATION))
+
+
+def test_sums_in_the_network_overlap_those_in_the_scale_up_switch():
+    """8 GB by 8 H100 each of 2 nodes: 8/450 s over NVLink beside 1/50 s through a port, whose first chunk it awaits."""
+    m = cluster("h100-sxm", 2, in_network_reduction=True).machine(TYPICAL)
+    still = m.but(scale_up_hop=0.0, scale_out_hop=0.0, ring_network=1.0)
+    assert float(ideal.ideal_all_reduce_times(8e9, still)["collnet"]) == pytest.approx(1 / 50 + 8 / 450 / 256)
 
 
 FACTORS = st.tuples(st.floats(0.05, 20), st.floats(0.05, 20), st.floats(0.05, 20))

@@ -501,20 +501,24 @@ def ideal_all_reduce_times(message: Array, machine: Machine) -> dict[str, Array]
 def _summed_between_domains(message: Array, machine: Machine, inside: Array) -> Array:
     """Time of an all-reduce whose shares of a domain are summed in the network [s].
 
-    Reduced and gathered inside, by rings of all its ranks or of a half, a quarter … of them, down to none: every rank
-    by itself. Small messages take few hops, large ones few bytes through the ports. A leaf sums before it sends up, so
-    that as many bytes leave it whatever the rings: fewer shares have as much more of its uplinks, up to a port's rate.
+    Reduced and gathered inside, by the scale-up switch where it sums, or by rings of all its ranks or of a half, a
+    quarter … of them, down to none: every rank by itself. Small messages take few hops, large ones few bytes through
+    the ports; the levels overlap, as those of the hierarchical scheme do. A leaf sums before it sends up, so that as
+    many bytes leave it whatever the rings: fewer shares have as much more of its uplinks, up to a port's rate.
     """
     m = machine
-    g, several = np.asarray(m.fewest, float), np.asarray(m.domains) > 1
-    hop = m.scale_out_hop + m.far_hop
-    best = np.asarray(np.nan)
+    g, hop = np.asarray(m.fewest, float), m.scale_out_hop + m.far_hop
+
+    def summed(inside_time: Array, hops: Array, share: Array) -> Array:
+        port = m.scale_out_line * np.minimum(m.ring_network * share, 1.0)
+        across = in_network_all_reduce(share * message / g, 2, 1, 0.0, port)
+        return chunks_in_flight(inside_time, across, 2 * (hops * m.scale_up_hop + hop), CHUNKS)
+
+    by_switch = in_network_all_reduce(message, np.maximum(g, 2), 1, 0.0, inside)
+    best = np.where(np.asarray(m.multicast_rate) > 0, summed(by_switch, 1, 1.0), np.nan)
     for halvings in range(int(np.log2(np.max(g))) + 1):
         part = np.maximum(g / 2**halvings, 1.0)
-        port = m.scale_out_line * np.minimum(m.ring_network * g / part, 1.0)
-        shares = ring_all_reduce(message, part, m.scale_up_hop, inside)
-        across = in_network_all_reduce(message / part, np.where(several, 2, 1), 1, hop, port)
-        best = np.fmin(best, np.where(part > 1, shares, 0.0) + across)
+        best = np.fmin(best, summed(ring_all_reduce(message, part, 0.0, inside), part - 1, g / part))
     return best
 
 
