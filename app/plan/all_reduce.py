@@ -23,7 +23,7 @@ from app.formulas.collectives.ideal import (
     ideal_all_reduce_times,
     ideal_all_to_all_time,
 )
-from app.formulas.collectives.library import AlphaBeta, Calibration, Selection, compare, shortest
+from app.formulas.collectives.library import AlphaBeta, Calibration, Selection, compare, shortest, wire_time
 from app.formulas.collectives.nccl_tuning import library_times
 from app.formulas.fabric.placement import network_share
 from app.plan.band import Draws
@@ -48,6 +48,7 @@ class AlgorithmTime:
         time: draws on the last axis [s].
         bandwidth_share: share of the typical time that moves bytes [1].
         residual: the model's own error [1].
+        least: what its bytes take on the wires, below which no range goes [s].
     """
 
     algorithm: str
@@ -55,6 +56,7 @@ class AlgorithmTime:
     time: Floats
     bandwidth_share: Floats
     residual: Floats
+    least: Floats
 
     @property
     def share(self) -> float | None:
@@ -145,6 +147,7 @@ def _calibrated_times(
     residual = fabric.residual(sizes[..., 0], sweep.typical(machine.domains))
     error = np.asarray(np.broadcast_to(residual, sweep.shape))
     of_kernels = fabric.kernel_residual(sizes[..., 0]) if fabric.system.recorded else error
+    wires = np.stack([np.min(sweep.drawn(wire_time(name, sizes, machine)), axis=-1) for name in ALGORITHMS])
 
     def timed(name: str, choice: Selection) -> AlgorithmTime:
         typical = Selection(*map(sweep.typical, vars(choice).values()))
@@ -152,7 +155,10 @@ def _calibrated_times(
         spoken = set(np.asarray(typical.protocol)[np.isfinite(typical.time) & ~recorded].tolist())
         protocol = PROTOCOLS[int(spoken.pop())] if len(spoken) == 1 else ""
         shares = np.asarray(typical.bandwidth_share)
-        return AlgorithmTime(name, protocol, sweep.drawn(choice.time), shares, np.where(recorded, of_kernels, error))
+        which = np.asarray(sweep.typical(choice.algorithm)).astype(int)
+        least = np.take_along_axis(wires, which[None], axis=0)[0]
+        own_error = np.where(recorded, of_kernels, error)
+        return AlgorithmTime(name, protocol, sweep.drawn(choice.time), shares, own_error, least)
 
     forced, protocol = fabric.request.algorithm or "", fabric.request.protocol or ""
     chosen, choices = compare("all-reduce", sizes, machine, fabric.calibration(sampling), forced, protocol, lines)
@@ -184,10 +190,11 @@ def _ideal_times(fabric: Communication, sizes: Floats, machine: Machine, sweep: 
         if forced == name or (forced is None and np.any(np.isfinite(time))):
             with np.errstate(divide="ignore", invalid="ignore"):
                 share = sweep.typical(without_latency[name]) / time[..., 0]
-            each.append(AlgorithmTime(name, "", time * sweep.waiting, share, np.zeros(time.shape[:-1])))
+            exact = np.zeros(time.shape[:-1])
+            each.append(AlgorithmTime(name, "", time * sweep.waiting, share, exact, exact))
     if not each:
-        unknown = sweep.drawn(np.nan)
-        each.append(AlgorithmTime(forced or "", "", unknown, unknown[..., 0], np.zeros(unknown.shape[:-1])))
+        unknown, exact = sweep.drawn(np.nan), np.zeros(sweep.shape)
+        each.append(AlgorithmTime(forced or "", "", unknown, unknown[..., 0], exact, exact))
     table = np.stack([np.where(np.isfinite(timing.time[..., 0]), timing.time[..., 0], np.inf) for timing in each])
     winner = np.argmin(table, axis=0)
     names = np.array([timing.algorithm for timing in each])
@@ -215,6 +222,7 @@ def _along(each: Sequence[AlgorithmTime], winner: NDArray[np.intp]) -> Algorithm
         pick([timing.time for timing in each], wide),
         pick([timing.bandwidth_share for timing in each], winner),
         pick([timing.residual for timing in each], winner),
+        pick([timing.least for timing in each], winner),
     )
 
 
@@ -313,15 +321,17 @@ def _timing(timed: AlgorithmTime, speed: Speed) -> Timing[Draws]:
 
 def _speeds(each: Sequence[AlgorithmTime], message: float, ranks: int, used: tuple[Estimate, ...]) -> Iterator[Speed]:
     """Time and bandwidths of each algorithm."""
-    times = np.array([timing.time for timing in each])
+    times, least = np.array([timing.time for timing in each]), np.array([float(timing.least) for timing in each])
     with np.errstate(divide="ignore", invalid="ignore"):
         rates, buses = (
             np.where(np.isfinite(values), values, np.nan)
             for values in (algorithm_bandwidth(message, times), bus_bandwidth(message, times, float(ranks)))
         )
-    for timing, time, rate, bus in zip(each, times, rates, buses, strict=True):
+        carried = np.stack((algorithm_bandwidth(message, least), bus_bandwidth(message, least, float(ranks))), axis=-1)
+    for timing, time, rate, bus, soonest, most in zip(each, times, rates, buses, least, carried, strict=True):
         error = float(timing.residual) if isfinite(timing.residual) else 0.0
-        yield Speed(*(Draws(values, used, error) for values in (time, rate, bus)))
+        rate, bus = (Draws(values, used, error, float(wire)) for values, wire in zip((rate, bus), most, strict=True))
+        yield Speed(Draws(time, used, error, least=float(soonest)), rate, bus)
 
 
 ARCHITECTURES = {2: "volta", 3: "ampere", 4: "hopper"}

@@ -14,8 +14,8 @@ from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, TYPICAL, Sampling
 from app.formulas.arrays import Array, maximum
 from app.formulas.collectives.group_times import Links
-from app.formulas.collectives.ideal import Machine
-from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, Selection, choose
+from app.formulas.collectives.ideal import ALGORITHMS, Machine
+from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, Selection, choose, wire_time
 from app.formulas.fabric.placement import PINNED, Site, network_share
 from app.formulas.records import but
 from app.formulas.tail import collective_wait, links_left
@@ -387,6 +387,13 @@ def time_collective(
     machine = fabric.machine(sampling)
     selection = choose(collective, message, machine, fabric.calibration(sampling), algorithm, protocol)
     return selection.longer(fabric.waiting(float(fabric.gpus), sampling))
+
+
+def least_time(fabric: Communication, collective: str, message: float, algorithm: int) -> float:
+    """Least time of an all-reduce of so many bytes [B] on the wires by one of ``ALGORITHMS`` [s]; none of others."""
+    if collective != "all-reduce":
+        return 0.0
+    return float(np.min(wire_time(ALGORITHMS[algorithm], message, fabric.machine(DRAWS))))
 
 
 def _as_measured(built: Machine, efficiency: float) -> Machine:

@@ -193,7 +193,16 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "calibrated",
         "collectives.all_to_all_algorithms",
-        (r"L = b + h + α + p (n - 1), \text{  } A = min(\frac{n}{g - 1} B, \frac{n}{n - g} φ B_{out})",),
+        (r"L = b + h + α + p (n - 1), \text{  } A = min(\frac{n}{g - 1} B, \frac{n}{n - r} φ B_{out})",),
+    ),
+    (
+        "calibrated",
+        "collectives.wire_time",
+        (
+            r"T_{ring} = max(2 \frac{n - 1}{n} \frac{S}{B}, 2 \frac{n - 1}{n} \frac{S}{r p})",
+            r"T_{tree} = max(2 \frac{M - 1}{n} \frac{S}{p}, \frac{S}{r p})",
+            r"T_{summed} = max(\frac{S}{B}, \frac{S}{r p})",
+        ),
     ),
     ("calibrated", "collectives.exchange_transfer", (r"X = max(\frac{V_{in}}{B}, \frac{V_{out}}{φ B_{out}})",)),
     ("calibrated", "collectives.group_of", (r"g = \text{ranks in a domain}, \text{  } M = \frac{n}{g}",)),
@@ -989,6 +998,7 @@ TITLES = {
     "costs.slack_in_time": "How much longer a run may take on the cheaper network",
     "costs.slack_in_price": "How much dearer a network may be",
     "collectives.times": "What a library delivers: latency, bandwidth, pipeline fill",
+    "collectives.wire_time": "What the wires take at least",
     "collectives.all_reduce_algorithms": "All-reduce by algorithm: latency and rate",
     "collectives.gather_algorithms": "All-gather and reduce-scatter: latency and rate",
     "collectives.broadcast_algorithms": "Broadcast and reduce: latency and rate",

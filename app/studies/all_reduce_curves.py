@@ -221,6 +221,10 @@ def _line(
     with np.errstate(divide="ignore", invalid="ignore"):
         values = way.time if factor is None else factor[:, None] / way.time
         low, high = interval(values, np.nan_to_num(way.residual))
+        if factor is None:
+            low = np.minimum(np.maximum(low, way.least), values[:, 0])
+        else:
+            high = np.maximum(np.minimum(high, factor / way.least), values[:, 0])
     return Series(name, look, x, values[:, 0], low, high, dash=dash, strong=strong)
 
 

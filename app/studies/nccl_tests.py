@@ -95,6 +95,7 @@ def compare(output: Output, scenario: Scenario, catalog: Catalog) -> Result:
     way = all_reduce_times(communication.of_scenario(question, catalog), sizes).best
     low, high = interval(way.time, np.nan_to_num(way.residual))
     typical = way.time[:, 0]
+    low = np.minimum(np.maximum(low, way.least), typical)
     carried = float(bus_factor("all-reduce", question.gpus))
     rows = tuple(
         Comparison(

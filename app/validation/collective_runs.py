@@ -27,7 +27,7 @@ from app.formulas.collectives.ideal import ALGORITHMS, COLLECTIVES, PROTOCOLS
 from app.formulas.collectives.library import Selection
 from app.plan import communication
 from app.plan.band import interval
-from app.plan.communication import Communication, time_collective
+from app.plan.communication import Communication, least_time, time_collective
 from app.plan.machine import SIZE_BANDS, size_band
 from app.plan.scenario import Scenario
 from app.plan.site_calibration import Sweep, calibrate
@@ -540,7 +540,8 @@ def _bands(rows: Sequence[Measured], catalog: Catalog, fitted: Mapping[str, Arra
         columns = [np.broadcast_to(np.ravel(values), len(indices)) for values in vars(choice).values()]
         for index, cells, (low, high, least, most) in zip(indices, zip(*columns, strict=True), ends, strict=True):
             place = Selection(*cells)
-            edges = float(low), float(high), float(least), float(most)
+            soonest = least_time(fabric, collective, rows[index].message, int(place.algorithm))
+            edges = min(max(float(low), soonest), float(place.time)), float(high), float(least), float(most)
             predicted[index] = Prediction(rows[index], float(place.time), *edges, fabric.hardware_class(), place)
     return [predicted[index] for index in range(len(rows))]
 

@@ -272,6 +272,15 @@ def test_the_library_is_never_quicker_with_many_bytes_than_the_ideal(name, messa
     assert float(np.nanmin([*times])) <= float(all_reduce(message, machine(name), CALIBRATION))
 
 
+@pytest.mark.parametrize("name", MACHINES)
+@settings(max_examples=20)
+@given(message=SIZES)
+def test_no_algorithm_of_the_library_is_quicker_than_its_wires(name, message):
+    m = machine(name)
+    for (algorithm, protocol), time in library.times("all-reduce", message, m, CALIBRATION).items():
+        assert not float(time) < float(library.wire_time(algorithm, message, m)) * (1 - 1e-9), (algorithm, protocol)
+
+
 def test_sums_in_the_network_overlap_those_in_the_scale_up_switch():
     """8 GB by 8 H100 each of 2 nodes: 8/450 s over NVLink beside 1/50 s through a port, whose first chunk it awaits."""
     m = cluster("h100-sxm", 2, in_network_reduction=True).machine(TYPICAL)

@@ -99,6 +99,14 @@ def test_no_range_goes_beyond_what_can_be():
     assert free.high == pytest.approx(0.8 * np.exp(0.4))
 
 
+def test_no_range_goes_below_what_can_be():
+    """80 to 125 s; the wires take 90 s. A typical value below that stays what it is."""
+    drawn = Draws(np.full(257, 100.0), residual=float(np.log(1.25)))
+    assert fold(CostLine("seconds", drawn)).cost.low == pytest.approx(80, rel=1e-5)
+    assert fold(CostLine("seconds", drawn._replace(least=90.0))).cost.low == 90
+    assert fold(CostLine("seconds", drawn._replace(least=110.0))).cost.low == 100
+
+
 def test_no_part_of_an_answer_can_be_changed() -> None:
     band = Band(1.0, 2.0, 3.0, "s")
     for part, name in (

@@ -354,6 +354,21 @@ def test_replicas_over_a_partly_filled_rack_wait_for_its_ports():
     assert slower == pytest.approx(9 / 4, rel=0.03)
 
 
+@pytest.mark.parametrize(("network", "wire"), [("infiniband-ndr", 8 * 50e9), ("roce-100", 8 * 12.5e9)])
+def test_the_range_of_a_ring_ends_where_the_wire_does(network, wire):
+    """Eight ports of 400 and 100 Gb/s in each node; with sums in the switches half as many bytes pass them."""
+    asked = {"gpus": 64, "message": 2.0**34, "scale_out": network, "model": "llama-3-8b"}
+    ring = evaluate_all_reduce(Scenario(**asked, algorithm="ring"), CATALOG).all_reduce
+    assert ring.bus_bandwidth.high == pytest.approx(wire)
+    assert ring.time.low == pytest.approx(2 * 63 / 64 * 2.0**34 / wire)
+    assert ring.algorithm_bandwidth.high == pytest.approx(2.0**34 / ring.time.low)
+    for reduced in (True, False):
+        all_reduce = evaluate_all_reduce(Scenario(**asked, in_network_reduction=reduced), CATALOG).all_reduce
+        for way in all_reduce.alternatives:
+            factor = 2 if way.algorithm in ("nvls", "collnet") else 1.125 if way.algorithm != "ring" else 1
+            assert way.bus_bandwidth.high <= factor * wire * (1 + 1e-9), way.algorithm
+
+
 RACKS = {"gpu": "gb200", "model": "llama-3-70b", "pipeline_parallel": 1, "context_parallel": 1, "tensor_parallel": 16}
 
 

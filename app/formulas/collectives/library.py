@@ -249,6 +249,44 @@ def _paths(machine: Machine, calibration: Calibration) -> Paths:
     )
 
 
+def wire_time(algorithm: str, message: Array, machine: Machine) -> Array:
+    """Least time in which an algorithm of an all-reduce can move its bytes at line rates, whatever the library reaches.
+
+    A ring sends 2(n - 1)/n · S through each rank's link and through the ports of each domain. What is summed in a
+    switch goes once through these. A tree, and an NVLS tree, which sums inside alone, also leave the sum to the
+    domains: 2(M - 1)S goes through all ports together, and S through those of the emptiest.
+
+    Args:
+        algorithm: one of ``ALGORITHMS``.
+        message: bytes, S [B].
+        machine: the cluster; its line rates are used, calibrated rates are not.
+
+    Returns:
+        Time [s].
+
+    Source: Patarasuk, Yuan 2009, Theorem 1; Graham et al. 2016 for sums in a switch, as in `ideal`.
+
+    Two nodes of 8, 10 B/s inside, ports of 0.5 B/s: 15/8 · 16 B through 4 B/s, or 16 B each way.
+
+    >>> pair = Machine(8, 2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, scale_up_line=10.0, scale_out_line=0.5)
+    >>> float(wire_time("ring", 16.0, pair)), float(wire_time("tree", 16.0, pair))
+    (7.5, 4.0)
+    """
+    m, g, several = machine, _number(machine.ranks_per_domain), _number(machine.domains) > 1
+    ranks, ports = _number(m.ranks), _number(m.fewest) * m.scale_out_line
+    through_ring = bus_factor("all-reduce", ranks)
+    in_switch = algorithm in ("nvls", "nvls-tree", "collnet")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inside = where(g > 1, (1.0 if in_switch else through_ring) * message / m.scale_up_line, 0.0)
+        if algorithm == "ring":
+            inside = where(several & (_number(m.mesh_peers) > 0), 0.0, inside)  # it may go from port to port
+            across = through_ring * message / ports
+        else:
+            shares = 0.0 if algorithm in ("nvls", "collnet") else 2 * (m.domains - 1) / (ranks * m.scale_out_line)
+            across = message * maximum(shares, 1 / ports)
+        return maximum(inside, where(several, across, 0.0))
+
+
 def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[str, AlphaBeta]:
     """Latency, rate and fill of each algorithm of an all-reduce that the machine has.
 
