@@ -520,8 +520,6 @@ def explanations(reduction: Reduction) -> dict[str, Explanation]:
         Term("g", "GPUs in a scale-up domain", _first(m.ranks_per_domain), "1"),
         Term("M", "scale-up domains", _first(m.domains), "1"),
     )
-    if _first(m.missing) > 0:
-        terms += (Term("r", "GPUs in the emptiest domain", _first(m.fewest), "1"),)
     if fabric.ideal:
         terms += _line_terms(fabric, m)
         key = TEXTBOOK.get(reduction.all_reduce.algorithm, "in_network_all_reduce")

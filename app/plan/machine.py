@@ -140,13 +140,16 @@ def calibration(catalog: Catalog, sampling: Sampling = TYPICAL) -> Calibration:
 def machine(
     system: CollectiveSystem, nodes: float | NDArray[np.float64], sampling: Sampling, catalog: Catalog
 ) -> Machine:
-    """So many nodes of a system; an array sweeps, with its axes before the draws."""
+    """So many nodes of a system, in as few domains as hold them; an array sweeps, its axes before the draws.
+
+    Where they do not fill these, hops are those of a full one, and ports those of nodes that stand evenly.
+    """
     kind = hardware_kind(system, sampling, catalog)
     ranks = np.asarray(system.gpus_per_node * np.asarray(nodes, float))
     inside = np.minimum(kind.machine.ranks_per_domain, ranks)
     domains = np.ceil(ranks / inside)
-    missing = np.rint(inside * domains - ranks)
-    joined = but(kind.machine, ranks_per_domain=inside, domains=domains, missing=missing)
+    missing, emptiest = inside * domains - ranks, ranks / domains
+    joined = but(kind.machine, ranks_per_domain=inside, domains=domains, missing=missing, emptiest=emptiest)
     if kind.node_wait is not None:
         wait = np.where((domains <= 1) & (np.asarray(nodes) > 1), kind.node_wait, 0.0)
         joined = but(joined, scale_up_hop=joined.scale_up_hop + wait, hop_wait=wait)

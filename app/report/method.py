@@ -286,7 +286,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "fabric",
         "fabric.slowest_split",
         (
-            r"m_{last} = \frac{s n - ⌊\frac{s n}{u}⌋ u}{s} \text{  beside } \frac{u}{s} \text{ in each whole unit}",
+            r"m = n / ⌈\frac{s n}{u}⌉ \text{  where } s n > u",
             r"m_1 = ⌈\frac{u - ⌊\frac{u}{s n}⌋ s n}{s}⌉, m_2 = n - m_1 \text{  where } "
             r"⌊\frac{N}{s n}⌋ > ⌈\frac{N}{u}⌉ ⌊\frac{u}{s n}⌋",
         ),

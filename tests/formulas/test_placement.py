@@ -127,7 +127,7 @@ def test_arrays_of_degrees_give_what_each_gives_alone():
         ([(1.0, 64.0)], 72.0, 2048.0, (56, 2, 48)),  # 32 on 29 racks, one whole in each: the second has 8 and 56
         ([(1.0, 64.0)], 72.0, 256.0, (64, 1, 0)),  # four on four racks, though the last is needed for 40 GPUs alone
         ([(4.0, 4.0)], 72.0, 144.0, (2, 2, 0)),  # the same 16 ranks four apart: 8 GPUs are 2 of them
-        ([(8.0, 256.0)], 72.0, 2048.0, (9, 29, 5)),  # 28 full racks with 9, and 32 GPUs with 4
+        ([(8.0, 64.0)], 72.0, 512.0, (8, 8, 0)),  # 64 GPUs in each of eight racks
         ([(1.0, 1.0)], 72.0, 144.0, (1, 1, 0)),
         ([(16.0, 1.0)], 72.0, 144.0, (1, 1, 0)),  # one rank stands in one unit
     ],

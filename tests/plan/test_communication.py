@@ -335,23 +335,22 @@ def test_flows_that_have_links_enough_are_no_warning(asked):
     assert "flows-on-one-path" not in {one.code for one in found}
 
 
-@pytest.mark.parametrize(("gpu", "gpus", "lone"), [("h100-sxm", 9, 1), ("gb200", 73, 1), ("gb200", 76, 4)])
 @pytest.mark.parametrize("asked", [{}, {"profile": "ideal"}, {"in_network_reduction": True}])
-def test_the_last_domain_brings_the_message_in_and_out_through_the_ports_that_it_has(gpu, gpus, lone, asked):
-    """10 GB through one port of 50 GB/s take 200 ms, through four 50 ms, whatever the algorithm."""
-    plan = evaluate(Scenario(gpu=gpu, gpus=gpus, message=10e9, model="llama-3-8b", **asked), CATALOG)
-    wire = 10e9 / (lone * 50e9)
-    assert wire < plan.all_reduce.time.typical < 1.2 * wire
-    sends = (gpus - lone) / gpus * 10e9 / 50e9  # the lone GPU to all others over its own port
+def test_gpus_that_do_not_fill_their_nodes_have_the_ports_of_those_that_are_there(asked):
+    """10 GB over nine GPUs in two nodes: half of them have 225 GB/s, which takes 44 ms, twice that where GPUs sum."""
+    plan = evaluate(Scenario(gpus=9, message=10e9, model="llama-3-8b", **asked), CATALOG)
+    wire = 10e9 / (4.5 * 50e9)
+    assert wire < plan.all_reduce.time.typical < 2.2 * wire
+    sends = 10e9 / 2 / 50e9  # half of it to the other node, over a port
     assert sends < plan.all_reduce.all_to_all_time.typical < 1.2 * sends
 
 
-def test_replicas_over_a_partly_filled_rack_wait_for_its_ports():
-    """76 GB200: the ports of 4 GPUs in the second rack, where a full rack uses 9; of 140, one uses 9 of 68."""
-    few, many = (links_of(gpu="gb200", gpus=gpus, model="llama-3-8b") for gpus in (76, 140))
-    of_few, of_many = (group_of(links, [(1.0, float(links.site.gpus))]) for links in (few, many))
-    slower = collective_time(of_few, "all-gather", 1e12) / collective_time(of_many, "all-gather", 1e12)
-    assert slower == pytest.approx(9 / 4, rel=0.03)
+def test_gpus_that_do_not_fill_their_racks_stand_in_them_evenly():
+    """512 GB200 need eight racks of 72, as 576 do: 64 in each, and not seven full ones and 8 GPUs."""
+    some, all_ = (links_of(gpu="gb200", gpus=gpus, model="llama-3-8b") for gpus in (512, 576))
+    assert float(np.ravel(some.machine.fewest)[0]) == 64
+    of_some, of_all = (group_of(links, [(8.0, links.site.gpus / 8)]) for links in (some, all_))
+    assert (float(of_some.machine.ranks_per_domain), float(of_all.machine.ranks_per_domain)) == (8, 9)
 
 
 @pytest.mark.parametrize(("network", "wire"), [("infiniband-ndr", 8 * 50e9), ("roce-100", 8 * 12.5e9)])

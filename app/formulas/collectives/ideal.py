@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, minimum
 from app.formulas.records import but
 
 ALGORITHMS = ("ring", "tree", "nvls", "nvls-tree", "collnet", "one-shot", "two-shot")
@@ -372,7 +372,8 @@ class Machine:
         rails_apart: 1 where nothing but the scale-up link joins the rails, else 0 [1].
         far_hop: what the switches above a leaf add to a hop that leaves it, for the ideal profile [s].
         leaf_domains: domains below one leaf [1].
-        missing: ranks that the emptiest domain has fewer than g [1].
+        missing: ranks that the domains lack of g·M [1].
+        emptiest: ranks of the emptiest domain; g or more where all are full [1].
     """
 
     ranks_per_domain: Array
@@ -415,16 +416,17 @@ class Machine:
     far_hop: Array = 0.0
     leaf_domains: Array = np.inf
     missing: Array = 0.0
+    emptiest: Array = np.inf
 
     @property
     def ranks(self) -> Array:
-        """All ranks, n = g·M less those that the emptiest domain lacks [1]."""
+        """All ranks, n = g·M less those that the domains lack [1]."""
         return self.ranks_per_domain * self.domains - self.missing
 
     @property
     def fewest(self) -> Array:
         """Ranks of the emptiest domain, whose network ports all others wait for, r [1]."""
-        return self.ranks_per_domain - self.missing
+        return minimum(self.ranks_per_domain, self.emptiest)
 
     @property
     def away(self) -> Array:

@@ -147,23 +147,22 @@ class Split(NamedTuple):
 
 
 def slowest_split(axes: Sequence[Axis], unit: Array, gpus: Array) -> Split:
-    """How the group stands that all equal groups wait for, packed one after the other.
+    """How the group stands that all equal groups wait for.
 
-    Members stand as :func:`members` has them where the span s·n of a group divides a unit or is made of whole ones. Of
-    a longer one the last unit has what is left over of the first group. Of shorter ones ⌊u/(s·n)⌋ are whole in a unit;
-    where there are more than all units hold whole, the next one has what is left over of its unit, u mod s·n, and the
-    rest in the next. Groups that others come between are taken as even.
+    Members stand as :func:`members` has them where the span s·n of a group divides a unit or is made of whole ones. A
+    longer one stands evenly in ⌈s·n/u⌉ units. Of shorter ones ⌊u/(s·n)⌋ are whole in a unit; where there are more than
+    all units hold whole, the next one has what is left over of its unit, u mod s·n, and the rest in the next.
 
     Args:
         axes: stride s and size n of each axis of the group [1].
         unit: GPUs of the unit, u [1].
         gpus: GPUs of the cluster [1].
 
-    Racks of 72. 76 GPUs: one full and one with 4. Nine groups of 16 in two racks, which hold four each: the fifth has
-    8 in either. Eight of them fit.
+    Racks of 72. 76 GPUs: 38 in each of two. Nine groups of 16 in two racks, which hold four each: the fifth has 8 in
+    either. Eight of them fit.
 
     >>> [float(part) for part in slowest_split([(1.0, 76.0)], 72.0, 76.0)]
-    [72.0, 2.0, 68.0]
+    [38.0, 2.0, 0.0]
     >>> [float(slowest_split([(1.0, 16.0)], 72.0, gpus).inside) for gpus in (144.0, 128.0)]
     [8.0, 16.0]
     """
@@ -176,20 +175,15 @@ def slowest_split(axes: Sequence[Axis], unit: Array, gpus: Array) -> Split:
     uneven = longer != np.floor(longer)
     if not any_(uneven):
         return even
-    whole, held = np.floor(over), np.floor(under)
+    held, units = np.floor(under), np.ceil(over)
     uneven = uneven & (along > 1) & (size == along) & (gpus > unit)
     straddles = uneven & (over < 1) & (np.floor(gpus / span) > np.ceil(gpus / unit) * held)
     first = minimum(np.ceil((unit - held * span) / stride), along - 1)
-    each = unit / stride
-    overhangs = uneven & (over > 1) & (each == np.floor(each))
+    several = uneven & (over > 1)
     return Split(
-        where(straddles, maximum(first, along - first), even.inside),
-        where(straddles, 2.0, where(overhangs, whole + 1, even.units)),
-        where(
-            straddles,
-            maximum(2 * first, 2 * (along - first)) - along,
-            where(overhangs, (whole + 1) * each - along, 0.0),
-        ),
+        where(straddles, maximum(first, along - first), where(several, along / units, even.inside)),
+        where(straddles, 2.0, where(several, units, even.units)),
+        where(straddles, maximum(2 * first, 2 * (along - first)) - along, 0.0),
     )
 
 
