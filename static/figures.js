@@ -13,10 +13,13 @@ export function readFigures(root) {
   return found;
 }
 
+const twoDigits = (value) => value.toLocaleString("en", { minimumSignificantDigits: 2, maximumSignificantDigits: 2 });
+
 export function movement(was, now) {
   if (!was?.typical || !now?.typical) return "";
   const factor = now.typical / was.typical;
-  if (factor >= 2) return `${factor.toPrecision(2)} ×`;
+  if (factor >= 2) return `${twoDigits(factor)} ×`;
+  if (factor < 0.1) return `1/${twoDigits(1 / factor)} of it`;
   const percent = Math.round(100 * (factor - 1));
   return percent ? `${percent > 0 ? "+" : "−"}${Math.abs(percent)} %` : "under 1 %";
 }

@@ -69,8 +69,9 @@ function outlined(bar, wasBar, was, now) {
   return ghost;
 }
 
-function group(parts) {
-  const made = document.createElementNS(NAMESPACE, "g");
+// Bars are cut at the ends of the plot, where one that went on has no end.
+function group(parts, element) {
+  const made = document.createElementNS(NAMESPACE, element);
   made.setAttribute("class", "ghost");
   made.append(...parts);
   return made;
@@ -85,12 +86,14 @@ export function showFormer(root) {
     const bars = [...now.bars].filter(([name]) => was.bars.has(name));
     const rects = bars.map(([name, bar]) => outlined(bar, was.bars.get(name), was, now));
     const lines = was.view && now.view ? was.lines.map((line) => moved(line, was, now)) : [];
-    if (lines.length) now.cut.append(group(lines));
-    if (rects.length) now.drawn.querySelector("svg.plot").append(group(rects));
+    if (lines.length) now.cut.append(group(lines, "g"));
+    if (rects.length) now.drawn.querySelector("svg.plot").append(group(rects, "svg"));
     if (!lines.length && !rects.length) continue;
     const note = document.createElement("span");
     note.className = "muted";
-    note.textContent = "Dashed: before the change";
+    const end = (ghost) => Number.parseFloat(ghost.getAttribute("x")) + Number.parseFloat(ghost.getAttribute("width"));
+    const runsOn = rects.some((ghost) => end(ghost) > 100);
+    note.textContent = `Dashed: before the change${runsOn ? ", open where it went on" : ""}`;
     chart.querySelector(".ways")?.append(note);
   }
 }

@@ -319,6 +319,9 @@ def test_tornado_is_sorted_and_spans_its_ranges():
     swings = (sensitivity.Swing("prices", "money", 8.0, 13.0), sensitivity.Swing("power", "money", 9.0, 11.0))
     figure = in_plotly(curve_charts.tornado(sensitivity.Sensitivity("Cost", "USD", 10.0, swings)))
     assert [(trace.base[0], trace.base[0] + trace.x[0]) for trace in figure.data] == [(8.0, 13.0), (9.0, 11.0)]
+    for row, mark in enumerate(figure.layout.shapes):  # the typical value, in the bars and not through their names
+        assert mark.x0 == mark.x1 == 10.0
+        assert row < mark.y0 < mark.y1 < row + 0.6
 
 
 def test_a_figure_is_json_without_not_a_number():

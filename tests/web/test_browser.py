@@ -708,6 +708,28 @@ def test_a_change_leaves_the_former_bars_on_the_axes_of_the_new_ones(planner: Pa
     expect(planner.locator("#chart-step-parts .ghost")).to_have_count(1)
 
 
+def test_a_large_change_is_told_as_a_factor_and_its_former_bars_end_with_the_chart(page: Page, server: str) -> None:
+    page.goto(f"{server}/?gpu=b200-sxm&gpus=2000")
+    capital, days = (
+        page.locator(f"[data-figure='{name}'] .was") for name in ("costs.capital", "training.time_to_train")
+    )
+    gpus = page.get_by_label("GPUs", exact=True)
+    gpus.fill("12")
+    expect(capital).to_have_text(re.compile(r"^was \$[\d.]+\sM, 1/1\d0 of it$"))
+    expect(days).to_have_text(re.compile(r"^was \d+\sdays, \d\d0 ×$"))
+    chart = page.locator("#chart-capital")
+    expect(chart.locator(".ways")).to_contain_text("Dashed: before the change, open where it went on")
+    assert float(chart.locator(".ghost rect").last.get_attribute("width").rstrip("%")) > 1000
+    expect(chart.locator("svg.ghost")).to_have_css("overflow", "hidden")
+
+
+def test_words_of_a_chart_stay_on_a_phone(on_a_phone: Page, server: str) -> None:
+    on_a_phone.goto(f"{server}/plan/sensitivity?gpus=64")
+    words = on_a_phone.locator(".drawn text")
+    expect(words.filter(has_text="Average power of a busy node")).to_be_visible()
+    assert words.evaluate_all("all => Math.max(...all.map(text => text.getBoundingClientRect().right))") <= 390
+
+
 def test_nothing_moves_while_a_page_arrives(browser: Browser, server: str) -> None:
     """On a narrow page the form stands below the answer, wherever in the document what has come so far ends."""
     context = browser.new_context(viewport={"width": 390, "height": 844})

@@ -367,7 +367,10 @@ def tornado(sensitivity: Sensitivity) -> Figure:
             label(swing.name, show_span(swing.low, swing.high, sensitivity.unit), row)
             for row, swing in enumerate(swings)
         ],
-        shapes=[upright(sensitivity.typical)],
+        shapes=[
+            upright(sensitivity.typical) | {"yref": "y", "y0": row + OFFSET, "y1": row + OFFSET + THICK + 0.1}
+            for row in range(len(swings))
+        ],
     )
 
 

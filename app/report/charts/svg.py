@@ -45,6 +45,8 @@ POLYGONS = {
 """Corners of a point that is no circle, about its middle."""
 LEGEND_ROW, PIECE = 20.0, 30.0
 """In a legend: the height of a row, and how long the piece of a line is."""
+LONG = 54
+"""With more letters than these a line of words is set smaller on a phone, where it would not fit."""
 BASELINE = {"bottom": -5.0, "middle": 4.5, "top": 12.0}
 ANCHORS = {"left": "start", "center": "middle", "right": "end"}
 MANY = 80
@@ -479,12 +481,14 @@ def _annotation(plot: Plot, note: Mapping[str, Any]) -> str:
     side, shift = ANCHORS[note["xanchor"]], BASELINE[note["yanchor"]]
     if turned:
         side, shift = {"top": "end", "bottom": "start"}.get(note["yanchor"], "middle"), 10.0
+    long = ' class="long"' if len(re.sub("<[^>]*>", "", words)) > LONG else ""
     aside = 0 if turned else note.get("xshift", 0)
     size, colour = font.get("size", 12), font.get("color", "var(--chart-ink)")
     return (
-        f'<svg x="{_percent(100 * across)}" y="{_length(y)}" overflow="visible"><text x="{aside}" y="{_length(shift)}" '
-        f'font-size="{size}" fill="{colour}" text-anchor="{side}" paint-order="stroke" stroke="var(--chart-paper)" '
-        f'stroke-width="3" stroke-linejoin="round"{turned}>{words}</text></svg>'
+        f'<svg x="{_percent(100 * across)}" y="{_length(y)}" overflow="visible">'
+        f'<text{long} x="{aside}" y="{_length(shift)}" font-size="{size}" fill="{colour}" '
+        f'text-anchor="{side}" paint-order="stroke" stroke="var(--chart-paper)" stroke-width="3" '
+        f'stroke-linejoin="round"{turned}>{words}</text></svg>'
     )
 
 
