@@ -661,6 +661,27 @@ def test_paper_gets_a_report(planner: Page) -> None:
     expect(planner.locator("#pages")).to_be_hidden()
 
 
+WIDE_TABLES = "[...document.querySelectorAll('.scroll > table')].filter(t => t.offsetWidth > t.parentNode.clientWidth)"
+
+
+@pytest.mark.parametrize("address", ["/cost", "/accuracy", "/serve"])
+def test_a_table_on_paper_has_all_its_columns(page: Page, server: str, address: str) -> None:
+    page.set_viewport_size({"width": 718, "height": 1000})  # A4 between its margins
+    page.emulate_media(media="print")
+    page.goto(server + address)
+    page.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
+    assert page.evaluate(f"{WIDE_TABLES}.map(table => table.parentNode.ariaLabel)") == []
+    expect(page.locator(".scroll:has(> table)").first).to_have_css("background-image", "none")
+    expect(page.get_by_role("button", name="Dark")).to_be_hidden()
+
+
+def test_clusters_that_miss_a_limit_say_so_within_the_page(page: Page, server: str) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(f"{server}/size?deadline=60+days&budget=$80M")
+    expect(page.locator("#front-table thead")).to_contain_text("Limits, typically")
+    assert page.evaluate(f"{WIDE_TABLES}.length") == 0
+
+
 @pytest.mark.parametrize(
     "query", ["", "?deadline=150+days&budget=$60M", "?gpus=64&model=llama-3-405b", "?gpu=GB200&gpus=576"]
 )
