@@ -7,6 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.web.pages.cost import QUESTION
+from app.web.templating import percent
 
 
 def test_the_answer_is_the_same_asked_either_way(client: TestClient) -> None:
@@ -37,6 +38,19 @@ def test_what_cannot_be_understood_is_a_422_beside_its_field(client: TestClient,
     page = client.get("/cost", params={field: value})
     assert page.status_code == 422
     assert f'id="field-{field}-error"' in page.text
+
+
+def test_infiniband_that_costs_too_much_already_must_fall(client: TestClient) -> None:
+    allowed = client.get("/api/v1/cost").json()["choice"][0]["dearer_allowed"]
+    assert allowed < 0
+    assert f"must fall by {percent(-allowed)}" in client.get("/cost").text
+
+
+def test_growing_in_phases_is_explained_by_what_can_be_bought(client: TestClient) -> None:
+    page, phases = client.get("/cost").text, client.get("/api/v1/cost").json()["phases"]
+    assert [row["order"] for row in phases["orders"]] == ["later", "ready", "whole"]
+    assert "every spine that today’s leaves are connected to at the end" in page
+    assert "but for the cores" not in page
 
 
 def test_the_page_shows_the_numbers_of_the_answer(client: TestClient) -> None:

@@ -634,6 +634,14 @@ def test_an_unchanged_page_costs_nothing(client: TestClient) -> None:
     assert not again.content
 
 
+def test_racks_are_those_of_nodes_and_those_of_switches(client: TestClient) -> None:
+    cluster = client.get("/api/v1/plan").json()["cluster"]
+    nodes, switches = cluster["compute_racks"], cluster["racks"] - cluster["compute_racks"]
+    assert switches
+    said = f"{nodes} of nodes (by height {cluster['racks_by_height']}, by power {cluster['racks_by_power']})"
+    assert f"{cluster['racks']}: {said}, {switches} of switches" in client.get("/").text
+
+
 def test_the_first_visit_is_small(client: TestClient) -> None:
     """All that the planner transfers before the charts' script: under 150 kB."""
     page = client.get("/", headers={"accept-encoding": "gzip"})
