@@ -222,13 +222,20 @@ def anchor(path: str) -> str:
 
 @dataclass
 class Notes:
-    """The sources that a page's numbers rest on, in the order in which the page first needs them."""
+    """The sources that a page's numbers rest on, in the order in which the page first needs them.
+
+    Groups of sources are numbered, and know the names of the numbers that rest on them.
+    """
 
     prefix: str = ""
     groups: dict[tuple[str, ...], int] = field(default_factory=dict)
+    names: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
 
-    def anchor(self, sources: tuple[str, ...]) -> str:
-        """The id of the note that lists these sources."""
+    def anchor(self, sources: tuple[str, ...], name: str) -> str:
+        """The id of the note that lists the sources of a number so called."""
+        known = self.names.setdefault(sources, [])
+        if name not in known:
+            known.append(name)
         return f"note-{self.prefix}{self.groups.setdefault(sources, len(self.groups) + 1)}"
 
     def documents(self) -> list[str]:

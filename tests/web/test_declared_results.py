@@ -72,7 +72,7 @@ def test_a_new_result_stands_on_the_page_with_its_meaning_and_its_formula(plan: 
 
 
 class NoNotes:
-    def anchor(self, sources: tuple[str, ...]) -> str:
+    def anchor(self, sources: tuple[str, ...], name: str) -> str:
         return "note-1"
 
 

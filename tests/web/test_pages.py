@@ -642,6 +642,16 @@ def test_racks_are_those_of_nodes_and_those_of_switches(client: TestClient) -> N
     assert f"{cluster['racks']}: {said}, {switches} of switches" in client.get("/").text
 
 
+@pytest.mark.parametrize("address", ["/brief?annex=true", "/serve", "/cost"])
+def test_numbers_lead_to_notes_that_say_whose_they_are(client: TestClient, address: str) -> None:
+    text = client.get(address).text
+    leading, there = (set(re.findall(pattern, text)) for pattern in (r'href="#(note-\d+)"', r'id="(note-\d+)"'))
+    assert leading == there
+    named = re.findall(r'<li id="note-\d+">([^<]+): <a', text)
+    assert len(named) == len(there)
+    assert all(any(letter.isalpha() for letter in name) for name in named)
+
+
 def test_the_first_visit_is_small(client: TestClient) -> None:
     """All that the planner transfers before the charts' script: under 150 kB."""
     page = client.get("/", headers={"accept-encoding": "gzip"})

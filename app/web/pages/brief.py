@@ -31,6 +31,7 @@ async def brief(request: Request) -> Response:
         values = {
             **values_of(request, tuple(annex), scenario, document.plan, catalog),
             "brief": document,
+            "notes": None,  # the annex ends with the sources of all its numbers
             "annex": {key: SECTIONS[key].title for key in annex},
             "question": question,
             "headline": form.summary(scenario, catalog),
