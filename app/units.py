@@ -366,7 +366,7 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     >>> show_range(290e3, 432e3, float("nan"), "s")  # some draws never end
     '5\u202fdays (3.4–∞)'
     >>> show_range(-6e9, 4e9, 13e9, "B"), show_range(16585.3, 21016.0, 27438.0, "1")
-    ('4\u202fGB (−6–13)', '21,016 (17,000–27,000)')
+    ('4\u202fGB (−6\u202f…\u202f13)', '21,016 (17,000–27,000)')
     """
     if typical is None or low is None or high is None or not math.isfinite(typical):
         return "–"
@@ -378,7 +378,8 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     if main == ends[0] == ends[1]:
         return show(typical, unit)
     first = show(typical, unit) if exact else _dress(main, unit, name)
-    return f"{first} ({'–'.join(end.replace('-', MINUS) for end in ends)})"
+    between = f"{THIN}…{THIN}" if min(low, high) < 0 else "–"
+    return f"{first} ({between.join(ends).replace('-', MINUS)})"
 
 
 def _in_step(typical: float, low: float, high: float) -> tuple[str, ...]:

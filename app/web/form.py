@@ -299,8 +299,13 @@ def title(name: str, kind: type[Scenario] = Scenario) -> str:
 
 def summary(scenario: Scenario, catalog: Catalog) -> str:
     """The scenario in one line."""
+    return ", ".join(_asked_for(scenario, catalog))
+
+
+def _asked_for(scenario: Scenario, catalog: Catalog) -> tuple[str, str, str]:
+    """GPUs, network and model; each name may have commas of its own."""
     gpu, network = catalog.gpus[scenario.gpu].name, catalog.scale_out[scenario.scale_out].name
-    return f"{scenario.gpus:,} × {gpu}, {network}, {model_name(scenario.part(ModelRequest), catalog)}"
+    return f"{scenario.gpus:,} × {gpu}", network, model_name(scenario.part(ModelRequest), catalog)
 
 
 def parts(scenario: Scenario, catalog: Catalog) -> list[str]:
@@ -308,7 +313,7 @@ def parts(scenario: Scenario, catalog: Catalog) -> list[str]:
     said = {"gpu", "gpus", "scale_out", "model", "catalog_version"}
     others = {name: value for name, value in scenario.asked().items() if name not in said}
     return [
-        *summary(scenario, catalog).split(", "),
+        *_asked_for(scenario, catalog),
         *(f"{title(name)} {shown(name, value, catalog)}" for name, value in others.items()),
     ]
 

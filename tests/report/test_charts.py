@@ -278,7 +278,7 @@ def test_twice_the_speed_of_an_answer_costs_what_the_title_of_the_front_says() -
     title = serving_charts.serving_front(served, "nvlink", CATALOG).title
     own, rate = served.interactivity.typical, served.output_tokens_per_second_per_gpu.typical
     faster = max(point.throughput for point in served.front if point.interactivity >= 2 * own)
-    share = int(re.search(r"(\d+)%", title)[1]) / 100
+    share = int(re.search(r"(\d+)\u202f%", title)[1]) / 100
     assert share == pytest.approx(1 - faster / rate, abs=0.05)
 
 

@@ -744,6 +744,14 @@ def test_a_large_change_is_told_as_a_factor_and_its_former_bars_end_with_the_cha
     expect(chart.locator("svg.ghost")).to_have_css("overflow", "hidden")
 
 
+def test_a_letter_stands_beside_its_value_and_a_minus_before_its_dollars(on_a_phone: Page, server: str) -> None:
+    on_a_phone.goto(f"{server}/compare?b.scale_out=roce-400")
+    value = on_a_phone.locator(".comparison-table td[data-plan=B]:has(.range) a.figure").first
+    tops = value.evaluate("link => [link.closest('td'), link].map(part => part.getBoundingClientRect().top)")
+    assert abs(tops[0] - tops[1]) < 8  # the first line of the cell
+    assert "−\u2060$" in on_a_phone.locator("#chart-causes figcaption").inner_text()
+
+
 def test_words_of_a_chart_stay_on_a_phone(on_a_phone: Page, server: str) -> None:
     on_a_phone.goto(f"{server}/plan/sensitivity?gpus=64")
     words = on_a_phone.locator(".drawn text")

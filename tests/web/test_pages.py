@@ -1,6 +1,7 @@
 """Pages as text: the numbers of the API, errors beside their fields, links that keep the question, sources."""
 
 import html
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -650,6 +651,11 @@ def test_numbers_lead_to_notes_that_say_whose_they_are(client: TestClient, addre
     named = re.findall(r'<li id="note-\d+">([^<]+): <a', text)
     assert len(named) == len(there)
     assert all(any(letter.isalpha() for letter in name) for name in named)
+
+
+def test_a_name_with_a_comma_is_one_part_of_a_pinned_plan(client: TestClient) -> None:
+    headline = next(get(client, "/?gpu=a100-sxm&scale_out=efa-100").all("div", id="headline"))
+    assert "Elastic Fabric Adapter, 100 Gb/s interfaces (v1, v2)" in json.loads(headline["data-parts"])
 
 
 def test_the_first_visit_is_small(client: TestClient) -> None:

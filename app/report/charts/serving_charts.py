@@ -14,7 +14,7 @@ from app.report.charts.style import MUTED, Figure, Values, annotation, figure, n
 from app.studies.curve import Curve, Floats, Mark, Series
 from app.studies.serving_domains import ServingDomains
 from app.studies.serving_sizing import ServeSizing
-from app.units import show
+from app.units import percent, show
 from app.validation.citations import measured_by
 
 
@@ -79,7 +79,7 @@ def _title(serving: Serving) -> str:
     if own is None or not speed[0] <= own[0] <= speed[-1] / 2:
         return f"A user gets {speed[-1]:.0f} tokens a second at most, and {speed[0]:.0f} where a GPU gives most"
     now, twice = (math.exp(np.interp(math.log(at), np.log(speed), np.log(rate))) for at in (own[0], 2 * own[0]))
-    return f"Answers twice as quick as your plan's cost {1 - twice / now:.0%} of a GPU's throughput"
+    return f"Answers twice as quick as your plan's cost {percent(1 - twice / now)} of a GPU's throughput"
 
 
 LOOKS = ("nvlink", "infiniband", "muted")
