@@ -42,7 +42,7 @@ def sample_plan() -> Plan:
         Timing("tree", "simple", band(3.0, "s"), band(4.7e10, "B/s"), band(9.3e10, "B/s"), 0.01, 0.99),
     )
     return Plan(
-        model_version="0.15.0",
+        model_version="0.16.0",
         catalog_version="2026-11+abc",
         scenario={"gpu": "h100-sxm", "gpus": 1024, "scale_up": "nvlink-4", "scale_out": "infiniband-ndr"},
         findings=(
