@@ -791,6 +791,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("serving", "serving.pools_rate", (r"r = \frac{1}{1 / r_p + 1 / r_d}",)),
     ("serving", "serving.cost_of_tokens", (r"c = \frac{n r}{X}",)),
     ("serving", "serving.break_even_load", (r"x = \frac{c}{p}",)),
+    ("serving", "serving.answer_time", (r"R = TTFT + TPOT (s_o - 1)",)),
     ("serving", "serving.users_served", (r"N = X (R + Z)",)),
     # Cost
     ("costs", "costs.line", (r"C = n · p",)),
@@ -1167,6 +1168,7 @@ TITLES = {
     "serving.prompts_carried": "Prompts that the network between pools carries",
     "serving.cost_of_tokens": "Cost and energy of tokens",
     "serving.break_even_load": "Load at which tokens cost what they do elsewhere",
+    "serving.answer_time": "Time to the end of an answer",
     "serving.users_served": "Users",
     "costs.line": "Line of a bill of materials",
     "costs.per": "Cost per port, per GPU",

@@ -268,9 +268,8 @@ def of_two_pools(question: ServingQuestion, found: Apart) -> Iterator[Way]:
     """
     answers, given = found.answers, np.asarray(found.answers.layout.gpus)
     for where, rate, taken in found.of_prompts():
-        first = found.prompts.first_token[where] + answers.time_per_token
-        answer = found.answer_time(where, answers.concurrency, found.each, answers.time_per_token)
-        share = share_of_load(question, answers.concurrency, found.each, answer)
+        first, answer = found.times(where, question.output_tokens)
+        share = share_of_load(question, found.each * answer, found.each, answer)
         asked = found.each / (share * question.headroom)
         replicas = np.maximum(needed(share, question), np.ceil(asked / (given * found.sent)))
         workers = np.ceil(asked / min(rate, taken * found.sent))

@@ -56,13 +56,8 @@ def test_users_are_those_who_wait_for_an_answer_or_think(answer: Plan) -> None:
     cycle = typical(serving.ttft) + (asked(answer, "output_tokens") - 1) * typical(serving.tpot)
     rate, users = typical(serving.requests_per_second), typical(serving.users)
     waiting = users - rate * asked(answer, "think_time")
-    if serving.prefill is None:
-        assert waiting == pytest.approx(rate * cycle)
-        assert waiting == pytest.approx(serving.concurrency)
-    else:  # two pools deliver less than their rates: what is in flight waits between them too
-        delivered = CATALOG.serving["pools"]["answers"].typical
-        assert waiting == pytest.approx(rate * typical(serving.ttft) + serving.concurrency)
-        assert rate * cycle < waiting < rate * cycle / delivered * 1.02
+    assert waiting == pytest.approx(rate * cycle)
+    assert waiting == pytest.approx(serving.concurrency)
 
 
 def test_replicas_are_as_many_as_fit_and_their_gpus_those_of_their_layout(answer: Plan) -> None:
@@ -262,6 +257,8 @@ def test_a_percentile_is_a_limit_of_a_lower_mean() -> None:
 def test_what_is_asked_in_flight_is_shared_by_the_replicas() -> None:
     serving = served(gpus=16, model="llama-3-8b", concurrency=100).serving
     assert serving.concurrency == pytest.approx(100)
+    apart = served(gpus=16, model="llama-3-8b", concurrency=100, serving="disaggregated").serving
+    assert apart.concurrency == pytest.approx(100, rel=0.01)  # in the pool for prompts and in that for answers
     rate = served(gpus=16, model="llama-3-8b", request_rate="5 /s").serving
     assert typical(rate.requests_per_second) >= 5 * (1 - 1e-6)
     assert typical(rate.requests_per_second) < 5 * 1.5  # the points tried lie a third of a doubling apart

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, maximum
 
 
 def cost_of_tokens(rate: Array, tokens_per_second: Array, tokens: Array) -> Array:
@@ -40,6 +40,25 @@ def break_even_load(cost: Array, price: Array) -> Array:
     0.25
     """
     return cost / price
+
+
+def answer_time(first_token: Array, time_per_token: Array, output_tokens: Array) -> Array:
+    """Time from a request to the end of its answer, TTFT + TPOT·(s_o - 1).
+
+    Args:
+        first_token: from the request to the first token of its answer, TTFT [s].
+        time_per_token: between two tokens of it, TPOT [s].
+        output_tokens: that it has, s_o [1].
+
+    Returns:
+        Time [s].
+
+    Source: definition.
+
+    >>> answer_time(first_token=0.5, time_per_token=0.01, output_tokens=101.0)
+    1.5
+    """
+    return first_token + time_per_token * maximum(output_tokens - 1, 0.0)
 
 
 def users_served(requests: Array, answer_time: Array, think_time: Array) -> Array:

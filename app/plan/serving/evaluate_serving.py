@@ -11,7 +11,7 @@ from app.catalog.load import Catalog
 from app.formulas.costs import per_gpu_time
 from app.formulas.serving.kv_cache import sequence_bytes, serving_weights
 from app.formulas.serving.serving_arguments import Layout
-from app.formulas.serving.token_costs import break_even_load, cost_of_tokens, users_served
+from app.formulas.serving.token_costs import answer_time, break_even_load, cost_of_tokens, users_served
 from app.plan.band import Band, Draws
 from app.plan.bill_of_materials import draws_or_nan
 from app.plan.job.breakdown import erring
@@ -104,9 +104,7 @@ def serving_of(plan: ServingPlan, operation: Operation, owned: Ownership, catalo
     def drawn(values: Any, name: str) -> Draws:
         return Draws(np.asarray(values), measured.inputs.used, errors[name])
 
-    answer_time = operation.concurrency * operation.workers / measured.requests
-    if operation.prompts:  # what is in flight there has left the pool for prompts
-        answer_time = answer_time + measured.first_token
+    answered = np.asarray(answer_time(measured.first_token, measured.time_per_token, question.output_tokens))
     per_gpu = measured.requests / question.gpus
     prefill, decode = pools_of(operation)
     costs, gpu_second = costs_of(plan, owned, measured, errors["throughput"])
@@ -117,14 +115,14 @@ def serving_of(plan: ServingPlan, operation: Operation, owned: Ownership, catalo
         decode=decode,
         replicas=operation.workers,
         gpus=operation.gpus,
-        concurrency=operation.concurrency * operation.workers,
+        concurrency=float((measured.requests * answered)[0]),
         ttft=drawn(measured.first_token, "first_token"),
         tpot=drawn(measured.time_per_token, "time_per_token"),
         interactivity=drawn(1 / measured.time_per_token, "time_per_token"),
         output_tokens_per_second_per_gpu=drawn(per_gpu * question.output_tokens, "throughput"),
         total_tokens_per_second_per_gpu=drawn(per_gpu * (question.input_tokens + question.output_tokens), "throughput"),
         requests_per_second=drawn(measured.requests, "throughput"),
-        users=drawn(users_served(measured.requests, answer_time, question.think_time), "throughput"),
+        users=drawn(users_served(measured.requests, answered, question.think_time), "throughput"),
         parts=parts_of(plan, operation, measured, catalog),
         memory=memory_of(operation, measured),
         kv_transfer=transfer_of(plan, operation, measured, catalog),

@@ -79,15 +79,15 @@ def evaluate_operation(plan: ServingPlan, operation: Operation, catalog: Catalog
     ones = np.ones(np.shape(DRAWS(inputs.used[0])))
     if operation.prompts:
         return _of_two_pools(plan, operation, operation.prompts, inputs, catalog)
-    load = replace(inputs.load, concurrency=operation.concurrency)
+    load = replace(inputs.load, concurrency=operation.sequences)
     gpu = on_network(inputs.gpu, plan.setting.site, operation.layout)
     state = steady_state(inputs.model, gpu, operation.layout, load, inputs.constants)
     return Measured(
         decode=state.decode,
-        prompt_share=state.utilisation,
+        prompt_share=state.utilisation * operation.share_of_time,
         first_token=state.first_token * ones,
         time_per_token=state.time_per_token * ones,
-        requests=state.requests * operation.workers * ones,
+        requests=state.requests * operation.share_of_time * operation.workers * ones,
         inputs=inputs,
     )
 
@@ -264,8 +264,8 @@ def rates_at_load(
     if operation.prompts:
         return rates_of_pools_at_load(plan.setting, changed, operation, operation.prompts, catalog)
     layout = Layout(**{name: np.array([[getattr(operation.layout, name)]]) for name in NAMES})
-    _, _, requests = timed(plan.setting, changed, layout, np.array([[operation.concurrency]]), alone=False)
-    return (requests.ravel() * operation.gpus,)
+    _, _, requests = timed(plan.setting, changed, layout, np.array([[operation.sequences]]), alone=False)
+    return (requests.ravel() * operation.share_of_time * operation.gpus,)
 
 
 def rates_of_one_pool(plan: ServingPlan, changed: ServingInputs, operation: Operation) -> Floats:

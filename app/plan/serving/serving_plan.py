@@ -93,7 +93,8 @@ def one_pool(it: Setting, tried: Tried, limits: Limits) -> Operation | None:
             return None
         layout, concurrency = tried.at(place[0]), float(tried.concurrency[place])
         workers = floor(gpus / float(layout.gpus))
-        return Operation(layout, concurrency, workers, None, float(tried.requests[place] * layout.gpus) * workers)
+        rate = float(tried.requests[place] * layout.gpus) * workers
+        return Operation(layout, concurrency, workers, None, rate, concurrency * workers)
     replicas = np.floor(gpus / np.asarray(tried.layout.gpus))
     share = replicas * tried.share(question)
     kept = tried.within(limits) & (share >= 1 - 1e-9) & (replicas > 0)
@@ -104,4 +105,5 @@ def one_pool(it: Setting, tried: Tried, limits: Limits) -> Operation | None:
     concurrency, rate = (
         float(fewest * np.interp(1.0, share[row], values[row])) for values in (tried.concurrency, tried.each)
     )
-    return Operation(tried.at(row), concurrency, int(replicas[row, 0]), None, rate * float(replicas[row, 0]))
+    workers = int(replicas[row, 0])
+    return Operation(tried.at(row), concurrency, workers, None, rate * workers, concurrency * workers)

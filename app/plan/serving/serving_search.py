@@ -267,6 +267,24 @@ def _nearer_to_limits(tried: Tried, limits: Limits, it: Setting, inputs: Serving
     return replace(tried, fits=fits, **columns)
 
 
+def read_off(at: Floats, along: Floats, *values: Floats) -> tuple[Floats, ...]:
+    """Values where another reaches so much, which rises along each row: by a straight line between those about it.
+
+    >>> along, values = np.array([[1.0, 2.0, 4.0]]), np.array([[10.0, 20.0, 30.0]])
+    >>> read_off(np.array([[0.5, 3.0, 9.0]]), along, values)[0].tolist()
+    [[10.0, 25.0, 30.0]]
+    """
+    after = np.clip((along[:, None, :] < at[:, :, None]).sum(axis=2), 1, along.shape[1] - 1)
+    low, high = (np.take_along_axis(along, place, axis=1) for place in (after - 1, after))
+    part = np.clip((at - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
+
+    def between(one: Floats) -> Floats:
+        before, beyond = (np.take_along_axis(one, place, axis=1) for place in (after - 1, after))
+        return np.asarray(before + part * (beyond - before))
+
+    return tuple(map(between, values))
+
+
 def envelope(speed: Floats, rate: Floats, kept: NDArray[np.bool_]) -> list[int]:
     """Places that no other beats in both tokens a second of a user and requests a GPU, fastest first."""
     order = np.argsort(-np.where(kept, speed, -1.0), kind="stable")

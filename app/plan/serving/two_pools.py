@@ -20,6 +20,7 @@ from app.formulas.serving.disaggregation import (
     transfer_time,
 )
 from app.formulas.serving.serving_arguments import Layout
+from app.formulas.serving.token_costs import answer_time
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_inputs import ServingInputs, Setting, on_network
 from app.plan.serving.serving_search import (
@@ -32,6 +33,7 @@ from app.plan.serving.serving_search import (
     asks_for_a_load,
     layouts,
     powers,
+    read_off,
     share_of_load,
     try_all,
     try_layouts,
@@ -44,14 +46,11 @@ POOLS: tuple[PoolName, ...] = ("prefill", "decode")
 
 @dataclass(frozen=True, eq=False)
 class PromptPool:
-    """The pool for prompts: its layout, the prompt tokens of a step, how many replicas there are, and how long each
-    request is there, on its way in and out [s].
-    """
+    """The pool for prompts: its layout, the prompt tokens of a step, and how many replicas there are."""
 
     layout: Layout
     token_budget: float
     workers: int
-    first_token: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +59,11 @@ class Operation:
 
     Attributes:
         layout: of the replicas that answer.
-        concurrency: sequences in flight in one of them, typically.
+        concurrency: sequences in flight in one of them, typically; in a pool for answers when it is full.
         workers: how many there are.
         prompts: the pool that computes prompts for them.
         requests: answers per second of the whole cluster [1/s].
+        in_flight: requests on the whole cluster, in both pools where there are two [1].
     """
 
     layout: Layout
@@ -71,6 +71,7 @@ class Operation:
     workers: int
     prompts: PromptPool | None
     requests: float
+    in_flight: float
 
     @property
     def gpus(self) -> int:
@@ -79,9 +80,14 @@ class Operation:
         return int(self.layout.gpus) * self.workers + prompts
 
     @property
-    def in_flight(self) -> float:
-        """Requests on the whole cluster: those whose answers have begun, and those in the pool for prompts [1]."""
-        return self.concurrency * self.workers + (self.requests * self.prompts.first_token if self.prompts else 0.0)
+    def sequences(self) -> float:
+        """Sequences in a step of a replica that answers: where fewer than one are in flight, it steps more seldom."""
+        return max(self.concurrency, 1.0)
+
+    @property
+    def share_of_time(self) -> float:
+        """Share of the time that a replica that answers has any in flight, by typical values [1]."""
+        return min(self.concurrency, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +116,7 @@ class Prompts:
     def pool(self, place: tuple[int, int], workers: int) -> PromptPool:
         """So many replicas of one layout and budget."""
         layout = Layout(**{name: float(getattr(self.layout, name)[place[0], 0]) for name in NAMES})
-        return PromptPool(layout, float(self.budgets[0, place[1]]), workers, float(self.first_token[place]))
+        return PromptPool(layout, float(self.budgets[0, place[1]]), workers)
 
     def worth_trying(self) -> Iterator[tuple[int, int]]:
         """The best replica of each size, smallest first; a larger one only where it computes more on each GPU."""
@@ -195,9 +201,11 @@ class Apart:
     sent: float
     delivered: float
 
-    def answer_time(self, prompts: tuple[int, int], concurrency: Floats, each: Floats, per_token: Floats) -> Floats:
-        """From a request to the end of its answer: in the pool for prompts, and as long as it is in flight [s]."""
-        return np.asarray(self.prompts.first_token[prompts] + per_token + concurrency / each)
+    def times(self, prompts: tuple[int, int], output_tokens: float) -> tuple[Floats, Floats]:
+        """From a request to the first token and to the end of its answer, for every load [s]."""
+        per_token = self.answers.time_per_token
+        first = np.asarray(self.prompts.first_token[prompts] + per_token)
+        return first, np.asarray(answer_time(first, per_token, output_tokens))
 
     def of_prompts(self) -> Iterator[tuple[tuple[int, int], float, int]]:
         """The replicas for prompts that are worth trying: which, prompts a second, and GPUs."""
@@ -234,35 +242,45 @@ def both_pools(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Cata
 
 
 def two_pools(it: Setting, found: Apart) -> Operation | None:
-    """Whole replicas of each pool that answer most, or answer a load soonest; ``None`` where they do not fit."""
+    """Whole replicas of each pool that answer most, or answer a load soonest; ``None`` where they do not fit.
+
+    Those for answers step with no more sequences than the requests take: where prompts come more slowly than a full
+    step would answer them, fewer are in flight, and each answer is there sooner.
+    """
     question, answers = it.question, found.answers
     asked = asks_for_a_load(question)
     given = np.asarray(answers.layout.gpus)
     loads = np.broadcast_to(np.arange(found.kept.shape[1]), found.kept.shape)
     if not asked:  # a replica that answers most is never worse
         loads = np.argmax(np.where(found.kept, found.each, -1.0), axis=1, keepdims=True)
-    kept, each, concurrency, per_token = (
-        np.take_along_axis(values, loads, axis=1)
-        for values in (found.kept, found.each, answers.concurrency, answers.time_per_token)
-    )
+    kept, each = (np.take_along_axis(values, loads, axis=1) for values in (found.kept, found.each))
     best: tuple[float, Operation] | None = None
     for place, rate, taken in found.of_prompts():
         counts, workers, supply = shared_out(question, (rate, taken), each, given, found.sent)
-        requests = np.minimum(supply, workers * each)
-        possible, worth = kept & (requests > 0), requests
+        _, answered = found.times(place, question.output_tokens)
+        replicas = np.maximum(workers, 1.0)
         if asked:
-            share = share_of_load(question, concurrency, each, found.answer_time(place, concurrency, each, per_token))
-            requests = each / share
-            possible &= (workers * share >= 1 - 1e-9) & (supply >= requests * (1 - 1e-9))
-            worth = -per_token
-        worth = np.where(possible, worth, -np.inf)
-        chosen = np.unravel_index(int(np.argmax(worth)), worth.shape)
+            reached, at = share_of_load(question, found.each * answered, found.each, answered), 1 / replicas
+        else:
+            reached, at = found.each, np.minimum(supply / replicas, each)
+        concurrency, one, per_token, answer = read_off(
+            at, reached, answers.concurrency, found.each, answers.time_per_token, answered
+        )
+        fewest = np.minimum(at / reached[:, :1], 1.0)  # below the least load they come as much more seldom
+        requests = workers * one * fewest
+        enough = (np.take_along_axis(reached, loads, axis=1) >= at * (1 - 1e-9)) & (supply >= requests * (1 - 1e-9))
+        worth = np.where(kept & (requests > 0) & enough, -per_token if asked else requests, -np.inf)
+        alike = worth >= worth.max() - 1e-9 * abs(worth.max())
+        chosen = np.unravel_index(int(np.argmin(np.where(alike, per_token, np.inf))), worth.shape)
         if worth[chosen] > (best[0] if best else -np.inf):
-            pool, replicas = found.prompts.pool(place, int(counts[chosen])), int(workers[chosen])
-            in_each = max(
-                float(requests[chosen] / replicas / each[chosen] * concurrency[chosen]), 0.0 if asked else 1.0
+            operation = Operation(
+                layout=answers.at(int(chosen[0])),
+                concurrency=float(concurrency[chosen] * (fewest[chosen] if asked else 1.0)),
+                workers=int(workers[chosen]),
+                prompts=found.prompts.pool(place, int(counts[chosen])),
+                requests=float(requests[chosen]),
+                in_flight=float(requests[chosen] * answer[chosen]),
             )
-            operation = Operation(answers.at(int(chosen[0])), in_each, replicas, pool, float(requests[chosen]))
             best = float(worth[chosen]), operation
     return best[1] if best else None
 
@@ -271,27 +289,30 @@ def every_load_apart(it: Setting, inputs: ServingInputs, catalog: Catalog) -> Tr
     """Two pools without limits: every layout and load of the answers, prompts on the replicas that suit them best, the
     GPUs shared out between whole replicas of both.
 
-    Requests are those of the whole cluster for each of its GPUs; fewer are in flight where prompts come more slowly.
+    Requests are those of the whole cluster for each of its GPUs; fewer are in flight where prompts come more slowly,
+    and answered sooner.
     """
     gpus = it.question.gpus
     answers = answers_of(it, inputs, NO_LIMITS, gpus)
     found = apart(it, inputs, NO_LIMITS, catalog, answers, gpus)
-    requests, share, first = np.zeros_like(found.each), np.ones_like(found.each), np.full_like(found.each, np.inf)
+    requests, one, first = np.zeros_like(found.each), np.zeros_like(found.each), np.full_like(found.each, np.inf)
     for place, rate, taken in found.of_prompts():
         _, workers, supply = shared_out(
             it.question, (rate, taken), found.each, np.asarray(answers.layout.gpus), found.sent
         )
-        most = workers * found.each
-        better = np.minimum(supply, most) > requests
-        requests = np.where(better, np.minimum(supply, most), requests)
-        share = np.where(better, requests / np.where(better, most, 1.0), share)
-        first = np.where(better, found.prompts.first_token[place] + answers.time_per_token, first)
+        most = np.minimum(supply, workers * found.each)
+        better = most > requests
+        requests = np.where(better, most, requests)
+        one = np.where(better, most / np.maximum(workers, 1.0), one)
+        first = np.where(better, found.prompts.first_token[place], first)
+    (per_token,) = read_off(one, found.each, answers.time_per_token)
     return replace(
         answers,
         fits=answers.fits & (requests > 0),
-        concurrency=answers.concurrency * share,
+        concurrency=one * per_token * it.question.output_tokens,
+        time_per_token=per_token,
         requests=requests / gpus,
-        first_token=first,
+        first_token=first + per_token,
     )
 
 
@@ -377,7 +398,7 @@ def pools_at_load(
 ) -> PoolsAtLoad:
     """What both pools of an operation do; ``link`` is what one GPU sends as it sends one prompt [B/s]."""
     shares = catalog.serving["pools"]
-    load = replace(inputs.load, concurrency=operation.concurrency)
+    load = replace(inputs.load, concurrency=operation.sequences)
     gpu = on_network(inputs.gpu, it.site, operation.layout)
     per_token, decode = answers_alone(inputs.model, gpu, operation.layout, load, inputs.constants)
     gpu = on_network(inputs.gpu, it.site, pool.layout)
@@ -408,10 +429,9 @@ def rates_of_pools_at_load(
         Requests a second of the cluster, then those of one replica for prompts and of one for answers, for each row.
     """
     pools = pools_at_load(it, inputs, operation, pool, links_between(it, inputs), catalog)
-    in_answers = operation.concurrency * operation.workers / pools.answers
-    answer_time = np.ravel(np.asarray(pools.first_token + in_answers))
+    answered = np.ravel(np.asarray(answer_time(pools.first_token, pools.per_token, inputs.load.output_tokens)))
     supply, each = np.ravel(np.asarray(pools.supply)), np.ravel(np.asarray(pools.answers))
-    requests = np.minimum(min(each[0], supply[0]) * answer_time[0] / answer_time, supply)
+    requests = np.minimum(min(each[0], supply[0]) * answered[0] / answered, supply)
     return requests, np.ravel(np.asarray(pools.prompts)), each
 
 
