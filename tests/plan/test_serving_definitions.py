@@ -349,6 +349,18 @@ def test_the_most_that_is_served_says_so_where_nobody_limits_the_time_per_token(
     assert not findings(gpu="l40s", gpus=16, model="llama-3-405b")["no-limit"].changes
 
 
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"gpus": 8, "users": 1}, " to 1 user at "),
+        ({"gpus": 64, "users": 13}, " to 13 users at "),
+        ({"gpus": 64, "users": 1, "serving": "disaggregated"}, " to 1 user at "),
+    ],
+)
+def test_whole_users_are_a_count(asked: dict[str, Any], says: str) -> None:
+    assert says in served(**asked).verdict
+
+
 def test_the_answer_in_a_sentence_has_its_figures(answer: Plan) -> None:
     serving = answer.serving
     gpu, model = CATALOG.gpus[answer.scenario["gpu"]].name, CATALOG.models[answer.scenario["model"]].name

@@ -409,8 +409,11 @@ def verdict(serving: Serving, findings: Iterable[Finding], plan: ServingPlan, ca
         f", {show(abs(saved.typical), 'USD')} {'less' if saved.typical > 0 else 'more'} than elsewhere" if saved else ""
     )
     price = f" A million output tokens cost {_alone(cost, 'USD')}{against}." if cost else ""
+    users = _alone(serving.users, "1")
+    if "." in users:
+        users = users.rstrip("0").rstrip(".")
     return (
-        f"{question.gpus:,} {gpu} serve {model} to {_alone(serving.users, '1')} users at "
+        f"{question.gpus:,} {gpu} serve {model} to {users} user{'' if users == '1' else 's'} at "
         f"{_alone(serving.interactivity, '1')} tokens a second each.{price}"
     )
 
