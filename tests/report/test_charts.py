@@ -282,6 +282,22 @@ def test_twice_the_speed_of_an_answer_costs_what_the_title_of_the_front_says() -
     assert share == pytest.approx(1 - faster / rate, abs=0.05)
 
 
+@pytest.mark.parametrize("asked", [{"prefill_gpus": 4}, {"users": 1, "serving": "disaggregated"}, {"users": 1}])
+def test_the_plans_own_point_of_a_front_is_on_its_axes_and_in_its_title(asked: dict[str, object]) -> None:
+    served = evaluate(
+        Scenario(workload="serving", gpus=16, model="llama-3-70b", gpu="h200-sxm", **asked), CATALOG
+    ).serving
+    drawn = in_plotly(serving_charts.serving_front(served, "nvlink", CATALOG))
+    own = served.interactivity.typical, served.output_tokens_per_second_per_gpu.typical
+    for value, axis in zip(own, (drawn.layout.xaxis, drawn.layout.yaxis), strict=True):
+        low, high = axis.range
+        assert low - 1e-9 <= math.log10(value) <= high + 1e-9
+    if " in your plan" in drawn.layout.title.text:
+        assert f" and {own[0]:.0f} in your plan" in drawn.layout.title.text
+    else:
+        assert own[0] <= served.front[0].interactivity / 2
+
+
 @pytest.mark.parametrize("message", [1e3, 2e8])
 def test_bandwidth_is_drawn_from_where_it_leaves_the_axis_or_from_the_plans_message(message: float) -> None:
     curve = all_reduce_curves.all_reduce_over_sizes(Scenario(), CATALOG, message, "bus_bandwidth")

@@ -200,12 +200,13 @@ def lines(curve: Curve, *, height: int = 380, legend: bool = False) -> Figure:
         return nothing(curve.title, curve.subtitle)
     begin = -math.inf if curve.y_logarithmic else _begin(drawn, curve.plan_point)
     drawn = [_from(series, begin) for series in (*drawn, *([curve.ceiling] if curve.ceiling else []))]
-    low, high = _extent(drawn, curve.y_logarithmic)
+    low, high = _extent(drawn, curve.y_logarithmic, curve.plan_point)
     if curve.y_logarithmic and not low > 0:
         return nothing(curve.title, curve.subtitle)
     high = min(high, 1.01) if curve.y_unit == "%" else high
     scale = math.log10 if curve.y_logarithmic else float
-    places = np.concatenate([series.x[np.isfinite(series.typical)] for series in drawn])
+    own_x = [] if curve.plan_point is None else [curve.plan_point[0]]
+    places = np.concatenate([own_x, *(series.x[np.isfinite(series.typical)] for series in drawn)])
     x_low, x_high = float(places.min()), float(places.max())
     crowded = len(drawn) > 4 and any(series.strong for series in drawn)
     data = [trace for series in drawn for trace in _traces(series, curve, crowded, legend)]
@@ -279,10 +280,11 @@ def _hover(curve: Curve) -> str:
     return f"%{{x:{x}: {money}%{{y:{y.removeprefix('$')}"
 
 
-def _extent(drawn: Sequence[Series], logarithmic: bool) -> tuple[float, float]:
-    """The least and greatest value to show, with air: all lines, and the ranges of those that matter."""
+def _extent(drawn: Sequence[Series], logarithmic: bool, own: tuple[float, float] | None) -> tuple[float, float]:
+    """The least and greatest value to show, with air: all lines, ranges of those that matter, and the plan's own."""
     matter = [series for series in drawn if series.strong] or drawn
-    values = np.concatenate([series.typical for series in drawn] + [end for s in matter for end in (s.low, s.high)])
+    ends = [end for series in matter for end in (series.low, series.high)]
+    values = np.concatenate([[] if own is None else [own[1]], *(series.typical for series in drawn), *ends])
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if logarithmic:
         return low / 1.15, high * 1.25
