@@ -24,6 +24,7 @@ SCRIPT = "app.js"
 _IMPORT = re.compile(r'^import (\{[^}]+\}) from "\./([\w-]+)\.js";\n', re.M)
 _EXPORT = re.compile(r"^export ((?:const|function|async function) (\w+))", re.M)
 _COMMENT = re.compile(r"^\s*//.*\n", re.M)
+_STYLE_COMMENT = re.compile(r"/\*.*?\*/\n*", re.S)
 
 
 def _package_file(package: str, name: str) -> Path:
@@ -45,8 +46,12 @@ class Asset:
 
     @cached_property
     def content(self) -> bytes:
-        """The bytes of the file."""
-        return joined(self.path).encode() if self.path == FOLDER / SCRIPT else self.path.read_bytes()
+        """The bytes of the file; of our own scripts and styles without comments."""
+        if self.path == FOLDER / SCRIPT:
+            return joined(self.path).encode()
+        if self.path.parent == FOLDER and self.path.suffix == ".css":
+            return _STYLE_COMMENT.sub("", self.path.read_text("utf-8")).encode()
+        return self.path.read_bytes()
 
     @cached_property
     def digest(self) -> str:

@@ -783,6 +783,12 @@ def test_swagger_ui_is_drawn_without_internet(server: str, page: Any) -> None:
     assert said == []
 
 
+def test_style_and_script_of_pages_are_small() -> None:
+    parts = [assets.assets()[name] for name in ("style.css", "app.js")]
+    assert sum(len(part.compressed) for part in parts) < 22_000
+    assert b"/*" not in parts[0].content
+
+
 def test_the_script_of_pages_holds_the_modules_it_imports_each_once_and_in_order() -> None:
     script = assets.assets()["app.js"].content.decode()
     assert not re.search(r"^(import|export) ", script, re.M)
