@@ -588,8 +588,11 @@ def _included(network: PricedDesign, cluster: Cluster) -> Iterator[Finding]:
             continue
         worth = units.show(line.usual.typical * line.quantity, "USD")
         if line.contained == "contains":
-            text = f"The price of {cluster.platform.name} contains its network cards: {worth} by themselves, listed at "
-            yield Finding("note", "nics-included", text + "what is paid on top.", ("nics_included",))
+            text = (
+                f"The network cards, {worth} by themselves, are in the price of {cluster.platform.name}; the list of "
+            )
+            text += "parts has what is paid for them beyond it."
+            yield Finding("note", "nics-included", text, ("nics_included",))
         else:
             text = f"Sellers of {cluster.platform.name} do not say whether its price contains the network cards: "
             yield Finding(
