@@ -326,10 +326,22 @@ def cluster_of(raw: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
         "gpu": gpu,
         "gpus": gpus,
         "gpus_per_node": min(node, gpus),
-        "scale_up_domain": min(whole(raw.get("scale_up_domain")) or max(node, platform.scale_up_domain), gpus),
+        "scale_up_domain": evenly(gpus, whole(raw.get("scale_up_domain")) or max(node, platform.scale_up_domain), node),
         "scale_out": scale_out,
         "nics_per_node": nics,
     }
+
+
+def evenly(gpus: int, domain: int, node: int) -> int:
+    """GPUs of a scale-up domain that a measured job takes: whole nodes of over half of it that share all out evenly.
+
+    Where there are none, the whole domain.
+
+    >>> evenly(512, 72, 4), evenly(576, 72, 4), evenly(1024, 8, 8), evenly(16, 72, 4)
+    (64, 72, 8, 16)
+    """
+    shares = (size for size in range(domain // node * node, domain // 2, -node) if gpus % size == 0)
+    return gpus if gpus <= domain else next(shares, domain)
 
 
 def compiled(raw: Mapping[str, str]) -> bool | None:
