@@ -397,7 +397,7 @@ def _reason(times: AllReduceTimes, algorithm: str, fabric: Communication) -> str
     name = SPOKEN[algorithm]
     share = times.best.share or 0.0
     dominated = "moving the bytes" if share >= 0.5 else "latency and filling the pipeline"
-    spent = f"{max(share, 1 - share):.0%} of the time is {dominated}"
+    spent = f"{percent(max(share, 1 - share))} of the time is {dominated}"
     if fabric.request.algorithm:
         return f"Forced to {name}; {spent}."
     others = [timing for timing in times.each if timing.algorithm != algorithm and np.isfinite(timing.time[0])]
@@ -405,7 +405,7 @@ def _reason(times: AllReduceTimes, algorithm: str, fabric: Communication) -> str
         return f"Only {name} is to be had here; {spent}."
     second = min(others, key=lambda timing: float(timing.time[0]))
     gain = float(second.time[0]) / float(times.best.time[0]) - 1
-    return f"Quickest is {name}, ahead of {SPOKEN[second.algorithm]} by {gain:.0%}; {spent}."
+    return f"Quickest is {name}, ahead of {SPOKEN[second.algorithm]} by {percent(gain)}; {spent}."
 
 
 def _findings(times: AllReduceTimes, fabric: Communication) -> Iterator[Finding]:

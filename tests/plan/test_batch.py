@@ -10,6 +10,7 @@ from app.plan.job import batch
 from app.plan.job.inputs import usual_batch
 from app.plan.result import Plan
 from app.plan.scenario import ModelRequest, Scenario
+from app.units import percent
 
 CATALOG = load_catalog()
 DAY = 86400
@@ -96,7 +97,7 @@ def test_a_batch_that_fits_badly_is_said_with_what_fits() -> None:
     assert plan.training.tokens_per_second is not None
     assert better.training.tokens_per_second is not None
     gain = better.training.tokens_per_second.typical / plan.training.tokens_per_second.typical - 1
-    assert f"{gain:.0%}" in said.suggestion
+    assert f"{percent(gain)}" in said.suggestion
 
 
 def test_a_batch_that_divides_not_at_all_is_an_error_with_both_ways_out() -> None:

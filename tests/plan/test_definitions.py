@@ -405,7 +405,7 @@ def test_alternatives_are_other_degrees_slower_than_the_plan_in_their_order(plan
     assert len({degrees(chosen), *each}) == 7
     assert all(other.memory <= typical(plan.memory.capacity) for other in plan.training.alternatives)
     for other in plan.training.alternatives:
-        assert other.why.startswith(f"{other.step_time / step - 1:.1%} slower")
+        assert other.why.startswith(f"{percent(other.step_time / step - 1, 1)} slower")
     cloud = plan.training.cloud
     assert len(cloud) <= 400
     assert cloud[0] == (pytest.approx(step), pytest.approx(typical(plan.memory.total)))
@@ -418,11 +418,11 @@ def test_alternatives_are_other_degrees_slower_than_the_plan_in_their_order(plan
 def test_the_quickest_algorithm_is_taken_and_the_next_named_with_its_distance(plan: Plan):
     times = sorted(typical(way.time) for way in plan.all_reduce.alternatives)
     assert typical(plan.all_reduce.time) == times[0]
-    assert f"by {times[1] / times[0] - 1:.0%};" in plan.all_reduce.reason
+    assert f"by {percent(times[1] / times[0] - 1)};" in plan.all_reduce.reason
     share = plan.all_reduce.bandwidth_share
     assert share is not None
     assert plan.all_reduce.latency_share == pytest.approx(1 - share)
-    assert f"{max(share, 1 - share):.0%} of the time is moving the bytes" in plan.all_reduce.reason
+    assert f"{percent(max(share, 1 - share))} of the time is moving the bytes" in plan.all_reduce.reason
     for way in plan.all_reduce.alternatives:
         assert way.bandwidth_share is not None
         assert way.latency_share == pytest.approx(1 - way.bandwidth_share)

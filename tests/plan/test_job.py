@@ -13,6 +13,7 @@ from app.plan.cluster import look_up
 from app.plan.communication import of_scenario
 from app.plan.job import breakdown, calibration, inputs, job
 from app.plan.scenario import Scenario, SoftwareRequest
+from app.units import percent
 
 CATALOG = load_catalog()
 
@@ -214,7 +215,7 @@ def test_a_large_cluster_is_told_what_spares_and_quick_checkpoints_leave():
     assert 0 < made.training.availability < 0.9
     assert "410 spare nodes" in said.suggestion  # 5 % of 8,192, rounded up
     after = draft(gpus=65536, model="llama-3-405b", **said.changes)
-    assert f"{after.training.availability:.0%} of it makes progress" in said.suggestion
+    assert f"{percent(after.training.availability)} of it makes progress" in said.suggestion
     assert after.training.availability > made.training.availability
     assert "failures-cost-time" not in [finding.code for finding in draft(gpus=1024).findings]
     assert "failures-cost-time" not in [finding.code for finding in draft(gpus=65536, availability=0.5).findings]
@@ -234,7 +235,7 @@ def test_what_would_be_left_of_failures_is_what_the_changes_leave(typed):
     made = draft(gpus=16384, **typed)
     said = next(finding for finding in made.findings if finding.code == "failures-cost-time")
     after = draft(**{"gpus": 16384, **typed, **said.changes})
-    assert f"{after.training.availability:.0%} of it makes progress" in said.suggestion
+    assert f"{percent(after.training.availability)} of it makes progress" in said.suggestion
     assert after.training.availability > made.training.availability
     assert ("as often as loses least" in said.suggestion) == ("checkpoint_interval" in typed)
 
@@ -811,7 +812,7 @@ def test_tensor_parallelism_inside_the_domain_gains_what_it_is_said_to(given):
     wide = {"gpus": 64, "model": "llama-3-70b", "tensor_parallel": 16, "pipeline_parallel": 1, **given}
     finding = findings_of(**wide)["tensor-parallel-across-network"]
     before, after = (draft(**asked).training.tokens_per_second.typical for asked in (wide, wide | finding.changes))
-    assert f"the same GPUs train {after / before - 1:.0%} more" in finding.suggestion
+    assert f"the same GPUs train {percent(after / before - 1)} more" in finding.suggestion
 
 
 def test_tensor_parallelism_across_the_network_is_not_questioned_where_it_is_quickest():

@@ -9,6 +9,7 @@ from app.plan.evaluate import evaluate
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.studies.sizing import Question, size
+from app.units import percent
 
 TYPICAL = load_catalog().typical_only()
 LARGE = {"model": "llama-3-405b", "gpus": 16384}
@@ -78,7 +79,7 @@ def test_advice_to_hold_spare_nodes_is_followed_by_its_link():
     plan = plan_of(**large)
     (advice,) = (finding for finding in plan.findings if finding.code == "failures-cost-time")
     after = plan_of(**large, **advice.changes)
-    assert f"{after.training.availability:.0%} of it makes progress" in advice.suggestion
+    assert f"{percent(after.training.availability)} of it makes progress" in advice.suggestion
     assert after.costs.capital.typical > plan.costs.capital.typical * 1.04  # 5 % of the nodes
 
 

@@ -7,6 +7,7 @@ from app.formulas.training import step as training_step
 from app.plan.job.breakdown import PART_NAMES, step_parts
 from app.plan.job.inputs import JobSetup, named
 from app.plan.result import Alternative
+from app.units import percent
 
 SCATTER_POINTS = 400
 """Configurations drawn as points."""
@@ -53,7 +54,7 @@ def alternatives(setup: JobSetup, search: parallelism_search.SearchResult) -> tu
         slower = {name: float(value[at] - value[0]) for name, value in parts.items()}
         worst = max(slower, key=lambda name: slower[name])
         lost = search.time[row] / search.time[0] - 1
-        why = f"{lost:.1%} slower: {slower[worst]:.3g} s more for {PART_NAMES[worst]}"
+        why = f"{percent(lost, 1)} slower: {slower[worst]:.3g} s more for {PART_NAMES[worst]}"
         alternatives.append(
             Alternative(
                 named(parallelism_search.row(search.parallelism, row), n),

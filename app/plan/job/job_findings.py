@@ -21,7 +21,7 @@ from app.plan.job.shape import shape_findings
 from app.plan.job.storage import Checkpointing, checkpointing
 from app.plan.result import Finding, Memory
 from app.plan.scenario import ParallelismRequest, Precision
-from app.units import show
+from app.units import percent, show
 
 NOTED = 0.01
 """Gain in speed from which a change is worth a word [1]."""
@@ -64,7 +64,7 @@ def findings(
         yield Finding(
             "warning",
             "memory-tight",
-            f"Memory is filled to {need / capacity:.0%}: {show(need, 'B')} of {show(capacity, 'B')}.",
+            f"Memory is filled to {percent(need / capacity)}: {show(need, 'B')} of {show(capacity, 'B')}.",
             ("micro_batch", "recompute", "sharding"),
             "Leave the parallelism blank to find one with room.",
         )
@@ -110,7 +110,7 @@ def _quicker_inside(setup: JobSetup, chosen: arguments.Parallelism) -> Iterator[
             "tensor-parallel-across-network",
             f"Tensor parallelism over {tensor} GPUs leaves the scale-up domain of {domain}{holds}.",
             ("tensor_parallel",),
-            f"Over {int(inside.tensor)} the same GPUs train {gain:.0%} more tokens a second.",
+            f"Over {int(inside.tensor)} the same GPUs train {percent(gain)} more tokens a second.",
             {"tensor_parallel": int(inside.tensor)},
         )
 
@@ -135,7 +135,7 @@ def too_large(setup: JobSetup, least: float) -> str:
     return (
         f"The model does not fit: the most frugal way to run it as asked needs {show(least, 'B')} on each GPU of "
         f"{show(gpu.memory.typical, 'B')} (sold as {show(gpu.memory_nominal.typical, 'B')}), of which "
-        f"{setup.budget:.0%} can be filled."
+        f"{percent(setup.budget)} can be filled."
     )
 
 
@@ -193,11 +193,11 @@ def interrupted(setup: JobSetup, checkpoints: Checkpointing) -> Iterator[Finding
     yield Finding(
         "note",
         "failures-cost-time",
-        f"Failures and checkpoints take {1 - share:.0%} of the time: {cluster.gpus:,} GPUs fail every "
+        f"Failures and checkpoints take {percent(1 - share)} of the time: {cluster.gpus:,} GPUs fail every "
         f"{show(1 / float(np.ravel(checkpoints.failures)[0]), 's')}.",
         ("spare_nodes", "restart_time", "checkpoint_time", "checkpoint_interval", "failure_rate"),
         f"With {changes['spare_nodes']:,} spare nodes standing by, a restart within {show(restart, 's')} and "
-        f"checkpoints that stop the run for {show(written, 's')}{often or ','} {left:.0%} of it makes progress.",
+        f"checkpoints that stop the run for {show(written, 's')}{often or ','} {percent(left)} of it makes progress.",
         changes,
     )
 
@@ -263,8 +263,8 @@ def _fits_badly(setup: JobSetup, search: parallelism_search.SearchResult) -> Ite
             "batch-fits-badly",
             f"A global batch of {request.batch:,} divides badly among {gpus:,} GPUs.",
             ("global_batch", "gpus"),
-            f"With {other.request.batch:,} the same GPUs train {gain:.0%} more tokens a second. Left blank, the batch "
-            "follows the GPUs.",
+            f"With {other.request.batch:,} the same GPUs train {percent(gain)} more tokens a second. Left blank, the "
+            "batch follows the GPUs.",
             {"global_batch": other.request.batch},
         )
     if gain >= worthwhile or not speed:
@@ -283,7 +283,11 @@ def _other_count(setup: JobSetup, speed: float) -> Iterator[Finding]:
     throughput = batch.throughput(replace(setup, cluster=cluster.with_gpus(gpus)))
     if not throughput / gpus > speed / cluster.gpus:
         return
-    gain = f", and each trains {throughput / gpus * cluster.gpus / speed - 1:.0%} more tokens a second" if speed else ""
+    gain = (
+        f", and each trains {percent(throughput / gpus * cluster.gpus / speed - 1)} more tokens a second"
+        if speed
+        else ""
+    )
     yield Finding(
         "note",
         "other-count-fits",
@@ -310,8 +314,8 @@ def _rounder_count(setup: JobSetup, search: parallelism_search.SearchResult) -> 
         yield Finding(
             "warning",
             "fewer-gpus-are-quicker",
-            f"{cluster.gpus:,} GPUs divide badly among replicas and stages: {counts[best]:,} of them train {gain:.0%} "
-            "more tokens a second.",
+            f"{cluster.gpus:,} GPUs divide badly among replicas and stages: {counts[best]:,} of them train "
+            f"{percent(gain)} more tokens a second.",
             ("gpus",),
             f"Use {counts[best]:,} GPUs; the other {idle:,} can stand by as spares.",
             {"gpus": counts[best]},

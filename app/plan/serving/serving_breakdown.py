@@ -45,6 +45,7 @@ from app.plan.serving_result import (
     ServingPoint,
     ServingResource,
 )
+from app.units import percent
 
 Floats = NDArray[np.float64]
 PART_NAMES = (
@@ -357,7 +358,7 @@ def alternatives_of(plan: ServingPlan, operation: Operation) -> tuple[ServingAlt
             continue
         if best[row] > 0:
             chosen = operation.requests * tokens / plan.setting.question.gpus
-            reason = f"{max(1 - best[row] / chosen, 0.0):.0%} fewer tokens a second."
+            reason = f"{percent(max(1 - best[row] / chosen, 0.0))} fewer tokens a second."
         elif not tried.fits[row].any():
             reason = "Its weights leave no room for a sequence."
         else:
