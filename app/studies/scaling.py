@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,8 +54,7 @@ def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
     missing = np.full(N_DRAWS, np.nan)
     for gpus in counts:
         share = gpus // replica
-        group = min(chosen.sharding_group, share * chosen.context_parallel) if chosen.sharding != "none" else 1
-        update = {"gpus": gpus, "sharding_group": share if chosen.sharding_group == replicas else group}
+        update = {"gpus": gpus, "sharding_group": _group_of(chosen, share)}
         grown = own_batch * share / replicas
         for batch, rates in ((grown, weak), (float(own_batch), strong)):
             whole = batch >= share * chosen.micro_batch and batch % (share * chosen.micro_batch) == 0
@@ -93,6 +94,14 @@ def scaling(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:
         series=tuple(lines),
         plan_point=mine,
     )
+
+
+def _group_of(chosen: Parallelism, replicas: int) -> int | None:
+    """Ranks that share one copy where there are so many replicas: all of them if they all do, else as many as can."""
+    context = chosen.context_parallel
+    if chosen.sharding == "none" or chosen.sharding_group == chosen.data_parallel * context:
+        return None
+    return replicas if chosen.sharding_group == chosen.data_parallel else gcd(chosen.sharding_group, replicas * context)
 
 
 def tail(scenario: Scenario, catalog: Catalog, chosen: Parallelism) -> Curve:

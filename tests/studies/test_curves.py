@@ -1,5 +1,7 @@
 """Curves pass through the plan, and their ranges, marks and findings are those of their arrays."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from app.plan.band import interval
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
+from app.report.charts import curve_charts, svg
 from app.studies import all_reduce_curves, curve, port_cost, scaling, sensitivity
 from app.units import percent, show
 
@@ -111,6 +114,22 @@ def test_scaling_passes_through_the_plan_and_never_gains(plan):
     assert at(weak, 1024) == pytest.approx(rate / smallest, rel=1e-9)
     known = weak.typical[np.isfinite(weak.typical)]
     assert np.all(known <= 1 + 1e-9)
+
+
+@pytest.mark.parametrize("gpus", [20, 1000])
+def test_all_replicas_share_one_copy_at_every_size_where_all_of_the_plan_do(gpus: int):
+    """Five replicas of a context over two GPUs share one copy ten ways; eight do sixteen ways."""
+    scenario = Scenario(gpus=gpus)
+    chosen = evaluate(scenario, CATALOG).training.parallelism
+    assert chosen.sharding_group == chosen.data_parallel * chosen.context_parallel
+    grown = scaling.scaling(scenario, CATALOG, chosen).series[0]
+    assert np.isfinite(grown.typical[grown.x > gpus]).all()
+
+
+def test_a_curve_of_one_point_is_drawn(plan):
+    single = curve.Series("One", "quickest", np.array([8.0]), *(np.array([1.0]) for _ in range(3)))
+    alone = replace(scaling.scaling(DEFAULT, CATALOG, plan.training.parallelism), series=(single,), plan_point=(8.0, 1))
+    assert "your plan" in svg.inline(curve_charts.lines(alone), "alone")
 
 
 def test_tail_passes_through_the_plan_and_rises_with_the_spread(plan):

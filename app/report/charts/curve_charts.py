@@ -208,6 +208,8 @@ def lines(curve: Curve, *, height: int = 380, legend: bool = False) -> Figure:
     own_x = [] if curve.plan_point is None else [curve.plan_point[0]]
     places = np.concatenate([own_x, *(series.x[np.isfinite(series.typical)] for series in drawn)])
     x_low, x_high = float(places.min()), float(places.max())
+    if x_low == x_high:  # a single point stands between
+        x_low, x_high = x_low * 0.9, x_high * 1.1 or 1.0
     crowded = len(drawn) > 4 and any(series.strong for series in drawn)
     data = [trace for series in drawn for trace in _traces(series, curve, crowded, legend)]
     x_scale = math.log10 if curve.x_logarithmic else float
