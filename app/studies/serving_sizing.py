@@ -194,18 +194,20 @@ def candidates(
                 tried = up_to_limits(try_all(it, inputs, largest), limits, it, inputs, rounds=1)
             else:
                 tried = on_another_network(tried, it, inputs)
-            ways += of_one_pool(asked, tried, limits)
+            ways += of_one_pool(asked, tried, limits, cluster.gpus_per_node)
         if pools != "aggregated":
             largest = min(max(cluster.domain, REPLICA_APART), question.gpus)
             if answers is None:
                 answers = answers_of(it, inputs, limits, largest)
             else:
                 answers = on_another_network(answers, in_pool(it, "decode"), inputs, alone=True)
-            ways += of_two_pools(asked, apart(it, inputs, limits, catalog, answers, largest))
+            ways += of_two_pools(asked, apart(it, inputs, limits, catalog, answers, largest), cluster.gpus_per_node)
         if ways:
-            fewest = min(ways, key=lambda way: (way.gpus, way.tpot))
-            quickest = min((way for way in ways if way.gpus <= LATENCY_BUDGET * fewest.gpus), key=lambda way: way.tpot)
-            by_nodes = {ceil(way.gpus / cluster.gpus_per_node): way for way in (fewest, quickest)}
+            fewest = min(way.gpus for way in ways)
+            by_nodes = {}
+            for most in (LATENCY_BUDGET * fewest, whole_nodes(fewest, cluster.gpus_per_node)):
+                quickest = min((way for way in ways if way.gpus <= most), key=lambda way: way.tpot)
+                by_nodes[ceil(quickest.gpus / cluster.gpus_per_node)] = quickest
             for way in by_nodes.values():
                 if candidate := priced(asked, cluster, way, catalog):
                     yield candidate
@@ -217,6 +219,11 @@ REPLICA_APART = 64
 """The same of replicas for prompts or answers alone, whose experts spread wider."""
 LATENCY_BUDGET = 4.0
 """The quickest cluster may have so many times the GPUs of the smallest."""
+
+
+def whole_nodes(gpus: float, node: int) -> float:
+    """GPUs of the nodes, of so many each, that hold some [1]."""
+    return float(ceil(gpus / node) * node)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,12 +250,12 @@ class Way:
     answer: float
 
 
-def of_one_pool(question: ServingQuestion, tried: Tried, limits: Limits) -> Iterator[Way]:
+def of_one_pool(question: ServingQuestion, tried: Tried, limits: Limits, node: int) -> Iterator[Way]:
     """Replicas that take prompts and answer them: the fewest, and the quickest."""
     size = np.asarray(tried.layout.gpus)
     share = tried.share(question)
     replicas = needed(share, question)
-    for place in _named(replicas * size, tried.within(limits), tried.time_per_token, question.gpus):
+    for place in _named(replicas * size, tried.within(limits), tried.time_per_token, question.gpus, node):
         yield Way(
             gpus=float((replicas * size)[place]),
             replicas=int(replicas[place]),
@@ -261,7 +268,7 @@ def of_one_pool(question: ServingQuestion, tried: Tried, limits: Limits) -> Iter
         )
 
 
-def of_two_pools(question: ServingQuestion, found: Apart) -> Iterator[Way]:
+def of_two_pools(question: ServingQuestion, found: Apart, node: int) -> Iterator[Way]:
     """Replicas for prompts and for answers: the fewest GPUs, and the quickest, for each kind of the former.
 
     So many answer as the load needs; so many compute prompts as these end, or as the network carries to them.
@@ -275,7 +282,8 @@ def of_two_pools(question: ServingQuestion, found: Apart) -> Iterator[Way]:
         workers = np.ceil(asked / min(rate, taken * found.sent))
         of_prompts = pool_of(question.prefill_gpus, workers * taken)
         gpus = of_prompts + pool_of(question.decode_gpus, replicas * given)
-        for place in _named(gpus, found.kept, answers.time_per_token, question.gpus):
+        kept = found.kept & found.prompts.in_time(where, answers.time_per_token)
+        for place in _named(gpus, kept, answers.time_per_token, question.gpus, node):
             yield Way(
                 gpus=float(gpus[place]),
                 replicas=int(replicas[place]),
@@ -298,14 +306,20 @@ def needed(share: Floats, question: ServingQuestion) -> Floats:
     return np.asarray(np.maximum(np.ceil(1 / np.maximum(share * question.headroom, 1e-12)), 1.0))
 
 
-def _named(gpus: Floats, kept: NDArray[np.bool_], time: Floats, most: int) -> list[tuple[int, int]]:
-    """Where the fewest GPUs are, and where the quickest of not so many more; nowhere if all are too many."""
+def _named(gpus: Floats, kept: NDArray[np.bool_], time: Floats, most: int, node: int) -> list[tuple[int, int]]:
+    """Where the fewest GPUs are, the quickest in their nodes, and the quickest of not so many more; nowhere if all are
+    too many.
+    """
     kept = kept & (gpus <= most)
     if not kept.any():
         return []
     least = np.where(kept, gpus, np.inf)
-    quick = kept & (gpus <= LATENCY_BUDGET * least.min())
-    places = int(np.argmin(least + 1e-6 * time)), int(np.argmin(np.where(quick, time, np.inf)))
+    fewest = float(least.min())
+    quickest = (
+        int(np.argmin(np.where(kept & (gpus <= enough), time, np.inf)))
+        for enough in (whole_nodes(fewest, node), LATENCY_BUDGET * fewest)
+    )
+    places = (int(np.argmin(least + 1e-6 * time)), *quickest)
     return [divmod(place, kept.shape[1]) for place in dict.fromkeys(places)]
 
 

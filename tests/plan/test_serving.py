@@ -751,3 +751,33 @@ def test_a_load_that_the_cluster_does_not_carry_is_said() -> None:
     assert 100 < served < 10_000
     assert found["load-too-large"].message.startswith("The load that is asked for is 1,")  # thousand times
     assert "load-too-large" not in {finding.code for finding in evaluated(gpus=8, users=served * 0.98).findings}
+
+
+def test_of_one_pool_and_two_that_carry_a_load_the_one_is_taken_that_answers_sooner() -> None:
+    """16 requests a second of DeepSeek on 32 H200: 198 s an answer where each replica does both, 41 s in two pools."""
+    asked = {"gpus": 32, "gpu": "h200-sxm", "model": "deepseek-v3", "input_tokens": 4096, "request_rate": 16}
+    taken, together, apart = (
+        evaluated(**asked, **mode).serving for mode in ({}, {"serving": "aggregated"}, {"serving": "disaggregated"})
+    )
+    assert taken.concurrency == pytest.approx(min(together.concurrency, apart.concurrency))
+
+
+@pytest.mark.parametrize("limit", [0.2, 0.22, 0.24, 0.3, 0.5])
+def test_two_pools_keep_the_limit_of_the_first_token_with_the_step_that_answers_it(limit: float) -> None:
+    asked = {"gpus": 32, "gpu": "h200-sxm", "model": "deepseek-v3", "serving": "disaggregated"}
+    assert evaluated(**asked, ttft_limit=limit).serving.ttft.typical <= limit
+
+
+def test_a_light_load_of_two_pools_does_not_wait_for_other_prompts() -> None:
+    """One prompt at a time where one comes every ten seconds: a limit of its time changes nothing."""
+    asked = {"gpus": 32, "serving": "disaggregated", "request_rate": 0.1}
+    free, limited = (evaluated(**asked, **limit).serving.ttft.typical for limit in ({}, {"ttft_limit": 0.3}))
+    assert free == limited < 0.2
+
+
+def test_a_load_that_is_carried_within_its_limits_is_not_called_too_large() -> None:
+    asked = {"gpu": "gb200", "gpus": 576, "scale_out": "roce-400", "model": "llama-3-70b", "input_tokens": 32000}
+    for load in ({"users": 3000}, {"concurrency": 3000}):
+        answer = evaluated(**asked, output_tokens=2048, ttft_limit=1, **load)
+        assert answer.serving.users.typical == pytest.approx(3000, rel=0.01)
+        assert "load-too-large" not in {finding.code for finding in answer.findings}

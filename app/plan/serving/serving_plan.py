@@ -35,8 +35,8 @@ class ServingPlan:
 def plan_serving(it: Setting, catalog: Catalog) -> ServingPlan:
     """Find how the cluster serves best.
 
-    Of a load that is more than those layouts and pools carry that answer most, as much as they do: more who ask only
-    wait longer.
+    A load that is asked for is answered as soon as can be. Of one that is more than those layouts and pools carry that
+    answer most, as much as they do: more who ask only wait longer. Within limits it is so only where none carries it.
     """
     return plan_with(it, serving_inputs(it, catalog, TYPICAL), catalog)
 
@@ -53,12 +53,18 @@ def plan_with(it: Setting, inputs: ServingInputs, catalog: Catalog) -> ServingPl
             None if pools == "disaggregated" else one_pool(asked, tried, limits),
             two_pools(asked, found) if found else None,
         ]
-        return max(filter(None, operations), key=lambda operation: operation.requests, default=None)
+        loaded = asks_for_a_load(asked.question)
+        return min(
+            filter(None, operations),
+            key=lambda operation: operation.in_flight / operation.requests if loaded else -operation.requests,
+            default=None,
+        )
 
     operation = best(it)
     if come_as_they_may(it.question):
         most = best(replace(it, question=it.question.model_copy(update={"users": None, "request_rate": None})))
-        if most and (operation is None or carried(it, most) < 1):
+        limited = np.isfinite(limits.first_token) or np.isfinite(limits.time_per_token)
+        if most and (operation is None or (not limited and carried(it, most) < 1)):
             operation = most
     return ServingPlan(it, inputs, limits, tried, operation)
 

@@ -99,7 +99,8 @@ class Prompts:
         budgets: the prompt tokens.
         rate: prompts per second [1/s].
         first_token: from a request to its first token, but for the step that answers it [s].
-        possible: which fit the memory and keep the limit.
+        possible: which fit the memory and may keep the limit.
+        limit: what the first token may take, that step included [s].
     """
 
     layout: Layout
@@ -107,6 +108,11 @@ class Prompts:
     rate: Floats
     first_token: Floats
     possible: np.ndarray
+    limit: float
+
+    def in_time(self, place: tuple[int, int], per_token: Floats) -> np.ndarray:
+        """Whether the first token is in time where a step takes so long [s]."""
+        return np.asarray(self.first_token[place] + per_token <= self.limit * (1 + 1e-9))
 
     @property
     def size(self) -> Floats:
@@ -118,15 +124,23 @@ class Prompts:
         layout = Layout(**{name: float(getattr(self.layout, name)[place[0], 0]) for name in NAMES})
         return PromptPool(layout, float(self.budgets[0, place[1]]), workers)
 
-    def worth_trying(self) -> Iterator[tuple[int, int]]:
-        """The best replica of each size, smallest first; a larger one only where it computes more on each GPU."""
+    def worth_trying(self, *, soon: bool) -> Iterator[tuple[int, int]]:
+        """The best replica of each size, smallest first; a larger one only where it computes more on each GPU.
+
+        Where it matters how ``soon`` a prompt is there, also what computes fewer on a GPU and each in less time.
+        """
         per_gpu = np.where(self.possible, self.rate / self.size, 0.0)
-        most = 0.0
+        tried, most, earliest = dict[int, None](), 0.0, np.inf
         for each in np.unique(self.size):
-            row, column = divmod(int(np.argmax(np.where(self.size == each, per_gpu, -1.0))), per_gpu.shape[1])
-            if per_gpu[row, column] > most:
-                most = float(per_gpu[row, column])
-                yield row, column
+            place = int(np.argmax(np.where(self.size == each, per_gpu, -1.0)))
+            if per_gpu.flat[place] > most:
+                most = float(per_gpu.flat[place])
+                tried[place] = None
+        for place in np.argsort(-per_gpu, axis=None).tolist() if soon else ():
+            if per_gpu.flat[place] > 0 and self.first_token.flat[place] < earliest:
+                earliest = float(self.first_token.flat[place])
+                tried[place] = None
+        yield from (divmod(place, per_gpu.shape[1]) for place in tried)
 
 
 SIZES = tuple(f"{pool}_gpus" for pool in POOLS)
@@ -178,7 +192,8 @@ def prompts_of(it: Setting, inputs: ServingInputs, limits: Limits, largest: int)
     sent = np.asarray(transfer_time(transfer_bytes(inputs.model, load), link_between(it, inputs) * size))
     first = np.asarray(inputs.constants.first_token_time + 1.5 * np.asarray(time) + sent)
     fits = np.asarray(prompts_held(inputs.model, gpu, layout, load, inputs.constants)) >= counts
-    return Prompts(layout, budgets, np.asarray(rate), first, fits & (first <= limits.first_token))
+    possible = fits & (first <= limits.first_token)
+    return Prompts(layout, budgets, np.asarray(rate), first, possible, limits.first_token)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,9 +222,13 @@ class Apart:
         first = np.asarray(self.prompts.first_token[prompts] + per_token)
         return first, np.asarray(answer_time(first, per_token, output_tokens))
 
-    def of_prompts(self) -> Iterator[tuple[tuple[int, int], float, int]]:
-        """The replicas for prompts that are worth trying: which, prompts a second, and GPUs."""
-        for place in self.prompts.worth_trying() if self.kept.any() else ():
+    def of_prompts(self, *, soon: bool = False) -> Iterator[tuple[tuple[int, int], float, int]]:
+        """The replicas for prompts that are worth trying: which, prompts a second, and GPUs.
+
+        Where there is a limit of the first token, or it matters for something else, also those that are there ``soon``.
+        """
+        soon = soon or self.prompts.limit < np.inf
+        for place in self.prompts.worth_trying(soon=soon) if self.kept.any() else ():
             yield place, float(self.prompts.rate[place]) * self.delivered, int(self.prompts.size[place[0], 0])
 
 
@@ -251,11 +270,12 @@ def two_pools(it: Setting, found: Apart) -> Operation | None:
     asked = asks_for_a_load(question)
     given = np.asarray(answers.layout.gpus)
     loads = np.broadcast_to(np.arange(found.kept.shape[1]), found.kept.shape)
-    if not asked:  # a replica that answers most is never worse
-        loads = np.argmax(np.where(found.kept, found.each, -1.0), axis=1, keepdims=True)
-    kept, each = (np.take_along_axis(values, loads, axis=1) for values in (found.kept, found.each))
     best: tuple[float, Operation] | None = None
-    for place, rate, taken in found.of_prompts():
+    for place, rate, taken in found.of_prompts(soon=asked):
+        in_time = found.kept & found.prompts.in_time(place, answers.time_per_token)
+        if not asked:  # a replica that answers most is never worse
+            loads = np.argmax(np.where(in_time, found.each, -1.0), axis=1, keepdims=True)
+        kept, each = (np.take_along_axis(values, loads, axis=1) for values in (in_time, found.each))
         counts, workers, supply = shared_out(question, (rate, taken), each, given, found.sent)
         _, answered = found.times(place, question.output_tokens)
         replicas = np.maximum(workers, 1.0)
@@ -269,7 +289,7 @@ def two_pools(it: Setting, found: Apart) -> Operation | None:
         fewest = np.minimum(at / reached[:, :1], 1.0)  # below the least load they come as much more seldom
         requests = workers * one * fewest
         enough = (np.take_along_axis(reached, loads, axis=1) >= at * (1 - 1e-9)) & (supply >= requests * (1 - 1e-9))
-        worth = np.where(kept & (requests > 0) & enough, -per_token if asked else requests, -np.inf)
+        worth = np.where(kept & (requests > 0) & enough, -answer if asked else requests, -np.inf)
         alike = worth >= worth.max() - 1e-9 * abs(worth.max())
         chosen = np.unravel_index(int(np.argmin(np.where(alike, per_token, np.inf))), worth.shape)
         if worth[chosen] > (best[0] if best else -np.inf):
