@@ -540,6 +540,7 @@ def _of_uplinks(choice: SwitchPair, design: layouts.Design, request: NetworkRequ
             ("minimum_spines",),
             f"Ask for at most {int(design.leaf_up)}.",
         )
+    by_rail = request.topology == "rail-optimized" and request.spine_policy != "rail"
     if not bool(design.balanced) and design.tiers >= 3:
         yield Finding(
             "note",
@@ -547,8 +548,10 @@ def _of_uplinks(choice: SwitchPair, design: layouts.Design, request: NetworkRequ
             "Links do not divide evenly over the spines and cores of this size; adaptive routing and reduction in the "
             "switch work best where they do.",
             ("nodes_per_unit", "spine_policy"),
-            "Give each rail its own spines, or fill whole groups of units.",
-            {"spine_policy": "rail"},
+            "Give each rail its own spines, or fill whole groups of units."
+            if by_rail
+            else "Fill whole groups of units.",
+            {"spine_policy": "rail"} if by_rail else {},
         )
     taper, group, up = request.oversubscription, float(design.unit_hosts), float(design.leaf_up)
     if design.tiers > 1 and layout not in layouts.APPROXIMATE and up and abs(group / up / taper - 1) > 0.02:

@@ -407,7 +407,9 @@ class ModelRequest(Request):
     heads: Size | None = _field("shape", "Attention heads", "Query heads of a layer.")
     head_dim: Size | None = _field("shape", "Head dimension", "Blank: hidden size over heads.")
     kv_heads: Size | None = _field("shape", "Key-value heads", "Blank: as many as heads.")
-    ffn_hidden: Size | None = _field("shape", "Feed-forward size", "Inner width of the feed-forward network.")
+    ffn_hidden: Annotated[Count, Field(ge=0, le=1_000_000)] | None = _field(
+        "shape", "Feed-forward size", "Inner width of the feed-forward network; 0 where experts are all there is."
+    )
     gated: bool | None = _field("shape", "Gated feed-forward", "SwiGLU: three matrices instead of two.")
     vocabulary: Annotated[Count, Field(ge=1, le=10_000_000)] | None = _field(
         "shape", "Vocabulary", "Tokens that the model knows."

@@ -491,9 +491,10 @@ def _where_known(power: Array) -> Array:
 
 
 def _full_rack(owned: Ownership, racks: Racks) -> Floats:
-    """Maximum power of the fullest rack of nodes [W]."""
+    """Maximum power of the fullest rack of nodes, which stand evenly but for those of one scale-up domain [W]."""
     cluster, platform = owned.cluster, owned.cluster.platform
-    nodes = -(-cluster.standing_nodes // max(racks.compute, 1))
+    evenly = -(-cluster.standing_nodes // max(racks.compute, 1))
+    nodes = max(evenly, min(cluster.unit_nodes, platform.nodes_per_rack, cluster.standing_nodes))
     return np.asarray(nodes * platform.power.draws() * cluster.whole_node / platform.gpus_per_node)
 
 

@@ -75,7 +75,7 @@ class Way(Generic[Q]):
         "1",
         "Owning pays from a use of",
         "Share of the time that a GPU must be in use for the cheaper way of owning to cost as much as this price; "
-        "above 1: never.",
+        "above 1: never; null for what is paid in use or not, as owning is.",
         formula="costs.break_even",
         share=True,
     )
@@ -209,9 +209,10 @@ def _way(way: str, capital: Array, per_year: Array, kept: _Owned, used: tuple[Es
 
 
 def _rented(owned: Ownership, kept: _Owned, terms: Terms, catalog: Catalog) -> list[Way[Draws]]:
-    """Leased GPUs, and those of a cloud: by a contract, or by the hour."""
+    """Leased GPUs, and those of a cloud: by a contract no longer than they are kept, or by the hour."""
     prices = {"lease": _leased(owned, terms)}
-    prices |= {f"reserved-{contract}": _price(owned, f"{RESERVED}-{contract}") for contract in CONTRACTS}
+    fitting = (contract for contract, time in CONTRACTS.items() if time <= kept.term.typical)
+    prices |= {f"reserved-{contract}": _price(owned, f"{RESERVED}-{contract}") for contract in fitting}
     prices["on-demand"] = owned.rates.rent
     cheaper = min(_bought(owned, kept, terms, catalog), key=lambda way: way.per_year.typical)
     rented = []
@@ -219,8 +220,9 @@ def _rented(owned: Ownership, kept: _Owned, terms: Terms, catalog: Catalog) -> l
         if price is None:
             continue
         hour = price.draws() * HOUR
-        use = 1.0 if way == "on-demand" else kept.utilisation.draws()
-        even = costs.break_even(cheaper.per_year.values, hour, YEAR / HOUR)
+        by_use = way == "on-demand"
+        use = 1.0 if by_use else kept.utilisation.draws()
+        even = costs.break_even(cheaper.per_year.values, hour, YEAR / HOUR) if by_use else np.full_like(hour, np.nan)
         used = (price,)
         rented.append(
             Way(
@@ -234,8 +236,8 @@ def _rented(owned: Ownership, kept: _Owned, terms: Terms, catalog: Catalog) -> l
     return rented
 
 
-CONTRACTS = ("3-years", "1-year")
-"""Terms for which clouds print a price."""
+CONTRACTS = {contract: units.parse(contract.replace("-", " "), "s") for contract in ("3-years", "1-year")}
+"""Terms for which clouds print a price [s]."""
 
 
 def _price(owned: Ownership, kind: str) -> Estimate | None:

@@ -765,12 +765,7 @@ def test_a_precision_that_the_gpu_lacks_runs_in_the_next_wider_one():
 @pytest.mark.parametrize(
     ("gpu", "precision", "instead", "choice"),
     [
-        (
-            "mi355x",
-            "nvfp4",
-            "MXFP4",
-            "fp8",
-        ),  # AMD has blocks of 32, NVFP4 has 16
+        ("mi355x", "nvfp4", "MXFP4", None),  # AMD has blocks of 32, NVFP4 has 16; FP8 would be slower
         ("v100-sxm", "bf16", "FP16", "fp16"),
         ("v100-sxm", "fp8", "FP16", "fp16"),
         ("h100-sxm", "mxfp8", "FP8", "fp8"),
@@ -781,8 +776,8 @@ def test_a_format_of_other_chips_is_said_and_what_runs_instead(gpu, precision, i
     asked = {"gpu": gpu, "gpus": 64, "model": "llama-3-8b"}
     found = findings_of(**asked, precision=precision)["precision-not-in-hardware"]
     assert f"no {precision.upper()} arithmetic; the plan runs the linear layers in {instead}." in found.message
-    assert dict(found.changes) == {"precision": choice}
-    assert "precision-not-in-hardware" not in findings_of(**asked, precision=choice)
+    assert dict(found.changes) == ({"precision": choice} if choice else {})
+    assert not choice or "precision-not-in-hardware" not in findings_of(**asked, precision=choice)
 
 
 @pytest.mark.parametrize(

@@ -80,3 +80,12 @@ def test_a_site_that_gives_too_little_is_an_error_with_what_fits() -> None:
     assert f"About {8 * nodes:,} GPUs fit." == over.suggestion
     assert over.changes == {"gpus": 8 * nodes}
     assert "over-site-power" not in findings(site_power="2 MW")
+
+
+@pytest.mark.parametrize(("gpus", "spares"), [(72, 1), (144, 1), (144, 20)])
+def test_a_rack_of_one_domain_holds_all_its_trays_beside_one_of_spares(gpus: int, spares: int) -> None:
+    alone, beside = (
+        plan_of(gpu="gb200", gpus=many, spare_nodes=more).cluster.rack_power.typical
+        for many, more in ((72, 0), (gpus, spares))
+    )
+    assert beside == alone

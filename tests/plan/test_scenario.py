@@ -292,3 +292,13 @@ def test_a_size_goes_with_no_preset_no_experts_and_no_other_size() -> None:
     ):
         assert "of a dense model of your own alone" in complaint(**asked)
     assert "500" in complaint(parameters="1M")
+
+
+@pytest.mark.parametrize("model", load_catalog().models)
+def test_what_a_plan_was_asked_can_be_asked_again_for_every_model(model: str) -> None:
+    catalog = load_catalog()
+    plan = evaluate(Scenario(model=model, gpus=256), catalog, ())
+    asked = {name: value for name, value in plan.scenario.items() if value is not None}
+    again = evaluate(Scenario.model_validate(asked, context={"catalog": catalog}), catalog, ())
+    assert again.training.step_time == plan.training.step_time
+    assert again.memory.total == plan.memory.total

@@ -147,7 +147,16 @@ def test_rent_is_a_years_hours_whatever_the_use_and_on_demand_only_those_in_use(
         price = typical(way.per_year) / HOURS
         assert typical(way.capital) == 0
         assert typical(way.per_gpu_hour) == pytest.approx(price / (1 if way.way == "on-demand" else 0.5))
-        assert typical(way.break_even) == pytest.approx(cheaper / (price * HOURS))
+        if way.way == "on-demand":
+            assert typical(way.break_even) == pytest.approx(cheaper / (price * HOURS))
+        else:  # paid in use or not, as owning is: no use makes one the cheaper
+            assert way.break_even is None
+
+
+@pytest.mark.parametrize(("years", "contracts"), [(0.25, 0), (1, 1), (2, 1), (4, 2)])
+def test_no_contract_is_longer_than_the_gpus_are_kept(years: float, contracts: int) -> None:
+    found = compared(Terms(term=years * HOURS * 3600))
+    assert sum(way.way.startswith("reserved") for way in found.ways) == contracts
 
 
 def test_terms_left_blank_are_the_catalogues() -> None:

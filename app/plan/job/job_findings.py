@@ -150,7 +150,7 @@ def _precision_instead(setup: JobSetup) -> Iterator[Finding]:
             f"{gpu.name} has no {precision.upper()} arithmetic; the plan runs the linear layers in {instead.upper()}.",
             ("precision", "gpu"),
             "Choose a precision the GPU has.",
-            {"precision": instead if instead in get_args(Precision) else "fp8"},
+            {"precision": instead} if instead in get_args(Precision) else {},
         )
 
 
@@ -299,7 +299,9 @@ def _other_count(setup: JobSetup, speed: float) -> Iterator[Finding]:
 
 
 def _rounder_count(setup: JobSetup, search: parallelism_search.SearchResult) -> Iterator[Finding]:
-    """Where fewer GPUs, whose number has more divisors, train more together than all that there are."""
+    """Where fewer GPUs, whose number has more divisors, train more together than all that there are, with a batch of
+    about the same size.
+    """
     request, cluster, constants = setup.request, setup.cluster, setup.catalog.training["batch"]
     speed = batch.pace(search, request.batch)
     counts = batch.rounder(cluster.gpus, cluster.unit_gpus, constants["idle"].typical)
@@ -307,7 +309,11 @@ def _rounder_count(setup: JobSetup, search: parallelism_search.SearchResult) -> 
         return
     usual = setup.with_batch(usual_batch(request.model, setup.catalog))
     fewer = [replace(usual, cluster=cluster.with_gpus(gpus)) for gpus in counts]
-    paces = [batch.pace(found, job.request.batch) for job, found in batch.settled(fewer, quickest=1)]
+    near = constants["tolerance"].typical
+    paces = [
+        batch.pace(found, job.request.batch) if 1 / near <= job.request.batch / request.batch <= near else 0.0
+        for job, found in batch.settled(fewer, quickest=1)
+    ]
     best = max(range(len(counts)), key=paces.__getitem__)
     gain, idle = paces[best] / speed - 1, cluster.gpus - counts[best]
     if gain >= constants["worthwhile"].typical:

@@ -71,6 +71,10 @@ def _listed(catalog: Catalog, model: str) -> Shape:
     return shape_of(catalog.models[model])
 
 
+OF_SHARED = ("expert_ffn_hidden", "shared_experts")
+"""Fields that say how wide shared experts are; changed, a width of their own that the catalogue has is no more."""
+
+
 def shape(request: ModelRequest, catalog: Catalog) -> Shape:
     """The shape that is asked for: a catalogue model with the fields given beside it, or one of its own."""
     given = {name: value for name in SHAPE if (value := getattr(request, name)) is not None}
@@ -85,7 +89,7 @@ def shape(request: ModelRequest, catalog: Catalog) -> Shape:
             layers = numbers.get("layers", float(model.layers))
             mixture = numbers.get("experts", float(model.experts))
             numbers["dense_layers"] = (dense_layers(model, layers) if model.experts else 0.0) if mixture else layers
-        if "expert_ffn_hidden" in numbers or "shared_experts" in numbers:
+        if any(numbers.get(name, getattr(listed, name)) != getattr(listed, name) for name in OF_SHARED):
             numbers["shared_ffn_hidden"] = 0.0
         return replace(listed, **numbers)
     if request.parameters is not None:
