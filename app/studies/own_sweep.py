@@ -32,6 +32,8 @@ AT_ONCE = 256
 """Messages whose draws are worked out together."""
 ODD = 4
 """A row that is further off than so many times the scatter, and twice, fits no model [1]."""
+FAR = 0.25
+"""Where more rows than one, and than this share, are further than this off, the factors explain too little [1]."""
 
 
 class CalibrateQuestion(Scenario):
@@ -129,7 +131,7 @@ def own_sweep(question: CalibrateQuestion, catalog: Catalog) -> tuple[OwnSweep, 
     factors = tuple(_factor(name, *getattr(site, name)) for name in NAMES)
     before = _error([row.usual.typical / row.measured for row in rows])
     after = _error([row.calibrated.typical / row.measured for row in rows])
-    return OwnSweep(text, factors, before, after, tuple(rows)), (*findings, *_unusual(rows))
+    return OwnSweep(text, factors, before, after, tuple(rows)), (*findings, *_far(rows), *_unusual(rows))
 
 
 def _outputs(text: str) -> tuple[list[Output], list[Finding]]:
@@ -240,6 +242,15 @@ def _factor(name: str, value: float, spread: float) -> SiteFactor:
     else:
         meaning = f"Your {name} is {value:.2g} × what such parts usually have."
     return SiteFactor(name, value, low, high, meaning)
+
+
+def _far(rows: Sequence[SweepRow]) -> Iterator[Finding]:
+    """That the calibrated times are still far from many of the rows."""
+    far = sum(abs(row.calibrated.typical / row.measured - 1) > FAR for row in rows)
+    if far > max(FAR * len(rows), 1):
+        text = f"The calibrated times miss {far:,} of {len(rows):,} rows by more than {units.percent(FAR)}."
+        advice = "Measure more sizes, and check that they ran on this GPU, network and rate."
+        yield Finding("warning", "far-from-calibrated", text, ("text", "gpu", "network_rate"), advice)
 
 
 def _unusual(rows: Sequence[SweepRow]) -> Iterator[Finding]:

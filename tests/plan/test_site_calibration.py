@@ -1,5 +1,7 @@
 """A reader's own cluster: three factors, from measurements to plans."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from pydantic import ValidationError
@@ -74,6 +76,48 @@ def test_an_outlier_counts_for_little():
     times[5] *= 20
     broken = Sweep(honest.machine, LIBRARY, "all-reduce", "", "", honest.messages, times)
     assert calibrate([broken], CATALOG)[0].latency.value == pytest.approx(1.4, rel=0.05)
+
+
+@pytest.mark.parametrize("smallest", [10, 20, 24])
+@pytest.mark.parametrize("noise", [0.0, 0.03])
+def test_many_rows_that_agree_go_before_what_is_usual(smallest, noise):
+    # All rows are k times as slow as usual: so the calibrated cluster is, and the slower one more.
+    honest = sweep((1.0, 1.0, 1.0), [2**power for power in range(smallest, 33)], noise)
+    slower = np.arange(1.0, 3.05, 0.1)
+    found = []
+    for k in slower:
+        site, posterior = calibrate([replace(honest, times=k * honest.times)], CATALOG)
+        found.append(honest.predicted(*(factor.value for factor in (site.latency, site.bandwidth, site.fill)))[-1, 0])
+        assert posterior.scatter < 0.06
+    assert found / honest.predicted(1.0, 1.0, 1.0)[-1, 0] == pytest.approx(slower, rel=0.1)
+    assert np.all(np.diff(found) > 0)
+
+
+def test_a_network_of_half_the_rate_is_found_in_the_bandwidth():
+    halved = communication.of_scenario(Scenario(gpu="h100-sxm", gpus=64, network_rate="200 Gb/s"), CATALOG)
+    usual = communication.of_scenario(Scenario(gpu="h100-sxm", gpus=64), CATALOG).machine(TYPICAL)
+    messages = np.array([2.0**power for power in range(10, 33)])
+    times = np.asarray(choose("all-reduce", messages, halved.machine(TYPICAL), LIBRARY).time)
+    asked = Sweep(usual, LIBRARY, "all-reduce", "", "", messages, times)
+    site, _ = calibrate([asked], CATALOG)
+    found = asked.predicted(site.latency.value, site.bandwidth.value, site.fill.value)[:, 0]
+    assert found == pytest.approx(times, rel=0.1)
+    assert site.bandwidth.value == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("odd", [slice(None, None, 3), slice(None, None, -3), slice(0, 8), slice(2, None, 4)])
+def test_a_third_of_rows_that_are_five_times_as_slow_moves_little(odd):
+    honest = sweep((1.0, 1.0, 1.0), [2**power for power in range(3, 34)])
+    times = honest.times.copy()
+    times[odd] *= 5
+    site, posterior = calibrate([replace(honest, times=times)], CATALOG)
+    assert (site.bandwidth.value, posterior.scatter) == pytest.approx((1, 0.04), abs=0.03)
+
+
+def test_two_large_rows_leave_the_bandwidth_as_usual():
+    honest = sweep((1.0, 1.0, 1.0), [2**32, 2**33])
+    site, _ = calibrate([replace(honest, times=2 * honest.times)], CATALOG)
+    assert site.bandwidth.value == pytest.approx(1, abs=0.05)
 
 
 def test_scatter_widens_what_is_left_in_doubt():

@@ -266,15 +266,18 @@ def test_what_is_worse_than_usual_by_more_than_its_range_says_what_to_check(name
     assert (own_sweep_module.CHECKS[name] in meaning) == check
 
 
-def broken(sizes, times=30):
-    """The output of two nodes in which some rows take so many times as long."""
-    lines = output("all-reduce", 2).splitlines()
-    for number, line in enumerate(lines):
+def slower(lines, sizes, times):
+    """Lines of an output in which these sizes take so many times as long."""
+    for line in lines:
         cells = line.split()
         if cells and cells[0] in map(str, sizes):
             cells[5] = str(times * float(cells[5]))
-            lines[number] = " ".join(cells)
-    return ask("\n".join(lines))
+        yield " ".join(cells)
+
+
+def broken(sizes, times=30):
+    """The output of two nodes in which some rows take so many times as long."""
+    return ask("\n".join(slower(output("all-reduce", 2).splitlines(), sizes, times)))
 
 
 def test_the_sixth_row_that_fits_no_model_and_later_ones_are_counted():
@@ -284,6 +287,29 @@ def test_the_sixth_row_that_fits_no_model_and_later_ones_are_counted():
         assert sum(not row.fits for row in found.rows) == many
     assert findings[-1].message == "2 more rows fit no model."
     assert " took 3" in findings[0].message  # some 30 times what the other rows say
+
+
+def test_rows_that_the_factors_do_not_explain_are_a_warning():
+    # Three rows say too little to go before what is usual, and no link is quicker than its line rate.
+    for sizes, times in ((SIZES[-3:], 2), (SIZES[-9:], 0.5)):
+        lines = output("all-reduce", 2, sizes=sizes).splitlines()
+        found, findings = ask("\n".join(slower(lines, sizes, times)))
+        assert (findings[0].severity, findings[0].code) == ("warning", "far-from-calibrated")
+        far = sum(abs(row.calibrated.typical / row.measured - 1) > 0.25 for row in found.rows)
+        assert findings[0].message.startswith(f"The calibrated times miss {far} of {len(sizes)} rows by more than 25")
+
+
+def test_one_row_of_three_is_no_warning():
+    lines = output("all-reduce", 2, sizes=SIZES[::15]).splitlines()
+    assert not ask("\n".join(slower(lines, SIZES[-1:], 1.8)))[1]
+
+
+def test_rows_that_are_all_slower_are_what_this_cluster_takes():
+    lines = output("all-reduce", 2, sizes=SIZES[-9:]).splitlines()
+    found, findings = ask("\n".join(slower(lines, SIZES[-9:], 1.8)))
+    assert not findings
+    assert all(row.calibrated.typical == pytest.approx(row.measured, rel=0.02) for row in found.rows)
+    assert "check slow links" in found.factors[1].meaning
 
 
 def test_rows_within_twice_the_time_fit():
