@@ -17,6 +17,7 @@ from app.catalog.load import load_catalog
 from app.catalog.sampling import TYPICAL
 from app.formulas.collectives.ideal import bus_bandwidth
 from app.formulas.fabric.direct import torus_sides
+from app.formulas.fabric.placement import PINNED
 from app.plan.all_reduce import all_reduce_times, all_to_all_time
 from app.plan.communication import Communication
 from app.plan.job.inputs import JobRequest, JobSetup, step_inputs
@@ -242,11 +243,11 @@ def sums_in_the_switches(asked: Asked) -> None:
 
 
 def neighbours_near(asked: Asked) -> None:
-    """Neighbouring ranks on neighbouring nodes, for a collective of all ranks on a tree or torus.
+    """Neighbouring ranks on neighbouring nodes, for a collective of all ranks, unless packets find ways round.
 
     A mesh or dragonfly has few links to the next, and stages that are all far from one another are nearer at random.
     """
-    if asked["topology"] not in ("mesh", "dragonfly"):
+    if asked["topology"] not in ("mesh", "dragonfly") or asked["load_balancing"] in PINNED:
         no_step = {**asked, "tensor_parallel": 3}
         never_slower(no_step, {"placement": "scattered"}, {"placement": "contiguous"}, TABLE)
 

@@ -434,7 +434,7 @@ def _of_paths(network: Network) -> Iterator[Finding]:
     built, site, cluster = network.built, network.site, network.cluster
     if built is None or network.request.topology not in ("mesh", "dragonfly"):
         return
-    if site.scattered or site.balancing not in placement.PINNED:
+    if site.balancing not in placement.PINNED:
         return
     bound, free = (
         placement.network_share(

@@ -302,6 +302,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     ("fabric", "fabric.scattered_share", (r"x = 1 - \frac{u - g}{N - g}",)),
+    ("fabric", "fabric.shortest_path_share", (r"φ = min(1, \frac{1}{r E_{max}})",)),
     ("fabric", "fabric.pod_gpus", (r"u = min(L, d_2) · \text{GPUs of a leaf}",)),
     (
         "fabric",
@@ -1015,6 +1016,7 @@ TITLES = {
     "fabric.links_of_a_switch": "Links of a leaf to one switch above",
     "fabric.crossing_share": "Who sends out of a unit",
     "fabric.scattered_share": "Who sends out where nodes are taken at random",
+    "fabric.shortest_path_share": "What nodes at random leave one another on shortest paths",
     "fabric.fullest_link": "Flows on the fullest uplink",
     "fabric.hashed_share": "What pinned flows leave",
     "fabric.plane_share": "What pinned flows reach on several planes",

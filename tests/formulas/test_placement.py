@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.formulas.fabric.placement import Site, Tier, members, network_share, scattered_share, slowest_split
+from app.formulas.fabric.placement import (
+    Site,
+    Tier,
+    members,
+    network_share,
+    scattered_share,
+    shortest_path_share,
+    slowest_split,
+)
 from app.formulas.training.arguments import Parallelism
 from app.formulas.training.groups import axes_of
 
@@ -78,6 +86,27 @@ def test_a_ring_feels_a_taper_only_once_the_rings_outgrow_the_uplinks():
 def test_a_tree_has_three_edges_out_of_a_unit_where_a_ring_has_two():
     site = Site(1024.0, 8.0, (Tier(256.0, 64.0, 64.0),))
     assert network_share([(1.0, 1024.0)], "tree", site) == pytest.approx(32 / 64 / 1.5)
+
+
+@pytest.mark.parametrize(("units", "nodes", "links"), [(16, 8, 1), (8, 8, 2), (33, 16, 1), (64, 4, 1)])
+def test_nodes_at_random_share_the_shortest_paths_of_a_mesh_as_a_simulation_has_it(units, nodes, links):
+    """A ring through all nodes in random order, whose eight flows each take the links between their two switches."""
+    random = np.random.default_rng(0)
+    fullest = []
+    for _ in range(200):
+        switch = random.permutation(units * nodes) // nodes
+        pairs = np.bincount(units * switch + np.roll(switch, 1), minlength=units**2).reshape(units, units)
+        fullest.append(8 / links * (pairs - np.diag(np.diag(pairs))).max())
+    unit = 8.0 * nodes
+    left = shortest_path_share(8 / links, unit * units, unit, 8.0, units - 1, float(units))
+    assert 1 / left == pytest.approx(np.mean(fullest), rel=0.07)
+
+
+@pytest.mark.parametrize("pattern", ["ring", "tree", "halving"])
+def test_nodes_at_random_have_no_more_than_neighbours_where_flows_take_the_shortest_path(pattern):
+    mesh = Site(1024.0, 8.0, (Tier(32.0, 32 / 31, 32.0, leaves=32.0, others=31),), balancing="hashing")
+    near, far = (network_share([(1.0, 1024.0)], pattern, mesh._replace(scattered=far)) for far in (False, True))
+    assert far < near < 1
 
 
 def test_a_group_inside_a_domain_never_meets_the_network():

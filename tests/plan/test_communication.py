@@ -323,7 +323,7 @@ def test_flows_bound_to_the_one_link_of_two_routers_are_a_warning_that_says_what
 @pytest.mark.parametrize(
     "asked",
     [
-        {"topology": "dragonfly", "gpus": 4096, "placement": "scattered"},
+        {"topology": "dragonfly", "gpus": 4096, "placement": "scattered", "load_balancing": "adaptive"},
         {"topology": "mesh", "gpus": 256, "switch": "sn5600"},  # 21 links between two switches for eight rails
         {"topology": "torus-2d", "gpus": 4096},
         {"topology": "dragonfly", "gpus": 4096, "load_balancing": "spraying"},
@@ -333,6 +333,17 @@ def test_flows_bound_to_the_one_link_of_two_routers_are_a_warning_that_says_what
 def test_flows_that_have_links_enough_are_no_warning(asked):
     found = network_of(Scenario(scale_out="roce-400", **asked), CATALOG).findings
     assert "flows-on-one-path" not in {one.code for one in found}
+
+
+@pytest.mark.parametrize("balancing", ["hashing", "flowlet"])
+@pytest.mark.parametrize("topology", ["mesh", "dragonfly", "torus-2d", "torus-3d"])
+@pytest.mark.parametrize("gpus", [1024, 4096])
+def test_flows_bound_to_a_path_are_no_faster_between_nodes_taken_at_random(topology, balancing, gpus):
+    asked = {"scale_out": "roce-400", "topology": topology, "load_balancing": balancing, "gpus": gpus, "message": 1e9}
+    near, far = (evaluate_all_reduce(Scenario(**asked, placement=placement), CATALOG) for placement in PLACEMENTS)
+    assert far.all_reduce.time.typical >= near.all_reduce.time.typical
+    warned = ["flows-on-one-path" in {finding.code for finding in plan.findings} for plan in (near, far)]
+    assert warned == [topology in ("mesh", "dragonfly")] * 2
 
 
 @pytest.mark.parametrize("asked", [{}, {"profile": "ideal"}, {"in_network_reduction": True}])

@@ -50,6 +50,7 @@ class Tier(NamedTuple):
         leaves: how many such sets there are [1].
         links, beside: links from a unit to all others, and to the next alone, where one of them is degraded; endless
             elsewhere [1].
+        others: units that links join with it, where flows are bound to those; else 0 [1].
     """
 
     unit: float
@@ -60,6 +61,7 @@ class Tier(NamedTuple):
     leaves: float = 1.0
     links: float = np.inf
     beside: float = np.inf
+    others: int = 0
 
 
 class Site(NamedTuple):
@@ -303,7 +305,45 @@ def network_share(axes: Sequence[Axis], pattern: Pattern, site: Site, lanes: Arr
             lane = local if pattern == "exchange" else minimum(local, lanes)
             crossing = crossing_share(pattern, size, inside, lane)
         share = minimum(share, _left(tier, pattern, crossing, (size - inside) / local, site))
+        if site.scattered and tier.others and pattern != "exchange":
+            edges = TREE_EDGES if pattern == "tree" else 1.0
+            together = minimum(edges * minimum(lanes / local, 1.0) * site.domain / tier.unit, 1.0)
+            taper = tier.neighbour * together
+            bound = shortest_path_share(taper, site.gpus, tier.unit, site.domain, tier.others, tier.leaves)
+            share = minimum(share, where(size > local, bound, 1.0))
     return share
+
+
+def shortest_path_share(taper: Array, gpus: Array, unit: Array, domain: Array, others: int, units: float) -> Array:
+    """Share of its rate that a GPU is left with whose flows take the shortest path, nodes taken at random.
+
+    All flows of a node go to one other: they meet on the links between two units, r to one. Of a unit's u/g nodes a
+    share V·u/(N - g) go to the V units that links join with it, each to one of them: the fullest links have E[max] of
+    these, as of flows that a hash spreads, φ = min(1, 1/(r·E[max])).
+
+    Args:
+        taper: what a node sends over what the links between two units carry, r [1].
+        gpus: GPUs of the cluster, N [1].
+        unit: GPUs of the unit, u [1].
+        domain: GPUs of a node or scale-up domain, g [1].
+        others: units that links join with it, V [1].
+        units: all, among which the fullest links are looked for [1].
+
+    Returns:
+        Share [1].
+
+    Source: Bhatele et al., "Avoiding hot-spots on two-level direct networks", SC 2011 (flows of neighbours on the one
+    link between two routers); the fullest: see `hashed_share`.
+
+    Two switches of 8 nodes of 8 GPUs, 8 links between: 64/15 nodes share them. Of one node each an eighth on one link.
+
+    >>> round(float(1 / shortest_path_share(1.0, 128.0, 64.0, 8.0, 1, 2.0)), 2)
+    4.27
+    >>> float(shortest_path_share(8.0, 16.0, 8.0, 8.0, 1, 2.0))
+    0.125
+    """
+    leaving = maximum(unit / domain, 1.0) * minimum(others * unit / maximum(gpus - domain, 1.0), 1.0)
+    return minimum(hashed_share(leaving, 1.0, others, units) / taper, 1.0)
 
 
 def plane_share(pattern: Pattern, peers: Array, site: Site) -> Array:
@@ -464,7 +504,8 @@ def _mesh(counts: Counts, gpus_per_host: float, pinned: bool) -> list[Tier]:
     c = counts
     if c.leaves_per_plane < 2 or c.leaf_up < 1:
         return []
-    return [_direct(_hosts_each(c), c.leaf_up / (c.leaves_per_plane - 1), c.leaf_up, gpus_per_host, pinned)]
+    others = c.leaves_per_plane - 1
+    return [_direct(_hosts_each(c), c.leaf_up / others, others, gpus_per_host, pinned)]
 
 
 def _hosts_each(counts: Counts) -> float:
@@ -472,15 +513,16 @@ def _hosts_each(counts: Counts) -> float:
     return counts.nodes * counts.rails / counts.leaves_per_plane
 
 
-def _direct(hosts: float, between: float, links: float, gpus_per_host: float, pinned: bool) -> Tier:
+def _direct(hosts: float, between: float, others: int, gpus_per_host: float, pinned: bool) -> Tier:
     """A switch or group with links to each other one: O = d/u to all of them.
 
     To the next alone d/w on the links between the two, or twice the first by way of any third: adaptive routing takes
     the better, flows bound to a path take the shortest.
     """
+    links = between * others
     spread, shortest = hosts / links, hosts / between
-    neighbour = shortest if pinned else min(shortest, 2 * spread)
-    return Tier(hosts * gpus_per_host, spread, neighbour, links=links, beside=between)
+    tier = Tier(hosts * gpus_per_host, spread, min(shortest, 2 * spread), links=links, beside=between)
+    return tier._replace(neighbour=shortest, others=others, leaves=others + 1.0) if pinned else tier
 
 
 def _torus(counts: Counts, gpus_per_host: float, _pinned: bool) -> list[Tier]:
@@ -506,7 +548,8 @@ def _dragonfly(counts: Counts, gpus_per_host: float, pinned: bool) -> list[Tier]
     """Switches of a group with one link each, and where there are several, groups of a·p hosts with w: see `_direct`.
 
     In an all-to-all over G groups the links inside also carry what comes from other groups and goes there, and are as
-    full as O = p(2G - 1)/(G·a - 1).
+    full as O = p(2G - 1)/(G·a - 1). Flows that take shortest paths between nodes at random are counted on the links
+    inside where they stay in the group: a group has many exits to the others.
     """
     c = counts
     if c.leaves_per_plane < 2:
@@ -518,4 +561,4 @@ def _dragonfly(counts: Counts, gpus_per_host: float, pinned: bool) -> list[Tier]
         return [inside]
     inside = inside._replace(spread=each * (2 * groups - 1) / (groups * switches - 1))
     between = max(c.leaf_down * switches // (groups - 1), 1)
-    return [inside, _direct(each * switches, between, between * (groups - 1), gpus_per_host, pinned)]
+    return [inside, _direct(each * switches, between, groups - 1, gpus_per_host, pinned)]

@@ -46,7 +46,8 @@ def alike(links: Links, exchanging: bool) -> Hashable:
     site = links.site
     hashed = (exchanging or site.scattered or site.balancing == "hashing") and site.balancing in PINNED
     bound = hashed or (site.planes > 1 and site.balancing in PINNED)
-    tiers = tuple((tier.uplinks, tier.leaves) if tier.uplinks else None for tier in site.tiers) if hashed else ()
+    bins = [(tier.uplinks, tier.others, tier.leaves) for tier in site.tiers] if hashed else []
+    tiers = tuple(each if any(each[:2]) else None for each in bins)
     degraded = id(site) if any(np.isfinite(tier.links) for tier in site.tiers) else None
     flows = (site.balancing, site.planes, site.flows) if bound else ()
     return links.library, links.ideal, links.bridge is None, site.scattered, site.rails_apart, degraded, flows, tiers
