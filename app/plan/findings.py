@@ -1,6 +1,6 @@
 """What does not fit together in a cluster and its network, and what to change."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from app.plan.scenario import ClusterRequest, ModelRequest, NetworkRequest, Scen
 from app.plan.site_calibration import read_calibration
 from app.plan.switches import SwitchPair, designed, splits
 from app.plan.unusual_values import unusual_values
+from app.units import percent
 
 SEVERITIES = ("error", "warning", "note")
 
@@ -273,8 +274,15 @@ def _fed(cluster: Cluster) -> float:
     return max(cluster.pcie.bandwidth.typical, nic_share) * cluster.gpus_per_node
 
 
-def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Iterator[Finding]:
-    """What is wrong or remarkable about the wish, before a switch is counted."""
+def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog, one_path: bool) -> Iterator[Finding]:
+    """What is wrong or remarkable about the wish, before a switch is counted.
+
+    Args:
+        cluster: the cluster.
+        request: what was asked for.
+        catalog: what there is.
+        one_path: whether each flow is bound to the links that join two switches.
+    """
     rate = cluster.scale_out.port_rate
     slot = cluster.pcie.bandwidth
     if rate.typical > slot.typical * (1 + 1e-9):
@@ -296,7 +304,7 @@ def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> I
             ("nics_per_node", "gpus_per_node"),
             "Take fewer NICs for each GPU.",
         )
-    yield from _shared_slots(cluster, request, catalog)
+    yield from _shared_slots(cluster, request, catalog, one_path)
     switch = _foreign_switch(cluster, request, catalog)
     if switch:
         fitting = [catalog.switches[key].name for key in cluster.scale_out.switches]
@@ -322,7 +330,7 @@ OF_TRANSFERS = frozenset({"pcie-too-slow", "pcie-shared", "host-bounce", "nics-s
 """Findings about what carries a transfer, PCIe and the paths of flows, which an all-reduce by itself also says."""
 
 
-def _shared_slots(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Iterator[Finding]:
+def _shared_slots(cluster: Cluster, request: NetworkRequest, catalog: Catalog, one_path: bool) -> Iterator[Finding]:
     """What NICs, GPUs and storage share on PCIe, where that is less than each could use."""
     slot, payload = cluster.pcie, catalog.collectives["pcie"]["payload"].typical
     port = cluster.scale_out.port_rate.typical
@@ -351,14 +359,16 @@ def _shared_slots(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -
             {"gpudirect": True},
         )
     if 0 < cluster.nics_per_node < cluster.gpus_per_node and request.network_rate is None:
+        whole = f"Where the server has room for them, {cluster.gpus_per_node} NICs give each GPU a whole port"
+        crowded = ", but the flows of all would take the few links that join two switches: first use adaptive routing."
         yield Finding(
             "note",
             "nics-shared",
             f"{cluster.gpus_per_node} GPUs share {cluster.nics_per_node} NICs of a node: each has "
             f"{units.show(network, 'B/s', 3)} of {units.show(port, 'B/s', 3)} while all send.",
             ("nics_per_node",),
-            f"Where the server has room for them, {cluster.gpus_per_node} NICs give each GPU a whole port.",
-            {"nics_per_node": cluster.gpus_per_node},
+            whole + (crowded if one_path else "."),
+            {} if one_path else {"nics_per_node": cluster.gpus_per_node},
         )
 
 
@@ -565,22 +575,36 @@ def _of_uplinks(choice: SwitchPair, design: layouts.Design, request: NetworkRequ
         )
 
 
-def of_size(network: PricedDesign, cluster: Cluster, request: NetworkRequest) -> Iterator[Finding]:
-    """Leaves built for many more nodes than there are."""
+def of_size(
+    network: PricedDesign, cluster: Cluster, request: NetworkRequest, left: Callable[[NetworkRequest], float]
+) -> Iterator[Finding]:
+    """Leaves built for many more nodes than there are.
+
+    Args:
+        network: what is built.
+        cluster: its cluster.
+        request: what was asked for.
+        left: share of its rate that a collective of all GPUs has in the network of a request [1].
+    """
     counts = network.counts
     room = counts.units * counts.unit_nodes
     if counts.by_rail and counts.tiers > 1 and request.nodes_per_unit is None and cluster.nodes < 0.6 * room:
         plain = request.model_copy(update={"topology": "fat-tree"})
         other = designed(network.choice.ports, cluster, plain, cluster.nodes)
         if int(other.reason) == layouts.BUILT and other.switches < network.design.switches:
+            advice = "Keep it where the cluster will grow; else use a plain fat tree."
+            rate = left(plain) / left(request)
+            if rate < 1:
+                advice = "Keep it: messages of different rails would share switches, which leave an all-reduce of all "
+                advice += f"GPUs as little as {percent(rate)} of its rate."
             yield Finding(
                 "note",
                 "units-partly-filled",
                 f"Leaves are built for whole units, {room:,} nodes; {cluster.nodes:,} are there. A plain fat tree "
                 f"needs {int(other.switches):,} switches rather than {int(network.design.switches):,}.",
                 ("topology",),
-                "Keep it where the cluster will grow; else use a plain fat tree.",
-                {"topology": "fat-tree"},
+                advice,
+                {} if rate < 1 else {"topology": "fat-tree"},
             )
 
 

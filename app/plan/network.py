@@ -124,6 +124,17 @@ class Network:
         return self.request.load_balancing or usual_balancing(self.cluster.scale_out.family, self.request.tuned)
 
     @property
+    def one_path(self) -> bool:
+        """Whether each flow is bound to the links that join two switches."""
+        return self.request.topology in ("mesh", "dragonfly") and self.load_balancing in placement.PINNED
+
+    @property
+    def everyone_left(self) -> float:
+        """Share of its rate that a ring or tree of all GPUs has left, the lesser of them [1]."""
+        everyone = [(1.0, self.site.gpus)]
+        return min(float(placement.network_share(everyone, pattern, self.site)) for pattern in ("ring", "tree"))
+
+    @property
     def controls(self) -> Controls:
         """What keeps queues from overflowing and from filling."""
         return controls(self.cluster.scale_out.family, self.request)
@@ -368,7 +379,7 @@ def _as_designed(
 def _findings(network: Network) -> Iterator[Finding]:
     cluster, request, catalog, built = network.cluster, network.request, network.prices.catalog, network.built
     if cluster.nodes > 1 and cluster.nics_per_node > 0:
-        yield from findings.of_request(cluster, request, catalog)
+        yield from findings.of_request(cluster, request, catalog, network.one_path)
         if wanted := network.wanted:
             yield from findings.of_design(wanted.choice, wanted.design, cluster, request, catalog)
         else:
@@ -389,7 +400,9 @@ def _findings(network: Network) -> Iterator[Finding]:
         )
     if built:
         yield from findings.of_prices(network.prices, network.choices, built, cluster)
-        yield from findings.of_size(built, cluster, request)
+        yield from findings.of_size(
+            built, cluster, request, lambda asked: design_network(cluster, asked, network.prices).everyone_left
+        )
         yield from findings.of_switches(built)
 
 
@@ -432,9 +445,7 @@ def _of_controls(network: Network) -> Iterator[Finding]:
 def _of_paths(network: Network) -> Iterator[Finding]:
     """Flows bound to the few links that join two switches, where packets could also go by way of others."""
     built, site, cluster = network.built, network.site, network.cluster
-    if built is None or network.request.topology not in ("mesh", "dragonfly"):
-        return
-    if site.balancing not in placement.PINNED:
+    if built is None or not network.one_path:
         return
     bound, free = (
         placement.network_share(

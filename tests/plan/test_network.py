@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from app.catalog.load import load_catalog
 from app.plan import bill_of_materials
 from app.plan.band import fold
+from app.plan.evaluate import evaluate_all_reduce
 from app.plan.network import design_network, fabric_of, network_of
 from app.plan.scenario import DesignRequest, NetworkRequest, Scenario
 from app.plan.total_cost import cluster_of, ownership, total_cost
@@ -574,6 +575,36 @@ def test_switches_that_are_not_on_sale_are_named(wish, says, fields):
 def test_a_switch_that_is_on_sale_or_not_built_is_not_called_early(wish):
     network = designed(**{"gpu": "b300-sxm", "gpus": 64, "scale_out": "spectrum-x-800"} | wish)
     assert "not-shipping" not in codes(network)
+
+
+@pytest.mark.parametrize("balancing", ["hashing", "adaptive"])
+def test_a_plain_fat_tree_is_advised_where_an_all_reduce_is_no_slower_in_it(balancing):
+    """Of 30 hosts of all rails on a leaf more than one flow is hashed on one of 30 links up."""
+    asked = {"gpu": "b200-sxm", "gpus": 144, "scale_out": "roce-400", "load_balancing": balancing, "message": 1e9}
+    finding = codes(designed(**asked))["units-partly-filled"]
+    now, plain = (
+        evaluate_all_reduce(Scenario(**asked, topology=topology), CATALOG).all_reduce.time.typical
+        for topology in ("rail-optimized", "fat-tree")
+    )
+    slower = plain > now * 1.001
+    assert slower == (balancing == "hashing")
+    assert dict(finding.changes) == ({} if slower else {"topology": "fat-tree"})
+    assert ("share switches" in finding.suggestion) == slower
+
+
+@pytest.mark.parametrize(
+    ("wish", "advised"),
+    [
+        ({"topology": "mesh"}, False),
+        ({"topology": "dragonfly"}, False),
+        ({"topology": "mesh", "load_balancing": "adaptive"}, True),
+        ({}, True),
+    ],
+)
+def test_more_nics_are_advised_where_their_flows_have_paths(wish, advised):
+    finding = codes(designed(**{"gpu": "h200-nvl", "gpus": 4096, "scale_out": "roce-200"} | wish))["nics-shared"]
+    assert dict(finding.changes) == ({"nics_per_node": 8} if advised else {})
+    assert ("adaptive routing" in finding.suggestion) != advised
 
 
 def test_too_large_a_fabric_is_told_the_most_that_fits():
