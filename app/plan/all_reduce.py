@@ -134,6 +134,16 @@ class _Sweep:
         return everywhere
 
 
+@lru_cache(maxsize=64)
+def _of_a_byte(fabric: Communication, sampling: Sampling) -> Floats:
+    """What each of `ALGORITHMS` takes at least to move a byte of a cluster's all-reduce at line rates [s/B].
+
+    Kept: it takes 0.1 ms, and every message on a cluster shares it.
+    """
+    machine = fabric.machine(sampling)
+    return np.array([np.min(wire_time(name, 1.0, machine)) for name in ALGORITHMS])
+
+
 def _calibrated_times(
     fabric: Communication,
     sizes: Floats,
@@ -147,7 +157,10 @@ def _calibrated_times(
     residual = fabric.residual(sizes[..., 0], sweep.typical(machine.domains))
     error = np.asarray(np.broadcast_to(residual, sweep.shape))
     of_kernels = fabric.kernel_residual(sizes[..., 0]) if fabric.system.recorded else error
-    wires = np.stack([np.min(sweep.drawn(wire_time(name, sizes, machine)), axis=-1) for name in ALGORITHMS])
+    if lines is None:
+        wires = np.stack([np.min(sweep.drawn(wire_time(name, sizes, machine)), axis=-1) for name in ALGORITHMS])
+    else:
+        wires = np.multiply.outer(_of_a_byte(fabric, sampling), np.broadcast_to(sizes[..., 0], sweep.shape))
 
     def timed(name: str, choice: Selection) -> AlgorithmTime:
         typical = Selection(*map(sweep.typical, vars(choice).values()))
