@@ -27,7 +27,7 @@ from app.formulas.collectives.library import AlphaBeta, Calibration, Selection, 
 from app.formulas.collectives.nccl_tuning import library_times
 from app.formulas.fabric.placement import network_share
 from app.plan.band import Draws
-from app.plan.communication import Communication, algorithms
+from app.plan.communication import Communication, algorithms, wire_time_of_a_byte
 from app.plan.machine import of_gpu
 from app.plan.result import AllReduce, Explanation, Finding, Term, Timing
 from app.units import percent, show
@@ -134,16 +134,6 @@ class _Sweep:
         return everywhere
 
 
-@lru_cache(maxsize=64)
-def _of_a_byte(fabric: Communication, sampling: Sampling) -> Floats:
-    """What each of `ALGORITHMS` takes at least to move a byte of a cluster's all-reduce at line rates [s/B].
-
-    Kept: it takes 0.1 ms, and every message on a cluster shares it.
-    """
-    machine = fabric.machine(sampling)
-    return np.array([np.min(wire_time(name, 1.0, machine)) for name in ALGORITHMS])
-
-
 def _calibrated_times(
     fabric: Communication,
     sizes: Floats,
@@ -160,7 +150,7 @@ def _calibrated_times(
     if lines is None:
         wires = np.stack([np.min(sweep.drawn(wire_time(name, sizes, machine)), axis=-1) for name in ALGORITHMS])
     else:
-        wires = np.multiply.outer(_of_a_byte(fabric, sampling), np.broadcast_to(sizes[..., 0], sweep.shape))
+        wires = np.multiply.outer(wire_time_of_a_byte(fabric, sampling), np.broadcast_to(sizes[..., 0], sweep.shape))
 
     def timed(name: str, choice: Selection) -> AlgorithmTime:
         typical = Selection(*map(sweep.typical, vars(choice).values()))

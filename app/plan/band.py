@@ -265,14 +265,18 @@ def _table(rows: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 
 def interval(
-    values: NDArray[np.float64], residual: float | NDArray[np.float64] = 0.0
+    values: NDArray[np.float64],
+    residual: float | NDArray[np.float64] = 0.0,
+    least: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Low and high of each result or curve point: draws along the last axis, widened by the model's own error.
 
-    The ends are rounded outwards to six digits; what is exact stays so.
+    The ends are rounded outwards to six digits; what is exact stays so. The low one is no less than what is ``least``
+    of each, where that is given.
     Where a value of zero or less allows no logarithm, the draws' own interval stands.
     """
-    return _sorted_interval(values.copy(), residual)
+    low, high = _sorted_interval(values.copy(), residual)
+    return low if least is None else np.minimum(np.maximum(low, least), values[..., 0]), high
 
 
 def _sorted_interval(

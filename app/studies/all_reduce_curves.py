@@ -220,10 +220,8 @@ def _line(
     """Times, or rates, of a swept all-reduce with their ranges."""
     with np.errstate(divide="ignore", invalid="ignore"):
         values = way.time if factor is None else factor[:, None] / way.time
-        low, high = interval(values, np.nan_to_num(way.residual))
-        if factor is None:
-            low = np.minimum(np.maximum(low, way.least), values[:, 0])
-        else:
+        low, high = interval(values, np.nan_to_num(way.residual), way.least if factor is None else None)
+        if factor is not None:
             high = np.maximum(np.minimum(high, factor / way.least), values[:, 0])
     return Series(name, look, x, values[:, 0], low, high, dash=dash, strong=strong)
 

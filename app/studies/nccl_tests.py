@@ -93,9 +93,8 @@ def compare(output: Output, scenario: Scenario, catalog: Catalog) -> Result:
     sizes = np.array([row.size for row in output.rows])
     times = np.array([row.time for row in output.rows])
     way = all_reduce_times(communication.of_scenario(question, catalog), sizes).best
-    low, high = interval(way.time, np.nan_to_num(way.residual))
+    low, high = interval(way.time, np.nan_to_num(way.residual), way.least)
     typical = way.time[:, 0]
-    low = np.minimum(np.maximum(low, way.least), typical)
     carried = float(bus_factor("all-reduce", question.gpus))
     rows = tuple(
         Comparison(

@@ -16,7 +16,7 @@ from app.formulas.arrays import Array
 from app.formulas.collectives.ideal import bus_factor
 from app.plan import communication
 from app.plan.band import Band, interval, record, result
-from app.plan.communication import Communication, least_time, time_collective
+from app.plan.communication import Communication, least_times, time_collective
 from app.plan.result import Finding
 from app.plan.scenario import Scenario
 from app.plan.site_calibration import NAMES, Sweep, calibrate
@@ -214,11 +214,10 @@ def _bands_at_once(fabric: Communication, collective: str, messages: Floats) -> 
     choice = time_collective(fabric, collective, messages[:, None], DRAWS)
     drawn = np.asarray(choice.time)
     drawn = np.broadcast_to(drawn, (len(messages), drawn.shape[-1]))
-    ways = np.broadcast_to(choice.algorithm, drawn.shape)[:, 0].astype(int).tolist()
-    least = [least_time(fabric, collective, *each) for each in zip(messages.tolist(), ways, strict=True)]
+    ways = np.broadcast_to(choice.algorithm, drawn.shape)[:, 0].astype(int)
     error = np.ravel(fabric.residual(messages, fabric.machine(TYPICAL).domains, collective))
-    low, high = interval(drawn, np.broadcast_to(error, len(messages)))
-    low = np.minimum(np.maximum(low, least), drawn[:, 0])
+    least = least_times(fabric, collective, messages, ways)
+    low, high = interval(drawn, np.broadcast_to(error, len(messages)), least)
     return [Band(float(a), float(b), float(c), "s") for a, b, c in zip(low, drawn[:, 0], high, strict=True)]
 
 

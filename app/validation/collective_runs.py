@@ -27,7 +27,7 @@ from app.formulas.collectives.ideal import ALGORITHMS, COLLECTIVES, PROTOCOLS
 from app.formulas.collectives.library import Selection
 from app.plan import communication
 from app.plan.band import interval
-from app.plan.communication import Communication, least_time, time_collective
+from app.plan.communication import Communication, least_times, time_collective
 from app.plan.machine import SIZE_BANDS, size_band
 from app.plan.scenario import Scenario
 from app.plan.site_calibration import Sweep, calibrate
@@ -536,13 +536,15 @@ def _bands(rows: Sequence[Measured], catalog: Catalog, fitted: Mapping[str, Arra
         spread = np.asarray(time_collective(fabric, collective, message, drawn).time)
         errors = np.ravel(fabric.residual(message[:, 0], fabric.machine(typical).domains, collective))
         values = np.concatenate([np.reshape(choice.time, (-1, 1)), spread[:, 1:]], axis=1)
-        ends = zip(*interval(values, errors), *interval(values), strict=True)
+        ways = np.broadcast_to(np.ravel(choice.algorithm), len(indices)).astype(int)
+        soonest = least_times(fabric, collective, message[:, 0], ways)
+        ends = zip(*interval(values, errors, soonest), *interval(values), strict=True)
         columns = [np.broadcast_to(np.ravel(values), len(indices)) for values in vars(choice).values()]
-        for index, cells, (low, high, least, most) in zip(indices, zip(*columns, strict=True), ends, strict=True):
+        for index, cells, edges in zip(indices, zip(*columns, strict=True), ends, strict=True):
             place = Selection(*cells)
-            soonest = least_time(fabric, collective, rows[index].message, int(place.algorithm))
-            edges = min(max(float(low), soonest), float(place.time)), float(high), float(least), float(most)
-            predicted[index] = Prediction(rows[index], float(place.time), *edges, fabric.hardware_class(), place)
+            low, high, least, most = map(float, edges)
+            about = low, high, least, most, fabric.hardware_class(), place
+            predicted[index] = Prediction(rows[index], float(place.time), *about)
     return [predicted[index] for index in range(len(rows))]
 
 
