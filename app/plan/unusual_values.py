@@ -1,6 +1,6 @@
 """Values far from what is met in practice: mostly a number whose unit was left out or mistaken."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import isclose, log
 from typing import Any
@@ -38,17 +38,27 @@ def unusual_values(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> It
 
     Zero is no such value: it says that there are no failures, or that nothing is paid.
     """
-    fields = type(scenario).model_fields
     for name, value in vars(scenario).items():
         if not isinstance(value, float) or value <= 0:
             continue
-        field = fields[name]
-        if name in CATALOGUED:
-            usual = CATALOGUED[name](cluster, scenario, catalog)
-        else:
-            usual = _declared(field.json_schema_extra)
-        if usual and _far(value, usual):
-            yield _finding(name, field.title or name, value, usual)
+        if (usual := _usual(name, cluster, scenario, catalog)) and _far(value, usual):
+            yield _finding(name, _title(name, scenario), value, usual)
+
+
+def unusual_among(
+    name: str, values: Callable[[], Iterable[float]], scenarios: Sequence[Scenario], catalog: Catalog
+) -> Finding | None:
+    """The first of the values that a field takes in turn which is far from usual for each of some scenarios.
+
+    Where nothing is usual the values are not asked for: there may be many.
+    """
+    usuals = [_usual(name, look_up(scenario, catalog), scenario, catalog) for scenario in scenarios]
+    ranges = [usual for usual in usuals if usual]
+    if not ranges or len(ranges) < len(usuals):
+        return None
+    far = (value for value in values() if value > 0 and all(_far(value, usual) for usual in ranges))
+    value = next(far, None)
+    return None if value is None else _finding(name, _title(name, scenarios[0]), value, ranges[0])
 
 
 def unusual_for_all(question: Scenario, candidates: Iterable[Scenario], catalog: Catalog) -> list[Finding]:
@@ -63,7 +73,19 @@ def _far(value: float, usual: Usual) -> bool:
     return value * FAR <= usual.low or value >= usual.high * FAR
 
 
+def _title(name: str, scenario: Scenario) -> str:
+    """What people call a field."""
+    return type(scenario).model_fields[name].title or name
+
+
 # What is usual -------------------------------------------------------------------------------------------------------
+
+
+def _usual(name: str, cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Usual | None:
+    """The usual range of a field: that of a constant of the catalogue, or its own; ``None`` where it has none."""
+    if name in CATALOGUED:
+        return CATALOGUED[name](cluster, scenario, catalog)
+    return _declared(type(scenario).model_fields[name].json_schema_extra)
 
 
 def _declared(about: Any) -> Usual | None:

@@ -2,24 +2,33 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from math import prod
 from time import thread_time
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic_core import PydanticCustomError
 
 from app.catalog.load import Catalog
 from app.catalog.names import did_you_mean, nearest
 from app.plan.band import Band
-from app.plan.cluster import look_up
 from app.plan.declarations import figures, value_of
 from app.plan.evaluate import evaluate
 from app.plan.result import Finding, Plan
 from app.plan.scenario import Scenario
-from app.plan.unusual_values import unusual_values
+from app.plan.unusual_values import unusual_among
 from app.studies.plan_columns import COLUMNS, PlanColumns, worst
 
 SWEPT = tuple(name for name, declared in figures(Plan).items() if "sweep" in declared.show)
@@ -180,15 +189,34 @@ def places(sizes: Sequence[int], first: int, count: int) -> NDArray[np.int64]:
 
 
 def unusual(grid: Grid, catalog: Catalog) -> list[Finding]:
-    """Values at the ends of a grid that are far from what is met in practice: no row has a place for that."""
-    found: dict[tuple[str, ...], Finding] = {}
+    """Of each field the first value that is far from what is met in practice: no row has a place for that.
+
+    What is met in practice is that of the clusters at the ends of the grid.
+    """
+    ends = [*_ends(grid, catalog)]
+    if not ends:
+        return []
+    given = {name: (value,) for name, value in vars(ends[0]).items() if isinstance(value, float)} | grid.grid
+    found = (unusual_among(name, partial(_numbers, name, values), ends, catalog) for name, values in given.items())
+    return [finding for finding in found if finding]
+
+
+def _ends(grid: Grid, catalog: Catalog) -> Iterator[Scenario]:
+    """The first point of a grid and the last, as far as they are scenarios: where one is none, its row says so."""
     for end in (0, -1):
         fields = grid.base | {name: values[end] for name, values in grid.grid.items()}
-        with suppress(ValidationError):  # its row says so
-            scenario = Scenario.model_validate(fields, context={"catalog": catalog})
-            for finding in unusual_values(look_up(scenario, catalog), scenario, catalog):
-                found.setdefault(finding.fields, finding)
-    return [*found.values()]
+        with suppress(ValidationError):
+            yield Scenario.model_validate(fields, context={"catalog": catalog})
+
+
+def _numbers(name: str, values: Sequence[Any]) -> Iterator[float]:
+    """Values of a field in base units, as far as they are numbers."""
+    reader: TypeAdapter[Any] = TypeAdapter(Scenario.model_fields[name].rebuild_annotation())
+    for value in values:
+        with suppress(ValidationError):
+            number = reader.validate_python(value)
+            if isinstance(number, float):
+                yield number
 
 
 def row(grid: Grid, fields: Mapping[str, Any], results: Mapping[str, Any], error: str) -> dict[str, Any]:

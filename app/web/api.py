@@ -292,8 +292,8 @@ async def sweep_grid(request: Request) -> Response:
     and names the `cursor` that asks for the rest. Where the connection broke, that is the header `x-sweep-cursor`, to
     whose number, up to the dash, the rows that came are added.
 
-    Values at the ends of the grid that lie far from what is met in practice, mostly numbers whose unit was left out,
-    are findings in the header `x-sweep-findings`, as JSON.
+    Of each field the first value that lies far from what is met in practice, mostly a number whose unit was left out,
+    is a finding in the header `x-sweep-findings`, as JSON.
     """
     if answer := await forwarded(request):
         return answer
@@ -312,13 +312,13 @@ async def sweep_grid(request: Request) -> Response:
     if not begin:  # of a sweep that goes on they were checked before
         await compute_here(request, partial(_check_values, grid, loaded), heavy=values > LIGHT_VALUES)
     rows = islice(sweep(grid, loaded, begin), settings.max_sweep_points)
-    first = await compute_here(request, lambda _: _batch(rows, until), heavy=True)
+    findings, first = await compute_here(request, lambda _: (unusual(grid, loaded), _batch(rows, until)), heavy=True)
     headers = {
         "cache-control": "no-store",
         "x-model-version": __version__,
         "x-catalog-version": loaded.version,
         "x-sweep-cursor": cursors.written(begin, _swept(grid), loaded),
-        "x-sweep-findings": json.dumps([vars(finding) for finding in unusual(grid, loaded)]),
+        "x-sweep-findings": json.dumps([vars(finding) for finding in findings]),
     }
     kind, rows_as = row_formats.accepted(request.headers.get("accept", ""), grid)
     batches = _counted(request, _batches(first, rows, request.app.state.heavy_queue, until))

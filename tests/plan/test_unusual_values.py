@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote_plus
@@ -24,6 +25,7 @@ from app.plan.scenario import Scenario
 from app.plan.unusual_values import CATALOGUED, SPELLINGS
 from app.studies.network_costs import CostQuestion
 from app.studies.sizing import Question
+from app.studies.sweep import unusual as far_in_a_sweep
 from app.web.answers import fabric_answer, size_answer
 
 CATALOG = load_catalog()
@@ -235,12 +237,34 @@ def test_the_whole_catalogue_says_what_was_meant(client: TestClient) -> None:
 def test_a_sweep_says_what_was_meant_beside_its_rows(client: TestClient) -> None:
     asked = {"base": {"lifetime": 4}, "grid": {"electricity": [2e-8, 0.08], "gpus": [8]}, "results": ["costs.capital"]}
     header = client.post(f"{API}/sweep", json=asked).headers["x-sweep-findings"]
-    assert [one["changes"] for one in json.loads(header)] == [{"lifetime": "4 years"}, {"electricity": "0.08 USD/kWh"}]
+    assert [one["changes"] for one in json.loads(header)] == [{"electricity": "0.08 USD/kWh"}, {"lifetime": "4 years"}]
     with pytest.warns(UserWarning, match="was read as") as told:
         sweep(Grid.model_validate(asked), CATALOG)
-    assert ["Use 4 years, if" in str(each.message) for each in told] == [True, False]
+    assert ["Use 4 years, if" in str(each.message) for each in told] == [False, True]
     usual = client.post(f"{API}/sweep", json={"grid": {"gpus": [8]}, "results": ["costs.capital"]})
     assert usual.headers["x-sweep-findings"] == "[]"
+
+
+def test_a_sweep_looks_at_every_value_of_a_field(client: TestClient) -> None:
+    prices = ["0.06 USD/kWh", 0.09, "0.1 USD/kWh", 0.12]
+    grid = {"electricity": prices, "lifetime": ["4 years", 5, "6 years"], "gpus": [8]}
+    header = client.post(f"{API}/sweep", json={"grid": grid, "results": ["costs.total"]}).headers["x-sweep-findings"]
+    found = {name: text for one in json.loads(header) for name, text in one["changes"].items()}
+    assert found == {"electricity": "0.09 USD/kWh", "lifetime": "5 years"}
+
+
+def test_a_price_that_suits_one_end_of_a_sweep_is_not_questioned() -> None:
+    # $16 an hour is 32 times the A10's, 3.2 times the H100's.
+    for gpus, far in ((["a10", "h100-sxm"], False), (["a10"], True)):
+        asked = Grid.model_validate({"grid": {"gpu": gpus, "price_gpu_hour": ["9 USD/h", "16 USD/h", "9 USD/h"]}})
+        assert bool(far_in_a_sweep(asked, CATALOG)) is far
+
+
+def test_the_most_values_of_a_sweep_are_looked_at_in_a_second() -> None:
+    prices = ["0.08 USD/kWh"] * 50_000 + [0.08]
+    began = time.process_time()
+    assert far_in_a_sweep(Grid.model_validate({"grid": {"electricity": prices, "gpus": range(8, 50_000)}}), CATALOG)
+    assert time.process_time() - began < 2  # 0.3 here
 
 
 @pytest.mark.parametrize("path", ["/", "/fabric", "/all-reduce"])

@@ -355,6 +355,7 @@ GIVEN = "tensor_parallel=8&pipeline_parallel=1&micro_batch=1&global_batch=100000
         ("app.web.answers.size_answer", "/api/v1/size", None),
         ("app.web.answers.compare_answer", "/api/v1/compare", b'{"scenarios": [{}, {"gpus": 64}]}'),
         ("app.web.api._check_values", "/api/v1/sweep", GRID),
+        ("app.web.api.unusual", "/api/v1/sweep", GRID),
         ("app.web.api._batch", "/api/v1/sweep", GRID),
         ("app.web.pages.planner.evaluate", "/", None),
         ("app.web.pages.planner._curves", "/curves", None),
