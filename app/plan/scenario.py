@@ -791,10 +791,10 @@ class ServingRequest(Request):
     decode_attention_data_parallel: Degree | None = _of_pool("Attention data parallel", "answers")
     decode_expert_parallel: Degree | None = _of_pool("Expert parallel", "answers")
     decode_pipeline_parallel: Degree | None = _of_pool("Pipeline parallel", "answers")
-    max_sequences: Annotated[int, Field(ge=1, le=1_000_000)] | None = _field(
+    max_sequences: Size | None = _field(
         "serving", "Most sequences", "That one attention rank runs at a time. Blank: the engine's own."
     )
-    token_budget: Annotated[int, Field(ge=16, le=10_000_000)] | None = _field(
+    token_budget: Annotated[Count, Field(ge=16, le=10_000_000)] | None = _field(
         "serving", "Token budget", "Most prompt tokens of one step. Blank: the engine's own."
     )
     memory_share: Annotated[Number, Field(gt=0.1, le=1)] | None = _field(

@@ -19,7 +19,7 @@ from app.plan.cluster import Cluster, look_up, resolve
 from app.plan.findings import idle_gpus
 from app.plan.network import network_of
 from app.plan.result import Finding
-from app.plan.scenario import ClusterRequest, GpuKey, NetworkRequest, ScaleOutKey, Scenario, check_keys
+from app.plan.scenario import ClusterRequest, Count, GpuKey, NetworkRequest, ScaleOutKey, Scenario, check_keys
 from app.plan.serving.serving_breakdown import layout_result, pool_result
 from app.plan.serving.serving_inputs import serving_inputs, setting
 from app.plan.serving.serving_request import ServingQuestion
@@ -37,11 +37,11 @@ from app.plan.serving.two_pools import Apart, PromptPool, answers_of, apart, in_
 from app.plan.serving_result import Mode, Pool, ServingLayout
 from app.plan.total_cost import ownership
 from app.studies.front import front
-from app.units import SEVERAL, Number, parse
+from app.units import SEVERAL, WHOLE, Number, parse
 
 MILLION = parse("1M", "1")
 HOUR = parse("1 h", "s")
-Domain = Annotated[int, Field(ge=1, le=1152)]
+Domain = Annotated[int, Field(ge=1, le=1152), WHOLE]
 
 
 class ServeSizeQuestion(ServingQuestion):
@@ -53,7 +53,7 @@ class ServeSizeQuestion(ServingQuestion):
         description="Keys of accelerators in the catalogue.",
         json_schema_extra={"group": "cluster"},
     )
-    gpus: int = Field(
+    gpus: Count = Field(
         4096, ge=1, le=131072, title="At most", description="The largest cluster considered.",
         json_schema_extra={"group": "cluster"},
     )  # fmt: skip

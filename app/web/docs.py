@@ -139,7 +139,8 @@ def _examples(path: str, operation: Schema, body: Schema) -> Iterator[dict[str, 
 def _answer(document: Schema, status: str, response: Schema) -> dict[str, Any]:
     response = resolved(document, response)
     content = response.get("content", {})
-    names = [media.get("schema", {}).get("$ref", "").rpartition("/")[2] for media in content.values()]
+    whole = [media["schema"].get("anyOf", [media["schema"]])[0] for media in content.values()]
+    names = [schema.get("$ref", "").rpartition("/")[2] for schema in whole]
     schemas = document["components"]["schemas"]
     meaning = response["description"] if int(status) < 400 else HTTPStatus(int(status)).phrase
     fields = [field for name in names if name and name != "Problem" for field in schemas[name]["properties"]]

@@ -41,16 +41,16 @@ SUMMARY = "Sizing calculator for GPU clusters"
 DESCRIPTION = """\
 Sizing calculator for GPU clusters. Ask with a query string or with a JSON body: they are the same question.
 
-Every field has a default, so a bare `GET /api/v1/plan` is answered. Quantities are numbers in base units
-(s, B, B/s, W, USD, FLOP/s) or text with a unit: `400 Gb/s`, `256 MiB`, `60 days`, `15 trillion`, `$20 million`. A query
-string, which is text, also takes whole numbers as people write them (`1,024`, `16k`, `8Ki`) and ratios (`2:1`); in a
-body these are JSON numbers. Keys of the catalogue are open text: it grows, and an operator may add to it.
-`/api/v1/catalog/gpus` lists those of `gpu`, and so on; the names of entries are read too (`H100`, `Llama 3 70B`), and
-what it lacks is refused with all there are. Results are bands,
-`{"low", "typical", "high", "unit", "sources"}`, in base units, and rates of money as their unit says (USD/h, USD/year);
-what cannot be computed is `null`, and a finding says why. A value ten times or more outside what is usual, mostly one
-whose unit was left out, is the finding `unusual-value` with the text that was probably meant in `changes`. Errors are
-problem documents (RFC 9457) that point to each wrong field.
+Every field has a default, so a bare `GET /api/v1/plan` is answered. Quantities are numbers in base units (s, B, B/s, W,
+USD, FLOP/s) or text with a unit: `400 Gb/s`, `256 MiB`, `60 days`, `15 trillion`, `$20 million`. A query string, which
+is text, also takes whole numbers as people write them (`1,024`, `16k`, `8Ki`), ratios (`2:1`), and yes and no; in a
+body these are JSON's numbers, true and false. Keys of the catalogue are open text: it grows, and an operator may add to
+it. `/api/v1/catalog/gpus` lists those of `gpu`, and so on; the names of entries are read too (`H100`, `Llama 3 70B`),
+and what it lacks is refused with all there are. Results are bands, `{"low", "typical", "high", "unit", "sources"}`, in
+base units, and rates of money as their unit says (USD/h, USD/year); what cannot be computed is `null`, and a finding
+says why. `fields` and `exclude` select parts of an answer, which then is a `SelectedAnswer`: it has no others. A value
+ten times or more outside what is usual, mostly one whose unit was left out, is the finding `unusual-value` with the
+text that was probably meant in `changes`. Errors are problem documents (RFC 9457) that point to each wrong field.
 """
 EXAMPLES: dict[str, dict[str, Schema]] = {
     "plan": {
@@ -129,6 +129,30 @@ EXAMPLES: dict[str, dict[str, Schema]] = {
         }
     },
 }
+TEXTS: Mapping[str, tuple[str, Schema]] = {
+    "integer": (
+        "text.whole",
+        {
+            "pattern": "^[^%]*[0-9][^%]*$",
+            "examples": ["1,024", "16k", "8Ki"],
+            "description": "A whole number as people write it, within the same bounds.",
+        },
+    ),
+    "number": (
+        "text.ratio",
+        {"pattern": "[0-9]", "examples": ["2:1"], "description": "A ratio, within the same bounds."},
+    ),
+    "boolean": (
+        "text.switch",
+        {
+            "pattern": "^(?:[01TtFfYyNn]|[Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee]|[Yy][Ee][Ss]|[Nn][Oo]|[Oo][Nn]"
+            "|[Oo][Ff][Ff])$",
+            "examples": ["yes", "off"],
+            "description": "Yes or no, in small or large letters.",
+        },
+    ),
+}
+"""What a query string takes for a field of a type besides its values: the component, and what it says."""
 ANSWER_EXAMPLES = Path(__file__).with_name("answer_examples.json")
 MOST_PAIRS = 256
 """Pairs of a message and a number of GPUs in one question."""
@@ -268,7 +292,7 @@ def document(operations: Sequence[Operation], root_path: str = "") -> Schema:
         "tags": [{"name": TAG, "description": "All questions, the catalogue, and how far off the models are."}],
         "paths": paths,
         "components": {
-            "schemas": schemas | answers.components | _problem(),
+            "schemas": schemas | answers.components | {SELECTED: _selected(answers.components["Plan"])} | _problem(),
             "parameters": {name: parameters[name] for name in parameters if name in asked} | dict(SELECTION),
             "examples": {name: {"value": value} for name, value in _answer_examples().items()},
             "headers": {
@@ -304,7 +328,7 @@ def _operation(operation: Operation, method: str, questions: Mapping[str, Fields
     by_media = operation.answer if isinstance(operation.answer, Mapping) else {JSON: operation.answer}
     example = {"examples": {"shortened": _reference("examples", operation.name)}}
     answer["content"] = {
-        media: one if isinstance(one, Mapping) else {"schema": answers.of(one), **example}
+        media: one if isinstance(one, Mapping) else {"schema": _answered(operation, answers.of(one)), **example}
         for media, one in by_media.items()
     }
     if get:
@@ -312,6 +336,25 @@ def _operation(operation: Operation, method: str, questions: Mapping[str, Fields
     statuses = [*((304,) if get else ()), *((404,) if path else ()), *REFUSALS[method]]
     entry["responses"] = {"200": answer} | {str(status): _reference("responses", _named(status)) for status in statuses}
     return entry
+
+
+def _answered(operation: Operation, whole: Schema) -> Schema:
+    """What an operation answers with: the whole, or where its parts can be asked for, these."""
+    return {"anyOf": [whole, _reference("schemas", SELECTED)]} if operation.selects else whole
+
+
+SELECTED = "SelectedAnswer"
+
+
+def _selected(plan: Schema) -> Schema:
+    """An answer of which parts are selected: it has in common with a plan what every answer says."""
+    return {
+        "type": "object",
+        "description": "An answer as `fields` or `exclude` selects its parts: these alone, each as in the whole answer "
+        "but without what is not selected inside it, and what always comes.",
+        "properties": {name: plan["properties"][name] for name in ALWAYS},
+        "required": list(ALWAYS),
+    }
 
 
 def _answer_examples() -> dict[str, Any]:
@@ -386,10 +429,11 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
     for _, by_prefix in own.values():
         every |= {f"{prefix}.{name}": schema for prefix, some in by_prefix.items() for name, schema in some.items()}
     schemas["field.blank"] = {"type": "string", "maxLength": 0, "description": "The default."}
+    schemas |= {name: {"type": "string", "maxLength": units.LONGEST, **text} for name, text in TEXTS.values()}
     for name, schema in every.items():
         hidden = {"nullable", "title"} if "enum" in schema else {"nullable"}  # generators name an enum by its title
         schemas[f"field.{name}"] = {key: value for key, value in schema.items() if key not in hidden}
-        parameters[name] = _parameter(name, schema)
+        parameters[name] = _parameter(name, schema, every)
     questions = {}
     for title, (model, by_prefix) in own.items():
         names = {name: _component(name, by_prefix) for name in model.model_fields}
@@ -496,20 +540,27 @@ def _several(name: str, schema: Schema) -> Schema:
     return about | {"anyOf": [reference, {"type": "array", "minItems": 1, "maxItems": MOST_PAIRS, "items": reference}]}
 
 
-def _parameter(name: str, schema: Schema) -> Schema:
+def _parameter(name: str, schema: Schema, every: Mapping[str, Schema]) -> Schema:
     """A field as a query parameter: text, where a blank stands for the default."""
     parameter: Schema = {"name": name.rpartition(".")[2], "in": "query", "description": schema["description"]}
+    reference = _reference("schemas", f"field.{name}")
     several = next((branch for branch in schema.get("anyOf", (schema,)) if branch.get("type") == "array"), None)
     if several is None:
-        return parameter | {
-            "schema": {"anyOf": [_reference("schemas", f"field.{name}"), _reference("schemas", "field.blank")]}
-        }
-    inner = several if "anyOf" in schema else _reference("schemas", f"field.{name}")
+        return parameter | {"schema": {"anyOf": [reference, *_texts(schema), _reference("schemas", "field.blank")]}}
+    item = several["items"]
+    texts = _texts(every[item["$ref"].rpartition("field.")[2]] if "$ref" in item else item)
+    inner = several | {"items": {"anyOf": [item, *texts]}} if texts else several if "anyOf" in schema else reference
     return parameter | {"schema": inner, "style": "form", "explode": True}
 
 
+def _texts(schema: Schema) -> list[Schema]:
+    """What a query string takes for a field besides its values."""
+    kind = schema["type"] if isinstance(schema["type"], str) else ""
+    return [_reference("schemas", TEXTS[kind][0])] if kind in TEXTS else []
+
+
 def resolved(root: Schema, schema: Schema) -> Schema:
-    """A schema of the document with its references filled in, and of alternatives those that are a value."""
+    """A schema of the document with its references filled in, and of alternatives those that a body has too."""
     if "$ref" in schema:
         _, _, part, name = schema["$ref"].split("/")
         return resolved(root, root["components"][part][name]) | {k: v for k, v in schema.items() if k != "$ref"}
@@ -517,7 +568,8 @@ def resolved(root: Schema, schema: Schema) -> Schema:
         return schema | {"items": resolved(root, schema["items"])}
     if "anyOf" not in schema:
         return schema
-    branches = [resolved(root, branch) for branch in schema["anyOf"]]
+    texts = [_reference("schemas", name) for name, _ in TEXTS.values()]
+    branches = [resolved(root, branch) for branch in schema["anyOf"] if branch not in texts]
     values = [branch for branch in branches if branch.get("type") != "null" and branch.get("maxLength") != 0]
     about = {key: value for key, value in schema.items() if key != "anyOf"}
     return values[0] | about if len(values) == 1 else about | {"anyOf": values}

@@ -54,7 +54,7 @@ def ask(
 ) -> subprocess.CompletedProcess[str]:
     """Ask some operations, in all of Schemathesis' phases or in those named."""
     document = folder / "openapi.json"
-    document.write_text(json.dumps(with_known_values(with_yes_and_no(httpx.get(f"{url}/openapi.json").json()))))
+    document.write_text(json.dumps(with_known_values(httpx.get(f"{url}/openapi.json").json())))
     command = [str(Path(sys.executable).parent / "schemathesis"), "run", str(document), "--url", url, "--checks", "all"]
     command += ["--max-examples", str(examples), "--seed", str(seed), "--continue-on-failure", "--no-color"]
     command += ["--request-timeout", "60", "--max-response-time", "60", "--output-sanitize", "false"]
@@ -63,26 +63,15 @@ def ask(
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
 
 
-def with_yes_and_no(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with all that a query may say for true and false; it names these two."""
-    schemas, parameters = document["components"]["schemas"], document["components"]["parameters"]
-    switches = {f"field.{name}" for name in parameters if schemas.get(f"field.{name}", {}).get("type") == "boolean"}
-    for parameter in parameters.values():
-        branches = parameter["schema"].get("anyOf", [])
-        if switches & {branch.get("$ref", "").rpartition("/")[2] for branch in branches}:
-            branches.append({"enum": [0, 1, "0", "1", "t", "f", "y", "n", "yes", "no", "on", "off"]})
-    return document
-
-
 def with_known_values(schema: Any) -> Any:
     """The document with texts that are sure to be understood: keys that the catalogue has today, units by name, and of
     text with a form of its own the examples.
 
     The document itself leaves them open: the catalogue grows, and more texts with units are read than a pattern says.
     Nor can it say that `parameters` stand for the shape of a model of one's own, and beside a preset are refused, or
-    that a cursor is of one list or sweep.
+    that a cursor is of one list or sweep, nor bound the number that a text says.
     """
-    if isinstance(schema, list):  # without `fields` and `exclude`: what is selected of an answer lacks the rest
+    if isinstance(schema, list):
         return [with_known_values(one) for one in schema if one not in LEFT_OUT]
     if not isinstance(schema, dict):
         return schema
@@ -127,7 +116,8 @@ def texts(unit: str, known: Iterable[str], low: float, high: float, *, zero: boo
 
 
 LEFT_OUT = tuple(
-    {"$ref": f"#/components/parameters/{name}"} for name in ("fields", "exclude", "parameters", "catalog.cursor")
+    {"$ref": f"#/components/{name}"}
+    for name in ("parameters/parameters", "parameters/catalog.cursor", "schemas/text.whole", "schemas/text.ratio")
 )
 SYMBOLS = {
     "B": ("B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"),

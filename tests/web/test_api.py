@@ -17,6 +17,7 @@ import nanoarrow
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 from starlette.testclient import TestClient
 
 from app.catalog.load import KINDS, estimates, load_catalog
@@ -30,6 +31,7 @@ from app.units import show
 from app.web import api, field_examples, openapi
 from app.web import settings as web_settings
 from app.web.application import create_app
+from app.web.catalog_lists import CatalogQuestion
 from app.web.row_formats import ARROW
 
 API = "/api/v1"
@@ -815,11 +817,12 @@ def responses(document: Mapping[str, Any]) -> Iterator[str]:
     """The names of all records in answers."""
     schemas = document["components"]["schemas"]
     waiting = [
-        content["schema"]["$ref"].rpartition("/")[2]
+        one["$ref"].rpartition("/")[2]
         for path in document["paths"].values()
         for operation in path.values()
         for content in operation["responses"]["200"]["content"].values()
-        if "$ref" in content["schema"]
+        for one in content["schema"].get("anyOf", [content["schema"]])
+        if "$ref" in one
     ]
     seen = {"Problem", *waiting}
     waiting.append("Problem")
@@ -894,16 +897,54 @@ def test_an_answer_is_what_the_document_says(client: TestClient, address: str, b
     assert answer.status_code == 200, answer.text
     parts = address.partition("?")[0].strip("/").split("/")
     named = [parts[0], *("{kind}", "{key}")[: len(parts) - 1]] if parts[0] == "catalog" else parts
-    path = API + "/" + "/".join(named)
-    operation = document["paths"][path]["get" if body is None else "post"]
     for record in responses(document):
         schema = document["components"]["schemas"][record]
         if "properties" in schema:
             schema["additionalProperties"] = False
-    schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
-    errors = jsonschema.Draft202012Validator({**document, **schema}).iter_errors(answer.json())
+    whole, *_ = answered_with(document, API + "/" + "/".join(named), "get" if body is None else "post")
+    errors = jsonschema.Draft202012Validator({**document, **whole}).iter_errors(answer.json())
     wrong = [f"{error.json_path}: {error.message[:200]}" for error in islice(errors, 5)]
     assert wrong == []
+
+
+def answered_with(document: Mapping[str, Any], path: str, method: str) -> list[dict[str, Any]]:
+    """What an operation may answer with, the whole first."""
+    schema = document["paths"][path][method]["responses"]["200"]["content"]["application/json"]["schema"]
+    return list(schema.get("anyOf", [schema]))
+
+
+SELECTED = [
+    ("/plan?fields=training.step_time.typical", None),
+    ("/plan?exclude=permalink", None),
+    ("/plan?exclude=fabric.links", None),
+    ("/all-reduce?fields=results.time&gpus=64", None),
+    ("/fabric?exclude=scenario&gpus=64", None),
+    ("/compare?fields=plans.cluster.nodes", {"scenarios": [{}, {"gpus": 64}]}),
+    ("/serve?fields=verdict&gpus=8&model=llama-3-8b", None),
+]
+
+
+@pytest.mark.parametrize(("address", "body"), SELECTED)
+def test_a_selected_answer_is_what_the_document_says(client: TestClient, address: str, body: Any) -> None:
+    """It lacks what the whole answer must have, so a client that reads it as the whole would fail."""
+    document = client.get("/openapi.json").json()
+    answer = client.get(API + address) if body is None else client.post(API + address, json=body)
+    path, method = API + address.partition("?")[0], "get" if body is None else "post"
+    whole, selected = (
+        jsonschema.Draft202012Validator({**document, **one}).is_valid(answer.json())
+        for one in answered_with(document, path, method)
+    )
+    assert (whole, selected) == (False, True)
+
+
+def test_all_that_can_be_selected_from_says_so(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    for found in api.operations:
+        for method in found.asked_by:
+            asked = document["paths"][found.path][method.lower()].get("parameters", [])
+            selects = {"$ref": "#/components/parameters/fields"} in asked
+            content = document["paths"][found.path][method.lower()]["responses"]["200"]["content"]
+            assert selects == ("anyOf" in content.get("application/json", {}).get("schema", {})), found.name
 
 
 def test_the_document_says_where_it_is_served() -> None:
@@ -980,6 +1021,41 @@ def test_every_field_has_an_example_that_document_and_service_take(question: typ
             assert validator.is_valid(one), (name, one)
             assert question.model_validate({name: one}, context={"catalog": catalog}) is not None, name
     assert field_examples.FIELDS.keys() <= {name for each in ASKED for name in each.model_fields}
+
+
+QUESTIONS: Mapping[str, type[BaseModel]] = {
+    "AllReduceQuestion": Scenario, "ServeQuestion": ServingQuestion, "SizeQuestion": Question,
+} | {each.__name__: each for each in (Scenario, CostQuestion, ServeSizeQuestion, CatalogQuestion)}  # fmt: skip
+SWITCHES = ("yes", "no", "on", "off", "True", "FALSE", "t", "N", "1", "0")
+
+
+def written(schema: Mapping[str, Any]) -> Iterable[str]:
+    """How people write values of a field in an address."""
+    if schema.get("type") == "integer":
+        least = max(schema["minimum"], 1)
+        return (str(least), f"{least / 1000}k", f"{least}.0", f"{least} x", f"{least:,}")
+    return {"number": ("2:1", "3 : 2", "2.5", "2x"), "boolean": SWITCHES}.get(str(schema.get("type")), ())
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_what_an_address_takes_the_document_takes(client: TestClient, question: str) -> None:
+    document = client.get("/openapi.json").json()
+    (path, *_) = (one.path for one in api.operations if one.question == question and "GET" in one.asked_by)
+    model, parameters = QUESTIONS[question], document["components"]["parameters"]
+    tried = 0
+    for reference in document["paths"][path]["get"]["parameters"]:
+        parameter = parameters.get(reference.get("$ref", "").rpartition("/")[2], {"name": ""})
+        if parameter["name"] in model.model_fields:
+            schema = openapi.resolved(document, parameter["schema"])
+            listed = parameter["schema"].get("items")
+            validator = jsonschema.Draft202012Validator({**document, **(listed or parameter["schema"])})
+            for text in written(schema.get("items", schema)):
+                repeats = listed and question != "AllReduceQuestion"
+                model.model_validate({parameter["name"]: (text,) if repeats else text}, context={"catalog": CATALOG})
+                assert validator.is_valid(text), (parameter["name"], text)
+                tried += 1
+            assert not validator.is_valid("no number") or "string" in schema.get("type", ()) or listed
+    assert tried > 5
 
 
 def test_names_of_entries_are_allowed_as_they_are_understood(client: TestClient) -> None:

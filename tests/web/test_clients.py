@@ -74,6 +74,16 @@ def test_a_notebook_sweeps(server: str, models: Any) -> None:
     assert rows[0]["costs.per_run"] < rows[1]["costs.per_run"]
 
 
+def test_a_dashboard_asks_for_parts_of_an_answer(server: str, models: Any) -> None:
+    parts = asked("get_plan", server, gpus="1,024", fields="cluster.nodes,training.step_time.typical")
+    assert isinstance(parts, models.SelectedAnswer)
+    assert parts["cluster"]["nodes"] == 128
+    assert parts["training"]["step_time"].keys() == {"typical"}
+    less = asked("get_all_reduce", server, gpus=["1k", 512], exclude="all_reduce.reason")
+    assert [one["gpus"] for one in less["results"]] == [1000, 512]
+    assert isinstance(asked("get_plan", server, gpus=1024), models.Plan)
+
+
 def test_every_operation_of_a_generated_client_works(server: str, models: Any, document: Path) -> None:
     questions: dict[str, dict[str, Any]] = {
         "get_plan": {"gpus": 512, "model": "llama-3-8b", "message": "1 GiB"},
@@ -146,11 +156,15 @@ const question: Schemas["AllReduceQuestion"] = { message: MESSAGES, gpus: SIZES 
 const reduced = await json<Schemas["ReduceAnswer"]>("/api/v1/all-reduce", question);
 const times: number[] = reduced.results.map((one) => one.time?.typical ?? NaN);
 
+type Reductions = paths["/api/v1/all-reduce"]["post"]["responses"][200]["content"]["application/json"];
+const parts = await json<Reductions>("/api/v1/all-reduce?fields=results.time", question);
+if ("scenario" in parts) throw new Error(`${parts.results.length} results with all their parts`);
+
 const bills: number[] = [];
 for (const gpus of BILLS) {
   const query: Fabrics = { gpus };
   const { fabric } = await json<Schemas["FabricAnswer"]>(`/api/v1/fabric?gpus=${query.gpus}`);
-  bills.push(fabric.bill_of_materials.reduce((sum, line) => sum + (line.cost?.typical ?? 0), 0));
+  bills.push((fabric.bill_of_materials ?? []).reduce((sum, line) => sum + (line.cost?.typical ?? 0), 0));
 }
 
 const grid: Schemas["Grid"] = GRID;

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from app.plan.scenario import Scenario, about
+from app.plan.scenario import Count, Scenario, about
 
 
 class ServingQuestion(Scenario):
@@ -12,7 +12,7 @@ class ServingQuestion(Scenario):
 
     model_config = ConfigDict(defer_build=True)
 
-    gpus: int = Field(
+    gpus: Count = Field(
         64, ge=1, le=1_000_000, title="GPUs", description="How many GPUs serve the model.",
         json_schema_extra=about("cluster"),
     )  # fmt: skip
