@@ -476,7 +476,7 @@ def test_a_transfer_uses_the_links_that_its_group_spans():
 
     small = {"model": "llama-3-8b", "tensor_parallel": 1, "pipeline_parallel": 1, "context_parallel": 1}
     assert resources(gpus=8, **small)["data_parallel"] == "scale_up"
-    assert resources(gpus=16, **small)["data_parallel"] == "scale_out"
+    assert resources(gpus=16, scale_out="infiniband-hdr", **small)["data_parallel"] == "scale_out"
     wide = small | {"tensor_parallel": 4, "context_parallel": 2}
     assert resources(gpus=16, **wide)["tensor_parallel"] == "scale_up"
     assert resources(gpus=16, **wide)["context_parallel"] == "scale_up"

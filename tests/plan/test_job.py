@@ -8,6 +8,7 @@ import pytest
 from app.catalog.load import load_catalog
 from app.formulas import transformer
 from app.formulas.training import arguments
+from app.formulas.training.exchanges import Exchange, Exchanges, LayerExchanges, StepExchanges
 from app.plan.band import fold
 from app.plan.cluster import look_up
 from app.plan.communication import of_scenario
@@ -885,6 +886,34 @@ def test_twice_as_much_of_anything_slows_nothing(asked: dict[str, object]) -> No
     gains = {one.resource: one.gain for one in made.bottleneck.what_if}
     assert all(gain is not None and gain >= 0 for gain in gains.values())
     assert made.bottleneck.resource == max(gains, key=lambda resource: gains[resource])
+
+
+def test_traffic_that_leaves_a_server_may_wait_for_its_bus() -> None:
+    """Eight L40S behind PCIe 4 with ports as fast as theirs: twice the network saves 0.1 % of a step, twice PCIe 24."""
+    made = draft(gpu="l40s", gpus=4096, model="deepseek-v3")
+    (experts,) = [part for part in made.training.parts if part.name == "expert_parallel"]
+    gains = {one.resource: one.gain for one in made.bottleneck.what_if}
+    assert gains["scale_up"] > 100 * gains["scale_out"]
+    assert experts.resource == made.bottleneck.resource == "scale_up"
+
+
+@pytest.mark.parametrize(
+    ("with_twice", "crosses", "bound_by"),
+    [
+        # A bus in a server that all others wait for; ports; the latency of many hops, which is the network's.
+        ({"scale_up": 0.5, "scale_out": 1.0, "overhead": 0.9}, 1.0, "scale_up"),
+        ({"scale_up": 1.0, "scale_out": 0.5, "overhead": 0.9}, 1.0, "scale_out"),
+        ({"scale_up": 0.9, "scale_out": 1.0, "overhead": 0.6}, 1.0, "scale_out"),
+        ({"scale_up": 0.9, "scale_out": 1.0, "overhead": 0.6}, 0.0, "scale_up"),
+    ],
+)
+def test_traffic_is_bound_by_the_link_that_saves_most_of_it(
+    with_twice: dict[str, float], crosses: float, bound_by: str
+) -> None:
+    times = np.array([[with_twice.get(resource, 1.0)] for resource in ("", *breakdown.RESOURCES)])
+    nothing = Exchange()
+    layer = LayerExchanges(tensor=Exchange(times, crosses), context=nothing, expert=nothing)
+    assert breakdown.binding_links(Exchanges(layer, StepExchanges()))["tensor_parallel"] == bound_by
 
 
 def test_on_its_own_network_a_job_takes_as_long_as_planned_and_one_that_does_not_run_no_number() -> None:

@@ -12,9 +12,8 @@ from app.catalog.load import Catalog
 from app.formulas.arrays import Array, any_
 from app.formulas.collectives.group_times import Links
 from app.formulas.collectives.ideal import Machine
-from app.formulas.fabric.placement import slowest_split
 from app.formulas.records import but
-from app.formulas.training import arguments, groups, memory
+from app.formulas.training import arguments, memory
 from app.formulas.training import step as training_step
 from app.formulas.training.exchanges import Exchange, Exchanges, exchanges
 from app.formulas.transformer import Shape
@@ -53,35 +52,76 @@ PART_NAMES = {
 
 
 def step_parts(
-    layer: training_step.Layer, step: training_step.Step, par: arguments.Parallelism, inputs: StepInputs
-) -> list[tuple[str, Resource, Array]]:
-    """The parts of a step by name, with the resource that bounds each; they add up to its time [s]."""
+    layer: training_step.Layer, step: training_step.Step, calibration: arguments.Calibration
+) -> dict[str, Array]:
+    """The parts of a step by name; they add up to its time [s]."""
+    fixed = calibration.optimizer_overhead
+    return {
+        "linear_layers": step.layers * layer.products,
+        "attention": step.layers * layer.attention,
+        "output_head": step.head,
+        "elementwise": step.layers * layer.elementwise,
+        "gradient_accumulation": step.accumulation,
+        "optimizer": step.optimizer - fixed,
+        "tensor_parallel": step.layers * layer.tensor,
+        "context_parallel": step.layers * layer.context,
+        "expert_parallel": step.layers * layer.expert,
+        "pipeline_parallel": step.pipeline,
+        "data_parallel": step.data,
+        "bubble": step.bubble,
+        "launches": step.layers * layer.host,
+        "end_of_step": fixed,
+        "stragglers": step.straggler,
+        "offload": step.offload,
+    }
 
-    axes, links = groups.axes_of(par), inputs.links
 
-    def link(group: str) -> Resource:
-        crosses = slowest_split(axes[group], links.domain, links.site.gpus).units > 1
-        return "scale_out" if any_(crosses) else "scale_up"
+BOUND_BY: dict[str, Resource] = {
+    "linear_layers": "compute",
+    "attention": "compute",
+    "output_head": "compute",
+    "elementwise": "memory_bandwidth",
+    "gradient_accumulation": "memory_bandwidth",
+    "optimizer": "memory_bandwidth",
+    "bubble": "bubble",
+    "launches": "overhead",
+    "end_of_step": "overhead",
+    "stragglers": "overhead",
+    "offload": "overhead",
+}
+"""The resource that bounds each part of a step but traffic, which `binding_links` tells."""
 
-    fixed = inputs.calibration.optimizer_overhead
-    return [
-        ("linear_layers", "compute", step.layers * layer.products),
-        ("attention", "compute", step.layers * layer.attention),
-        ("output_head", "compute", step.head),
-        ("elementwise", "memory_bandwidth", step.layers * layer.elementwise),
-        ("gradient_accumulation", "memory_bandwidth", step.accumulation),
-        ("optimizer", "memory_bandwidth", step.optimizer - fixed),
-        ("tensor_parallel", link("tensor_parallel"), step.layers * layer.tensor),
-        ("context_parallel", link("context_parallel"), step.layers * layer.context),
-        ("expert_parallel", link("expert_parallel"), step.layers * layer.expert),
-        ("pipeline_parallel", link("pipeline_parallel"), step.pipeline),
-        ("data_parallel", link("data_parallel"), step.data),
-        ("bubble", "bubble", step.bubble),
-        ("launches", "overhead", step.layers * layer.host),
-        ("end_of_step", "overhead", fixed),
-        ("stragglers", "overhead", step.straggler),
-        ("offload", "overhead", step.offload),
-    ]
+
+def binding_links(exchanged: Exchanges) -> dict[str, Resource]:
+    """The link that bounds each kind of traffic: the network where a group crosses it, unless a faster scale-up link
+    saves more of the traffic than a faster network or half the latency, as where GPUs meet over a PCIe bus.
+
+    Args:
+        exchanged: of the plan and its what-ifs.
+    """
+    layer, step = exchanged.layer, exchanged.step
+    replicas = (step.data, step.expert_data, step.gather, step.expert_gather, step.flat_gather)
+    groups = {
+        "tensor_parallel": (layer.tensor,),
+        "context_parallel": (layer.context,),
+        "expert_parallel": (layer.expert,),
+        "pipeline_parallel": (step.pipeline,),
+        "data_parallel": replicas,
+    }
+    return {name: _binding_link(group) for name, group in groups.items()}
+
+
+def _binding_link(group: tuple[Exchange, ...]) -> Resource:
+    scale_up, *network = (sum(_with(exchange.time, better) for exchange in group) for better in LINKED)
+    crosses = any(any_(exchange.crosses > 0) for exchange in group)
+    return "scale_out" if crosses and not scale_up < min(network) else "scale_up"
+
+
+def _with(time: Array, better: Resource) -> float:
+    """The typical time of an exchange with one resource better [s]."""
+    if isinstance(time, np.ndarray) and time.ndim > 1:
+        time = time[RESOURCES.index(better) + 1]
+    return float(np.ravel(time)[0])
 
 
 BY_ITSELF = frozenset({
@@ -233,13 +273,14 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
         training_step.Layer(*map(_itself, vars(what_ifs.layer).values())),
         training_step.Step(*map(_itself, vars(step).values())),
     )
-    named = step_parts(*planned, par, inputs)
+    named = step_parts(*planned, inputs.calibration)
     table = np.empty((len(named), width))
-    for row, (_, _, value) in zip(table, named, strict=True):
+    for row, value in zip(table, named.values(), strict=True):
         row[:] = value
+    bound_by = BOUND_BY | binding_links(what_ifs.exchanges)
     parts = tuple(
-        (name, resource, row)
-        for (name, resource, _), row, most in zip(named, table, table.max(axis=1).tolist(), strict=True)
+        (name, bound_by[name], row)
+        for name, row, most in zip(named, table, table.max(axis=1).tolist(), strict=True)
         if most > 0
     )
     sums = dict.fromkeys(RESOURCES, 0.0)

@@ -48,7 +48,10 @@ def alternatives(setup: JobSetup, search: parallelism_search.SearchResult) -> tu
     n = setup.inputs
     sent = n.exchanges(some)
     layer, step = training_step.layer_and_step(n.shape, n.job, n.hardware, some, n.software, n.calibration, sent)
-    parts = {name: np.broadcast_to(value, np.shape(step.time)) for name, _, value in step_parts(layer, step, some, n)}
+    parts = {
+        name: np.broadcast_to(value, np.shape(step.time))
+        for name, value in step_parts(layer, step, n.calibration).items()
+    }
     alternatives = []
     for at, row in enumerate(rows[1:], start=1):
         slower = {name: float(value[at] - value[0]) for name, value in parts.items()}
