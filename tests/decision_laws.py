@@ -308,7 +308,7 @@ def a_comparison_shows_what_its_links_open(asked: Asked) -> None:
 GONE = frozenset({
     "does-not-fit", "too-many-hosts", "part-of-node", "partial-node", "partial-rack", "batch-fits-badly",
     "does-not-divide", "precision-not-in-hardware", "tensor-parallel-across-network", "flow-control-of-another-network",
-    "lossy-ethernet", "storage-not-bought", "storage-too-small",
+    "tensor-parallel-beyond-bridge", "lossy-ethernet", "storage-not-bought", "storage-too-small",
 })  # fmt: skip
 """Findings whose advice makes them go away."""
 
@@ -323,7 +323,7 @@ def advice_does_what_it_says(asked: Asked) -> None:
         codes = {each.code for each in after.findings}
         if finding.code in GONE:
             assert finding.code not in codes, f"{finding.code} stays with {dict(finding.changes)}: {finding.message}"
-        advised = finding.code in ("batch-fits-badly", "tensor-parallel-across-network")
+        advised = finding.code.startswith(("batch-fits-badly", "tensor-parallel-"))
         if advised or finding.code in ("other-count-fits", "fewer-gpus-are-quicker"):
             gain = _gain(finding.suggestion if advised else finding.message)
             paces = [each.training.tokens_per_second for each in (plan, after)]

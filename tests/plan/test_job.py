@@ -831,6 +831,26 @@ def test_so_is_tensor_parallelism_that_does_not_divide_the_domain():
         assert "tensor-parallel-across-network" not in findings_of(**uneven | fits)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "tensor", "joined", "bus"),
+    [("h100-nvl", 8, 2, "PCIe 5"), ("a100-pcie", 4, 2, "PCIe 4"), ("h200-nvl", 8, 4, "PCIe 5")],
+)
+def test_tensor_parallelism_wider_than_a_bridge_is_questioned(gpu, tensor, joined, bus):
+    """Sums of a layer over PCIe are several times as slow as over the bridge of a pair, or of four H200 NVL."""
+    wide = {"gpu": gpu, "gpus": 64, "model": "llama-3-70b", "tensor_parallel": tensor}
+    finding = findings_of(**wide)["tensor-parallel-beyond-bridge"]
+    assert f"over {tensor} GPUs is wider than a bridge, which joins {joined}, and meets over {bus}" in finding.message
+    assert finding.changes["tensor_parallel"] in {1, 2, joined}
+    before, after = (draft(**asked).training.tokens_per_second.typical for asked in (wide, wide | finding.changes))
+    assert f"the same GPUs train {percent(after / before - 1)} more" in finding.suggestion
+    assert "tensor-parallel-beyond-bridge" not in findings_of(**wide | finding.changes)
+
+
+@pytest.mark.parametrize("asked", [{"gpu": "h100-nvl"}, {"gpu": "l40s", "tensor_parallel": 8}, {"tensor_parallel": 8}])
+def test_tensor_parallelism_is_not_questioned_where_it_was_searched_or_no_bridge_is(asked):
+    assert "tensor-parallel-beyond-bridge" not in findings_of(gpus=64, model="llama-3-8b", **asked)
+
+
 def test_memory_is_called_tight_where_it_is_fuller_than_a_search_would_fill_it():
     # A configuration given whole may fill all of it; the search leaves a share free.
     for micro_batch in (1, 2, 4, 8):

@@ -7,6 +7,7 @@ from typing import get_args
 
 import numpy as np
 
+from app.formulas.collectives.group_times import bridged
 from app.formulas.fabric.placement import slowest_split
 from app.formulas.training import arguments, parallelism_search
 from app.formulas.transformer import parameters
@@ -69,9 +70,7 @@ def findings(
             "Leave the parallelism blank to find one with room.",
         )
     yield from _group_shared(setup, chosen)
-    links = setup.inputs.links
-    if slowest_split([(1.0, float(chosen.tensor))], int(links.domain), links.site.gpus).units > 1:
-        yield from _quicker_inside(setup, chosen)
+    yield from _quicker_inside(setup, chosen)
     yield from _unmeasured_stack(setup)
     if not measured(setup.catalog, gpu):
         yield Finding(
@@ -84,14 +83,18 @@ def findings(
 
 
 def _quicker_inside(setup: JobSetup, chosen: arguments.Parallelism) -> Iterator[Finding]:
-    """That a given degree of tensor parallelism crosses the network where another trains more.
+    """That a given degree of tensor parallelism meets over a slower link where another trains more.
 
-    It is wider than a domain, or does not divide it where too few groups fit whole.
+    It is wider than a domain, does not divide it where too few groups fit whole, or is wider than a bridge.
     """
-    domain, tensor = int(setup.inputs.links.domain), int(chosen.tensor)
-    if setup.fixed.tensor is None:
+    links, tensor = setup.inputs.links, int(chosen.tensor)
+    group = [(1.0, float(tensor))]
+    crosses = slowest_split(group, links.domain, links.site.gpus).units > 1
+    parted = links.bridge is not None and tensor > 1 and not bridged(links, group)
+    if setup.fixed.tensor is None or not (crosses or parted):
         return
-    inside = replace(setup, fixed=replace(setup.fixed, tensor=None, largest_tensor=domain)).search(quickest=1).best()
+    joined = int(links.domain if crosses or links.bridge is None else links.bridge.ranks_per_domain)
+    inside = replace(setup, fixed=replace(setup.fixed, tensor=None, largest_tensor=joined)).search(quickest=1).best()
     if inside is None:
         return
     narrower = replace(setup, fixed=replace(setup.fixed, tensor=int(inside.tensor)))
@@ -103,16 +106,22 @@ def _quicker_inside(setup: JobSetup, chosen: arguments.Parallelism) -> Iterator[
         return
     quicker = step_time(setup.inputs, chosen) / step_time(job.inputs, way)
     gain = job.request.batch / setup.request.batch * quicker - 1
-    if NOTED <= gain < inf:
-        holds = "" if tensor > domain else f", which holds {domain // tensor} whole and part of the next"
-        yield Finding(
-            "warning",
-            "tensor-parallel-across-network",
-            f"Tensor parallelism over {tensor} GPUs leaves the scale-up domain of {domain}{holds}.",
-            ("tensor_parallel",),
-            f"Over {int(inside.tensor)} the same GPUs train {percent(gain)} more tokens a second.",
-            {"tensor_parallel": int(inside.tensor)},
-        )
+    if not NOTED <= gain < inf:
+        return
+    if crosses:
+        code, reason = "tensor-parallel-across-network", f"leaves the scale-up domain of {joined}"
+        reason += "" if tensor > joined else f", which holds {joined // tensor} whole and part of the next"
+    else:
+        code, bus = "tensor-parallel-beyond-bridge", setup.catalog.scale_up[setup.cluster.gpu.pcie].name
+        reason = f"is wider than a bridge, which joins {joined}, and meets over {bus}"
+    yield Finding(
+        "warning",
+        code,
+        f"Tensor parallelism over {tensor} GPUs {reason}.",
+        ("tensor_parallel",),
+        f"Over {int(inside.tensor)} the same GPUs train {percent(gain)} more tokens a second.",
+        {"tensor_parallel": int(inside.tensor)},
+    )
 
 
 def _unmeasured_stack(setup: JobSetup) -> Iterator[Finding]:
