@@ -308,7 +308,7 @@ def bridge_of(system: CollectiveSystem, catalog: Catalog) -> CollectiveSystem | 
     link, reach = _own_link(system, catalog.gpus[system.gpu], catalog)
     if system.wiring != "bridge" or link.family == "pcie" or not 1 < reach < system.gpus_per_node:
         return None
-    return but(system, gpus_per_node=reach)
+    return but(system, gpus_per_node=reach, domain=reach)
 
 
 def _own_link(system: CollectiveSystem, card: Gpu, catalog: Catalog) -> tuple[ScaleUp, int]:

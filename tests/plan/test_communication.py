@@ -424,6 +424,16 @@ def test_another_pair_does_not_slow_the_bridge_of_the_first(gpu, pair):
     assert alone.time == pytest.approx(batches * beside.time)
 
 
+@pytest.mark.parametrize(("gpu", "joined"), [("h100-nvl", 2), ("h200-nvl", 4)])
+def test_a_bridge_keeps_its_rate_whatever_domain_is_asked_for(gpu, joined):
+    """It has no links to GPUs that it does not join: a domain of eight divides them no further."""
+    asked = {"gpu": gpu, "gpus": 16, "tensor_parallel": joined, "global_batch": 256, **BRIDGED}
+    own, wide = (
+        evaluate(Scenario(**asked, scale_up_domain=domain), CATALOG).training.groups[0] for domain in (joined, 8)
+    )
+    assert wide.bandwidth == own.bandwidth
+
+
 def test_groups_beyond_a_bridge_meet_over_pcie_and_no_network():
     """Four of eight H100 NVL in one server, bridged in pairs."""
     plan = evaluate(Scenario(gpu="h100-nvl", gpus=8, tensor_parallel=4, model="llama-3-8b"), CATALOG)
