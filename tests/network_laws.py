@@ -116,6 +116,7 @@ def _times(asked: frozenset[tuple[str, Any]]) -> dict[str, float]:
 
 
 RESULTS = ("all-reduce", "all-to-all", "step")
+EXCHANGE = ("all-to-all",)
 
 
 def never_slower(
@@ -252,6 +253,12 @@ def neighbours_near(asked: Asked) -> None:
         never_slower(no_step, {"placement": "scattered"}, {"placement": "contiguous"}, TABLE)
 
 
+def all_to_all_anywhere(asked: Asked) -> None:
+    """Every GPU sends to every other: nodes at random bring it no nearer, in racks larger than a leaf either."""
+    for gpu in (asked["gpu"], "gb200"):
+        never_slower({**asked, "gpu": gpu}, {"placement": "scattered"}, {"placement": "contiguous"}, TABLE, EXCHANGE)
+
+
 def sound_parts(asked: Asked) -> None:
     """Nodes that spread less, no slow node, no bad link."""
     never_slower(asked, {"jitter": 0.1}, {"jitter": 0.014})
@@ -328,6 +335,7 @@ LAWS: tuple[Law, ...] = (
     better_balancing,
     sums_in_the_switches,
     neighbours_near,
+    all_to_all_anywhere,
     sound_parts,
     nothing_beats_the_wires,
     a_full_fat_tree_is_as_calibrated,

@@ -193,7 +193,8 @@ def crossing_share(pattern: Pattern, size: Array, inside: Array, local: Array) -
     """Share of a unit's GPUs that send out of it at once, or of the bytes that each sends out, x.
 
     A ring leaves the unit once, on every GPU of a scale-up domain: l/m. A double tree has half as many edges more. In
-    an all-to-all each GPU sends (n - m)/(n - l) of what it puts on the network.
+    an all-to-all each GPU sends (n - m)/(n - l) of what it puts on the network; all of it where a domain is larger than
+    the unit.
 
     Args:
         pattern: ring, tree or exchange.
@@ -208,9 +209,11 @@ def crossing_share(pattern: Pattern, size: Array, inside: Array, local: Array) -
 
     >>> crossing_share("ring", 128.0, 32.0, 1.0), round(crossing_share("exchange", 128.0, 32.0, 1.0), 3)
     (0.03125, 0.756)
+    >>> crossing_share("exchange", 128.0, 32.0, 64.0)
+    1.0
     """
     if pattern == "exchange":
-        return maximum(size - inside, 0.0) / maximum(size - local, 1.0)
+        return maximum(size - maximum(inside, local), 0.0) / maximum(size - local, 1.0)
     edges = TREE_EDGES if pattern == "tree" else 1.0
     return where(inside < size, minimum(edges * local / inside, 1.0), 0.0)
 
