@@ -440,13 +440,14 @@ def _findings(times: AllReduceTimes, fabric: Communication) -> Iterator[Finding]
         return
     spoken = f" with the protocol {request.protocol}" if request.protocol else ""
     missing = _missing(times.machine, fabric)
+    wished = bool(forced or request.protocol)
     yield Finding(
         "error",
         "algorithm",
         f"This cluster cannot run {SPOKEN[forced] if forced else 'an all-reduce'}{spoken}: {missing}",
         ("algorithm", "protocol"),
-        "Leave algorithm and protocol blank for the quickest.",
-        {"algorithm": "", "protocol": ""},
+        "Leave algorithm and protocol blank for the quickest." if wished else "Join the GPUs by links or a network.",
+        {"algorithm": "", "protocol": ""} if wished else {},
     )
 
 

@@ -433,7 +433,7 @@ def of_design(
 
 
 def _too_many(choice: SwitchPair, cluster: Cluster, request: NetworkRequest, hosts: int) -> Finding:
-    def most(tiers: int) -> int:
+    def most(tiers: int, request: NetworkRequest = request) -> int:
         reach = float(designed(choice.ports, cluster, request, 1, tiers=tiers).most_nodes)
         return int(reach) if np.isfinite(reach) else 0
 
@@ -451,8 +451,13 @@ def _too_many(choice: SwitchPair, cluster: Cluster, request: NetworkRequest, hos
             f"{hosts:,} hosts do not fit: {TOPOLOGIES[request.topology]} of {choice.radix}-port switches carries "
             f"{limit:,} nodes of {cluster.nics_per_node} NICs, not {cluster.nodes:,}."
         )
+        tree = request.model_copy(update={"topology": "rail-optimized"})
+        enough = next((tiers for tiers in range(1, 5) if most(tiers, tree) >= cluster.nodes), None)
+        changes: dict[str, str | int] = {"topology": tree.topology} if enough else {}
+        if enough and wanted_tiers:
+            changes["tiers"] = enough
         return Finding("error", "too-many-hosts", text, ("gpus", "topology"),
-                       "Use a rail-optimised or plain fat tree.", {"topology": "rail-optimized"})  # fmt: skip
+                       "Use a rail-optimised or plain fat tree.", changes)  # fmt: skip
     if works and wanted_tiers:
         fewest = min(works)
         return Finding("error", "too-many-hosts", text, ("tiers", "gpus"), f"Use {fewest} tiers.", {"tiers": fewest})
@@ -535,10 +540,12 @@ def _of_shape(
             f"Use at most {int(design.leaf_down)}, or leave it blank.",
             {"nodes_per_unit": int(design.leaf_down)},
         )
-    yield from _of_uplinks(choice, design, request)
+    yield from _of_uplinks(choice, design, cluster, request)
 
 
-def _of_uplinks(choice: SwitchPair, design: layouts.Design, request: NetworkRequest) -> Iterator[Finding]:
+def _of_uplinks(
+    choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: NetworkRequest
+) -> Iterator[Finding]:
     """Where links from leaves to spines and cores are fewer or less even than was asked for."""
     layout = layouts.LAYOUTS.index(request.topology)
     if not bool(design.enough_spines):
@@ -550,8 +557,11 @@ def _of_uplinks(choice: SwitchPair, design: layouts.Design, request: NetworkRequ
             ("minimum_spines",),
             f"Ask for at most {int(design.leaf_up)}.",
         )
-    by_rail = request.topology == "rail-optimized" and request.spine_policy != "rail"
     if not bool(design.balanced) and design.tiers >= 3:
+        by_rail = request.topology == "rail-optimized" and request.spine_policy != "rail"
+        if by_rail:
+            rails = request.model_copy(update={"spine_policy": "rail"})
+            by_rail = bool(designed(choice.ports, cluster, rails, cluster.nodes).balanced)
         yield Finding(
             "note",
             "uneven-links",

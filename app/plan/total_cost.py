@@ -22,7 +22,7 @@ from app.plan.auxiliary_networks import AuxiliaryNetwork
 from app.plan.band import Draws
 from app.plan.bill_of_materials import UNKNOWN, Line, PricedDesign, draws_or_nan
 from app.plan.cluster import Cluster
-from app.plan.network import Network
+from app.plan.network import Network, design_network
 from app.plan.prices import HOME, PriceList
 from app.plan.purchase_list import NO_POWER, bill_lines
 from app.plan.result import BillLine, CostLine, Costs, Explanation, Finding, RunningCostLine, Term
@@ -622,9 +622,24 @@ def _hall_findings(owned: Ownership) -> Iterator[Finding]:
     drawn = 0.0 if site is None else float(owned.power[0] * owned.rates.pue.typical)
     if site is not None and drawn > site:
         text = f"The site would draw {units.show(drawn, 'W')} at most, {units.show(drawn - site, 'W')} over its limit."
-        fits = int(cluster.gpus * site / drawn) // cluster.unit_gpus * cluster.unit_gpus
-        advice = f"About {fits:,} GPUs fit." if fits else "Take a larger site."
+        fits = _within_site(owned, drawn, site)
+        advice = f"{fits:,} GPUs fit." if fits else "Take a larger site."
         yield Finding("error", "over-site-power", text, ("site_power",), advice, {"gpus": fits} if fits else {})
+
+
+def _within_site(owned: Ownership, drawn: float, site: float) -> int:
+    """About as many GPUs as keep within what a site gives [W], where those planned draw more [1]. Fewer need another
+    network, and no fewer spare nodes: they are planned until they fit.
+    """
+    cluster, network, pue = owned.cluster, owned.network, owned.rates.pue.typical
+    while drawn > site:
+        gpus = int(min(cluster.gpus * site / drawn, cluster.gpus - 1)) // cluster.unit_gpus * cluster.unit_gpus
+        if not gpus:
+            return 0
+        cluster = cluster.with_gpus(gpus)
+        smaller = design_network(cluster, network.request, network.prices)
+        drawn = pue * float(spent([smaller], np.zeros(1)).power[0])
+    return cluster.gpus
 
 
 def _air(owned: Ownership) -> float:

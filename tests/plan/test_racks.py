@@ -73,13 +73,23 @@ def test_air_carries_sixty_kilowatts_out_of_a_rack() -> None:
 
 
 def test_a_site_that_gives_too_little_is_an_error_with_what_fits() -> None:
-    """1,388 kW of nodes and switches at a PUE of 1.25 are 1.735 MW."""
+    """1,388 kW of nodes and switches at a PUE of 1.25 are 1.735 MW. 1.5 MW would be the share of 110 nodes, which draw
+    more: their leaves are as many as those of 128.
+    """
     over = found(site_power="1.5 MW")["over-site-power"]
     assert over.severity == "error"
-    nodes = int(1024 * 1.5e6 / (1_388_160 * 1.25)) // 8
-    assert f"About {8 * nodes:,} GPUs fit." == over.suggestion
-    assert over.changes == {"gpus": 8 * nodes}
+    assert int(1024 * 1.5e6 / (1_388_160 * 1.25)) // 8 == 110
+    assert over.suggestion == "872 GPUs fit."
+    assert over.changes == {"gpus": 872}
+    assert "over-site-power" not in findings(site_power="1.5 MW", gpus=872)
+    assert "over-site-power" in findings(site_power="1.5 MW", gpus=880)
     assert "over-site-power" not in findings(site_power="2 MW")
+
+
+def test_fewer_gpus_are_no_help_where_spare_nodes_alone_draw_too_much() -> None:
+    over = found(site_power="200 kW", spare_nodes=20)["over-site-power"]
+    assert over.suggestion == "Take a larger site."
+    assert not over.changes
 
 
 @pytest.mark.parametrize(("gpus", "spares"), [(72, 1), (144, 1), (144, 20)])

@@ -1,8 +1,9 @@
 """One question about serving on its network in; what the cluster answers, with findings, out."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import ceil
+from functools import partial
+from math import ceil, log2
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from app.plan.bill_of_materials import draws_or_nan
 from app.plan.job.breakdown import erring
 from app.plan.job.broken_rules import BrokenRule, experts_unused, heads_rule, shape_rules
 from app.plan.job.shape import model_name, shape_findings
-from app.plan.network import Network
+from app.plan.network import Network, design_network
 from app.plan.result import Finding
 from app.plan.scenario import ModelRequest, Scenario
 from app.plan.serving.serving_breakdown import (
@@ -34,8 +35,17 @@ from app.plan.serving.serving_breakdown import (
 )
 from app.plan.serving.serving_inputs import Setting, residual, setting
 from app.plan.serving.serving_plan import ServingPlan, overload, plan_serving
-from app.plan.serving.serving_search import FIELDS, asks_for_a_load, layouts, stack_layouts
-from app.plan.serving.two_pools import POOLS, Operation, PoolName, asks_for_pools, in_pool, pool_fields
+from app.plan.serving.serving_search import FIELDS, asks_for_a_load, layouts, limits_of, stack_layouts
+from app.plan.serving.two_pools import (
+    POOLS,
+    SIZES,
+    Operation,
+    PoolName,
+    asks_for_pools,
+    in_pool,
+    pool_fields,
+    pools_asked,
+)
 from app.plan.serving_result import Serving, ServingCosts, ServingPoint
 from app.plan.total_cost import Ownership
 from app.units import parse, show, show_range
@@ -66,11 +76,12 @@ def serve(scenario: Scenario, network: Network, owned: Ownership, catalog: Catal
     serving = (
         serving_of(plan, operation, owned, catalog) if operation else nothing_served(front_of(plan, None, catalog))
     )
+    of_size = partial(plan_of_size, plan, network, catalog)
     findings = (
         *shape_findings(scenario.part(ModelRequest), catalog),
         *experts_unused(plan.setting.model.shape, scenario.expert_parallel),
-        *serving_findings(plan),
-        *no_limit(plan, serving.tpot.typical),
+        *serving_findings(plan, of_size),
+        *no_limit(plan, serving.tpot.typical, of_size, catalog),
     )
     served = Served(plan, serving, findings)
     return served.on_no_network() if network.unbuildable else served
@@ -192,8 +203,29 @@ def nothing_served(front: tuple[ServingPoint, ...] = ()) -> Serving[Draws]:
     )
 
 
-def serving_findings(plan: ServingPlan) -> Iterator[Finding]:
-    """What does not fit, keeps no limit, or is taken for granted."""
+Sizes = Mapping[str, int]
+"""GPUs of a cluster, and of its pools where they are given, by the scenario's names."""
+OfSize = Callable[[Mapping[str, float | None]], ServingPlan]
+"""The plan of a question with other sizes, or other limits and loads."""
+
+
+def plan_of_size(
+    plan: ServingPlan, network: Network, catalog: Catalog, fields: Mapping[str, float | None]
+) -> ServingPlan:
+    """The same question of a cluster of another size."""
+    question = plan.setting.question.model_copy(update=fields)
+    cluster = network.cluster.with_gpus(question.gpus)
+    larger = design_network(cluster, network.request, network.prices)
+    return plan_serving(setting(question, cluster, larger, catalog), catalog)
+
+
+def serving_findings(plan: ServingPlan, of_size: OfSize) -> Iterator[Finding]:
+    """What does not fit, keeps no limit, or is taken for granted.
+
+    Args:
+        plan: the plan.
+        of_size: the plan of a cluster of another size.
+    """
     it, tried = plan.setting, plan.tried
     broken = next(rules_broken(it), None)
     of_pools = () if broken else tuple(pool_findings(plan))
@@ -201,17 +233,15 @@ def serving_findings(plan: ServingPlan) -> Iterator[Finding]:
     if broken:
         yield broken.finding()
     elif not tried.fits.any():
-        yield does_not_fit(plan)
+        yield does_not_fit(plan, of_size)
     elif plan.operation is None:
         if not any(finding.severity == "error" for finding in of_pools):
-            yield limits_missed(plan)
+            yield limits_missed(plan) if is_limited(plan) else two_do_not_fit(plan, of_size)
     elif times := overload(it, plan.operation):
         text = f"The load that is asked for is {show(times, '1')} times what the cluster carries."
-        unit = it.cluster.unit_gpus
-        enough = ceil(it.question.gpus * times / unit) * unit
-        within = enough <= 1_000_000
-        advice = f"About {enough:,} GPUs carry it." if within else "Use more GPUs, or ask for less at once."
-        yield Finding("warning", "load-too-large", text, LOADS, advice, {"gpus": enough} if within else {})
+        sizes = carrying(plan, times, of_size)
+        advice = f"{sizes['gpus']:,} GPUs carry it." if sizes else "Use more GPUs, or ask for less at once."
+        yield Finding("warning", "load-too-large", text, LOADS, advice, sizes)
     if it.question.engine is None:
         yield Finding(
             "note",
@@ -240,6 +270,34 @@ def serving_findings(plan: ServingPlan) -> Iterator[Finding]:
         )
 
 
+MOST_GPUS = 1_000_000
+TRIES = 5
+"""How many sizes of a cluster are tried at most for what is advised."""
+
+
+def carrying(plan: ServingPlan, times: float, of_size: OfSize) -> Sizes:
+    """A cluster that carries a load so many times what this one does, and its pools; none where none was found.
+
+    So many times the GPUs may leave some of them idle, or be laid out otherwise: they are planned until they carry it.
+    """
+    question, unit = plan.setting.question, plan.setting.cluster.unit_gpus
+    pools = {name: getattr(question, name) for name in SIZES if getattr(question, name)}
+    gpus = question.gpus
+    for _ in range(TRIES):
+        pools = {name: ceil(pool * times) for name, pool in pools.items()}
+        gpus = ceil(max(gpus * times, sum(pools.values())) / unit) * unit
+        sizes = {"gpus": gpus, **pools}
+        if gpus > MOST_GPUS:
+            break
+        larger = of_size(sizes)
+        if larger.operation is None:
+            break
+        times = overload(larger.setting, larger.operation)
+        if not times:
+            return sizes
+    return {}
+
+
 def rules_broken(it: Setting) -> Iterator[BrokenRule]:
     """Why no layout of the parallelism that is asked for divides the model; engines give ranks uneven experts."""
     question, shape = it.question, it.model.shape
@@ -251,12 +309,16 @@ def rules_broken(it: Setting) -> Iterator[BrokenRule]:
         yield BrokenRule(text, ("expert_parallel",), f"Use at most {experts:,}.")
 
 
-def no_limit(plan: ServingPlan, time_per_token: float) -> Iterator[Finding]:
+def no_limit(plan: ServingPlan, time_per_token: float, of_size: OfSize, catalog: Catalog) -> Iterator[Finding]:
     """That as many users are served as fit, where nobody said how slow [s] their answers may be."""
     question, tried = plan.setting.question, plan.tried
     if question.tpot_limit is not None or asks_for_a_load(question) or not time_per_token > READABLE:
         return
-    quickest = np.where(tried.fits, tried.time_per_token, np.inf).min()
+    limited = {"tpot_limit": READABLE}
+    if pools_asked(question) == "disaggregated":
+        kept = of_size(limited).operation is not None
+    else:
+        kept = bool(tried.within(limits_of(question.model_copy(update=limited), catalog.serving["tails"])).any())
     yield Finding(
         "note",
         "no-limit",
@@ -264,7 +326,7 @@ def no_limit(plan: ServingPlan, time_per_token: float) -> Iterator[Finding]:
         f"{show(time_per_token, 's')} a token.",
         ("tpot_limit",),
         f"Say how long it may take, such as {show(READABLE, 's')}.",
-        {"tpot_limit": READABLE} if quickest <= READABLE else {},
+        limited if kept else {},
     )
 
 
@@ -331,7 +393,7 @@ def _pool_does_not_fit(plan: ServingPlan, pool: PoolName) -> Finding | None:
     return Finding("error", "pool-does-not-fit", text, pool_fields(pool), "Give it more GPUs, or fewer bits a weight.")
 
 
-def does_not_fit(plan: ServingPlan) -> Finding:
+def does_not_fit(plan: ServingPlan, of_size: OfSize) -> Finding:
     """The model does not fit, and what would make it fit."""
     it, inputs = plan.setting, plan.inputs
     need = model_bytes(plan)
@@ -351,22 +413,67 @@ def does_not_fit(plan: ServingPlan) -> Finding:
             ("memory_share", "gpu"),
             "Let the engine take more of the memory, or use GPUs that have more.",
         )
-    enough = 1
-    while enough * room < need * 1.05:
-        enough *= 2
-    text = (
-        f"The model needs {show(need, 'B')} for its weights in {it.formats.experts}, and {it.question.gpus} GPUs "
-        f"leave {show(room * it.question.gpus, 'B')}."
-    )
-    if enough > it.question.gpus:
-        advice = f"Use {enough} GPUs or more, or weights of fewer bits."
-        return Finding("error", "serving-does-not-fit", text, ("gpus", "weights"), advice, {"gpus": enough})
+    if need * SPARE > room * it.question.gpus:
+        text = (
+            f"The model needs {show(need, 'B')} for its weights in {it.formats.experts}, and {it.question.gpus} GPUs "
+            f"leave {show(room * it.question.gpus, 'B')}."
+        )
+        sizes = holding(plan, need * SPARE / room, of_size)
+        advice = f"Use {sizes['gpus']} GPUs or more, or" if sizes else "Use GPUs with more memory, or"
+        return Finding(
+            "error", "serving-does-not-fit", text, ("gpus", "weights"), f"{advice} weights of fewer bits.", sizes
+        )
+    sizes = holding(plan, it.question.gpus + 1, of_size)
+    more = f"use {sizes['gpus']} GPUs or more, " if sizes else ""
     return Finding(
         "error",
         "serving-does-not-fit",
         f"No layout that was tried leaves room for one sequence of {it.question.input_tokens:,.0f} tokens.",
-        ("tensor_parallel", "expert_parallel", "pipeline_parallel", "input_tokens"),
-        "Leave the parallelism blank, or use shorter prompts.",
+        ("tensor_parallel", "expert_parallel", "pipeline_parallel", "input_tokens", "gpus"),
+        f"Leave the parallelism blank, {more}or use shorter prompts.",
+        sizes,
+    )
+
+
+SPARE = 1.05
+"""Times the weights' bytes that the memory of all GPUs is to hold."""
+
+
+def holding(plan: ServingPlan, least: float, of_size: OfSize) -> Sizes:
+    """A doubling of GPUs, so many or more [1], on which a model fits; none where none was found.
+
+    Layouts that may not be split so far leave some of them idle, and two pools hold the weights twice.
+    """
+    enough = 1 << max(ceil(log2(least)), 0)
+    for gpus in (enough << doubling for doubling in range(TRIES)):
+        if gpus > MOST_GPUS:
+            break
+        if of_size({"gpus": gpus, **dict.fromkeys(LIMITS_AND_LOADS)}).operation:
+            return {"gpus": gpus}
+    return {}
+
+
+LIMITS_AND_LOADS = ("tpot_limit", "ttft_limit", *LOADS)
+
+
+def is_limited(plan: ServingPlan) -> bool:
+    """Whether a limit, or how many are in flight, may be what nothing keeps."""
+    limits = plan.limits.first_token, plan.limits.time_per_token
+    return bool(np.isfinite(limits).any()) or plan.setting.question.concurrency is not None
+
+
+def two_do_not_fit(plan: ServingPlan, of_size: OfSize) -> Finding:
+    """The model fits in one pool and not in two."""
+    gpus = plan.setting.question.gpus
+    sizes = holding(plan, gpus + 1, of_size)
+    more = f"use {sizes['gpus']} GPUs or more, or " if sizes else "use "
+    return Finding(
+        "error",
+        "serving-does-not-fit",
+        f"Each of two pools holds the model by itself, and {gpus:,} GPUs have no room for both.",
+        ("serving", "gpus", "weights"),
+        f"Serve with one pool, {more}weights of fewer bits.",
+        sizes,
     )
 
 
