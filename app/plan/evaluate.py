@@ -20,7 +20,7 @@ from app.plan.findings import OF_TRANSFERS, by_severity, of_question
 from app.plan.job import job as training_job
 from app.plan.job import no_job, shape
 from app.plan.job.inputs import JobRequest
-from app.plan.job.storage import capacity_findings
+from app.plan.job.storage import capacity_findings, network_findings
 from app.plan.long_parts import LONG_PARTS
 from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
@@ -44,6 +44,7 @@ from app.plan.scenario import (
     CollectiveRequest,
     ModelRequest,
     NetworkRequest,
+    OperationRequest,
     PriceRequest,
     Scenario,
     check_keys,
@@ -144,6 +145,7 @@ def _training(
                 of_question(cluster, scenario, catalog),
                 *(part.findings for part in stages),
                 capacity_findings(job.storage, scenario.storage_capacity, scenario.storage_network),
+                network_findings(job.storage, network.storage_rate, scenario.part(OperationRequest)),
             )
         ),
         permalink="/?" + scenario.query(catalog_version=catalog.version),

@@ -6,7 +6,7 @@ The planner's switch and tiers are used where given; otherwise the cheapest swit
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,6 +100,13 @@ class Network:
         """Nodes of a scalable unit; none where the topology has no units unless some were asked for [1]."""
         has_units = self.built is not None and self.request.topology in ("rail-optimized", "rail-only")
         return self.built.counts.unit_nodes if self.built and has_units else self.request.nodes_per_unit
+
+    @property
+    def storage_rate(self) -> float:
+        """What the links of the storage servers carry; infinite where no network of theirs is planned [B/s]."""
+        of_nodes = self.cluster.nodes * self.cluster.platform.storage_nics
+        links = (each.links.node_leaf - of_nodes for each in self.auxiliary if each.role == "storage")
+        return self.cluster.scale_out.port_rate.typical * next(links, inf)
 
     @property
     def degraded(self) -> bool:

@@ -90,3 +90,27 @@ def test_storage_that_is_bought_names_the_source_of_its_price():
     assert bought.cost.typical == pytest.approx(5 * 400_000)  # by the petabyte
     published = {line.role: line for line in plan(storage_capacity="5 PB").cluster.bill_of_materials}["storage"]
     assert published.cost.sources == ("ai-journal-storage-2026",)
+
+
+@pytest.mark.parametrize(
+    ("asked", "advised"),
+    [
+        # 128 nodes with two links each, a quarter as many of the servers: 64 · 50 GB/s = 3.2 TB/s
+        ({"storage_bandwidth": "4 TB/s"}, {"storage_bandwidth": pytest.approx(3.2e12)}),
+        ({"storage_bandwidth": "3.2 TB/s"}, {}),
+        # 70.6 B × 14 B = 988 GB take 0.31 s at that rate
+        ({"checkpoint_time": "0.2 s"}, {"checkpoint_time": pytest.approx(0.3087, rel=0.001)}),
+        ({"checkpoint_time": "0.2 s", "storage_bandwidth": "1 TB/s"}, {}),
+        ({}, {}),
+    ],
+)  # fmt: skip
+def test_storage_that_writes_more_than_its_links_carry_is_said(asked, advised):
+    def said(**more):
+        found = plan(storage_network=True, **{**asked, **more}).findings
+        return [finding for finding in found if finding.code == "storage-beyond-its-network"]
+
+    assert [dict(finding.changes) for finding in said()] == ([advised] if advised else [])
+    for finding in said():
+        assert not said(**finding.changes)
+    without = plan(**asked).findings
+    assert "storage-beyond-its-network" not in {finding.code for finding in without}

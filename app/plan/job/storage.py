@@ -126,6 +126,23 @@ def capacity_findings(storage: Storage[Draws], bought: float | None, network: bo
         )
 
 
+def network_findings(storage: Storage[Draws], carried: float, request: OperationRequest) -> Iterator[Finding]:
+    """Storage that is said to write more than the links of its servers carry [B/s]."""
+    written, size = storage.write_bandwidth.typical, storage.checkpoint_size.typical
+    if not written > carried * (1 + 1e-9):
+        return
+    timed = request.storage_bandwidth is None and request.checkpoint_time is not None
+    least = float(np.asarray(goodput.write_bandwidth(size, carried)))
+    yield Finding(
+        "warning",
+        "storage-beyond-its-network",
+        f"The storage is to write {show(written, 'B/s')}; the links of its servers carry {show(carried, 'B/s')}.",
+        ("checkpoint_time" if timed else "storage_bandwidth", "storage_network"),
+        f"Give a checkpoint {show(least, 's')} or more." if timed else f"Take it to write {show(carried, 'B/s')}.",
+        {"checkpoint_time": least} if timed else {"storage_bandwidth": carried},
+    )
+
+
 def explain(
     checkpoints: Checkpointing, storage: Storage[Draws], parameters: float, catalog: Catalog
 ) -> dict[str, Explanation]:
