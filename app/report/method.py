@@ -286,9 +286,9 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "fabric",
         "fabric.slowest_split",
         (
-            r"m = n / ⌈\frac{s n}{u}⌉ \text{  where } s n > u",
-            r"m_1 = ⌈\frac{u - ⌊\frac{u}{s n}⌋ s n}{s}⌉, m_2 = n - m_1 \text{  where } "
-            r"⌊\frac{N}{s n}⌋ > ⌈\frac{N}{u}⌉ ⌊\frac{u}{s n}⌋",
+            r"r = max(⌊\frac{gcd(v, s n)}{s}⌋, 1), \text{  } M = min(1 + ⌈\frac{s n - gcd(v, s n)}{v}⌉, n), "
+            r"\text{  } m = min(⌈\frac{v}{s}⌉, n - r)",
+            r"r = m = n \text{  where } ⌊\frac{N}{s n}⌋ ≤ ⌈\frac{N}{u}⌉ ⌊\frac{u}{s n}⌋",
         ),
     ),
     ("fabric", "fabric.taper_without", (r"o = max(\frac{h}{u - f}, 1)",)),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from app.formulas.fabric.placement import (
@@ -15,7 +15,7 @@ from app.formulas.fabric.placement import (
     slowest_split,
 )
 from app.formulas.training.arguments import Parallelism
-from app.formulas.training.groups import axes_of
+from app.formulas.training.groups import axes_of, copies, layer_axes
 
 UNITS = Site(1024.0, 8.0, (Tier(256.0, 8.0, 8.0),))
 """1,024 GPUs in units of 32 nodes, eight down-links for each up-link."""
@@ -152,16 +152,22 @@ def test_arrays_of_degrees_give_what_each_gives_alone():
     [
         ([(1.0, 6.0)], 8.0, 48.0, (4, 2, 2)),  # eight groups on six nodes, one whole in each: the second has 2 and 4
         ([(1.0, 6.0)], 8.0, 32.0, (4, 2, 2)),  # five on four nodes
-        ([(1.0, 6.0)], 8.0, 16.0, (6, 1, 0)),  # two on two nodes
-        ([(1.0, 64.0)], 72.0, 2048.0, (56, 2, 48)),  # 32 on 29 racks, one whole in each: the second has 8 and 56
-        ([(1.0, 64.0)], 72.0, 256.0, (64, 1, 0)),  # four on four racks, though the last is needed for 40 GPUs alone
-        ([(4.0, 4.0)], 72.0, 144.0, (2, 2, 0)),  # the same 16 ranks four apart: 8 GPUs are 2 of them
-        ([(8.0, 64.0)], 72.0, 512.0, (8, 8, 0)),  # 64 GPUs in each of eight racks
-        ([(1.0, 1.0)], 72.0, 144.0, (1, 1, 0)),
-        ([(16.0, 1.0)], 72.0, 144.0, (1, 1, 0)),  # one rank stands in one unit
+        ([(1.0, 6.0)], 8.0, 16.0, (6, 1, 6)),  # two on two nodes
+        ([(1.0, 64.0)], 72.0, 2048.0, (56, 2, 8)),  # 32 on 29 racks, one whole in each: the second has 8 and 56
+        ([(1.0, 64.0)], 72.0, 256.0, (64, 1, 64)),  # four on four racks, though the last is needed for 40 GPUs alone
+        ([(4.0, 4.0)], 72.0, 144.0, (2, 2, 2)),  # the same 16 ranks four apart: 8 GPUs are 2 of them
+        ([(8.0, 64.0)], 72.0, 512.0, (8, 8, 8)),  # 64 GPUs in each of eight racks
+        ([(1.0, 9.0)], 8.0, 72.0, (8, 2, 1)),  # eight on a node and one on the next
+        ([(3.0, 3.0)], 8.0, 72.0, (2, 2, 1)),  # two of three every third rank, or one
+        ([(12.0, 3.0)], 8.0, 72.0, (1, 3, 1)),  # each on a node of its own
+        ([(1.0, 76.0)], 72.0, 152.0, (72, 2, 4)),  # a rack and 4 more
+        ([(2.0, 32.0), (256.0, 3.0)], 72.0, 768.0, (28, 6, 4)),  # 28 and 4, in three places
+        ([(1.0, 32.0), (64.0, 9.0)], 72.0, 576.0, (40, 8, 32)),  # of every 64 ranks 32: a rack has 32 or 40
+        ([(1.0, 1.0)], 72.0, 144.0, (1, 1, 1)),
+        ([(16.0, 1.0)], 72.0, 144.0, (1, 1, 1)),  # one rank stands in one unit
     ],
 )
-def test_the_group_that_all_wait_for_is_one_in_two_units(axes, unit, gpus, split):
+def test_the_group_that_all_wait_for_is_the_one_that_is_cut_worst(axes, unit, gpus, split):
     assert slowest_split(axes, unit, gpus) == split
 
 
@@ -171,15 +177,57 @@ def test_the_group_that_all_wait_for_is_one_in_two_units(axes, unit, gpus, split
 def test_groups_that_divide_a_unit_or_are_made_of_whole_ones_stand_as_their_members_do(exponents, gpus):
     stride, size, unit = (2.0**exponent for exponent in exponents)
     inside = members([(stride, size)], unit)
-    assert slowest_split([(stride, size)], unit, gpus) == (inside, size / inside, 0)
+    assert slowest_split([(stride, size)], unit, gpus) == (inside, size / inside, inside)
 
 
 @given(stride=st.integers(1, 4), sizes=st.lists(st.integers(1, 300), min_size=1, max_size=9), gpus=st.integers(1, 4096))
-def test_a_split_has_all_members_of_a_group_and_is_the_same_for_an_array(stride, sizes, gpus):
+def test_a_split_holds_all_members_of_a_group_and_is_the_same_for_an_array(stride, sizes, gpus):
     axes = [(float(stride), np.array(sizes, float))]
     split = slowest_split(axes, 72.0, float(gpus))
-    np.testing.assert_allclose(split.inside * split.units - split.missing, sizes)
-    assert np.all(split.inside - split.missing >= 1)
+    assert np.all(np.multiply(split.inside, split.units) >= np.array(sizes) * (1 - 1e-12))
+    assert np.all(np.greater_equal(split.fewest, 1))
+    assert np.all(np.less_equal(split.fewest, split.inside))
     for place, size in enumerate(sizes):
         alone = slowest_split([(float(stride), float(size))], 72.0, float(gpus))
         assert [np.broadcast_to(part, len(sizes))[place] for part in split] == list(alone)
+
+
+def _counted(axes, unit, gpus):
+    """Members of a group in the emptiest of its units, of whichever group has fewest, all ranks looked up."""
+    offsets = np.array([0])
+    for stride, along in axes:
+        offsets = (offsets[:, None] + np.arange(int(along)) * int(stride)).ravel()
+    taken, fewest = np.zeros(gpus, bool), len(offsets)
+    for rank in range(gpus):
+        if not taken[rank]:
+            taken[rank + offsets] = True
+            held = np.bincount((rank + offsets) // unit)
+            fewest = min(fewest, held[held > 0].min())
+    assert taken.all()
+    return fewest
+
+
+@given(
+    unit=st.sampled_from([4, 8, 16, 72]),
+    t=st.sampled_from([1, 2, 3, 4, 6, 8, 16]),
+    c=st.sampled_from([1, 2, 4]),
+    e=st.sampled_from([1, 2, 4, 8, 9, 16, 36, 64]),
+    p=st.sampled_from([1, 2, 3, 4, 6, 8]),
+    d=st.sampled_from([1, 2, 3, 4, 6, 8, 9, 16, 18, 36]),
+    first=st.booleans(),
+)
+def test_the_fewest_members_in_a_unit_are_those_that_are_counted(unit, t, c, e, p, d, first):
+    """Of tensor, context, expert and data parallelism, whether stages or replicas come first, in full units."""
+    gpus, inner = t * c * p * d, max(t * c, e)
+    assume(gpus <= 1152 and gpus % unit == 0 and t * c * d % inner == 0 and inner % t == 0 and inner % e == 0)
+    spread = Parallelism(
+        float(t), float(p), context=float(c), expert=float(e), data=float(d), stages_first=float(first)
+    )
+    groups = [*layer_axes(spread).values(), copies(spread, float(t), float(d * c))]
+    groups.append(copies(spread, float(e), float(t * c * d // e)))
+    for axes in groups:
+        fewest, counted = float(slowest_split(axes, float(unit), float(gpus)).fewest), _counted(axes, unit, gpus)
+        if all(along == 1 for _, along in axes[1:]):
+            assert fewest == counted, axes
+        else:
+            assert counted / 2 <= fewest <= counted, axes

@@ -387,7 +387,9 @@ def test_the_group_that_stands_in_two_racks_is_what_all_wait_for():
     groups = [evaluate(Scenario(gpus=gpus, **RACKS), CATALOG).training.groups[0] for gpus in (144, 128)]
     assert [(group.ranks_inside, group.crosses) for group in groups] == [(8, "leaf"), (16, "scale_up")]
     split = group_of(links_of(gpus=144, **RACKS), [(1.0, 16.0)])
-    across = group_of(links_of(gpus=128, **RACKS), [(9.0, 16.0)]).machine.but(ranks_per_domain=8.0, domains=2.0)
+    across = group_of(links_of(gpus=128, **RACKS), [(9.0, 16.0)]).machine.but(
+        ranks_per_domain=8.0, domains=2.0, missing=0.0, emptiest=8.0
+    )
     halves = Group(across, split.library, ideal=False)
     assert collective_time(split, "all-reduce", 1e9) == pytest.approx(collective_time(halves, "all-reduce", 1e9))
 

@@ -18,7 +18,7 @@ from app.formulas.arrays import Array, any_, where
 from app.formulas.collectives import ideal
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, exchange_transfer, shortest
-from app.formulas.fabric.placement import Axis, Site, members, network_share, slowest_split
+from app.formulas.fabric.placement import Axis, Site, group_size, members, network_share, slowest_split
 from app.formulas.records import but
 
 
@@ -184,7 +184,7 @@ def _known_group_of(links: Links, axes: tuple[tuple[_Numbers, _Numbers], ...], e
 
 def _group_of(links: Links, axes: Sequence[Axis], exchanging: bool) -> Group:
     m, site = links.machine, links.site
-    local, domains, missing = slowest_split(axes, links.domain, site.gpus)
+    local, domains, fewest = slowest_split(axes, links.domain, site.gpus)
     several = domains > 1
     shares: dict[str, Array] = {}
     if site.matters:
@@ -197,8 +197,8 @@ def _group_of(links: Links, axes: Sequence[Axis], exchanging: bool) -> Group:
     built = m.but(
         ranks_per_domain=local,
         domains=domains,
-        missing=missing,
-        emptiest=local - missing,
+        missing=local * domains - group_size(axes),
+        emptiest=fewest,
         scale_up_rate=where(several, m.scale_up_rate, links.inside_rate),
         scale_up_hop=where(several, m.scale_up_hop, links.inside_hop),
         leaf_domains=members(axes, site.leaf) / local if links.ideal else m.leaf_domains,

@@ -140,20 +140,21 @@ class Split(NamedTuple):
     Attributes:
         inside: members in the fullest unit [1].
         units: units that it has members in [1].
-        missing: members that the emptiest has fewer [1].
+        fewest: members in the emptiest of these [1].
     """
 
     inside: Array
     units: Array
-    missing: Array
+    fewest: Array
 
 
 def slowest_split(axes: Sequence[Axis], unit: Array, gpus: Array) -> Split:
     """How the group stands that all equal groups wait for.
 
-    Members stand as :func:`members` has them where the span s·n of a group divides a unit or is made of whole ones. A
-    longer one stands evenly in ⌈s·n/u⌉ units. Of shorter ones ⌊u/(s·n)⌋ are whole in a unit; where there are more than
-    all units hold whole, the next one has what is left over of its unit, u mod s·n, and the rest in the next.
+    GPUs fill as few units as hold them, v in each: evenly where that is a whole number, else all but the last. Groups
+    of n members, s apart, lie one after the other, and the ends of units cut them at multiples of gcd(v, s·n): the
+    worst cut leaves ⌊gcd(v, s·n)/s⌋ members by themselves. Shorter ones meet two units, unless all units hold as many
+    whole ones as there are; longer ones one more than what is left fills.
 
     Args:
         axes: stride s and size n of each axis of the group [1].
@@ -161,32 +162,60 @@ def slowest_split(axes: Sequence[Axis], unit: Array, gpus: Array) -> Split:
         gpus: GPUs of the cluster [1].
 
     Racks of 72. 76 GPUs: 38 in each of two. Nine groups of 16 in two racks, which hold four each: the fifth has 8 in
-    either. Eight of them fit.
+    either. Eight of them fit. Of groups of 20 some have 4 in one rack and 16 in the next.
 
     >>> [float(part) for part in slowest_split([(1.0, 76.0)], 72.0, 76.0)]
-    [38.0, 2.0, 0.0]
+    [38.0, 2.0, 38.0]
     >>> [float(slowest_split([(1.0, 16.0)], 72.0, gpus).inside) for gpus in (144.0, 128.0)]
     [8.0, 16.0]
+    >>> [float(part) for part in slowest_split([(1.0, 20.0)], 72.0, 720.0)]
+    [16.0, 2.0, 4.0]
     """
-    size, inside = maximum(group_size(axes), 1.0), maximum(members(axes, unit), 1.0)
-    even = Split(inside, size / inside, 0.0)
-    stride, along = axes[0]
-    span = stride * along
-    over, under = span / unit, unit / span
-    longer = maximum(over, under)
-    uneven = longer != np.floor(longer)
-    if not any_(uneven):
-        return even
-    held, units = np.floor(under), np.ceil(over)
-    uneven = uneven & (along > 1) & (size == along) & (gpus > unit)
-    straddles = uneven & (over < 1) & (np.floor(gpus / span) > np.ceil(gpus / unit) * held)
-    first = minimum(np.ceil((unit - held * span) / stride), along - 1)
-    several = uneven & (over > 1)
+    first, *others = axes
+    split = _cut(first, unit, gpus)
+    for apart, along in others:
+        blocks = _cut((apart, along), unit, gpus)
+        together = Split(*(ours * theirs for ours, theirs in zip(split, blocks, strict=True)))
+        several = (split.units > 1) & (along > 1) & (apart < unit)
+        if any_(several):
+            passed = _passed(first, (apart, along), unit)
+            together = Split(*(where(several, new, old) for new, old in zip(passed, together, strict=True)))
+        split = together
+    return split
+
+
+def _cut(axis: Axis, unit: Array, gpus: Array) -> Split:
+    """Members of one axis where the ends of units cut it worst."""
+    stride, along = axis[0], maximum(axis[1], 1.0)
+    span, filled = stride * along, np.ceil(gpus / unit)
+    whole = (along <= 1) | ((span <= unit) & (np.floor(gpus / span) <= filled * np.floor(unit / span)))
+    if not any_(~np.asarray(whole)):
+        return Split(along, 1.0, along)
+    evenly = gpus / filled
+    held = where(evenly == np.floor(evenly), evenly, unit)
+    common = np.gcd(np.asarray(np.rint(held), np.int64), np.asarray(np.rint(span), np.int64)).astype(float)
+    fewest = maximum(np.floor(common / stride), 1.0)
+    fullest = minimum(np.ceil(held / stride), along - fewest)
+    units = minimum(1 + np.ceil((span - common) / held), along)
+    alone = (held != evenly) & (span >= gpus)
+    spread = minimum(filled, along)
     return Split(
-        where(straddles, maximum(first, along - first), where(several, along / units, even.inside)),
-        where(straddles, 2.0, where(several, units, even.units)),
-        where(straddles, maximum(2 * first, 2 * (along - first)) - along, 0.0),
+        where(whole, along, where(alone, along / spread, fullest)),
+        where(whole, 1.0, where(alone, spread, units)),
+        where(whole, along, where(alone, along / spread, fewest)),
     )
+
+
+def _passed(near: Axis, far: Axis, unit: Array) -> Split:
+    """Members in a unit that several blocks of a group lie in, t ranks long and P apart, as it passes over them.
+
+    ⌊u/P⌋ of them whole, and of another what u mod P has more than the P - t ranks between two.
+    """
+    (stride, along), (apart, blocks) = near, far
+    whole, rest = np.floor(unit / apart) * along, unit % apart
+    least = np.floor(maximum(rest - (apart - stride * along), 0.0) / stride)
+    most = minimum(np.ceil(rest / stride), along)
+    return Split(whole + most, np.ceil(apart * blocks / unit), whole + least)
 
 
 def crossing_share(pattern: Pattern, size: Array, inside: Array, local: Array) -> Array:
