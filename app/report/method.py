@@ -696,11 +696,12 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     ("serving", "serving.head_weights", (r"N_{head} = \frac{V h}{t a}",)),
+    ("serving", "serving.deepest_stage", (r"q = \frac{⌈L / p⌉}{L}",)),
     (
         "serving",
         "serving.serving_weights",
         (
-            r"W = \frac{L A w + L_{dense} F w + L_{experts} (\frac{E}{e} X w_x + S w)}{p}"
+            r"W = q (L A w + L_{dense} F w + L_{experts} (\frac{E}{e} X w_x + S w))"
             r" + (4 - 2 \text{tied}) N_{head}",
         ),
     ),
@@ -710,7 +711,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "serving.kept_keys",
         (r"keys = (1 - \text{windows}) (1 - \text{linear}) s + \text{windows} · min(s, \text{window})",),
     ),
-    ("serving", "serving.sequence_bytes", (r"V = \frac{L}{p} (κ_1 keys + \frac{4 λ H_l d_l^2}{t})",)),
+    ("serving", "serving.sequence_bytes", (r"V = q L (κ_1 keys + \frac{4 λ H_l d_l^2}{t})",)),
     ("serving", "serving.sequences_held", (r"C_{max} = a \frac{φ M - W - R}{V(s_i + \frac{3}{4} s_o)}",)),
     ("serving", "serving.dense_time", (r"T = \frac{N w}{η_b B} ⊕ \frac{2 N (m + m_h)}{η_c P}",)),
     ("serving", "serving.chosen_keys", (r"s = min(s, s_{top}) + \frac{s}{10}",)),
@@ -759,7 +760,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "serving",
         "serving.step_parts",
         (
-            r"T_{step} = \frac{T_{layers}}{p} + T_{head} + T_{stages} + \frac{h_{step}}{\sqrt{p}} + β h_{seq}",
+            r"T_{step} = q T_{layers} + T_{head} + T_{stages} + \frac{h_{step}}{\sqrt{p}} + β h_{seq}",
             r"T_{layers} = Σ (T_{products} + T_{attention} + T_{experts} + T_{exchange} + T_{elementwise} + ℓ)",
         ),
     ),
@@ -1144,6 +1145,7 @@ TITLES = {
     "serving.key_heads": "Key-value heads of a GPU",
     "serving.layer_weights": "Weights of a layer",
     "serving.head_weights": "Weights of the output head",
+    "serving.deepest_stage": "The deepest stage of a pipeline",
     "serving.serving_weights": "Memory of weights",
     "serving.key_bytes": "Keys and values of a token",
     "serving.kept_keys": "Keys that a layer keeps",

@@ -447,12 +447,12 @@ def best_configuration(rows: Sequence[ServingRow], catalog: Catalog) -> dict[str
 
 
 def best_throughput(question: ServingQuestion, catalog: Catalog) -> float:
-    """Output tokens per second and GPU of the best layout under the question's limits; 0 where none keeps them."""
+    """Output tokens per second and GPU of all GPUs with the best layout under the limits; 0 where none keeps them."""
     it = setting(question, look_up(question, catalog), None, catalog)
     inputs, limits = serving_inputs(it, catalog), limits_of(question, catalog.serving["tails"])
     tried = up_to_limits(try_all(it, inputs, question.gpus), limits, it, inputs)
-    place = tried.best(limits)
-    return float(tried.requests[place]) * question.output_tokens if place else 0.0
+    place = tried.best(limits, question.gpus)
+    return float(tried.together(question.gpus)[place]) / question.gpus * question.output_tokens if place else 0.0
 
 
 LIMITS = 10

@@ -9,6 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
+from app.formulas.serving.kv_cache import deepest_stage
+from app.formulas.serving.serving_arguments import Layout
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
@@ -781,3 +783,41 @@ def test_a_load_that_is_carried_within_its_limits_is_not_called_too_large() -> N
         answer = evaluated(**asked, output_tokens=2048, ttft_limit=1, **load)
         assert answer.serving.users.typical == pytest.approx(3000, rel=0.01)
         assert "load-too-large" not in {finding.code for finding in answer.findings}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "model", "gpus", "stages"),
+    [
+        ("v100-sxm", "llama-3-405b", 40, 5),  # 812 GB in 16 bit, 27 GB on each: 30 GPUs, in five servers of eight
+        ("l40s", "deepseek-v3", 24, 3),  # 673 GB in 8 bit, 39 GB on each: 18 GPUs, in three
+        ("h100-sxm", "deepseek-v3", 16, 4),  # four GPUs of a stage share a server, two stages each
+    ],
+)
+def test_a_model_that_fits_no_server_is_served_in_stages_over_several(gpu, model, gpus, stages) -> None:
+    """Tensor parallelism and experts in a server, stages over servers; said where there are too few."""
+    finding = next(
+        finding
+        for finding in evaluated(gpu=gpu, gpus=8, model=model).findings
+        if finding.code == "serving-does-not-fit"
+    )
+    assert dict(finding.changes) == {"gpus": gpus}
+    layout = evaluated(gpu=gpu, gpus=gpus, model=model).serving.parallelism
+    assert (layout.pipeline_parallel, layout.gpus) == (stages, gpus)
+    assert layout.tensor_parallel * layout.attention_data_parallel <= 8
+
+
+def test_layouts_leave_few_gpus_idle() -> None:
+    """Three H100 servers hold two replicas of twelve of Llama 3.1 405B in FP8; one of sixteen leaves a third."""
+    serving = evaluated(gpus=24, model="llama-3-405b").serving
+    assert (serving.replicas, serving.gpus) == (2, 24)
+    sixteen = evaluated(
+        gpus=24, model="llama-3-405b", tensor_parallel=4, pipeline_parallel=4, serving="aggregated"
+    ).serving
+    assert serving.requests_per_second.typical > sixteen.requests_per_second.typical
+
+
+def test_the_deepest_stage_is_what_others_wait_for() -> None:
+    """61 layers in sixteen stages: four on most, a twentieth more than 61/16."""
+    question = ServingQuestion(gpus=16, gpu="h200-sxm", model="deepseek-v3")
+    inputs = serving_inputs(setting(question, look_up(question, CATALOG), None, CATALOG), CATALOG)
+    assert deepest_stage(inputs.model, Layout(pipeline=16.0)) == 4 / 61

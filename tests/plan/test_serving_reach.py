@@ -43,7 +43,7 @@ REACH: dict[str, tuple[dict, object, str]] = {
     "attention_data_parallel": (EXPERTS, 2, f"{LOAD} weights layout"),
     "prefill_gpus": (APART, 24, SPLIT),
     "prefill_tensor_parallel": (APART, 4, f"{SPLIT} ttft"),
-    "prefill_attention_data_parallel": (POOLS | {"gpus": 128}, 2, f"{LOAD} pools"),
+    "prefill_attention_data_parallel": (POOLS | {"gpus": 128}, 2, f"{SPLIT} ttft"),
     "prefill_expert_parallel": (POOLS, 4, f"{LOAD} pools"),
     "prefill_pipeline_parallel": (APART, 4, "ttft users pools"),  # no quicker, and as many prompts a GPU
     "decode_gpus": (APART, 24, SPLIT),

@@ -12,7 +12,7 @@ import numpy as np
 from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.collectives.graph_kernels import GraphKernels, graph_all_reduce
 from app.formulas.collectives.group_times import collective_time, group_of
-from app.formulas.serving.kv_cache import head_weights, kept_keys, key_bytes, layer_weights
+from app.formulas.serving.kv_cache import deepest_stage, head_weights, kept_keys, key_bytes, layer_weights
 from app.formulas.serving.serving_arguments import (
     Layout,
     ServedModel,
@@ -376,10 +376,10 @@ def stage_time(message: Array, gpu: ServingRates, layout: Layout, constants: Ser
 def step_parts(
     batch: StepBatch, model: ServedModel, gpu: ServingRates, layout: Layout, constants: ServingConstants
 ) -> StepParts:
-    """What one step of an attention rank takes, by cause, over the layers of one pipeline stage.
+    """What one step of an attention rank takes, by cause, over the layers of the deepest pipeline stage.
 
-    Σ over layers of products, attention, experts, two all-reduces or a dispatch, elementwise work and launches, over p
-    stages; then the output head, the way to the next stage, and the host: h_step/√p and h_seq for each sequence.
+    Σ over its layers of products, attention, experts, two all-reduces or a dispatch, elementwise work and launches;
+    then the output head, the way to the next stage, and the host: h_step/√p and h_seq for each sequence.
 
     Returns:
         Times [s].
@@ -395,7 +395,7 @@ def step_parts(
     weights = layer_weights(model, layout)
     tokens = sequences * batch.tokens_each + batch.prompt_tokens
     depth, routed = shape.layers, shape.expert_layers
-    stage = constants.correction / layout.pipeline
+    stage = constants.correction * deepest_stage(model, layout)
     state = 2 * shape.hidden * tokens
     reduce = layer_all_reduce_time(state, layout.tensor, gpu, constants)
     apart = where(layout.attention_data > 1, 1.0, 0.0)

@@ -92,11 +92,23 @@ def head_weights(model: ServedModel, layout: Layout) -> Array:
     return model.shape.vocabulary * model.shape.hidden / (layout.tensor * layout.attention_data)
 
 
-def serving_weights(model: ServedModel, layout: Layout) -> Array:
-    """Bytes of weights on one GPU, W: layers over p stages, embedding and head in 16 bit.
+def deepest_stage(model: ServedModel, layout: Layout) -> Array:
+    """Share of the layers on the deepest of p stages, for which all others wait, q = ⌈L/p⌉/L [1].
 
-    W = (L·A·w + L_dense·F·w + L_experts·(E/e·X·w_x + S·w))/p + 4·V·h/(t·a), half of the last where both are one matrix
-    and no stage has one of them alone.
+    Source: vLLM and SGLang, whole layers on each stage.
+
+    >>> from app.formulas.serving.serving_examples import MODEL
+    >>> deepest_stage(MODEL, Layout(pipeline=4))  # 3 of 10 layers
+    0.3
+    """
+    return -(-model.shape.layers // layout.pipeline) / model.shape.layers
+
+
+def serving_weights(model: ServedModel, layout: Layout) -> Array:
+    """Bytes of weights on one GPU of the deepest stage, W, embedding and head in 16 bit.
+
+    W = q·(L·A·w + L_dense·F·w + L_experts·(E/e·X·w_x + S·w)) + 4·V·h/(t·a), half of the last where both are one matrix
+    and no stage has one of them alone; q is the share of the layers.
 
     Returns:
         Bytes [B].
@@ -115,7 +127,7 @@ def serving_weights(model: ServedModel, layout: Layout) -> Array:
         + shape.expert_layers * (routed + weights.shared * model.dense_bytes)
     )
     matrices = 2 - shape.tied * where(layout.pipeline > 1, 0.0, 1.0)
-    return layers / layout.pipeline + 2 * matrices * head_weights(model, layout)
+    return deepest_stage(model, layout) * layers + 2 * matrices * head_weights(model, layout)
 
 
 def key_bytes(model: ServedModel, layout: Layout) -> Array:
@@ -156,7 +168,7 @@ def kept_keys(model: ServedModel, context: Array) -> Array:
 
 
 def sequence_bytes(model: ServedModel, layout: Layout, tokens: Array) -> Array:
-    """Bytes of keys and values of one sequence on one GPU, L·(κ₁·kept + λ·4·H_l·d_l²/t)/p [B].
+    """Bytes of keys and values of one sequence on one GPU of the deepest stage, q·L·(κ₁·kept + λ·4·H_l·d_l²/t) [B].
 
     Linear attention keeps a state for each head in 32 bit, however long the sequence.
 
@@ -173,7 +185,7 @@ def sequence_bytes(model: ServedModel, layout: Layout, tokens: Array) -> Array:
     """
     shape = model.shape
     state = shape.linear_share * 4 * shape.linear_heads * shape.linear_dim**2 / layout.tensor
-    return shape.layers * (key_bytes(model, layout) * kept_keys(model, tokens) + state) / layout.pipeline
+    return deepest_stage(model, layout) * shape.layers * (key_bytes(model, layout) * kept_keys(model, tokens) + state)
 
 
 def sequences_held(

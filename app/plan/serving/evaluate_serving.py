@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from math import ceil, log2
+from math import ceil
 from typing import Any
 
 import numpy as np
 
 from app.catalog.load import Catalog
 from app.formulas.costs import per_gpu_time
-from app.formulas.serving.kv_cache import sequence_bytes, serving_weights
+from app.formulas.serving.kv_cache import sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.formulas.serving.token_costs import answer_time, break_even_load, cost_of_tokens, users_served
 from app.plan.band import Band, Draws
@@ -35,7 +35,7 @@ from app.plan.serving.serving_breakdown import (
 )
 from app.plan.serving.serving_inputs import Setting, residual, setting
 from app.plan.serving.serving_plan import ServingPlan, overload, plan_serving
-from app.plan.serving.serving_search import FIELDS, asks_for_a_load, layouts, limits_of, stack_layouts
+from app.plan.serving.serving_search import FIELDS, MOST_STAGES, asks_for_a_load, layouts, limits_of, stack_layouts
 from app.plan.serving.two_pools import (
     POOLS,
     SIZES,
@@ -413,42 +413,39 @@ def does_not_fit(plan: ServingPlan, of_size: OfSize) -> Finding:
             ("memory_share", "gpu"),
             "Let the engine take more of the memory, or use GPUs that have more.",
         )
-    if need * SPARE > room * it.question.gpus:
+    sizes = holding(plan, of_size)
+    typed = any(getattr(it.question, field) for field in FIELDS.values())
+    other = "Leave the parallelism blank, or use " if typed else "Use GPUs with more memory, or "
+    more = f"Use {sizes['gpus']} GPUs or more, or " if sizes else other
+    if not (plan.tried.held > 0).any():
+        left = room * it.question.gpus
         text = (
             f"The model needs {show(need, 'B')} for its weights in {it.formats.experts}, and {it.question.gpus} GPUs "
-            f"leave {show(room * it.question.gpus, 'B')}."
+            f"leave {show(left, 'B')}{'' if left < need else ', less than its parts fill'}."
         )
-        sizes = holding(plan, need * SPARE / room, of_size)
-        advice = f"Use {sizes['gpus']} GPUs or more, or" if sizes else "Use GPUs with more memory, or"
-        return Finding(
-            "error", "serving-does-not-fit", text, ("gpus", "weights"), f"{advice} weights of fewer bits.", sizes
-        )
-    sizes = holding(plan, it.question.gpus + 1, of_size)
-    more = f"use {sizes['gpus']} GPUs or more, " if sizes else ""
+        fields = ("gpus", "weights", *FIELDS.values())
+        return Finding("error", "serving-does-not-fit", text, fields, f"{more}weights of fewer bits.", sizes)
     return Finding(
         "error",
         "serving-does-not-fit",
         f"No layout that was tried leaves room for one sequence of {it.question.input_tokens:,.0f} tokens.",
         ("tensor_parallel", "expert_parallel", "pipeline_parallel", "input_tokens", "gpus"),
-        f"Leave the parallelism blank, {more}or use shorter prompts.",
+        f"{more}shorter prompts.",
         sizes,
     )
 
 
-SPARE = 1.05
-"""Times the weights' bytes that the memory of all GPUs is to hold."""
+def holding(plan: ServingPlan, of_size: OfSize) -> Sizes:
+    """More GPUs on which a model fits: the fewest that one pool needs, or a doubling; none where none was found.
 
-
-def holding(plan: ServingPlan, least: float, of_size: OfSize) -> Sizes:
-    """A doubling of GPUs, so many or more [1], on which a model fits; none where none was found.
-
-    Layouts that may not be split so far leave some of them idle, and two pools hold the weights twice.
+    Layouts that may not be split so far leave some GPUs idle, and two pools hold the weights twice.
     """
-    enough = 1 << max(ceil(log2(least)), 0)
-    for gpus in (enough << doubling for doubling in range(TRIES)):
-        if gpus > MOST_GPUS:
-            break
-        if of_size({"gpus": gpus, **dict.fromkeys(LIMITS_AND_LOADS)}).operation:
+    fewest, asked = fewest_gpus(plan), plan.setting.question.gpus
+    if fewest is None:
+        return {}
+    doubled = 1 << max(fewest, asked).bit_length()
+    for gpus in (fewest, *(doubled << doubling for doubling in range(TRIES))):
+        if asked < gpus <= MOST_GPUS and of_size({"gpus": gpus, **dict.fromkeys(LIMITS_AND_LOADS)}).operation:
             return {"gpus": gpus}
     return {}
 
@@ -465,7 +462,7 @@ def is_limited(plan: ServingPlan) -> bool:
 def two_do_not_fit(plan: ServingPlan, of_size: OfSize) -> Finding:
     """The model fits in one pool and not in two."""
     gpus = plan.setting.question.gpus
-    sizes = holding(plan, gpus + 1, of_size)
+    sizes = holding(plan, of_size)
     more = f"use {sizes['gpus']} GPUs or more, or " if sizes else "use "
     return Finding(
         "error",
@@ -475,6 +472,28 @@ def two_do_not_fit(plan: ServingPlan, of_size: OfSize) -> Finding:
         f"Serve with one pool, {more}weights of fewer bits.",
         sizes,
     )
+
+
+SPARE = 1.05
+"""What is left beside weights, over these, where a number of GPUs is said to be enough [1]."""
+
+
+def fewest_gpus(plan: ServingPlan) -> int | None:
+    """GPUs of the smallest replica with room for a sequence: whole domains, or a power of two of one.
+
+    ``None`` where none that is tried has room.
+    """
+    it, inputs = plan.setting, plan.inputs
+    domain = it.cluster.full_domain
+    unit = max(domain, it.cluster.whole_node)
+    for gpus in range(unit, (MOST_STAGES + 1) * unit, unit):
+        along = layouts(it.question, it.model, gpus, domain)
+        held = np.asarray(sequences_held(inputs.model, inputs.gpu, along, inputs.load, inputs.constants))
+        roomy = np.asarray(serving_weights(inputs.model, along)) * SPARE <= inputs.room
+        sizes = np.asarray(along.gpus)[(held >= 1) & roomy]
+        if sizes.size:
+            return min(1 << (int(sizes.min()) - 1).bit_length(), unit) if gpus == unit else gpus
+    return None
 
 
 def model_bytes(plan: ServingPlan) -> float:

@@ -94,7 +94,7 @@ def one_pool(it: Setting, tried: Tried, limits: Limits) -> Operation | None:
     """Replicas that do both: those that answer most within the limits, or the fastest that carry a load."""
     gpus, question = it.question.gpus, it.question
     if not asks_for_a_load(question):
-        place = tried.best(limits)
+        place = tried.best(limits, gpus)
         if place is None:
             return None
         layout, concurrency = tried.at(place[0]), float(tried.concurrency[place])

@@ -41,12 +41,26 @@ def powers(most: float) -> list[int]:
     return [1 << place for place in range(int(np.log2(max(most, 1))) + 1)]
 
 
+MOST_STAGES = 16
+"""Stages of a replica that are tried."""
+
+
+def stages(gpus: int, domain: int, layers: float) -> list[int]:
+    """Stages that are tried: powers of two, three and six, and one for each domain of the cluster [1].
+
+    >>> stages(40, 8, 126)
+    [1, 2, 3, 4, 5, 6, 8, 16]
+    """
+    tried = {*powers(MOST_STAGES), 3, 6, -(-gpus // domain)}
+    return sorted(count for count in tried if count <= min(gpus, layers, MOST_STAGES))
+
+
 def layouts(question: Scenario, model: ServedModel, gpus: int, domain: int) -> Layout:
     """Layouts of a replica that divide the model and are no larger than the cluster, along the first of two axes.
 
-    A model that cannot be has none. Tensor parallelism stays in the scale-up domain unless it is asked for; experts lie
-    whole on all GPUs of a replica, or are cut like the rest; ranks with sequences of their own are for experts and
-    latent attention.
+    A model that cannot be has none. Tensor parallelism stays in the scale-up domain unless it is asked for, and the
+    stages of a pipeline lie over several; experts lie whole on all GPUs of a replica, or are cut like the rest; ranks
+    with sequences of their own are for experts and latent attention.
     """
     shape = model.shape
     given = {name: getattr(question, field) for name, field in FIELDS.items()}
@@ -58,7 +72,7 @@ def layouts(question: Scenario, model: ServedModel, gpus: int, domain: int) -> L
     for t, a, p in product(
         tensors,
         [given["attention_data"]] if given["attention_data"] else ranks,
-        [given["pipeline"]] if given["pipeline"] else powers(min(gpus, float(shape.layers), 16)),
+        [given["pipeline"]] if given["pipeline"] else stages(gpus, domain, float(shape.layers)),
     ):
         if t * a * p > gpus:
             continue
@@ -157,12 +171,16 @@ class Tried:
         """Which fit the memory and keep the limits."""
         return self.fits & (self.time_per_token <= limits.time_per_token) & (self.first_token <= limits.first_token)
 
-    def best(self, limits: Limits) -> tuple[int, int] | None:
-        """Layout and load that answer most requests a GPU within the limits; ``None`` where none does."""
+    def together(self, gpus: int) -> Floats:
+        """Answers per second of as many replicas as so many GPUs hold [1/s]."""
+        return self.each * np.floor(gpus / np.asarray(self.layout.gpus))
+
+    def best(self, limits: Limits, gpus: int) -> tuple[int, int] | None:
+        """Layout and load of which so many GPUs answer most requests within the limits; ``None`` where none does."""
         kept = self.within(limits)
         if not kept.any():
             return None
-        place = int(np.argmax(np.where(kept, self.requests, -1.0)))
+        place = int(np.argmax(np.where(kept, self.together(gpus), -1.0)))
         return place // self.requests.shape[1], place % self.requests.shape[1]
 
 
