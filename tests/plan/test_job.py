@@ -936,6 +936,16 @@ def test_traffic_is_bound_by_the_link_that_saves_most_of_it(
     assert breakdown.binding_links(Exchanges(layer, StepExchanges()))["tensor_parallel"] == bound_by
 
 
+def test_attention_that_writes_its_scores_waits_for_memory() -> None:
+    """V100 have no fused kernels: scores of 32,768 tokens, read and written, are three quarters of a step."""
+    old = draft(gpu="v100-sxm", gpus=256, model="gpt-oss-120b", sequence_length=32768, global_batch=1024)
+    gains = {one.resource: one.gain for one in old.bottleneck.what_if}
+    assert gains["memory_bandwidth"] > 2 * gains["compute"]
+    assert old.bottleneck.resource == "memory_bandwidth"
+    for made, bound_by in ((old, "memory_bandwidth"), (DEFAULT, "compute")):
+        assert {part.resource for part in made.training.parts if part.name == "attention"} == {bound_by}
+
+
 def test_on_its_own_network_a_job_takes_as_long_as_planned_and_one_that_does_not_run_no_number() -> None:
     for made in (DEFAULT, draft(tensor_parallel=8, pipeline_parallel=2, micro_batch=1)):
         again = job.time_on(made, made.setup.cluster, of_scenario(Scenario(), CATALOG))

@@ -77,9 +77,6 @@ def step_parts(
 
 
 BOUND_BY: dict[str, Resource] = {
-    "linear_layers": "compute",
-    "attention": "compute",
-    "output_head": "compute",
     "elementwise": "memory_bandwidth",
     "gradient_accumulation": "memory_bandwidth",
     "optimizer": "memory_bandwidth",
@@ -89,7 +86,16 @@ BOUND_BY: dict[str, Resource] = {
     "stragglers": "overhead",
     "offload": "overhead",
 }
-"""The resource that bounds each part of a step but traffic, which `binding_links` tells."""
+"""The resource that bounds each part of a step but products, see `binding_unit`, and traffic, see `binding_links`."""
+
+
+def binding_unit(product: Array) -> Resource:
+    """Arithmetic, or memory where that, twice as fast, saves more of matrix products: of scores that are written out.
+
+    Args:
+        product: time with the plan and its what-ifs [s].
+    """
+    return "memory_bandwidth" if _with(product, "memory_bandwidth") < _with(product, "compute") else "compute"
 
 
 def binding_links(exchanged: Exchanges) -> dict[str, Resource]:
@@ -118,7 +124,7 @@ def _binding_link(group: tuple[Exchange, ...]) -> Resource:
 
 
 def _with(time: Array, better: Resource) -> float:
-    """The typical time of an exchange with one resource better [s]."""
+    """The typical time of a part with one resource better [s]."""
     if isinstance(time, np.ndarray) and time.ndim > 1:
         time = time[RESOURCES.index(better) + 1]
     return float(np.ravel(time)[0])
@@ -277,7 +283,10 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
     table = np.empty((len(named), width))
     for row, value in zip(table, named.values(), strict=True):
         row[:] = value
+    layer = what_ifs.layer
+    products = {"linear_layers": layer.products, "attention": layer.attention, "output_head": step.head}
     bound_by = BOUND_BY | binding_links(what_ifs.exchanges)
+    bound_by |= {name: binding_unit(product) for name, product in products.items()}
     parts = tuple(
         (name, bound_by[name], row)
         for name, row, most in zip(named, table, table.max(axis=1).tolist(), strict=True)
