@@ -90,12 +90,13 @@ BOUND_BY: dict[str, Resource] = {
 
 
 def binding_unit(product: Array) -> Resource:
-    """Arithmetic, or memory where that, twice as fast, saves more of matrix products: of scores that are written out.
+    """Arithmetic, or memory where that, twice as fast, saves twice as much of matrix products: of scores written out.
 
     Args:
         product: time with the plan and its what-ifs [s].
     """
-    return "memory_bandwidth" if _with(product, "memory_bandwidth") < _with(product, "compute") else "compute"
+    whole, faster, closer = (_with(product, better) for better in ("", "compute", "memory_bandwidth"))
+    return "memory_bandwidth" if whole - closer > 2 * (whole - faster) else "compute"
 
 
 def binding_links(exchanged: Exchanges) -> dict[str, Resource]:
@@ -123,10 +124,10 @@ def _binding_link(group: tuple[Exchange, ...]) -> Resource:
     return "scale_out" if crosses and not scale_up < min(network) else "scale_up"
 
 
-def _with(time: Array, better: Resource) -> float:
-    """The typical time of a part with one resource better [s]."""
+def _with(time: Array, better: str) -> float:
+    """The typical time of a part with one resource better, or as it is [s]."""
     if isinstance(time, np.ndarray) and time.ndim > 1:
-        time = time[RESOURCES.index(better) + 1]
+        time = time[("", *RESOURCES).index(better)]
     return float(np.ravel(time)[0])
 
 
