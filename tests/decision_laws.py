@@ -334,10 +334,10 @@ def advice_does_what_it_says(asked: Asked) -> None:
 def _gain(text: str) -> float | None:
     """The share that a sentence promises more.
 
-    >>> _gain("With 2,080 the same GPUs train 65% more tokens a second.")
+    >>> _gain("With 2,080 the same GPUs train 65\u202f% more tokens a second.")
     0.65
     """
-    words = text.replace(",", "").split()
+    words = text.replace(",", "").replace("\u202f%", "%").split()
     found = [float(word[:-1]) / 100 for word in words if word.endswith("%")]
     return found[0] if found else None
 
