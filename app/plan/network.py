@@ -20,6 +20,7 @@ from app.formulas import costs
 from app.formulas.arrays import Array
 from app.formulas.fabric import bisection, layouts, placement
 from app.formulas.fabric.cabling import Counts
+from app.formulas.records import but
 from app.plan import findings, reference_designs
 from app.plan.auxiliary_networks import AuxiliaryNetwork, auxiliary_networks
 from app.plan.band import Draws
@@ -75,6 +76,15 @@ class Network:
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong or remarkable."""
         return tuple(_findings(self))
+
+    @property
+    def faults(self) -> tuple[Finding, ...]:
+        """What is wrong or remarkable where it cannot be built: an error is among it there and nowhere else."""
+        return () if self.built else self.findings
+
+    def carrying(self, request: NetworkRequest) -> "Network":
+        """The same parts under a request that asks for no others: traffic may take other paths, or meet a bad link."""
+        return self if request is self.request else but(self, request=request)
 
     @property
     def switch(self) -> str:

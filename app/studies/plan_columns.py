@@ -5,7 +5,7 @@ on equal sites the network is designed once; jobs in which all is given, runs an
 point, by the very functions that a single plan is made of.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.catalog.load import Catalog
 from app.formulas import transformer
+from app.formulas.records import but
 from app.formulas.training.goodput import campaign_time, time_to_train
 from app.plan.all_reduce import time_all_reduce
 from app.plan.band import Draws, nan_is_an_answer
@@ -23,7 +24,7 @@ from app.plan.communication import Communication
 from app.plan.declarations import figures, value_of
 from app.plan.findings import of_links
 from app.plan.job.breakdown import campaign_overhead
-from app.plan.job.inputs import JobRequest, JobSetup, step_inputs
+from app.plan.job.inputs import JobRequest, JobSetup, spread_of, step_inputs
 from app.plan.job.job import fabric_on
 from app.plan.job.job_columns import DEGREES, NAMED, SIZES, JobColumns, given_jobs, is_given, own_number, searched_jobs
 from app.plan.job.job_findings import no_progress
@@ -71,7 +72,9 @@ def _names(*kinds: type[Request]) -> set[str]:
 TOGETHER = frozenset({"gpu", "platform", "model", "parameters", "workload", *SHAPE})
 """Fields whose values are right or wrong together."""
 COUNTED = (*DEGREES, *SIZES)
-"""Fields of a job that can be columns."""
+"""Numbers of a job that can be columns."""
+SPREAD = ("jitter", "slow_node")
+"""Fields of a network that say how its nodes spread, which are columns of a job's constants."""
 OF_MONEY = frozenset({"pue", "region", "storage_capacity", "site_power", "rack_power"})
 """Fields that no network depends on, and that are no columns of prices."""
 OF_TRAFFIC = frozenset({
@@ -80,7 +83,7 @@ OF_TRAFFIC = frozenset({
 })  # fmt: skip
 """Fields of a network that change nothing of what is bought."""
 OF_HARDWARE = frozenset(_names(ClusterRequest, NetworkRequest, PriceRequest) - OF_TRAFFIC - OF_NO_DESIGN)
-OF_SITE = (OF_HARDWARE - OF_MONEY | OF_TRAFFIC | _names(CollectiveRequest) | {"graphs"}) - {"message"}
+OF_SITE = (OF_HARDWARE - OF_MONEY | OF_TRAFFIC | _names(CollectiveRequest) | {"graphs"}) - {"message", *SPREAD}
 OF_JOB = frozenset(
     _names(ModelRequest, ParallelismRequest, SoftwareRequest) - {"training_tokens", "graphs"} - set(COUNTED)
 )
@@ -123,11 +126,17 @@ class _Values:
 
 @dataclass(eq=False)
 class _Site:
-    """A cluster, its network and what times its transfers."""
+    """A cluster, its network and what times its transfers, however its nodes spread."""
 
     network: Network
     fabric: Communication
     error: str
+
+    def spreading(self, scenario: Scenario) -> Communication:
+        """What times its transfers where its nodes spread as in a scenario."""
+        spread = {name: getattr(scenario, name) for name in SPREAD}
+        alike = all(getattr(self.fabric, name) == value for name, value in spread.items())
+        return self.fabric if alike else but(self.fabric, **spread)
 
 
 @dataclass(eq=False)
@@ -302,13 +311,13 @@ class PlanColumns:
 
     def _reduce(self, rows: _Rows, sites: Sequence[_Site], site: Whole, columns: Mapping[str, Objects]) -> Objects:
         """Fill in the results of the all-reduce; why there are none."""
-        names = self._alike(lambda name: name == "message")
+        names = self._alike(lambda name: name in ("message", *SPREAD))
         first, group = distinct([site, *(rows.places[name] for name in names)], len(site))
         errors = []
         for number, row in enumerate(first):
             scenario = self._scenario(rows, row, self.blank)
             message = scenario.message or usual_message(scenario.part(ModelRequest), self.catalog)
-            reduction = time_all_reduce(sites[site[row]].fabric, message)
+            reduction = time_all_reduce(sites[site[row]].spreading(scenario), message)
             for name, column in columns.items():
                 column[group == number] = _plain(value_of(reduction.all_reduce, name.partition(".")[2]))
             errors.append(worst(reduction.findings))
@@ -357,19 +366,26 @@ class PlanColumns:
             self.sites.clear()
             self.jobs.clear()
         keys = [self._key(rows, row, names) for row in first]
-        missing = {
-            key: self._scenario(rows, row, self.blank)
-            for key, row in zip(keys, first, strict=True)
-            if key not in self.sites
-        }
-        networks = networks_of(missing.values(), self.catalog)
-        for (key, scenario), network in zip(missing.items(), networks, strict=True):
-            self.sites[key] = self._site(scenario, network)
+        missing = {key: row for key, row in zip(keys, first, strict=True) if key not in self.sites}
+        networks = self._networks(rows, [*missing.values()])
+        for (key, row), network in zip(missing.items(), networks, strict=True):
+            self.sites[key] = self._site(self._scenario(rows, row, self.blank), network)
         return [self.sites[key] for key in keys], which
 
+    def _networks(self, rows: _Rows, some: Sequence[int]) -> list[Network]:
+        """The networks of some points, those that are bought alike designed once."""
+        names = self._alike(lambda name: name in OF_SITE - OF_TRAFFIC)
+        keys = [self._key(rows, row, names) for row in some]
+        different = dict(zip(keys, some, strict=True))
+        designed = networks_of((self._scenario(rows, row, self.blank) for row in different.values()), self.catalog)
+        networks = dict(zip(different, designed, strict=True))
+        return [networks[key] for key in keys]
+
     def _site(self, scenario: Scenario, network: Network) -> _Site:
-        fabric = fabric_on(network, scenario, self.catalog)
-        return _Site(network, fabric, worst((*of_links(network.cluster, scenario), *network.findings)))
+        """That of a network, or of one that is bought alike."""
+        own = network.carrying(scenario.part(NetworkRequest))
+        fabric = fabric_on(own, scenario, self.catalog)
+        return _Site(own, fabric, worst((*of_links(own.cluster, scenario), *own.faults)))
 
     def _asked(self, rows: _Rows, sites: Sequence[_Site], site: Whole) -> tuple[list[_Asked], Whole]:
         """The different jobs, but for what is counted, and which each point has."""
@@ -380,25 +396,34 @@ class PlanColumns:
         if len(self.jobs) + len(first) > MOST_KEPT:
             self.jobs.clear()
         asked = []
+        alike: dict[Hashable, _Asked] = {}
         for row in first:
             on = sites[site[row]]
-            key = (on, *self._key(rows, row, names), *(bool(blank[row]) for blank in blanks))
-            if key not in self.jobs:
-                scenario = self._scenario(rows, row, self.paid)
-                setup = self._setup(on, scenario)
-                parameters = float(transformer.parameters(setup.inputs.shape))
-                self.jobs[key] = _Asked(on, setup, scenario, is_given(setup), parameters)
-            asked.append(self.jobs[key])
+            job = (*self._key(rows, row, names), *(bool(blank[row]) for blank in blanks))
+            if (on, job) not in self.jobs:
+                cluster, fabric = on.network.cluster, on.fabric
+                kind = (cluster.gpu.key, cluster.domain, fabric.jitter, fabric.slow_node, job)
+                if kind in alike:
+                    one = alike[kind]
+                    self.jobs[on, job] = but(one, site=on, setup=one.setup.on(cluster, fabric), found={}, progress={})
+                else:
+                    scenario = self._scenario(rows, row, self.paid)
+                    setup = self._setup(on, scenario)
+                    parameters = float(transformer.parameters(setup.inputs.shape))
+                    alike[kind] = self.jobs[on, job] = _Asked(on, setup, scenario, is_given(setup), parameters)
+            asked.append(self.jobs[on, job])
         return asked, which
 
     def _setup(self, site: _Site, scenario: Scenario) -> JobSetup:
         request, cluster = JobRequest.of(scenario, self.catalog), site.network.cluster
-        return JobSetup.of(cluster, request, self.catalog, step_inputs(cluster, site.fabric, request, self.catalog))
+        inputs = step_inputs(cluster, site.spreading(scenario), request, self.catalog)
+        return JobSetup.of(cluster, request, self.catalog, inputs)
 
     def _jobs(self, rows: _Rows, asked: Sequence[_Asked], which: Whole) -> JobColumns:
         """What each point's job takes."""
         counted = [name for name in COUNTED if name in self.values]
-        first, job = distinct([which, *(rows.places[name] for name in counted)], len(which))
+        varied = [*counted, *(name for name in SPREAD if name in self.values)]
+        first, job = distinct([which, *(rows.places[name] for name in varied)], len(which))
         owners = which[first]
         all_given = np.array([each.given for each in asked])
         given = all_given[owners]
@@ -407,10 +432,10 @@ class PlanColumns:
             setups = [each.setup for each in asked if each.given]
             owner = (np.cumsum(all_given) - 1)[owners[given]]
             columns = {name: self._counted(name, rows, first[given], setups, owner) for name in counted}
-            parts.append(given_jobs(setups, owner, columns))
+            parts.append(given_jobs(setups, owner, columns, self._spread(rows, first[given], asked, owners[given])))
             places.append(np.flatnonzero(given))
         if not given.all():
-            parts.append(self._searched(rows, [asked[owner] for owner in owners[~given]], first[~given], counted))
+            parts.append(self._searched(rows, [asked[owner] for owner in owners[~given]], first[~given], varied))
             places.append(np.flatnonzero(~given))
         return JobColumns.of(parts, places, len(first)).at(job)
 
@@ -423,14 +448,22 @@ class PlanColumns:
         own = np.array([own_number(setup, name) or 0 for setup in setups])
         return np.where(blank, own[owner], numbers)
 
+    def _spread(self, rows: _Rows, some: Whole, asked: Sequence[_Asked], owners: Whole) -> Mapping[str, Any]:
+        """The constants of the spread of some points' nodes; none where the grid does not vary it."""
+        if not self.values.keys() & set(SPREAD):
+            return {}
+        own = {name: np.array([getattr(each.site.fabric, name) for each in asked])[owners] for name in SPREAD}
+        varied = {name: self.values[name].numbers[rows.places[name][some]] for name in SPREAD if name in self.values}
+        return spread_of(**(own | varied), catalog=self.catalog)
+
     def _searched(
-        self, rows: _Rows, asked: Sequence[_Asked], first: Sequence[int], counted: Sequence[str]
+        self, rows: _Rows, asked: Sequence[_Asked], first: Sequence[int], varied: Sequence[str]
     ) -> JobColumns:
         """The jobs at some points whose parallelism is looked for, those that were not found before in few calls."""
         for each in asked:
             if len(each.found) > MOST_KEPT:
                 each.found.clear()
-        keys = [self._key(rows, row, counted) for row in first]
+        keys = [self._key(rows, row, varied) for row in first]
         missing = [place for place, (each, key) in enumerate(zip(asked, keys, strict=True)) if key not in each.found]
         if missing:
             setups = [

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -344,6 +345,46 @@ def test_fields_that_do_not_go_together_are_rows_with_the_reason() -> None:
     assert "greater than" in rows[1]["error"]
     assert "leave them blank" in rows[2]["error"]
     assert "not in the catalogue" in rows[8]["error"]
+
+
+CLUSTERS: dict[str, list[Any]] = {
+    "gpus": [8, 16, 72, 256, 264, 1000, 1024, 1032, 2048, 4096, 16384, 33000, 262144],
+    "scale_out": ["infiniband-ndr", "roce-400", "spectrum-x-400", "ultra-ethernet-400", "tcp-100"],
+    "oversubscription": [1, 1.5, 2, 3, 63, 64],
+    "topology": ["rail-optimized", "fat-tree", "rail-only", "mesh", "torus-3d", "dragonfly"],
+    "tiers": [None, 2, 3],
+    "planes": [1, 2],
+    "spare_nodes": [0, 3],
+    "storage_network": [False, True],
+    "management_network": [False, True],
+    "rack_power": [None, "9 kW", "20 kW", "45 kW"],
+    "site_power": [None, "2 MW"],
+    "price_node": [None, 250_000],
+    "jitter": [0, 0.014, 0.1],
+    "slow_node": [0, 0.2],
+    "link_rate_left": [1, 0.5],
+    "degraded_link": ["node-leaf", "leaf-spine"],
+    "load_balancing": [None, "hashing", "adaptive"],
+    "placement": ["contiguous", "scattered"],
+    "gpu": ["h100-sxm", "gb200", "b200-sxm"],
+    "gpus_per_node": [None, 4],
+    "nics_per_node": [None, 0, 4],
+    "failure_rate": [None, 0],
+    "micro_batch": [1, 2],
+    "global_batch": [256, 1000],
+}
+"""Fields of a cluster and its network, and of a job on it."""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_clusters_at_random_are_each_their_plan(seed: int) -> None:
+    """Of any number of GPUs on networks of any kind, such as cannot be built too, beside networks and spares or not."""
+    draw = Random(seed)
+    varied = ["gpus", *draw.sample([name for name in CLUSTERS if name != "gpus"], 3)]
+    usual = {name: values[0] for name, values in CLUSTERS.items() if name not in varied}
+    unusual = {name: draw.choice(CLUSTERS[name]) for name in draw.sample([*usual], 4)}
+    grid = {name: draw.sample(CLUSTERS[name], 5 if name == "gpus" else 2) for name in varied}
+    _each_row_is_its_plan(GIVEN | usual | unusual, grid, sorted(plan_columns.COLUMNS) if seed % 3 == 0 else RESULTS)
 
 
 def test_a_long_sweep_keeps_no_more_than_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,12 +122,19 @@ def calibration(read: Sampling, kernel: Kernels, conditions: Conditions) -> argu
         optimizer_traffic=read("step", "optimizer_traffic"),
         scaling_traffic=read("step", "scaling_traffic"),
         optimizer_overhead=read("step", "optimizer_overhead"),
-        straggler=read("step", "straggler") * conditions.stragglers,
-        straggler_walk=read("step", "straggler_walk") * conditions.stragglers,
-        slow_node=conditions.slow_node,
+        **spread(read, conditions.stragglers, conditions.slow_node),
         context_memory=read("memory", "context"),
         fragmentation=read("memory", "fragmentation"),
     )
+
+
+def spread(read: Sampling, stragglers: Array, slow_node: Array) -> Mapping[str, Array]:
+    """The constants that say how nodes spread, see `Conditions`, by their names in a calibration."""
+    return {
+        "straggler": read("step", "straggler") * stragglers,
+        "straggler_walk": read("step", "straggler_walk") * stragglers,
+        "slow_node": slow_node,
+    }
 
 
 def measured(catalog: Catalog, gpu: Gpu) -> bool:

@@ -32,6 +32,7 @@ from app.plan.job.calibration import (
     card,
     kernels,
     peaks,
+    spread,
     stack_of,
     to_host,
     traits,
@@ -266,6 +267,11 @@ def conditions_of(gpu: Gpu, precision: str, stack: Stack, fabric: Communication)
     )
 
 
+def spread_of(jitter: Array, slow_node: Array, catalog: Catalog) -> Mapping[str, Array]:
+    """The typical constants of nodes that spread so [1], by their names in a calibration."""
+    return spread(_Reader(catalog, drawn=False, used={}), jitter / USUAL_JITTER, slow_node)
+
+
 def imbalance(request: SoftwareRequest, catalog: Catalog) -> float:
     """Tokens of the busiest rank's experts over the average, as the routing that is asked for leaves them [1]."""
     even = request.routing in ("balanced", "dropped")
@@ -373,6 +379,10 @@ class JobSetup:
     def of(cls, cluster: Cluster, request: JobRequest, catalog: Catalog, inputs: StepInputs) -> "JobSetup":
         """With what the request fixes."""
         return cls(cluster, request, catalog, inputs, fixed_degrees(request, inputs.shape, catalog))
+
+    def on(self, cluster: Cluster, fabric: Communication) -> "JobSetup":
+        """The same job on another cluster of such GPUs, as many of them in a domain, whose nodes spread alike."""
+        return but(self, cluster=cluster, inputs=self.inputs.on(fabric))
 
     def with_batch(self, batch: int) -> "JobSetup":
         """The same job with other sequences in a step."""

@@ -103,7 +103,7 @@ def is_given(setup: JobSetup) -> bool:
     return setup.fixed.few and not setup.fixed.chunks and setup.request.model.global_batch is not None
 
 
-def given_jobs(setups: Sequence[JobSetup], owners: Whole, columns: Columns) -> JobColumns:
+def given_jobs(setups: Sequence[JobSetup], owners: Whole, columns: Columns, constants: Mapping[str, Any]) -> JobColumns:
     """Jobs that are given, see `is_given`.
 
     Jobs of one model and stack on GPUs of any kind and number and on networks of one structure are timed in one call.
@@ -112,6 +112,7 @@ def given_jobs(setups: Sequence[JobSetup], owners: Whole, columns: Columns) -> J
         setups: jobs that differ in more than `DEGREES` and `SIZES`.
         owners: of each job, which of them it is but for the columns.
         columns: values of these fields, one of each a job; what is left out is as the setup has it.
+        constants: the same of constants of the step, by their names in a calibration.
     """
     groups: dict[Hashable, list[int]] = {}
     for place, setup in enumerate(setups):
@@ -121,8 +122,8 @@ def given_jobs(setups: Sequence[JobSetup], owners: Whole, columns: Columns) -> J
         number = np.full(len(setups), -1)
         number[members] = np.arange(len(members))
         rows = np.flatnonzero(number[owners] >= 0) if len(groups) > 1 else np.arange(len(owners))
-        some = {name: column[rows] for name, column in columns.items()}
-        jobs = _Jobs.of([setups[place] for place in members], number[owners[rows]], some)
+        some, their = ({name: column[rows] for name, column in each.items()} for each in (columns, constants))
+        jobs = _Jobs.of([setups[place] for place in members], number[owners[rows]], some, their)
         for start in range(0, len(rows), many := jobs.at_once()):
             block = slice(start, start + many)
             parts.append(_timed(jobs.at(block)))
@@ -155,14 +156,16 @@ class _Jobs:
         setups: as in `given_jobs`.
         owners: of each job, which of them it is but for its numbers.
         numbers: degrees that are given and sizes, by the scenario's names: one for all, or one of each [1].
+        constants: those of the step that are not as the setups have them, one of each.
     """
 
     setups: Sequence[JobSetup]
     owners: Whole
     numbers: Mapping[str, Any]
+    constants: Mapping[str, Any]
 
     @classmethod
-    def of(cls, setups: Sequence[JobSetup], owners: Whole, columns: Columns) -> "_Jobs":
+    def of(cls, setups: Sequence[JobSetup], owners: Whole, columns: Columns, constants: Mapping[str, Any]) -> "_Jobs":
         """Jobs some of whose numbers are columns, the others as the setups have them."""
         names = [name for name in (*DEGREES, *SIZES) if own_number(setups[0], name) is not None]
         own = {name: [own_number(setup, name) for setup in setups] for name in names if name not in columns}
@@ -170,11 +173,14 @@ class _Jobs:
         filled |= {name: columns[name] for name in names if name in columns}
         if "expert_parallel" in filled and not setups[0].inputs.shape.experts:
             filled["expert_parallel"] = 1
-        return cls(setups, owners, filled)
+        return cls(setups, owners, filled, constants)
 
     def at(self, some: slice) -> "_Jobs":
         """Some of the jobs."""
-        return _Jobs(self.setups, self.owners[some], {name: _at(column, some) for name, column in self.numbers.items()})
+        numbers, constants = (
+            {name: _at(column, some) for name, column in each.items()} for each in (self.numbers, self.constants)
+        )
+        return _Jobs(self.setups, self.owners[some], numbers, constants)
 
     def at_once(self) -> int:
         """How many are timed in one pass: the arrays of their configurations stay in the processor's cache."""
@@ -211,7 +217,9 @@ class _Jobs:
 
     def search(self, jobs: Whole, rows: Mapping[str, Any]) -> parallelism_search.Search:
         """Configurations of some jobs as one search whose numbers are columns where they differ."""
-        return _search(self.setups, self.owners[jobs], rows)
+        search = _search(self.setups, self.owners[jobs], rows)
+        constants = {name: column[jobs] for name, column in self.constants.items()}
+        return but(search, calibration=but(search.calibration, **constants)) if constants else search
 
     @property
     def capacity(self) -> Floats:
