@@ -49,7 +49,6 @@ def auxiliary_networks(
     """Storage and management networks that are switched on, sized by the same machinery as the compute network."""
     catalog = prices.catalog
     racks = -(-cluster.nodes // cluster.platform.nodes_per_rack)
-    boxes = sum(line.quantity for line in compute.parts if line.role.endswith(" switch")) if compute else 0
     if request.storage_network:
         rates = catalog.operations["storage"]
         links = cluster.platform.storage_nics
@@ -67,6 +66,7 @@ def auxiliary_networks(
             _sized("in-band management", in_band_cluster, _plain(rates["in_band_oversubscription"].typical), prices, 0)
         )
         yield from in_band
+        boxes = sum(line.quantity for line in compute.parts if line.role.endswith(" switch")) if compute else 0
         boxes += sum(network.leaf_switches + network.spine_switches for network in in_band)
         ports = round(
             cluster.nodes * rates["out_of_band_ports_per_node"].typical

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from app.catalog.entries import Content, Switch
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.formulas import costs
-from app.formulas.arrays import Array, where
+from app.formulas.arrays import Array, any_, where
 from app.formulas.fabric import design as fabric_design
 from app.formulas.fabric import layouts
 from app.formulas.fabric.cabling import Cabling, Counts, Floor
@@ -45,7 +45,9 @@ def draws_or_nan(estimate: Estimate | None) -> Floats:
 
 
 class Line(NamedTuple):
-    """A line of the bill of materials: so many of a part, and what all of them draw at most."""
+    """A line of the bill of materials: so many of a part, and what all of them draw at most; of several bills that are
+    one, columns of these.
+    """
 
     role: str
     part: str
@@ -65,29 +67,143 @@ class Line(NamedTuple):
         return costs.line(self.quantity, draws_or_nan(self.price))
 
 
-@dataclass(frozen=True, eq=False)
-class PricedDesign:
-    """A design with its cables, prices and power: the compute network, or one beside it."""
+@dataclass(frozen=True)
+class Wanted:
+    """All that the cables and switches of a fabric depend on besides prices and cages: clusters that agree in it have
+    the same.
+
+    Attributes:
+        choice, counts: the switches, and how many.
+        links: links of each level [1].
+        managers: links of fabric managers [1].
+        nodes_per_rack: nodes of a rack [1].
+        design: one of the designs that this is.
+        lengths: the longest link of each level, where that is known already [m].
+    """
 
     choice: SwitchPair
-    design: layouts.Design
     counts: Counts
-    cabling: Cabling
+    links: tuple[int, ...]
+    managers: int
+    nodes_per_rack: int
+    design: layouts.Design = field(compare=False)
+    lengths: Mapping[str, float] | None = field(compare=False)
+
+    def cabling(self, catalog: Catalog) -> Cabling:
+        """Its racks on the floor."""
+        return _laid_out(self.counts, floor_of(catalog, self.nodes_per_rack), self.choice.height)
+
+    def longest(self, catalog: Catalog) -> Mapping[str, float]:
+        """The longest link of each level that it has [m]."""
+        if self.lengths:
+            return self.lengths
+        cabling = self.cabling(catalog)
+        return {level: cabling.longest(level) for level, links in zip(LEVELS, self.links, strict=True) if links > 0}
+
+
+class Cabled(NamedTuple):
+    """A fabric's cables and switches, whatever adapters its nodes have.
+
+    Attributes:
+        media: what its cables are.
+        bill: what is bought, each line with its price [USD].
+        power, typical_power: of switches with their modules [W].
+    """
+
     media: Mapping[str, Medium | None]
-    cages: "Cages"
-    parts: tuple[Line, ...]
-    """What is bought, a level's cables on one line."""
-    spares: Estimate
-    stock: Floats
-    """Price of the parts kept in stock [USD]."""
-    cost: Floats
-    """Price of all parts and of the stock [USD]."""
+    bill: tuple[tuple[Line, Array], ...]
     power: Floats
-    """Maximum power of switches with their modules [W]."""
     typical_power: Floats
-    """Usual power of switches with their modules [W]."""
-    used: tuple[Estimate, ...]
-    """What the cost rests on."""
+
+
+@dataclass(frozen=True, eq=False)
+class PricedDesign:
+    """A design with its cables, prices and power: the compute network, or one beside it.
+
+    It is counted and priced once somebody asks for that: of thousands of rows of a sweep that is done in columns.
+    """
+
+    wanted: Wanted
+    cages: "Cages"
+    prices: PriceList
+    adapters: Line | None
+
+    @property
+    def choice(self) -> SwitchPair:
+        """The switches."""
+        return self.wanted.choice
+
+    @property
+    def design(self) -> layouts.Design:
+        """The design."""
+        return self.wanted.design
+
+    @property
+    def counts(self) -> Counts:
+        """The same in plain numbers."""
+        return self.wanted.counts
+
+    @cached_property
+    def cabling(self) -> Cabling:
+        """Where its cables run."""
+        return self.wanted.cabling(self.prices.catalog)
+
+    @cached_property
+    def cabled(self) -> Cabled:
+        """Its cables and switches, counted and priced."""
+        return _cabled(self.wanted, self.cages, self.prices)
+
+    @property
+    def media(self) -> Mapping[str, Medium | None]:
+        """What its cables are."""
+        return self.cabled.media
+
+    @cached_property
+    def _bill(self) -> tuple[tuple[Line, Array], ...]:
+        """What is bought, each line with its price [USD]."""
+        adapters = ((self.adapters, self.adapters.cost),) if self.adapters else ()
+        return (*adapters, *self.cabled.bill)
+
+    @property
+    def parts(self) -> tuple[Line, ...]:
+        """What is bought, a level's cables on one line."""
+        return tuple(line for line, _ in self._bill)
+
+    @property
+    def spares(self) -> Estimate:
+        """Share of the parts' price that is kept in stock [1]."""
+        return self.prices.rate("spares")
+
+    @cached_property
+    def _bought(self) -> Floats:
+        """Price of all parts [USD]."""
+        return np.asarray(sum(cost for _, cost in self._bill), dtype=np.float64)
+
+    @cached_property
+    def stock(self) -> Floats:
+        """Price of the parts kept in stock [USD]."""
+        return spare_cost(self._bought, self.spares)
+
+    @cached_property
+    def cost(self) -> Floats:
+        """Price of all parts and of the stock [USD]."""
+        return self._bought + self.stock
+
+    @property
+    def power(self) -> Floats:
+        """Maximum power of switches with their modules [W]."""
+        return self.cabled.power
+
+    @property
+    def typical_power(self) -> Floats:
+        """Usual power of switches with their modules [W]."""
+        return self.cabled.typical_power
+
+    @cached_property
+    def used(self) -> tuple[Estimate, ...]:
+        """What the cost rests on."""
+        estimates = [line.price for line in self.parts if line.price]
+        return tuple({price.key: price for price in (*estimates, self.spares)}.values())
 
     @property
     def lines(self) -> Iterator[Line]:
@@ -226,11 +342,12 @@ Carried = Mapping[str, Sequence[tuple[Medium, Any]]]
 
 
 def media_of(
-    cages: Cages, prices: PriceList, longest: Iterable[tuple[Any, Mapping[str, float]]], many: int
+    cages: Cages, prices: PriceList, longest: Iterable[tuple[Any, Mapping[str, float]]], many: int | tuple[int, ...]
 ) -> tuple[Carried, Floats]:
     """What carries the links of many designs, and how many levels of each nothing does.
 
     ``longest`` says of some designs, by their places, how long the longest link of each of their levels is [m].
+    ``many``: of so many, or columns of such a shape.
     """
     carried: dict[str, dict[Medium, NDArray[np.bool_]]] = {level: {} for level in LEVELS}
     unreached = np.zeros(many)
@@ -391,35 +508,58 @@ def build(
         content: what a node's price would call these adapters.
     """
     choice, design, lengths = chosen
-    cages = Cages.of(choice, cluster, request, prices.catalog)
     links = tuple(int(getattr(design, level)) for level in LEVELS)
     managers, floor = request.management_links * request.planes, cluster.platform.nodes_per_rack
     counts = counted(design, cluster, request)
-    cabled = _cabled(_Wanted(choice, counts, links, managers, floor, design, lengths), cages, prices)
     many = counts.nodes * counts.rails if adapters is None else adapters
-    bill = [*cabled.bill]
-    if many:
-        line = _adapters(many, cluster, prices, content)
-        bill.insert(0, (line, line.cost))
-    spares = prices.rate("spares")
-    bought = np.asarray(sum(cost for _, cost in bill), dtype=np.float64)
-    stock = spare_cost(bought, spares)
-    estimates = [line.price for line, _ in bill if line.price]
     return PricedDesign(
-        choice=choice,
-        design=design,
-        counts=counts,
-        cabling=cabled.cabling,
-        media=cabled.media,
-        cages=cages,
-        parts=tuple(line for line, _ in bill),
-        spares=spares,
-        stock=stock,
-        cost=bought + stock,
-        power=cabled.power,
-        typical_power=cabled.typical_power,
-        used=tuple({price.key: price for price in (*estimates, spares)}.values()),
+        wanted=Wanted(choice, counts, links, managers, floor, design, lengths),
+        cages=Cages.of(choice, cluster, request, prices.catalog),
+        prices=prices,
+        adapters=_adapters(many, cluster, prices, content) if many else None,
     )
+
+
+class _Several(PricedDesign):
+    """Designs of equal switches and cages as one whose numbers are columns."""
+
+    @cached_property
+    def cabled(self) -> Cabled:
+        """Their cables and switches; what cables are, each has by itself."""
+        longest: Mapping[str, Any] = self.wanted.longest(self.prices.catalog)
+        used = (
+            (column == length, {level: length})
+            for level, column in longest.items()
+            for length in np.unique(column[column > 0]).tolist()
+        )
+        runs, _ = media_of(self.cages, self.prices, used, np.shape(self.design.tiers))
+        return _counted_and_priced(self.wanted, self.cages, self.prices, runs, {})
+
+
+def together(designs: Sequence[PricedDesign], places: NDArray[np.int64]) -> PricedDesign:
+    """Designs of equal switches and cages at equal prices as one whose numbers are columns.
+
+    Args:
+        designs: the different ones.
+        places: of each row which of them it is.
+    """
+    first = designs[0]
+
+    def column(values: Sequence[Any]) -> Any:
+        return np.array(values)[places, None]
+
+    lengths = [each.wanted.longest(each.prices.catalog) for each in designs]
+    counts = [vars(each.counts) for each in designs]
+    wanted = but(
+        first.wanted,
+        counts=Counts(**{name: column([each[name] for each in counts]) for name in counts[0]}),
+        design=layouts.Design._make(map(column, zip(*(each.design for each in designs), strict=True))),
+        lengths={level: column([each.get(level, 0.0) for each in lengths]) for level in LEVELS},
+    )
+    adapters = first.adapters and first.adapters._replace(
+        quantity=column([each.adapters.quantity if each.adapters else 0 for each in designs])
+    )
+    return _Several(wanted, first.cages, first.prices, adapters)
 
 
 def _adapters(many: int, cluster: Cluster, prices: PriceList, content: Content) -> Line:
@@ -431,69 +571,37 @@ def _adapters(many: int, cluster: Cluster, prices: PriceList, content: Content) 
     )
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """All that the cables and switches of a fabric depend on besides prices and cages: clusters that agree in it have
-    the same.
-
-    Attributes:
-        choice, counts: the switches, and how many.
-        links: links of each level [1].
-        managers: links of fabric managers [1].
-        nodes_per_rack: nodes of a rack [1].
-        design: one of the designs that this is.
-        lengths: the longest link of each level, where that is known already [m].
-    """
-
-    choice: SwitchPair
-    counts: Counts
-    links: tuple[int, ...]
-    managers: int
-    nodes_per_rack: int
-    design: layouts.Design = field(compare=False)
-    lengths: Mapping[str, float] | None = field(compare=False)
-
-
-class _Cabled(NamedTuple):
-    """A fabric's cables and switches, whatever adapters its nodes have.
-
-    Attributes:
-        cabling, media: where cables run, and what they are.
-        bill: what is bought, each line with its price [USD].
-        power, typical_power: of switches with their modules [W].
-    """
-
-    cabling: Cabling
-    media: Mapping[str, Medium | None]
-    bill: tuple[tuple[Line, Array], ...]
-    power: Floats
-    typical_power: Floats
-
-
 @lru_cache(maxsize=256)
-def _cabled(wanted: _Wanted, cages: Cages, prices: PriceList) -> _Cabled:
+def _cabled(wanted: Wanted, cages: Cages, prices: PriceList) -> Cabled:
     """Cables and switches of a fabric, counted and priced.
 
     Kept: it takes 0.5 ms, and servers of several GPUs have the same ports.
     """
-    choice, catalog = wanted.choice, prices.catalog
-    cabling = _laid_out(wanted.counts, floor_of(catalog, wanted.nodes_per_rack), choice.height)
+    lengths = wanted.longest(prices.catalog)
     media = {
-        level: cages.medium(prices, level, wanted.lengths[level] if wanted.lengths else cabling.longest(level))
+        level: cages.medium(prices, level, lengths[level])
         for level, links in zip(LEVELS, wanted.links, strict=True)
         if links > 0
     }
-    runs = {level: [(medium, True)] for level, medium in media.items() if medium}
+    runs = {level: ((medium, True),) for level, medium in media.items() if medium}
+    return _counted_and_priced(wanted, cages, prices, runs, media)
+
+
+def _counted_and_priced(
+    wanted: Wanted, cages: Cages, prices: PriceList, runs: Carried, media: Mapping[str, Medium | None]
+) -> Cabled:
+    """The same of a fabric, or of columns of fabrics, whose links of each level are of some media."""
+    choice, catalog = wanted.choice, prices.catalog
     needed = part_counts(choice, cages, wanted.design, wanted.counts.nodes, wanted.managers, runs)
     modules = held(needed, catalog)
     lines = []
-    for (role, key), many in needed.items():
-        if many:
+    for (role, key), count in needed.items():
+        if any_(count > 0):
+            many: Any = count if isinstance(count, np.ndarray) else int(count)
             name, own_key, price = price_of(role, key, choice, prices)
-            power = _switch_power(choice, role, int(many), modules) if role.endswith(" switch") else None
-            lines.append(Line(role, name, own_key, int(many), price, power))
-    return _Cabled(
-        cabling,
+            power = _switch_power(choice, role, many, modules) if role.endswith(" switch") else None
+            lines.append(Line(role, name, own_key, many, price, power))
+    return Cabled(
         media,
         tuple((line, line.cost) for line in lines),
         power=np.asarray(sum((line.power for line in lines if line.power is not None), ZERO)),
@@ -509,7 +617,7 @@ def _typical_power(choice: SwitchPair, counts: Counts, modules: Mapping[str, Arr
     return np.asarray(sum((*modules.values(), *drawing), ZERO))
 
 
-def _switch_power(choice: SwitchPair, role: str, boxes: int, modules: Mapping[str, Array]) -> Floats:
+def _switch_power(choice: SwitchPair, role: str, boxes: Array, modules: Mapping[str, Array]) -> Floats:
     """Maximum power of the switches of a tier with their modules [W]."""
     tier = role.removesuffix(" switch")
     box = _box(choice, tier)

@@ -1,5 +1,6 @@
 """The hardware a scenario names, with every blank filled in from the catalogue."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -73,6 +74,13 @@ class Cluster:
     def standing_nodes(self) -> int:
         """Nodes that are bought, those that stand by as spares too [1]."""
         return self.bought_nodes + self.request.spare_nodes
+
+    @property
+    def alike(self) -> Hashable:
+        """What clusters have in common that differ in the number of their GPUs alone."""
+        parts = (self.gpu, self.platform, self.scale_up, self.scale_out)
+        nodes = (self.gpus_per_node, self.used_per_node, self.nics_per_node, self.request.spare_nodes)
+        return *(part.key for part in parts), *nodes, self.wiring, self.domain, self.full_domain, self.network_rate
 
     def with_gpus(self, gpus: int) -> "Cluster":
         """As many GPUs [1] in such nodes; its request stays that of this cluster."""

@@ -3,7 +3,7 @@
 The planner's switch and tiers are used where given; otherwise the cheapest switch of the generation that works.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import inf, isfinite
@@ -17,11 +17,11 @@ from app.catalog.entries import ScaleOut
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.formulas import costs
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, where
 from app.formulas.fabric import bisection, layouts, placement
 from app.formulas.fabric.cabling import Counts
 from app.formulas.records import but
-from app.plan import findings, reference_designs
+from app.plan import bill_of_materials, findings, reference_designs
 from app.plan.auxiliary_networks import AuxiliaryNetwork, auxiliary_networks
 from app.plan.band import Draws
 from app.plan.bill_of_materials import LEVELS, UNKNOWN, ZERO, PricedDesign, build, draws_or_nan
@@ -85,6 +85,23 @@ class Network:
     def carrying(self, request: NetworkRequest) -> "Network":
         """The same parts under a request that asks for no others: traffic may take other paths, or meet a bad link."""
         return self if request is self.request else but(self, request=request)
+
+    @property
+    def bought(self) -> Hashable:
+        """What networks at equal prices have in common that are the same parts, whatever they carry and how."""
+        request = self.request
+        return self.cluster, self.built or request.fabric, request.storage_network, request.management_network
+
+    @property
+    def alike(self) -> Hashable:
+        """What networks at equal prices have in common that can be one whose numbers are columns, see `together`:
+        nothing with others where there are networks beside it, or ports for spare nodes.
+        """
+        request, built = self.request, self.built
+        if self.auxiliary or self.cluster.request.spare_nodes:
+            return self.bought
+        switches = (built.choice, built.cages) if built else None
+        return self.cluster.alike, request.topology, request.planes, request.management_links, switches
 
     @property
     def switch(self) -> str:
@@ -211,7 +228,7 @@ class Network:
     @property
     def _without(self) -> Floats:
         """What a fabric that is not built costs and draws: nothing where none is needed."""
-        return ZERO if self.cluster.nodes <= 1 else UNKNOWN
+        return np.asarray(where(self.cluster.nodes <= 1, ZERO, UNKNOWN))
 
     @property
     def used(self) -> tuple[Estimate, ...]:
@@ -353,6 +370,26 @@ def design_network(cluster: Cluster, request: NetworkRequest, prices: PriceList)
         wanted=wanted,
         built=built,
         auxiliary=tuple(auxiliary_networks(cluster, request, prices, built)),
+    )
+
+
+def together(networks: Sequence[Network], places: NDArray[np.int64]) -> Network:
+    """Networks that are `alike` as one whose numbers are columns: what it has in whole numbers and words, each of them
+    says by itself.
+
+    Args:
+        networks: the different ones.
+        places: of each row which of them it is.
+    """
+    first, clusters = networks[0], [network.cluster for network in networks]
+    sizes: dict[str, Any] = {
+        name: np.array([getattr(cluster, name) for cluster in clusters])[places, None] for name in ("gpus", "nodes")
+    }
+    built = [network.built for network in networks if network.built]
+    return but(
+        first,
+        cluster=but(first.cluster, **sizes),
+        built=bill_of_materials.together(built, places) if built else None,
     )
 
 
@@ -545,10 +582,8 @@ _RESULTS: Mapping[str, Callable[[_Whole], Any]] = {
     "hops": lambda whole: whole.network.hops if whole.network.built else None,
     "latency": lambda whole: _latency(whole.network),
     "cost": lambda whole: Draws(np.asarray(whole.network.cost), used=whole.network.used),
-    "cost_per_host_port": lambda whole: whole.spent(float(whole.design.hosts) if whole.design else 0.0),
-    "cost_per_switch_port": lambda whole: whole.spent(
-        float(whole.network.built.switch_ports) if whole.network.built else 0.0
-    ),
+    "cost_per_host_port": lambda whole: whole.spent(whole.design.hosts if whole.design else 0.0),
+    "cost_per_switch_port": lambda whole: whole.spent(whole.network.built.switch_ports if whole.network.built else 0.0),
     "cost_per_gpu": lambda whole: whole.spent(whole.gpus),
     "cost_per_bisection": lambda whole: whole.spent(whole.cut / units.GIGABIT),
     "share_of_capital": lambda whole: Draws(

@@ -302,7 +302,9 @@ def total_cost(cluster: Cluster, network: Network, prices: PriceList, time_to_tr
 def cost_columns(
     network: Network, prices: PriceList, columns: Mapping[str, Floats], time_to_train: Floats
 ) -> TotalCost:
-    """The same of a network's cluster with columns of prices, see `PriceList.columns`, and of times of a run."""
+    """The same of a network's cluster, or of those of columns of networks, with columns of prices, see
+    `PriceList.columns`, and of times of a run.
+    """
     cluster = network.cluster
     rates, several = (_rates, prices.columns(columns)) if columns else (_kept_rates, prices)
     owned = _owned(network, several, rates(several, cluster.platform.key, cluster.whole_node, cluster.gpu.key))
@@ -440,9 +442,9 @@ def _second_tier(cluster: Cluster, prices: PriceList) -> Iterator[Line]:
     if cluster.domain <= ports:
         return
     domains = -(-cluster.gpus // cluster.domain)
-    chips = bisection.scale_up_chips(cluster.domain, link.links, ports) - -(-cluster.domain * link.links // ports)
+    chips: Any = bisection.scale_up_chips(cluster.domain, link.links, ports) - -(-cluster.domain * link.links // ports)
     groups = -(-cluster.gpus // ports)
-    yield Line("scale-up switch chip", f"{link.name}, chips of the second tier", link.key, int(domains * chips),
+    yield Line("scale-up switch chip", f"{link.name}, chips of the second tier", link.key, domains * chips,
                prices.book(link.chip_price))  # fmt: skip
     yield Line("scale-up module", f"{link.name}, modules between the tiers for {ports} GPUs", link.key, groups,
                prices.book(link.optics_price))  # fmt: skip

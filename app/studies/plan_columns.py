@@ -5,7 +5,7 @@ on equal sites the network is designed once; jobs in which all is given, runs an
 point, by the very functions that a single plan is made of.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ from app.plan.job.job_columns import DEGREES, NAMED, SIZES, JobColumns, given_jo
 from app.plan.job.job_findings import no_progress
 from app.plan.job.shape import usual_message
 from app.plan.job.storage import checkpointing
-from app.plan.network import Network, fabric_result, networks_of
+from app.plan.network import Network, fabric_result, networks_of, together
 from app.plan.prices import OF_NO_DESIGN, PriceList
 from app.plan.result import Finding, Plan
 from app.plan.scenario import (
@@ -46,7 +46,7 @@ from app.plan.scenario import (
     Scenario,
     SoftwareRequest,
 )
-from app.plan.total_cost import TotalCost, cluster_result, cost_columns
+from app.plan.total_cost import Ownership, TotalCost, cluster_result, cost_columns, ownership
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -63,6 +63,12 @@ COLUMNS = frozenset((*OF_RUNS, *DEGREES_FOUND)) | {
     name for name in figures(Plan) if name.startswith(("costs.", "cluster.", "fabric.", "all_reduce."))
 }  # fmt: skip
 """Results that columns have."""
+QUANTITIES = frozenset({
+    "cluster.power", "cluster.typical_power", "cluster.memory", "fabric.bisection_per_gpu", "fabric.cost",
+    "fabric.cost_per_host_port", "fabric.cost_per_switch_port", "fabric.cost_per_gpu", "fabric.cost_per_bisection",
+    "fabric.share_of_capital", "fabric.power", "fabric.typical_power",
+})  # fmt: skip
+"""Those of hardware that networks which are alike have as columns; other results of it each has by itself."""
 
 
 def _names(*kinds: type[Request]) -> set[str]:
@@ -82,8 +88,9 @@ OF_TRAFFIC = frozenset({
     "slow_node", "degraded_link", "link_rate_left", "link_loss",
 })  # fmt: skip
 """Fields of a network that change nothing of what is bought."""
-OF_HARDWARE = frozenset(_names(ClusterRequest, NetworkRequest, PriceRequest) - OF_TRAFFIC - OF_NO_DESIGN)
-OF_SITE = (OF_HARDWARE - OF_MONEY | OF_TRAFFIC | _names(CollectiveRequest) | {"graphs"}) - {"message", *SPREAD}
+OF_PRICES = frozenset(_names(PriceRequest))
+OF_NETWORK = (_names(ClusterRequest, NetworkRequest) | OF_PRICES) - OF_TRAFFIC - OF_NO_DESIGN - OF_MONEY
+OF_SITE = (OF_NETWORK | OF_TRAFFIC | _names(CollectiveRequest) | {"graphs"}) - {"message", *SPREAD}
 OF_JOB = frozenset(
     _names(ModelRequest, ParallelismRequest, SoftwareRequest) - {"training_tokens", "graphs"} - set(COUNTED)
 )
@@ -139,15 +146,20 @@ class _Site:
         return self.fabric if alike else but(self.fabric, **spread)
 
 
-@dataclass(eq=False)
-class _Hardware:
-    """What is bought, and at which prices but for those that are columns; its results, most of which no column
-    changes.
+class _Hardware(NamedTuple):
+    """Points with networks that are alike at the same prices, but for those of the prices that are columns.
+
+    Attributes:
+        members: which points.
+        networks, which: the different networks, and of each point which it has.
+        prices, paid: the prices that all have, and the others.
     """
 
-    network: Network
+    members: Whole
+    networks: Sequence[Network]
+    which: Whole
     prices: PriceList
-    results: dict[str, Any] = field(default_factory=dict)
+    paid: Mapping[str, Floats]
 
 
 @dataclass(eq=False)
@@ -215,12 +227,11 @@ class PlanColumns:
         self.together = [name for name in grid if name not in self.single]
         self.base = {name: value for name, value in base.items() if name not in grid}
         self.values = {name: _Values.of(name, grid[name], catalog) for name in self.single}
-        of_power = "site_power" in base or "site_power" in grid
-        self.paid = [name for name in self.single if name in OF_NO_DESIGN or (name == "pue" and not of_power)]
+        self.limited = "site_power" in base or "site_power" in grid
+        self.paid = [name for name in self.single if name in OF_NO_DESIGN or (name == "pue" and not self.limited)]
         self.kinds: dict[tuple[int, ...], tuple[Scenario | None, str, int]] = {}
         self.blank = [*self.paid, *(name for name in self.single if name in OF_MONEY)]
         self.sites: dict[tuple[int, ...], _Site] = {}
-        self.hardware: dict[tuple[int, ...], _Hardware] = {}
         self.jobs: dict[tuple[Any, ...], _Asked] = {}
 
     @nan_is_an_answer
@@ -302,8 +313,10 @@ class PlanColumns:
         if reduced := [name for name in columns if name.startswith("all_reduce.")]:
             error = _earlier(error, self._reduce(rows, sites, site, {name: columns[name] for name in reduced}))
         asked_for = [name for name in columns if name not in runs.results and name not in reduced]
-        for members, hardware, paid in self._bought(rows, sites, site):
-            cost = cost_columns(hardware.network, hardware.prices, paid, runs.time[members])
+        for hardware in self._bought(rows, sites, site):
+            members, networks = hardware.members, hardware.networks
+            network = networks[0] if len(networks) == 1 else together(networks, hardware.which)
+            cost = cost_columns(network, hardware.prices, hardware.paid, runs.time[members])
             for name in asked_for:
                 columns[name][members] = self._figure(name, hardware, cost)
             error[members] = _earlier(error[members], worst(cost.findings))
@@ -323,40 +336,39 @@ class PlanColumns:
             errors.append(worst(reduction.findings))
         return np.array(errors, object)[group]
 
-    def _bought(
-        self, rows: _Rows, sites: Sequence[_Site], site: Whole
-    ) -> Iterator[tuple[Whole, _Hardware, dict[str, Floats]]]:
-        """Points on equal hardware with the same prices blank: which they are, and the others' prices."""
-        names = self._alike(lambda name: name in OF_HARDWARE and name not in self.paid)
+    def _bought(self, rows: _Rows, sites: Sequence[_Site], site: Whole) -> Iterator[_Hardware]:
+        """What is bought at the points, such as is alike together."""
+        names = [name for name in self.grid if name in OF_PRICES and name not in self.paid]
         blanks = {name: self.values[name].blank[rows.places[name]] for name in self.paid}
-        first, group = distinct([*(rows.places[name] for name in names), *blanks.values()], len(site))
-        if len(self.hardware) + len(first) > MOST_KEPT:
-            self.hardware.clear()
+        parts = _numbered(each.network.bought for each in sites)
+        networks = [sites[place].network for place in np.unique(parts, return_index=True)[1]]
+        bought = parts[site]
+        kind = np.arange(len(networks)) if self.limited else _numbered(network.alike for network in networks)
+        columns = (kind[bought], *(rows.places[name] for name in names), *blanks.values())
+        first, group = distinct(columns, len(site))
         order = np.argsort(group, kind="stable")
         ends = np.cumsum(np.bincount(group))
         for row, members in zip(first, np.split(order, ends[:-1]), strict=True):
-            key = self._key(rows, row, names)
-            if key not in self.hardware:
-                prices = PriceList.of(self._scenario(rows, row, self.paid).part(PriceRequest), self.catalog)
-                self.hardware[key] = _Hardware(sites[site[row]].network, prices)
+            different, which = np.unique(bought[members], return_inverse=True)
             paid = {
                 name: self.values[name].numbers[rows.places[name][members]]
                 for name, blank in blanks.items()
                 if not blank[row]
             }
-            yield members, self.hardware[key], paid
+            prices = PriceList.of(self._scenario(rows, row, self.paid).part(PriceRequest), self.catalog)
+            yield _Hardware(members, [networks[place] for place in different], which, prices, paid)
 
     def _figure(self, name: str, hardware: _Hardware, cost: TotalCost) -> Any:
         """A result of hardware or money, one for all or one of each."""
         part, _, path = name.partition(".")
         if part == "costs":
             return _plain(value_of(cost.costs, path))
-        if name == "fabric.share_of_capital" or name not in hardware.results:
-            head, _, rest = path.partition(".")
-            of_cluster, owned = part == "cluster", cost.owned
-            whole = cluster_result(owned, head) if of_cluster else fabric_result(owned.network, owned.capital, head)
-            hardware.results[name] = _plain(value_of(whole, rest) if rest else whole)
-        return hardware.results[name]
+        if name in QUANTITIES:
+            return _plain(_of_hardware(cost.owned, part, path))
+        owned = [ownership(network.cluster, network, hardware.prices) for network in hardware.networks]
+        each = np.empty(len(owned), object)
+        each[:] = [_single(_of_hardware(one, part, path)) for one in owned]
+        return each[hardware.which]
 
     def _sites(self, rows: _Rows, count: int) -> tuple[list[_Site], Whole]:
         """The different sites of some points, and which each has."""
@@ -374,7 +386,7 @@ class PlanColumns:
 
     def _networks(self, rows: _Rows, some: Sequence[int]) -> list[Network]:
         """The networks of some points, those that are bought alike designed once."""
-        names = self._alike(lambda name: name in OF_SITE - OF_TRAFFIC)
+        names = self._alike(lambda name: name in OF_NETWORK)
         keys = [self._key(rows, row, names) for row in some]
         different = dict(zip(keys, some, strict=True))
         designed = networks_of((self._scenario(rows, row, self.blank) for row in different.values()), self.catalog)
@@ -524,6 +536,13 @@ class PlanColumns:
         return asked.progress[key]
 
 
+def _of_hardware(owned: Ownership, part: str, path: str) -> Any:
+    """A result of a cluster or its network."""
+    head, _, rest = path.partition(".")
+    whole = cluster_result(owned, head) if part == "cluster" else fabric_result(owned.network, owned.capital, head)
+    return value_of(whole, rest) if rest else whole
+
+
 def worst(findings: Sequence[Finding]) -> str:
     """What keeps a plan from being built or run; blank where nothing does."""
     return next((finding.message for finding in findings if finding.severity == "error"), "")
@@ -543,3 +562,18 @@ def _or_none(values: Floats) -> Objects:
 def _plain(value: Any) -> Any:
     """The typical values of a quantity; anything else as it is."""
     return _or_none(np.ravel(value.values[..., 0])) if isinstance(value, Draws) else value
+
+
+def _single(value: Any) -> Any:
+    """The same of a quantity of one network, which is one number."""
+    return _plain(value)[0] if isinstance(value, Draws) else value
+
+
+def _numbered(keys: Iterable[Hashable]) -> Whole:
+    """A number for each key, the same for equal ones, in the order in which they come.
+
+    >>> _numbered(["a", "b", "a"])
+    array([0, 1, 0])
+    """
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys])

@@ -14,7 +14,7 @@ from app.catalog.load import load_catalog
 from app.plan import bill_of_materials
 from app.plan.band import fold
 from app.plan.evaluate import evaluate_all_reduce
-from app.plan.network import design_network, fabric_of, network_of
+from app.plan.network import design_network, fabric_of, network_of, together
 from app.plan.scenario import DesignRequest, NetworkRequest, Scenario
 from app.plan.total_cost import cluster_of, ownership, total_cost
 from app.studies.port_cost import by_size, generations, sizes
@@ -870,3 +870,22 @@ def test_a_network_of_typical_values_has_one_number_where_another_has_its_draws(
     network = network_of(asked, load_catalog().typical_only())
     for part in (network, *network.auxiliary):
         assert part.cost.shape == part.power.shape == part.typical_power.shape == (1,)
+
+
+def test_networks_that_are_alike_are_one_whose_numbers_are_columns():
+    """One tier, two and three of the same switches, with cables of their own; two rows have the same network."""
+    catalog = CATALOG.typical_only()
+    each = [network_of(Scenario(gpus=gpus, oversubscription=2), catalog) for gpus in (32, 1024, 40_000)]
+    assert {network.tiers for network in each} == {1, 2, 3}
+    assert len({network.alike for network in each}) == 1
+    places = np.array([2, 0, 1, 1])
+    one = together(each, places)
+    for name in ("cost", "power", "typical_power"):
+        alone = [getattr(each[place], name)[0] for place in places]
+        assert getattr(one, name)[:, 0] == pytest.approx(alone, rel=1e-12)
+
+
+@pytest.mark.parametrize("beside", [{"storage_network": True}, {"management_network": True}, {"spare_nodes": 2}])
+def test_a_network_with_others_beside_it_or_ports_for_spares_is_like_itself_alone(beside):
+    several = [network_of(Scenario(gpus=gpus, **beside), CATALOG.typical_only()) for gpus in (1024, 2048)]
+    assert len({network.alike for network in several}) == 2

@@ -369,6 +369,7 @@ CLUSTERS: dict[str, list[Any]] = {
     "gpu": ["h100-sxm", "gb200", "b200-sxm"],
     "gpus_per_node": [None, 4],
     "nics_per_node": [None, 0, 4],
+    "scale_up_domain": [None, 144, 10_000],
     "failure_rate": [None, 0],
     "micro_batch": [1, 2],
     "global_batch": [256, 1000],
