@@ -1,6 +1,6 @@
 """The one object that times transfers: a cluster and its designed network, as collectives and the step see them."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -129,6 +129,20 @@ class Communication:
         if gpus is None:
             return _own_machine(self, sampling)
         return _tapered(_machine(self, self.scalable, np.asarray(gpus, float), sampling), self.site)
+
+    @property
+    def alike(self) -> Hashable:
+        """What clusters have in common whose links differ in the number of GPUs and in where these stand alone."""
+        far = (self.hops, self.site.leaf) if self.ideal else ()
+        return self.system, self.request, self.site.rails_apart, far
+
+    def on(self, network: DesignedNetwork, gpus: int) -> "Communication":
+        """The same of so many such GPUs on a network like this one of another size."""
+        return but(self, gpus=gpus, site=network.site, hops=network.hops)
+
+    def untapered(self, gpus: Floats) -> Machine:
+        """The same cluster with other GPU counts, typically, before a taper takes its share."""
+        return _machine(self, self.system, gpus, TYPICAL)
 
     @property
     def scalable(self) -> CollectiveSystem:

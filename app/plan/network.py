@@ -324,7 +324,20 @@ def network_of(scenario: Scenario, catalog: Catalog) -> Network:
 
 def networks_of(scenarios: Iterable[Scenario], catalog: Catalog) -> list[Network]:
     """The networks of several scenarios, whose fabrics are designed at once."""
-    return [design_network(*each) for each in design_together(scenarios, catalog)]
+    every = [_inputs(scenario, catalog) for scenario in scenarios]
+    designed: dict[Inputs, Network] = {}
+    for prices, asked in _by_prices(dict.fromkeys(every)).items():
+        inputs = [(*each, prices) for each in asked]
+        designed |= zip(inputs, _designed(asked, prices), strict=True)
+    return [designed[each] for each in every]
+
+
+def _by_prices(every: Iterable[Inputs]) -> dict[PriceList, list[tuple[Cluster, NetworkRequest]]]:
+    """Clusters with what is asked of their networks, by their prices."""
+    asked: dict[PriceList, list[tuple[Cluster, NetworkRequest]]] = {}
+    for cluster, request, prices in every:
+        asked.setdefault(prices, []).append((cluster, request))
+    return asked
 
 
 def design_together(scenarios: Iterable[Scenario], catalog: Catalog) -> list[Inputs]:
@@ -332,10 +345,7 @@ def design_together(scenarios: Iterable[Scenario], catalog: Catalog) -> list[Inp
     own made.
     """
     every = [_inputs(scenario, catalog) for scenario in scenarios]
-    asked: dict[PriceList, list[tuple[Cluster, NetworkRequest]]] = {}
-    for cluster, request, prices in every:
-        asked.setdefault(prices, []).append((cluster, request))
-    for prices, clusters in asked.items():
+    for prices, clusters in _by_prices(every).items():
         choose_together(clusters, prices)
     return every
 
@@ -357,8 +367,26 @@ def design_network(cluster: Cluster, request: NetworkRequest, prices: PriceList)
 
     Kept: it takes 0.7 ms, and every job and price of a run on one cluster shares it.
     """
-    choices = candidates(cluster, request, prices.catalog)
-    wanted = choose_with_spares(choices, [cluster], request, prices)[0] if choices and _needed(cluster) else None
+    return _designed([(cluster, request)], prices)[0]
+
+
+def _designed(asked: Sequence[tuple[Cluster, NetworkRequest]], prices: PriceList) -> list[Network]:
+    """The same for several clusters at the same prices."""
+    choices = [candidates(*each, prices.catalog) for each in asked]
+    needed = [place for place, (cluster, _) in enumerate(asked) if choices[place] and _needed(cluster)]
+    chosen = choose_with_spares([(choices[place], *asked[place]) for place in needed], prices)
+    wanted = dict(zip(needed, chosen, strict=True))
+    return [_network(*each, prices, choices[place], wanted.get(place)) for place, each in enumerate(asked)]
+
+
+def _network(
+    cluster: Cluster,
+    request: NetworkRequest,
+    prices: PriceList,
+    choices: tuple[SwitchPair, ...],
+    wanted: Chosen | None,
+) -> Network:
+    """The network of the switches and the design that were chosen, and those beside it."""
     built = None
     if wanted and not findings.refused(wanted.design, cluster, request, prices.catalog):
         built = build(cluster, request, prices, wanted)
@@ -398,33 +426,33 @@ def _with_spares(cluster: Cluster) -> Cluster:
     return replace(cluster, nodes=cluster.nodes + cluster.request.spare_nodes)
 
 
-def choose_with_spares(
-    choices: tuple[SwitchPair, ...], clusters: Sequence[Cluster], request: NetworkRequest, prices: PriceList
-) -> list[Chosen]:
+Asked = tuple[tuple[SwitchPair, ...], Cluster, NetworkRequest]
+"""Switches that may be taken, the cluster that they are to join, and how."""
+
+
+def choose_with_spares(asked: Sequence[Asked], prices: PriceList) -> list[Chosen]:
     """What is built for the nodes that train in each of some clusters, of the switches, tiers and units of the network
     that has ports for the spare nodes too; without those where no such network can be built.
     """
-    chosen = choose_all(((choices, cluster, request) for cluster in clusters), prices)
-    spared = [place for place, cluster in enumerate(clusters) if cluster.request.spare_nodes]
+    chosen = choose_all(asked, prices)
+    spared = [place for place, (_, cluster, _) in enumerate(asked) if cluster.request.spare_nodes]
     if not spared:
         return chosen
-    larger = [_with_spares(clusters[place]) for place in spared]
+    larger = [(choices, _with_spares(cluster), request) for choices, cluster, request in map(asked.__getitem__, spared)]
     same = {
-        place: _as_designed(choice, design, clusters[place], request)
-        for place, cluster, (choice, design, _) in zip(
-            spared, larger, choose_all(((choices, cluster, request) for cluster in larger), prices), strict=True
+        place: _as_designed(choice, design, *asked[place][1:])
+        for place, (_, cluster, request), (choice, design, _) in zip(
+            spared, larger, choose_all(larger, prices), strict=True
         )
         if not findings.refused(design, cluster, request, prices.catalog)
     }
-    for (place, asked), wanted in zip(same.items(), choose_all(same.values(), prices), strict=True):
-        if not findings.refused(wanted.design, *asked[1:], prices.catalog):
+    for (place, again), wanted in zip(same.items(), choose_all(same.values(), prices), strict=True):
+        if not findings.refused(wanted.design, *again[1:], prices.catalog):
             chosen[place] = wanted
     return chosen
 
 
-def _as_designed(
-    choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: NetworkRequest
-) -> tuple[tuple[SwitchPair, ...], Cluster, NetworkRequest]:
+def _as_designed(choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: NetworkRequest) -> Asked:
     """What asks for the fabric of a cluster of the switches, tiers and units of a design."""
     units = {"nodes_per_unit": int(design.unit_nodes)} if request.topology in BY_RAIL else {}
     return (choice,), cluster, request.model_copy(update={"tiers": int(design.tiers), **units})

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.catalog.load import Catalog
 from app.formulas import transformer
+from app.formulas.collectives.group_times import Links
 from app.formulas.records import but
 from app.formulas.training.goodput import campaign_time, time_to_train
 from app.plan.all_reduce import time_all_reduce
@@ -24,7 +25,7 @@ from app.plan.communication import Communication
 from app.plan.declarations import figures, value_of
 from app.plan.findings import of_links
 from app.plan.job.breakdown import campaign_overhead
-from app.plan.job.inputs import JobRequest, JobSetup, spread_of, step_inputs
+from app.plan.job.inputs import JobRequest, JobSetup, links_of, spread_of, step_inputs
 from app.plan.job.job import fabric_on
 from app.plan.job.job_columns import DEGREES, NAMED, SIZES, JobColumns, given_jobs, is_given, own_number, searched_jobs
 from app.plan.job.job_findings import no_progress
@@ -91,6 +92,8 @@ OF_TRAFFIC = frozenset({
 OF_PRICES = frozenset(_names(PriceRequest))
 OF_NETWORK = (_names(ClusterRequest, NetworkRequest) | OF_PRICES) - OF_TRAFFIC - OF_NO_DESIGN - OF_MONEY
 OF_SITE = (OF_NETWORK | OF_TRAFFIC | _names(CollectiveRequest) | {"graphs"}) - {"message", *SPREAD}
+OF_SIZE = frozenset({"gpus", "oversubscription", "spine_oversubscription"}) | OF_PRICES
+"""Fields of a site that say nothing of its nodes, and nothing of its network but how large that is."""
 OF_JOB = frozenset(
     _names(ModelRequest, ParallelismRequest, SoftwareRequest) - {"training_tokens", "graphs"} - set(COUNTED)
 )
@@ -137,6 +140,7 @@ class _Site:
 
     network: Network
     fabric: Communication
+    links: Links
     error: str
 
     def spreading(self, scenario: Scenario) -> Communication:
@@ -172,7 +176,6 @@ class _Asked:
     given: bool
     parameters: float
     found: dict[tuple[int, ...], Any] = field(default_factory=dict)
-    progress: dict[tuple[int, ...], tuple[float, float]] = field(default_factory=dict)
 
 
 class _Rows(NamedTuple):
@@ -209,6 +212,15 @@ def distinct(columns: Sequence[NDArray[Any]], count: int) -> tuple[Whole, Whole]
         code = np.unique(code * (int(column.max()) + 1) + column, return_inverse=True)[1]
     _, first, which = np.unique(code, return_index=True, return_inverse=True)
     return first, which
+
+
+def _members(group: Whole) -> list[Whole]:
+    """Which rows belong to each of some groups.
+
+    >>> [rows.tolist() for rows in _members(np.array([0, 1, 0]))]
+    [[0, 2], [1]]
+    """
+    return np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
 
 
 class PlanColumns:
@@ -346,9 +358,7 @@ class PlanColumns:
         kind = np.arange(len(networks)) if self.limited else _numbered(network.alike for network in networks)
         columns = (kind[bought], *(rows.places[name] for name in names), *blanks.values())
         first, group = distinct(columns, len(site))
-        order = np.argsort(group, kind="stable")
-        ends = np.cumsum(np.bincount(group))
-        for row, members in zip(first, np.split(order, ends[:-1]), strict=True):
+        for row, members in zip(first, _members(group), strict=True):
             different, which = np.unique(bought[members], return_inverse=True)
             paid = {
                 name: self.values[name].numbers[rows.places[name][members]]
@@ -379,10 +389,27 @@ class PlanColumns:
             self.jobs.clear()
         keys = [self._key(rows, row, names) for row in first]
         missing = {key: row for key, row in zip(keys, first, strict=True) if key not in self.sites}
-        networks = self._networks(rows, [*missing.values()])
-        for (key, row), network in zip(missing.items(), networks, strict=True):
-            self.sites[key] = self._site(self._scenario(rows, row, self.blank), network)
+        self.sites |= zip(missing, self._new_sites(rows, [*missing.values()]), strict=True)
         return [self.sites[key] for key in keys], which
+
+    def _new_sites(self, rows: _Rows, some: Sequence[int]) -> list[_Site]:
+        """The sites of some points, of which none is like another."""
+        names = self._alike(lambda name: name in OF_SITE - OF_SIZE)
+        scenarios = [self._scenario(rows, row, self.blank) for row in some]
+        networks, fabrics = [], []
+        alike: dict[Hashable, Communication] = {}
+        for row, scenario, designed in zip(some, scenarios, self._networks(rows, some), strict=True):
+            network = designed.carrying(scenario.part(NetworkRequest))
+            kind = (network.cluster.alike, self._key(rows, row, names))
+            if kind not in alike:
+                alike[kind] = fabric_on(network, scenario, self.catalog)
+            networks.append(network)
+            fabrics.append(alike[kind].on(network, network.cluster.gpus))
+        errors = (
+            worst((*of_links(network.cluster, scenario), *network.faults))
+            for network, scenario in zip(networks, scenarios, strict=True)
+        )
+        return [_Site(*each) for each in zip(networks, fabrics, links_of(fabrics), errors, strict=True)]
 
     def _networks(self, rows: _Rows, some: Sequence[int]) -> list[Network]:
         """The networks of some points, those that are bought alike designed once."""
@@ -392,12 +419,6 @@ class PlanColumns:
         designed = networks_of((self._scenario(rows, row, self.blank) for row in different.values()), self.catalog)
         networks = dict(zip(different, designed, strict=True))
         return [networks[key] for key in keys]
-
-    def _site(self, scenario: Scenario, network: Network) -> _Site:
-        """That of a network, or of one that is bought alike."""
-        own = network.carrying(scenario.part(NetworkRequest))
-        fabric = fabric_on(own, scenario, self.catalog)
-        return _Site(own, fabric, worst((*of_links(own.cluster, scenario), *own.faults)))
 
     def _asked(self, rows: _Rows, sites: Sequence[_Site], site: Whole) -> tuple[list[_Asked], Whole]:
         """The different jobs, but for what is counted, and which each point has."""
@@ -417,7 +438,7 @@ class PlanColumns:
                 kind = (cluster.gpu.key, cluster.domain, fabric.jitter, fabric.slow_node, job)
                 if kind in alike:
                     one = alike[kind]
-                    self.jobs[on, job] = but(one, site=on, setup=one.setup.on(cluster, fabric), found={}, progress={})
+                    self.jobs[on, job] = but(one, site=on, setup=one.setup.on(cluster, on.links), found={})
                 else:
                     scenario = self._scenario(rows, row, self.paid)
                     setup = self._setup(on, scenario)
@@ -489,12 +510,7 @@ class PlanColumns:
 
     def _runs(self, rows: _Rows, asked: Sequence[_Asked], which: Whole, jobs: JobColumns) -> _Runs:
         """The runs made of the jobs' steps."""
-        names = [name for name in self.grid if name in OF_RUN]
-        first, group = distinct([which, *(rows.places[name] for name in names)], len(which))
-        shares = np.array([
-            self._progress(asked[which[row]], rows, row, self._key(rows, row, names)) for row in first
-        ])  # fmt: skip
-        progress, overhead = shares[group].T
+        progress, overhead = self._shares(rows, asked, which)
         tokens = self._numbers(rows, "training_tokens", [each.scenario.training_tokens for each in asked], which)
         steps = tokens / jobs.tokens
         ends = jobs.runs & ~np.array([each.site.network.unbuildable for each in asked])[which]
@@ -523,17 +539,21 @@ class PlanColumns:
             return self.values[name].numbers[rows.places[name]]
         return np.array(own)[which]
 
-    def _progress(self, asked: _Asked, rows: _Rows, row: int, key: tuple[int, ...]) -> tuple[float, float]:
+    def _shares(self, rows: _Rows, asked: Sequence[_Asked], which: Whole) -> tuple[Floats, Floats]:
         """Share of the time that makes progress, and calendar time over that of the run, typically."""
-        if len(asked.progress) > MOST_KEPT:
-            asked.progress.clear()
-        if key not in asked.progress:
+        names = [name for name in self.grid if name in OF_RUN]
+        clusters = [each.site.network.cluster for each in asked]
+        kind = _numbered((job.parameters, its.request.spare_nodes) for job, its in zip(asked, clusters, strict=True))
+        first, group = distinct([kind[which], *(rows.places[name] for name in names)], len(which))
+        sizes = {name: np.array([getattr(cluster, name) for cluster in clusters])[which] for name in ("gpus", "nodes")}
+        progress, overhead = np.empty(len(which)), np.empty(len(which))
+        for row, members in zip(first, _members(group), strict=True):
             operation = self._scenario(rows, row, self.paid).part(OperationRequest)
-            cluster = asked.site.network.cluster
-            share = checkpointing(asked.parameters, cluster, operation, self.catalog).progress[0]
-            overhead = np.ravel(campaign_overhead(operation, self.catalog)[0])[0]
-            asked.progress[key] = float(share), float(overhead)
-        return asked.progress[key]
+            several = but(clusters[which[row]], **{name: column[members, None] for name, column in sizes.items()})
+            checkpoints = checkpointing(asked[which[row]].parameters, several, operation, self.catalog)
+            progress[members] = checkpoints.progress[..., 0]
+            overhead[members] = np.ravel(campaign_overhead(operation, self.catalog)[0])[0]
+        return progress, overhead
 
 
 def _of_hardware(owned: Ownership, part: str, path: str) -> Any:

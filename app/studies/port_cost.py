@@ -197,7 +197,8 @@ def _chosen(
     """The design of every size, and which choice it is; ``designs`` keeps what was chosen for a number of nodes."""
     missing = [many for many in dict.fromkeys(nodes.tolist()) if many not in designs]
     clusters = [replace(cluster, nodes=many) for many in missing]
-    designs |= zip(missing, choose_with_spares(choices, clusters, request, prices), strict=True)
+    asked = [(choices, cluster, request) for cluster in clusters]
+    designs |= zip(missing, choose_with_spares(asked, prices), strict=True)
     chosen = [designs[many] for many in nodes.tolist()]
     best = np.array([choices.index(each.choice) for each in chosen])
     return _together(chosen), best

@@ -369,8 +369,12 @@ CLUSTERS: dict[str, list[Any]] = {
     "gpu": ["h100-sxm", "gb200", "b200-sxm"],
     "gpus_per_node": [None, 4],
     "nics_per_node": [None, 0, 4],
-    "scale_up_domain": [None, 144, 10_000],
+    "scale_up_domain": [None, 144, 1152],
     "failure_rate": [None, 0],
+    "restart_time": [None, "1 h"],
+    "storage_bandwidth": [None, "100 GB/s"],
+    "availability": [None, 0.9],
+    "profile": ["calibrated", "ideal"],
     "micro_batch": [1, 2],
     "global_batch": [256, 1000],
 }

@@ -3,7 +3,7 @@
 `step_inputs` is the only way to them: a plan, the search, the accuracy report and the fit take their inputs from here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
@@ -205,6 +205,31 @@ def first_links(links: Links) -> Links:
     )
 
 
+def links_of(fabrics: Sequence[Communication]) -> list[Links]:
+    """The typical links of several clusters, of which those that are alike are worked out together."""
+    alike: dict[Hashable, list[int]] = {}
+    for place, fabric in enumerate(fabrics):
+        alike.setdefault(fabric.alike, []).append(place)
+    links: dict[int, Links] = {}
+    for places in alike.values():
+        links |= zip(places, _links_alike([fabrics[place] for place in places]), strict=True)
+    return [links[place] for place in range(len(fabrics))]
+
+
+def _links_alike(fabrics: Sequence[Communication]) -> Iterator[Links]:
+    """The same of clusters that are alike."""
+    first = first_links(fabrics[0].links(TYPICAL))
+    machines = fabrics[0].untapered(np.array([float(fabric.gpus) for fabric in fabrics])[:, None])
+    columns = {
+        name: list(map(_number, np.ravel(value).tolist()))
+        for name, value in vars(machines).items()
+        if np.size(value) > 1
+    }
+    for place, fabric in enumerate(fabrics):
+        own = {name: column[place] for name, column in columns.items()}
+        yield but(first, machine=but(first.machine, **own), site=fabric.site)
+
+
 @lru_cache(maxsize=64)
 def _first_library(library: Library) -> Library:
     """The typical constants of the library. Kept: all clusters share them."""
@@ -380,9 +405,9 @@ class JobSetup:
         """With what the request fixes."""
         return cls(cluster, request, catalog, inputs, fixed_degrees(request, inputs.shape, catalog))
 
-    def on(self, cluster: Cluster, fabric: Communication) -> "JobSetup":
+    def on(self, cluster: Cluster, links: Links) -> "JobSetup":
         """The same job on another cluster of such GPUs, as many of them in a domain, whose nodes spread alike."""
-        return but(self, cluster=cluster, inputs=self.inputs.on(fabric))
+        return but(self, cluster=cluster, inputs=but(self.inputs, links=links))
 
     def with_batch(self, batch: int) -> "JobSetup":
         """The same job with other sequences in a step."""

@@ -37,7 +37,10 @@ class Checkpointing:
 
 
 def checkpointing(parameters: float, cluster: Cluster, request: OperationRequest, catalog: Catalog) -> Checkpointing:
-    """What is not asked for follows: the time from size and storage, the interval from that and the failures."""
+    """What is not asked for follows: the time from size and storage, the interval from that and the failures.
+
+    The cluster's numbers may be columns of several clusters.
+    """
     failing, storage = catalog.training["failures"], catalog.operations["storage"]
     used: list[Estimate] = []
 
@@ -71,8 +74,7 @@ def checkpointing(parameters: float, cluster: Cluster, request: OperationRequest
                 restart, minimum(value(None, failing["spared_restart"]), restart), spares, wanted
             )
         progress = np.atleast_1d(goodput.goodput(failures, time, interval, restart))
-        if not progress[0] >= LEAST_PROGRESS:
-            progress = np.full(progress.shape, np.nan)
+        progress = np.where(progress[..., :1] >= LEAST_PROGRESS, progress, np.nan)
     else:
         progress = np.array([1.0])
     return Checkpointing(size, time, bandwidth, interval, failures, progress, tuple(used))
