@@ -15,7 +15,7 @@ from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
 from app.plan.result import Links
 from app.plan.scenario import NetworkRequest
-from app.plan.switches import candidates
+from app.plan.switches import SwitchPair, candidates
 
 Floats = NDArray[np.float64]
 
@@ -50,21 +50,11 @@ def auxiliary_networks(
     catalog = prices.catalog
     racks = -(-cluster.nodes // cluster.platform.nodes_per_rack)
     if request.storage_network:
-        rates = catalog.operations["storage"]
-        links = cluster.platform.storage_nics
-        servers = -(-cluster.nodes * links * rates["server_links"].typical // max(links, 1))
-        storage_cluster = replace(cluster, nodes=cluster.nodes + int(servers), nics_per_node=links)
-        storage = _plain(rates["oversubscription"].typical)
-        yield from _sized("storage", storage_cluster, storage, prices, cluster.nodes * links)
+        adapters = cluster.nodes * cluster.platform.storage_nics
+        yield from _sized("storage", *_storage(cluster, catalog), prices, adapters)
     if request.management_network:
         rates = catalog.operations["management"]
-        links = int(rates["in_band_links"].typical)
-        ethernet = catalog.scale_out["tcp-100"]
-        nic = catalog.nics[ethernet.nic] if ethernet.nic else None
-        in_band_cluster = replace(cluster, scale_out=ethernet, nic=nic, nics_per_node=links)
-        in_band = list(
-            _sized("in-band management", in_band_cluster, _plain(rates["in_band_oversubscription"].typical), prices, 0)
-        )
+        in_band = list(_sized("in-band management", *_in_band(cluster, catalog), prices, 0))
         yield from in_band
         boxes = sum(line.quantity for line in compute.parts if line.role.endswith(" switch")) if compute else 0
         boxes += sum(network.leaf_switches + network.spine_switches for network in in_band)
@@ -74,6 +64,38 @@ def auxiliary_networks(
             + boxes
         )
         yield _out_of_band(ports, int(rates["out_of_band_uplinks"].typical), catalog, prices)
+
+
+Asked = tuple[tuple[SwitchPair, ...], Cluster, NetworkRequest]
+"""Switches that may be taken, the cluster that they are to join, and how."""
+
+
+def asked_beside(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Iterator[Asked]:
+    """What is asked of the fabrics of these networks, which can be chosen before, with those of other clusters."""
+    asked = [
+        *([_storage(cluster, catalog)] if request.storage_network else ()),
+        *([_in_band(cluster, catalog)] if request.management_network else ()),
+    ]
+    for hosts, plain in asked:
+        choices = candidates(hosts, plain, catalog)
+        if choices and hosts.nics_per_node:
+            yield choices, hosts, plain
+
+
+def _storage(cluster: Cluster, catalog: Catalog) -> tuple[Cluster, NetworkRequest]:
+    """What a storage network joins, the nodes and their servers, and how."""
+    rates, links = catalog.operations["storage"], cluster.platform.storage_nics
+    servers = -(-cluster.nodes * links * rates["server_links"].typical // max(links, 1))
+    hosts = replace(cluster, nodes=cluster.nodes + int(servers), nics_per_node=links)
+    return hosts, _plain(rates["oversubscription"].typical)
+
+
+def _in_band(cluster: Cluster, catalog: Catalog) -> tuple[Cluster, NetworkRequest]:
+    """What an in-band management network joins, and how."""
+    rates, ethernet = catalog.operations["management"], catalog.scale_out["tcp-100"]
+    nic = catalog.nics[ethernet.nic] if ethernet.nic else None
+    hosts = replace(cluster, scale_out=ethernet, nic=nic, nics_per_node=int(rates["in_band_links"].typical))
+    return hosts, _plain(rates["in_band_oversubscription"].typical)
 
 
 def _plain(oversubscription: float) -> NetworkRequest:

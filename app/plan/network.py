@@ -22,7 +22,7 @@ from app.formulas.fabric import bisection, layouts, placement
 from app.formulas.fabric.cabling import Counts
 from app.formulas.records import but
 from app.plan import bill_of_materials, findings, reference_designs
-from app.plan.auxiliary_networks import AuxiliaryNetwork, auxiliary_networks
+from app.plan.auxiliary_networks import Asked, AuxiliaryNetwork, asked_beside, auxiliary_networks
 from app.plan.band import Draws
 from app.plan.bill_of_materials import LEVELS, UNKNOWN, ZERO, PricedDesign, build, draws_or_nan
 from app.plan.cables import Cable, cable_list
@@ -376,6 +376,7 @@ def _designed(asked: Sequence[tuple[Cluster, NetworkRequest]], prices: PriceList
     needed = [place for place, (cluster, _) in enumerate(asked) if choices[place] and _needed(cluster)]
     chosen = choose_with_spares([(choices[place], *asked[place]) for place in needed], prices)
     wanted = dict(zip(needed, chosen, strict=True))
+    choose_all((beside for each in asked for beside in asked_beside(*each, prices.catalog)), prices)
     return [_network(*each, prices, choices[place], wanted.get(place)) for place, each in enumerate(asked)]
 
 
@@ -424,10 +425,6 @@ def together(networks: Sequence[Network], places: NDArray[np.int64]) -> Network:
 def _with_spares(cluster: Cluster) -> Cluster:
     """The cluster with its spare nodes among the others."""
     return replace(cluster, nodes=cluster.nodes + cluster.request.spare_nodes)
-
-
-Asked = tuple[tuple[SwitchPair, ...], Cluster, NetworkRequest]
-"""Switches that may be taken, the cluster that they are to join, and how."""
 
 
 def choose_with_spares(asked: Sequence[Asked], prices: PriceList) -> list[Chosen]:

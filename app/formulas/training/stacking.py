@@ -59,6 +59,8 @@ def stacked(parts: Sequence[Part]) -> Part:
     >>> stacked([Job(4096.0, 8.0), Job(4096.0, 16.0)]).global_batch
     array([ 8., 16.])
     """
+    if all(part is parts[0] for part in parts):
+        return parts[0]
     kind = type(parts[0])
     return kind(**{each.name: _column([getattr(part, each.name) for part in parts]) for each in fields(kind)})
 
