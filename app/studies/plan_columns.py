@@ -401,10 +401,12 @@ class PlanColumns:
         for row, scenario, designed in zip(some, scenarios, self._networks(rows, some), strict=True):
             network = designed.carrying(scenario.part(NetworkRequest))
             kind = (network.cluster.alike, self._key(rows, row, names))
-            if kind not in alike:
-                alike[kind] = fabric_on(network, scenario, self.catalog)
+            if kind in alike:
+                fabric = alike[kind].on(network, network.cluster.gpus)
+            else:
+                fabric = alike[kind] = fabric_on(network, scenario, self.catalog)
             networks.append(network)
-            fabrics.append(alike[kind].on(network, network.cluster.gpus))
+            fabrics.append(fabric)
         errors = (
             worst((*of_links(network.cluster, scenario), *network.faults))
             for network, scenario in zip(networks, scenarios, strict=True)

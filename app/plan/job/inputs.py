@@ -225,7 +225,8 @@ def _links_alike(fabrics: Sequence[Communication]) -> Iterator[Links]:
         for name, value in vars(machines).items()
         if np.size(value) > 1
     }
-    for place, fabric in enumerate(fabrics):
+    yield first
+    for place, fabric in enumerate(fabrics[1:], start=1):
         own = {name: column[place] for name, column in columns.items()}
         yield but(first, machine=but(first.machine, **own), site=fabric.site)
 
