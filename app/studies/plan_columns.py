@@ -1,8 +1,8 @@
 """Many whole plans as columns: each stage is worked out once for all points that do not differ in what it reads.
 
 A grid's fields reach a plan's stages in turn: the site (cluster and network), the job, the run and the money. Of points
-on equal sites the network is designed once; jobs in which all is given, runs and money are arrays with one number a
-point, by the very functions that a single plan is made of.
+on equal sites the network is designed once, and networks that differ in size alone are priced as one; jobs in which all
+is given, runs and money are arrays with one number a point, by the very functions that a single plan is made of.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -150,7 +150,8 @@ class _Site:
         return self.fabric if alike else but(self.fabric, **spread)
 
 
-class _Hardware(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Hardware:
     """Points with networks that are alike at the same prices, but for those of the prices that are columns.
 
     Attributes:
@@ -164,6 +165,35 @@ class _Hardware(NamedTuple):
     which: Whole
     prices: PriceList
     paid: Mapping[str, Floats]
+
+    @cached_property
+    def owned(self) -> Sequence[Ownership]:
+        """What each of the clusters costs to buy and keep, at these prices."""
+        return [ownership(network.cluster, network, self.prices) for network in self.networks]
+
+    def cost(self, times: Floats) -> TotalCost:
+        """What all of them cost, and runs that take so long [s]."""
+        network = self.networks[0] if len(self.networks) == 1 else together(self.networks, self.which)
+        return cost_columns(network, self.prices, self.paid, times)
+
+    def figure(self, name: str, cost: TotalCost) -> Any:
+        """A result of hardware or money, one for all or one of each."""
+        part, _, path = name.partition(".")
+        owned = cost.owned
+        if part == "costs":
+            return _plain(value_of(cost.costs, path))
+        if name in QUANTITIES:
+            if part == "cluster":
+                return _plain(cluster_result(owned, path))
+            return _plain(fabric_result(owned.network, owned.capital, path))
+        head, _, rest = path.partition(".")
+        if part == "cluster":
+            values = [cluster_result(one, head) for one in self.owned]
+        else:
+            values = [fabric_result(network, owned.capital, head) for network in self.networks]
+        each = np.empty(len(values), object)
+        each[:] = [_single(value_of(value, rest) if rest else value) for value in values]
+        return each[self.which]
 
 
 @dataclass(eq=False)
@@ -326,11 +356,10 @@ class PlanColumns:
             error = _earlier(error, self._reduce(rows, sites, site, {name: columns[name] for name in reduced}))
         asked_for = [name for name in columns if name not in runs.results and name not in reduced]
         for hardware in self._bought(rows, sites, site):
-            members, networks = hardware.members, hardware.networks
-            network = networks[0] if len(networks) == 1 else together(networks, hardware.which)
-            cost = cost_columns(network, hardware.prices, hardware.paid, runs.time[members])
+            members = hardware.members
+            cost = hardware.cost(runs.time[members])
             for name in asked_for:
-                columns[name][members] = self._figure(name, hardware, cost)
+                columns[name][members] = hardware.figure(name, cost)
             error[members] = _earlier(error[members], worst(cost.findings))
         return columns, error
 
@@ -367,18 +396,6 @@ class PlanColumns:
             }
             prices = PriceList.of(self._scenario(rows, row, self.paid).part(PriceRequest), self.catalog)
             yield _Hardware(members, [networks[place] for place in different], which, prices, paid)
-
-    def _figure(self, name: str, hardware: _Hardware, cost: TotalCost) -> Any:
-        """A result of hardware or money, one for all or one of each."""
-        part, _, path = name.partition(".")
-        if part == "costs":
-            return _plain(value_of(cost.costs, path))
-        if name in QUANTITIES:
-            return _plain(_of_hardware(cost.owned, part, path))
-        owned = [ownership(network.cluster, network, hardware.prices) for network in hardware.networks]
-        each = np.empty(len(owned), object)
-        each[:] = [_single(_of_hardware(one, part, path)) for one in owned]
-        return each[hardware.which]
 
     def _sites(self, rows: _Rows, count: int) -> tuple[list[_Site], Whole]:
         """The different sites of some points, and which each has."""
@@ -556,13 +573,6 @@ class PlanColumns:
             progress[members] = checkpoints.progress[..., 0]
             overhead[members] = np.ravel(campaign_overhead(operation, self.catalog)[0])[0]
         return progress, overhead
-
-
-def _of_hardware(owned: Ownership, part: str, path: str) -> Any:
-    """A result of a cluster or its network."""
-    head, _, rest = path.partition(".")
-    whole = cluster_result(owned, head) if part == "cluster" else fabric_result(owned.network, owned.capital, head)
-    return value_of(whole, rest) if rest else whole
 
 
 def worst(findings: Sequence[Finding]) -> str:
