@@ -17,7 +17,7 @@ from app.catalog.entries import ScaleOut
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.formulas import costs
-from app.formulas.arrays import Array, where
+from app.formulas.arrays import Array, maximum, where
 from app.formulas.fabric import bisection, layouts, placement
 from app.formulas.fabric.cabling import Counts
 from app.formulas.records import but
@@ -70,6 +70,8 @@ class Network:
     wanted: Chosen | None
     """The switches chosen and what they make, buildable or not; ``None`` where there is nothing to design."""
     built: PricedDesign | None
+    spared: PricedDesign | None
+    """The same with ports for the spare nodes too; ``None`` where there are none, or no such network can be built."""
     auxiliary: tuple[AuxiliaryNetwork, ...]
 
     @cached_property
@@ -95,13 +97,13 @@ class Network:
     @property
     def alike(self) -> Hashable:
         """What networks at equal prices have in common that can be one whose numbers are columns, see `together`:
-        nothing with others where there are networks beside it, or ports for spare nodes.
+        nothing with others where there are networks beside it.
         """
-        request, built = self.request, self.built
-        if self.auxiliary or self.cluster.request.spare_nodes:
+        if self.auxiliary:
             return self.bought
-        switches = (built.choice, built.cages) if built else None
-        return self.cluster.alike, request.topology, request.planes, request.management_links, switches
+        request = self.request
+        switches = [each and (each.choice, each.cages) for each in (self.built, self.spared)]
+        return self.cluster.alike, request.topology, request.planes, request.management_links, *switches
 
     @property
     def switch(self) -> str:
@@ -246,16 +248,13 @@ class Network:
 
         Where no fabric of so many nodes can be built, as much for each as for a node that trains.
         """
-        own, spares = (self.cost, self.power, self.typical_power), self.cluster.request.spare_nodes
-        if spares and self.built:
-            larger = _with_spares(self.cluster)
-            wanted = choose(self.choices, larger, self.request, self.prices)
-            if not findings.refused(wanted.design, larger, self.request, self.prices.catalog):
-                built = build(larger, self.request, self.prices, wanted)
-                more = zip((built.cost, built.power, built.typical_power), own, strict=True)
-                cost, power, typical_power = (np.maximum(with_them - without, 0.0) for with_them, without in more)
-                return cost, power, typical_power
-        cost, power, typical_power = (values * (spares / max(self.cluster.nodes, 1)) for values in own)
+        own = self.cost, self.power, self.typical_power
+        if self.spared:
+            more = zip((self.spared.cost, self.spared.power, self.spared.typical_power), own, strict=True)
+            cost, power, typical_power = (np.maximum(with_them - without, 0.0) for with_them, without in more)
+            return cost, power, typical_power
+        share = self.cluster.request.spare_nodes / maximum(self.cluster.nodes, 1)
+        cost, power, typical_power = (values * share for values in own)
         return cost, power, typical_power
 
     def fields(self) -> dict[str, object]:
@@ -388,9 +387,11 @@ def _network(
     wanted: Chosen | None,
 ) -> Network:
     """The network of the switches and the design that were chosen, and those beside it."""
-    built = None
-    if wanted and not findings.refused(wanted.design, cluster, request, prices.catalog):
-        built = build(cluster, request, prices, wanted)
+    built = _buildable(wanted, cluster, request, prices) if wanted else None
+    spared = None
+    if built and cluster.request.spare_nodes:
+        larger = _with_spares(cluster)
+        spared = _buildable(choose(choices, larger, request, prices), larger, request, prices)
     return Network(
         cluster=cluster,
         request=request,
@@ -398,8 +399,15 @@ def _network(
         choices=choices,
         wanted=wanted,
         built=built,
+        spared=spared,
         auxiliary=tuple(auxiliary_networks(cluster, request, prices, built)),
     )
+
+
+def _buildable(wanted: Chosen, cluster: Cluster, request: NetworkRequest, prices: PriceList) -> PricedDesign | None:
+    """What was chosen, where it can be built as asked."""
+    refused = findings.refused(wanted.design, cluster, request, prices.catalog)
+    return None if refused else build(cluster, request, prices, wanted)
 
 
 def together(networks: Sequence[Network], places: NDArray[np.int64]) -> Network:
@@ -414,11 +422,14 @@ def together(networks: Sequence[Network], places: NDArray[np.int64]) -> Network:
     sizes: dict[str, Any] = {
         name: np.array([getattr(cluster, name) for cluster in clusters])[places, None] for name in ("gpus", "nodes")
     }
-    built = [network.built for network in networks if network.built]
+    built, spared = (
+        [design for network in networks if (design := getattr(network, name))] for name in ("built", "spared")
+    )
     return but(
         first,
         cluster=but(first.cluster, **sizes),
         built=bill_of_materials.together(built, places) if built else None,
+        spared=bill_of_materials.together(spared, places) if spared else None,
     )
 
 

@@ -885,7 +885,17 @@ def test_networks_that_are_alike_are_one_whose_numbers_are_columns():
         assert getattr(one, name)[:, 0] == pytest.approx(alone, rel=1e-12)
 
 
-@pytest.mark.parametrize("beside", [{"storage_network": True}, {"management_network": True}, {"spare_nodes": 2}])
-def test_a_network_with_others_beside_it_or_ports_for_spares_is_like_itself_alone(beside):
-    several = [network_of(Scenario(gpus=gpus, **beside), CATALOG.typical_only()) for gpus in (1024, 2048)]
+def test_ports_for_spare_nodes_are_columns_too():
+    catalog = CATALOG.typical_only()
+    each = [network_of(Scenario(gpus=gpus, spare_nodes=4), catalog) for gpus in (1024, 2048)]
+    one = together(each, np.arange(2))
+    alone = np.array([network.for_spares for network in each])[:, :, 0]
+    columns = np.array(one.for_spares)[:, :, 0].T
+    assert columns == pytest.approx(alone, rel=1e-12)
+    assert (columns[:, 0] > 0).all()
+
+
+@pytest.mark.parametrize("beside", ["storage_network", "management_network"])
+def test_a_network_with_others_beside_it_is_like_itself_alone(beside):
+    several = [network_of(Scenario(gpus=gpus, **{beside: True}), CATALOG.typical_only()) for gpus in (1024, 2048)]
     assert len({network.alike for network in several}) == 2
