@@ -219,13 +219,15 @@ def links_of(fabrics: Sequence[Communication]) -> list[Links]:
 def _links_alike(fabrics: Sequence[Communication]) -> Iterator[Links]:
     """The same of clusters that are alike."""
     first = first_links(fabrics[0].links(TYPICAL))
+    yield first
+    if len(fabrics) == 1:
+        return
     machines = fabrics[0].untapered(np.array([float(fabric.gpus) for fabric in fabrics])[:, None])
     columns = {
         name: list(map(_number, np.ravel(value).tolist()))
         for name, value in vars(machines).items()
         if np.size(value) > 1
     }
-    yield first
     for place, fabric in enumerate(fabrics[1:], start=1):
         own = {name: column[place] for name, column in columns.items()}
         yield but(first, machine=but(first.machine, **own), site=fabric.site)
