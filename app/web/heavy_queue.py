@@ -41,8 +41,8 @@ LATER, LAST = 10, 19
 """By how much heavy questions come after others, and the most there is: see setpriority(2)."""
 UNTIL_STUCK = 10.0
 """Seconds after which what computes on for nobody, and does not end, is given up."""
-QUICK_HOSTS = 2**14
-"""Ports that nodes have on a fabric up to which a plan without a search takes a few milliseconds."""
+QUICK_HOSTS = 2**16
+"""Ports that nodes have on a fabric up to which a plan without a search takes hardly longer than a small one."""
 LIGHT_HOSTS = 2**18
 """Ports beyond which a fabric takes as long as many others: it waits its turn."""
 LIGHT_CURVE = 2**16

@@ -26,6 +26,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app import __version__
+from app.catalog.load import load_catalog
 from app.plan.scenario import Scenario
 from app.web import answers, assets, heavy_queue, settings
 from app.web.application import create_app
@@ -801,3 +802,11 @@ def test_the_script_of_pages_holds_the_modules_it_imports_each_once_and_in_order
     for name in modules:
         source = (assets.FOLDER / f"{name}.js").read_text("utf-8")
         assert all(other in modules for other in re.findall(r'from "\./(\w+)\.js"', source))
+
+
+@pytest.mark.parametrize(("gpus", "at_once"), [(8, True), (65_536, True), (65_544, False)])
+def test_plans_are_answered_at_once_up_to_the_size_that_makes_them_longer(gpus: int, at_once: bool) -> None:
+    catalog = load_catalog()
+    given = Scenario(gpus=gpus, tensor_parallel=8, pipeline_parallel=1, micro_batch=1)
+    assert heavy_queue.quick(given, catalog) is at_once
+    assert not heavy_queue.quick(given.model_copy(update={"micro_batch": None}), catalog)
