@@ -1,5 +1,6 @@
 """What tests share: the application in-process, the real server, and a headless Chromium that talks to nobody else."""
 
+import asyncio
 import gc
 import os
 import re
@@ -7,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -65,6 +67,12 @@ def client() -> Iterator[TestClient]:
     options = settings.Settings(access_log=False, time_limit=PATIENCE)
     with TestClient(create_app(options), raise_server_exceptions=False) as made:
         yield made
+
+
+def run_apart(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine returns; the browser tests leave an event loop in this thread."""
+    with ThreadPoolExecutor(1) as apart:
+        return apart.submit(asyncio.run, coroutine).result()
 
 
 class Server:

@@ -1,6 +1,8 @@
 """Which network: computed by running the same job on the other family, beside the articles' rule of thumb."""
 
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +15,10 @@ from app.plan.band import nan_is_an_answer
 from app.plan.cluster import Cluster, resolve
 from app.plan.communication import Communication, communication
 from app.plan.job import job as training_job
-from app.plan.network import Network, choose_together, design_network
+from app.plan.network import Network, choose_together, design_network, design_together
 from app.plan.prices import PriceList
 from app.plan.result import Parallelism, Recommendation
-from app.plan.scenario import NetworkRequest, Scenario, another_network
+from app.plan.scenario import ClusterRequest, NetworkRequest, PriceRequest, Scenario, another_network, on_network
 from app.plan.total_cost import Ownership, TotalCost, ownership
 from app.units import percent
 
@@ -137,6 +139,27 @@ def with_rival(cluster: Cluster, request: NetworkRequest, prices: PriceList) -> 
     others = [on_another(rival.key, cluster, request, prices.catalog)] if rival else []
     choose_together([(cluster, request), *others], prices)
     return design_network(cluster, request, prices)
+
+
+@nan_is_an_answer
+def design_with_rivals(scenarios: Iterable[Scenario], catalog: Catalog) -> None:
+    """Design the fabrics of several scenarios at once, each with its rival's, so that the plan of each finds both made.
+
+    Of eight that differ it takes less than half the time of one after the other.
+    """
+    different = {
+        (each.part(ClusterRequest), each.part(NetworkRequest), each.part(PriceRequest)): each for each in scenarios
+    }
+    if len(different) > 1:
+        design_together(chain.from_iterable(_and_rival(each, catalog) for each in different.values()), catalog)
+
+
+def _and_rival(scenario: Scenario, catalog: Catalog) -> Iterator[Scenario]:
+    """A scenario, and the same on the network that it is held against."""
+    yield scenario
+    rival = counterpart(catalog.scale_out[scenario.scale_out], catalog)
+    if rival:
+        yield on_network(scenario, rival.key)
 
 
 def counterpart(scale_out: ScaleOut, catalog: Catalog) -> ScaleOut | None:

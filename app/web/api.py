@@ -136,6 +136,7 @@ async def plan(request: Request) -> Response:
         return _written(request, answers.plan_answer(scenario, loaded, selected.long), selected)
 
     if quick(scenario, loaded):
+        await request.app.state.plans_together.turn(scenario, loaded)
         return work(lambda: False)
     return await compute(request, work, heavy=is_heavy(scenario, loaded))
 

@@ -15,7 +15,7 @@ from starlette.routing import Match
 from app import __version__
 from app.catalog.load import Catalog, load_catalog
 from app.plan.scenario import check_presets
-from app.web import api, assets, docs, heavy_queue, openapi, problems, responses, settings
+from app.web import api, assets, docs, heavy_queue, openapi, plans_together, problems, responses, settings
 from app.web.metrics import Metrics
 from app.web.middleware import RequestMiddleware
 from app.web.pages import (
@@ -67,6 +67,7 @@ def create_app(options: settings.Settings | None = None, catalog: Catalog | None
     app.state.catalog = catalog
     app.state.page_cache = responses.PageCache()
     app.state.heavy_queue = heavy_queue.HeavyQueue(options)
+    app.state.plans_together = plans_together.PlansTogether()
     app.state.forward = None
     versions = {"version": __version__, "catalog_version": catalog.version, "overrides": str(options.overrides or "")}
     metrics.describe(versions, app.state.heavy_queue.inside)

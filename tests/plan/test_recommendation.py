@@ -4,6 +4,8 @@ import pytest
 
 from app import Scenario, evaluate
 from app.catalog.load import load_catalog
+from app.plan import cheapest_design
+from app.plan.recommendation import design_with_rivals
 
 CATALOG = load_catalog()
 
@@ -114,3 +116,16 @@ def test_a_network_that_is_far_from_the_planned_one_is_searched_anew():
     slower = other.training.time_to_train.typical / own.training.time_to_train.typical - 1
     assert slower < -0.5
     assert own.recommendation.slower == pytest.approx(slower, abs=1e-4)
+
+
+def test_a_plan_finds_its_fabrics_made_and_the_same_where_they_were_designed_with_others(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    asked = ({"gpus": 96}, {"gpus": 1000, "scale_out": "roce-400"}, {"gpus": 4096, "topology": "fat-tree"})
+    spread = {"tensor_parallel": 8, "pipeline_parallel": 1, "context_parallel": 1, "micro_batch": 1}
+    scenarios = [Scenario(**each, **spread, electricity=price) for each in asked for price in (None, 3e-8)]
+    alone = [evaluate(scenario, CATALOG) for scenario in scenarios]
+    unused = load_catalog()  # for which nothing has been designed yet
+    design_with_rivals(scenarios, unused)
+    monkeypatch.delattr(cheapest_design, "_Fabrics")  # nothing more is designed
+    assert [evaluate(scenario, unused) for scenario in scenarios] == alone

@@ -13,8 +13,7 @@ import sys
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Coroutine, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,7 +32,7 @@ from app.web.application import create_app
 from app.web.problems import ProblemError
 from app.web.row_formats import ARROW
 from app.web.server import serve
-from tests.conftest import PATIENCE, Server
+from tests.conftest import PATIENCE, Server, run_apart
 
 
 def made(**options: Any) -> TestClient:
@@ -295,12 +294,6 @@ def test_a_cursor_is_of_one_sweep(client: TestClient, changed: dict[str, Any], w
     assert words in wrong["detail"]
     beyond = client.post("/api/v1/sweep", json=GOES_ON | {"cursor": "12" + cursor[1:]})
     assert "There is no row 12: there are 12" in beyond.text
-
-
-def run_apart(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """What a coroutine returns; the browser tests leave an event loop in this thread."""
-    with ThreadPoolExecutor(1) as apart:
-        return apart.submit(asyncio.run, coroutine).result()
 
 
 class Visit:

@@ -1,0 +1,53 @@
+"""Plans that are asked for at the same time: their fabrics, a third of a new plan, are designed in one go."""
+
+import asyncio
+from collections import deque
+from functools import partial
+from itertools import islice
+
+from app.catalog.load import Catalog
+from app.plan.recommendation import design_with_rivals
+from app.plan.scenario import Scenario
+
+MOST = 8
+"""Plans whose fabrics are designed together: as long as that takes nobody else is answered, and more gain no time."""
+
+BETWEEN = 2
+"""Rounds of the event loop between two plans: what came meanwhile is read in one, and answered in the other."""
+
+
+class PlansTogether:
+    """Plans that wait for the event loop, one after the other: quicker questions are answered in between."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[Scenario, asyncio.Future[None]]] = deque()
+        self.designed = 0
+        """How many of them, the first ones, have their fabrics."""
+
+    async def turn(self, scenario: Scenario, catalog: Catalog) -> None:
+        """Wait until the plans before it are made, and its fabric is designed with those of others that wait too."""
+        loop = asyncio.get_running_loop()
+        if not self.waiting:
+            loop.call_soon(self._next, catalog)
+        turn: asyncio.Future[None] = loop.create_future()
+        self.waiting.append((scenario, turn))
+        await turn
+
+    def _next(self, catalog: Catalog) -> None:
+        try:
+            if not self.designed:
+                self.designed = min(len(self.waiting), MOST)
+                if self.designed > 1:
+                    design_with_rivals([scenario for scenario, _ in islice(self.waiting, self.designed)], catalog)
+        finally:
+            self.designed -= 1
+            _, turn = self.waiting.popleft()
+            if not turn.done():  # its client has left
+                turn.set_result(None)
+            if self.waiting:
+                self._after(BETWEEN, catalog)
+
+    def _after(self, rounds: int, catalog: Catalog) -> None:
+        """Let the next go after so many rounds of the loop."""
+        step = partial(self._after, rounds - 1) if rounds else self._next
+        asyncio.get_running_loop().call_soon(step, catalog)

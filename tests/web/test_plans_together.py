@@ -1,0 +1,101 @@
+"""Plans that are asked for at the same time: designed in one go, answered each by itself."""
+
+import asyncio
+from collections.abc import Sequence
+
+import httpx
+import pytest
+
+from app.catalog.load import Catalog, load_catalog
+from app.plan.scenario import Scenario
+from app.web import plans_together, settings
+from app.web.application import create_app
+from app.web.plans_together import PlansTogether
+from tests.conftest import run_apart
+
+CATALOG = load_catalog()
+GIVEN = "tensor_parallel=8&pipeline_parallel=1&micro_batch=1"
+
+
+@pytest.fixture
+def designed(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The GPUs of the scenarios whose fabrics are designed in one go, each time."""
+    batches: list[list[int]] = []
+
+    def design(scenarios: Sequence[Scenario], catalog: Catalog) -> None:
+        batches.append([scenario.gpus for scenario in scenarios])
+
+    monkeypatch.setattr(plans_together, "design_with_rivals", design)
+    return batches
+
+
+def test_plans_that_wait_are_designed_in_one_go_some_at_a_time(designed: list[list[int]]) -> None:
+    async def ask() -> None:
+        together = PlansTogether()
+        several = (together.turn(Scenario(gpus=gpus), CATALOG) for gpus in range(1, plans_together.MOST + 3))
+        await asyncio.gather(*several)
+        await together.turn(Scenario(gpus=64), CATALOG)
+
+    run_apart(ask())
+    most = plans_together.MOST
+    assert designed == [[*range(1, most + 1)], [most + 1, most + 2]]  # and one alone by its plan
+
+
+def test_what_comes_meanwhile_is_answered_before_the_next_plan(designed: list[list[int]]) -> None:
+    order: list[object] = []
+
+    async def quick() -> None:
+        order.append("quick")
+
+    async def plan(together: PlansTogether, gpus: int, loop: asyncio.AbstractEventLoop) -> None:
+        await together.turn(Scenario(gpus=gpus), CATALOG)
+        order.append(gpus)
+        loop.call_soon(loop.call_soon, loop.create_task, quick())  # it comes, is read, and is answered
+
+    async def ask() -> None:
+        together, loop = PlansTogether(), asyncio.get_running_loop()
+        await asyncio.gather(*(plan(together, gpus, loop) for gpus in (8, 16, 24)))
+
+    run_apart(ask())
+    assert order[:5] == [8, "quick", 16, "quick", 24]
+
+
+def test_a_client_that_leaves_keeps_no_other_waiting(designed: list[list[int]]) -> None:
+    async def ask() -> None:
+        together = PlansTogether()
+        leaving, staying = (asyncio.ensure_future(together.turn(Scenario(gpus=gpus), CATALOG)) for gpus in (8, 16))
+        await asyncio.sleep(0)  # both wait now, and the fabrics are designed next
+        leaving.cancel()
+        await asyncio.wait_for(staying, 5)
+
+    run_apart(ask())
+    assert designed == [[8, 16]]
+
+
+def test_a_design_that_fails_leaves_each_plan_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(scenarios: Sequence[Scenario], catalog: Catalog) -> None:
+        raise ArithmeticError
+
+    monkeypatch.setattr(plans_together, "design_with_rivals", fail)
+    errors: list[object] = []
+
+    async def ask() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context["exception"]))
+        together = PlansTogether()
+        await asyncio.wait_for(asyncio.gather(*(together.turn(Scenario(gpus=gpus), CATALOG) for gpus in (8, 16))), 5)
+
+    run_apart(ask())
+    assert [type(error) for error in errors] == [ArithmeticError]  # which is logged, and nobody waits for ever
+
+
+def test_the_interface_designs_plans_that_come_at_once_together(designed: list[list[int]]) -> None:
+    sizes = [64, 128, 256]
+
+    async def ask() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(create_app(settings.Settings(access_log=False)))
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await asyncio.gather(*(client.get(f"/api/v1/plan?gpus={gpus}&{GIVEN}") for gpus in sizes))
+
+    answers = run_apart(ask())
+    assert [answer.json()["cluster"]["gpus"] for answer in answers] == sizes
+    assert designed == [sizes]
